@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * base.h: the few language helpers that every module uses. Knows nothing of ranks or MPI.
+ */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define BASE_LIKELY(x) __builtin_expect(!!(x), 1)
+#define BASE_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define BASE_MUST_CHECK __attribute__((warn_unused_result))
+#define BASE_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#define BASE_COLD __attribute__((cold, noinline))
+#define BASE_NORETURN __attribute__((noreturn))
+#define BASE_CACHE_LINE 64
+#define BASE_CACHE_ALIGNED __attribute__((aligned(BASE_CACHE_LINE)))
+#define BASE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The struct of the given type whose member lies at ptr. */
+#define BASE_CONTAINER(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* Assertions: level 0 none, 1 cheap ones (the default), 2 also those that walk structures. */
+#ifndef BASE_ASSERT_LEVEL
+#define BASE_ASSERT_LEVEL 1
+#endif
+#define BASE_ASSERT(cond) base_assert_at_level(1, cond)
+#define BASE_ASSERT_FULL(cond) base_assert_at_level(2, cond)
+#define base_assert_at_level(level, cond) \
+    ((void)((level) > BASE_ASSERT_LEVEL || BASE_LIKELY(cond) || (base_assert_failed(#cond, __FILE__, __LINE__), 0)))
+
+/* Prints the condition and its place, and aborts. */
+void base_assert_failed(const char *cond, const char *file, int line) BASE_NORETURN BASE_COLD;
+
+static inline size_t base_round_up(size_t n, size_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+static inline uint64_t base_max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline uint64_t base_min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif

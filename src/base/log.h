@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * log.h: one-line messages to stderr. Every line is one write(2), so that lines of several threads
+ * and processes do not mix.
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include "base/base.h"
+
+/* Bytes of the longest line, the newline included; longer ones are cut. */
+#define BASE_LOG_LINE_MAX 2048
+
+/* Prints "heddle: <text>\n". Never switches. */
+void base_log(const char *fmt, ...) BASE_PRINTF(1, 2) BASE_COLD;
+
+/* Prints the line as it is, with a newline. Never switches. */
+void base_log_plain(const char *fmt, ...) BASE_PRINTF(1, 2) BASE_COLD;
+
+/* Like base_log, but only the first time for each value of *done (a static atomic of the caller). */
+void base_log_once(atomic_bool *done, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_COLD;
+
+/* Like base_log, if the verbosity (the option +v) is at least level. */
+void base_log_verbose(int level, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_COLD;
+void base_log_set_verbosity(int level);
+
+/* base_log, then _exit(code). For errors of the set-up and of the command line. */
+void base_fatal(int code, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_NORETURN BASE_COLD;
+
+/* malloc, calloc and realloc for set-up code: never return NULL; when memory is short they end the job with
+ * a message that says how much of what was asked for. */
+void *base_malloc(size_t size_bytes, const char *what) __attribute__((malloc, returns_nonnull));
+void *base_calloc(size_t count, size_t size_bytes, const char *what) __attribute__((malloc, returns_nonnull));
+void *base_realloc(void *old, size_t size_bytes, const char *what) __attribute__((returns_nonnull));
+
+#endif

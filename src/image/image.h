@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * image.h: one copy of the program per rank.
+ *
+ * The program that ld.so loaded is the prototype. image_program_open reads its segments and
+ * relocations once; image_create then maps and relocates a copy at a given address. Shared libraries
+ * that the program brings along (outside the system's folders) are copied with it.
+ */
+#ifndef IMAGE_IMAGE_H
+#define IMAGE_IMAGE_H
+
+#include "base/base.h"
+
+/* ---- Taking over the program's start (takeover.c) ---- */
+
+typedef int (*image_main_fn)(int argc, char **argv, char **envp);
+
+/* What the layer above does with the program. Defined once by that layer. */
+struct image_client {
+    /* Called first. May take our options out of argv (and change *argc). Returns true if the program is to be
+     * virtualized: then the prototype's constructors do not run, and run() is called instead of its main.
+     * false: the program runs as it is. */
+    bool (*wants_images)(int *argc, char **argv);
+    /* Runs the whole job and returns its exit code. */
+    int (*run)(int argc, char **argv, char **envp);
+};
+extern const struct image_client image_client;
+
+/* ---- The program ---- */
+
+/* Analyses the prototype: which modules are privatized, their segments, relocations, TLS. main is the
+ * address of the prototype's main. false: the program cannot be virtualized; *error_out is a sentence that says why and
+ * what to do (static storage). Called once. Never switches. */
+bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CHECK;
+
+/* main as passed to __libc_start_main, for image_program_open. */
+image_main_fn image_prototype_main(void);
+
+/* Bytes of address space that one copy takes, and its alignment. The regions [base, base + span) are filled by image_create. */
+size_t image_span_bytes(void);
+
+/* How many memory mappings one copy costs. */
+int image_mappings_per_copy(void);
+
+/* Makes the copies' read-only-after-relocation part read-only if on (the default). Costs one mapping per copy. */
+void image_set_protect_relro(bool on);
+
+struct image;
+
+/* Maps and relocates a copy at base (page aligned, [base, base + image_span_bytes()) must be free address space).
+ * Runs no code of the program. NULL: errno is set (ENOMEM also stands for vm.max_map_count). Any PE thread, in parallel. */
+struct image *image_create(char *base) BASE_MUST_CHECK;
+
+/* Runs the copy's constructors, then its main; returns main's value. On the rank's ULT. May switch. */
+int image_run(struct image *image, int argc, char **argv, char **envp);
+
+/* Runs the rank's atexit handlers and the destructors of the copy; once per image, the second call does nothing.
+ * On the rank's ULT. May switch (handlers are the program's code). */
+void image_finish(struct image *image);
+
+/* The address in this copy that corresponds to an address of the prototype; the same address if it lies in no privatized module. */
+void *image_translate(const struct image *image, const void *prototype_addr);
+
+/* The initial contents of the program's thread_local blocks, laid out as ult_tls_set_regions regions one after the other. */
+void image_tls_init(const struct image *image, unsigned char *save);
+
+/* Which image's code or data an address lies in: for the report of a crash. NULL: none. */
+struct image *image_find(const void *addr);
+
+/* ---- Rebinding (rebind.c): the C library's calls that must be per rank ---- */
+
+/* What the C library keeps per process and a rank needs for itself. One per rank; all zero at the start but for
+ * image_libc_init. */
+struct image_libc;
+struct image_libc *image_libc_of(struct image *image);
+
+/* What the layer above provides to the rebound functions; all are called on the rank's ULT. */
+struct image_rebind_client {
+    struct image *(*current)(void);      /* the image of the running rank; NULL outside of ranks */
+    void (*exit)(int code) BASE_NORETURN;   /* the rank called exit(): handlers have run already */
+    void (*quick_exit)(int code) BASE_NORETURN; /* the rank called _exit(), _Exit() or quick_exit() */
+    void (*abort)(void) BASE_NORETURN;
+    void (*sleep_ns)(uint64_t duration_ns);
+    void (*yield)(void);
+};
+extern const struct image_rebind_client image_rebind_client;
+
+#endif
