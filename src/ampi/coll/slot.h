@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * slot.h: the engine under all collectives inside a process.
+ *
+ * A collective is not made of messages. Each member leaves its arguments in the communicator's slot
+ * and waits; when all have, data moves once, straight between the users' buffers. Stages of one operation:
+ *
+ *      arrive   every member: its arguments into the slot; the last member of a PE tells the others' PEs
+ *      middle   once, on the stack of the member that arrives last of all: small operations are done here
+ *      share    on every PE with members, in parallel: its share of a large operation (optional)
+ *      finish   on every PE: its members' requests complete
+ *
+ * Which of middle and share an operation uses is its plan's (struct ampi_coll_plan), one per algorithm.
+ *
+ * A communicator has AMPI_COLL_SLOTS slots; operation number k uses slot k modulo their number. A member may have at most half as
+ * many operations under way: when it may start operation k, its own operation k - SLOTS/2 is complete, so every member has
+ * arrived there, so every member has left operation k - SLOTS. No check, no lock.
+ */
+#ifndef AMPI_COLL_SLOT_H
+#define AMPI_COLL_SLOT_H
+
+#include "ampi/op.h"
+#include "ampi/request.h"
+
+#define AMPI_COLL_SLOTS 8
+#define AMPI_COLL_OUTSTANDING_MAX (AMPI_COLL_SLOTS / 2)
+
+struct ampi_coll_slot;
+struct ampi_coll_plan;
+
+/* One side of a member's arguments: count elements of type at buf; for the v and w forms per peer. */
+struct ampi_coll_buf {
+    void *buf;                       /* NULL and MPI_IN_PLACE as the user gave them */
+    MPI_Count count;
+    struct ampi_type *type;
+    const void *counts;              /* v forms: the user's int or MPI_Count array; NULL: `count` for all */
+    const void *displs;              /* v forms: the user's int or MPI_Aint array */
+    const MPI_Datatype *types;       /* w forms; NULL: `type` for all */
+    bool is_large;                   /* counts are MPI_Count and displs MPI_Aint */
+};
+
+/* A member's arguments. Lives on the stack of a blocking call or in the request's extra. */
+struct ampi_coll_args {
+    const struct ampi_coll_plan *plan; /* all members choose the same: plans are chosen by arguments that agree everywhere */
+    struct ampi_coll_buf send;
+    struct ampi_coll_buf recv;
+    struct ampi_op *op;              /* reductions */
+    int root;                        /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
+    struct ampi_comm *comm;
+    struct ampi_request *request;    /* completed at finish */
+    void *extra;                     /* plan-specific: communicator creation hands its result over here */
+    int key[2];                      /* plan-specific: color and key of MPI_Comm_split */
+    int error;                       /* result for this member; MPI_SUCCESS unless a stage sets it */
+};
+
+struct ampi_coll_plan {
+    const char *name;
+    /* Once, when all have arrived; members' arguments are slot->args[rank]. Must not switch. NULL: nothing. */
+    void (*middle)(struct ampi_coll_slot *slot);
+    /* On each PE with members; part is 0 .. slot->n_parts - 1. Must not switch. NULL: nothing. */
+    void (*share)(struct ampi_coll_slot *slot, int part);
+};
+
+/* Per PE with members; a cache line of its own because its PE alone writes it until `arrived_parts`. */
+struct ampi_coll_part {
+    struct ult_note note;            /* takes the next stage to the PE */
+    struct ampi_coll_slot *slot;
+    int index;                       /* of this part */
+    int n_arrived;                   /* members of this PE that are there */
+} BASE_CACHE_ALIGNED;
+
+struct ampi_coll_slot {
+    struct ampi_comm_shared *shared;
+    struct ampi_coll_args **args;    /* by member: rank, the second side's members behind the first's */
+    int n_members;
+    int n_parts;
+    struct ampi_coll_part *parts;
+    _Atomic int n_parts_arrived;     /* parts whose members all arrived */
+    _Atomic int n_parts_shared;      /* parts that have done their share */
+};
+
+/* Starts a collective: arguments as described above; args and request must stay valid until the request completes. Does the
+ * middle stage if this member is the last. May switch only if the plan is a reduction with a user's function that does. */
+void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request);
+
+/* Starts a collective, waits for it and returns args->error. May switch. */
+int ampi_coll_run(struct ampi_coll_args *args);
+
+/* The engine's state of a new communicator; freed with it. */
+struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared);
+void ampi_coll_state_destroy(struct ampi_coll_state *state);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * comm.h: communicators (MPI 5.0, chapter 7).
+ *
+ * What co-located ranks have in common is stored once per process: struct ampi_comm_shared. It holds one small handle
+ * per member rank (struct ampi_comm), all created together by the rank that arrives last at the creating collective, so a message to
+ * a member can be delivered even before that member has returned from the creation.
+ *
+ *      ampi_comm_shared ---- side[0] ---- handles[rank] (struct ampi_comm: matching engine, attributes, ...)
+ *                       \--- side[1]      layout (which PE runs which member), group
+ *
+ * An intracommunicator has side[0] only; an intercommunicator has both: members of one side send to the other.
+ */
+#ifndef AMPI_COMM_H
+#define AMPI_COMM_H
+
+#include "ampi/error.h"
+#include "ampi/group.h"
+#include "ampi/p2p/match.h"
+#include "ampi/rank.h"
+
+struct ampi_attrs;
+struct ampi_info;
+struct ampi_topo;
+struct ampi_coll_state;
+
+/* Where the members of a group run. Shared by the communicators with the same group. */
+struct ampi_layout {
+    _Atomic uint32_t refs;
+    struct ampi_group *group;   /* the members */
+    uint16_t *pe_of;            /* PE of each member */
+    int n_parts;                /* PEs with members */
+    int *part_pe;               /* their PE numbers, ascending */
+    int *part_of_pe;            /* index into the parts by PE number; -1: no member there */
+    int *part_first;            /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1], ascending */
+    int *part_members;
+};
+
+/* One side of a communicator. */
+struct ampi_comm_side {
+    struct ampi_layout *layout;
+    struct ampi_comm *handles;  /* by rank in this side; one array */
+    int n_ranks;
+};
+
+struct ampi_comm_shared {
+    _Atomic uint32_t refs;            /* handles not freed yet, and messages and requests that hold one */
+    uint32_t context_id;              /* tells this communicator's messages from others' */
+    bool is_inter;
+    struct ampi_comm_side side[2];    /* [1] is empty for an intracommunicator */
+    struct ampi_coll_state *coll;     /* collectives in progress: coll/slot.h */
+    struct ampi_topo *topo;           /* process topology; NULL: none */
+};
+
+struct ampi_comm {
+    uint32_t magic;                      /* AMPI_MAGIC_COMM */
+    int rank;                            /* the owner's rank in its side */
+    struct ampi_comm_shared *shared;
+    struct ampi_comm_side *local;        /* the owner's side */
+    struct ampi_comm_side *peer;         /* the side that messages go to; == local in an intracommunicator */
+    struct ampi_rank *owner;
+    struct ampi_match match;             /* receives posted by the owner and messages to it */
+    uint32_t coll_seq;                   /* collectives that the owner started on it */
+    uint32_t n_pending;                  /* requests under way on it: keep it alive after MPI_Comm_free */
+    bool is_freed;                       /* MPI_Comm_free was called */
+    struct ampi_errhandler *errhandler;  /* NULL: the default (see errhandler.h) */
+    struct ampi_attrs *attrs;            /* cached attributes; NULL: none ever set */
+    struct ampi_info *info;              /* hints; NULL: none */
+    char *name;                          /* MPI_Comm_set_name; NULL: the default */
+    struct ampi_bsend_buffer *bsend;     /* MPI_Comm_attach_buffer; NULL: none */
+};
+
+/* The running rank's MPI_COMM_SELF, made at first use. */
+struct ampi_comm *ampi_comm_self(struct ampi_rank *self);
+
+/* The object of a handle; NULL if it is none (MPI_COMM_NULL included). */
+static inline struct ampi_comm *ampi_comm_of(struct ampi_rank *self, MPI_Comm handle)
+{
+    if (BASE_LIKELY(handle == MPI_COMM_WORLD))
+        return self->world;
+    if (handle == MPI_COMM_SELF)
+        return ampi_comm_self(self);
+    return ampi_handle_has_magic(handle, AMPI_MAGIC_COMM) ? (struct ampi_comm *)handle : NULL;
+}
+
+/* The handle that the program sees. */
+static inline MPI_Comm ampi_comm_handle(struct ampi_comm *comm)
+{
+    if (comm == comm->owner->world)
+        return MPI_COMM_WORLD;
+    return comm == comm->owner->self ? MPI_COMM_SELF : (MPI_Comm)comm;
+}
+
+/* Raises MPI_ERR_COMM for a handle that is no communicator, and returns that. */
+int ampi_comm_raise_invalid(MPI_Comm handle) BASE_COLD;
+
+/* ---- Building (comm_build.c). Ranks' error handlers are inherited by the creating functions, not here. ---- */
+
+struct ampi_layout *ampi_layout_create(struct ampi_group *group); /* takes a reference of the group */
+void ampi_layout_ref(struct ampi_layout *layout);
+void ampi_layout_unref(struct ampi_layout *layout);
+
+/* A communicator with a handle for every member of the layout(s), each with rank and owner set; peer NULL: an
+ * intracommunicator. Takes its own references of the layouts. Run by one rank for all. */
+struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer);
+
+/* A context id that no live communicator of this process has; raises nothing, 0: exhausted. */
+uint32_t ampi_comm_context_alloc(void);
+
+void ampi_comm_shared_ref(struct ampi_comm_shared *shared);
+void ampi_comm_shared_unref(struct ampi_comm_shared *shared);
+
+/* Gives up the owner's handle: MPI_Comm_free. Attributes have been deleted already. */
+void ampi_comm_release(struct ampi_comm *comm);
+
+#endif

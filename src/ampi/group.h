@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * group.h: ordered sets of processes (MPI 5.0, section 7.3).
+ *
+ * Immutable and reference-counted: all ranks of a process share one object. A group whose members are an
+ * arithmetic sequence of world ranks is stored as first and stride, however large it is.
+ */
+#ifndef AMPI_GROUP_H
+#define AMPI_GROUP_H
+
+#include "ampi/handle.h"
+
+struct ampi_group {
+    uint32_t magic;        /* AMPI_MAGIC_GROUP */
+    _Atomic uint32_t refs; /* handles, communicators, ...; the empty group: not counted */
+    int n_ranks;
+    int first;             /* member i is world rank first + i * stride if list is NULL */
+    int stride;            /* not 0 */
+    int *list;             /* the members' world ranks, otherwise */
+    int *sorted;           /* with a list: positions in it by ascending world rank, for the inverse look-up */
+};
+
+extern struct ampi_group ampi_group_empty;
+
+/* The object of a handle; NULL if it is none (MPI_GROUP_NULL included). */
+static inline struct ampi_group *ampi_group_of(MPI_Group handle)
+{
+    if (handle == MPI_GROUP_EMPTY)
+        return &ampi_group_empty;
+    return ampi_handle_has_magic(handle, AMPI_MAGIC_GROUP) ? (struct ampi_group *)handle : NULL;
+}
+
+static inline MPI_Group ampi_group_handle(struct ampi_group *group)
+{
+    return group == &ampi_group_empty ? MPI_GROUP_EMPTY : (MPI_Group)group;
+}
+
+/* New groups, with one reference; the list is copied, and recognised if it is an arithmetic sequence. The empty
+ * group for n_ranks == 0. */
+struct ampi_group *ampi_group_create_range(int first, int stride, int n_ranks);
+struct ampi_group *ampi_group_create_list(const int *world_ranks, int n_ranks);
+
+void ampi_group_destroy(struct ampi_group *group);
+
+static inline void ampi_group_ref(struct ampi_group *group)
+{
+    if (group != &ampi_group_empty)
+        atomic_fetch_add_explicit(&group->refs, 1, memory_order_relaxed);
+}
+
+static inline void ampi_group_unref(struct ampi_group *group)
+{
+    if (group != &ampi_group_empty && atomic_fetch_sub_explicit(&group->refs, 1, memory_order_acq_rel) == 1)
+        ampi_group_destroy(group);
+}
+
+/* The world rank of a member, 0 <= group_rank < n_ranks. */
+static inline int ampi_group_world_rank(const struct ampi_group *group, int group_rank)
+{
+    return group->list ? group->list[group_rank] : group->first + group_rank * group->stride;
+}
+
+/* The position of a world rank in the group; MPI_UNDEFINED if it is not in it. */
+int ampi_group_find(const struct ampi_group *group, int world_rank);
+
+/* MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
+int ampi_group_compare(const struct ampi_group *a, const struct ampi_group *b);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * handle.h: what all MPI handles have in common.
+ *
+ * A handle of the standard ABI is either a small constant (a predefined object, below 4096) or the
+ * address of our object. Every object starts with a magic word that tells its kind, and is
+ * overwritten when the object is freed, so a wrong or stale handle is found and reported.
+ */
+#ifndef AMPI_HANDLE_H
+#define AMPI_HANDLE_H
+
+#include "base/base.h"
+
+/* The standard interface is what the library exports; everything else is hidden. */
+#pragma GCC visibility push(default)
+#include "mpi.h"
+#pragma GCC visibility pop
+
+/* Written before the definition of PMPI_<name>: exports MPI_<name> as its weak alias, and tells
+ * tools/gen_unsupported.py that the function is implemented. */
+#define AMPI_EXPORT(name) \
+    extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name), visibility("default")));
+
+enum ampi_magic {
+    AMPI_MAGIC_DEAD = 0x44454144, /* what a freed object of any kind carries */
+    AMPI_MAGIC_COMM = 0x434f4d4d,
+    AMPI_MAGIC_GROUP = 0x47525550,
+    AMPI_MAGIC_TYPE = 0x54595045,
+    AMPI_MAGIC_REQUEST = 0x52455155,
+    AMPI_MAGIC_MESSAGE = 0x4d455353,
+    AMPI_MAGIC_OP = 0x4f504f50,
+    AMPI_MAGIC_INFO = 0x494e464f,
+    AMPI_MAGIC_ERRHANDLER = 0x45525248,
+    AMPI_MAGIC_SESSION = 0x53455353,
+    AMPI_MAGIC_WIN = 0x57494e57,
+    AMPI_MAGIC_FILE = 0x46494c45,
+};
+
+/* Largest value of a predefined handle, plus one. */
+#define AMPI_PREDEFINED_END 4096u
+
+static inline bool ampi_handle_is_predefined(const void *handle)
+{
+    return (uintptr_t)handle < AMPI_PREDEFINED_END;
+}
+
+/* True if the handle is the address of a live object of this kind. Not for predefined handles. */
+static inline bool ampi_handle_has_magic(const void *handle, enum ampi_magic magic)
+{
+    return !ampi_handle_is_predefined(handle) && ((uintptr_t)handle & 7) == 0 &&
+           *(const uint32_t *)handle == (uint32_t)magic;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * op.h: reduction operations (MPI 5.0, section 6.9).
+ */
+#ifndef AMPI_OP_H
+#define AMPI_OP_H
+
+#include "ampi/type.h"
+
+/* Combines count basic elements: inout[i] = in[i] op inout[i]. */
+typedef void (*ampi_op_kernel_fn)(const void *in, void *inout, size_t count);
+
+struct ampi_op {
+    uint32_t magic;               /* AMPI_MAGIC_OP */
+    _Atomic uint32_t refs;        /* handles and operations under way; predefined: not counted */
+    bool is_commutative;
+    bool is_predefined;           /* may not be freed */
+    MPI_Op predefined;            /* the constant; else MPI_OP_NULL */
+    const char *name;             /* "MPI_SUM" */
+    MPI_User_function *user_fn;   /* MPI_Op_create; NULL otherwise */
+    MPI_User_function_c *user_fn_c; /* MPI_Op_create_c; NULL otherwise */
+    ampi_op_kernel_fn kernels[AMPI_BASIC_COUNT]; /* predefined: by basic type; NULL: not allowed on it */
+};
+
+/* The predefined operations, by handle value - 0x20; NULL where the ABI has none. Set up at start-up. */
+#define AMPI_OP_FIRST 0x20u
+#define AMPI_OP_COUNT 0x20u
+extern struct ampi_op *ampi_op_predefined[AMPI_OP_COUNT];
+void ampi_op_init(void);
+
+/* The object of a handle; NULL if it is none (MPI_OP_NULL included). */
+static inline struct ampi_op *ampi_op_of(MPI_Op handle)
+{
+    if (BASE_LIKELY(ampi_handle_is_predefined(handle))) {
+        uintptr_t index = (uintptr_t)handle - AMPI_OP_FIRST;
+        return BASE_LIKELY(index < AMPI_OP_COUNT) ? ampi_op_predefined[index] : NULL;
+    }
+    return ampi_handle_has_magic(handle, AMPI_MAGIC_OP) ? (struct ampi_op *)handle : NULL;
+}
+
+void ampi_op_destroy(struct ampi_op *op);
+
+static inline void ampi_op_ref(struct ampi_op *op)
+{
+    if (!op->is_predefined)
+        atomic_fetch_add_explicit(&op->refs, 1, memory_order_relaxed);
+}
+
+static inline void ampi_op_unref(struct ampi_op *op)
+{
+    if (!op->is_predefined && atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) == 1)
+        ampi_op_destroy(op);
+}
+
+/* True if the operation may be used in a reduction on this type (MPI 5.0, 6.9.2): predefined operations on types
+ * made of one basic type that allows them, users' on every committed type. MPI_REPLACE and MPI_NO_OP are for RMA alone. */
+bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type);
+
+/* inout[i] = in[i] op inout[i] for count elements of the type; the order of the operands is the standard's. in and inout
+ * may not overlap. A user's function runs on the caller's stack. */
+void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Count count, struct ampi_type *type);
+
+#endif

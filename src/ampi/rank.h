@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rank.h: an MPI process as the program sees it, and the job it is part of.
+ *
+ * Life of a rank (who moves it on):
+ *
+ *      1 STARTED      --PMPI_Init and its kin-->   2 INITIALIZED
+ *      2 INITIALIZED  --PMPI_Finalize-->           3 FINALIZED
+ *      any            --rank_end (job.c)-->        4 ENDED
+ */
+#ifndef AMPI_RANK_H
+#define AMPI_RANK_H
+
+#include "ampi/handle.h"
+#include "ult/ult.h"
+
+struct ampi_comm;
+struct ampi_request;
+struct ampi_errhandler;
+struct ampi_bsend_buffer;
+struct image;
+
+enum ampi_rank_state { AMPI_RANK_STARTED = 1, AMPI_RANK_INITIALIZED = 2, AMPI_RANK_FINALIZED = 3, AMPI_RANK_ENDED = 4 };
+
+struct ampi_rank {
+    struct ult ult;                      /* first: a rank is its ULT */
+    enum ampi_rank_state state;
+    int world_rank;                      /* in MPI_COMM_WORLD */
+    const char *call;                    /* the MPI function it is in or was in last; for messages */
+    struct ampi_comm *world;             /* its handle of MPI_COMM_WORLD */
+    struct ampi_comm *self;              /* its handle of MPI_COMM_SELF; NULL until first used: ampi_comm_self */
+    struct ampi_request *free_requests;  /* pool: p2p/request.c */
+    unsigned wait_left;                  /* completions it still waits for; at 0 it is made ready */
+    int thread_level;                    /* what MPI_Init_thread provided */
+    int n_inits;                         /* sessions and the world model that are initialised */
+    struct ampi_bsend_buffer *bsend;     /* MPI_Buffer_attach; NULL: none */
+    struct image *image;                 /* its copy of the program; NULL: runs on the prototype */
+    int exit_code;                       /* once ENDED */
+};
+
+/* The job: set up once, read-only while ranks run, but for the atomic fields. */
+struct ampi_job {
+    int n_ranks;                  /* of MPI_COMM_WORLD */
+    int n_pes;                    /* of this process */
+    struct ampi_rank *ranks;      /* by world rank */
+    const char *host;             /* this node's name */
+    const char *program;          /* argv[0] */
+    bool is_virtual;              /* ranks run on copies of the program */
+    _Atomic int exit_code;        /* the first non-zero code of a rank */
+    _Atomic int n_ended;          /* ranks that are ENDED */
+};
+extern struct ampi_job ampi_job;
+
+/* The running rank; NULL on threads that are no PE. */
+static inline struct ampi_rank *ampi_self(void)
+{
+    return (struct ampi_rank *)ult_self();
+}
+
+/* What ampi_enter does when the caller is no rank between MPI_Init and MPI_Finalize: raises MPI_ERR_OTHER (which ends
+ * the job unless a handler says otherwise). */
+struct ampi_rank *ampi_enter_wrong(const char *call) BASE_COLD;
+
+/* First line of every MPI function that needs an initialised MPI: the running rank. call: "MPI_Send". Never switches. */
+static inline struct ampi_rank *ampi_enter(const char *call)
+{
+    struct ampi_rank *self = ampi_self();
+
+    if (BASE_UNLIKELY(!self || self->state != AMPI_RANK_INITIALIZED))
+        return ampi_enter_wrong(call);
+    self->call = call;
+    return self;
+}
+
+/* The PE that runs a rank of this process. Block mapping: consecutive ranks share a PE. */
+static inline int ampi_job_pe_of(int world_rank)
+{
+    return (int)((int64_t)world_rank * ampi_job.n_pes / ampi_job.n_ranks);
+}
+
+/* Ends the whole job at once with this exit code, after what was printed so far has been flushed. */
+void ampi_job_abort(int exit_code) BASE_NORETURN;
+
+#endif

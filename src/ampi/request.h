@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * request.h: operations under way, and waiting for them (MPI 5.0, section 3.7).
+ *
+ * States of a request, and who moves it on:
+ *
+ *      1 INACTIVE  --MPI_Start: kind->start-->          2 ACTIVE    (persistent and partitioned requests only)
+ *      2 ACTIVE    --ampi_request_complete-->           3 COMPLETE
+ *      3 COMPLETE  --ampi_request_retire (Wait, Test)--> 1 INACTIVE if persistent, else freed
+ *
+ * Invariants:
+ *   1. Only the owner's PE touches a request's state; other PEs' completions come through the inbox.
+ *   2. A rank that waits is counted down: `is_awaited` is set on each request it waits for, and completing one of these
+ *      takes one off rank->wait_left; at zero the rank becomes ready.
+ *   3. A request that the user freed while ACTIVE (`is_orphan`) is freed when it completes.
+ *
+ * A blocking call uses a request on its own stack; others come from the rank's pool.
+ */
+#ifndef AMPI_REQUEST_H
+#define AMPI_REQUEST_H
+
+#include "ampi/comm.h"
+#include "ampi/status.h"
+#include "ampi/type.h"
+
+struct ampi_request;
+
+enum ampi_request_state { AMPI_REQUEST_INACTIVE = 1, AMPI_REQUEST_ACTIVE = 2, AMPI_REQUEST_COMPLETE = 3 };
+
+/* What the kinds of requests do differently. All members but name may be NULL. */
+struct ampi_request_kind {
+    const char *name; /* for reports: "receive" */
+    /* MPI_Start: INACTIVE -> ACTIVE. Returns an error code. May not switch. */
+    int (*start)(struct ampi_request *request);
+    /* MPI_Cancel of an ACTIVE request; completes it if that succeeds. */
+    void (*cancel)(struct ampi_request *request);
+    /* At Wait or Test, once complete: may fill the status and returns the request's error (generalized requests). */
+    int (*query)(struct ampi_request *request, MPI_Status *status);
+    /* Before the request's memory goes back: drops what it holds. */
+    void (*release)(struct ampi_request *request);
+};
+
+/* A point-to-point operation. */
+struct ampi_p2p {
+    struct ampi_match_node node; /* receive: in the posted table; its key is the receive's source and tag */
+    void *buf;
+    MPI_Count count;
+    struct ampi_type *type;      /* a reference is held while the request lives, blocking calls excepted */
+    int peer_rank;               /* send: destination */
+    int tag;                     /* send */
+    uint8_t mode;                /* send: enum ampi_send_mode */
+    bool is_posted;              /* receive: stands in the posted table */
+    struct ult_note done;        /* send: brings the completion from the receiver's PE */
+};
+
+struct ampi_request {
+    uint32_t magic;              /* AMPI_MAGIC_REQUEST */
+    uint8_t state;               /* enum ampi_request_state */
+    bool is_awaited;             /* invariant 2 */
+    bool is_orphan;              /* invariant 3 */
+    bool is_persistent;
+    const struct ampi_request_kind *kind;
+    struct ampi_rank *owner;
+    struct ampi_comm *comm;      /* NULL: none (generalized requests) */
+    MPI_Status status;           /* valid once COMPLETE; MPI_ERROR is the operation's result */
+    struct ampi_request *next;   /* link of the pool */
+    union {
+        struct ampi_p2p p2p;
+        void *extra;             /* what other kinds hang on it */
+    } u;
+};
+
+/* A request of the pool, ACTIVE (INACTIVE if persistent), with an empty status. Raises nothing; ends the job when there is no
+ * memory. comm may be NULL; else it is counted in comm->n_pending. */
+struct ampi_request *ampi_request_create(struct ampi_rank *self, const struct ampi_request_kind *kind,
+                                         struct ampi_comm *comm, bool is_persistent);
+
+/* Sets up a request of a blocking call on its stack: never in the program's hands, nothing to free. */
+void ampi_request_init_on_stack(struct ampi_request *request, struct ampi_rank *self,
+                                const struct ampi_request_kind *kind, struct ampi_comm *comm);
+
+/* ACTIVE -> COMPLETE; the status has been filled in. Wakes the owner if this was the last it waited for. On the owner's
+ * PE. Never switches. */
+void ampi_request_complete(struct ampi_request *request);
+
+/* Blocks until the request is COMPLETE. May switch. */
+void ampi_request_await(struct ampi_request *request);
+
+/* Blocks until n of the requests that are not COMPLETE yet have completed (n of those non-NULL and ACTIVE; n <= their
+ * number). May switch. */
+void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, int n);
+
+/* After Wait or Test found it COMPLETE: hands out the status (which may be MPI_STATUS_IGNORE) and the operation's result,
+ * and makes a persistent request INACTIVE, or frees it and sets *handle to MPI_REQUEST_NULL. */
+int ampi_request_retire(MPI_Request *handle, struct ampi_request *request, MPI_Status *status);
+
+/* Drops a request that is COMPLETE or INACTIVE. */
+void ampi_request_destroy(struct ampi_request *request);
+
+/* The object of a handle; NULL if it is none (MPI_REQUEST_NULL included). */
+static inline struct ampi_request *ampi_request_of(MPI_Request handle)
+{
+    return ampi_handle_has_magic(handle, AMPI_MAGIC_REQUEST) ? (struct ampi_request *)handle : NULL;
+}
+
+static inline bool ampi_request_is_active(const struct ampi_request *request)
+{
+    return request->state == AMPI_REQUEST_ACTIVE;
+}
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * type.h: datatypes (MPI 5.0, chapter 5) as the rest of the library sees them.
+ *
+ * An object is immutable once committed and reference-counted; a message under way holds a reference, so a type may be freed
+ * while it is in use. Co-located ranks may read each other's types.
+ */
+#ifndef AMPI_TYPE_H
+#define AMPI_TYPE_H
+
+#include <string.h>
+
+#include "ampi/handle.h"
+
+struct ampi_typemap;     /* the flattened program: datatype/typemap.h */
+struct ampi_type_recipe; /* how it was made: datatype/recipe.h */
+struct ampi_attrs;       /* attr.h */
+
+/* The basic types as the machine sees them: what a reduction or a byte swap works on. */
+enum ampi_basic {
+    AMPI_BASIC_NONE, /* not one basic type throughout */
+    AMPI_BASIC_BYTE, /* MPI_BYTE and MPI_PACKED */
+    AMPI_BASIC_CHAR, /* characters: no arithmetic */
+    AMPI_BASIC_WCHAR,
+    AMPI_BASIC_INT8,
+    AMPI_BASIC_INT16,
+    AMPI_BASIC_INT32,
+    AMPI_BASIC_INT64,
+    AMPI_BASIC_INT128,
+    AMPI_BASIC_UINT8,
+    AMPI_BASIC_UINT16,
+    AMPI_BASIC_UINT32,
+    AMPI_BASIC_UINT64,
+    AMPI_BASIC_FLOAT16,
+    AMPI_BASIC_FLOAT,
+    AMPI_BASIC_DOUBLE,
+    AMPI_BASIC_LONG_DOUBLE,
+    AMPI_BASIC_FLOAT128,
+    AMPI_BASIC_COMPLEX_FLOAT16,
+    AMPI_BASIC_COMPLEX_FLOAT,
+    AMPI_BASIC_COMPLEX_DOUBLE,
+    AMPI_BASIC_COMPLEX_LONG_DOUBLE,
+    AMPI_BASIC_COMPLEX_FLOAT128,
+    AMPI_BASIC_BOOL, /* C and C++ bool */
+    AMPI_BASIC_LOGICAL8,
+    AMPI_BASIC_LOGICAL16,
+    AMPI_BASIC_LOGICAL32,
+    AMPI_BASIC_LOGICAL64,
+    AMPI_BASIC_LOGICAL128,
+    /* pairs, for MINLOC and MAXLOC */
+    AMPI_BASIC_FLOAT_INT,
+    AMPI_BASIC_DOUBLE_INT,
+    AMPI_BASIC_LONG_INT,
+    AMPI_BASIC_2INT,
+    AMPI_BASIC_SHORT_INT,
+    AMPI_BASIC_LONG_DOUBLE_INT,
+    AMPI_BASIC_2FLOAT,
+    AMPI_BASIC_2DOUBLE,
+    AMPI_BASIC_COUNT,
+};
+
+struct ampi_type {
+    uint32_t magic;              /* AMPI_MAGIC_TYPE */
+    _Atomic uint32_t refs;       /* handles, derived types and messages that use it; predefined: not counted */
+    MPI_Count size_bytes;        /* of the data of one element */
+    MPI_Count lb_bytes;          /* lower bound */
+    MPI_Count extent_bytes;      /* distance of consecutive elements */
+    MPI_Count true_lb_bytes;     /* first byte of data */
+    MPI_Count true_extent_bytes; /* from the first to the last byte of data */
+    MPI_Count n_basics;          /* basic elements in one element */
+    enum ampi_basic basic;       /* the kind of all of them if it is one; else AMPI_BASIC_NONE */
+    bool is_dense;               /* the data of one element is one block, in order: size == true extent */
+    bool is_committed;
+    bool is_predefined;          /* may not be freed */
+    MPI_Datatype predefined;     /* the constant, for predefined types; else MPI_DATATYPE_NULL */
+    struct ampi_typemap *map;    /* the flattened program; NULL for dense types and before commit */
+    struct ampi_type_recipe *recipe; /* constructor and arguments; NULL for predefined types */
+    struct ampi_attrs *attrs;    /* cached attributes; NULL: none ever set */
+    char *name;                  /* MPI_Type_set_name; NULL: the default */
+};
+
+/* The predefined types, by handle value - 0x200; NULL where the ABI has no type. Set up at start-up. */
+#define AMPI_TYPE_FIRST 0x200u
+#define AMPI_TYPE_COUNT 0x100u
+extern struct ampi_type *ampi_type_predefined[AMPI_TYPE_COUNT];
+
+/* Fills ampi_type_predefined; once per process, before any rank runs. */
+void ampi_type_init(void);
+
+/* The object of a handle; NULL if it is none (MPI_DATATYPE_NULL included). */
+static inline struct ampi_type *ampi_type_of(MPI_Datatype handle)
+{
+    if (BASE_LIKELY(ampi_handle_is_predefined(handle))) {
+        uintptr_t index = (uintptr_t)handle - AMPI_TYPE_FIRST;
+        return BASE_LIKELY(index < AMPI_TYPE_COUNT) ? ampi_type_predefined[index] : NULL;
+    }
+    return ampi_handle_has_magic(handle, AMPI_MAGIC_TYPE) ? (struct ampi_type *)handle : NULL;
+}
+
+/* The handle of an object. */
+static inline MPI_Datatype ampi_type_handle(struct ampi_type *type)
+{
+    return type->is_predefined ? type->predefined : (MPI_Datatype)type;
+}
+
+/* Frees the object with the last reference. Any thread. */
+void ampi_type_destroy(struct ampi_type *type);
+
+static inline void ampi_type_ref(struct ampi_type *type)
+{
+    if (!type->is_predefined)
+        atomic_fetch_add_explicit(&type->refs, 1, memory_order_relaxed);
+}
+
+static inline void ampi_type_unref(struct ampi_type *type)
+{
+    if (!type->is_predefined && atomic_fetch_sub_explicit(&type->refs, 1, memory_order_acq_rel) == 1)
+        ampi_type_destroy(type);
+}
+
+/* True if count elements are one block of memory, which starts true_lb_bytes behind the buffer's address. */
+static inline bool ampi_type_is_block(const struct ampi_type *type, MPI_Count count)
+{
+    return type->is_dense && (type->extent_bytes == type->size_bytes || count <= 1);
+}
+
+/* ---- Moving data (datatype/copy.c). Never switch. ---- */
+
+/* Copies the data of src to dst, element signature by element signature, straight from layout to layout: as
+ * many bytes as the smaller of the two has. Returns the bytes copied. The buffers may not overlap. */
+size_t ampi_type_copy_general(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type, const void *src,
+                              MPI_Count src_count, const struct ampi_type *src_type);
+
+static inline size_t ampi_type_copy(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type,
+                                    const void *src, MPI_Count src_count, const struct ampi_type *src_type)
+{
+    if (BASE_LIKELY(ampi_type_is_block(dst_type, dst_count) && ampi_type_is_block(src_type, src_count))) {
+        size_t dst_bytes = (size_t)(dst_count * dst_type->size_bytes);
+        size_t src_bytes = (size_t)(src_count * src_type->size_bytes);
+        size_t n_bytes = src_bytes < dst_bytes ? src_bytes : dst_bytes;
+        if (n_bytes)
+            memcpy((char *)dst + dst_type->true_lb_bytes, (const char *)src + src_type->true_lb_bytes, n_bytes);
+        return n_bytes;
+    }
+    return ampi_type_copy_general(dst, dst_count, dst_type, src, src_count, src_type);
+}
+
+/* A position in the data of count elements at buf, which can be packed or unpacked in pieces of any size. */
+struct ampi_cursor {
+    char *buf;
+    const struct ampi_type *type;
+    MPI_Count count;
+    MPI_Count packed_bytes;  /* bytes of data before the position */
+    uint64_t state[12];      /* where in the typemap program: datatype/typemap.h */
+};
+void ampi_cursor_init(struct ampi_cursor *cursor, void *buf, MPI_Count count, const struct ampi_type *type);
+
+/* Moves to the byte of data with this number, 0 <= packed_bytes <= count * size. */
+void ampi_cursor_seek(struct ampi_cursor *cursor, MPI_Count packed_bytes);
+
+/* Copies up to n_bytes of data from the position on to out (or from in to the position); returns the bytes copied,
+ * fewer only at the end of the data. Pieces may end within a basic element. */
+size_t ampi_cursor_pack(struct ampi_cursor *cursor, void *out, size_t n_bytes);
+size_t ampi_cursor_unpack(struct ampi_cursor *cursor, const void *in, size_t n_bytes);
+
+#endif
