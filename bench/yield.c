@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * yield: what it costs to give the core to the next rank through the scheduler. Every rank calls AMPI_Yield
+ * in a loop; with all ranks on one PE (mpirun -n RANKS yield +p 1) rank 0's time over the yields of all ranks
+ * is one switch. AMPI_Yield is an extension (mpi-ext.h); compiled with another MPI the program prints n/a.
+ *
+ * usage: yield [-t seconds]
+ * prints: yield.RANKS value ns    (and .p5, .p95), or yield.RANKS n/a ns
+ */
+#include "bench.h"
+
+#ifdef HEDDLE
+#include <mpi-ext.h>
+
+static double yields(void *ctx, long iterations)
+{
+    (void)ctx;
+    double start = bench_now();
+    for (long i = 0; i < iterations; i++) {
+        AMPI_Yield();
+    }
+    return bench_now() - start;
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    char key[64];
+    MPI_Init(&argc, &argv);
+    int size = bench_comm_size();
+    snprintf(key, sizeof key, "yield.%d", size);
+#ifdef HEDDLE
+    double seconds = bench_option_double(argc, argv, "-t", 0.5);
+    struct bench_stats stats = bench_sample(yields, NULL, seconds, BENCH_MAX);
+    if (bench_comm_rank() == 0) {
+        bench_print_time(key, stats, 1e9 / size, "ns");
+    }
+#else
+    if (bench_comm_rank() == 0) {
+        printf("%s n/a ns\n", key);
+    }
+#endif
+    MPI_Finalize();
+    return 0;
+}
