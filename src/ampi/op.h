@@ -19,8 +19,35 @@ struct ampi_op {
     const char *name;             /* "MPI_SUM" */
     MPI_User_function *user_fn;   /* MPI_Op_create; NULL otherwise */
     MPI_User_function_c *user_fn_c; /* MPI_Op_create_c; NULL otherwise */
-    ampi_op_kernel_fn kernels[AMPI_BASIC_COUNT]; /* predefined: by basic type; NULL: not allowed on it */
+    const ampi_op_kernel_fn *kernels; /* by basic type, never NULL itself; NULL entry: not allowed on it (users': all) */
 };
+
+/* ---- Kernels (op_kernels.c) ---- */
+
+/* The predefined operations with kernels; the order is that of the tables. */
+enum ampi_op_kind {
+    AMPI_OP_SUM,
+    AMPI_OP_PROD,
+    AMPI_OP_MIN,
+    AMPI_OP_MAX,
+    AMPI_OP_BAND,
+    AMPI_OP_BOR,
+    AMPI_OP_BXOR,
+    AMPI_OP_LAND,
+    AMPI_OP_LOR,
+    AMPI_OP_LXOR,
+    AMPI_OP_MINLOC,
+    AMPI_OP_MAXLOC,
+    AMPI_OP_NONE, /* MPI_REPLACE, MPI_NO_OP and users': a table without kernels */
+    AMPI_OP_KIND_COUNT,
+};
+extern const ampi_op_kernel_fn ampi_op_kernels[AMPI_OP_KIND_COUNT][AMPI_BASIC_COUNT];
+
+/* Distance in bytes of the elements that a kernel works on: for pairs the size of the C struct, with its padding; 0 for a
+ * type that this compiler does not have. */
+extern const unsigned char ampi_op_stride_bytes[AMPI_BASIC_COUNT];
+
+/* ---- Operations (op.c) ---- */
 
 /* The predefined operations, by handle value - 0x20; NULL where the ABI has none. Set up at start-up. */
 #define AMPI_OP_FIRST 0x20u
