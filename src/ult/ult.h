@@ -55,9 +55,11 @@ struct ult_hooks {
     /* Every ULT of the process is blocked and nothing outside can wake one. Called on one PE; normally
      * prints a report and ends the process. NULL: the PEs sleep forever. */
     void (*deadlock)(void);
+    /* Called on each PE's thread before its first ULT runs: creates its ULTs. NULL: nothing. */
+    void (*pe_start)(struct ult_pe *pe);
 };
 
-/* Creates n_pes PEs; PE 0 is the calling thread, the others' threads start in ult_job_run. Ends the process with
+/* Creates n_pes PEs; PE 0 is the calling thread, the others' threads start in ult_job_run. hooks may be NULL. Ends the process with
  * a message when that cannot be had. */
 void ult_job_init(int n_pes, const struct ult_hooks *hooks);
 

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * options.c: parsing and printing the option table.
+ */
+#include "base/options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static char options_error[512];
+
+bool base_parse_size(const char *text, size_t *value_out)
+{
+    static const struct {
+        char letter;
+        int shift;
+    } factors[] = {{'K', 10}, {'k', 10}, {'M', 20}, {'m', 20}, {'G', 30}, {'g', 30}};
+    char *end;
+    unsigned long long number;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    number = strtoull(text, &end, 10);
+    if (errno)
+        return false;
+    for (size_t i = 0; i < BASE_COUNT(factors); i++)
+        if (*end == factors[i].letter) {
+            if (number > ULLONG_MAX >> factors[i].shift)
+                return false;
+            number <<= factors[i].shift;
+            end++;
+            break;
+        }
+    if (*end || number > SIZE_MAX)
+        return false;
+    *value_out = (size_t)number;
+    return true;
+}
+
+/* Edit distance of two short words (insert, delete, replace). */
+static int word_distance(const char *a, const char *b)
+{
+    int row[64];
+    int len_b = (int)strlen(b);
+
+    if (len_b >= (int)BASE_COUNT(row))
+        return INT_MAX;
+    for (int j = 0; j <= len_b; j++)
+        row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= len_b; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[len_b];
+}
+
+static const struct base_option *find_option(const struct base_option *table, int n_options, const char *name)
+{
+    for (int i = 0; i < n_options; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+static bool unknown_option(const struct base_option *table, int n_options, const char *name)
+{
+    const struct base_option *nearest = &table[0];
+
+    for (int i = 1; i < n_options; i++)
+        if (word_distance(name, table[i].name) < word_distance(name, nearest->name))
+            nearest = &table[i];
+    snprintf(options_error, sizeof options_error,
+             "unknown option %s; the nearest is %s (+help lists them; arguments of the program that begin with + go "
+             "behind +-)",
+             name, nearest->name);
+    return false;
+}
+
+/* Stores the value of an option; false: the value is malformed or out of range. */
+static bool store_value(const struct base_option *option, const char *text)
+{
+    char *end;
+    long number;
+    size_t size;
+
+    switch (option->kind) {
+    case BASE_OPTION_INT:
+        errno = 0;
+        number = strtol(text, &end, 10);
+        if (end == text || *end || errno || number < option->min || number > option->max)
+            break;
+        *(long *)option->value = number;
+        return true;
+    case BASE_OPTION_SIZE:
+        if (!base_parse_size(text, &size) || size < (size_t)option->min || size > (size_t)option->max)
+            break;
+        *(size_t *)option->value = size;
+        return true;
+    case BASE_OPTION_STRING:
+        *(const char **)option->value = text;
+        return true;
+    case BASE_OPTION_FLAG:
+    case BASE_OPTION_COUNT:
+        break;
+    }
+    snprintf(options_error, sizeof options_error, "%s %s: expected %s from %ld to %ld%s", option->name, text,
+             option->kind == BASE_OPTION_INT ? "a number" : "a size", option->min, option->max,
+             option->kind == BASE_OPTION_INT ? "" : " bytes, such as 512K or 8M");
+    return false;
+}
+
+/* Takes one option and its value, if it has one; *n_used_out says how many words that were. */
+static bool take_option(const struct base_option *table, int n_options, const char *name, const char *value,
+                        int *n_used_out)
+{
+    const struct base_option *option = find_option(table, n_options, name);
+
+    if (!option)
+        return unknown_option(table, n_options, name);
+    *n_used_out = 1;
+    if (option->kind == BASE_OPTION_FLAG) {
+        *(bool *)option->value = true;
+        return true;
+    }
+    if (option->kind == BASE_OPTION_COUNT) {
+        ++*(long *)option->value;
+        return true;
+    }
+    if (!value) {
+        snprintf(options_error, sizeof options_error, "%s needs a value: %s %s", name, name, option->arg_name);
+        return false;
+    }
+    *n_used_out = 2;
+    return store_value(option, value);
+}
+
+bool base_options_parse_string(const struct base_option *table, int n_options, const char *text,
+                               const char **error_out)
+{
+    /* The words stay allocated: string options point into them. */
+    char *words = strdup(text);
+    char *save = NULL;
+    char *word = words ? strtok_r(words, " \t\n", &save) : NULL;
+
+    *error_out = options_error;
+    while (word) {
+        char *next = strtok_r(NULL, " \t\n", &save);
+        int n_used;
+        if (!take_option(table, n_options, word, next, &n_used))
+            return false;
+        word = n_used == 2 ? strtok_r(NULL, " \t\n", &save) : next;
+    }
+    return true;
+}
+
+bool base_options_parse_argv(const struct base_option *table, int n_options, int *argc, char **argv,
+                             const char **error_out)
+{
+    int n_kept = *argc > 0 ? 1 : 0;
+    int i = n_kept;
+
+    *error_out = options_error;
+    while (i < *argc) {
+        int n_used;
+        if (strcmp(argv[i], "+-") == 0) {
+            i++;
+            break;
+        }
+        if (argv[i][0] != '+' || argv[i][1] == '\0') {
+            argv[n_kept++] = argv[i++];
+            continue;
+        }
+        if (!take_option(table, n_options, argv[i], i + 1 < *argc ? argv[i + 1] : NULL, &n_used))
+            return false;
+        i += n_used;
+    }
+    while (i < *argc)
+        argv[n_kept++] = argv[i++];
+    argv[n_kept] = NULL;
+    *argc = n_kept;
+    return true;
+}
+
+void base_options_print(const struct base_option *table, int n_options)
+{
+    for (int i = 0; i < n_options; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", table[i].name, table[i].arg_name ? " " : "",
+                 table[i].arg_name ? table[i].arg_name : "");
+        printf("  %-20s %s\n", left, table[i].help);
+    }
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * arch.h: all that src/ult needs to know of the CPU. The switch itself is in one .S per CPU.
+ */
+#ifndef ULT_ARCH_ARCH_H
+#define ULT_ARCH_ARCH_H
+
+#include <stdint.h>
+
+/* Saves the callee-saved registers on the stack and the stack pointer in *save_sp; continues where load_sp was saved. */
+void ult_arch_switch(void **save_sp, void *load_sp);
+
+/* What a new ULT's first switch jumps to. */
+void ult_arch_start(void);
+
+#if defined(__x86_64__)
+
+/* Builds the frame described in x86_64.S on a fresh stack; returns the stack pointer to load. */
+static inline void *ult_arch_prepare(char *stack_hi, void (*entry)(void *), void *arg)
+{
+    uint64_t *top = (uint64_t *)((uintptr_t)stack_hi & ~(uintptr_t)15);
+
+    *--top = 0; /* the alignment that a function sees at its first instruction */
+    *--top = 0;
+    *--top = (uint64_t)(uintptr_t)ult_arch_start;
+    *--top = 0;                          /* rbp */
+    *--top = 0;                          /* rbx */
+    *--top = (uint64_t)(uintptr_t)entry; /* r12 */
+    *--top = (uint64_t)(uintptr_t)arg;   /* r13 */
+    *--top = 0;                          /* r14 */
+    *--top = 0;                          /* r15 */
+    return top;
+}
+
+/* Tells the core that this is a spin loop. */
+static inline void ult_arch_relax(void)
+{
+    __builtin_ia32_pause();
+}
+
+#else
+#error "src/ult/arch has no context switch for this CPU yet: write one like x86_64.S"
+#endif
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The context switch on x86-64 (System V ABI).
+ *
+ * Frame of a ULT that is not running; its saved stack pointer points at the lowest word:
+ *
+ *      sp + 48   return address: behind the call of ult_arch_switch, or ult_arch_start
+ *      sp + 40   rbp
+ *      sp + 32   rbx
+ *      sp + 24   r12
+ *      sp + 16   r13
+ *      sp +  8   r14
+ *      sp +  0   r15
+ *
+ * The floating-point control words are not switched: programs that change them do so for good.
+ */
+#if defined(__x86_64__)
+
+    .text
+
+/* void ult_arch_switch(void **save_sp, void *load_sp) */
+    .globl  ult_arch_switch
+    .hidden ult_arch_switch
+    .type   ult_arch_switch, @function
+    .balign 32
+ult_arch_switch:
+    .cfi_startproc
+    pushq   %rbp
+    pushq   %rbx
+    pushq   %r12
+    pushq   %r13
+    pushq   %r14
+    pushq   %r15
+    movq    %rsp, (%rdi)
+    movq    %rsi, %rsp
+    popq    %r15
+    popq    %r14
+    popq    %r13
+    popq    %r12
+    popq    %rbx
+    popq    %rbp
+    popq    %rcx            /* a jump, not a ret: the return predictor knows another stack */
+    jmp     *%rcx
+    .cfi_endproc
+    .size   ult_arch_switch, . - ult_arch_switch
+
+/* Where a new ULT begins: r12 = its function, r13 = its argument. The end of every backtrace. */
+    .globl  ult_arch_start
+    .hidden ult_arch_start
+    .type   ult_arch_start, @function
+    .balign 16
+ult_arch_start:
+    .cfi_startproc
+    .cfi_undefined rip
+    xorl    %ebp, %ebp
+    movq    %r13, %rdi
+    call    *%r12
+    ud2
+    .cfi_endproc
+    .size   ult_arch_start, . - ult_arch_start
+
+#endif
+
+    .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * idle.c: what a PE does when no ULT is ready: poll, then sleep; and noticing that nothing will ever come.
+ *
+ * Falling asleep and waking somebody race; the order of the two steps on each side decides:
+ *      sleeper: is_asleep = true, then look into the inbox once more, then sleep
+ *      sender:  put into the inbox, then read is_asleep, then write to event_fd
+ * Both pairs are sequentially consistent, so at least one side sees the other.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "ult/arch/arch.h"
+#include "ult/pe.h"
+
+/* Most sources with an fd that one PE sleeps on. */
+#define SLEEP_FDS_MAX 8
+
+static int flush_backlogs(struct ult_pe *pe);
+
+int ult_pe_poll(struct ult_pe *pe)
+{
+    int n_events = ult_inbox_drain(&pe->inbox);
+
+    if (BASE_UNLIKELY(pe->n_backlogged))
+        n_events += flush_backlogs(pe);
+    if (pe->timer_first)
+        n_events += ult_timer_fire(pe);
+    for (struct ult_source *source = pe->sources; source; source = source->next)
+        n_events += source->poll(source);
+    return n_events;
+}
+
+int ult_progress(void)
+{
+    return ult_pe_poll(ult_self()->pe);
+}
+
+/* ---- The inbox, from the sender's side ---- */
+
+static void append_to_backlog(struct ult_pe *self, struct ult_pe *dest, const struct ult_item *item)
+{
+    struct ult_backlog *backlog = &self->backlogs[dest->pe_id];
+    struct ult_backlog_entry *entry = aligned_alloc(BASE_CACHE_LINE, sizeof *entry);
+
+    if (!entry)
+        base_fatal(1, "out of memory: PE %d does not read its messages and PE %d cannot keep more of them",
+                   dest->pe_id, self->pe_id);
+    entry->item = *item;
+    entry->next = NULL;
+    if (backlog->last)
+        backlog->last->next = entry;
+    else
+        backlog->first = entry;
+    backlog->last = entry;
+    self->n_backlogged++;
+}
+
+/* Moves what waits for room into the inboxes that have some again. */
+static int flush_backlogs(struct ult_pe *pe)
+{
+    int n_moved = 0;
+
+    for (int i = 0; i < ult_job.n_pes; i++) {
+        struct ult_backlog *backlog = &pe->backlogs[i];
+        while (backlog->first && ult_inbox_try_put(&ult_job.pes[i].inbox, &backlog->first->item)) {
+            struct ult_backlog_entry *entry = backlog->first;
+            backlog->first = entry->next;
+            if (!backlog->first)
+                backlog->last = NULL;
+            free(entry);
+            pe->n_backlogged--;
+            n_moved++;
+            ult_pe_wake(&ult_job.pes[i]);
+        }
+    }
+    return n_moved;
+}
+
+void ult_post_item(struct ult_pe *dest, const struct ult_item *item)
+{
+    struct ult_pe *self = ult_self()->pe;
+
+    if (BASE_UNLIKELY(self->backlogs[dest->pe_id].first || !ult_inbox_try_put(&dest->inbox, item))) {
+        append_to_backlog(self, dest, item);
+        ult_pe_wake(dest);
+        return;
+    }
+    if (BASE_UNLIKELY(atomic_load_explicit(&dest->is_asleep, memory_order_seq_cst)))
+        ult_pe_wake(dest);
+}
+
+void ult_post_note(struct ult_pe *dest, struct ult_note *note)
+{
+    ult_inbox_put_note(&dest->inbox, note);
+    if (BASE_UNLIKELY(atomic_load_explicit(&dest->is_asleep, memory_order_seq_cst)))
+        ult_pe_wake(dest);
+}
+
+void ult_pe_wake(struct ult_pe *pe)
+{
+    uint64_t one = 1;
+
+    if (!atomic_load_explicit(&pe->is_asleep, memory_order_seq_cst))
+        return;
+    while (write(pe->event_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+/* ---- Sleeping ---- */
+
+/* True if any PE could still be woken by something that is not a ULT of this job. */
+static bool anything_under_way(void)
+{
+    for (int i = 0; i < ult_job.n_pes; i++) {
+        struct ult_pe *pe = &ult_job.pes[i];
+        if (ult_inbox_has_mail(&pe->inbox) || pe->timer_first || pe->n_backlogged || pe->queue_first)
+            return true;
+        for (const struct ult_source *source = pe->sources; source; source = source->next)
+            if (source->pending)
+                return true;
+    }
+    return false;
+}
+
+/* Counts this PE among the sleepers. The last one to fall asleep, with nothing under way, has found a deadlock. */
+static void enter_sleep(void)
+{
+    bool is_deadlock;
+
+    pthread_mutex_lock(&ult_job.idle_lock);
+    ult_job.n_asleep++;
+    is_deadlock = ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 && !anything_under_way();
+    pthread_mutex_unlock(&ult_job.idle_lock);
+    if (is_deadlock && ult_job.hooks.deadlock)
+        ult_job.hooks.deadlock();
+}
+
+static void leave_sleep(void)
+{
+    pthread_mutex_lock(&ult_job.idle_lock);
+    ult_job.n_asleep--;
+    pthread_mutex_unlock(&ult_job.idle_lock);
+}
+
+/* Sleeps until a sender, a source or a timer wakes the PE. */
+static void sleep_on_events(struct ult_pe *pe)
+{
+    struct pollfd fds[1 + SLEEP_FDS_MAX] = {{.fd = pe->event_fd, .events = POLLIN}};
+    nfds_t n_fds = 1;
+    bool must_poll = pe->n_backlogged > 0;
+    int64_t timer_ns;
+    struct timespec timeout;
+    uint64_t ignored;
+
+    for (struct ult_source *source = pe->sources; source; source = source->next) {
+        if (source->fd < 0 || n_fds == BASE_COUNT(fds)) {
+            must_poll |= source->pending > 0;
+            continue;
+        }
+        if (!source->arm(source))
+            return;
+        fds[n_fds++] = (struct pollfd){.fd = source->fd, .events = POLLIN};
+    }
+    timer_ns = ult_timer_next_ns(pe);
+    if (must_poll && (timer_ns < 0 || timer_ns > 50000))
+        timer_ns = 50000;
+    timeout = (struct timespec){.tv_sec = timer_ns / 1000000000, .tv_nsec = timer_ns % 1000000000};
+    ppoll(fds, n_fds, timer_ns < 0 ? NULL : &timeout, NULL);
+    while (read(pe->event_fd, &ignored, sizeof ignored) < 0 && errno == EINTR)
+        ;
+}
+
+static bool is_done(const struct ult_pe *pe, bool until_done)
+{
+    return pe->queue_first || (until_done && atomic_load_explicit(&ult_job.n_live, memory_order_seq_cst) == 0);
+}
+
+void ult_pe_idle(struct ult_pe *pe, bool until_done)
+{
+    while (!is_done(pe, until_done)) {
+        for (int i = 0; i < ult_job.spin_polls; i++) {
+            if (ult_pe_poll(pe) > 0 || is_done(pe, until_done))
+                break;
+            ult_arch_relax();
+        }
+        if (is_done(pe, until_done))
+            break;
+        atomic_store_explicit(&pe->is_asleep, true, memory_order_seq_cst);
+        if (!ult_inbox_has_mail(&pe->inbox) && !is_done(pe, until_done)) {
+            enter_sleep();
+            sleep_on_events(pe);
+            leave_sleep();
+        }
+        atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
+        ult_pe_poll(pe);
+    }
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pe.c: PEs, the run queue and the switch between ULTs. See ult.h for the states and invariants.
+ */
+#include "ult/pe.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "ult/arch/arch.h"
+#include "ult/tls.h"
+
+/* A PE looks at its inbox at every switch, and at its other sources this often. */
+#define YIELDS_PER_POLL 32
+
+/* Polls of an idle PE before it sleeps: some tens of microseconds if every PE has a core, else few. */
+#define SPIN_POLLS 4000
+#define SPIN_POLLS_OVERSUBSCRIBED 50
+
+struct ult_job ult_job;
+__thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
+
+/* ---- The run queue ---- */
+
+static inline void queue_push(struct ult_pe *pe, struct ult *u)
+{
+    u->next = NULL;
+    if (pe->queue_first)
+        pe->queue_last->next = u;
+    else
+        pe->queue_first = u;
+    pe->queue_last = u;
+}
+
+static inline struct ult *queue_pop(struct ult_pe *pe)
+{
+    struct ult *u = pe->queue_first;
+
+    pe->queue_first = u->next;
+    return u;
+}
+
+/* ---- The switch ---- */
+
+/* What is kept per OS thread on behalf of a ULT goes with it. */
+static inline void swap_thread_state(struct ult_pe *pe, struct ult *from, struct ult *to)
+{
+    from->saved_errno = *pe->errno_addr;
+    *pe->errno_addr = to->saved_errno;
+    if (pe->cxa_globals) {
+        memcpy(from->cxa_globals, pe->cxa_globals, sizeof from->cxa_globals);
+        memcpy(pe->cxa_globals, to->cxa_globals, sizeof to->cxa_globals);
+    }
+    if (BASE_UNLIKELY(ult_tls_n_regions))
+        ult_tls_swap(from->tls_save, to->tls_save);
+}
+
+static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to)
+{
+    pe->n_switches++;
+    /* With many ranks the next one's lines are cold: fetch the one after it while this one runs. */
+    if (pe->queue_first) {
+        __builtin_prefetch(pe->queue_first);
+        __builtin_prefetch(pe->queue_first->sp);
+    }
+    swap_thread_state(pe, from, to);
+    to->state = ULT_RUNNING;
+    ult_current = to;
+    ult_arch_switch(&from->sp, to->sp);
+}
+
+/* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none is. */
+static void switch_away(struct ult_pe *pe, struct ult *self)
+{
+    struct ult *next;
+
+    if (ult_inbox_has_mail(&pe->inbox) || ++pe->n_yields % YIELDS_PER_POLL == 0)
+        ult_pe_poll(pe);
+    if (BASE_UNLIKELY(!pe->queue_first))
+        ult_pe_idle(pe, false);
+    next = queue_pop(pe);
+    if (next == self)
+        self->state = ULT_RUNNING;
+    else
+        switch_to(pe, self, next);
+}
+
+void ult_suspend(void)
+{
+    struct ult *self = ult_self();
+
+    self->state = ULT_BLOCKED;
+    switch_away(self->pe, self);
+}
+
+void ult_ready(struct ult *u)
+{
+    BASE_ASSERT(u->state == ULT_BLOCKED);
+    u->state = ULT_READY;
+    queue_push(u->pe, u);
+}
+
+void ult_yield(void)
+{
+    struct ult *self = ult_self();
+    struct ult_pe *pe = self->pe;
+
+    if (!pe->queue_first) {
+        ult_pe_poll(pe);
+        if (!pe->queue_first)
+            return;
+    }
+    self->state = ULT_READY;
+    queue_push(pe, self);
+    switch_away(pe, self);
+}
+
+/* ---- Begin and end of a ULT ---- */
+
+/* First function of every ULT. */
+static void run_entry(void *arg)
+{
+    struct ult *self = arg;
+
+    self->entry(self->arg);
+    ult_end();
+}
+
+void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi, void (*entry)(void *), void *arg)
+{
+    u->sp = ult_arch_prepare(stack_hi, run_entry, u);
+    u->pe = pe;
+    u->saved_errno = 0;
+    memset(u->cxa_globals, 0, sizeof u->cxa_globals);
+    u->state = ULT_READY;
+    u->entry = entry;
+    u->arg = arg;
+    u->stack_lo = stack_lo;
+    u->stack_hi = stack_hi;
+    queue_push(pe, u);
+    pe->n_live++;
+    atomic_fetch_add_explicit(&ult_job.n_live, 1, memory_order_relaxed);
+}
+
+void ult_end(void)
+{
+    struct ult *self = ult_self();
+    struct ult_pe *pe = self->pe;
+
+    self->state = ULT_ENDED;
+    pe->n_live--;
+    if (atomic_fetch_sub_explicit(&ult_job.n_live, 1, memory_order_seq_cst) == 1)
+        for (int i = 0; i < ult_job.n_pes; i++)
+            ult_pe_wake(&ult_job.pes[i]);
+    if (pe->n_live == 0)
+        queue_push(pe, &pe->base);
+    switch_away(pe, self);
+    __builtin_unreachable();
+}
+
+/* ---- PEs ---- */
+
+struct ult_pe *ult_pe_get(int pe_id)
+{
+    return &ult_job.pes[pe_id];
+}
+
+int ult_pe_count(void)
+{
+    return ult_job.n_pes;
+}
+
+int ult_pe_id(const struct ult_pe *pe)
+{
+    return pe->pe_id;
+}
+
+uint64_t ult_pe_switches(const struct ult_pe *pe)
+{
+    return pe->n_switches;
+}
+
+void ult_pe_add_source(struct ult_pe *pe, struct ult_source *source)
+{
+    source->next = pe->sources;
+    pe->sources = source;
+}
+
+static void pe_init(struct ult_pe *pe, int pe_id, int n_pes)
+{
+    memset(pe, 0, sizeof *pe);
+    pe->pe_id = pe_id;
+    ult_inbox_init(&pe->inbox);
+    pe->backlogs = base_calloc((size_t)n_pes, sizeof *pe->backlogs, "the backlogs of a PE");
+    pe->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (pe->event_fd < 0)
+        base_fatal(1, "no event descriptor for PE %d: %s; raise `ulimit -n` or use fewer PEs (+p)", pe_id,
+                   strerror(errno));
+    pe->base.pe = pe;
+    pe->base.world_rank = -1;
+    pe->base.state = ULT_RUNNING;
+    pe->base.tls_save = NULL;
+}
+
+/* Makes the calling OS thread this PE: learns where the thread's own state lies. */
+static void pe_attach_thread(struct ult_pe *pe)
+{
+    void *(*get_globals)(void) = (void *(*)(void))dlsym(RTLD_DEFAULT, "__cxa_get_globals");
+
+    pe->errno_addr = &errno;
+    pe->cxa_globals = get_globals ? get_globals() : NULL;
+    pe->thread = pthread_self();
+    ult_current = &pe->base;
+}
+
+/* Runs the PE's ULTs until they have ended, then answers messages until all ULTs of the job have. */
+static void pe_run(struct ult_pe *pe)
+{
+    if (ult_job.hooks.pe_start)
+        ult_job.hooks.pe_start(pe);
+    if (pe->n_live > 0) {
+        pe->base.state = ULT_BLOCKED;
+        switch_away(pe, &pe->base);
+    }
+    ult_pe_idle(pe, true);
+}
+
+/* Pins the calling thread to one of the process's cores if there are enough for all PEs. */
+static void pe_pin(const struct ult_pe *pe)
+{
+    cpu_set_t usable, one;
+    int wanted = pe->pe_id;
+
+    if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) < ult_job.n_pes ||
+        ult_job.n_pes == 1)
+        return;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &usable) && wanted-- == 0) {
+            CPU_SET(cpu, &one);
+            sched_setaffinity(0, sizeof one, &one);
+            return;
+        }
+}
+
+static void *pe_thread(void *arg)
+{
+    struct ult_pe *pe = arg;
+
+    pe_pin(pe);
+    pe_attach_thread(pe);
+    pe_run(pe);
+    return NULL;
+}
+
+/* ---- The job ---- */
+
+void ult_job_init(int n_pes, const struct ult_hooks *hooks)
+{
+    cpu_set_t usable;
+    int n_cores = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+
+    ult_job.n_pes = n_pes;
+    if (hooks)
+        ult_job.hooks = *hooks;
+    ult_job.spin_polls = n_pes <= n_cores ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
+    pthread_mutex_init(&ult_job.idle_lock, NULL);
+    ult_job.pes = aligned_alloc(BASE_CACHE_LINE, (size_t)n_pes * sizeof *ult_job.pes);
+    if (!ult_job.pes)
+        base_fatal(1, "out of memory: no room for %d PEs; use fewer (+p)", n_pes);
+    for (int i = 0; i < n_pes; i++)
+        pe_init(&ult_job.pes[i], i, n_pes);
+    pe_attach_thread(&ult_job.pes[0]);
+}
+
+void ult_job_run(void)
+{
+    cpu_set_t before;
+    bool has_before = sched_getaffinity(0, sizeof before, &before) == 0;
+
+    for (int i = 1; i < ult_job.n_pes; i++) {
+        int error = pthread_create(&ult_job.pes[i].thread, NULL, pe_thread, &ult_job.pes[i]);
+        if (error)
+            base_fatal(1, "no thread for PE %d of %d: %s; raise `ulimit -u` or use fewer PEs (+p)", i,
+                       ult_job.n_pes, strerror(error));
+    }
+    pe_pin(&ult_job.pes[0]);
+    pe_run(&ult_job.pes[0]);
+    for (int i = 1; i < ult_job.n_pes; i++)
+        pthread_join(ult_job.pes[i].thread, NULL);
+    if (has_before)
+        sched_setaffinity(0, sizeof before, &before);
+}
+
+void ult_job_adopt_caller(struct ult *u)
+{
+    struct ult_pe *pe = &ult_job.pes[0];
+
+    u->pe = pe;
+    u->state = ULT_RUNNING;
+    u->stack_lo = u->stack_hi = NULL;
+    pe->n_live = 1;
+    atomic_store(&ult_job.n_live, 1);
+    ult_current = u;
+}

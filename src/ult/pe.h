@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pe.h: the inside of a PE; for the files of src/ult alone.
+ */
+#ifndef ULT_PE_H
+#define ULT_PE_H
+
+#include <pthread.h>
+
+#include "ult/ult.h"
+
+/* Items that did not fit into a full inbox, in order; malloc'ed. */
+struct ult_backlog_entry {
+    struct ult_item item;
+    struct ult_backlog_entry *next;
+};
+struct ult_backlog {
+    struct ult_backlog_entry *first;
+    struct ult_backlog_entry *last;
+};
+
+struct ult_pe {
+    struct ult *queue_first;       /* the run queue, in the order in which ULTs run */
+    struct ult *queue_last;
+    uint64_t n_switches;           /* switches between ULTs */
+    int *errno_addr;               /* this thread's errno */
+    void **cxa_globals;            /* this thread's exception state, two words; NULL: no libstdc++ */
+    unsigned n_yields;             /* since the sources were last polled */
+    int pe_id;
+    void *base_sp;                 /* where the PE's own context goes on when its ULTs have ended */
+    int n_live;                    /* ULTs that have not ended */
+    struct ult_source *sources;    /* what else is polled */
+    struct ult *timer_first;       /* sleepers by wake_at_ns */
+    struct ult *timer_last;
+    struct ult_backlog *backlogs;  /* by destination PE */
+    int n_backlogged;              /* entries in all of them */
+    pthread_t thread;
+    int event_fd;                  /* wakes the PE from its sleep */
+    struct ult base;               /* the PE's own context as a ULT: first and last to run */
+    _Atomic bool is_asleep BASE_CACHE_ALIGNED; /* sleeps, or is about to: senders must wake it */
+    struct ult_inbox inbox BASE_CACHE_ALIGNED;
+};
+
+/* The job's PEs and what they share; set up by ult_job_init. */
+struct ult_job {
+    int n_pes;
+    struct ult_pe *pes;
+    struct ult_hooks hooks;
+    _Atomic int n_live;            /* ULTs of all PEs that have not ended */
+    int spin_polls;                /* polls of an idle PE before it sleeps */
+    pthread_mutex_t idle_lock;     /* guards n_asleep */
+    int n_asleep;                  /* PEs that sleep */
+};
+extern struct ult_job ult_job;
+
+/* Waits until the PE has a ready ULT, or `until_done` and every ULT of the job has ended: polls, then sleeps. (idle.c) */
+void ult_pe_idle(struct ult_pe *pe, bool until_done);
+
+/* Polls everything once; returns how many events there were. (idle.c) */
+int ult_pe_poll(struct ult_pe *pe);
+
+/* Wakes the PE if it sleeps. Any thread. (idle.c) */
+void ult_pe_wake(struct ult_pe *pe);
+
+/* Adds a sleeper; readies those whose time has come and returns their number; ns until the next one, or -1. (timer.c) */
+void ult_timer_add(struct ult_pe *pe, struct ult *u);
+int ult_timer_fire(struct ult_pe *pe);
+int64_t ult_timer_next_ns(const struct ult_pe *pe);
+uint64_t ult_now_ns(void);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * timer.c: sleeping ULTs, one list per PE in the order in which they wake.
+ */
+#include <time.h>
+
+#include "ult/pe.h"
+
+uint64_t ult_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void ult_timer_add(struct ult_pe *pe, struct ult *u)
+{
+    struct ult **link = &pe->timer_first;
+
+    /* Ranks that sleep in a loop all sleep equally long: look at the end first. */
+    if (pe->timer_last && pe->timer_last->wake_at_ns <= u->wake_at_ns)
+        link = &pe->timer_last->timer_next;
+    while (*link && (*link)->wake_at_ns <= u->wake_at_ns)
+        link = &(*link)->timer_next;
+    u->timer_next = *link;
+    *link = u;
+    if (!u->timer_next)
+        pe->timer_last = u;
+}
+
+int ult_timer_fire(struct ult_pe *pe)
+{
+    uint64_t now_ns = ult_now_ns();
+    int n_fired = 0;
+
+    while (pe->timer_first && pe->timer_first->wake_at_ns <= now_ns) {
+        struct ult *u = pe->timer_first;
+        pe->timer_first = u->timer_next;
+        if (!pe->timer_first)
+            pe->timer_last = NULL;
+        ult_ready(u);
+        n_fired++;
+    }
+    return n_fired;
+}
+
+int64_t ult_timer_next_ns(const struct ult_pe *pe)
+{
+    uint64_t now_ns;
+
+    if (!pe->timer_first)
+        return -1;
+    now_ns = ult_now_ns();
+    return pe->timer_first->wake_at_ns <= now_ns ? 0 : (int64_t)(pe->timer_first->wake_at_ns - now_ns);
+}
+
+void ult_sleep_ns(uint64_t duration_ns)
+{
+    struct ult *self = ult_self();
+
+    self->wake_at_ns = ult_now_ns() + duration_ns;
+    ult_timer_add(self->pe, self);
+    ult_suspend();
+}
