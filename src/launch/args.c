@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The command line of mpirun. The options are one table: what they are called (by us and by other
+ * MPIs), how many values follow, what they do, and the line that --help prints. Called by main.c.
+ */
+#include "launch.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum effect {
+    SET_RANKS,
+    EXPORT,     /* -x VAR or VAR=VALUE */
+    EXPORT_TWO, /* -genv VAR VALUE, or VAR=VALUE */
+    CHANGE_DIR,
+    SET_TIMEOUT,
+    BE_QUIET,
+    BE_VERBOSE,
+    ONE_PROCESS, /* --procs: only 1 works so far */
+    PRINT_HELP,
+    PRINT_VERSION,
+    NOTHING, /* has no meaning here, and does no harm */
+    WARN,    /* belongs to another MPI: said once */
+    NOT_YET,
+};
+
+struct option {
+    const char *names;  /* separated by blanks; the first one is ours */
+    const char *values; /* what follows, one word each; "" if nothing does */
+    enum effect effect;
+    const char *help; /* for NOT_YET: why not, or what to do instead */
+};
+
+static const struct option options[] = {
+    {"-n -np -c --np --n", "N", SET_RANKS, "run the program as N ranks"},
+    {"-x", "VAR[=VALUE]", EXPORT, "set an environment variable for the program"},
+    {"-genv -env --genv --env", "VAR VALUE", EXPORT_TWO, "the same, as two words"},
+    {"-wd -wdir --wd --wdir", "DIR", CHANGE_DIR, "run the program in this folder"},
+    {"--timeout -timeout", "S", SET_TIMEOUT, "end the program after S seconds (exit code 124)"},
+    {"--procs -procs", "P", ONE_PROCESS, "processes to put the ranks into (only 1 so far)"},
+    {"-q --quiet -quiet", "", BE_QUIET, "no warnings"},
+    {"-v --verbose -verbose", "", BE_VERBOSE, "say what is run"},
+    {"--version -V -version", "", PRINT_VERSION, "print the version"},
+    {"--help -h -help -?", "", PRINT_HELP, "print this"},
+    {"--oversubscribe -oversubscribe", "", NOTHING, "more ranks than cores is the normal case here"},
+    {"--allow-run-as-root -allow-run-as-root", "", NOTHING, "root may"},
+    {"--use-hwthread-cpus -use-hwthread-cpus", "", NOTHING, "see +p"},
+    {"--bind-to -bind-to", "X", NOTHING, "see +p"},
+    {"--map-by -map-by", "X", NOTHING, "ranks go to PEs in blocks"},
+    {"--rank-by -rank-by", "X", NOTHING, "ranks go to PEs in blocks"},
+    {"-ppn -perhost --npernode -npernode -N", "N", NOTHING, "there is one node"},
+    {"-genvall -envall", "", NOTHING, "the program gets the whole environment"},
+    {"--mca -mca --gmca -gmca --prtemca --pmixmca", "KEY VALUE", WARN, "a setting of Open MPI"},
+    {"--tag-output -tag-output -l -prepend-rank", "", NOT_YET, "the ranks share one output"},
+    {"--hosts -hosts --host -host -H", "LIST", NOT_YET, "only this node"},
+    {"--hostfile -hostfile --machinefile -machinefile -f", "FILE", NOT_YET, "only this node"},
+};
+enum { NUM_OPTIONS = sizeof options / sizeof options[0] };
+
+/* The library's own options that no value follows. */
+static const char *const plus_without_value[] = {"+help", "+version"};
+enum { NUM_PLUS_WITHOUT_VALUE = sizeof plus_without_value / sizeof plus_without_value[0] };
+
+enum { MAX_NAME = 64 };
+
+/* Takes the next blank-separated word of *text_inout (its first MAX_NAME - 1 letters); false at the end. */
+static bool next_word(const char **text_inout, char word_out[MAX_NAME])
+{
+    const char *start = *text_inout + strspn(*text_inout, " ");
+    size_t len = strcspn(start, " ");
+    if (len == 0)
+        return false;
+    snprintf(word_out, MAX_NAME, "%.*s", (int)len, start);
+    *text_inout = start + len;
+    return true;
+}
+
+static int num_values(const struct option *option)
+{
+    const char *rest = option->values;
+    char word[MAX_NAME];
+    int count = 0;
+    while (next_word(&rest, word))
+        count++;
+    return count;
+}
+
+static const struct option *find_option(const char *name, size_t name_len)
+{
+    for (int i = 0; i < NUM_OPTIONS; i++) {
+        const char *rest = options[i].names;
+        char word[MAX_NAME];
+        while (next_word(&rest, word))
+            if (strlen(word) == name_len && memcmp(word, name, name_len) == 0)
+                return &options[i];
+    }
+    return NULL;
+}
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* How many letters must be changed, inserted, dropped or swapped with their neighbour to get from a
+ * to b (Damerau and Levenshtein, each letter moved once). Both shorter than MAX_NAME. */
+static int word_distance(const char *a, const char *b)
+{
+    int len_a = (int)strlen(a), len_b = (int)strlen(b);
+    int d[MAX_NAME + 1][MAX_NAME + 1];
+    for (int i = 0; i <= len_a; i++)
+        d[i][0] = i;
+    for (int j = 0; j <= len_b; j++)
+        d[0][j] = j;
+    for (int i = 1; i <= len_a; i++) {
+        for (int j = 1; j <= len_b; j++) {
+            int change = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            d[i][j] = smaller(change, smaller(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = smaller(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    }
+    return d[len_a][len_b];
+}
+
+static _Noreturn void fail_unknown(const char *text)
+{
+    char name[MAX_NAME];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+    char nearest[MAX_NAME] = "";
+    int nearest_distance = INT_MAX;
+    for (int i = 0; i < NUM_OPTIONS; i++) {
+        const char *rest = options[i].names;
+        char word[MAX_NAME];
+        while (next_word(&rest, word)) {
+            int distance = word_distance(name, word);
+            if (distance < nearest_distance) {
+                nearest_distance = distance;
+                snprintf(nearest, sizeof nearest, "%s", word);
+            }
+        }
+    }
+    launch_fail(LAUNCH_EXIT_USAGE, "unknown option %s; the nearest one is %s (mpirun --help lists all)", text,
+                nearest);
+}
+
+static void print_help(void)
+{
+    puts("mpirun -n N [option...] program [argument...]\n"
+         "\n"
+         "Runs an MPI program as N ranks: user-level threads inside one process. Options that begin\n"
+         "with + are handed to the library (mpirun +help ./program lists them).\n");
+    bool is_noop_list = false;
+    for (int i = 0; i < NUM_OPTIONS; i++) {
+        const struct option *o = &options[i];
+        if (!is_noop_list && (o->effect == NOTHING || o->effect == WARN)) {
+            is_noop_list = true;
+            puts("\nAccepted because other MPIs have them; without effect here:");
+        }
+        if (o->effect == NOT_YET)
+            continue;
+        char left[80];
+        snprintf(left, sizeof left, "%.*s %s", (int)strcspn(o->names, " "), o->names, o->values);
+        if (strchr(o->names, ' ') && o->effect < PRINT_HELP) {
+            const char *rest = strchr(o->names, ' ');
+            char second[MAX_NAME];
+            if (next_word(&rest, second))
+                snprintf(left, sizeof left, "%.*s, %s %s", (int)strcspn(o->names, " "), o->names, second,
+                         o->values);
+        }
+        printf("  %-28s  %s\n", left, o->help);
+    }
+    puts("\nExit code: the program's; 2 for a wrong command, 126 if the program cannot be run, 127 if there\n"
+         "is none of that name, 124 after --timeout.");
+}
+
+static int read_count(const char *option, const char *text)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (!isdigit((unsigned char)text[0]) || *end != '\0')
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a number (a whole number from 1 on is needed)", option,
+                    text);
+    if (value < 1)
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: at least 1 is needed", option, text);
+    if (errno == ERANGE || value > INT_MAX)
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: too large (at most %d)", option, text, INT_MAX);
+    return (int)value;
+}
+
+static double read_seconds(const char *option, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value > 0) || value > 1e9)
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a time (seconds, more than 0)", option, text);
+    return value;
+}
+
+static void set_variable(const char *option, const char *name, size_t name_len, const char *value)
+{
+    char *copy = strndup(name, name_len);
+    if (copy == NULL || name_len == 0 || setenv(copy, value, 1) != 0)
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not the name of an environment variable", option, name);
+    free(copy);
+}
+
+static void export_variable(const struct launch_command *command, const char *option, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    if (equals)
+        set_variable(option, text, (size_t)(equals - text), equals + 1);
+    else if (getenv(text) == NULL && !command->is_quiet)
+        launch_say("%s %s: there is no such environment variable", option, text);
+}
+
+static void change_dir(const char *option, const char *dir)
+{
+    if (chdir(dir) != 0)
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: %s", option, dir, strerror(errno));
+    char *now = getcwd(NULL, 0);
+    if (now != NULL)
+        setenv("PWD", now, 1);
+    free(now);
+}
+
+/* Appends one word to the list of the library's options. */
+static void add_rank_option(struct launch_command *command, const char *word)
+{
+    if (word[strcspn(word, " \t\n")] != '\0')
+        launch_fail(LAUNCH_EXIT_USAGE, "'%s': an option of the library cannot have blanks in it", word);
+    char *list;
+    int len = command->rank_options ? asprintf(&list, "%s %s", command->rank_options, word)
+                                    : asprintf(&list, "%s", word);
+    if (len < 0)
+        launch_fail(1, "out of memory");
+    free(command->rank_options);
+    command->rank_options = list;
+}
+
+/* An option of the library, at argv[i]; returns the index of its last word. */
+static int read_plus_option(struct launch_command *command, char **argv, int i)
+{
+    const char *name = argv[i];
+    bool has_value = strchr(name, '=') == NULL;
+    for (int k = 0; k < NUM_PLUS_WITHOUT_VALUE; k++)
+        if (strcmp(name, plus_without_value[k]) == 0)
+            has_value = false;
+    add_rank_option(command, name);
+    if (!has_value)
+        return i;
+    if (argv[i + 1] == NULL)
+        launch_fail(LAUNCH_EXIT_USAGE, "%s: its value is missing", name);
+    add_rank_option(command, argv[i + 1]);
+    return i + 1;
+}
+
+static void apply(struct launch_command *command, const struct option *option, const char *name,
+                  char **values)
+{
+    static bool is_warned;
+    switch (option->effect) {
+    case SET_RANKS:
+        if (command->num_ranks != 0)
+            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: the number of ranks was given before", name, values[0]);
+        command->num_ranks = read_count(name, values[0]);
+        break;
+    case EXPORT:
+        export_variable(command, name, values[0]);
+        break;
+    case EXPORT_TWO:
+        if (strchr(values[0], '='))
+            export_variable(command, name, values[0]);
+        else
+            set_variable(name, values[0], strlen(values[0]), values[1]);
+        break;
+    case CHANGE_DIR:
+        change_dir(name, values[0]);
+        break;
+    case SET_TIMEOUT:
+        command->timeout_s = read_seconds(name, values[0]);
+        break;
+    case BE_QUIET:
+        command->is_quiet = true;
+        break;
+    case BE_VERBOSE:
+        command->is_verbose = true;
+        break;
+    case ONE_PROCESS:
+        if (read_count(name, values[0]) != 1)
+            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: several processes do not work yet; all ranks go into one",
+                        name, values[0]);
+        break;
+    case PRINT_HELP:
+        print_help();
+        exit(0);
+    case PRINT_VERSION:
+        puts("mpirun (Heddle) " HEDDLE_VERSION);
+        exit(0);
+    case NOTHING:
+        break;
+    case WARN:
+        if (!is_warned && !command->is_quiet)
+            launch_say("%s %s: ignored: %s", name, values[0], option->help);
+        is_warned = true;
+        break;
+    case NOT_YET:
+        launch_fail(LAUNCH_EXIT_USAGE, "%s does not work yet: %s", name, option->help);
+    }
+}
+
+/* An option of ours, at argv[i]; returns the index of its last word. */
+static int read_option(struct launch_command *command, char **argv, int i)
+{
+    size_t name_len = strcspn(argv[i], "=");
+    const struct option *option = find_option(argv[i], name_len);
+    if (option == NULL)
+        fail_unknown(argv[i]);
+
+    int num = num_values(option);
+    bool is_inline = argv[i][name_len] == '=';
+    if (is_inline && num != 1)
+        launch_fail(LAUNCH_EXIT_USAGE, "%s: the option %.*s takes %s", argv[i], (int)name_len, argv[i],
+                    num == 0 ? "no value" : "two words");
+    char *values[2] = {NULL, NULL};
+    char *name = strndup(argv[i], name_len);
+    if (name == NULL)
+        launch_fail(1, "out of memory");
+    if (is_inline) {
+        values[0] = argv[i] + name_len + 1;
+    } else {
+        for (int k = 0; k < num; k++) {
+            /* -genv VAR=VALUE is one word. */
+            if (k == 1 && option->effect == EXPORT_TWO && strchr(values[0], '='))
+                break;
+            values[k] = argv[i + 1];
+            if (values[k] == NULL)
+                launch_fail(LAUNCH_EXIT_USAGE, "%s: its value is missing (%s %s)", name, name,
+                            option->values);
+            i++;
+        }
+    }
+    apply(command, option, name, values);
+    free(name);
+    return i;
+}
+
+/* What no single option can tell: is there a program, and does all of it fit together? */
+static void check_command(const struct launch_command *command)
+{
+    if (command->program_argv == NULL || command->program_argv[0] == NULL ||
+        command->program_argv[0][0] == '\0')
+        launch_fail(LAUNCH_EXIT_USAGE, "no program to run (mpirun -n N program [argument...])");
+    for (char **word = command->program_argv; *word; word++)
+        if (strcmp(*word, ":") == 0)
+            launch_fail(LAUNCH_EXIT_USAGE, "':': several programs in one job (MPMD) do not work yet");
+    if (command->num_ranks != 0 && command->rank_options != NULL) {
+        const char *rest = command->rank_options;
+        char word[MAX_NAME];
+        while (next_word(&rest, word))
+            if (strcmp(word, "+vp") == 0)
+                launch_fail(LAUNCH_EXIT_USAGE,
+                            "-n %d and +vp both say how many ranks there are: leave one out",
+                            command->num_ranks);
+    }
+}
+
+void launch_args_read(int argc, char **argv, struct launch_command *command_out)
+{
+    memset(command_out, 0, sizeof *command_out);
+    int i = 1;
+    for (; i < argc; i++) {
+        if (argv[i][0] == '+' && argv[i][1] != '\0') {
+            i = read_plus_option(command_out, argv, i);
+        } else if (strcmp(argv[i], "--") == 0) {
+            i++;
+            break;
+        } else if (argv[i][0] == '-') {
+            i = read_option(command_out, argv, i);
+        } else {
+            break;
+        }
+    }
+    command_out->program_argv = argv + i;
+    check_command(command_out);
+}

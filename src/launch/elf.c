@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What an ELF file is, from its headers alone. The file is not trusted: each offset is checked
+ * against its size. Called by program.c.
+ */
+#include "launch.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+enum { OUR_MACHINE = EM_X86_64 };
+#elif defined(__aarch64__)
+enum { OUR_MACHINE = EM_AARCH64 };
+#else
+#error "unsupported CPU: add its ELF machine number here"
+#endif
+
+struct file {
+    const char *bytes; /* the mapped file */
+    size_t size_bytes; /* how long it is */
+};
+
+/* The bytes at an offset, or NULL if not all of them are in the file. */
+static const void *at(const struct file *file, uint64_t offset, uint64_t len_bytes)
+{
+    if (offset > file->size_bytes || len_bytes > file->size_bytes - offset)
+        return NULL;
+    return file->bytes + offset;
+}
+
+/* Is DF_1_PIE set? It tells a static PIE from a shared library: neither has an interpreter. */
+static bool has_pie_flag(const struct file *file, const Elf64_Phdr *dynamic)
+{
+    for (uint64_t done = 0; done + sizeof(Elf64_Dyn) <= dynamic->p_filesz; done += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn entry;
+        const void *source = at(file, dynamic->p_offset + done, sizeof entry);
+        if (source == NULL)
+            return false;
+        memcpy(&entry, source, sizeof entry);
+        if (entry.d_tag == DT_FLAGS_1)
+            return (entry.d_un.d_val & DF_1_PIE) != 0;
+    }
+    return false;
+}
+
+static void classify(const struct file *file, struct launch_elf *elf_out)
+{
+    Elf64_Ehdr header;
+    if (at(file, 0, sizeof header) == NULL)
+        return;
+    memcpy(&header, file->bytes, sizeof header);
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return;
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != OUR_MACHINE) {
+        elf_out->kind = LAUNCH_ELF_FOREIGN;
+        return;
+    }
+    if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
+        return;
+
+    bool has_interpreter = false, is_pie_flagged = false;
+    for (int i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr segment;
+        const void *source = at(file, header.e_phoff + (uint64_t)i * header.e_phentsize, sizeof segment);
+        if (source == NULL)
+            return;
+        memcpy(&segment, source, sizeof segment);
+        if (segment.p_type == PT_INTERP) {
+            const char *name = at(file, segment.p_offset, segment.p_filesz);
+            has_interpreter = name != NULL;
+            if (name != NULL)
+                snprintf(elf_out->interpreter, sizeof elf_out->interpreter, "%.*s", (int)segment.p_filesz,
+                         name);
+        } else if (segment.p_type == PT_DYNAMIC) {
+            is_pie_flagged = has_pie_flag(file, &segment);
+        }
+    }
+    if (has_interpreter)
+        elf_out->kind = header.e_type == ET_EXEC ? LAUNCH_ELF_FIXED : LAUNCH_ELF_PIE;
+    else
+        elf_out->kind = header.e_type == ET_EXEC || is_pie_flagged ? LAUNCH_ELF_STATIC : LAUNCH_ELF_LIBRARY;
+}
+
+bool launch_elf_read(const char *path, struct launch_elf *elf_out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    struct stat status;
+    if (fstat(fd, &status) != 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return false;
+    }
+    memset(elf_out, 0, sizeof *elf_out);
+    elf_out->kind = LAUNCH_ELF_NONE;
+    if (status.st_size > 0) {
+        struct file file = {NULL, (size_t)status.st_size};
+        void *map = mmap(NULL, file.size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map != MAP_FAILED) {
+            file.bytes = map;
+            classify(&file, elf_out);
+            munmap(map, file.size_bytes);
+        }
+    }
+    close(fd);
+    return true;
+}

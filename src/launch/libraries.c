@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which MPI will a program get? Its dynamic loader is asked, as ldd does: run with
+ * LD_TRACE_LOADED_OBJECTS=1 it lists what it would load, and does not start the program. This also
+ * sees libraries of libraries, LD_LIBRARY_PATH and RUNPATH. Called by program.c.
+ */
+#include "launch.h"
+#include "libraries.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Names, up to the version, of the libraries of other MPIs. */
+static const char *const other_mpis[] = {
+    "libmpi.so",     "libmpi_abi.so",   "libmpich.so",         "libmpichcxx.so", "libmpicxx.so",
+    "libmpi_cxx.so", "libmpifort.so",   "libmpi_mpifh.so",     "libmpi_cray.so", "libmpi_gnu.so",
+    "libmpi_ibm.so", "libmpi_intel.so", "libmpi_usempif08.so", "libmvapich.so",  "libmpi_nvidia.so",
+};
+enum { NUM_OTHER_MPIS = sizeof other_mpis / sizeof other_mpis[0] };
+
+const char *launch_library_dir(void)
+{
+    static char *dir;
+    if (dir != NULL)
+        return dir;
+    char self[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (len <= 0)
+        return NULL;
+    self[len] = '\0';
+    *strrchr(self, '/') = '\0';
+    /* Where the build tree has it, and where an installation has it. */
+    static const char *const places[] = {"../lib", HEDDLE_LIB_FROM_BIN};
+    for (int i = 0; i < 2; i++) {
+        char file[2 * PATH_MAX];
+        snprintf(file, sizeof file, "%s/%s/" LAUNCH_OUR_LIBRARY, self, places[i]);
+        if (access(file, R_OK) == 0) {
+            *strrchr(file, '/') = '\0';
+            dir = realpath(file, NULL);
+            return dir;
+        }
+    }
+    return NULL;
+}
+
+/* Is this file our library, under whatever path? */
+static bool is_our_library(const char *path)
+{
+    const char *our_dir = launch_library_dir();
+    if (our_dir == NULL)
+        return true; /* nothing to compare with: take what there is */
+    char ours[PATH_MAX + 64];
+    snprintf(ours, sizeof ours, "%s/" LAUNCH_OUR_LIBRARY, our_dir);
+    char *a = realpath(path, NULL), *b = realpath(ours, NULL);
+    bool is_same = a != NULL && b != NULL && strcmp(a, b) == 0;
+    free(a);
+    free(b);
+    return is_same;
+}
+
+/* One line of the loader's list: "<tab>libmpi.so.40 => /usr/lib/libmpi.so.40 (0x...)". */
+static void read_line(char *line, struct launch_libraries *libraries_out)
+{
+    char *name = line + strspn(line, " \t");
+    char *arrow = strstr(name, " => ");
+    char *path = arrow ? arrow + 4 : name;
+    name[strcspn(name, " \n")] = '\0';
+    path[strcspn(path, " \n")] = '\0';
+    if (strcmp(name, LAUNCH_OUR_LIBRARY) == 0) {
+        libraries_out->has_ours = true;
+        libraries_out->needs_library_path = !is_our_library(path);
+        return;
+    }
+    for (int i = 0; i < NUM_OTHER_MPIS; i++) {
+        size_t len = strlen(other_mpis[i]);
+        if (strncmp(name, other_mpis[i], len) == 0 && (name[len] == '.' || name[len] == '\0')) {
+            snprintf(libraries_out->other_mpi, sizeof libraries_out->other_mpi, "%s", name);
+            return;
+        }
+    }
+}
+
+void launch_libraries_list(const char *path, struct launch_libraries *libraries_out)
+{
+    memset(libraries_out, 0, sizeof *libraries_out);
+    int ends[2];
+    if (pipe(ends) != 0)
+        return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO); /* what it cannot find is our business, not the user's */
+        close(ends[0]);
+        close(ends[1]);
+        setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+        execl(path, path, (char *)NULL);
+        _exit(LAUNCH_EXIT_CANNOT_RUN);
+    }
+    close(ends[1]);
+    FILE *list = pid > 0 ? fdopen(ends[0], "r") : NULL;
+    if (list != NULL) {
+        char *line = NULL;
+        size_t capacity = 0;
+        while (getline(&line, &capacity, list) > 0)
+            read_line(line, libraries_out);
+        free(line);
+        fclose(list);
+    } else {
+        close(ends[0]);
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Runs the program: in place of this process if that is all there is to do; otherwise as children, to
+ * watch the time or because there are several. Signals sent to mpirun reach the children. Called by main.c.
+ */
+#include "launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GRACE_S = 2 }; /* between SIGTERM and SIGKILL */
+
+/* HEDDLE_OPTIONS: what was in it, then the ranks, then the options given to mpirun. */
+static void set_rank_options(const struct launch_command *command)
+{
+    const char *before = getenv("HEDDLE_OPTIONS");
+    char ranks[32] = "";
+    if (command->num_ranks)
+        snprintf(ranks, sizeof ranks, "+vp %d", command->num_ranks);
+    const char *parts[] = {before ? before : "", ranks, command->rank_options ? command->rank_options : ""};
+    char *all = NULL;
+    for (int i = 0; i < 3; i++) {
+        if (parts[i][0] == '\0')
+            continue;
+        char *longer;
+        if (asprintf(&longer, "%s%s%s", all ? all : "", all ? " " : "", parts[i]) < 0)
+            launch_fail(1, "out of memory");
+        free(all);
+        all = longer;
+    }
+    if (all != NULL)
+        setenv("HEDDLE_OPTIONS", all, 1);
+    free(all);
+}
+
+/* A program that was linked elsewhere, with another library of the same ABI, shall get ours. */
+static void set_library_path(void)
+{
+    const char *before = getenv("LD_LIBRARY_PATH");
+    char *path;
+    if (asprintf(&path, "%s%s%s", launch_library_dir(), before ? ":" : "", before ? before : "") < 0)
+        launch_fail(1, "out of memory");
+    setenv("LD_LIBRARY_PATH", path, 1);
+    free(path);
+}
+
+static void say_what_is_run(const struct launch_command *command, const struct launch_program *program,
+                            int copies)
+{
+    const char *rank_options = getenv("HEDDLE_OPTIONS");
+    fflush(stdout);
+    fprintf(stderr, "mpirun: ");
+    if (copies > 1)
+        fprintf(stderr, "no MPI program; %d copies of ", copies);
+    else if (rank_options)
+        fprintf(stderr, "HEDDLE_OPTIONS='%s' ", rank_options);
+    if (program->needs_library_path)
+        fprintf(stderr, "LD_LIBRARY_PATH=%s ", getenv("LD_LIBRARY_PATH"));
+    fprintf(stderr, "%s", program->path);
+    for (char **word = command->program_argv + 1; *word; word++)
+        fprintf(stderr, " %s", *word);
+    fputc('\n', stderr);
+}
+
+static _Noreturn void replace_self(const struct launch_command *command, const struct launch_program *program)
+{
+    execv(program->path, command->program_argv);
+    int error = errno;
+    if (error == ENOENT) /* it is there, so what is missing is what runs it */
+        launch_say("%s: the interpreter or loader that it asks for does not exist", command->program_argv[0]);
+    else
+        launch_say("%s: %s", command->program_argv[0], strerror(error));
+    _exit(LAUNCH_EXIT_CANNOT_RUN);
+}
+
+/* ---- Children ---- */
+
+struct children {
+    pid_t *pids;     /* one per child; 0 once it has ended */
+    int num;         /* how many were started */
+    int num_running; /* how many have not ended */
+    int exit_code;   /* of the first one that failed; 0: none so far */
+};
+
+static void start_child(const struct launch_command *command, const struct launch_program *program,
+                        struct children *children, const sigset_t *signals_before)
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        launch_say("cannot start copy %d of %s: %s (ulimit -u?)", children->num, command->program_argv[0],
+                   strerror(errno));
+        children->exit_code = 1;
+        return;
+    }
+    if (pid == 0) {
+        sigprocmask(SIG_SETMASK, signals_before, NULL);
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent)
+            _exit(1);
+        if (children->num > 0) { /* the first one alone reads the standard input */
+            int nothing = open("/dev/null", O_RDONLY);
+            if (nothing >= 0)
+                dup2(nothing, STDIN_FILENO);
+        }
+        replace_self(command, program);
+    }
+    children->pids[children->num++] = pid;
+    children->num_running++;
+}
+
+static void signal_all(const struct children *children, int signal_number)
+{
+    for (int i = 0; i < children->num; i++)
+        if (children->pids[i] != 0)
+            kill(children->pids[i], signal_number);
+}
+
+/* Collects the children that have ended. */
+static void reap(const struct launch_command *command, struct children *children)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        int which = 0;
+        while (which < children->num && children->pids[which] != pid)
+            which++;
+        if (which == children->num)
+            continue;
+        children->pids[which] = 0;
+        children->num_running--;
+        int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        if (WIFSIGNALED(status) && children->exit_code == 0)
+            launch_say("%s was ended by signal %d (%s)", command->program_argv[0], WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+        if (children->exit_code == 0)
+            children->exit_code = code;
+    }
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Waits until all have ended, passing signals on and watching the time. */
+static void wait_for_all(const struct launch_command *command, struct children *children,
+                         const sigset_t *signals)
+{
+    double deadline_s = command->timeout_s > 0 ? now_s() + command->timeout_s : 0;
+    int ending_with = SIGTERM;
+    for (reap(command, children); children->num_running > 0; reap(command, children)) {
+        siginfo_t info;
+        double left_s = deadline_s > 0 ? deadline_s - now_s() : 3600;
+        if (left_s <= 0) {
+            if (ending_with == SIGTERM)
+                launch_say("%s ran longer than %g s (--timeout): it is ended", command->program_argv[0],
+                           command->timeout_s);
+            children->exit_code = LAUNCH_EXIT_TIMEOUT;
+            signal_all(children, ending_with);
+            ending_with = SIGKILL;
+            deadline_s = now_s() + GRACE_S;
+            continue;
+        }
+        struct timespec left = {(time_t)left_s, (long)((left_s - (double)(time_t)left_s) * 1e9)};
+        int signal_number = sigtimedwait(signals, &info, &left);
+        /* What the terminal sends (^C) has reached the children too. */
+        if (signal_number > 0 && signal_number != SIGCHLD && info.si_code != SI_KERNEL)
+            signal_all(children, signal_number);
+    }
+}
+
+static int run_children(const struct launch_command *command, const struct launch_program *program,
+                        int copies)
+{
+    static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++)
+        sigaddset(&signals, watched[i]);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+
+    struct children children = {.pids = calloc((size_t)copies, sizeof(pid_t))};
+    if (children.pids == NULL)
+        launch_fail(1, "out of memory for %d copies", copies);
+    for (int i = 0; i < copies && children.exit_code == 0; i++)
+        start_child(command, program, &children, &before);
+    if (children.num < copies)
+        signal_all(&children, SIGTERM);
+    wait_for_all(command, &children, &signals);
+    free(children.pids);
+    return children.exit_code;
+}
+
+int launch_run(const struct launch_command *command, const struct launch_program *program)
+{
+    int copies = program->kind == LAUNCH_PROGRAM_PLAIN && command->num_ranks > 1 ? command->num_ranks : 1;
+    set_rank_options(command);
+    if (program->needs_library_path)
+        set_library_path();
+    if (command->is_verbose)
+        say_what_is_run(command, program, copies);
+    if (copies == 1 && command->timeout_s <= 0)
+        replace_self(command, program);
+    return run_children(command, program, copies);
+}

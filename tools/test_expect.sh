@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# For tests that are shell scripts: runs commands and compares what they print and return. Sourced.
+#
+#   expect "what this shows" CODE STDOUT STDERR command...
+#       STDOUT and STDERR are extended regular expressions over the whole output; '' means that there
+#       must be none, '*' that anything will do.
+#   finish
+#       exits: 0 if all was as expected.
+
+expect_count=0
+expect_failed=0
+expect_dir=$(mktemp -d)
+trap 'rm -rf "$expect_dir"' EXIT
+
+# Does the text in file $2 look as $1 says?
+expect_matches() {
+    case $1 in
+    '*') return 0 ;;
+    '') [ ! -s "$2" ] ;;
+    *) tr '\n' ' ' <"$2" | grep -Eq -- "$1" ;;
+    esac
+}
+
+expect() {
+    local what=$1 code=$2 out=$3 err=$4 got=0 ok=yes
+    shift 4
+    expect_count=$((expect_count + 1))
+    timeout "${EXPECT_TIMEOUT:-60}" "$@" >"$expect_dir/out" 2>"$expect_dir/err" </dev/null || got=$?
+    [ "$got" = "$code" ] || ok=no
+    expect_matches "$out" "$expect_dir/out" || ok=no
+    expect_matches "$err" "$expect_dir/err" || ok=no
+    [ $ok = yes ] && return
+    expect_failed=$((expect_failed + 1))
+    echo "FAILED: $what"
+    echo "  command: $*"
+    echo "  exit code $got, expected $code"
+    echo "  stdout (expected: ${out:-nothing}):"
+    sed 's/^/    /' "$expect_dir/out"
+    echo "  stderr (expected: ${err:-nothing}):"
+    sed 's/^/    /' "$expect_dir/err"
+}
+
+finish() {
+    echo "$((expect_count - expect_failed)) of $expect_count as expected"
+    [ "$expect_failed" = 0 ]
+    exit
+}
