@@ -18,6 +18,8 @@ struct ampi_comm;
 struct ampi_request;
 struct ampi_errhandler;
 struct ampi_bsend_buffer;
+struct ampi_error_classes;
+struct ampi_keyvals;
 struct image;
 
 enum ampi_rank_state { AMPI_RANK_STARTED = 1, AMPI_RANK_INITIALIZED = 2, AMPI_RANK_FINALIZED = 3, AMPI_RANK_ENDED = 4 };
@@ -34,6 +36,9 @@ struct ampi_rank {
     int thread_level;                    /* what MPI_Init_thread provided */
     int n_inits;                         /* sessions and the world model that are initialised */
     struct ampi_bsend_buffer *bsend;     /* MPI_Buffer_attach; NULL: none */
+    struct ampi_error_classes *error_classes; /* that the program added: error_class.c; NULL: none */
+    struct ampi_keyvals *keyvals;        /* attribute keys that the program made: attr.c; NULL: none */
+    struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: what files get at open; NULL: the default */
     struct image *image;                 /* its copy of the program; NULL: runs on the prototype */
     int exit_code;                       /* once ENDED */
 };
@@ -69,6 +74,17 @@ static inline struct ampi_rank *ampi_enter(const char *call)
     if (BASE_UNLIKELY(!self || self->state != AMPI_RANK_INITIALIZED))
         return ampi_enter_wrong(call);
     self->call = call;
+    return self;
+}
+
+/* First line of the MPI functions that may be called before MPI_Init and after MPI_Finalize: the running rank, NULL on a
+ * thread that is no PE. */
+static inline struct ampi_rank *ampi_enter_any_time(const char *call)
+{
+    struct ampi_rank *self = ampi_self();
+
+    if (self)
+        self->call = call;
     return self;
 }
 
