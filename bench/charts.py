@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Line charts on two logarithmic axes, written as SVG by hand, and PNG if a converter is installed."""
+
+import math
+import shutil
+import subprocess
+from xml.sax.saxutils import escape
+
+COLOURS = ["#0b5fa5", "#52a8e8", "#d9730d", "#3a8f3a", "#8a4fbf", "#b03060"]
+GREY = "#888888"
+WIDTH, HEIGHT = 560, 400
+LEFT, RIGHT, TOP, BOTTOM = 72, 20, 44, 52
+
+
+class Series:
+    """A line: its label, its (x, y) points; a limit is drawn grey and dashed."""
+
+    def __init__(self, label, points, colour=None, is_limit=False):
+        self.label = label
+        self.points = [(x, y) for x, y in points if y is not None and y > 0]
+        self.colour = GREY if is_limit else colour
+        self.is_limit = is_limit
+
+
+class Panel:
+    """One chart; x_name(value) writes a mark of the x axis, which lie at the powers of two or at x_marks."""
+
+    def __init__(self, title, x_title, y_title, series, x_name=str, x_marks=None):
+        self.title, self.x_title, self.y_title = title, x_title, y_title
+        self.series = [one for one in series if one.points]
+        self.x_name, self.x_marks = x_name, x_marks
+
+
+def decade_name(value):
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def text(x, y, words, size=12, anchor="middle", extra=""):
+    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" {extra}>'
+            f"{escape(words)}</text>")
+
+
+def panel_svg(panel):
+    """The chart as SVG elements within WIDTH x HEIGHT."""
+    out = [text(LEFT, 20, panel.title, 15, "start", 'font-weight="bold"')]
+    points = [point for series in panel.series for point in series.points]
+    if not points:
+        return "\n".join(out + [text(WIDTH / 2, HEIGHT / 2, "no results")])
+    low_x, high_x = min(p[0] for p in points), max(p[0] for p in points)
+    low_y = 10 ** math.floor(math.log10(min(p[1] for p in points)))
+    high_y = 10 ** math.ceil(math.log10(max(p[1] for p in points)))
+    high_x, high_y = max(high_x, low_x * 2), max(high_y, low_y * 10)
+    inner_width, inner_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def x_at(x):
+        return LEFT + inner_width * math.log(x / low_x) / math.log(high_x / low_x)
+
+    def y_at(y):
+        return HEIGHT - BOTTOM - inner_height * math.log(y / low_y) / math.log(high_y / low_y)
+
+    decade = low_y
+    while decade <= high_y * 1.001:
+        y = y_at(decade)
+        out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#dddddd"/>')
+        out.append(text(LEFT - 6, y + 4, decade_name(decade), 11, "end"))
+        decade *= 10
+    for mark in panel.x_marks or sorted({p[0] for p in points}):
+        if low_x <= mark <= high_x:
+            x = x_at(mark)
+            out.append(f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{HEIGHT - BOTTOM}" '
+                       'stroke="#eeeeee"/>')
+            out.append(text(x, HEIGHT - BOTTOM + 16, panel.x_name(mark), 11))
+    out.append(f'<rect x="{LEFT}" y="{TOP}" width="{inner_width}" height="{inner_height}" fill="none" '
+               'stroke="#555555"/>')
+    out.append(text(LEFT + inner_width / 2, HEIGHT - 14, panel.x_title))
+    out.append(text(0, 0, panel.y_title, 12, "middle",
+                    f'transform="translate(16 {TOP + inner_height / 2:.0f}) rotate(-90)"'))
+    for series in panel.series:
+        path = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in series.points)
+        dash = ' stroke-dasharray="5 4"' if series.is_limit else ""
+        out.append(f'<polyline points="{path}" fill="none" stroke="{series.colour}" '
+                   f'stroke-width="2"{dash}/>')
+        if not series.is_limit:
+            out += [f'<circle cx="{x_at(x):.1f}" cy="{y_at(y):.1f}" r="2.6" fill="{series.colour}"/>'
+                    for x, y in series.points]
+    return "\n".join(out)
+
+
+def legend_svg(all_series):
+    """Labels side by side, each once."""
+    out, seen, x = [], set(), LEFT
+    for series in all_series:
+        if series.label in seen:
+            continue
+        seen.add(series.label)
+        dash = ' stroke-dasharray="5 4"' if series.is_limit else ""
+        out.append(f'<line x1="{x}" y1="14" x2="{x + 26}" y2="14" stroke="{series.colour}" '
+                   f'stroke-width="3"{dash}/>')
+        out.append(text(x + 32, 18, series.label, 13, "start"))
+        x += 54 + 8 * len(series.label)
+    return "\n".join(out)
+
+
+def write_svg(path, panels, caption):
+    """Panels two abreast, one legend above, the caption below."""
+    columns = min(2, len(panels))
+    rows = (len(panels) + columns - 1) // columns
+    width, height = columns * WIDTH, 28 + rows * HEIGHT + 24
+    width = max(width, 720)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+           f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">',
+           f'<rect width="{width}" height="{height}" fill="white"/>',
+           legend_svg([series for panel in panels for series in panel.series])]
+    for i, panel in enumerate(panels):
+        x = i % columns * WIDTH + (width - columns * WIDTH) / 2
+        out.append(f'<g transform="translate({x:.0f} {28 + i // columns * HEIGHT})">\n{panel_svg(panel)}\n</g>')
+    out.append(text(width / 2, height - 8, caption, 11, "middle", 'fill="#555555"'))
+    out.append("</svg>\n")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(out))
+
+
+def write_png(svg_path, png_path):
+    """Returns the name of the converter that made it, or None."""
+    for words in (["rsvg-convert", "--zoom", "1.5", "-o", png_path, svg_path],
+                  ["inkscape", "--export-type=png", f"--export-filename={png_path}", svg_path],
+                  ["magick", svg_path, png_path], ["convert", svg_path, png_path]):
+        if not shutil.which(words[0]):
+            continue
+        try:
+            done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return words[0]
+    return None
