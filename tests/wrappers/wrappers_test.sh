@@ -1,0 +1,187 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that mpicc and mpicxx do what people's build systems expect.
+# Usage: wrappers_test.sh PREFIX WORK_DIR PART, where PREFIX holds bin, lib and include, and PART is one of
+# the functions below that begin with test_. Exits with 77 if this machine lacks what the part needs.
+set -u
+prefix=$(cd "$1" && pwd)
+work=$2
+part=$3
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
+EXPECT_TIMEOUT=300
+
+# Neither the caller's choice of compilers nor that of a ctest around us shall matter.
+unset HEDDLE_CC HEDDLE_CXX MPICH_CC MPICH_CXX OMPI_CC OMPI_CXX HEDDLE_OPTIONS MAKEFLAGS MAKELEVEL CC CXX CFLAGS \
+    CXXFLAGS LDFLAGS
+rm -rf "$work"
+mkdir -p "$work" && cd "$work" || exit 1
+PATH=$prefix/bin:$PATH
+include=$prefix/include
+lib=$prefix/lib
+link="-L$lib -Wl,-rpath,$lib -Wl,-z,now -lmpi_abi"
+
+need() {
+    command -v "$1" >/dev/null || {
+        echo "skipped: there is no $1 here"
+        exit 77
+    }
+}
+
+# Is this program an ELF file of type DYN that needs our library and finds it?
+expect_good_program() {
+    expect_runnable_program "$1"
+    expect "$1 binds its functions at start" 0 'Flags:.* NOW' '' readelf -d "$1"
+}
+
+# The same, as CMake links it: FindMPI drops the option -z now.
+expect_runnable_program() {
+    expect "$1 is position-independent" 0 'Type: +DYN' '' readelf -h "$1"
+    expect "$1 finds our library" 0 "libmpi_abi.so.1.*$lib" '' readelf -d "$1"
+    expect "$1 runs" 0 '^hello from 4 ranks $' '' mpirun -n 4 "./$1" 4
+}
+
+test_options() {
+    expect "-show" 0 "^[^ ]+ -fPIE -I$include -pie a.c $link \$" '' mpicc -show a.c
+    expect "-showme, anywhere" 0 "^[^ ]+ -fPIE -I$include -pie a.c $link \$" '' mpicc a.c -showme
+    expect "-show quotes" 0 ' "a b.c" "-DX=\\"y\\"" ""' '' mpicc -show 'a b.c' '-DX="y"' ''
+    expect "no link flags" 0 "^[^ ]+ -fPIE -I$include -c a.c \$" '' mpicc -show -c a.c
+    for option in -S -E -M -MM -fsyntax-only; do
+        expect "no link flags with $option" 0 "^[^ ]+ -fPIE -I$include $option a.c \$" '' mpicc -show $option a.c
+    done
+    expect "-MD does link" 0 ' -lmpi_abi' '' mpicc -show -MD a.c
+    expect "a shared library" 0 "^[^ ]+ -I$include -shared -fPIC a.c $link \$" '' mpicc -show -shared -fPIC a.c
+    expect "the user's -fPIC" 0 "^[^ ]+ -I$include -pie -fPIC a.c $link \$" '' mpicc -show -fPIC a.c
+    expect "the user's -no-pie" 0 "^[^ ]+ -I$include -no-pie a.c $link \$" '' mpicc -show -no-pie a.c
+    expect "the user's -pie" 0 "^[^ ]+ -fPIE -I$include -pie a.c $link \$" '' mpicc -show -pie a.c
+    expect "values of options are no options" 0 "-o -c a.c $link" '' mpicc -show -o -c a.c
+    expect "-static" 1 '' 'statically linked program cannot be virtualized' mpicc -static a.c
+    expect "-static while compiling is nothing" 0 "-static -c a.c \$" '' mpicc -show -static -c a.c
+    expect "-showme:compile" 0 "^-I$include \$" '' mpicc -showme:compile
+    expect "-showme:link" 0 "^$link \$" '' mpicc -showme:link
+    expect "-showme:incdirs" 0 "^$include \$" '' mpicc -showme:incdirs
+    expect "-showme:libdirs" 0 "^$lib \$" '' mpicc -showme:libdirs
+    expect "-showme:libs" 0 '^mpi_abi $' '' mpicc -showme:libs
+    expect "-showme:version" 0 '^mpicc: Heddle [0-9.]+ \(Language: C\) $' '' mpicc -showme:version
+    expect "-showme:version" 0 '^mpicxx: Heddle [0-9.]+ \(Language: C\+\+\) $' '' mpic++ -showme:version
+    expect "-showme:help" 0 '-showme:compile' '' mpicc -showme:help
+    expect "-showme:command" 0 '^tcc $' '' mpicc -cc=tcc -showme:command
+    expect "-showme:nothing" 1 '' 'unknown option -showme:nothing' mpicc -showme:nothing
+    expect "-compile-info" 0 "^[^ ]+ -fPIE -I$include -c \$" '' mpicc -compile-info
+    expect "-compile_info" 0 "^[^ ]+ -fPIE -I$include -c \$" '' mpicc -compile_info
+    expect "-link-info" 0 " $link \$" '' mpicc -link-info
+    expect "-link_info" 0 " $link \$" '' mpicc -link_info
+    expect "-cc=" 0 '^clang -fPIE' '' mpicc -cc=clang -show a.c
+    expect "-cxx=" 0 '^clang\+\+ -fPIE' '' mpiCC -cxx=clang++ -show a.c
+    expect "HEDDLE_CC of two words" 0 '^ccache gcc -fPIE' '' env 'HEDDLE_CC=ccache gcc' mpicc -show a.c
+    expect "MPICH_CC" 0 '^clang ' '' env MPICH_CC=clang mpicc -show a.c
+    expect "OMPI_CXX" 0 '^clang\+\+ ' '' env OMPI_CXX=clang++ mpicxx -show a.c
+    expect "HEDDLE_CC is the first" 0 '^gcc ' '' env HEDDLE_CC=gcc OMPI_CC=clang mpicc -show a.c
+    expect "-cc= wins" 0 '^tcc ' '' env HEDDLE_CC=gcc mpicc -cc=tcc -show a.c
+    expect "not itself" 1 '' 'itself an MPI wrapper' env HEDDLE_CC=mpicc mpicc a.c
+    expect "no such compiler" 127 '' 'no compiler named none' mpicc -cc=none a.c
+    expect "nvcc gets its own form" 0 "^nvcc -Xcompiler=-fPIE -I$include -Xcompiler=-pie a.cu -L$lib -Xlinker=-rpath,$lib -Xlinker=-z,now -lmpi_abi \$" '' \
+        mpicxx -cxx=nvcc -show a.cu
+    expect "--version is the compiler's" 0 'Free Software|clang' '' mpicc --version
+    expect "-dumpmachine too" 0 'linux' '' mpicc -dumpmachine
+    expect "the compiler's errors and exit code" 1 '' 'no_such_file.c' mpicc no_such_file.c
+
+    mkdir -p "a folder" && cp "$here"/hello.[ch] "a folder"
+    expect "blanks in names, and in a macro" 0 '' '' mpicc "-DTEXT=\"a b\"" "a folder/hello.c" -o "a folder/hello"
+    expect "and it runs" 0 '^hello from 4 ranks $' '' mpirun -n 4 "a folder/hello" 4
+    ln -s "$prefix/bin/mpicc" "a folder/cc"
+    expect "through a link" 0 "-I$include" '' "a folder/cc" -showme:compile
+}
+
+test_compilers() {
+    for compiler in gcc clang; do
+        command -v $compiler >/dev/null || continue
+        expect "$compiler, in one step" 0 '' '' mpicc -cc=$compiler -Wall -Werror "$here/hello.c" -o one_$compiler
+        expect_good_program one_$compiler
+        expect "$compiler compiles" 0 '' '' mpicc -cc=$compiler -Wall -Werror -c "$here/hello.c" -o hello.o
+        expect "$compiler links" 0 '' '' mpicc -cc=$compiler -Werror hello.o -o two_$compiler
+        expect_good_program two_$compiler
+        expect "$compiler makes a library" 0 '' '' mpicc -cc=$compiler -Werror -shared -fPIC "$here/library.c" -o liblib.so
+        expect "and that needs MPI" 0 'libmpi_abi.so.1' '' readelf -d liblib.so
+    done
+    for compiler in g++ clang++; do
+        command -v $compiler >/dev/null || continue
+        expect "$compiler" 0 '' '' mpicxx -cxx=$compiler -Wall -Werror "$here/hello.cpp" -o cpp_$compiler
+        expect_good_program cpp_$compiler
+    done
+    # As with a compiler whose default is not PIE.
+    expect "-show with plain gcc" 0 '' '' sh -c "gcc '$here/hello.c' -o shown \$(mpicc -show | cut -d' ' -f2-)"
+    expect_good_program shown
+    expect "the pieces with plain gcc" 0 '' '' \
+        sh -c "gcc \$(mpicc -showme:compile) '$here/hello.c' -o pieces \$(mpicc -showme:link)"
+    expect_good_program pieces
+}
+
+test_nvcc() {
+    need nvcc
+    expect "nvcc" 0 '' '*' mpicxx -cxx=nvcc "$here/hello.cu" -o hello
+    expect_good_program hello
+    expect "nvcc -c" 0 '' '*' mpicxx -cxx=nvcc -c "$here/hello.cu" -o hello.o
+    expect "nvcc links" 0 '' '*' mpicxx -cxx=nvcc hello.o -o hello_linked
+    expect_good_program hello_linked
+}
+
+# Configures, builds and tests with an MPI given as these options of cmake.
+cmake_project() {
+    local name=$1 source=$2
+    shift 2
+    expect "cmake ($name)" 0 '*' '*' cmake -S "$here/$source" -B "$name" "$@"
+    cp "$expect_dir/out" "$name.log"
+    expect "build ($name)" 0 '*' '' cmake --build "$name"
+    expect "ctest ($name)" 0 '100% tests passed' '' sh -c "cd $name && ctest --output-on-failure"
+}
+
+test_cmake() {
+    local found
+    found="FOUND version=5.0 include=($include|$(readlink -f "$include")) libraries=$lib/libmpi_abi.so exec=$prefix/bin/mpi[a-z]+ flag=-n"
+    cmake_project by_home cmake_project "-DMPI_HOME=$prefix"
+    expect "what FindMPI found by MPI_HOME" 0 "$found" '' cat by_home.log
+    cmake_project by_compiler cmake_project "-DMPI_C_COMPILER=$prefix/bin/mpicc" "-DMPI_CXX_COMPILER=$prefix/bin/mpicxx"
+    expect "what FindMPI found by MPI_C_COMPILER" 0 "$found" '' cat by_compiler.log
+    cmake_project by_path cmake_project
+    expect "what FindMPI found through PATH" 0 "$found" '' cat by_path.log
+    cmake_project as_compiler cmake_project -DCMAKE_C_COMPILER=mpicc -DCMAKE_CXX_COMPILER=mpicxx
+    expect_runnable_program by_home/hello_c
+    expect_good_program as_compiler/hello_cpp
+}
+
+test_make() {
+    need make
+    cp -r "$here/make_project" project && cp "$here"/*.[ch] "$here"/*.cpp .
+    expect "make" 0 '*' '' make -C project
+    cd project || exit 1
+    expect_good_program hello
+    expect_good_program hello_cpp
+}
+
+test_autoconf() {
+    need autoconf
+    need make
+    cp -r "$here/autoconf_project" project && cp "$here"/hello.[ch] . && cd project || exit 1
+    expect "autoconf" 0 '*' '*' autoconf
+    expect "configure" 0 'checking for MPI_Init... yes' '' ./configure
+    expect "configure knows the size of types" 0 'SIZEOF_MPI_AINT 8' '' cat config.log
+    expect "make" 0 '*' '' make
+    expect_good_program hello
+}
+
+case $part in
+options) test_options ;;
+compilers) test_compilers ;;
+nvcc) test_nvcc ;;
+cmake) test_cmake ;;
+make) test_make ;;
+autoconf) test_autoconf ;;
+*)
+    echo "no such part: $part"
+    exit 1
+    ;;
+esac
+finish
