@@ -3,7 +3,8 @@
  * group.h: ordered sets of processes (MPI 5.0, section 7.3).
  *
  * Immutable and reference-counted: all ranks of a process share one object. A group whose members are an
- * arithmetic sequence of world ranks is stored as first and stride, however large it is.
+ * arithmetic sequence of world ranks is stored as first and stride, however large it is; another group is stored
+ * once per process, however many ranks make it (group.c).
  */
 #ifndef AMPI_GROUP_H
 #define AMPI_GROUP_H
@@ -17,7 +18,9 @@ struct ampi_group {
     int first;             /* member i is world rank first + i * stride if list is NULL */
     int stride;            /* not 0 */
     int *list;             /* the members' world ranks, otherwise */
-    int *sorted;           /* with a list: positions in it by ascending world rank, for the inverse look-up */
+    int *sorted;           /* positions in the list by ascending world rank, for the inverse look-up; NULL: the list ascends */
+    uint32_t hash;         /* of the list */
+    struct ampi_group *next; /* link of the table of groups with lists */
 };
 
 extern struct ampi_group ampi_group_empty;
@@ -65,5 +68,13 @@ int ampi_group_find(const struct ampi_group *group, int world_rank);
 
 /* MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
 int ampi_group_compare(const struct ampi_group *a, const struct ampi_group *b);
+
+/* ---- New groups out of others (group_set.c), with one reference. Arguments have been checked. ---- */
+
+struct ampi_group *ampi_group_incl(const struct ampi_group *group, int n, const int *group_ranks);
+struct ampi_group *ampi_group_excl(const struct ampi_group *group, int n, const int *group_ranks);
+struct ampi_group *ampi_group_union(struct ampi_group *a, struct ampi_group *b);
+struct ampi_group *ampi_group_intersection(struct ampi_group *a, struct ampi_group *b);
+struct ampi_group *ampi_group_difference(struct ampi_group *a, struct ampi_group *b);
 
 #endif
