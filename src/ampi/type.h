@@ -72,6 +72,9 @@ struct ampi_type {
     bool is_dense;               /* the data of one element is one block, in order: size == true extent */
     bool is_committed;
     bool is_predefined;          /* may not be freed */
+    bool has_bounds;             /* lb_bytes and extent_bytes were set by a constructor (markers), not found from the data */
+    uint32_t align_bytes;        /* the largest alignment of its basic elements */
+    _Atomic uint32_t handles;    /* handles the program holds; attributes are deleted with the last one */
     MPI_Datatype predefined;     /* the constant, for predefined types; else MPI_DATATYPE_NULL */
     struct ampi_typemap *map;    /* the flattened program; NULL for dense types and before commit */
     struct ampi_type_recipe *recipe; /* constructor and arguments; NULL for predefined types */
@@ -106,6 +109,11 @@ static inline MPI_Datatype ampi_type_handle(struct ampi_type *type)
 /* Frees the object with the last reference. Any thread. */
 void ampi_type_destroy(struct ampi_type *type);
 
+/* Attributes (attr.c): copies those of old to dup, with the copy callbacks, and returns an error code; deletes those of a
+ * type whose last handle is freed, with the delete callbacks. Both may switch. */
+int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup) __attribute__((weak));
+void ampi_type_delete_attrs(struct ampi_type *type) __attribute__((weak));
+
 static inline void ampi_type_ref(struct ampi_type *type)
 {
     if (!type->is_predefined)
@@ -131,6 +139,12 @@ static inline bool ampi_type_is_block(const struct ampi_type *type, MPI_Count co
 size_t ampi_type_copy_general(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type, const void *src,
                               MPI_Count src_count, const struct ampi_type *src_type);
 
+/* The address disp_bytes behind buf, which may be MPI_BOTTOM. */
+static inline void *ampi_type_address(const void *buf, MPI_Count disp_bytes)
+{
+    return (void *)((uintptr_t)buf + (uintptr_t)disp_bytes);
+}
+
 static inline size_t ampi_type_copy(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type,
                                     const void *src, MPI_Count src_count, const struct ampi_type *src_type)
 {
@@ -139,21 +153,40 @@ static inline size_t ampi_type_copy(void *dst, MPI_Count dst_count, const struct
         size_t src_bytes = (size_t)(src_count * src_type->size_bytes);
         size_t n_bytes = src_bytes < dst_bytes ? src_bytes : dst_bytes;
         if (n_bytes)
-            memcpy((char *)dst + dst_type->true_lb_bytes, (const char *)src + src_type->true_lb_bytes, n_bytes);
+            memcpy(ampi_type_address(dst, dst_type->true_lb_bytes), ampi_type_address(src, src_type->true_lb_bytes), n_bytes);
         return n_bytes;
     }
     return ampi_type_copy_general(dst, dst_count, dst_type, src, src_count, src_type);
 }
 
-/* A position in the data of count elements at buf, which can be packed or unpacked in pieces of any size. */
+/* A position in the data of count elements at buf, which can be packed or unpacked in pieces of any size.
+ * Addresses are integers because buf may be MPI_BOTTOM. It holds the innermost frames of the walk through the
+ * typemap program; those further out are found again by a seek when the walk comes back to them. */
+#define AMPI_CURSOR_FRAMES 8
+struct ampi_node;
+struct ampi_cursor_frame {
+    const struct ampi_node *node; /* what repeats; NULL: the count elements of the cursor */
+    int64_t index;                /* the repetition or table entry the walk is in */
+    uintptr_t base;               /* address of the node's first repetition */
+};
+struct ampi_cursor_run {
+    uintptr_t ptr;   /* address of the current block */
+    int64_t stride;  /* bytes from block to block */
+    size_t block;    /* bytes of a block */
+    size_t n_blocks; /* that are left, the current one included; 0: the run is used up */
+    size_t used;     /* bytes of the current block that lie before the position */
+};
 struct ampi_cursor {
-    char *buf;
+    uintptr_t buf;
     const struct ampi_type *type;
     MPI_Count count;
-    MPI_Count packed_bytes;  /* bytes of data before the position */
-    uint64_t state[12];      /* where in the typemap program: datatype/typemap.h */
+    MPI_Count packed_bytes;     /* bytes of data before the position */
+    struct ampi_cursor_run run; /* equal blocks at equal distances, the next bytes of data */
+    unsigned depth;             /* frames around the run */
+    unsigned low;               /* frames below this number are not in the ring */
+    struct ampi_cursor_frame frames[AMPI_CURSOR_FRAMES]; /* frame number d is at d % AMPI_CURSOR_FRAMES */
 };
-void ampi_cursor_init(struct ampi_cursor *cursor, void *buf, MPI_Count count, const struct ampi_type *type);
+void ampi_cursor_init(struct ampi_cursor *cursor, const void *buf, MPI_Count count, const struct ampi_type *type);
 
 /* Moves to the byte of data with this number, 0 <= packed_bytes <= count * size. */
 void ampi_cursor_seek(struct ampi_cursor *cursor, MPI_Count packed_bytes);

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * construct_indexed.c: the constructors with arrays of block lengths and displacements: indexed, hindexed, indexed_block,
+ * hindexed_block, struct. One body serves all ten functions: struct layout_args says where the arrays are.
+ */
+#include "ampi/datatype/construct.h"
+#include "ampi/error.h"
+#include "ampi/rank.h"
+
+/* The arrays as the program gave them; of each pair one is set, or none if the constructor has no such array. */
+struct layout_args {
+    int combiner;
+    bool is_large;
+    MPI_Count count;
+    MPI_Count blocklength;           /* of all blocks, if there is no array */
+    const int *lens;
+    const MPI_Count *large_lens;
+    const int *disps;                /* in elements */
+    const MPI_Aint *byte_disps;
+    const MPI_Count *large_disps;    /* in elements or bytes */
+    MPI_Datatype oldtype;
+    const MPI_Datatype *types;       /* struct only */
+};
+
+static bool has_lens(const struct layout_args *args)
+{
+    return args->combiner != MPI_COMBINER_INDEXED_BLOCK && args->combiner != MPI_COMBINER_HINDEXED_BLOCK;
+}
+
+static int check_arrays(const struct layout_args *args)
+{
+    bool is_struct = args->combiner == MPI_COMBINER_STRUCT;
+
+    if (args->count == 0)
+        return MPI_SUCCESS;
+    if (has_lens(args) && !args->lens && !args->large_lens)
+        return ampi_raise_self(MPI_ERR_ARG, "array_of_blocklengths is NULL");
+    if (!args->disps && !args->byte_disps && !args->large_disps)
+        return ampi_raise_self(MPI_ERR_ARG, "array_of_displacements is NULL");
+    if (is_struct && !args->types)
+        return ampi_raise_self(MPI_ERR_ARG, "array_of_types is NULL");
+    for (MPI_Count i = 0; i < args->count; i++) {
+        MPI_Count len = args->lens ? args->lens[i] : args->large_lens ? args->large_lens[i] : 0;
+        if (len < 0)
+            return ampi_raise_self(MPI_ERR_ARG, "array_of_blocklengths[%lld] is %lld, which is negative", (long long)i,
+                                   (long long)len);
+        if (is_struct && !ampi_type_arg(args->types[i], "an element of array_of_types"))
+            return MPI_ERR_TYPE;
+    }
+    return MPI_SUCCESS;
+}
+
+/* Stores the arguments in the order of MPI_Type_get_contents. */
+static void store_small(struct ampi_type_recipe *r, const struct layout_args *args)
+{
+    int *out = r->ints;
+
+    *out++ = (int)args->count;
+    if (!has_lens(args))
+        *out++ = (int)args->blocklength;
+    for (MPI_Count i = 0; args->lens && i < args->count; i++)
+        *out++ = args->lens[i];
+    for (MPI_Count i = 0; args->disps && i < args->count; i++)
+        *out++ = args->disps[i];
+    for (MPI_Count i = 0; args->byte_disps && i < args->count; i++)
+        r->aints[i] = args->byte_disps[i];
+}
+
+static void store_large(struct ampi_type_recipe *r, const struct layout_args *args)
+{
+    MPI_Count *out = r->counts;
+
+    *out++ = args->count;
+    if (!has_lens(args))
+        *out++ = args->blocklength;
+    for (MPI_Count i = 0; args->large_lens && i < args->count; i++)
+        *out++ = args->large_lens[i];
+    for (MPI_Count i = 0; i < args->count; i++)
+        *out++ = args->large_disps[i];
+}
+
+static int construct(const struct layout_args *args, MPI_Datatype *newtype)
+{
+    bool is_struct = args->combiner == MPI_COMBINER_STRUCT;
+    MPI_Count n_numbers = has_lens(args) ? 1 + args->count : 2;
+    bool has_byte_disps = args->combiner != MPI_COMBINER_INDEXED && args->combiner != MPI_COMBINER_INDEXED_BLOCK;
+    struct ampi_type *type;
+    int rc = ampi_construct_check(args->count, args->blocklength, is_struct ? MPI_BYTE : args->oldtype, newtype);
+
+    if (rc == MPI_SUCCESS)
+        rc = check_arrays(args);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    if (args->is_large)
+        type = ampi_type_new(args->combiner, true, 0, 0, n_numbers + args->count, is_struct ? args->count : 1);
+    else
+        type = ampi_type_new(args->combiner, false, n_numbers + (has_byte_disps ? 0 : args->count),
+                             has_byte_disps ? args->count : 0, 0, is_struct ? args->count : 1);
+    if (args->is_large)
+        store_large(type->recipe, args);
+    else
+        store_small(type->recipe, args);
+    for (MPI_Count i = 0; i < type->recipe->n_types; i++)
+        ampi_construct_set_type(type, i, is_struct ? args->types[i] : args->oldtype);
+    return ampi_construct_done(type, newtype);
+}
+
+AMPI_EXPORT(Type_indexed)
+int PMPI_Type_indexed(int count, const int array_of_blocklengths[], const int array_of_displacements[],
+                      MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED, .count = count, .lens = array_of_blocklengths,
+                               .disps = array_of_displacements, .oldtype = oldtype};
+
+    ampi_enter("MPI_Type_indexed");
+    return construct(&args, newtype);
+}
+
+AMPI_EXPORT(Type_indexed_c)
+int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
+                        const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED, .is_large = true, .count = count,
+                               .large_lens = array_of_blocklengths, .large_disps = array_of_displacements,
+                               .oldtype = oldtype};
+
+    ampi_enter("MPI_Type_indexed_c");
+    return construct(&args, newtype);
+}
+
+AMPI_EXPORT(Type_create_hindexed)
+int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
+                              MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED, .count = count, .lens = array_of_blocklengths,
+                               .byte_disps = array_of_displacements, .oldtype = oldtype};
+
+    ampi_enter("MPI_Type_create_hindexed");
+    return construct(&args, newtype);
+}
+
+AMPI_EXPORT(Type_create_hindexed_c)
+int PMPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
+                                const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
+                                MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED, .is_large = true, .count = count,
+                               .large_lens = array_of_blocklengths, .large_disps = array_of_displacements,
+                               .oldtype = oldtype};
+
+    ampi_enter("MPI_Type_create_hindexed_c");
+    return construct(&args, newtype);
+}
+
+AMPI_EXPORT(Type_create_indexed_block)
+int PMPI_Type_create_indexed_block(int count, int blocklength, const int array_of_displacements[],
+                                   MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED_BLOCK, .count = count, .blocklength = blocklength,
+                               .disps = array_of_displacements, .oldtype = oldtype};
+
+    ampi_enter("MPI_Type_create_indexed_block");
+    return construct(&args, newtype);
+}
+
+AMPI_EXPORT(Type_create_indexed_block_c)
+int PMPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength,
+                                     const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
+                                     MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED_BLOCK, .is_large = true, .count = count,
+                               .blocklength = blocklength, .large_disps = array_of_displacements,
+                               .oldtype = oldtype};
+
+    ampi_enter("MPI_Type_create_indexed_block_c");
+    return construct(&args, newtype);
+}
+
+AMPI_EXPORT(Type_create_hindexed_block)
+int PMPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint array_of_displacements[],
+                                    MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED_BLOCK, .count = count, .blocklength = blocklength,
+                               .byte_disps = array_of_displacements, .oldtype = oldtype};
+
+    ampi_enter("MPI_Type_create_hindexed_block");
+    return construct(&args, newtype);
+}
+
+AMPI_EXPORT(Type_create_hindexed_block_c)
+int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength,
+                                      const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
+                                      MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED_BLOCK, .is_large = true, .count = count,
+                               .blocklength = blocklength, .large_disps = array_of_displacements,
+                               .oldtype = oldtype};
+
+    ampi_enter("MPI_Type_create_hindexed_block_c");
+    return construct(&args, newtype);
+}
+
+AMPI_EXPORT(Type_create_struct)
+int PMPI_Type_create_struct(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
+                            const MPI_Datatype array_of_types[], MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_STRUCT, .count = count, .lens = array_of_blocklengths,
+                               .byte_disps = array_of_displacements, .types = array_of_types};
+
+    ampi_enter("MPI_Type_create_struct");
+    return construct(&args, newtype);
+}
+
+AMPI_EXPORT(Type_create_struct_c)
+int PMPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
+                              const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[],
+                              MPI_Datatype *newtype)
+{
+    struct layout_args args = {.combiner = MPI_COMBINER_STRUCT, .is_large = true, .count = count,
+                               .large_lens = array_of_blocklengths, .large_disps = array_of_displacements,
+                               .types = array_of_types};
+
+    ampi_enter("MPI_Type_create_struct_c");
+    return construct(&args, newtype);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * cursor.c: walks a typemap program run by run; a run is a number of equal blocks at equal distances.
+ *
+ * The cursor keeps the innermost AMPI_CURSOR_FRAMES frames in a ring. When the walk returns to a frame that was overwritten, it
+ * seeks to its position from the root again, which is a division or a binary search per level.
+ */
+#include "ampi/datatype/cursor.h"
+
+int64_t ampi_node_find(const struct ampi_node *node, int64_t offset)
+{
+    const struct ampi_node_entry *entries = ampi_node_entries(node);
+    int64_t low = 0, high = node->n;
+
+    /* entries[low].prefix <= offset < entries[high].prefix */
+    while (high - low > 1) {
+        int64_t mid = low + (high - low) / 2;
+        if (entries[mid].prefix <= offset)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static struct ampi_cursor_frame *frame_at(struct ampi_cursor *cursor, unsigned depth)
+{
+    return &cursor->frames[depth % AMPI_CURSOR_FRAMES];
+}
+
+static void push_frame(struct ampi_cursor *cursor, const struct ampi_node *node, int64_t index, uintptr_t base)
+{
+    *frame_at(cursor, cursor->depth) = (struct ampi_cursor_frame){node, index, base};
+    cursor->depth++;
+    if (cursor->depth - cursor->low > AMPI_CURSOR_FRAMES)
+        cursor->low = cursor->depth - AMPI_CURSOR_FRAMES;
+}
+
+static void set_block(struct ampi_cursor *cursor, uintptr_t ptr, int64_t bytes, int64_t used)
+{
+    cursor->run = (struct ampi_cursor_run){ptr, bytes, (size_t)bytes, 1, (size_t)used};
+}
+
+/* The address of a repetition, and the node there; NULL for the blocks of OFFSETS and BLOCKS. */
+static const struct ampi_node *child_at(const struct ampi_typemap *map, const struct ampi_node *node,
+                                        int64_t index, uintptr_t *base)
+{
+    switch (node->kind) {
+    case AMPI_NODE_OFFSETS:
+        *base += (uintptr_t)node->table[index];
+        return NULL;
+    case AMPI_NODE_BLOCKS:
+        *base += (uintptr_t)ampi_node_entries(node)[index].disp;
+        return NULL;
+    case AMPI_NODE_LOOP:
+        *base += (uintptr_t)(index * node->stride);
+        return ampi_typemap_node(map, node->unit);
+    case AMPI_NODE_LIST:
+        *base += (uintptr_t)node->table[index];
+        return ampi_typemap_node(map, node->unit);
+    default:
+        *base += (uintptr_t)ampi_node_entries(node)[index].disp;
+        return ampi_typemap_node(map, ampi_node_entries(node)[index].unit);
+    }
+}
+
+static int64_t block_bytes(const struct ampi_node *node, int64_t index)
+{
+    return node->kind == AMPI_NODE_OFFSETS ? node->unit : ampi_node_entries(node)[index].unit;
+}
+
+/* Descends to the data byte with this number in the node, and sets the run. */
+static void descend(struct ampi_cursor *cursor, const struct ampi_node *node, uintptr_t base, int64_t offset)
+{
+    const struct ampi_typemap *map = cursor->type->map;
+
+    while (node->kind != AMPI_NODE_STRIDED) {
+        const struct ampi_node *child;
+        int64_t index = 0;
+        uintptr_t child_base = base;
+
+        if (offset && (node->kind == AMPI_NODE_BLOCKS || node->kind == AMPI_NODE_STRUCT)) {
+            index = ampi_node_find(node, offset);
+            offset -= ampi_node_entries(node)[index].prefix;
+        } else if (offset) {
+            int64_t unit_size = node->size_bytes / node->n;
+            index = offset / unit_size;
+            offset %= unit_size;
+        }
+        push_frame(cursor, node, index, base);
+        child = child_at(map, node, index, &child_base);
+        if (!child) {
+            set_block(cursor, child_base, block_bytes(node, index), offset);
+            return;
+        }
+        node = child;
+        base = child_base;
+    }
+    cursor->run = (struct ampi_cursor_run){base, node->stride, (size_t)node->unit, (size_t)node->n, 0};
+    if (offset) {
+        int64_t index = offset / node->unit;
+        cursor->run.ptr += (uintptr_t)(index * node->stride);
+        cursor->run.n_blocks -= (size_t)index;
+        cursor->run.used = (size_t)(offset % node->unit);
+    }
+}
+
+/* The whole data as one run, if it is one. */
+static bool is_one_run(const struct ampi_cursor *cursor, struct ampi_cursor_run *run_out)
+{
+    const struct ampi_type *type = cursor->type;
+    const struct ampi_node *root;
+
+    if (!type->map) {
+        *run_out = (struct ampi_cursor_run){cursor->buf + (uintptr_t)type->true_lb_bytes, type->extent_bytes,
+                                            (size_t)type->size_bytes, (size_t)cursor->count, 0};
+        if (run_out->stride == type->size_bytes) {
+            run_out->block *= run_out->n_blocks;
+            run_out->n_blocks = 1;
+        }
+        return true;
+    }
+    root = ampi_typemap_node(type->map, type->map->root);
+    if (root->kind != AMPI_NODE_STRIDED || (cursor->count > 1 && type->extent_bytes != root->n * root->stride))
+        return false;
+    *run_out = (struct ampi_cursor_run){cursor->buf + (uintptr_t)type->map->disp_bytes, root->stride,
+                                        (size_t)root->unit, (size_t)(root->n * cursor->count), 0};
+    return true;
+}
+
+void ampi_cursor_seek(struct ampi_cursor *cursor, MPI_Count packed_bytes)
+{
+    const struct ampi_type *type = cursor->type;
+    int64_t index;
+
+    cursor->packed_bytes = packed_bytes;
+    cursor->depth = 0;
+    cursor->low = 0;
+    cursor->run.n_blocks = 0;
+    if (packed_bytes >= cursor->count * type->size_bytes)
+        return;
+    if (is_one_run(cursor, &cursor->run)) {
+        if (packed_bytes) {
+            index = packed_bytes / (int64_t)cursor->run.block;
+            cursor->run.ptr += (uintptr_t)(index * cursor->run.stride);
+            cursor->run.n_blocks -= (size_t)index;
+            cursor->run.used = (size_t)(packed_bytes % (int64_t)cursor->run.block);
+        }
+        return;
+    }
+    index = packed_bytes / type->size_bytes;
+    push_frame(cursor, NULL, index, cursor->buf);
+    descend(cursor, ampi_typemap_node(type->map, type->map->root),
+            cursor->buf + (uintptr_t)(index * type->extent_bytes + type->map->disp_bytes),
+            packed_bytes % type->size_bytes);
+}
+
+void ampi_cursor_init(struct ampi_cursor *cursor, const void *buf, MPI_Count count, const struct ampi_type *type)
+{
+    cursor->buf = (uintptr_t)buf;
+    cursor->type = type;
+    cursor->count = count;
+    ampi_cursor_seek(cursor, 0);
+}
+
+bool ampi_cursor_next_run(struct ampi_cursor *cursor)
+{
+    const struct ampi_type *type = cursor->type;
+
+    while (cursor->depth > 0) {
+        struct ampi_cursor_frame *frame = frame_at(cursor, cursor->depth - 1);
+        const struct ampi_node *node;
+        uintptr_t base;
+
+        if (cursor->depth - 1 < cursor->low) {
+            ampi_cursor_seek(cursor, cursor->packed_bytes);
+            return cursor->run.n_blocks > 0;
+        }
+        frame->index++;
+        base = frame->base;
+        if (!frame->node) {
+            if (frame->index < cursor->count) {
+                base += (uintptr_t)(frame->index * type->extent_bytes + type->map->disp_bytes);
+                descend(cursor, ampi_typemap_node(type->map, type->map->root), base, 0);
+                return true;
+            }
+        } else if (frame->index < frame->node->n) {
+            node = child_at(type->map, frame->node, frame->index, &base);
+            if (node)
+                descend(cursor, node, base, 0);
+            else
+                set_block(cursor, base, block_bytes(frame->node, frame->index), 0);
+            return true;
+        }
+        cursor->depth--;
+    }
+    return false;
+}
