@@ -36,10 +36,19 @@ bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CH
 /* main as passed to __libc_start_main, for image_program_open. */
 image_main_fn image_prototype_main(void);
 
-/* Bytes of address space that one copy takes, and its alignment. The regions [base, base + span) are filled by image_create. */
+/* Which shared libraries are copied with the program: names up to ".so", separated by commas; one with a '-' before it is
+ * shared instead ("libfoo,-libbar"). Before image_program_open; the string must stay valid. Libraries of the C and C++
+ * runtime, those that libmpi needs and preloaded ones are always shared. */
+void image_set_private_libraries(const char *list);
+
+/* Bytes of address space that one copy takes, a multiple of image_align_bytes(). The regions [base, base + span) are filled by
+ * image_create; copies that lie one after the other, without gaps, share page tables. */
 size_t image_span_bytes(void);
 
-/* How many memory mappings one copy costs. */
+/* What base has to be a multiple of: the page size, or the largest alignment that the program asks for. */
+size_t image_align_bytes(void);
+
+/* How many memory mappings one copy costs; by image_set_protect_relro, too. */
 int image_mappings_per_copy(void);
 
 /* Makes the copies' read-only-after-relocation part read-only if on (the default). Costs one mapping per copy. */
@@ -47,7 +56,7 @@ void image_set_protect_relro(bool on);
 
 struct image;
 
-/* Maps and relocates a copy at base (page aligned, [base, base + image_span_bytes()) must be free address space).
+/* Maps and relocates a copy at base (aligned to image_align_bytes(), [base, base + image_span_bytes()) must be free address space).
  * Runs no code of the program. NULL: errno is set (ENOMEM also stands for vm.max_map_count). Any PE thread, in parallel. */
 struct image *image_create(char *base) BASE_MUST_CHECK;
 
@@ -69,14 +78,26 @@ struct image *image_find(const void *addr);
 
 /* ---- Rebinding (rebind.c): the C library's calls that must be per rank ---- */
 
-/* What the C library keeps per process and a rank needs for itself. One per rank; all zero at the start but for
- * image_libc_init. */
+/* What the C library keeps per process and a rank needs for itself. One per rank. */
 struct image_libc;
 struct image_libc *image_libc_of(struct image *image);
 
-/* What the layer above provides to the rebound functions; all are called on the rank's ULT. */
+/* A name that a rank's code is bound to something else of. */
+struct image_rebinding {
+    const char *name;
+    void *replacement;         /* a function; NULL: a variable of struct image_libc */
+    int libc_field;            /* which variable (rebind.h); -1 for functions */
+    const char *why;
+};
+
+/* Adds a table of the layer above (CUDA calls and the like); goes before the C library's. Before image_program_open; the
+ * table must stay valid. */
+void image_rebind_add(const struct image_rebinding *table, size_t count);
+
+/* What the layer above provides to the rebound functions; all are called on the rank's ULT, but for current. NULL: what
+ * libc does. */
 struct image_rebind_client {
-    struct image *(*current)(void);      /* the image of the running rank; NULL outside of ranks */
+    struct image *(*current)(void);      /* the image of the running rank; NULL outside of ranks. Any thread */
     void (*exit)(int code) BASE_NORETURN;   /* the rank called exit(): handlers have run already */
     void (*quick_exit)(int code) BASE_NORETURN; /* the rank called _exit(), _Exit() or quick_exit() */
     void (*abort)(void) BASE_NORETURN;

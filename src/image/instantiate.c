@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * instantiate.c: makes copies of the program by the plan, runs them and ends them.
+ *
+ * A copy is created in the state in which ld.so hands a program over: relocated, no constructor run. Its life:
+ *
+ *   1 created    image_create
+ *   2 running    image_run: constructors in dependency order, then main
+ *   3 ended      image_finish: thread_local destructors, atexit handlers, destructors. A handler may call exit(),
+ *                which comes back to image_finish: every step takes its work off a list first, so that the inner call
+ *                goes on where the outer one was.
+ *
+ * Images are never freed: they live as long as the process.
+ */
+#include "image/instantiate.h"
+#include "image/rebind.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+static _Atomic(struct image *) all_images; /* every image, the newest first */
+
+/* ---- Making a copy ---- */
+
+static bool map_all(char *base)
+{
+    const struct image_program *program = &image_program;
+
+    for (size_t i = 0; i < program->n_mappings; i++) {
+        const struct image_mapping *m = &program->mappings[i];
+        char *want = base + m->offset;
+        char *got = mmap(want, m->len_bytes, m->prot, m->flags | MAP_FIXED_NOREPLACE, m->fd, m->file_offset);
+
+        if (got == want)
+            continue;
+        if (got != MAP_FAILED) { /* a kernel before 4.17 takes the address for a hint */
+            munmap(got, m->len_bytes);
+            errno = EEXIST;
+        }
+        for (int saved_errno = errno; i-- > 0; errno = saved_errno)
+            munmap(base + program->mappings[i].offset, program->mappings[i].len_bytes);
+        return false;
+    }
+    return true;
+}
+
+/* Sets a variable of the copy to what the libraries have. */
+static void copy_variable(const struct image *image, const struct image_variable *variable)
+{
+    if (!variable->is_zeroed)
+        memcpy(image->base + variable->offset, variable->prototype, variable->len_bytes);
+}
+
+/* Copies the initial contents and relocates them. */
+static void fill_all(struct image *image)
+{
+    const struct image_program *program = &image_program;
+    char *base = image->base;
+
+    for (size_t i = 0; i < program->n_fills; i++)
+        memcpy(base + program->fills[i].offset, program->fills[i].bytes, program->fills[i].len_bytes);
+    for (size_t i = 0; i < program->n_adds; i++) {
+        char *at = base + program->adds[i];
+        uintptr_t word;
+
+        memcpy(&word, at, sizeof word);
+        word += (uintptr_t)base;
+        memcpy(at, &word, sizeof word);
+    }
+    for (size_t i = 0; i < program->n_libc_refs; i++) {
+        uintptr_t word = (uintptr_t)&image->libc + program->libc_refs[i].field_offset;
+
+        memcpy(base + program->libc_refs[i].offset, &word, sizeof word);
+    }
+    for (int i = 0; i < IMAGE_LIBC_FIELDS; i++)
+        image->libc.variables[i] = (char *)&image->libc + image_libc_field_offset(i);
+    for (size_t i = 0; i < program->n_variables; i++) {
+        const struct image_variable *variable = &program->variables[i];
+
+        copy_variable(image, variable);
+        if (variable->libc_field >= 0)
+            image->libc.variables[variable->libc_field] = base + variable->offset;
+    }
+}
+
+static bool protect_all(const char *base)
+{
+    const struct image_program *program = &image_program;
+
+    for (size_t i = 0; program->is_relro_protected && i < program->n_relros; i++)
+        if (mprotect((void *)(base + program->relros[i].offset), program->relros[i].len_bytes, PROT_READ) != 0)
+            return false;
+    return true;
+}
+
+struct image *image_create(char *base)
+{
+    const struct image_program *program = &image_program;
+    struct image *image = calloc(1, sizeof *image);
+
+    BASE_ASSERT(program->is_open && (uintptr_t)base % program->align == 0);
+    if (!image)
+        return NULL;
+    image->base = base;
+    if (!map_all(base))
+        goto err_free;
+    fill_all(image);
+    if (!protect_all(base))
+        goto err_unmap;
+    image_libc_init(&image->libc);
+    image->modules_to_end = program->n_modules;
+    image->next = atomic_load_explicit(&all_images, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&all_images, &image->next, image))
+        ;
+    return image;
+
+err_unmap:
+    for (size_t i = 0; i < program->n_mappings; i++)
+        munmap(base + program->mappings[i].offset, program->mappings[i].len_bytes);
+    errno = ENOMEM;
+err_free:
+    free(image);
+    return NULL;
+}
+
+void image_refresh_variables(struct image *image)
+{
+    const struct image_program *program = &image_program;
+
+    for (size_t i = 0; i < program->n_variables; i++)
+        if (program->variables[i].is_refreshed)
+            copy_variable(image, &program->variables[i]);
+}
+
+/* ---- Running and ending it ---- */
+
+typedef void (*constructor_fn)(int argc, char **argv, char **envp);
+typedef void (*destructor_fn)(void);
+
+/* The i-th entry of an array of function pointers in a copy. */
+static void *array_entry(const struct image *image, const struct image_module *module, size_t array_vaddr, size_t i)
+{
+    return ((void **)(image->base + module->copy_shift + array_vaddr))[i];
+}
+
+static void run_constructors(const struct image *image, const struct image_module *module, int argc, char **argv,
+                             char **envp)
+{
+    if (module->init_vaddr)
+        ((constructor_fn)(image->base + module->copy_shift + module->init_vaddr))(argc, argv, envp);
+    for (size_t i = 0; i < module->n_inits; i++)
+        ((constructor_fn)array_entry(image, module, module->init_array_vaddr, i))(argc, argv, envp);
+}
+
+int image_run(struct image *image, int argc, char **argv, char **envp)
+{
+    const struct image_program *program = &image_program;
+    const struct image_module *main_module = &program->modules[0];
+
+    for (size_t i = 0; i < main_module->n_preinits; i++)
+        ((constructor_fn)array_entry(image, main_module, main_module->preinit_array_vaddr, i))(argc, argv, envp);
+    for (size_t i = 0; i < program->n_modules; i++)
+        run_constructors(image, &program->modules[program->init_order[i]], argc, argv, envp);
+    return ((image_main_fn)(image->base + program->main_offset))(argc, argv, envp);
+}
+
+/* Runs the destructors of the module whose turn it is; image->finis_done is how many have run or are running. */
+static void run_destructors(struct image *image, const struct image_module *module)
+{
+    while (image->finis_done < module->n_finis) {
+        size_t i = module->n_finis - ++image->finis_done;
+
+        ((destructor_fn)array_entry(image, module, module->fini_array_vaddr, i))();
+    }
+    if (!image->is_fini_done && module->fini_vaddr) {
+        image->is_fini_done = true;
+        ((destructor_fn)(image->base + module->copy_shift + module->fini_vaddr))();
+    }
+}
+
+void image_finish(struct image *image)
+{
+    const struct image_program *program = &image_program;
+    struct image_libc *libc = &image->libc;
+
+    image_handlers_run(&libc->at_thread_exit, NULL, libc->exit_status);
+    image_handlers_run(&libc->at_exit, NULL, libc->exit_status);
+    while (image->modules_to_end > 0) {
+        run_destructors(image, &program->modules[program->init_order[image->modules_to_end - 1]]);
+        image->modules_to_end--;
+        image->finis_done = 0;
+        image->is_fini_done = false;
+    }
+    image_libc_fini(libc);
+}
+
+/* ---- Questions ---- */
+
+void *image_translate(const struct image *image, const void *prototype_addr)
+{
+    const struct image_module *module = image_module_of(&image_program, (uintptr_t)prototype_addr);
+
+    if (!module)
+        return (void *)prototype_addr;
+    return image->base + module->copy_shift + ((uintptr_t)prototype_addr - module->bias);
+}
+
+void image_tls_init(const struct image *image, unsigned char *save)
+{
+    const struct image_program *program = &image_program;
+
+    for (size_t i = 0; i < program->n_modules; i++) {
+        const struct image_module *module = &program->modules[i];
+
+        if (!module->tls_bytes)
+            continue;
+        memcpy(save, image->base + module->copy_shift + module->tls_vaddr, module->tls_file_bytes);
+        memset(save + module->tls_file_bytes, 0, module->tls_bytes - module->tls_file_bytes);
+        save += module->tls_bytes;
+    }
+}
+
+bool image_has_address(const struct image *image, const void *addr)
+{
+    return (uintptr_t)addr - (uintptr_t)image->base < image_program.span_bytes;
+}
+
+struct image *image_find(const void *addr)
+{
+    struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
+
+    if (image && image_has_address(image, addr))
+        return image;
+    for (image = atomic_load(&all_images); image; image = image->next)
+        if (image_has_address(image, addr))
+            return image;
+    return NULL;
+}
+
+struct image_libc *image_libc_of(struct image *image)
+{
+    return &image->libc;
+}
+
+struct image_libc *image_libc_current(void)
+{
+    struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
+
+    return image ? &image->libc : NULL;
+}

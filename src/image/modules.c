@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * modules.c: finds the prototype's modules that each rank gets a copy of, and reads their headers.
+ *
+ * The headers of a running program are trusted: ld.so has loaded it. What is checked is whether the program can be
+ * copied at all. Called by image_program_open.
+ */
+#include "image/private_libraries.h"
+#include "image/program.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+/* What dl_iterate_phdr says, in its order: the program first, then in the order of loading. */
+struct loaded_list {
+    struct image_module *modules;
+    size_t count;
+};
+
+static int add_loaded(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct loaded_list *list = arg;
+    struct image_module module = {
+        .name = info->dlpi_name && info->dlpi_name[0] ? info->dlpi_name : "",
+        .fd = -1,
+        .bias = info->dlpi_addr,
+        .phdr = info->dlpi_phdr,
+        .n_phdrs = info->dlpi_phnum,
+        .align = IMAGE_ARCH_PAGE_BYTES,
+    };
+
+    if (size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof info->dlpi_tls_data)
+        module.tls_block = info->dlpi_tls_data;
+    image_array_push(&list->modules, &list->count, sizeof module, &module);
+    return 0;
+}
+
+/* Turns an address of the dynamic section, which ld.so may have relocated already, into one of the prototype. */
+static const void *dynamic_address(const struct image_module *module, size_t value)
+{
+    return (const void *)(value < module->bias ? module->bias + value : value);
+}
+
+static void read_dynamic(struct image_module *module, const ElfW(Dyn) *dynamic)
+{
+    size_t soname = 0;
+    const char *slash;
+
+    for (const ElfW(Dyn) *d = dynamic; d->d_tag != DT_NULL; d++) {
+        size_t value = d->d_un.d_val;
+
+        switch (d->d_tag) {
+        case DT_SYMTAB:
+            module->symtab = dynamic_address(module, value);
+            break;
+        case DT_STRTAB:
+            module->strtab = dynamic_address(module, value);
+            break;
+        case DT_VERSYM:
+            module->versym = dynamic_address(module, value);
+            break;
+        case DT_VERNEED:
+            module->verneed = dynamic_address(module, value);
+            break;
+        case DT_VERNEEDNUM:
+            module->n_verneeds = value;
+            break;
+        case DT_VERDEF:
+            module->verdef = dynamic_address(module, value);
+            break;
+        case DT_VERDEFNUM:
+            module->n_verdefs = value;
+            break;
+        case DT_RELA:
+            module->rela = dynamic_address(module, value);
+            break;
+        case DT_RELASZ:
+            module->n_relas = value / sizeof *module->rela;
+            break;
+        case DT_JMPREL:
+            module->plt_rela = dynamic_address(module, value);
+            break;
+        case DT_PLTRELSZ:
+            module->n_plt_relas = value / sizeof *module->plt_rela;
+            break;
+        case DT_RELR:
+            module->relr = dynamic_address(module, value);
+            break;
+        case DT_RELRSZ:
+            module->n_relrs = value / sizeof *module->relr;
+            break;
+        case DT_INIT:
+            module->init_vaddr = value;
+            break;
+        case DT_FINI:
+            module->fini_vaddr = value;
+            break;
+        case DT_PREINIT_ARRAY:
+            module->preinit_array_vaddr = value;
+            break;
+        case DT_PREINIT_ARRAYSZ:
+            module->n_preinits = value / sizeof(void *);
+            break;
+        case DT_INIT_ARRAY:
+            module->init_array_vaddr = value;
+            break;
+        case DT_INIT_ARRAYSZ:
+            module->n_inits = value / sizeof(void *);
+            break;
+        case DT_FINI_ARRAY:
+            module->fini_array_vaddr = value;
+            break;
+        case DT_FINI_ARRAYSZ:
+            module->n_finis = value / sizeof(void *);
+            break;
+        case DT_NEEDED:
+            if (module->n_needed < (int)BASE_COUNT(module->needed))
+                module->needed[module->n_needed++] = value;
+            break;
+        case DT_SONAME:
+            soname = value;
+            break;
+        case DT_SYMBOLIC:
+            module->is_symbolic = true;
+            break;
+        case DT_TEXTREL:
+            module->has_textrel = true;
+            break;
+        case DT_FLAGS:
+            module->is_symbolic |= (value & DF_SYMBOLIC) != 0;
+            module->has_textrel |= (value & DF_TEXTREL) != 0;
+            break;
+        }
+    }
+    slash = strrchr(module->name, '/');
+    module->soname = soname && module->strtab ? module->strtab + soname : slash ? slash + 1 : module->name;
+}
+
+/* Reads the program headers and the dynamic section. false: it has none (then it is no module of ld.so). */
+static bool read_headers(struct image_module *module)
+{
+    const ElfW(Dyn) *dynamic = NULL;
+
+    for (size_t i = 0; i < module->n_phdrs; i++) {
+        const ElfW(Phdr) *phdr = &module->phdr[i];
+
+        switch (phdr->p_type) {
+        case PT_DYNAMIC:
+            dynamic = (const ElfW(Dyn) *)(module->bias + phdr->p_vaddr);
+            break;
+        case PT_TLS:
+            module->tls_vaddr = phdr->p_vaddr;
+            module->tls_file_bytes = phdr->p_filesz;
+            module->tls_bytes = phdr->p_memsz;
+            break;
+        case PT_GNU_EH_FRAME:
+            module->eh_frame_hdr_vaddr = phdr->p_vaddr;
+            break;
+        }
+    }
+    if (!dynamic)
+        return false;
+    read_dynamic(module, dynamic);
+    return true;
+}
+
+/* Opens path if it is the file that the module was loaded from: its program headers are the same. */
+static int open_if_same(const struct image_module *module, const char *path, ElfW(Ehdr) *ehdr)
+{
+    ElfW(Phdr) phdr[64];
+    size_t bytes = module->n_phdrs * sizeof *phdr;
+    int fd;
+
+    if (!path || !path[0] || module->n_phdrs > BASE_COUNT(phdr))
+        return -1;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (pread(fd, ehdr, sizeof *ehdr, 0) == (ssize_t)sizeof *ehdr && ehdr->e_phnum == module->n_phdrs &&
+        pread(fd, phdr, bytes, (off_t)ehdr->e_phoff) == (ssize_t)bytes && memcmp(phdr, module->phdr, bytes) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool open_file(struct image_module *module, bool is_main, const char **error_out)
+{
+    ElfW(Ehdr) ehdr = {0};
+
+    if (is_main) {
+        const char *exec_name = (const char *)getauxval(AT_EXECFN);
+
+        module->fd = open_if_same(module, "/proc/self/exe", &ehdr);
+        if (!module->name[0])
+            module->name = exec_name ? exec_name : program_invocation_name;
+        if (module->fd < 0) /* started as `ld.so program` */
+            module->fd = open_if_same(module, module->name, &ehdr);
+        if (module->fd < 0)
+            module->fd = open_if_same(module, program_invocation_name, &ehdr);
+    } else {
+        module->fd = open_if_same(module, module->name, &ehdr);
+    }
+    if (module->fd < 0) {
+        *error_out = image_error("cannot run several ranks: the file %s cannot be read again, or has changed since the "
+                                 "program started; start it again",
+                                 module->name);
+        return false;
+    }
+    if (is_main && ehdr.e_type != ET_DYN) {
+        *error_out = image_error("cannot run several ranks: %s is not position-independent (linked with -no-pie), so it "
+                                 "cannot be given a copy of its variables per rank; recompile and link it with this mpicc",
+                                 module->name);
+        return false;
+    }
+    return true;
+}
+
+static bool check(const struct image_module *module, const char **error_out)
+{
+    if (module->has_textrel) {
+        *error_out = image_error("cannot run several ranks: %s has relocations in its code (DT_TEXTREL), because parts of "
+                                 "it were not compiled with -fPIC or -fPIE; recompile all of it with this mpicc",
+                                 module->name);
+        return false;
+    }
+    return true;
+}
+
+struct image_module *image_module_of(const struct image_program *program, uintptr_t prototype_addr)
+{
+    for (size_t i = 0; i < program->n_modules; i++) {
+        struct image_module *module = &program->modules[i];
+
+        if (prototype_addr - module->bias >= module->vaddr_lo && prototype_addr - module->bias < module->vaddr_hi)
+            return module;
+    }
+    return NULL;
+}
+
+/* Appends a module's private dependencies, and then itself, to the order of constructors. */
+static void add_init_order(struct image_program *program, size_t index, bool *is_seen, size_t *count)
+{
+    const struct image_module *module = &program->modules[index];
+
+    if (is_seen[index])
+        return;
+    is_seen[index] = true;
+    for (int i = 0; i < module->n_needed; i++)
+        for (size_t j = 0; j < program->n_modules; j++)
+            if (strcmp(program->modules[j].soname, module->strtab + module->needed[i]) == 0)
+                add_init_order(program, j, is_seen, count);
+    program->init_order[(*count)++] = index;
+}
+
+bool image_modules_find(struct image_program *program, const char **error_out)
+{
+    struct loaded_list loaded = {0};
+    bool *is_seen;
+    size_t n_ordered = 0;
+
+    dl_iterate_phdr(add_loaded, &loaded);
+    for (size_t i = 0; i < loaded.count; i++) {
+        struct image_module *module = &loaded.modules[i];
+
+        if (!read_headers(module) && i == 0) {
+            *error_out = image_error("cannot run several ranks: the program is statically linked; recompile and link it "
+                                     "with this mpicc, without -static");
+            return false;
+        }
+    }
+    image_private_libraries_mark(loaded.modules, loaded.count);
+    for (size_t i = 0; i < loaded.count; i++) {
+        struct image_module *module = &loaded.modules[i];
+
+        if (i != 0 && !image_private_libraries_has(i))
+            continue;
+        if (!open_file(module, i == 0, error_out) || !check(module, error_out))
+            return false;
+        image_array_push(&program->modules, &program->n_modules, sizeof *module, module);
+    }
+    free(loaded.modules);
+
+    program->init_order = base_calloc(program->n_modules, sizeof *program->init_order, "the order of constructors");
+    is_seen = base_calloc(program->n_modules, sizeof *is_seen, "the order of constructors");
+    /* Last first: what nobody names in DT_NEEDED (opened by a constructor) comes before the program, too. */
+    for (size_t i = program->n_modules; i-- > 0;)
+        add_init_order(program, i, is_seen, &n_ordered);
+    free(is_seen);
+    return true;
+}

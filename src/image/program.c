@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * program.c: analyses the prototype once and works out the plan by which copies are made.
+ *
+ * Called by the layer above before the first rank exists. The steps: find the modules (modules.c), read
+ * their segments (segments.c), give each a place in a copy, relocate the initial contents (reloc.c), turn them into a
+ * plan, and tell the ULTs which TLS bytes are the program's.
+ */
+#include "image/program.h"
+
+#include "base/log.h"
+#include "ult/ult.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct image_program image_program = {.is_relro_protected = true};
+
+void image_array_push(void *array_ptr, size_t *count, size_t item_bytes, const void *item)
+{
+    char **array = array_ptr;
+
+    /* Room for a power of two: full when the count is one. */
+    if ((*count & (*count - 1)) == 0)
+        *array = base_realloc(*array, (*count ? *count * 2 : 1) * item_bytes, "the plan of the program's image");
+    memcpy(*array + *count * item_bytes, item, item_bytes);
+    (*count)++;
+}
+
+const char *image_error(const char *fmt, ...)
+{
+    static char sentence[512];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, args);
+    va_end(args);
+    return sentence;
+}
+
+/* Places the modules one after the other in a copy. */
+static void lay_out(struct image_program *program)
+{
+    size_t end = 0;
+
+    program->align = IMAGE_ARCH_PAGE_BYTES;
+    for (size_t i = 0; i < program->n_modules; i++) {
+        struct image_module *module = &program->modules[i];
+
+        /* The first byte must be congruent to vaddr_lo modulo the alignment. */
+        module->copy_offset = base_round_up(end, module->align) + module->vaddr_lo % module->align;
+        module->copy_shift = module->copy_offset - module->vaddr_lo;
+        end = module->copy_offset + (module->vaddr_hi - module->vaddr_lo);
+        if (module->align > program->align)
+            program->align = module->align;
+    }
+    program->span_bytes = base_round_up(end, program->align);
+}
+
+static int compare_offsets(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Tells the ULTs which stretches of the static TLS block belong to the copied modules. */
+static bool set_tls_regions(const struct image_program *program, const char **error_out)
+{
+    struct ult_tls_region regions[ULT_TLS_REGIONS_MAX];
+    char *thread_pointer = __builtin_thread_pointer();
+    int n = 0;
+
+    for (size_t i = 0; i < program->n_modules; i++) {
+        const struct image_module *module = &program->modules[i];
+
+        if (!module->tls_bytes)
+            continue;
+        if (!module->tls_block) {
+            *error_out = image_error("cannot give each rank its own thread_local variables of %s: ld.so allocates them "
+                                     "dynamically; link the program with it instead of opening it at run time",
+                                     module->name);
+            return false;
+        }
+        if (n == ULT_TLS_REGIONS_MAX) {
+            *error_out = image_error("cannot give each rank its own thread_local variables: more than %d modules have "
+                                     "some; use +shared to share some of the program's libraries",
+                                     ULT_TLS_REGIONS_MAX);
+            return false;
+        }
+        regions[n].tp_offset = (char *)module->tls_block - thread_pointer;
+        regions[n].size_bytes = module->tls_bytes;
+        n++;
+    }
+    ult_tls_set_regions(regions, n);
+    return true;
+}
+
+bool image_program_open(image_main_fn main, const char **error_out)
+{
+    struct image_program *program = &image_program;
+    struct image_module *main_module;
+
+    if (!image_modules_find(program, error_out))
+        return false;
+    for (size_t i = 0; i < program->n_modules; i++)
+        if (!image_segments_read(&program->modules[i], error_out))
+            return false;
+    lay_out(program);
+    for (size_t i = 0; i < program->n_modules; i++)
+        if (!image_relocate(program, &program->modules[i], error_out))
+            return false;
+    for (size_t i = 0; i < program->n_modules; i++)
+        image_segments_plan(program, &program->modules[i]);
+    if (program->n_adds)
+        qsort(program->adds, program->n_adds, sizeof *program->adds, compare_offsets);
+    if (!set_tls_regions(program, error_out))
+        return false;
+
+    main_module = image_module_of(program, (uintptr_t)main);
+    if (!main_module) {
+        *error_out = image_error("cannot run several ranks: main is not part of the program %s",
+                                 program->modules[0].name);
+        return false;
+    }
+    program->main_offset = (uintptr_t)main - main_module->bias + main_module->copy_shift;
+    program->is_open = true;
+    return true;
+}
+
+size_t image_span_bytes(void)
+{
+    return image_program.span_bytes;
+}
+
+size_t image_align_bytes(void)
+{
+    return image_program.align;
+}
+
+int image_mappings_per_copy(void)
+{
+    const struct image_program *program = &image_program;
+    int count = (int)program->n_mappings;
+
+    /* Protecting a part of a mapping splits it at the part's ends. */
+    for (size_t i = 0; program->is_relro_protected && i < program->n_relros; i++)
+        for (size_t j = 0; j < program->n_mappings; j++) {
+            const struct image_mapping *mapping = &program->mappings[j];
+            size_t lo = program->relros[i].offset - mapping->offset, hi = lo + program->relros[i].len_bytes;
+
+            count += lo > 0 && lo < mapping->len_bytes;
+            count += hi > 0 && hi < mapping->len_bytes && hi > program->relros[i].len_bytes - 1;
+        }
+    return count;
+}
+
+void image_set_protect_relro(bool on)
+{
+    image_program.is_relro_protected = on;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind.h: the C library's functions that a rank gets another version of, and their per-rank state. Private to
+ * src/image.
+ */
+#ifndef IMAGE_REBIND_H
+#define IMAGE_REBIND_H
+
+#include "image/image.h"
+
+#include <stdio.h>
+#include <sys/types.h>
+#include <time.h>
+
+/* The C library's variables that are per rank. */
+enum image_libc_field { IMAGE_OPTARG, IMAGE_OPTIND, IMAGE_OPTERR, IMAGE_OPTOPT, IMAGE_LIBC_FIELDS };
+
+/* ---- Finding (rebind.c) ---- */
+
+/* What a name is bound to in a rank's code; NULL: to what ld.so found. */
+const struct image_rebinding *image_rebinding_find(const char *name);
+
+/* Offset in struct image_libc of a variable. */
+size_t image_libc_field_offset(int field);
+
+/* Is a variable of libc that it changes on the program's behalf: the program's copy is refreshed (rebind_env.c). */
+bool image_is_refreshed_variable(const char *name);
+
+/* ---- Per-rank state ---- */
+
+/* A function to be called at the rank's end. */
+struct image_handler {
+    union {
+        void (*cxa)(void *arg);              /* also for fn(void): the C ABI lets it ignore the argument */
+        void (*on_exit)(int status, void *arg);
+    } fn;
+    void *arg;
+    void *dso;                 /* which module registered it */
+    bool is_status_first;      /* registered with on_exit */
+};
+
+struct image_handlers {
+    struct image_handler *items;
+    size_t count;
+    size_t room;               /* allocated items */
+};
+
+/* getopt's state, as in glibc's getopt_r. */
+struct image_getopt {
+    char *optarg;
+    int optind, opterr, optopt;
+    bool is_initialized;
+    enum { IMAGE_GETOPT_REQUIRE_ORDER, IMAGE_GETOPT_PERMUTE, IMAGE_GETOPT_RETURN_IN_ORDER } ordering;
+    char *next_char;           /* rest of the argument with short options */
+    int first_nonopt;          /* argv[first_nonopt .. last_nonopt) was skipped: no options */
+    int last_nonopt;
+};
+
+/* Everything that libc keeps per process and a rank needs for itself. All zero is the state at the start, but for
+ * optind and opterr (image_libc_init). */
+struct image_libc {
+    struct image_handlers at_exit;
+    struct image_handlers at_quick_exit;
+    struct image_handlers at_thread_exit; /* destructors of thread_local objects */
+    struct image_getopt getopt;
+    void *variables[IMAGE_LIBC_FIELDS];   /* where the program's optarg etc. are: in getopt, or its COPYs */
+    char *strtok_next;
+    struct image_random *random;          /* rand, random and drand48; NULL: not used yet */
+    struct image_buffers *buffers;        /* of localtime and its like; NULL: not used yet */
+    int exit_status;                      /* what on_exit handlers are told */
+};
+
+/* The running rank's state; NULL outside of ranks. */
+struct image_libc *image_libc_current(void);
+
+/* Sets the start values up; variables[] must have been set. */
+void image_libc_init(struct image_libc *libc);
+
+/* Frees what the state holds. */
+void image_libc_fini(struct image_libc *libc);
+
+/* Frees the generators (rebind_random.c) and buffers (rebind_buffers.c). */
+void image_random_destroy(struct image_random *random);
+void image_buffers_destroy(struct image_buffers *buffers);
+
+/* ---- rebind_exit.c ---- */
+
+/* Runs the handlers of a list in reverse order, with those that they add; dso: only those of that module. */
+void image_handlers_run(struct image_handlers *handlers, const void *dso, int status);
+
+/* Was this process forked off by the program? Then it ends without any of the layers above. */
+bool image_is_forked_child(void);
+
+/* ---- rebind_getopt.c ---- */
+
+struct option;
+int image_getopt_r(int argc, char *const *argv, const char *optstring, const struct option *longopts, int *longind,
+                   bool is_long_only, struct image_getopt *state);
+
+/* ---- The replacements, by file; what each does is said in the table in rebind.c ---- */
+
+void image_libc_exit(int status) BASE_NORETURN;
+void image_libc_quick_exit(int status) BASE_NORETURN;
+void image_libc__exit(int status) BASE_NORETURN;
+void image_libc_abort(void) BASE_NORETURN;
+void image_libc_assert_fail(const char *condition, const char *file, unsigned line, const char *function) BASE_NORETURN;
+int image_libc_atexit(void (*fn)(void));
+int image_libc_on_exit(void (*fn)(int, void *), void *arg);
+int image_libc_at_quick_exit(void (*fn)(void));
+int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso);
+int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso);
+int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso);
+void image_libc_cxa_finalize(void *dso);
+void image_libc_err(int status, const char *fmt, ...) BASE_NORETURN;
+void image_libc_errx(int status, const char *fmt, ...) BASE_NORETURN;
+
+int image_libc_setenv(const char *name, const char *value, int is_replacing);
+int image_libc_unsetenv(const char *name);
+int image_libc_putenv(char *assignment);
+int image_libc_clearenv(void);
+void image_libc_tzset(void);
+
+#endif

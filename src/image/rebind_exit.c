@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_exit.c: exit, abort, atexit and their kin, for the running rank instead of the process.
+ *
+ * A process forked off by a rank is no rank any more: there, what ends the process really ends it.
+ */
+#include "image/instantiate.h"
+#include "image/rebind.h"
+
+#include "base/log.h"
+
+#include <err.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Lists of handlers ---- */
+
+static int add(struct image_handlers *handlers, struct image_handler handler)
+{
+    if (handlers->count == handlers->room) {
+        size_t room = handlers->room ? handlers->room * 2 : 4;
+        struct image_handler *items = realloc(handlers->items, room * sizeof *items);
+
+        if (!items)
+            return -1;
+        handlers->items = items;
+        handlers->room = room;
+    }
+    handlers->items[handlers->count++] = handler;
+    return 0;
+}
+
+/* Takes the newest handler (of the module, if dso is not NULL) off the list. false: there is none. */
+static bool take_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
+{
+    for (size_t i = handlers->count; i-- > 0;) {
+        if (dso && handlers->items[i].dso != dso)
+            continue;
+        *handler_out = handlers->items[i];
+        handlers->count--;
+        memmove(&handlers->items[i], &handlers->items[i + 1], (handlers->count - i) * sizeof *handlers->items);
+        return true;
+    }
+    return false;
+}
+
+void image_handlers_run(struct image_handlers *handlers, const void *dso, int status)
+{
+    struct image_handler handler;
+
+    while (take_last(handlers, dso, &handler)) {
+        if (handler.is_status_first)
+            handler.fn.on_exit(status, handler.arg);
+        else
+            handler.fn.cxa(handler.arg);
+    }
+}
+
+int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso)
+{
+    struct image_libc *libc = image_libc_current();
+
+    return libc ? add(&libc->at_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso}) : -1;
+}
+
+int image_libc_atexit(void (*fn)(void))
+{
+    return image_libc_cxa_atexit((void (*)(void *))(void *)fn, NULL, NULL);
+}
+
+int image_libc_on_exit(void (*fn)(int, void *), void *arg)
+{
+    struct image_libc *libc = image_libc_current();
+
+    return libc ? add(&libc->at_exit, (struct image_handler){.fn.on_exit = fn, .arg = arg, .is_status_first = true})
+                : -1;
+}
+
+int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso)
+{
+    struct image_libc *libc = image_libc_current();
+
+    return libc ? add(&libc->at_quick_exit, (struct image_handler){.fn.cxa = fn, .dso = dso}) : -1;
+}
+
+int image_libc_at_quick_exit(void (*fn)(void))
+{
+    return image_libc_cxa_at_quick_exit((void (*)(void *))(void *)fn, NULL);
+}
+
+/* libstdc++'s; libc's own version of the symbol for threads that run no rank. */
+int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
+
+int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso)
+{
+    struct image_libc *libc = image_libc_current();
+
+    if (!libc)
+        return __cxa_thread_atexit_impl(fn, arg, NULL);
+    return add(&libc->at_thread_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso});
+}
+
+void image_libc_cxa_finalize(void *dso)
+{
+    struct image_libc *libc = image_libc_current();
+
+    if (libc)
+        image_handlers_run(&libc->at_exit, dso, libc->exit_status);
+}
+
+/* ---- Ending ---- */
+
+static bool is_child; /* set in every process forked off this one */
+
+static void note_fork(void)
+{
+    is_child = true;
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, note_fork);
+}
+
+bool image_is_forked_child(void)
+{
+    return is_child;
+}
+
+void image_libc_exit(int status)
+{
+    struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
+
+    if (image) {
+        image_libc_of(image)->exit_status = status;
+        image_finish(image);
+    }
+    if (image && !is_child && image_rebind_client.exit)
+        image_rebind_client.exit(status);
+    exit(status);
+}
+
+void image_libc__exit(int status)
+{
+    if (image_libc_current() && !is_child && image_rebind_client.quick_exit)
+        image_rebind_client.quick_exit(status);
+    _exit(status);
+}
+
+void image_libc_quick_exit(int status)
+{
+    struct image_libc *libc = image_libc_current();
+
+    if (libc)
+        image_handlers_run(&libc->at_quick_exit, NULL, status);
+    image_libc__exit(status);
+}
+
+void image_libc_abort(void)
+{
+    if (image_libc_current() && !is_child && image_rebind_client.abort)
+        image_rebind_client.abort();
+    abort();
+}
+
+void image_libc_assert_fail(const char *condition, const char *file, unsigned line, const char *function)
+{
+    fflush(stdout);
+    base_log_plain("%s: %s:%u: %s%sAssertion `%s' failed.", program_invocation_short_name, file, line,
+                   function ? function : "", function ? ": " : "", condition);
+    image_libc_abort();
+}
+
+void image_libc_err(int status, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vwarn(fmt, args);
+    va_end(args);
+    image_libc_exit(status);
+}
+
+void image_libc_errx(int status, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vwarnx(fmt, args);
+    va_end(args);
+    image_libc_exit(status);
+}

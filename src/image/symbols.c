@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * symbols.c: names, versions and look-ups of a module's dynamic symbols. Used while relocating.
+ */
+#include "image/program.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* Bit of a version index: the definition is not the default one. */
+#define VERSYM_HIDDEN 0x8000
+
+static const char *needed_version(const struct image_module *module, unsigned index)
+{
+    const char *at = module->verneed;
+
+    for (size_t i = 0; at && i < module->n_verneeds; i++) {
+        const ElfW(Verneed) *need = (const void *)at;
+        const char *aux_at = at + need->vn_aux;
+
+        for (unsigned j = 0; j < need->vn_cnt; j++) {
+            const ElfW(Vernaux) *aux = (const void *)aux_at;
+
+            if ((aux->vna_other & ~VERSYM_HIDDEN) == index)
+                return module->strtab + aux->vna_name;
+            aux_at += aux->vna_next;
+        }
+        at += need->vn_next;
+    }
+    return NULL;
+}
+
+static const char *defined_version(const struct image_module *module, unsigned index)
+{
+    const char *at = module->verdef;
+
+    for (size_t i = 0; at && i < module->n_verdefs; i++) {
+        const ElfW(Verdef) *def = (const void *)at;
+
+        if ((def->vd_ndx & ~VERSYM_HIDDEN) == index)
+            return module->strtab + ((const ElfW(Verdaux) *)(const void *)(at + def->vd_aux))->vda_name;
+        at += def->vd_next;
+    }
+    return NULL;
+}
+
+const char *image_symbol_version(const struct image_module *module, size_t symbol_index)
+{
+    unsigned index;
+    const char *name;
+
+    if (!module->versym)
+        return NULL;
+    index = module->versym[symbol_index] & ~VERSYM_HIDDEN;
+    if (index <= VER_NDX_GLOBAL)
+        return NULL;
+    name = needed_version(module, index);
+    return name ? name : defined_version(module, index);
+}
+
+void *image_symbol_lookup(const struct image_module *module, size_t symbol_index)
+{
+    const ElfW(Sym) *symbol = &module->symtab[symbol_index];
+    const char *name = module->strtab + symbol->st_name;
+    const char *version = image_symbol_version(module, symbol_index);
+    bool is_defined = symbol->st_shndx != SHN_UNDEF;
+    bool is_own = is_defined && (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL || module->is_symbolic ||
+                                 ELF64_ST_VISIBILITY(symbol->st_other) != STV_DEFAULT);
+    void *value = NULL;
+
+    if (!is_own && version)
+        value = dlvsym(RTLD_DEFAULT, name, version);
+    if (!is_own && !value)
+        value = dlsym(RTLD_DEFAULT, name);
+    if (value || !is_defined)
+        return value;
+    value = (void *)(module->bias + symbol->st_value);
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
+        value = ((void *(*)(void))value)();
+    return value;
+}

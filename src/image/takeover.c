@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * takeover.c: gets control before the program's main, and before its constructors.
+ *
+ * _start of every dynamically linked program calls __libc_start_main with the address of main. This library's definition
+ * comes before libc's in the order of look-up. It asks the layer above whether the program is to be run as several
+ * ranks. If not, everything goes to libc as it came. If so, libc gets
+ *   - our main, which runs the job;
+ *   - an init that does nothing. NULL would make glibc 2.34+ run the constructors of the program; older
+ *     programs bring their own __libc_csu_init along, which is left out just the same;
+ *   - no fini of an older program.
+ * At exit ld.so runs the destructors of all modules. The prototype's objects were never constructed, so the functions
+ * in its DT_FINI_ARRAY are replaced by one that does nothing; those of the libraries run as ever.
+ *
+ * This file is part of the shared library only, never of a unit test.
+ */
+#include "image/program.h"
+
+#include "base/log.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef int (*start_main_fn)(image_main_fn main, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                             void (*rtld_fini)(void), void *stack_end);
+
+static image_main_fn prototype_main;
+
+image_main_fn image_prototype_main(void)
+{
+    return prototype_main;
+}
+
+static void do_nothing(void)
+{
+}
+
+static int run_job(int argc, char **argv, char **envp)
+{
+    return image_client.run(argc, argv, envp);
+}
+
+/* The page protections of an address of the program, as ld.so left them. */
+static int protection_of(const struct dl_phdr_info *info, const char *addr)
+{
+    size_t vaddr = (uintptr_t)addr - info->dlpi_addr;
+    int prot = PROT_READ;
+
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+
+        if (phdr->p_type == PT_LOAD && vaddr - phdr->p_vaddr < phdr->p_memsz && (phdr->p_flags & PF_W))
+            prot |= PROT_WRITE;
+    }
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+
+        if (phdr->p_type == PT_GNU_RELRO && vaddr - phdr->p_vaddr < phdr->p_memsz)
+            prot &= ~PROT_WRITE;
+    }
+    return prot;
+}
+
+/* Writes a word of the program that may be read-only by now. */
+static void patch(const struct dl_phdr_info *info, size_t *word, size_t value)
+{
+    char *page = (char *)((uintptr_t)word & ~((uintptr_t)IMAGE_ARCH_PAGE_BYTES - 1));
+    int prot = protection_of(info, (char *)word);
+
+    if (!(prot & PROT_WRITE) && mprotect(page, IMAGE_ARCH_PAGE_BYTES, prot | PROT_WRITE) != 0)
+        base_fatal(1, "cannot change the program's dynamic section; please report it");
+    *word = value;
+    if (!(prot & PROT_WRITE))
+        mprotect(page, IMAGE_ARCH_PAGE_BYTES, prot);
+}
+
+/* Callback for the first module, the program. */
+static int drop_destructors(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    size_t *array = NULL;
+    size_t count = 0;
+
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
+            continue;
+        for (ElfW(Dyn) *d = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr); d->d_tag != DT_NULL; d++) {
+            if (d->d_tag == DT_FINI_ARRAY)
+                array = (size_t *)(info->dlpi_addr + d->d_un.d_ptr);
+            if (d->d_tag == DT_FINI_ARRAYSZ)
+                count = d->d_un.d_val / sizeof *array;
+        }
+    }
+    for (size_t i = 0; array && i < count; i++)
+        patch(info, &array[i], (size_t)do_nothing);
+    return 1;
+}
+
+/* Takes the arguments that the client removed off the front instead of the end: programs look for envp at
+ * argv + argc + 1. Returns the new argv. */
+static char **close_gap(char **argv, int old_argc, int argc)
+{
+    int removed = old_argc - argc;
+
+    if (removed <= 0)
+        return argv;
+    for (int i = argc; i-- > 0;)
+        argv[i + removed] = argv[i];
+    argv[old_argc] = NULL;
+    return argv + removed;
+}
+
+EXPORT int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                             void (*rtld_fini)(void), void *stack_end);
+int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                      void (*rtld_fini)(void), void *stack_end)
+{
+    start_main_fn real = (start_main_fn)dlsym(RTLD_NEXT, "__libc_start_main");
+    int old_argc = argc;
+
+    if (!real)
+        base_fatal(1, "the C library has no __libc_start_main; is this glibc?");
+    prototype_main = main;
+    if (!image_client.wants_images(&argc, argv))
+        return real(main, argc, close_gap(argv, old_argc, argc), init, fini, rtld_fini, stack_end);
+    dl_iterate_phdr(drop_destructors, NULL);
+    return real(run_job, argc, close_gap(argv, old_argc, argc), do_nothing, NULL, rtld_fini, stack_end);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * host.c: the smallest layer above src/image, to test it without ULTs and MPI.
+ *
+ * Built with src/image into libimage_host.so, which the test programs are linked with in place of libmpi_abi. The
+ * environment says what to do:
+ *   IMAGE_COPIES=N   run main in N copies, round robin: sched_yield() and the sleeps go on with the next copy. Not
+ *                    set: the program runs as it is.
+ *   IMAGE_RELRO=0    do not protect RELRO
+ *   IMAGE_PRIVATE    for image_set_private_libraries
+ *   IMAGE_STATS=1    print on stderr what the copies cost
+ * The process exits with the largest exit code of a copy.
+ */
+#include "base/log.h"
+#include "image/image.h"
+#include "ult/ult.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define STACK_BYTES ((size_t)64 * 1024)
+
+struct copy {
+    struct image *image;
+    ucontext_t context;        /* where it goes on */
+    unsigned char *tls;        /* its thread_local bytes while it does not run */
+    bool is_ended;
+};
+
+static struct {
+    struct copy *copies;
+    int n_copies;
+    int current;               /* -1: no copy runs */
+    int n_ended;
+    int exit_code;
+    int argc;
+    char **argv, **envp;
+    ucontext_t back;           /* the host's own context */
+    struct ult_tls_region regions[ULT_TLS_REGIONS_MAX];
+    int n_regions;
+    size_t tls_bytes;
+} host = {.current = -1};
+
+/* What src/ult does in the real library. */
+void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions)
+{
+    memcpy(host.regions, regions, (size_t)n_regions * sizeof *regions);
+    host.n_regions = n_regions;
+    for (int i = 0; i < n_regions; i++)
+        host.tls_bytes += regions[i].size_bytes;
+}
+
+static void save_tls(unsigned char *to)
+{
+    for (int i = 0; i < host.n_regions; to += host.regions[i++].size_bytes)
+        memcpy(to, (char *)__builtin_thread_pointer() + host.regions[i].tp_offset, host.regions[i].size_bytes);
+}
+
+static void restore_tls(const unsigned char *from)
+{
+    for (int i = 0; i < host.n_regions; from += host.regions[i++].size_bytes)
+        memcpy((char *)__builtin_thread_pointer() + host.regions[i].tp_offset, from, host.regions[i].size_bytes);
+}
+
+static void switch_to_next(void)
+{
+    struct copy *from = &host.copies[host.current];
+    int next = host.current;
+
+    do
+        next = (next + 1) % host.n_copies;
+    while (host.copies[next].is_ended && next != host.current);
+    if (next == host.current) /* the only one left */
+        return;
+    save_tls(from->tls);
+    host.current = next;
+    restore_tls(host.copies[next].tls);
+    swapcontext(&from->context, &host.copies[next].context);
+}
+
+static void end_copy(int code) BASE_NORETURN;
+static void end_copy(int code)
+{
+    if (code > host.exit_code)
+        host.exit_code = code;
+    host.copies[host.current].is_ended = true;
+    if (++host.n_ended < host.n_copies)
+        switch_to_next();
+    setcontext(&host.back);
+    abort();
+}
+
+static void run_copy(void)
+{
+    struct image *image = host.copies[host.current].image;
+    int code = image_run(image, host.argc, host.argv, host.envp);
+
+    image_finish(image);
+    end_copy(code);
+}
+
+static struct image *current_image(void)
+{
+    return host.current >= 0 ? host.copies[host.current].image : NULL;
+}
+
+static void sleep_ns(uint64_t duration_ns)
+{
+    struct timespec start, now;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        switch_to_next();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((uint64_t)(now.tv_sec - start.tv_sec) * 1000000000u + (uint64_t)now.tv_nsec - (uint64_t)start.tv_nsec <
+             duration_ns);
+}
+
+static void abort_all(void) BASE_NORETURN;
+static void abort_all(void)
+{
+    base_fatal(134, "copy %d called abort", host.current);
+}
+
+const struct image_rebind_client image_rebind_client = {
+    .current = current_image,
+    .exit = end_copy,
+    .quick_exit = end_copy,
+    .abort = abort_all,
+    .sleep_ns = sleep_ns,
+    .yield = switch_to_next,
+};
+
+/* ---- The job ---- */
+
+static double now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int count_mappings(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    int lines = 0, c;
+
+    while (maps && (c = getc(maps)) != EOF)
+        lines += c == '\n';
+    if (maps)
+        fclose(maps);
+    return lines;
+}
+
+static long status_kib(const char *field)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[256];
+    long kib = 0;
+
+    while (status && fgets(line, sizeof line, status))
+        if (strncmp(line, field, strlen(field)) == 0)
+            kib = atol(line + strlen(field) + 1);
+    if (status)
+        fclose(status);
+    return kib;
+}
+
+static long page_faults(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+static bool wants_images(int *argc, char **argv)
+{
+    const char *copies = getenv("IMAGE_COPIES");
+
+    host.n_copies = copies ? atoi(copies) : 0;
+    return host.n_copies > 0;
+}
+
+static char *reserve(size_t bytes, size_t align)
+{
+    char *lo = mmap(NULL, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (lo == MAP_FAILED)
+        base_fatal(1, "no address space for %zu bytes", bytes);
+    munmap(lo, bytes + align);
+    return (char *)(((uintptr_t)lo + align - 1) / align * align);
+}
+
+static int run(int argc, char **argv, char **envp)
+{
+    bool has_stats = getenv("IMAGE_STATS") != NULL;
+    const char *error;
+    char *area, *stacks;
+    double t0, t1, t2;
+    int maps_before;
+    long rss_before, faults_before, rss_created, faults_created;
+
+    if (getenv("IMAGE_RELRO") && strcmp(getenv("IMAGE_RELRO"), "0") == 0)
+        image_set_protect_relro(false);
+    image_set_private_libraries(getenv("IMAGE_PRIVATE"));
+    if (!image_program_open(image_prototype_main(), &error))
+        base_fatal(3, "%s", error);
+
+    host.argc = argc;
+    host.argv = argv;
+    host.envp = envp;
+    host.copies = base_calloc((size_t)host.n_copies, sizeof *host.copies, "copies");
+    stacks = mmap(NULL, (size_t)host.n_copies * STACK_BYTES, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    area = reserve((size_t)host.n_copies * image_span_bytes(), image_align_bytes());
+    maps_before = count_mappings();
+    rss_before = status_kib("VmRSS:");
+    faults_before = page_faults();
+    t0 = now_us();
+    for (int i = 0; i < host.n_copies; i++) {
+        struct copy *copy = &host.copies[i];
+
+        copy->image = image_create(area + (size_t)i * image_span_bytes());
+        if (!copy->image)
+            base_fatal(4, "cannot create copy %d: %m", i);
+        copy->tls = base_malloc(host.tls_bytes, "thread_local bytes");
+        image_tls_init(copy->image, copy->tls);
+        getcontext(&copy->context);
+        copy->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
+        copy->context.uc_stack.ss_size = STACK_BYTES;
+        makecontext(&copy->context, run_copy, 0);
+    }
+    t1 = now_us();
+    if (has_stats && count_mappings() - maps_before > host.n_copies * image_mappings_per_copy())
+        base_fatal(5, "%d mappings more for %d copies, expected %d each", count_mappings() - maps_before,
+                   host.n_copies, image_mappings_per_copy());
+    rss_created = status_kib("VmRSS:");
+    faults_created = page_faults();
+
+    host.current = 0;
+    restore_tls(host.copies[0].tls);
+    t2 = now_us();
+    swapcontext(&host.back, &host.copies[0].context);
+    host.current = -1;
+    if (has_stats) {
+        double n = host.n_copies;
+
+        base_log("%d copies of %zu bytes, %d mappings each: create %.2f us, %.1f KiB resident, %.2f page faults; "
+                 "run %.2f us, %.1f KiB, %.2f page faults",
+                 host.n_copies, image_span_bytes(), image_mappings_per_copy(), (t1 - t0) / n,
+                 (double)(rss_created - rss_before) / n, (double)(faults_created - faults_before) / n,
+                 (now_us() - t2) / n, (double)(status_kib("VmRSS:") - rss_created) / n,
+                 (double)(page_faults() - faults_created) / n);
+    }
+    return host.exit_code;
+}
+
+const struct image_client image_client = {.wants_images = wants_images, .run = run};
