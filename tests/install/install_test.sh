@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that an installation works after it was moved, also into a folder with a blank in its name: mpicc, mpirun,
+# pkg-config and CMake's find_package.
+# Usage: install_test.sh CMAKE BUILD_DIR WORK_DIR
+set -u
+cmake=$1
+build=$2
+work=$3
+here=$(cd "$(dirname "$0")" && pwd)
+hello=$here/../wrappers/hello.c
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
+EXPECT_TIMEOUT=200
+unset HEDDLE_CC HEDDLE_CXX MPICH_CC MPICH_CXX OMPI_CC OMPI_CXX HEDDLE_OPTIONS MAKEFLAGS DESTDIR CC CFLAGS LDFLAGS \
+    PKG_CONFIG_PATH LD_LIBRARY_PATH
+
+rm -rf "$work"
+mkdir -p "$work" && cd "$work" || exit 1
+work=$PWD
+expect "cmake --install" 0 '*' '' "$cmake" --install "$build" --prefix "$work/first"
+
+# try NAME PREFIX: everything that an installation is used for.
+try() {
+    local name=$1 prefix=$2
+    mkdir "$name"
+    local pc
+    pc=$(dirname "$(find "$prefix" -name heddle.pc)")
+    for file in bin/mpicc bin/mpicxx bin/mpic++ bin/mpiCC bin/mpirun bin/mpiexec include/mpi.h share/man/man1/mpicc.1 \
+        share/man/man1/mpirun.1; do
+        expect "$name: has $file" 0 '' '' test -r "$prefix/$file"
+    done
+    expect "$name: mpicc" 0 '' '' "$prefix/bin/mpicc" "$hello" -o "$name/hello"
+    expect "$name: mpirun" 0 '^hello from 8 ranks $' '' "$prefix/bin/mpirun" -n 8 "$name/hello" 8
+    expect "$name: mpiexec" 0 '^hello from 3 ranks $' '' "$prefix/bin/mpiexec" -n 3 "$name/hello" 3
+    expect "$name: the library is this one" 0 "libmpi_abi.so.1 => $prefix" '' ldd "$name/hello"
+    expect "$name: no trace of the build folder" 1 '' '' grep -rlF "$build" "$prefix/bin" "$pc"
+    expect "$name: mpicxx" 0 '' '' "$prefix/bin/mpic++" "${hello%.c}.cpp" -o "$name/hello_cpp"
+    expect "$name: C++ runs" 0 '^hello from 2 ranks $' '' "$prefix/bin/mpirun" -n 2 "$name/hello_cpp" 2
+    if command -v pkg-config >/dev/null; then
+        for module in heddle mpi; do
+            # eval, because pkg-config quotes for a shell.
+            expect "$name: pkg-config $module" 0 '' '' env "PKG_CONFIG_PATH=$pc" \
+                sh -c "eval cc -o '$name/$module' '$hello' \$(pkg-config --cflags --libs $module)"
+            expect "$name: runs" 0 '^hello from 2 ranks $' '' "$prefix/bin/mpirun" -n 2 "$name/$module" 2
+        done
+    fi
+    expect "$name: find_package(Heddle)" 0 '*' '' "$cmake" -S "$here/../wrappers/config_project" -B "$name/cmake" \
+        "-DCMAKE_PREFIX_PATH=$prefix"
+    expect "$name: builds" 0 '*' '' "$cmake" --build "$name/cmake"
+    expect "$name: its ctest" 0 '100% tests passed' '' sh -c "cd '$name/cmake' && ctest --output-on-failure"
+}
+
+try as_installed "$work/first"
+mv first "$work/moved elsewhere"
+try moved "$work/moved elsewhere"
+finish

@@ -1,0 +1,142 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Refuses what we agreed to avoid. Says FILE:LINE for each finding, and exits with 1 if there are any.
+#
+#   tools/check_style.sh                   the sources, by searching for it
+#   tools/check_style.sh --format [--fix]  the shape of the C files, with clang-format-14 (77: not installed)
+#   tools/check_style.sh --exports LIB     the symbols that the built library exports
+set -u
+cd "$(dirname "$0")/.." || exit 1
+export LC_ALL=C
+findings=0
+
+# Our files, tracked or about to be; without git (a tarball) all there are.
+list_files() {
+    {
+        git ls-files --cached --others --exclude-standard 2>/dev/null ||
+            find . -path ./build\* -prune -o -type f -print | sed 's,^\./,,'
+    } | grep -E "$1" | while IFS= read -r file; do
+        [ -f "$file" ] && [ ! -L "$file" ] && printf '%s\n' "$file"
+    done
+}
+
+# report RULE: counts and shows the findings that come on standard input.
+report() {
+    local rule=$1 lines
+    lines=$(cat)
+    [ -z "$lines" ] && return
+    findings=$((findings + $(wc -l <<<"$lines")))
+    echo "$rule:"
+    printf '%s\n' "$lines" | sed 's/^/    /'
+}
+
+# search PATTERN file...: FILE:LINE:text of each match of a Perl expression.
+search() {
+    local pattern=$1
+    shift
+    [ $# = 0 ] || grep -nHP -- "$pattern" "$@"
+}
+
+check_sources() {
+    local code_files all_files src_files
+    mapfile -t code_files < <(list_files '\.(c|h|S|cpp|cu|cuh)$')
+    mapfile -t src_files < <(list_files '^src/.*\.(c|h|S|cu|cuh)$')
+    mapfile -t all_files < <(list_files '\.(c|h|S|cpp|cu|cuh|py|sh|cmake|in|map|pc|tsv|1|md|txt)$|^[^.]*$')
+
+    search '[^\x00-\x7F]' "${all_files[@]}" | report "not ASCII"
+    search '\t' "${code_files[@]}" | report "tabs in C (four spaces)"
+    search '[ \t]+$' "${code_files[@]}" | report "blanks at the end of a line"
+    search '\b(v?sprintf|strcpy|strcat|stpcpy|gets)\s*\(' "${code_files[@]}" |
+        report "use snprintf or memcpy, which know how much there is room for"
+    search '^\s*typedef\b[^(]*\b\w+_t;|^\}\s*\w+_t;' "${src_files[@]}" | report "names that end in _t belong to POSIX"
+    check_includes "${src_files[@]}"
+    search '#\s*include\s*[<"](cuda|cu[a-z]*_runtime|nvml|nvToolsExt)' "${src_files[@]}" | grep -v '^src/gpu/' |
+        report "CUDA headers outside src/gpu"
+    search '#\s*include\s*[<"](uc[ptsm]/|pmix)' "${src_files[@]}" | grep -Ev '^src/(machine_ucx|launch)/' |
+        report "UCX and PMIx headers outside src/machine_ucx"
+    search '\b(ucp|ucs|uct|pmix)_\w+\s*\([^;]*$' "${src_files[@]}" | grep -Ev '^src/(machine_ucx|launch)/' |
+        report "names that belong to UCX and PMIx"
+    check_licences
+}
+
+# base <- ult <- image <- ampi -> {machine_ucx, gpu}: what a file may include, by the folder it is in.
+check_includes() {
+    [ $# = 0 ] || awk '
+        BEGIN {
+            may["base"] = "base"
+            may["ult"] = "base ult"
+            may["image"] = "base ult image"
+            may["ampi"] = "base ult image ampi machine_ucx gpu"
+            may["machine_ucx"] = "base ult machine_ucx"
+            may["gpu"] = "base ult gpu"
+            may["launch"] = "base launch"
+        }
+        FNR == 1 { split(FILENAME, part, "/"); module = part[2] }
+        /^[ \t]*#[ \t]*include[ \t]*"/ && module in may {
+            split($0, quoted, "\"")
+            if (split(quoted[2], path, "/") < 2 || !(path[1] in may))
+                next
+            if (index(" " may[module] " ", " " path[1] " ") == 0)
+                printf "%s:%d:%s\n", FILENAME, FNR, $0
+        }' "$@" | report "includes a header of a module to its right (base <- ult <- image <- ampi -> machine_ucx, gpu)"
+}
+
+# Every file that can hold a comment says what licence it has, within its first five lines.
+check_licences() {
+    list_files '\.(c|h|S|cpp|cu|cuh|py|sh|cmake)$|(^|/)CMakeLists.txt$|^(quickstart|check|\.ci/run)$|^wrappers/mpicc.in$' |
+        while IFS= read -r file; do
+            head -n 5 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$file:1"
+        done | report "no SPDX line"
+}
+
+check_shell() {
+    command -v shellcheck >/dev/null || return 0
+    local scripts
+    mapfile -t scripts < <(list_files '.' | while IFS= read -r file; do
+        head -c 40 "$file" | head -n 1 | grep -qE '^#!.*(/|env )(ba|da)?sh' && printf '%s\n' "$file"
+    done | grep -v '^wrappers/mpicc.in$')
+    [ ${#scripts[@]} = 0 ] || shellcheck -x -f gcc "${scripts[@]}" | report "shellcheck"
+}
+
+check_format() {
+    local files
+    command -v clang-format-14 >/dev/null || {
+        echo "skipped: there is no clang-format-14 here (apt-get install clang-format-14)"
+        exit 77
+    }
+    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/mpi-ext.h$')
+    if [ "${1:-}" = --fix ]; then
+        clang-format-14 -i "${files[@]}"
+        return
+    fi
+    clang-format-14 --dry-run "${files[@]}" 2>&1 | grep ' warning: ' | sed 's/ warning: .*//' |
+        report "not as clang-format-14 has it (tools/check_style.sh --format --fix)"
+}
+
+# Only names of MPI and of AMPI, and the one of the C library that takes over the program's start.
+check_exports() {
+    [ -f "$1" ] || {
+        echo "no such library: $1"
+        exit 1
+    }
+    nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//' |
+        grep -vE '^(P?MPI_|MPIX_|AMPI_)|^__libc_start_main$' | report "exported, but neither MPI's nor AMPI's"
+}
+
+case ${1:-} in
+'')
+    check_sources
+    check_shell
+    ;;
+--format) check_format "${2:-}" ;;
+--exports) check_exports "${2:-}" ;;
+*)
+    echo "unknown option $1 (--format, --exports LIB)"
+    exit 1
+    ;;
+esac
+if [ "$findings" != 0 ]; then
+    echo "$findings findings"
+    exit 1
+fi
