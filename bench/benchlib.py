@@ -21,7 +21,7 @@ import time
 BENCH_DIR = os.path.dirname(os.path.abspath(__file__))
 ROOT_DIR = os.path.dirname(BENCH_DIR)
 MPI_PROGRAMS = ["latency", "bandwidth", "msgrate", "collectives", "matching", "hello", "memory", "yield"]
-PLAIN_PROGRAMS = ["memcpy"]
+PLAIN_PROGRAMS = ["memcpy", "handoff"]
 
 
 class BenchError(Exception):
@@ -180,11 +180,19 @@ def reason(code, err):
 
 # ---- Building ---------------------------------------------------------------------------------------------
 
+def ult_switch(prefix):
+    """The bare context switch: a program of the library's own build, if it has one. See README.md."""
+    path = os.path.join(os.path.abspath(prefix), "bench", "ult_switch")
+    return path if os.access(path, os.X_OK) else None
+
+
 def build_command(mpi, program, out_dir):
     words = list(mpi.mpicc) if mpi else [os.environ.get("CC", "cc")]
     # MPICH's MPI_STATUSES_IGNORE makes gcc see an overflow where there is none.
     words += ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-stringop-overflow"]
-    if mpi and mpi.kind == "heddle":
+    if mpi is None:
+        words.append("-pthread")
+    elif mpi.kind == "heddle":
         words.append("-DHEDDLE")
     return words + ["-o", os.path.join(out_dir, program), os.path.join(BENCH_DIR, program + ".c")]
 
@@ -322,7 +330,7 @@ def number(value):
     """Three significant digits, without an exponent."""
     if value is None:
         return "-"
-    if abs(value) >= 1000:
+    if abs(value) >= 1000 or value == 0:
         return f"{value:,.0f}"
     if abs(value) >= 100:
         return f"{value:.0f}"

@@ -6,7 +6,9 @@ import shutil
 import subprocess
 from xml.sax.saxutils import escape
 
-COLOURS = ["#0b5fa5", "#52a8e8", "#d9730d", "#3a8f3a", "#8a4fbf", "#b03060"]
+KNOWN_COLOURS = {("heddle", 1): "#0b5fa5", ("heddle", 2): "#52a8e8", ("openmpi", 1): "#d9730d",
+                 ("mpich", 1): "#3a8f3a"}
+COLOURS = ["#8a4fbf", "#b03060", "#7a6a00", "#007a7a"]  # for the others
 GREY = "#888888"
 WIDTH, HEIGHT = 560, 400
 LEFT, RIGHT, TOP, BOTTOM = 72, 20, 44, 52
@@ -29,6 +31,11 @@ class Panel:
         self.title, self.x_title, self.y_title = title, x_title, y_title
         self.series = [one for one in series if one.points]
         self.x_name, self.x_marks = x_name, x_marks
+
+
+def colour_of(kind, pes):
+    """The same colour for the same MPI in every picture; None for one that has none yet."""
+    return KNOWN_COLOURS.get((kind, pes))
 
 
 def decade_name(value):
@@ -113,7 +120,8 @@ def write_svg(path, panels, caption):
            legend_svg([series for panel in panels for series in panel.series])]
     for i, panel in enumerate(panels):
         x = i % columns * WIDTH + (width - columns * WIDTH) / 2
-        out.append(f'<g transform="translate({x:.0f} {28 + i // columns * HEIGHT})">\n{panel_svg(panel)}\n</g>')
+        y = 28 + i // columns * HEIGHT
+        out.append(f'<g transform="translate({x:.0f} {y})">\n{panel_svg(panel)}\n</g>')
     out.append(text(width / 2, height - 8, caption, 11, "middle", 'fill="#555555"'))
     out.append("</svg>\n")
     with open(path, "w", encoding="utf-8") as file:

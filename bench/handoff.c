@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * handoff: the limit that the machine sets to a message between two cores, measured without MPI: two threads
+ * on two cores pass one cache line to and fro; half the round trip is the time in which a store of one core
+ * is seen by the other. "handoff_data" passes 8 bytes of payload in a second line, as a message queue does.
+ *
+ * usage: handoff [-t seconds]
+ * prints: handoff value ns and handoff_data value ns (and .p5, .p95), or n/a on one core
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "bench_stats.h"
+
+/* One line with the turn, one with the payload; the neighbouring lines are kept empty for the prefetcher. */
+static struct {
+    _Alignas(256) atomic_long turn;      /* even: the first thread's, odd: the second's, -1: the end */
+    _Alignas(256) volatile long payload; /* written before the turn is passed */
+} shared;
+
+static int with_payload;
+static cpu_set_t allowed; /* the cores at the start of the program: a thread inherits the pinning */
+
+static void pin(int place)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &allowed) && place-- == 0) {
+            CPU_SET(cpu, &one);
+        }
+    }
+    sched_setaffinity(0, sizeof one, &one);
+}
+
+static void *answer(void *unused)
+{
+    (void)unused;
+    pin(1);
+    for (;;) {
+        long turn = atomic_load_explicit(&shared.turn, memory_order_acquire);
+        if (turn < 0) {
+            return NULL;
+        }
+        if (turn & 1) {
+            if (with_payload) {
+                shared.payload = shared.payload + 1;
+            }
+            atomic_store_explicit(&shared.turn, turn + 1, memory_order_release);
+        }
+    }
+}
+
+static double round_trips(long iterations)
+{
+    double start = bench_now();
+    long turn = atomic_load(&shared.turn);
+    for (long i = 0; i < iterations; i++) {
+        if (with_payload) {
+            shared.payload = shared.payload + 1;
+        }
+        atomic_store_explicit(&shared.turn, turn + 1, memory_order_release);
+        turn += 2;
+        while (atomic_load_explicit(&shared.turn, memory_order_acquire) != turn) {
+        }
+    }
+    return bench_now() - start;
+}
+
+static void measure(const char *key, double seconds)
+{
+    double samples[BENCH_SAMPLES], total = 0;
+    long iterations = 1000;
+    pthread_t thread;
+    int n = 0;
+
+    atomic_store(&shared.turn, 0);
+    if (pthread_create(&thread, NULL, answer, NULL) != 0) {
+        fprintf(stderr, "handoff: no second thread\n");
+        exit(2);
+    }
+    while (round_trips(iterations) < seconds / 100) {
+        iterations *= 2;
+    }
+    while (n < BENCH_SAMPLES && (n < 3 || total < seconds)) {
+        double last = round_trips(iterations);
+        total += last;
+        samples[n++] = last / (double)iterations / 2;
+    }
+    atomic_store(&shared.turn, -1);
+    pthread_join(thread, NULL);
+    bench_print_time(key, bench_summarize(samples, n), 1e9, "ns");
+}
+
+int main(int argc, char **argv)
+{
+    double seconds = bench_option_double(argc, argv, "-t", 0.3);
+
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    if (CPU_COUNT(&allowed) < 2) {
+        printf("handoff n/a ns\nhandoff_data n/a ns\n");
+        return 0;
+    }
+    pin(0);
+    measure("handoff", seconds);
+    with_payload = 1;
+    measure("handoff_data", seconds);
+    return 0;
+}
