@@ -97,6 +97,7 @@ static int add(enum entry_kind kind, int error_class, int *code_out)
     code = FIRST_CODE + table->n_entries;
     table->entries[table->n_entries++] =
         (struct entry){.kind = kind, .error_class = kind == CLASS ? code : error_class};
+    self->last_used_code = code;
     *code_out = code;
     return MPI_SUCCESS;
 }
@@ -104,11 +105,13 @@ static int add(enum entry_kind kind, int error_class, int *code_out)
 /* Clears an entry, and drops it and those before it if they are the table's cleared end. */
 static void clear(struct entry *entry)
 {
-    struct ampi_error_classes *table = ampi_self()->error_classes;
+    struct ampi_rank *self = ampi_self();
+    struct ampi_error_classes *table = self->error_classes;
 
     entry->kind = CLEARED;
     while (table->n_entries > 0 && table->entries[table->n_entries - 1].kind == CLEARED)
         table->n_entries--;
+    self->last_used_code = ampi_error_last_used(self);
 }
 
 AMPI_EXPORT(Add_error_class)

@@ -53,7 +53,7 @@ static const struct error_text texts[] = {
     TEXT(MPI_ERR_FILE, "the file handle is invalid"),
     TEXT(MPI_ERR_INFO_KEY, "the info key is too long or empty"),
     TEXT(MPI_ERR_INFO_NOKEY, "the info object has no such key"),
-    TEXT(MPI_ERR_INFO_VALUE, "the info value is too long or empty"),
+    TEXT(MPI_ERR_INFO_VALUE, "the info value is too long"),
     TEXT(MPI_ERR_INFO, "the info object is invalid"),
     TEXT(MPI_ERR_IO, "input or output failed"),
     TEXT(MPI_ERR_KEYVAL, "the attribute key is invalid"),

@@ -201,14 +201,17 @@ int PMPI_Group_excl(MPI_Group group, int n, const int ranks[], MPI_Group *newgro
 static int check_triplet(const struct ampi_group *group, int index, const int triplet[3], int *count_out)
 {
     int first = triplet[0], last = triplet[1], stride = triplet[2];
+    int64_t n_steps, end;
 
     if (stride == 0 || (stride > 0 && last < first) || (stride < 0 && last > first))
         return ampi_raise_self(MPI_ERR_ARG, "range %d from %d to %d does not end with stride %d", index,
                                first, last, stride);
-    if (first < 0 || first >= group->n_ranks || last < 0 || last >= group->n_ranks)
+    n_steps = ((int64_t)last - first) / stride;
+    end = first + n_steps * stride;
+    if (first < 0 || first >= group->n_ranks || end < 0 || end >= group->n_ranks)
         return ampi_raise_self(MPI_ERR_RANK, "range %d is from %d to %d, but the group has %d ranks", index,
-                               first, last, group->n_ranks);
-    *count_out = (int)(((int64_t)last - first) / stride) + 1;
+                               first, (int)end, group->n_ranks);
+    *count_out = (int)n_steps + 1;
     return MPI_SUCCESS;
 }
 

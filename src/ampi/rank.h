@@ -19,6 +19,7 @@ struct ampi_request;
 struct ampi_errhandler;
 struct ampi_bsend_buffer;
 struct ampi_error_classes;
+struct ampi_info;
 struct ampi_keyvals;
 struct image;
 
@@ -28,6 +29,8 @@ struct ampi_rank {
     struct ult ult;                      /* first: a rank is its ULT */
     enum ampi_rank_state state;
     int world_rank;                      /* in MPI_COMM_WORLD */
+    int pe_id;                           /* of its PE */
+    struct ampi_message_pool *messages;  /* its PE's */
     const char *call;                    /* the MPI function it is in or was in last; for messages */
     struct ampi_comm *world;             /* its handle of MPI_COMM_WORLD */
     struct ampi_comm *self;              /* its handle of MPI_COMM_SELF; NULL until first used: ampi_comm_self */
@@ -38,6 +41,8 @@ struct ampi_rank {
     struct ampi_bsend_buffer *bsend;     /* MPI_Buffer_attach; NULL: none */
     struct ampi_error_classes *error_classes; /* that the program added: error_class.c; NULL: none */
     struct ampi_keyvals *keyvals;        /* attribute keys that the program made: attr.c; NULL: none */
+    int last_used_code;                  /* what MPI_LASTUSEDCODE points to */
+    struct ampi_info *info_env;          /* MPI_INFO_ENV: info.c; NULL until first used */
     struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: what files get at open; NULL: the default */
     struct image *image;                 /* its copy of the program; NULL: runs on the prototype */
     int exit_code;                       /* once ENDED */
