@@ -13,6 +13,7 @@ import select
 import shlex
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -284,10 +285,51 @@ def measure_memory_per_rank(mpi, program, ranks, pes, timeout):
     return {kind: (usages[1][kind] - usages[0][kind]) / ranks for kind in usages[0]}, None
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def measure_ucx(len_bytes, timeout):
+    """Half a round trip of two processes through UCX active messages, without MPI, by ucx_perftest: the
+    median in us. Returns (value, error); (None, None) where there is no ucx_perftest."""
+    if not shutil.which("ucx_perftest"):
+        return None, None
+    port = str(free_port())
+    pin = ["-c", "0"] if core_count() < 2 else []
+    try:
+        server = start(["ucx_perftest", "-p", port] + (pin or ["-c", str(core(1))]), subprocess.DEVNULL)
+    except OSError as error:
+        return None, str(error)
+    try:
+        for _ in range(10):  # until the server listens
+            time.sleep(0.1)
+            command = ["ucx_perftest", "127.0.0.1", "-p", port, "-t", "ucp_am_lat", "-s", str(len_bytes),
+                       "-n", str(20000 if len_bytes <= 65536 else 200), "-w", "100", "-f", "-v"]
+            code, out, err, _ = run(command + (pin or ["-c", str(core(0))]), timeout)
+            lines = out.split()
+            if code == 0 and len(lines) >= 2 and lines[0].startswith("iterations,50.0_percentile_lat"):
+                return float(lines[-1].split(",")[1]), None
+        return None, reason(code, err)
+    except ValueError:
+        return None, "ucx_perftest printed something else than expected"
+    finally:
+        if server.poll() is None:
+            end_process(server)
+        server.stdout.close()
+        server.stderr.close()
+
+
 # ---- The machine ------------------------------------------------------------------------------------------
 
 def core_count():
     return len(os.sched_getaffinity(0))
+
+
+def core(place):
+    """The number of one of the cores that we may use."""
+    return sorted(os.sched_getaffinity(0))[place]
 
 
 def cpu_name():

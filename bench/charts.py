@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 KNOWN_COLOURS = {("heddle", 1): "#0b5fa5", ("heddle", 2): "#52a8e8", ("openmpi", 1): "#d9730d",
                  ("mpich", 1): "#3a8f3a"}
 COLOURS = ["#8a4fbf", "#b03060", "#7a6a00", "#007a7a"]  # for the others
-GREY = "#888888"
+GREY, BROWN = "#888888", "#8a6d4a"
 WIDTH, HEIGHT = 560, 400
 LEFT, RIGHT, TOP, BOTTOM = 72, 20, 44, 52
 
@@ -20,7 +20,7 @@ class Series:
     def __init__(self, label, points, colour=None, is_limit=False):
         self.label = label
         self.points = [(x, y) for x, y in points if y is not None and y > 0]
-        self.colour = GREY if is_limit else colour
+        self.colour = colour or GREY
         self.is_limit = is_limit
 
 
