@@ -22,6 +22,7 @@
 struct ampi_attrs;
 struct ampi_info;
 struct ampi_topo;
+struct ampi_coll_args;
 struct ampi_coll_state;
 
 /* Where the members of a group run. Shared by the communicators with the same group. */
@@ -61,6 +62,9 @@ struct ampi_comm {
     struct ampi_rank *owner;
     struct ampi_match match;             /* receives posted by the owner and messages to it */
     uint32_t coll_seq;                   /* collectives that the owner started on it */
+    uint32_t coll_pending;               /* the slots of those under way, one bit each */
+    struct ampi_coll_args *coll_deferred_first; /* collectives that may not start yet, in order */
+    struct ampi_coll_args *coll_deferred_last;
     uint32_t n_pending;                  /* requests under way on it: keep it alive after MPI_Comm_free */
     bool is_freed;                       /* MPI_Comm_free was called */
     struct ampi_errhandler *errhandler;  /* NULL: the default (see errhandler.h) */

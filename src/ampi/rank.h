@@ -19,6 +19,7 @@ struct ampi_request;
 struct ampi_errhandler;
 struct ampi_bsend_buffer;
 struct ampi_error_classes;
+struct ampi_handle_ints;
 struct ampi_info;
 struct ampi_keyvals;
 struct image;
@@ -43,6 +44,8 @@ struct ampi_rank {
     struct ampi_keyvals *keyvals;        /* attribute keys that the program made: attr.c; NULL: none */
     int last_used_code;                  /* what MPI_LASTUSEDCODE points to */
     struct ampi_info *info_env;          /* MPI_INFO_ENV: info.c; NULL until first used */
+    struct ampi_info *fortran_booleans;  /* MPI_Abi_set_fortran_booleans: abi_query.c; NULL: never called */
+    struct ampi_handle_ints *handle_ints; /* integers that stand for handles: fortran_int.c; NULL: none */
     struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: what files get at open; NULL: the default */
     struct image *image;                 /* its copy of the program; NULL: runs on the prototype */
     int exit_code;                       /* once ENDED */

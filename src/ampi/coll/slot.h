@@ -12,9 +12,9 @@
  *
  * Which of middle and share an operation uses is its plan's (struct ampi_coll_plan), one per algorithm.
  *
- * A communicator has AMPI_COLL_SLOTS slots; operation number k uses slot k modulo their number. A member may have at most half as
- * many operations under way: when it may start operation k, its own operation k - SLOTS/2 is complete, so every member has
- * arrived there, so every member has left operation k - SLOTS. No check, no lock.
+ * A communicator has AMPI_COLL_SLOTS slots; operation number k uses slot k modulo their number. A member starts operation k
+ * only when its own operations up to k - SLOTS/2 are complete; until then k is deferred in its handle. So every member has
+ * arrived at k - SLOTS/2, and by the same rule has left k - SLOTS: the slot is free. No further check, no lock.
  */
 #ifndef AMPI_COLL_SLOT_H
 #define AMPI_COLL_SLOT_H
@@ -23,7 +23,6 @@
 #include "ampi/request.h"
 
 #define AMPI_COLL_SLOTS 8
-#define AMPI_COLL_OUTSTANDING_MAX (AMPI_COLL_SLOTS / 2)
 
 struct ampi_coll_slot;
 struct ampi_coll_plan;
@@ -51,6 +50,8 @@ struct ampi_coll_args {
     void *extra;                     /* plan-specific: communicator creation hands its result over here */
     int key[2];                      /* plan-specific: color and key of MPI_Comm_split */
     int error;                       /* result for this member; MPI_SUCCESS unless a stage sets it */
+    uint32_t seq;                    /* number of the operation on its communicator, once started */
+    struct ampi_coll_args *next;     /* link of the member's deferred operations */
 };
 
 struct ampi_coll_plan {
@@ -70,13 +71,23 @@ struct ampi_coll_part {
 } BASE_CACHE_ALIGNED;
 
 struct ampi_coll_slot {
-    struct ampi_comm_shared *shared;
+    struct ampi_coll_state *state;   /* the communicator's */
     struct ampi_coll_args **args;    /* by member: rank, the second side's members behind the first's */
-    int n_members;
-    int n_parts;
-    struct ampi_coll_part *parts;
+    struct ampi_coll_part *parts;    /* state->n_parts of them */
     _Atomic int n_parts_arrived;     /* parts whose members all arrived */
     _Atomic int n_parts_shared;      /* parts that have done their share */
+};
+
+struct ampi_coll_state {
+    struct ampi_comm_shared *shared;
+    int n_members;
+    int n_parts;                     /* PEs with members */
+    int *part_of_pe;                 /* by PE number; -1: no member there */
+    int *part_pe;                    /* PE number of each part */
+    int *part_first;                 /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1] */
+    int *part_members;
+    bool owns_tables;                /* an intercommunicator's tables are not its layouts' */
+    struct ampi_coll_slot slots[AMPI_COLL_SLOTS];
 };
 
 /* Starts a collective: arguments as described above; args and request must stay valid until the request completes. Does the

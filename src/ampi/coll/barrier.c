@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * barrier.c: MPI_Barrier (MPI 5.0, section 6.3): arriving at the slot is all there is to do.
+ * Cost: one arrival per rank, one note per other PE.
+ */
+#include "ampi/coll/coll.h"
+
+static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
+
+int ampi_coll_barrier(struct ampi_comm *comm)
+{
+    struct ampi_coll_args args = {.plan = &barrier_plan, .comm = comm};
+
+    return ampi_coll_run(&args);
+}
+
+AMPI_EXPORT(Barrier)
+int PMPI_Barrier(MPI_Comm comm)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Barrier");
+    struct ampi_comm *object = ampi_comm_of(self, comm);
+
+    if (BASE_UNLIKELY(!object))
+        return ampi_comm_raise_invalid(comm);
+    return ampi_coll_barrier(object);
+}
+
+AMPI_EXPORT(Ibarrier)
+int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Ibarrier");
+    struct ampi_coll_args args = {.plan = &barrier_plan, .comm = ampi_comm_of(self, comm)};
+
+    if (BASE_UNLIKELY(!args.comm))
+        return ampi_comm_raise_invalid(comm);
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
+    return ampi_coll_nonblocking(&args, request);
+}
+
+AMPI_EXPORT(Barrier_init)
+int PMPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Barrier_init");
+    struct ampi_coll_args args = {.plan = &barrier_plan, .comm = ampi_comm_of(self, comm)};
+
+    if (BASE_UNLIKELY(!args.comm))
+        return ampi_comm_raise_invalid(comm);
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
+    return ampi_coll_persistent(&args, request);
+}

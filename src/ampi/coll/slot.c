@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * slot.c: arriving at a collective, running its stages, leaving it. See slot.h.
+ */
+#include "ampi/coll/slot.h"
+
+#include "base/log.h"
+
+static void start_now(struct ampi_coll_args *args);
+
+/* ---- Stages ---- */
+
+/* The member's operation is over: completes its request, and starts what was deferred behind it. */
+static void finish_member(struct ampi_coll_args *args)
+{
+    struct ampi_comm *comm = args->comm;
+    struct ampi_request *request = args->request;
+
+    comm->coll_pending &= ~(1u << args->seq % AMPI_COLL_SLOTS);
+    request->status.MPI_ERROR = args->error;
+    ampi_request_complete(request); /* args may be gone from here on */
+}
+
+/* True if the next operation of the member may start (see the top of slot.h). */
+static inline bool may_start(const struct ampi_comm *comm)
+{
+    uint32_t allowed = 0;
+
+    for (uint32_t back = 1; back < AMPI_COLL_SLOTS / 2; back++)
+        allowed |= 1u << (comm->coll_seq - back) % AMPI_COLL_SLOTS;
+    return (comm->coll_pending & ~allowed) == 0;
+}
+
+static BASE_COLD void start_deferred(struct ampi_comm *comm)
+{
+    while (comm->coll_deferred_first && may_start(comm)) {
+        struct ampi_coll_args *args = comm->coll_deferred_first;
+        comm->coll_deferred_first = args->next;
+        if (!args->next)
+            comm->coll_deferred_last = NULL;
+        start_now(args);
+    }
+}
+
+static void finish_part(struct ampi_coll_part *part)
+{
+    struct ampi_coll_slot *slot = part->slot;
+    const struct ampi_coll_state *state = slot->state;
+
+    for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
+        struct ampi_coll_args *args = slot->args[state->part_members[i]];
+        struct ampi_comm *comm = args->comm;
+        bool has_deferred = comm->coll_deferred_first != NULL;
+        finish_member(args);
+        if (BASE_UNLIKELY(has_deferred))
+            start_deferred(comm);
+    }
+}
+
+static void handle_finish(struct ult_note *note)
+{
+    finish_part(BASE_CONTAINER(note, struct ampi_coll_part, note));
+}
+
+/* Runs a stage on every part: the others' through their PEs' inboxes, then the caller's own. */
+static void run_on_parts(struct ampi_coll_slot *slot, int own_part, void (*handle)(struct ult_note *))
+{
+    const struct ampi_coll_state *state = slot->state;
+
+    for (int i = 0; i < state->n_parts; i++)
+        if (i != own_part) {
+            slot->parts[i].note.handle = handle;
+            ult_post_note(ult_pe_get(state->part_pe[i]), &slot->parts[i].note);
+        }
+    handle(&slot->parts[own_part].note);
+}
+
+static void handle_share(struct ult_note *note)
+{
+    struct ampi_coll_part *part = BASE_CONTAINER(note, struct ampi_coll_part, note);
+    struct ampi_coll_slot *slot = part->slot;
+    const struct ampi_coll_state *state = slot->state;
+
+    slot->args[state->part_members[state->part_first[part->index]]]->plan->share(slot, part->index);
+    if (atomic_fetch_add_explicit(&slot->n_parts_shared, 1, memory_order_acq_rel) + 1 < state->n_parts)
+        return;
+    atomic_store_explicit(&slot->n_parts_shared, 0, memory_order_relaxed);
+    run_on_parts(slot, part->index, handle_finish);
+}
+
+static void start_now(struct ampi_coll_args *args)
+{
+    struct ampi_comm *comm = args->comm;
+    struct ampi_coll_state *state = comm->shared->coll;
+    struct ampi_coll_slot *slot = &state->slots[comm->coll_seq % AMPI_COLL_SLOTS];
+    int member = comm->rank + (comm->local == &comm->shared->side[1] ? comm->shared->side[0].n_ranks : 0);
+    struct ampi_coll_part *part = &slot->parts[state->part_of_pe[comm->owner->pe_id]];
+
+    args->seq = comm->coll_seq++;
+    comm->coll_pending |= 1u << args->seq % AMPI_COLL_SLOTS;
+    slot->args[member] = args;
+    if (++part->n_arrived < state->part_first[part->index + 1] - state->part_first[part->index])
+        return;
+    part->n_arrived = 0;
+    if (state->n_parts > 1) {
+        if (atomic_fetch_add_explicit(&slot->n_parts_arrived, 1, memory_order_acq_rel) + 1 < state->n_parts)
+            return;
+        atomic_store_explicit(&slot->n_parts_arrived, 0, memory_order_relaxed);
+    }
+    if (args->plan->middle)
+        args->plan->middle(slot);
+    run_on_parts(slot, part->index, args->plan->share ? handle_share : handle_finish);
+}
+
+void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)
+{
+    struct ampi_comm *comm = args->comm;
+
+    args->request = request;
+    args->next = NULL;
+    if (BASE_LIKELY(!comm->coll_deferred_first && may_start(comm))) {
+        start_now(args);
+        return;
+    }
+    if (comm->coll_deferred_last)
+        comm->coll_deferred_last->next = args;
+    else
+        comm->coll_deferred_first = args;
+    comm->coll_deferred_last = args;
+}
+
+static const struct ampi_request_kind blocking_kind = {.name = "collective"};
+
+int ampi_coll_run(struct ampi_coll_args *args)
+{
+    struct ampi_request request;
+
+    ampi_request_init_on_stack(&request, args->comm->owner, &blocking_kind, args->comm);
+    ampi_coll_start(args, &request);
+    ampi_request_await(&request);
+    return args->error;
+}
+
+/* ---- The state of a communicator ---- */
+
+/* Which members run where, for both sides of an intercommunicator together. */
+static void merge_sides(struct ampi_coll_state *state)
+{
+    const struct ampi_comm_side *sides = state->shared->side;
+    size_t n_pes = (size_t)ampi_job.n_pes;
+    int n_filled = 0;
+
+    state->owns_tables = true;
+    state->part_of_pe = base_malloc(n_pes * sizeof(int), "an intercommunicator");
+    state->part_pe = base_malloc(n_pes * sizeof(int), "an intercommunicator");
+    state->part_first = base_malloc((n_pes + 1) * sizeof(int), "an intercommunicator");
+    state->part_members = base_malloc((size_t)state->n_members * sizeof(int), "an intercommunicator");
+    for (int pe = 0; pe < ampi_job.n_pes; pe++) {
+        int n_before = n_filled;
+        for (int side = 0; side < 2; side++) {
+            const struct ampi_layout *layout = sides[side].layout;
+            int part = layout->part_of_pe[pe];
+            for (int i = part < 0 ? 0 : layout->part_first[part]; part >= 0 && i < layout->part_first[part + 1]; i++)
+                state->part_members[n_filled++] = layout->part_members[i] + (side ? sides[0].n_ranks : 0);
+        }
+        state->part_of_pe[pe] = n_filled > n_before ? state->n_parts : -1;
+        if (n_filled > n_before) {
+            state->part_pe[state->n_parts] = pe;
+            state->part_first[state->n_parts++] = n_before;
+        }
+    }
+    state->part_first[state->n_parts] = n_filled;
+}
+
+struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
+{
+    struct ampi_coll_state *state = base_calloc(1, sizeof *state, "a communicator's collectives");
+    const struct ampi_layout *layout = shared->side[0].layout;
+
+    state->shared = shared;
+    state->n_members = shared->side[0].n_ranks + shared->side[1].n_ranks;
+    if (shared->is_inter) {
+        merge_sides(state);
+    } else {
+        state->n_parts = layout->n_parts;
+        state->part_of_pe = layout->part_of_pe;
+        state->part_pe = layout->part_pe;
+        state->part_first = layout->part_first;
+        state->part_members = layout->part_members;
+    }
+    for (int i = 0; i < AMPI_COLL_SLOTS; i++) {
+        struct ampi_coll_slot *slot = &state->slots[i];
+        size_t parts_bytes = (size_t)state->n_parts * sizeof *slot->parts;
+        slot->state = state;
+        slot->args = base_calloc((size_t)state->n_members, sizeof *slot->args, "a communicator's collectives");
+        slot->parts = aligned_alloc(BASE_CACHE_LINE, parts_bytes);
+        if (!slot->parts)
+            base_fatal(1, "out of memory: no %zu bytes for a communicator's collectives", parts_bytes);
+        memset(slot->parts, 0, parts_bytes);
+        for (int part = 0; part < state->n_parts; part++) {
+            slot->parts[part].slot = slot;
+            slot->parts[part].index = part;
+        }
+    }
+    return state;
+}
+
+void ampi_coll_state_destroy(struct ampi_coll_state *state)
+{
+    for (int i = 0; i < AMPI_COLL_SLOTS; i++) {
+        free(state->slots[i].args);
+        free(state->slots[i].parts);
+    }
+    if (state->owns_tables) {
+        free(state->part_of_pe);
+        free(state->part_pe);
+        free(state->part_first);
+        free(state->part_members);
+    }
+    free(state);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * deliver.c: a message at its destination, on the destination's PE: matching it and moving its data.
+ */
+#include "ampi/p2p/message.h"
+#include "ampi/p2p/p2p.h"
+
+static inline void fill_status(MPI_Status *status, int source, int tag, size_t size_bytes, size_t room_bytes)
+{
+    bool is_truncated = size_bytes > room_bytes;
+
+    status->MPI_SOURCE = source;
+    status->MPI_TAG = tag;
+    status->MPI_ERROR = BASE_UNLIKELY(is_truncated) ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+    ampi_status_set_bytes(status, (MPI_Count)(is_truncated ? room_bytes : size_bytes));
+    ampi_status_set_cancelled(status, false);
+}
+
+void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void *buf, MPI_Count count,
+                     const struct ampi_type *type, MPI_Status *status)
+{
+    size_t room_bytes = (size_t)(count * type->size_bytes);
+    size_t copy_bytes = n_bytes < room_bytes ? n_bytes : room_bytes;
+
+    if (BASE_LIKELY(ampi_type_is_block(type, count))) {
+        if (copy_bytes == 8) /* the commonest small message, without a call */
+            memcpy((char *)buf + type->true_lb_bytes, data, 8);
+        else if (copy_bytes)
+            memcpy((char *)buf + type->true_lb_bytes, data, copy_bytes);
+    } else {
+        struct ampi_cursor cursor;
+        ampi_cursor_init(&cursor, buf, count, type);
+        ampi_cursor_unpack(&cursor, data, copy_bytes);
+    }
+    fill_status(status, source, tag, n_bytes, room_bytes);
+}
+
+void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag, void *buf,
+                               MPI_Count count, const struct ampi_type *type, MPI_Status *status)
+{
+    const struct ampi_p2p *send = &sender->u.p2p;
+
+    ampi_type_copy(buf, count, type, send->buf, send->count, send->type);
+    fill_status(status, source, tag, size_bytes, (size_t)(count * type->size_bytes));
+}
+
+static struct ampi_request *take_posted(struct ampi_comm *dest, int source, int tag)
+{
+    struct ampi_match_node *node = ampi_match_take_posted(&dest->match, source, tag);
+    struct ampi_request *request;
+
+    if (!node)
+        return NULL;
+    request = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
+    request->u.p2p.is_posted = false;
+    return request;
+}
+
+void ampi_p2p_deliver_bytes(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
+                            const void *data, size_t n_bytes)
+{
+    struct ampi_request *recv = take_posted(dest, source, tag);
+    struct ampi_message *message;
+
+    if (recv) {
+        ampi_p2p_unpack(data, n_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count, recv->u.p2p.type,
+                        &recv->status);
+        ampi_request_complete(recv);
+        return;
+    }
+    message = ampi_message_alloc(pool, n_bytes);
+    message->comm = dest;
+    memcpy(message->data, data, n_bytes);
+    ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
+}
+
+void ampi_p2p_deliver_message(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
+                              struct ampi_message *message)
+{
+    struct ampi_request *recv = take_posted(dest, source, tag);
+
+    message->comm = dest;
+    if (!recv) {
+        ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
+        return;
+    }
+    ampi_p2p_unpack(message->data, message->size_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count,
+                    recv->u.p2p.type, &recv->status);
+    ampi_message_free(pool, message);
+    ampi_request_complete(recv);
+}
+
+void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
+                                 struct ampi_request *sender, size_t size_bytes)
+{
+    struct ampi_request *recv = take_posted(dest, source, tag);
+    struct ampi_message *message;
+
+    if (recv) {
+        ampi_p2p_copy_from_sender(sender, size_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count,
+                                  recv->u.p2p.type, &recv->status);
+        ampi_p2p_complete_sender(pool->pe_id, sender);
+        ampi_request_complete(recv);
+        return;
+    }
+    message = ampi_message_alloc(pool, 0);
+    message->size_bytes = size_bytes;
+    message->sender = sender;
+    message->comm = dest;
+    ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
+}
+
+/* On the sender's PE: its data has been fetched elsewhere. */
+static void handle_sender_done(struct ult_note *note)
+{
+    ampi_request_complete(BASE_CONTAINER(note, struct ampi_request, u.p2p.done));
+}
+
+void ampi_p2p_complete_sender(int pe_id, struct ampi_request *sender)
+{
+    if (sender->owner->pe_id == pe_id) {
+        ampi_request_complete(sender);
+        return;
+    }
+    sender->u.p2p.done.handle = handle_sender_done;
+    ult_post_note(sender->owner->ult.pe, &sender->u.p2p.done);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * message.c: pools of messages, and handing a message over to its receive.
+ */
+#include "ampi/p2p/message.h"
+
+#include "ampi/p2p/p2p.h"
+#include "base/log.h"
+
+/* Bytes of a slab that is cut into messages. */
+#define SLAB_BYTES 65536
+
+/* Messages of another PE that are collected before they go home. */
+#define HOMEWARD_BATCH 16
+
+static inline int size_class_of(size_t size_bytes)
+{
+    return size_bytes <= 64 ? 0 : 64 - __builtin_clzll((size_bytes - 1) >> 6);
+}
+
+static inline size_t class_bytes(int size_class)
+{
+    return sizeof(struct ampi_message) + ((size_t)64 << size_class);
+}
+
+struct ampi_message_pool *ampi_message_pools_create(int n_pes)
+{
+    struct ampi_message_pool *pools = aligned_alloc(BASE_CACHE_LINE, (size_t)n_pes * sizeof *pools);
+
+    if (!pools)
+        base_fatal(1, "out of memory: no message pools for %d PEs; use fewer (+p)", n_pes);
+    memset(pools, 0, (size_t)n_pes * sizeof *pools);
+    for (int i = 0; i < n_pes; i++) {
+        pools[i].pe_id = (uint16_t)i;
+        pools[i].homeward = base_calloc((size_t)n_pes, sizeof *pools[i].homeward, "message pools");
+        pools[i].n_homeward = base_calloc((size_t)n_pes, sizeof *pools[i].n_homeward, "message pools");
+    }
+    return pools;
+}
+
+/* Takes back what other PEs returned. */
+static void collect_returned(struct ampi_message_pool *pool)
+{
+    struct ampi_message *message = atomic_exchange_explicit(&pool->returned, NULL, memory_order_acquire);
+
+    while (message) {
+        struct ampi_message *next = message->next;
+        message->next = pool->free[message->size_class];
+        pool->free[message->size_class] = message;
+        message = next;
+    }
+}
+
+/* Cuts a new slab into messages of a class. */
+static BASE_COLD void add_slab(struct ampi_message_pool *pool, int size_class)
+{
+    size_t each_bytes = class_bytes(size_class);
+    size_t n_messages = SLAB_BYTES / each_bytes ? SLAB_BYTES / each_bytes : 1;
+    char *slab = base_malloc(n_messages * each_bytes, "messages that wait for their receives");
+
+    for (size_t i = n_messages; i-- > 0;) {
+        struct ampi_message *message = (struct ampi_message *)(slab + i * each_bytes);
+        message->magic = AMPI_MAGIC_DEAD;
+        message->size_class = (uint8_t)size_class;
+        message->home_pe = pool->pe_id;
+        message->next = pool->free[size_class];
+        pool->free[size_class] = message;
+    }
+}
+
+struct ampi_message *ampi_message_alloc(struct ampi_message_pool *pool, size_t size_bytes)
+{
+    int size_class = size_class_of(size_bytes);
+    struct ampi_message *message;
+
+    if (BASE_UNLIKELY(!pool->free[size_class])) {
+        collect_returned(pool);
+        if (!pool->free[size_class])
+            add_slab(pool, size_class);
+    }
+    message = pool->free[size_class];
+    pool->free[size_class] = message->next;
+    message->magic = AMPI_MAGIC_MESSAGE;
+    message->size_bytes = size_bytes;
+    message->sender = NULL;
+    return message;
+}
+
+/* Sends a batch of another PE's messages home. */
+static void flush_homeward(struct ampi_message_pool *pool, int home_pe)
+{
+    struct ampi_message_pool *home = pool - pool->pe_id + home_pe;
+    struct ampi_message *first = pool->homeward[home_pe];
+    struct ampi_message *last = first;
+    struct ampi_message *top = atomic_load_explicit(&home->returned, memory_order_relaxed);
+
+    while (last->next)
+        last = last->next;
+    do {
+        last->next = top;
+    } while (!atomic_compare_exchange_weak_explicit(&home->returned, &top, first, memory_order_release,
+                                                    memory_order_relaxed));
+    pool->homeward[home_pe] = NULL;
+    pool->n_homeward[home_pe] = 0;
+}
+
+void ampi_message_free(struct ampi_message_pool *pool, struct ampi_message *message)
+{
+    int home_pe = message->home_pe;
+
+    message->magic = AMPI_MAGIC_DEAD;
+    if (BASE_LIKELY(home_pe == pool->pe_id)) {
+        message->next = pool->free[message->size_class];
+        pool->free[message->size_class] = message;
+        return;
+    }
+    message->next = pool->homeward[home_pe];
+    pool->homeward[home_pe] = message;
+    if (++pool->n_homeward[home_pe] >= HOMEWARD_BATCH)
+        flush_homeward(pool, home_pe);
+}
+
+void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
+                          const struct ampi_type *type, MPI_Status *status)
+{
+    struct ampi_request *sender = message->sender;
+
+    if (sender)
+        ampi_p2p_copy_from_sender(sender, message->size_bytes, message->node.source, message->node.tag, buf, count,
+                                  type, status);
+    else
+        ampi_p2p_unpack(message->data, message->size_bytes, message->node.source, message->node.tag, buf, count,
+                        type, status);
+    if (sender)
+        ampi_p2p_complete_sender(self->pe_id, sender);
+    ampi_message_free(self->messages, message);
+}

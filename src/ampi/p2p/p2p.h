@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * p2p.h: sending and receiving, below the argument checks of the public functions.
+ *
+ * The life of a message between two ranks of a process:
+ *      ampi_send_try       matched already, or little data: delivered or buffered at once, the send is complete
+ *      ampi_send_queue     else: the send request waits at the destination until a receive fetches its data
+ *      ampi_recv_try       a message is there: fetched at once
+ *      ampi_recv_post      else: the receive request waits in the posted table
+ */
+#ifndef AMPI_P2P_P2P_H
+#define AMPI_P2P_P2P_H
+
+#include "ampi/request.h"
+
+struct ampi_message;
+
+enum ampi_send_mode { AMPI_SEND_STANDARD, AMPI_SEND_SYNCHRONOUS, AMPI_SEND_READY, AMPI_SEND_BUFFERED };
+
+/* What is sent, where to. */
+struct ampi_send_args {
+    const void *buf;
+    MPI_Count count;
+    struct ampi_type *type;
+    int dest;                     /* rank in the peer side, or MPI_PROC_NULL */
+    int tag;
+    struct ampi_comm *comm;
+    enum ampi_send_mode mode;
+};
+
+/* What is received, from where. */
+struct ampi_recv_args {
+    void *buf;
+    MPI_Count count;
+    struct ampi_type *type;
+    int source;                   /* or MPI_ANY_SOURCE or MPI_PROC_NULL */
+    int tag;                      /* or MPI_ANY_TAG */
+    struct ampi_comm *comm;
+};
+
+/* ---- Checking arguments: the right class through the error handler, or MPI_SUCCESS. The handles come from the program;
+ * the objects go to *args_out (comm, type). (check.c) ---- */
+int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm, struct ampi_send_args *args) BASE_MUST_CHECK;
+int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm, struct ampi_recv_args *args) BASE_MUST_CHECK;
+int ampi_check_probe(struct ampi_rank *self, MPI_Comm comm, int source, int tag, struct ampi_comm **comm_out) BASE_MUST_CHECK;
+
+/* ---- Sending (send.c). Never switch. dest is not MPI_PROC_NULL. ---- */
+
+/* True: the send is complete. false: nothing has happened yet, call ampi_send_queue. */
+bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args);
+
+/* Makes the (ACTIVE) request wait at the destination; it holds the arguments (ampi_send_fill). */
+void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request);
+
+/* Copies the arguments into a send request, taking a reference of the type if the request outlives the call. */
+void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args);
+
+/* A new request for a send that has been started: MPI_Isend and its kin. */
+struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args);
+
+/* Sends and waits. May switch. */
+void ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args);
+
+/* ---- Receiving (recv.c). source is not MPI_PROC_NULL. ---- */
+
+/* True: a message was there; it has been received and *status filled, MPI_ERROR included. Never switches. */
+bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
+
+/* Posts the (ACTIVE) request, filled with the arguments. Never switches. */
+void ampi_recv_post(struct ampi_request *request, int source, int tag);
+void ampi_recv_fill(struct ampi_request *request, const struct ampi_recv_args *args);
+
+/* A new request for a receive that has been started: MPI_Irecv. */
+struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_recv_args *args);
+
+/* Receives and waits; *status is always filled. May switch. */
+void ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
+
+/* The status of a receive from MPI_PROC_NULL. */
+void ampi_status_set_proc_null(MPI_Status *status);
+
+/* Raises the error that a finished operation left in its status, if any, and returns it. comm NULL: on MPI_COMM_SELF. */
+int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status);
+
+/* ---- Delivering (deliver.c): on the destination's PE. Never switch. ---- */
+
+/* A message of n contiguous bytes has come: into the receive it matches, or kept. */
+void ampi_p2p_deliver_bytes(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
+                            const void *data, size_t n_bytes);
+
+/* The same for data that was packed into a message already; takes over the message. */
+void ampi_p2p_deliver_message(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
+                              struct ampi_message *message);
+
+/* A send request waits for a receive. */
+void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
+                                 struct ampi_request *sender, size_t size_bytes);
+
+/* Fills a receive's buffer and status from n contiguous bytes, or from a send request's buffer. */
+void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void *buf, MPI_Count count,
+                     const struct ampi_type *type, MPI_Status *status);
+void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag, void *buf,
+                               MPI_Count count, const struct ampi_type *type, MPI_Status *status);
+
+/* Completes a send request whose data has been fetched, on whichever PE it is; pe_id is the caller's. */
+void ampi_p2p_complete_sender(int pe_id, struct ampi_request *sender);
+
+extern const struct ampi_request_kind ampi_send_kind;
+extern const struct ampi_request_kind ampi_recv_kind;
+
+#endif

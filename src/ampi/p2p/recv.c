@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * recv.c: the receiving half of a message, from MPI_Recv down to the matching engine.
+ */
+#include "ampi/p2p/message.h"
+#include "ampi/p2p/p2p.h"
+
+void ampi_status_set_proc_null(MPI_Status *status)
+{
+    ampi_status_set_empty(status);
+    status->MPI_SOURCE = MPI_PROC_NULL;
+}
+
+int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
+{
+    if (BASE_LIKELY(status->MPI_ERROR == MPI_SUCCESS))
+        return MPI_SUCCESS;
+    if (status->MPI_ERROR == MPI_ERR_TRUNCATE) {
+        static const char text[] = "the message from rank %d with tag %d is longer than the receive's %lld bytes";
+        long long n_bytes = (long long)ampi_status_bytes(status);
+        return comm ? ampi_raise(comm, MPI_ERR_TRUNCATE, text, status->MPI_SOURCE, status->MPI_TAG, n_bytes)
+                    : ampi_raise_self(MPI_ERR_TRUNCATE, text, status->MPI_SOURCE, status->MPI_TAG, n_bytes);
+    }
+    return comm ? ampi_raise(comm, status->MPI_ERROR, "the operation failed")
+                : ampi_raise_self(status->MPI_ERROR, "the operation failed");
+}
+
+bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)
+{
+    struct ampi_match_node *node = ampi_match_take_unexpected(&args->comm->match, args->source, args->tag);
+
+    if (!node)
+        return false;
+    ampi_message_consume(self, BASE_CONTAINER(node, struct ampi_message, node), args->buf, args->count, args->type,
+                         status);
+    return true;
+}
+
+void ampi_recv_post(struct ampi_request *request, int source, int tag)
+{
+    request->u.p2p.is_posted = true;
+    ampi_match_add_posted(&request->comm->match, &request->u.p2p.node, source, tag);
+}
+
+void ampi_recv_fill(struct ampi_request *request, const struct ampi_recv_args *args)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+
+    p2p->buf = args->buf;
+    p2p->count = args->count;
+    p2p->type = args->type;
+    p2p->is_posted = false;
+    p2p->node.source = args->source;
+    p2p->node.tag = args->tag;
+}
+
+static void release_recv(struct ampi_request *request)
+{
+    ampi_type_unref(request->u.p2p.type);
+}
+
+/* Receives at once, or posts: the common part of MPI_Irecv and MPI_Start. */
+static void start_active(struct ampi_request *request, const struct ampi_recv_args *args)
+{
+    if (args->source == MPI_PROC_NULL) {
+        ampi_status_set_proc_null(&request->status);
+        ampi_request_complete(request);
+    } else if (ampi_recv_try(request->owner, args, &request->status)) {
+        ampi_request_complete(request);
+    } else {
+        ampi_recv_post(request, args->source, args->tag);
+    }
+}
+
+/* MPI_Start of a persistent receive: its source and tag are kept in the node. */
+static int start_recv(struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+    struct ampi_recv_args args = {p2p->buf, p2p->count, p2p->type, p2p->node.source, p2p->node.tag, request->comm};
+
+    request->state = AMPI_REQUEST_ACTIVE;
+    start_active(request, &args);
+    return MPI_SUCCESS;
+}
+
+/* A receive can be cancelled until it has matched. */
+static void cancel_recv(struct ampi_request *request)
+{
+    if (!request->u.p2p.is_posted)
+        return;
+    ampi_match_remove_posted(&request->comm->match, &request->u.p2p.node);
+    request->u.p2p.is_posted = false;
+    ampi_status_set_empty(&request->status);
+    ampi_status_set_cancelled(&request->status, true);
+    ampi_request_complete(request);
+}
+
+const struct ampi_request_kind ampi_recv_kind = {
+    .name = "receive",
+    .start = start_recv,
+    .cancel = cancel_recv,
+    .release = release_recv,
+};
+
+struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_recv_args *args)
+{
+    struct ampi_request *request = ampi_request_create(self, &ampi_recv_kind, args->comm, false);
+
+    ampi_recv_fill(request, args);
+    ampi_type_ref(args->type);
+    start_active(request, args);
+    return request;
+}
+
+void ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)
+{
+    struct ampi_request request;
+
+    if (args->source == MPI_PROC_NULL) {
+        ampi_status_set_proc_null(status);
+        return;
+    }
+    if (ampi_recv_try(self, args, status))
+        return;
+    ampi_request_init_on_stack(&request, self, &ampi_recv_kind, args->comm);
+    ampi_recv_fill(&request, args);
+    ampi_recv_post(&request, args->source, args->tag);
+    ampi_request_await(&request);
+    *status = request.status;
+}
+
+AMPI_EXPORT(Recv)
+int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    return PMPI_Recv_c(buf, count, datatype, source, tag, comm, status);
+}
+
+AMPI_EXPORT(Recv_c)
+int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                MPI_Status *status)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Recv");
+    struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
+    MPI_Status own_status;
+    int error = ampi_check_recv(self, datatype, comm, &args);
+
+    if (BASE_UNLIKELY(error))
+        return error;
+    ampi_recv_blocking(self, &args, &own_status);
+    if (status != MPI_STATUS_IGNORE) {
+        int kept_error = status->MPI_ERROR; /* only calls that return MPI_ERR_IN_STATUS set it */
+        *status = own_status;
+        status->MPI_ERROR = kept_error;
+    }
+    return ampi_p2p_result(args.comm, &own_status);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * send.c: the sending half of a message, from MPI_Send down to the destination's PE.
+ *
+ * Routes: same PE, straight into the destination's matching engine; other PE of this process, an item
+ * through that PE's inbox, with the data inside it, beside it (a message of the pool), or left in the
+ * sender's buffer for the receiver to fetch.
+ */
+#include "ampi/p2p/message.h"
+#include "ampi/p2p/p2p.h"
+
+/* What the items that travel between PEs hold. */
+struct send_item {
+    struct ampi_comm *dest; /* the destination's handle */
+    int source;             /* the sender's rank in the communicator */
+    int tag;
+    union {
+        struct {
+            uint32_t n_bytes;
+            unsigned char data[ULT_ITEM_BYTES - 20];
+        } inline_data;
+        struct ampi_message *message;
+        struct {
+            struct ampi_request *request;
+            size_t size_bytes;
+        } rendezvous;
+    } u;
+};
+_Static_assert(sizeof(struct send_item) <= ULT_ITEM_BYTES, "fits into an item of the inbox");
+
+#define INLINE_MAX_BYTES sizeof(((struct send_item *)0)->u.inline_data.data)
+
+/* The PE on which a member of the peer side runs. */
+static inline int dest_pe(const struct ampi_comm *comm, int dest)
+{
+    return comm->peer->layout->pe_of[dest];
+}
+
+/* Copies all data of the send into contiguous memory. */
+static inline void pack(void *out, const struct ampi_send_args *args, size_t n_bytes)
+{
+    if (BASE_LIKELY(ampi_type_is_block(args->type, args->count))) {
+        const char *data = (const char *)args->buf + args->type->true_lb_bytes;
+        if (n_bytes)
+            memcpy(out, data, n_bytes);
+    } else {
+        struct ampi_cursor cursor;
+        ampi_cursor_init(&cursor, (void *)args->buf, args->count, args->type);
+        ampi_cursor_pack(&cursor, out, n_bytes);
+    }
+}
+
+/* ---- Same PE ---- */
+
+/* Matched already: copies into the receive, from layout to layout. */
+static inline bool try_same_pe(struct ampi_rank *self, const struct ampi_send_args *args, size_t n_bytes)
+{
+    struct ampi_comm *dest = &args->comm->peer->handles[args->dest];
+    int source = args->comm->rank;
+    struct ampi_match_node *node = ampi_match_take_posted(&dest->match, source, args->tag);
+    struct ampi_message *message;
+
+    if (node) {
+        struct ampi_request *recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
+        recv->u.p2p.is_posted = false;
+        if (BASE_LIKELY(ampi_type_is_block(args->type, args->count))) {
+            ampi_p2p_unpack((const char *)args->buf + args->type->true_lb_bytes, n_bytes, source, args->tag,
+                            recv->u.p2p.buf, recv->u.p2p.count, recv->u.p2p.type, &recv->status);
+        } else {
+            struct ampi_request sender = {.u.p2p = {.buf = (void *)args->buf, .count = args->count, .type = args->type}};
+            ampi_p2p_copy_from_sender(&sender, n_bytes, source, args->tag, recv->u.p2p.buf, recv->u.p2p.count,
+                                      recv->u.p2p.type, &recv->status);
+        }
+        ampi_request_complete(recv);
+        return true;
+    }
+    if (n_bytes > AMPI_EAGER_MAX_BYTES || args->mode == AMPI_SEND_SYNCHRONOUS)
+        return false;
+    message = ampi_message_alloc(self->messages, n_bytes);
+    message->comm = dest;
+    pack(message->data, args, n_bytes);
+    ampi_match_add_unexpected(&dest->match, &message->node, source, args->tag);
+    return true;
+}
+
+/* ---- Other PE of this process ---- */
+
+static void handle_inline(const struct ult_item *item)
+{
+    const struct send_item *send = (const struct send_item *)item->body;
+
+    ampi_p2p_deliver_bytes(send->dest->owner->messages, send->dest, send->source, send->tag, send->u.inline_data.data,
+                           send->u.inline_data.n_bytes);
+}
+
+static void handle_message(const struct ult_item *item)
+{
+    const struct send_item *send = (const struct send_item *)item->body;
+
+    ampi_p2p_deliver_message(send->dest->owner->messages, send->dest, send->source, send->tag, send->u.message);
+}
+
+static void handle_rendezvous(const struct ult_item *item)
+{
+    const struct send_item *send = (const struct send_item *)item->body;
+
+    ampi_p2p_deliver_rendezvous(send->dest->owner->messages, send->dest, send->source, send->tag,
+                                send->u.rendezvous.request, send->u.rendezvous.size_bytes);
+}
+
+static bool try_other_pe(struct ampi_rank *self, const struct ampi_send_args *args, size_t n_bytes, int pe_id)
+{
+    struct ult_item item;
+    struct send_item *send = (struct send_item *)item.body;
+
+    if (n_bytes > AMPI_EAGER_MAX_BYTES || args->mode == AMPI_SEND_SYNCHRONOUS)
+        return false;
+    send->dest = &args->comm->peer->handles[args->dest];
+    send->source = args->comm->rank;
+    send->tag = args->tag;
+    if (n_bytes <= INLINE_MAX_BYTES) {
+        item.handle = handle_inline;
+        send->u.inline_data.n_bytes = (uint32_t)n_bytes;
+        pack(send->u.inline_data.data, args, n_bytes);
+    } else {
+        item.handle = handle_message;
+        send->u.message = ampi_message_alloc(self->messages, n_bytes);
+        pack(send->u.message->data, args, n_bytes);
+    }
+    ult_post_item(ult_pe_get(pe_id), &item);
+    return true;
+}
+
+/* ---- All routes ---- */
+
+bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args)
+{
+    size_t n_bytes = (size_t)(args->count * args->type->size_bytes);
+    int pe_id = dest_pe(args->comm, args->dest);
+
+    if (pe_id == self->pe_id)
+        return try_same_pe(self, args, n_bytes);
+    return try_other_pe(self, args, n_bytes, pe_id);
+}
+
+void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+    size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
+    struct ampi_comm *dest = &request->comm->peer->handles[p2p->peer_rank];
+    int pe_id = dest_pe(request->comm, p2p->peer_rank);
+    struct ult_item item;
+    struct send_item *send = (struct send_item *)item.body;
+
+    if (pe_id == self->pe_id) {
+        ampi_p2p_deliver_rendezvous(self->messages, dest, request->comm->rank, p2p->tag, request, n_bytes);
+        return;
+    }
+    item.handle = handle_rendezvous;
+    send->dest = dest;
+    send->source = request->comm->rank;
+    send->tag = p2p->tag;
+    send->u.rendezvous.request = request;
+    send->u.rendezvous.size_bytes = n_bytes;
+    ult_post_item(ult_pe_get(pe_id), &item);
+}
+
+void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+
+    p2p->buf = (void *)args->buf;
+    p2p->count = args->count;
+    p2p->type = args->type;
+    p2p->peer_rank = args->dest;
+    p2p->tag = args->tag;
+    p2p->mode = (uint8_t)args->mode;
+    p2p->is_posted = false;
+}
+
+static void release_send(struct ampi_request *request)
+{
+    ampi_type_unref(request->u.p2p.type);
+}
+
+/* MPI_Start of a persistent send. */
+static int start_send(struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+    struct ampi_send_args args = {p2p->buf, p2p->count, p2p->type,    p2p->peer_rank,
+                                  p2p->tag, request->comm, p2p->mode};
+
+    request->state = AMPI_REQUEST_ACTIVE;
+    ampi_status_set_empty(&request->status);
+    if (args.dest == MPI_PROC_NULL || ampi_send_try(request->owner, &args))
+        ampi_request_complete(request);
+    else
+        ampi_send_queue(request->owner, request);
+    return MPI_SUCCESS;
+}
+
+const struct ampi_request_kind ampi_send_kind = {
+    .name = "send",
+    .start = start_send,
+    .release = release_send,
+};
+
+struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args)
+{
+    struct ampi_request *request = ampi_request_create(self, &ampi_send_kind, args->comm, false);
+
+    ampi_send_fill(request, args);
+    ampi_type_ref(args->type);
+    if (args->dest == MPI_PROC_NULL || ampi_send_try(self, args))
+        ampi_request_complete(request);
+    else
+        ampi_send_queue(self, request);
+    return request;
+}
+
+void ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args)
+{
+    struct ampi_request request;
+
+    if (args->dest == MPI_PROC_NULL || BASE_LIKELY(ampi_send_try(self, args)))
+        return;
+    ampi_request_init_on_stack(&request, self, &ampi_send_kind, args->comm);
+    ampi_send_fill(&request, args);
+    ampi_send_queue(self, &request);
+    ampi_request_await(&request);
+}
+
+AMPI_EXPORT(Send)
+int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    return PMPI_Send_c(buf, count, datatype, dest, tag, comm);
+}
+
+AMPI_EXPORT(Send_c)
+int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Send");
+    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
+    int error = ampi_check_send(self, datatype, comm, &args);
+
+    if (BASE_UNLIKELY(error))
+        return error;
+    ampi_send_blocking(self, &args);
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * wait.c: all forms of Wait and Test (MPI 5.0, sections 3.7.3 and 3.7.5), Request_free, Request_get_status, Cancel.
+ *
+ * A Test that finds nothing lets the other ranks of the PE run before it returns, so that loops around it make progress.
+ */
+#include "ampi/p2p/p2p.h"
+#include "base/log.h"
+
+/* Longest array of requests that is looked up on the stack. */
+#define REQUESTS_ON_STACK 64
+
+/* The objects of an array of handles. NULL stands for MPI_REQUEST_NULL. */
+struct request_set {
+    struct ampi_request **requests;
+    struct ampi_request *on_stack[REQUESTS_ON_STACK];
+    int n_requests;
+    int n_live;    /* ACTIVE or COMPLETE */
+    int n_active;  /* not COMPLETE yet */
+};
+
+static BASE_COLD int raise_request(MPI_Request handle)
+{
+    return ampi_raise_self(MPI_ERR_REQUEST, "the request %p is not a request, or has been freed or completed already",
+                           (void *)handle);
+}
+
+/* Recounts what is live and active. */
+static void set_count(struct request_set *set)
+{
+    set->n_live = set->n_active = 0;
+    for (int i = 0; i < set->n_requests; i++) {
+        const struct ampi_request *request = set->requests[i];
+        if (!request || request->state == AMPI_REQUEST_INACTIVE)
+            continue;
+        set->n_live++;
+        set->n_active += ampi_request_is_active(request);
+    }
+}
+
+static void set_close(struct request_set *set)
+{
+    if (set->requests != set->on_stack)
+        free(set->requests);
+}
+
+/* Looks the handles up. On an error nothing is left to close. */
+static int set_open(struct request_set *set, int count, MPI_Request handles[])
+{
+    if (BASE_UNLIKELY(count < 0))
+        return ampi_raise_self(MPI_ERR_COUNT, "the count of requests %d is negative", count);
+    if (BASE_UNLIKELY(count > 0 && !handles))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the array of %d requests is NULL", count);
+    set->n_requests = count;
+    set->requests = set->on_stack;
+    if (count > REQUESTS_ON_STACK)
+        set->requests = base_malloc((size_t)count * sizeof *set->requests, "an array of requests");
+    for (int i = 0; i < count; i++) {
+        set->requests[i] = ampi_request_of(handles[i]);
+        if (BASE_UNLIKELY(!set->requests[i] && handles[i] != MPI_REQUEST_NULL)) {
+            MPI_Request wrong = handles[i];
+            set_close(set);
+            return raise_request(wrong);
+        }
+    }
+    set_count(set);
+    return MPI_SUCCESS;
+}
+
+static inline bool is_live(const struct ampi_request *request)
+{
+    return request && request->state != AMPI_REQUEST_INACTIVE;
+}
+
+static inline bool is_complete(const struct ampi_request *request)
+{
+    return request && request->state == AMPI_REQUEST_COMPLETE;
+}
+
+/* Before a Test looks: what has arrived for this PE. After one that found nothing: the other ranks' turn. */
+static inline void poll_before_test(void)
+{
+    ult_progress();
+}
+
+static inline void set_status_empty(MPI_Status *status)
+{
+    if (status != MPI_STATUS_IGNORE) {
+        int kept_error = status->MPI_ERROR;
+        ampi_status_set_empty(status);
+        status->MPI_ERROR = kept_error;
+    }
+}
+
+/* Retires one complete request of a call that returns its error itself, and raises that. */
+static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Status *status)
+{
+    struct ampi_comm *comm = request->comm && !request->comm->is_freed ? request->comm : NULL;
+    MPI_Status result;
+    int error;
+
+    if (BASE_LIKELY(request->status.MPI_ERROR == MPI_SUCCESS && !request->kind->query))
+        return ampi_request_retire(handle, request, status);
+    result = request->status;
+    error = ampi_request_retire(handle, request, status);
+    result.MPI_ERROR = error;
+    return ampi_p2p_result(comm, &result);
+}
+
+/* ---- One request ---- */
+
+AMPI_EXPORT(Wait)
+int PMPI_Wait(MPI_Request *request, MPI_Status *status)
+{
+    struct ampi_request *object;
+
+    ampi_enter("MPI_Wait");
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
+    object = ampi_request_of(*request);
+    if (BASE_UNLIKELY(!object && *request != MPI_REQUEST_NULL))
+        return raise_request(*request);
+    if (!is_live(object)) {
+        set_status_empty(status);
+        return MPI_SUCCESS;
+    }
+    ampi_request_await(object);
+    return retire_one(request, object, status);
+}
+
+AMPI_EXPORT(Test)
+int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+    struct ampi_request *object;
+
+    ampi_enter("MPI_Test");
+    if (BASE_UNLIKELY(!request || !flag))
+        return ampi_raise_self(request ? MPI_ERR_ARG : MPI_ERR_REQUEST, "the address of the %s is NULL",
+                               request ? "flag" : "request");
+    object = ampi_request_of(*request);
+    if (BASE_UNLIKELY(!object && *request != MPI_REQUEST_NULL))
+        return raise_request(*request);
+    *flag = 1;
+    if (!is_live(object)) {
+        set_status_empty(status);
+        return MPI_SUCCESS;
+    }
+    if (!is_complete(object))
+        poll_before_test();
+    if (is_complete(object))
+        return retire_one(request, object, status);
+    *flag = 0;
+    ult_yield();
+    return MPI_SUCCESS;
+}
+
+/* ---- All ---- */
+
+/* Retires all live requests, which are complete, and fills the statuses. Their MPI_ERROR is set only if one failed. */
+static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status statuses[])
+{
+    bool has_failed = false;
+    struct ampi_comm *failed_comm = NULL;
+
+    for (int i = 0; i < set->n_requests; i++) {
+        struct ampi_request *request = set->requests[i];
+        MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+        int error = MPI_SUCCESS;
+        if (is_live(request)) {
+            struct ampi_comm *comm = request->comm && !request->comm->is_freed ? request->comm : NULL;
+            error = ampi_request_retire(&handles[i], request, status);
+            if (BASE_UNLIKELY(error && !has_failed)) {
+                has_failed = true;
+                failed_comm = comm;
+                for (int j = 0; j < i && status != MPI_STATUS_IGNORE; j++)
+                    statuses[j].MPI_ERROR = MPI_SUCCESS;
+            }
+        } else {
+            set_status_empty(status);
+        }
+        if (BASE_UNLIKELY(has_failed && status != MPI_STATUS_IGNORE))
+            status->MPI_ERROR = error;
+    }
+    if (BASE_LIKELY(!has_failed))
+        return MPI_SUCCESS;
+    return failed_comm ? ampi_raise(failed_comm, MPI_ERR_IN_STATUS, "an operation failed; see the statuses")
+                       : ampi_raise_self(MPI_ERR_IN_STATUS, "an operation failed; see the statuses");
+}
+
+AMPI_EXPORT(Waitall)
+int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses)
+{
+    struct request_set set;
+    int error;
+
+    ampi_enter("MPI_Waitall");
+    if ((error = set_open(&set, count, array_of_requests)))
+        return error;
+    if (set.n_active > 0)
+        ampi_request_await_n(set.requests, count, set.n_active);
+    error = retire_all(&set, array_of_requests, array_of_statuses);
+    set_close(&set);
+    return error;
+}
+
+AMPI_EXPORT(Testall)
+int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Status *array_of_statuses)
+{
+    struct request_set set;
+    int error;
+
+    ampi_enter("MPI_Testall");
+    if (BASE_UNLIKELY(!flag))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
+    if ((error = set_open(&set, count, array_of_requests)))
+        return error;
+    if (set.n_active > 0) {
+        poll_before_test();
+        set_count(&set);
+    }
+    *flag = set.n_active == 0;
+    if (*flag)
+        error = retire_all(&set, array_of_requests, array_of_statuses);
+    set_close(&set);
+    if (!*flag)
+        ult_yield();
+    return error;
+}
+
+/* ---- Any ---- */
+
+/* The first complete request, retired; false: there is none. */
+static bool retire_any(struct request_set *set, MPI_Request handles[], int *index, MPI_Status *status, int *error_out)
+{
+    for (int i = 0; i < set->n_requests; i++)
+        if (is_complete(set->requests[i])) {
+            *index = i;
+            *error_out = retire_one(&handles[i], set->requests[i], status);
+            return true;
+        }
+    return false;
+}
+
+AMPI_EXPORT(Waitany)
+int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Status *status)
+{
+    struct request_set set;
+    int error;
+
+    ampi_enter("MPI_Waitany");
+    if (BASE_UNLIKELY(!index))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the index is NULL");
+    if ((error = set_open(&set, count, array_of_requests)))
+        return error;
+    if (set.n_live == 0) {
+        *index = MPI_UNDEFINED;
+        set_status_empty(status);
+    } else {
+        if (set.n_active == set.n_live)
+            ampi_request_await_n(set.requests, count, 1);
+        retire_any(&set, array_of_requests, index, status, &error);
+    }
+    set_close(&set);
+    return error;
+}
+
+AMPI_EXPORT(Testany)
+int PMPI_Testany(int count, MPI_Request array_of_requests[], int *index, int *flag, MPI_Status *status)
+{
+    struct request_set set;
+    int error;
+
+    ampi_enter("MPI_Testany");
+    if (BASE_UNLIKELY(!index || !flag))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", index ? "flag" : "index");
+    if ((error = set_open(&set, count, array_of_requests)))
+        return error;
+    *index = MPI_UNDEFINED;
+    *flag = 1;
+    if (set.n_live == 0) {
+        set_status_empty(status);
+    } else {
+        if (set.n_active == set.n_live)
+            poll_before_test();
+        *flag = retire_any(&set, array_of_requests, index, status, &error);
+    }
+    set_close(&set);
+    if (!*flag)
+        ult_yield();
+    return error;
+}
+
+/* ---- Some ---- */
+
+/* Retires every complete request. */
+static int retire_some(struct request_set *set, MPI_Request handles[], int *outcount, int indices[],
+                       MPI_Status statuses[])
+{
+    bool has_error = false;
+    int n_done = 0;
+
+    for (int i = 0; i < set->n_requests; i++) {
+        MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[n_done];
+        int error;
+        if (!is_complete(set->requests[i]))
+            continue;
+        error = ampi_request_retire(&handles[i], set->requests[i], status);
+        if (status != MPI_STATUS_IGNORE)
+            status->MPI_ERROR = error;
+        has_error |= error != MPI_SUCCESS;
+        indices[n_done++] = i;
+    }
+    *outcount = n_done;
+    return has_error ? ampi_raise_self(MPI_ERR_IN_STATUS, "an operation failed; see the statuses") : MPI_SUCCESS;
+}
+
+/* MPI_Waitsome and MPI_Testsome. */
+static int some(int incount, MPI_Request handles[], int *outcount, int indices[], MPI_Status statuses[], bool may_wait)
+{
+    struct request_set set;
+    bool is_idle = false;
+    int error;
+
+    if (BASE_UNLIKELY(!outcount || (incount > 0 && !indices)))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", outcount ? "indices" : "outcount");
+    if ((error = set_open(&set, incount, handles)))
+        return error;
+    if (set.n_live == 0) {
+        *outcount = MPI_UNDEFINED;
+    } else {
+        if (set.n_active == set.n_live) {
+            if (may_wait)
+                ampi_request_await_n(set.requests, incount, 1);
+            else
+                poll_before_test();
+        }
+        error = retire_some(&set, handles, outcount, indices, statuses);
+        is_idle = *outcount == 0;
+    }
+    set_close(&set);
+    if (is_idle)
+        ult_yield();
+    return error;
+}
+
+AMPI_EXPORT(Waitsome)
+int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
+                  MPI_Status array_of_statuses[])
+{
+    ampi_enter("MPI_Waitsome");
+    return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, true);
+}
+
+AMPI_EXPORT(Testsome)
+int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
+                  MPI_Status array_of_statuses[])
+{
+    ampi_enter("MPI_Testsome");
+    return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, false);
+}
+
+/* ---- Without completing them ---- */
+
+/* The status of a request that stays as it is. */
+static void look_at(struct ampi_request *request, MPI_Status *status)
+{
+    if (request->kind->query)
+        request->kind->query(request, &request->status);
+    if (status != MPI_STATUS_IGNORE) {
+        int kept_error = status->MPI_ERROR;
+        *status = request->status;
+        status->MPI_ERROR = kept_error;
+    }
+}
+
+AMPI_EXPORT(Request_get_status)
+int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+{
+    struct ampi_request *object = ampi_request_of(request);
+
+    ampi_enter("MPI_Request_get_status");
+    if (BASE_UNLIKELY(!flag))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
+    if (BASE_UNLIKELY(!object && request != MPI_REQUEST_NULL))
+        return raise_request(request);
+    *flag = 1;
+    if (!is_live(object)) {
+        set_status_empty(status);
+        return MPI_SUCCESS;
+    }
+    if (!is_complete(object))
+        poll_before_test();
+    if (is_complete(object)) {
+        look_at(object, status);
+        return MPI_SUCCESS;
+    }
+    *flag = 0;
+    ult_yield();
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Request_get_status_all)
+int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[], int *flag,
+                                MPI_Status array_of_statuses[])
+{
+    struct request_set set;
+    int error;
+
+    ampi_enter("MPI_Request_get_status_all");
+    if (BASE_UNLIKELY(!flag))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
+    if ((error = set_open(&set, count, (MPI_Request *)array_of_requests)))
+        return error;
+    if (set.n_active > 0) {
+        poll_before_test();
+        set_count(&set);
+    }
+    *flag = set.n_active == 0;
+    for (int i = 0; *flag && i < count && array_of_statuses != MPI_STATUSES_IGNORE; i++) {
+        if (is_live(set.requests[i]))
+            look_at(set.requests[i], &array_of_statuses[i]);
+        else
+            set_status_empty(&array_of_statuses[i]);
+    }
+    set_close(&set);
+    if (!*flag)
+        ult_yield();
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Request_get_status_any)
+int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index, int *flag,
+                                MPI_Status *status)
+{
+    struct request_set set;
+    int error;
+
+    ampi_enter("MPI_Request_get_status_any");
+    if (BASE_UNLIKELY(!index || !flag))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", index ? "flag" : "index");
+    if ((error = set_open(&set, count, (MPI_Request *)array_of_requests)))
+        return error;
+    if (set.n_live > 0 && set.n_active == set.n_live)
+        poll_before_test();
+    *index = MPI_UNDEFINED;
+    *flag = set.n_live == 0;
+    if (*flag)
+        set_status_empty(status);
+    for (int i = 0; i < count && !*flag; i++)
+        if (is_complete(set.requests[i])) {
+            look_at(set.requests[i], status);
+            *index = i;
+            *flag = 1;
+        }
+    set_close(&set);
+    if (!*flag)
+        ult_yield();
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Request_get_status_some)
+int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[], int *outcount,
+                                 int array_of_indices[], MPI_Status array_of_statuses[])
+{
+    struct request_set set;
+    int error;
+
+    ampi_enter("MPI_Request_get_status_some");
+    if (BASE_UNLIKELY(!outcount || (incount > 0 && !array_of_indices)))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", outcount ? "indices" : "outcount");
+    if ((error = set_open(&set, incount, (MPI_Request *)array_of_requests)))
+        return error;
+    if (set.n_live > 0 && set.n_active == set.n_live)
+        poll_before_test();
+    *outcount = set.n_live == 0 ? MPI_UNDEFINED : 0;
+    for (int i = 0; i < incount; i++)
+        if (is_complete(set.requests[i])) {
+            look_at(set.requests[i],
+                    array_of_statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &array_of_statuses[*outcount]);
+            array_of_indices[(*outcount)++] = i;
+        }
+    set_close(&set);
+    if (*outcount == 0)
+        ult_yield();
+    return MPI_SUCCESS;
+}
+
+/* ---- Giving up ---- */
+
+AMPI_EXPORT(Request_free)
+int PMPI_Request_free(MPI_Request *request)
+{
+    struct ampi_request *object;
+
+    ampi_enter("MPI_Request_free");
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
+    object = ampi_request_of(*request);
+    if (BASE_UNLIKELY(!object))
+        return raise_request(*request);
+    if (ampi_request_is_active(object))
+        object->is_orphan = true;
+    else
+        ampi_request_destroy(object);
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Cancel)
+int PMPI_Cancel(MPI_Request *request)
+{
+    struct ampi_request *object;
+
+    ampi_enter("MPI_Cancel");
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
+    object = ampi_request_of(*request);
+    if (BASE_UNLIKELY(!object))
+        return raise_request(*request);
+    if (ampi_request_is_active(object) && object->kind->cancel)
+        object->kind->cancel(object);
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Test_cancelled)
+int PMPI_Test_cancelled(const MPI_Status *status, int *flag)
+{
+    ampi_enter("MPI_Test_cancelled");
+    if (BASE_UNLIKELY(!status || !flag))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", status ? "flag" : "status");
+    *flag = ampi_status_is_cancelled(status);
+    return MPI_SUCCESS;
+}
