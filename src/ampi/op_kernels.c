@@ -70,14 +70,15 @@ __extension__ typedef __float128 float128;
     X(LONG_DOUBLE, long double) \
     FLOAT128(X)
 
-/* bool as the byte that it is: a buffer may hold values that no bool has. */
 #define LOGICALS(X)        \
-    X(BOOL, uint8_t)       \
     X(LOGICAL8, uint8_t)   \
     X(LOGICAL16, uint16_t) \
     X(LOGICAL32, uint32_t) \
     X(LOGICAL64, uint64_t) \
     LOGICAL128(X)
+
+/* bool as the byte that it is: a buffer may hold values that no bool has. */
+#define BOOLS(X) X(BOOL, uint8_t)
 
 #define BYTES(X) X(BYTE, uint8_t, unsigned)
 
@@ -118,6 +119,11 @@ __extension__ typedef __float128 float128;
     LOOP(land_##basic, T, (T)((a[i] != 0) & (b[i] != 0))) \
     LOOP(lor_##basic, T, (T)((a[i] != 0) | (b[i] != 0)))  \
     LOOP(lxor_##basic, T, (T)((a[i] != 0) ^ (b[i] != 0)))
+
+#define FORTRAN_LOGICAL_LOOPS(basic, T)           \
+    LOOP(land_##basic, T, (T)(a[i] ? b[i] : 0))   \
+    LOOP(lor_##basic, T, (T)(a[i] ? a[i] : b[i])) \
+    LOOP(lxor_##basic, T, (T)(a[i] ? (b[i] ? 0 : a[i]) : b[i]))
 
 #define INTEGER_LOOPS(basic, T, U) \
     ARITHMETIC_LOOPS(basic, T, U)  \
@@ -173,7 +179,8 @@ __extension__ typedef __float128 float128;
 INTEGERS(INTEGER_LOOPS)
 REALS(REAL_LOOPS)
 REALS(COMPLEX_LOOPS)
-LOGICALS(LOGICAL_LOOPS)
+LOGICALS(FORTRAN_LOGICAL_LOOPS)
+BOOLS(LOGICAL_LOOPS)
 BYTES(BITWISE_LOOPS)
 PAIRS(PAIR_LOOPS)
 
@@ -202,7 +209,7 @@ PAIRS(PAIR_LOOPS)
 
 const ampi_op_kernel_fn ampi_op_kernels[AMPI_OP_KIND_COUNT][AMPI_BASIC_COUNT] = {
     INTEGERS(INTEGER_ENTRIES) REALS(REAL_ENTRIES) REALS(COMPLEX_ENTRIES) LOGICALS(LOGICAL_ENTRIES)
-        BYTES(BITWISE_ENTRIES) PAIRS(PAIR_ENTRIES)};
+        BOOLS(LOGICAL_ENTRIES) BYTES(BITWISE_ENTRIES) PAIRS(PAIR_ENTRIES)};
 
 #define STRIDE3(basic, T, U) [AMPI_BASIC_##basic] = sizeof(T),
 #define STRIDE2(basic, T) [AMPI_BASIC_##basic] = sizeof(T),
@@ -210,4 +217,4 @@ const ampi_op_kernel_fn ampi_op_kernels[AMPI_OP_KIND_COUNT][AMPI_BASIC_COUNT] = 
 #define STRIDE_PAIR(basic, V, I) [AMPI_BASIC_##basic] = sizeof(struct pair_##basic),
 
 const unsigned char ampi_op_stride_bytes[AMPI_BASIC_COUNT] = {INTEGERS(STRIDE3) REALS(STRIDE2) REALS(
-    STRIDE_COMPLEX) LOGICALS(STRIDE2) BYTES(STRIDE3) PAIRS(STRIDE_PAIR)};
+    STRIDE_COMPLEX) LOGICALS(STRIDE2) BOOLS(STRIDE2) BYTES(STRIDE3) PAIRS(STRIDE_PAIR)};
