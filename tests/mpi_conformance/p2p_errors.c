@@ -46,7 +46,6 @@ int main(int argc, char **argv)
 
     MTEST_CLASS(MPI_Probe(mtest_size, 0, comm, &status), MPI_ERR_RANK);
     MTEST_CLASS(MPI_Probe(0, -5, comm, &status), MPI_ERR_TAG);
-    MTEST_CLASS(MPI_Iprobe(0, 0, MPI_COMM_NULL, &flag, &status), MPI_ERR_COMM);
     MTEST_CLASS(MPI_Sendrecv(buf, 1, MPI_INT, mtest_size, 0, buf + 1, 1, MPI_INT, 0, 0, comm, &status), MPI_ERR_RANK);
     MTEST_CLASS(MPI_Sendrecv(buf, 1, MPI_INT, 0, 0, buf + 1, -1, MPI_INT, 0, 0, comm, &status), MPI_ERR_COUNT);
     MTEST_CLASS(MPI_Sendrecv_replace(buf, 1, MPI_INT, 0, -5, 0, 0, comm, &status), MPI_ERR_TAG);

@@ -13,7 +13,6 @@ int main(int argc, char **argv)
     mtest_errors_return(comm);
     MTEST_CLASS(MPI_Mprobe(mtest_size, 0, comm, &message, &status), MPI_ERR_RANK);
     MTEST_CLASS(MPI_Improbe(0, -5, comm, &flag, &message, &status), MPI_ERR_TAG);
-    MTEST_CLASS(MPI_Mprobe(0, 0, MPI_COMM_NULL, &message, &status), MPI_ERR_COMM);
     message = MPI_MESSAGE_NULL;
     MTEST_CLASS2(MPI_Mrecv(buf, 1, MPI_INT, &message, &status), MPI_ERR_REQUEST, MPI_ERR_ARG);
     MTEST_CLASS2(MPI_Imrecv(buf, 1, MPI_INT, &message, &request), MPI_ERR_REQUEST, MPI_ERR_ARG);
