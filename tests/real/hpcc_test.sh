@@ -219,9 +219,9 @@ check_output() {
     done
 
     # What every rank, or one, does alone: each checks its result, and the number of those that found it wrong is printed.
-    for name in RandomAccess RandomAccess_LCG DGEMM FFT; do
+    for name in RandomAccess RandomAccess_LCG DGEMM FFT STREAM; do
         for value in Star$name Single$name; do
-            section "$out" $value | grep -q '^Node(s) with error 0$' || fail "$label: $value: ranks with errors"
+            section "$out" "$value" | grep -q '^Node(s) with error 0$' || fail "$label: $value: ranks with errors"
         done
     done
     section "$out" StarDGEMM | awk '/^Scaled residual:/ { found = 1; if (!($NF >= 0 && $NF < 16)) bad = 1 } END { exit bad || !found }' ||
