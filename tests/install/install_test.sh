@@ -24,7 +24,7 @@ expect "cmake --install" 0 '*' '' "$cmake" --install "$build" --prefix "$work/fi
 # try NAME PREFIX: everything that an installation is used for.
 try() {
     local name=$1 prefix=$2
-    mkdir "$name"
+    mkdir "$name" || exit 1
     local pc
     pc=$(dirname "$(find "$prefix" -name heddle.pc)")
     for file in bin/mpicc bin/mpicxx bin/mpic++ bin/mpiCC bin/mpirun bin/mpiexec include/mpi.h share/man/man1/mpicc.1 \
@@ -54,8 +54,8 @@ try() {
 }
 
 try as_installed "$work/first"
-mv first moved
-try moved "$work/moved"
-mv moved "with a blank"
+mv first elsewhere
+try moved "$work/elsewhere"
+mv elsewhere "with a blank"
 try blank "$work/with a blank"
 finish
