@@ -258,6 +258,33 @@ static void add_init_order(struct image_program *program, size_t index, bool *is
     program->init_order[(*count)++] = index;
 }
 
+/* Notes where the unwinders' libraries lie (unwind.c). */
+static void note_unwinder(struct image_program *program, const struct image_module *module)
+{
+    const char *slash = strrchr(module->name, '/');
+    const char *file = slash ? slash + 1 : module->name;
+
+    if (strncmp(file, "libgcc_s", 8) != 0 && strncmp(file, "libunwind", 9) != 0)
+        return;
+    for (size_t i = 0; i < module->n_phdrs; i++) {
+        const ElfW(Phdr) *phdr = &module->phdr[i];
+        struct image_range range = {.offset = module->bias + phdr->p_vaddr, .len_bytes = phdr->p_memsz};
+
+        if (phdr->p_type == PT_LOAD && (phdr->p_flags & PF_X))
+            image_array_push(&program->unwinders, &program->n_unwinders, sizeof range, &range);
+    }
+}
+
+/* ld.so's descriptor of a module; NULL: not found. */
+static const struct link_map *link_map_of(const struct image_module *module)
+{
+    const struct link_map *map = _r_debug.r_map;
+
+    while (map && (map->l_addr != module->bias || !map->l_ld))
+        map = map->l_next;
+    return map;
+}
+
 bool image_modules_find(struct image_program *program, const char **error_out)
 {
     struct loaded_list loaded = {0};
@@ -278,8 +305,10 @@ bool image_modules_find(struct image_program *program, const char **error_out)
     for (size_t i = 0; i < loaded.count; i++) {
         struct image_module *module = &loaded.modules[i];
 
+        note_unwinder(program, module);
         if (i != 0 && !image_private_libraries_has(i))
             continue;
+        module->link_map = link_map_of(module);
         if (!open_file(module, i == 0, error_out) || !check(module, error_out))
             return false;
         image_array_push(&program->modules, &program->n_modules, sizeof *module, module);

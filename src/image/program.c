@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "ult/ult.h"
 
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,6 +99,17 @@ static bool set_tls_regions(const struct image_program *program, const char **er
     return true;
 }
 
+/* If the program has its own space for std::cout and the like, the first copy's constructors would come too late: libstdc++
+ * constructs them in the prototype, from where every copy gets its bytes. */
+static void construct_streams(const struct image_program *program)
+{
+    static char init_object; /* std::ios_base::Init has no data */
+    void (*construct)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "_ZNSt8ios_base4InitC1Ev");
+
+    if (construct && program->n_variables)
+        construct(&init_object);
+}
+
 bool image_program_open(image_main_fn main, const char **error_out)
 {
     struct image_program *program = &image_program;
@@ -118,6 +130,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
         qsort(program->adds, program->n_adds, sizeof *program->adds, compare_offsets);
     if (!set_tls_regions(program, error_out))
         return false;
+    construct_streams(program);
 
     main_module = image_module_of(program, (uintptr_t)main);
     if (!main_module) {

@@ -133,6 +133,9 @@ struct image_program {
     struct image_range *relros;   /* read-only after relocation */
     size_t n_relros;
 
+    struct image_range *unwinders; /* where libgcc_s and libunwind lie: address and size */
+    size_t n_unwinders;
+
     size_t main_offset;           /* main in a copy */
     bool is_relro_protected;
     bool is_open;

@@ -34,6 +34,61 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("__cxa_thread_atexit_impl", image_libc_cxa_thread_atexit, "a rank's thread_local objects die with it"),
     FUNCTION("__cxa_thread_atexit", image_libc_cxa_thread_atexit, "a rank's thread_local objects die with it"),
 
+    /* getopt (rebind_getopt.c) */
+    FUNCTION("getopt", image_libc_getopt, "scans the rank's arguments with the rank's state"),
+    FUNCTION("__posix_getopt", image_libc_posix_getopt, "what getopt is called for POSIX programs"),
+    FUNCTION("getopt_long", image_libc_getopt_long, "scans the rank's arguments with the rank's state"),
+    FUNCTION("getopt_long_only", image_libc_getopt_long_only, "scans the rank's arguments with the rank's state"),
+    VARIABLE("optarg", IMAGE_OPTARG, "getopt's answer"),
+    VARIABLE("optind", IMAGE_OPTIND, "where getopt is"),
+    VARIABLE("opterr", IMAGE_OPTERR, "does getopt print errors"),
+    VARIABLE("optopt", IMAGE_OPTOPT, "getopt's answer"),
+
+    /* Random numbers (rebind_random.c) */
+    FUNCTION("rand", image_libc_rand, "a sequence per rank"),
+    FUNCTION("srand", image_libc_srandom, "a sequence per rank"),
+    FUNCTION("random", image_libc_random, "a sequence per rank"),
+    FUNCTION("srandom", image_libc_srandom, "a sequence per rank"),
+    FUNCTION("initstate", image_libc_initstate, "a sequence per rank"),
+    FUNCTION("setstate", image_libc_setstate, "a sequence per rank"),
+    FUNCTION("drand48", image_libc_drand48, "a sequence per rank"),
+    FUNCTION("erand48", image_libc_erand48, "its multiplier is set by lcong48"),
+    FUNCTION("lrand48", image_libc_lrand48, "a sequence per rank"),
+    FUNCTION("nrand48", image_libc_nrand48, "its multiplier is set by lcong48"),
+    FUNCTION("mrand48", image_libc_mrand48, "a sequence per rank"),
+    FUNCTION("jrand48", image_libc_jrand48, "its multiplier is set by lcong48"),
+    FUNCTION("srand48", image_libc_srand48, "a sequence per rank"),
+    FUNCTION("seed48", image_libc_seed48, "a sequence per rank"),
+    FUNCTION("lcong48", image_libc_lcong48, "a sequence per rank"),
+
+    /* Giving the processor away (rebind_sleep.c) */
+    FUNCTION("sleep", image_libc_sleep, "other ranks run meanwhile"),
+    FUNCTION("usleep", image_libc_usleep, "other ranks run meanwhile"),
+    FUNCTION("nanosleep", image_libc_nanosleep, "other ranks run meanwhile"),
+    FUNCTION("clock_nanosleep", image_libc_clock_nanosleep, "other ranks run meanwhile"),
+    FUNCTION("thrd_sleep", image_libc_thrd_sleep, "other ranks run meanwhile"),
+    FUNCTION("select", image_libc_select, "without files it is a sleep"),
+    FUNCTION("poll", image_libc_poll, "without files it is a sleep"),
+    FUNCTION("sched_yield", image_libc_sched_yield, "other ranks run meanwhile"),
+    FUNCTION("pthread_yield", image_libc_sched_yield, "other ranks run meanwhile"),
+    FUNCTION("thrd_yield", image_libc_thrd_yield, "other ranks run meanwhile"),
+
+    /* Storage of libc's (rebind_buffers.c) */
+    FUNCTION("strtok", image_libc_strtok, "remembers the rank's string"),
+    FUNCTION("localtime", image_libc_localtime, "answers in the rank's buffer; PEs run in parallel"),
+    FUNCTION("gmtime", image_libc_gmtime, "answers in the rank's buffer; PEs run in parallel"),
+    FUNCTION("asctime", image_libc_asctime, "answers in the rank's buffer; PEs run in parallel"),
+    FUNCTION("ctime", image_libc_ctime, "answers in the rank's buffer; PEs run in parallel"),
+    FUNCTION("hcreate", image_libc_hcreate, "the process's one hash table is the rank's"),
+    FUNCTION("hdestroy", image_libc_hdestroy, "the process's one hash table is the rank's"),
+    FUNCTION("hsearch", image_libc_hsearch, "the process's one hash table is the rank's"),
+
+    /* What ld.so and libstdc++ know of the program (rebind_symbols.c) */
+    FUNCTION("dlsym", image_libc_dlsym, "answers with addresses in the rank's copy"),
+    FUNCTION("dladdr", image_libc_dladdr, "knows addresses in the rank's copy"),
+    FUNCTION("_ZNSt8ios_base15sync_with_stdioEb", image_ios_sync_with_stdio,
+             "would replace the buffers that the other ranks' std::cout writes to"),
+
     /* Shared, but the program's own variables follow (rebind_env.c) */
     FUNCTION("setenv", image_libc_setenv, "brings the rank's environ up to date"),
     FUNCTION("unsetenv", image_libc_unsetenv, "brings the rank's environ up to date"),
@@ -100,6 +155,10 @@ void image_libc_init(struct image_libc *libc)
 
 void image_libc_fini(struct image_libc *libc)
 {
+    image_random_destroy(libc->random);
+    image_buffers_destroy(libc->buffers);
+    libc->random = NULL;
+    libc->buffers = NULL;
     free(libc->at_exit.items);
     free(libc->at_quick_exit.items);
     free(libc->at_thread_exit.items);

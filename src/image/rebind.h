@@ -8,7 +8,10 @@
 
 #include "image/image.h"
 
-#include <stdio.h>
+#include <dlfcn.h>
+#include <poll.h>
+#include <search.h>
+#include <sys/select.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -94,8 +97,12 @@ bool image_is_forked_child(void);
 /* ---- rebind_getopt.c ---- */
 
 struct option;
+#define IMAGE_GETOPT_LONG_ONLY 1u /* getopt_long_only */
+#define IMAGE_GETOPT_POSIX 2u     /* never permutes */
+
+/* getopt on the given state; longopts may be NULL. */
 int image_getopt_r(int argc, char *const *argv, const char *optstring, const struct option *longopts, int *longind,
-                   bool is_long_only, struct image_getopt *state);
+                   unsigned flags, struct image_getopt *state);
 
 /* ---- The replacements, by file; what each does is said in the table in rebind.c ---- */
 
@@ -119,5 +126,50 @@ int image_libc_unsetenv(const char *name);
 int image_libc_putenv(char *assignment);
 int image_libc_clearenv(void);
 void image_libc_tzset(void);
+
+int image_libc_getopt(int argc, char *const *argv, const char *optstring);
+int image_libc_posix_getopt(int argc, char *const *argv, const char *optstring);
+int image_libc_getopt_long(int argc, char *const *argv, const char *optstring, const struct option *longopts,
+                           int *longind);
+int image_libc_getopt_long_only(int argc, char *const *argv, const char *optstring, const struct option *longopts,
+                                int *longind);
+
+int image_libc_rand(void);
+long image_libc_random(void);
+void image_libc_srandom(unsigned seed);
+char *image_libc_initstate(unsigned seed, char *state, size_t size_bytes);
+char *image_libc_setstate(char *state);
+double image_libc_drand48(void);
+double image_libc_erand48(unsigned short xsubi[3]);
+long image_libc_lrand48(void);
+long image_libc_nrand48(unsigned short xsubi[3]);
+long image_libc_mrand48(void);
+long image_libc_jrand48(unsigned short xsubi[3]);
+void image_libc_srand48(long seed);
+unsigned short *image_libc_seed48(unsigned short seed[3]);
+void image_libc_lcong48(unsigned short param[7]);
+
+unsigned image_libc_sleep(unsigned seconds);
+int image_libc_usleep(useconds_t duration_us);
+int image_libc_nanosleep(const struct timespec *duration, struct timespec *remaining);
+int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *when, struct timespec *remaining);
+int image_libc_thrd_sleep(const struct timespec *duration, struct timespec *remaining);
+int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional, struct timeval *timeout);
+int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms);
+int image_libc_sched_yield(void);
+void image_libc_thrd_yield(void);
+
+char *image_libc_strtok(char *text, const char *delimiters);
+struct tm *image_libc_localtime(const time_t *when);
+struct tm *image_libc_gmtime(const time_t *when);
+char *image_libc_asctime(const struct tm *tm);
+char *image_libc_ctime(const time_t *when);
+int image_libc_hcreate(size_t n_entries);
+void image_libc_hdestroy(void);
+ENTRY *image_libc_hsearch(ENTRY item, ACTION action);
+
+void *image_libc_dlsym(void *handle, const char *name);
+int image_libc_dladdr(const void *addr, Dl_info *info);
+bool image_ios_sync_with_stdio(bool is_synced);
 
 #endif

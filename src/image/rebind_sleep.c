@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_sleep.c: calls that wait for time to pass, or give the processor away, let the other ranks run.
+ *
+ * On a thread that runs no rank they are libc's.
+ */
+#include "image/rebind.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/select.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S 1000000000
+
+static bool can_sleep(void)
+{
+    return image_rebind_client.sleep_ns && image_libc_current();
+}
+
+static bool is_valid(const struct timespec *t)
+{
+    return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < NS_PER_S;
+}
+
+static uint64_t to_ns(const struct timespec *t)
+{
+    return (uint64_t)t->tv_sec > UINT64_MAX / NS_PER_S - 1 ? UINT64_MAX
+                                                           : (uint64_t)t->tv_sec * NS_PER_S + (uint64_t)t->tv_nsec;
+}
+
+unsigned image_libc_sleep(unsigned seconds)
+{
+    if (!can_sleep())
+        return sleep(seconds);
+    image_rebind_client.sleep_ns((uint64_t)seconds * NS_PER_S);
+    return 0;
+}
+
+int image_libc_usleep(useconds_t duration_us)
+{
+    if (!can_sleep())
+        return usleep(duration_us);
+    image_rebind_client.sleep_ns((uint64_t)duration_us * 1000);
+    return 0;
+}
+
+int image_libc_nanosleep(const struct timespec *duration, struct timespec *remaining)
+{
+    if (!can_sleep())
+        return nanosleep(duration, remaining);
+    if (!is_valid(duration)) {
+        errno = EINVAL;
+        return -1;
+    }
+    image_rebind_client.sleep_ns(to_ns(duration));
+    return 0;
+}
+
+int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *when, struct timespec *remaining)
+{
+    struct timespec now;
+
+    if (!can_sleep() || !is_valid(when) ||
+        (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME && clock != CLOCK_TAI))
+        return clock_nanosleep(clock, flags, when, remaining);
+    if (!(flags & TIMER_ABSTIME)) {
+        image_rebind_client.sleep_ns(to_ns(when));
+        return 0;
+    }
+    /* More than once if the clock was set meanwhile. */
+    for (;;) {
+        clock_gettime(clock, &now);
+        if (to_ns(&now) >= to_ns(when))
+            return 0;
+        image_rebind_client.sleep_ns(to_ns(when) - to_ns(&now));
+    }
+}
+
+int image_libc_thrd_sleep(const struct timespec *duration, struct timespec *remaining)
+{
+    if (!can_sleep())
+        return thrd_sleep(duration, remaining);
+    return image_libc_nanosleep(duration, remaining) == 0 ? 0 : -2;
+}
+
+/* select and poll without files are sleeps. */
+int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional, struct timeval *timeout)
+{
+    if (nfds != 0 || !timeout || timeout->tv_sec < 0 || timeout->tv_usec < 0 || !can_sleep())
+        return select(nfds, readable, writable, exceptional, timeout);
+    image_rebind_client.sleep_ns((uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_usec * 1000);
+    timeout->tv_sec = 0; /* as Linux leaves it */
+    timeout->tv_usec = 0;
+    return 0;
+}
+
+int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
+{
+    if (nfds != 0 || timeout_ms < 0 || !can_sleep())
+        return poll(fds, nfds, timeout_ms);
+    image_rebind_client.sleep_ns((uint64_t)timeout_ms * 1000000);
+    return 0;
+}
+
+int image_libc_sched_yield(void)
+{
+    if (!image_rebind_client.yield || !image_libc_current())
+        return sched_yield();
+    image_rebind_client.yield();
+    return 0;
+}
+
+void image_libc_thrd_yield(void)
+{
+    image_libc_sched_yield();
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_symbols.c: dlsym and dladdr for code that lives in a copy, of which ld.so knows nothing.
+ */
+#include "image/instantiate.h"
+#include "image/rebind.h"
+
+#include <dlfcn.h>
+
+/* The module that an address of the image lies in; NULL: none. */
+static const struct image_module *module_at(const struct image *image, const void *addr)
+{
+    size_t offset = (size_t)((const char *)addr - image->base);
+
+    for (size_t i = 0; i < image_program.n_modules; i++)
+        if (offset - image_program.modules[i].copy_offset <
+            image_program.modules[i].vaddr_hi - image_program.modules[i].vaddr_lo)
+            return &image_program.modules[i];
+    return NULL;
+}
+
+/* RTLD_NEXT: the first definition in a module loaded after the caller's. */
+static void *find_next(const struct image_module *module, const char *name)
+{
+    const struct link_map *map = module ? module->link_map : NULL;
+
+    for (map = map ? map->l_next : NULL; map; map = map->l_next) {
+        void *handle = map->l_name && map->l_name[0] ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        void *value = handle ? dlsym(handle, name) : NULL;
+
+        if (handle)
+            dlclose(handle);
+        if (value)
+            return value;
+    }
+    return NULL;
+}
+
+void *image_libc_dlsym(void *handle, const char *name)
+{
+    const void *caller = __builtin_return_address(0);
+    struct image *image = image_find(caller);
+    void *value = image && handle == RTLD_NEXT ? find_next(module_at(image, caller), name) : dlsym(handle, name);
+
+    return image && value ? image_translate(image, value) : value;
+}
+
+int image_libc_dladdr(const void *addr, Dl_info *info)
+{
+    struct image *image = image_find(addr);
+    const struct image_module *module = image ? module_at(image, addr) : NULL;
+    ptrdiff_t delta;
+    int result;
+
+    if (!module)
+        return dladdr(addr, info);
+    delta = (ptrdiff_t)((uintptr_t)image->base + module->copy_shift - module->bias);
+    result = dladdr((const char *)addr - delta, info);
+    if (result) {
+        info->dli_fbase = (char *)info->dli_fbase + delta;
+        if (info->dli_saddr)
+            info->dli_saddr = (char *)info->dli_saddr + delta;
+    }
+    return result;
+}
+
+bool image_ios_sync_with_stdio(bool is_synced)
+{
+    return true;
+}

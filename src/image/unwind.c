@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * unwind.c: lets the unwinder find the frames of copies, so that exceptions pass through them.
+ *
+ * The unwinder (libgcc_s, libunwind) asks ld.so which module a program counter lies in, and reads that module's sorted
+ * .eh_frame_hdr. ld.so knows nothing of copies. The tables of a copy are position-independent and already mapped, so all
+ * that is needed is to answer that one question for them: this library defines _dl_find_object (asked by libgcc since
+ * glibc 2.35) and dl_iterate_phdr (asked by older libgcc and by libunwind), which come before ld.so's in the order of
+ * look-up. Registering each copy's .eh_frame instead (__register_frame) would cost work per copy, and on older
+ * libgcc a linear search through all copies per frame: docs/decisions/0002.
+ *
+ * Everybody but the unwinder gets exactly ld.so's answer from dl_iterate_phdr.
+ *
+ * Called from any thread, while an exception is thrown: no locks, no allocation.
+ */
+#include "image/instantiate.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef int (*phdr_callback_fn)(struct dl_phdr_info *info, size_t size, void *arg);
+typedef int (*dl_iterate_phdr_fn)(phdr_callback_fn callback, void *arg);
+
+/* ld.so's answers to what this file answers first. The same value whoever looks it up, so no lock. */
+static _Atomic(dl_iterate_phdr_fn) real_iterate;
+
+/* The copy and the module in it that an address lies in. */
+static struct image *find_module(const void *addr, const struct image_module **module_out)
+{
+    const struct image_program *program = &image_program;
+    struct image *image = program->is_open ? image_find(addr) : NULL;
+    size_t offset;
+
+    if (!image)
+        return NULL;
+    offset = (size_t)((const char *)addr - image->base);
+    for (size_t i = 0; i < program->n_modules; i++) {
+        const struct image_module *module = &program->modules[i];
+
+        if (offset - module->copy_offset < module->vaddr_hi - module->vaddr_lo) {
+            *module_out = module;
+            return image;
+        }
+    }
+    return NULL;
+}
+
+/* ---- dl_iterate_phdr ---- */
+
+/* The caller's callback, and what ld.so said last. */
+struct forward {
+    phdr_callback_fn callback;
+    void *arg;
+    struct dl_phdr_info last;
+    size_t size;
+};
+
+static int forward_one(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct forward *forward = arg;
+
+    memcpy(&forward->last, info, size < sizeof forward->last ? size : sizeof forward->last);
+    forward->size = size < sizeof forward->last ? size : sizeof forward->last;
+    return forward->callback(info, size, forward->arg);
+}
+
+static bool is_unwinder(const void *caller)
+{
+    const struct image_program *program = &image_program;
+
+    for (size_t i = 0; i < program->n_unwinders; i++)
+        if ((uintptr_t)caller - program->unwinders[i].offset < program->unwinders[i].len_bytes)
+            return true;
+    return image_find(caller) != NULL; /* linked into the program */
+}
+
+EXPORT int dl_iterate_phdr(phdr_callback_fn callback, void *arg)
+{
+    const struct image_program *program = &image_program;
+    dl_iterate_phdr_fn real = atomic_load_explicit(&real_iterate, memory_order_relaxed);
+    struct forward forward = {.callback = callback, .arg = arg};
+    struct image *image;
+    int result;
+
+    if (!real) {
+        real = (dl_iterate_phdr_fn)dlsym(RTLD_NEXT, "dl_iterate_phdr");
+        atomic_store_explicit(&real_iterate, real, memory_order_relaxed);
+    }
+    if (!program->is_open || !is_unwinder(__builtin_return_address(0)))
+        return real(callback, arg);
+    result = real(forward_one, &forward);
+    image = image_rebind_client.current ? image_rebind_client.current() : NULL;
+    for (size_t i = 0; !result && image && i < program->n_modules; i++) {
+        const struct image_module *module = &program->modules[i];
+        struct dl_phdr_info info = forward.last; /* dlpi_adds and dlpi_subs are the same for all */
+
+        info.dlpi_addr = (uintptr_t)image->base + module->copy_shift;
+        info.dlpi_name = module->name;
+        info.dlpi_phdr = module->phdr;
+        info.dlpi_phnum = (ElfW(Half))module->n_phdrs;
+        info.dlpi_tls_modid = 0;
+        info.dlpi_tls_data = NULL;
+        result = callback(&info, forward.size, arg);
+    }
+    return result;
+}
+
+/* ---- _dl_find_object ---- */
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+
+typedef int (*dl_find_object_fn)(void *addr, struct dl_find_object *result);
+
+static _Atomic(dl_find_object_fn) real_find_object;
+
+static dl_find_object_fn get_real_find_object(void)
+{
+    dl_find_object_fn real = atomic_load_explicit(&real_find_object, memory_order_relaxed);
+
+    if (!real) {
+        real = (dl_find_object_fn)dlsym(RTLD_NEXT, "_dl_find_object");
+        atomic_store_explicit(&real_find_object, real, memory_order_relaxed);
+    }
+    return real;
+}
+
+EXPORT int _dl_find_object(void *addr, struct dl_find_object *result)
+{
+    const struct image_module *module = NULL;
+    struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
+    char *bias;
+
+    /* Own code first, then ld.so's modules, then the copies of others: a signal handler or a helper thread. */
+    if (!image || !image_has_address(image, addr)) {
+        if (get_real_find_object()(addr, result) == 0)
+            return 0;
+    }
+    image = find_module(addr, &module);
+    if (!image || !module->eh_frame_hdr_vaddr)
+        return -1;
+    bias = image->base + module->copy_shift;
+    memset(result, 0, sizeof *result);
+    result->dlfo_map_start = bias + module->vaddr_lo;
+    result->dlfo_map_end = bias + module->vaddr_hi;
+    result->dlfo_link_map = (struct link_map *)module->link_map;
+    result->dlfo_eh_frame = bias + module->eh_frame_hdr_vaddr;
+    return 0;
+}
+
+#endif
