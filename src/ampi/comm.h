@@ -61,6 +61,9 @@ struct ampi_comm {
     struct ampi_comm_side *peer;         /* the side that messages go to; == local in an intracommunicator */
     struct ampi_rank *owner;
     struct ampi_match match;             /* receives posted by the owner and messages to it */
+    bool is_probing;                     /* the owner is blocked in a probe for the following */
+    int probe_source;
+    int probe_tag;
     uint32_t coll_seq;                   /* collectives that the owner started on it */
     uint32_t coll_pending;               /* the slots of those under way, one bit each */
     struct ampi_coll_args *coll_deferred_first; /* collectives that may not start yet, in order */
@@ -107,6 +110,17 @@ void ampi_layout_unref(struct ampi_layout *layout);
 /* A communicator with a handle for every member of the layout(s), each with rank and owner set; peer NULL: an
  * intracommunicator. Takes its own references of the layouts. Run by one rank for all. */
 struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer);
+
+/* Makes a communicator for the members of a collective creation, in its middle stage: sets each one's
+ * args->extra to its new handle, or args->error. */
+struct ampi_coll_slot;
+struct ampi_coll_plan;
+extern const struct ampi_coll_plan ampi_comm_dup_plan;   /* the same members */
+extern const struct ampi_coll_plan ampi_comm_split_plan; /* by args->key: color and key; MPI_UNDEFINED: extra stays NULL */
+
+/* What a member does with its new handle (NULL: it is in no new communicator) on return from the creation: inherits the
+ * error handler, copies attributes if asked to, and sets *newcomm. */
+int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_attrs, MPI_Comm *newcomm);
 
 /* A context id that no live communicator of this process has; raises nothing, 0: exhausted. */
 uint32_t ampi_comm_context_alloc(void);

@@ -6,11 +6,9 @@
 
 #include <string.h>
 
-#include "ampi/attr.h"
 #include "ampi/coll/slot.h"
 #include "ampi/errhandler.h"
 #include "ampi/info.h"
-#include "ampi/topo.h"
 #include "base/log.h"
 
 /* ---- Layouts ---- */
@@ -177,7 +175,6 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
     ampi_coll_state_destroy(shared->coll);
-    ampi_topo_unref(shared->topo);
     destroy_side(&shared->side[0]);
     if (shared->is_inter)
         destroy_side(&shared->side[1]);
@@ -191,7 +188,7 @@ void ampi_comm_release(struct ampi_comm *comm)
     comm->is_freed = true;
     ampi_errhandler_unref(comm->errhandler);
     comm->errhandler = NULL;
-    ampi_info_unref(comm->info);
+    ampi_info_destroy(comm->info);
     comm->info = NULL;
     free(comm->name);
     comm->name = NULL;

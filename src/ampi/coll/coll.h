@@ -1,13 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll.h: what the files of the collectives share: starting them in their three forms, and reading members' buffers.
+ * coll.h: what the files of the collectives share: a call's form, its arguments and their checks, and reading members'
+ * buffers block by block.
+ *
+ * The life of a call, MPI_Igatherv for instance:
+ *      PMPI_Igatherv          packs what the user gave into a struct ampi_coll_call and one struct ampi_coll_buf per side
+ *      gather (gather.c)      checks the arguments and fills the struct ampi_coll_args; the same for all forms
+ *      ampi_coll_begin        starts them in the call's form (forms.c, slot.c)
+ *      gather_middle, ...     the plan's stages, once all members have arrived
  */
 #ifndef AMPI_COLL_COLL_H
 #define AMPI_COLL_COLL_H
 
 #include "ampi/coll/slot.h"
 
-/* The three forms of every collective. The arguments have been checked. */
+enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSISTENT };
+
+/* Which function was called. */
+struct ampi_coll_call {
+    const char *name;         /* "MPI_Igatherv" */
+    enum ampi_coll_form form;
+    MPI_Request *request;     /* NULL for blocking calls */
+};
+
+/* ---- Starting, with arguments that have been checked (forms.c) ---- */
+
+/* Starts the operation in the form of the call. Blocking calls may switch. Raises the operation's errors. */
+int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args);
 
 /* MPI_Xxx: ampi_coll_run of slot.h, and raises the result. May switch. */
 int ampi_coll_blocking(struct ampi_coll_args *args);
@@ -20,5 +39,165 @@ int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request
 
 /* Everything a collective that moves no data needs: the communicator's barrier. May switch. */
 int ampi_coll_barrier(struct ampi_comm *comm);
+
+/* ---- Arguments as the user gave them ---- */
+
+static inline struct ampi_coll_buf ampi_coll_one(const void *buf, MPI_Count count, MPI_Datatype type)
+{
+    return (struct ampi_coll_buf){.buf = (void *)(uintptr_t)buf, .count = count, .handle = type};
+}
+
+static inline struct ampi_coll_buf ampi_coll_v(const void *buf, const int *counts, const int *displs, MPI_Datatype type)
+{
+    return (struct ampi_coll_buf){
+        .buf = (void *)(uintptr_t)buf, .counts = counts, .displs = displs, .handle = type, .n_blocks = -1};
+}
+
+static inline struct ampi_coll_buf ampi_coll_v_c(const void *buf, const MPI_Count *counts, const MPI_Aint *displs,
+                                                 MPI_Datatype type)
+{
+    struct ampi_coll_buf v = {
+        .buf = (void *)(uintptr_t)buf, .counts = counts, .displs = displs, .handle = type, .n_blocks = -1};
+
+    v.has_large_counts = v.has_large_displs = true;
+    return v;
+}
+
+/* The w forms; displs are int or, if so told, MPI_Aint. */
+static inline struct ampi_coll_buf ampi_coll_w(const void *buf, const void *counts, bool has_large_counts, const void *displs,
+                                               bool has_large_displs, const MPI_Datatype *types)
+{
+    struct ampi_coll_buf w = {
+        .buf = (void *)(uintptr_t)buf, .counts = counts, .displs = displs, .types = types, .n_blocks = -1};
+
+    w.has_large_counts = has_large_counts;
+    w.has_large_displs = has_large_displs;
+    return w;
+}
+
+/* ---- Checking them (check.c): raise the right class, or return MPI_SUCCESS ---- */
+
+/* Enters the call and finds the communicator. */
+int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args) BASE_MUST_CHECK;
+
+/* A buffer that is significant at this member; what: "send" or "receive". n_blocks: how many it has in the v and w forms.
+ * Sets its type. MPI_IN_PLACE must have been dealt with. */
+int ampi_coll_check_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what, int n_blocks)
+    BASE_MUST_CHECK;
+
+/* True if the buffer is MPI_IN_PLACE. The caller says where it is allowed. */
+static inline bool ampi_coll_is_in_place(const struct ampi_coll_buf *buf)
+{
+    return buf->buf == MPI_IN_PLACE;
+}
+
+/* The root of a rooted operation, with what intercommunicators allow. Sets args->root. */
+int ampi_coll_check_root(struct ampi_coll_args *args, int root) BASE_MUST_CHECK;
+
+/* The operation, once the type of a reduction is known. Sets args->op. */
+int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op op, const struct ampi_type *type) BASE_MUST_CHECK;
+
+/* MPI_IN_PLACE on an intercommunicator, or a send block that is the receive block. */
+int ampi_coll_raise_in_place(const struct ampi_coll_args *args) BASE_COLD;
+int ampi_coll_raise_same(const struct ampi_coll_args *args) BASE_COLD;
+
+/* ---- Members ---- */
+
+/* A member's place in the slot, and that of the first member of its own and of the side it exchanges data with. */
+static inline int ampi_coll_side_first(const struct ampi_comm *comm, const struct ampi_comm_side *side)
+{
+    return side == &comm->shared->side[1] ? comm->shared->side[0].n_ranks : 0;
+}
+
+static inline int ampi_coll_member(const struct ampi_comm *comm)
+{
+    return comm->rank + ampi_coll_side_first(comm, comm->local);
+}
+
+static inline int ampi_coll_peer_first(const struct ampi_comm *comm)
+{
+    return ampi_coll_side_first(comm, comm->peer);
+}
+
+/* Is this the member that has the root's part? On intercommunicators the one that said MPI_ROOT. */
+static inline bool ampi_coll_is_root(const struct ampi_coll_args *args)
+{
+    return args->comm->shared->is_inter ? args->root == MPI_ROOT : args->root == args->comm->rank;
+}
+
+/* Does this member exchange data with the root? On intercommunicators those of the other group, else all. */
+static inline bool ampi_coll_has_root(const struct ampi_coll_args *args)
+{
+    return args->root >= 0;
+}
+
+/* The arguments of the root of the operation in a slot; NULL: no member said that it is one. */
+struct ampi_coll_args *ampi_coll_root_args(const struct ampi_coll_slot *slot);
+
+/* ---- Blocks of their buffers ---- */
+
+struct ampi_coll_block {
+    void *buf;
+    MPI_Count count;
+    const struct ampi_type *type; /* may be NULL if count is 0 */
+};
+
+static inline MPI_Count ampi_coll_count(const struct ampi_coll_buf *buf, int i)
+{
+    if (!buf->counts)
+        return buf->count;
+    return buf->has_large_counts ? ((const MPI_Count *)buf->counts)[i] : ((const int *)buf->counts)[i];
+}
+
+static inline MPI_Aint ampi_coll_displ(const struct ampi_coll_buf *buf, int i)
+{
+    return buf->has_large_displs ? ((const MPI_Aint *)buf->displs)[i] : ((const int *)buf->displs)[i];
+}
+
+/* The whole of a buffer that is one block. */
+static inline struct ampi_coll_block ampi_coll_whole(const struct ampi_coll_buf *buf)
+{
+    return (struct ampi_coll_block){buf->buf, buf->count, buf->type};
+}
+
+/* Block i of a buffer that has one for each peer. */
+static inline struct ampi_coll_block ampi_coll_block(const struct ampi_coll_buf *buf, int i)
+{
+    struct ampi_coll_block block = {.count = ampi_coll_count(buf, i), .type = buf->type};
+    MPI_Count disp_bytes;
+
+    if (buf->types) {
+        block.type = block.count ? ampi_type_of(buf->types[i]) : NULL;
+        disp_bytes = ampi_coll_displ(buf, i);
+    } else if (buf->displs) {
+        disp_bytes = ampi_coll_displ(buf, i) * buf->type->extent_bytes;
+    } else {
+        disp_bytes = i * buf->count * buf->type->extent_bytes;
+    }
+    block.buf = ampi_type_address(buf->buf, disp_bytes);
+    return block;
+}
+
+static inline size_t ampi_coll_block_bytes(const struct ampi_coll_block *block)
+{
+    return block->count ? (size_t)(block->count * block->type->size_bytes) : 0;
+}
+
+/* Copies a block into another; too little room is the error of the member `to`. A block onto itself is left alone. */
+static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src)
+{
+    size_t src_bytes = ampi_coll_block_bytes(&src);
+    size_t dst_bytes = ampi_coll_block_bytes(&dst);
+
+    if (BASE_UNLIKELY(src_bytes > dst_bytes))
+        __atomic_store_n(&to->error, MPI_ERR_TRUNCATE, __ATOMIC_RELAXED);
+    if (src_bytes == 0 || dst_bytes == 0 || (dst.buf == src.buf && dst.type == src.type))
+        return;
+    ampi_type_copy(dst.buf, dst.count, dst.type, src.buf, src.count, src.type);
+}
+
+/* Exchanges the data of two blocks, in pieces; the smaller one says how much. */
+void ampi_coll_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
+                    struct ampi_coll_block block_b);
 
 #endif

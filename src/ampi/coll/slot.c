@@ -47,6 +47,8 @@ static void finish_part(struct ampi_coll_part *part)
     struct ampi_coll_slot *slot = part->slot;
     const struct ampi_coll_state *state = slot->state;
 
+    if (slot->plan->deliver)
+        slot->plan->deliver(slot, part->index);
     for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
         struct ampi_coll_args *args = slot->args[state->part_members[i]];
         struct ampi_comm *comm = args->comm;
@@ -81,7 +83,7 @@ static void handle_share(struct ult_note *note)
     struct ampi_coll_slot *slot = part->slot;
     const struct ampi_coll_state *state = slot->state;
 
-    slot->args[state->part_members[state->part_first[part->index]]]->plan->share(slot, part->index);
+    slot->plan->share(slot, part->index);
     if (atomic_fetch_add_explicit(&slot->n_parts_shared, 1, memory_order_acq_rel) + 1 < state->n_parts)
         return;
     atomic_store_explicit(&slot->n_parts_shared, 0, memory_order_relaxed);
@@ -107,9 +109,12 @@ static void start_now(struct ampi_coll_args *args)
             return;
         atomic_store_explicit(&slot->n_parts_arrived, 0, memory_order_relaxed);
     }
+    slot->last = args;
+    slot->plan = args->plan;
+    slot->needs_share = false;
     if (args->plan->middle)
         args->plan->middle(slot);
-    run_on_parts(slot, part->index, args->plan->share ? handle_share : handle_finish);
+    run_on_parts(slot, part->index, slot->needs_share ? handle_share : handle_finish);
 }
 
 void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)

@@ -7,10 +7,11 @@
  *
  *      arrive   every member: its arguments into the slot; the last member of a PE tells the others' PEs
  *      middle   once, on the stack of the member that arrives last of all: small operations are done here
- *      share    on every PE with members, in parallel: its share of a large operation (optional)
- *      finish   on every PE: its members' requests complete
+ *      share    on every PE with members, in parallel: its share of a large operation, if middle says so
+ *      finish   on every PE: results are delivered to its members, and their requests complete
  *
- * Which of middle and share an operation uses is its plan's (struct ampi_coll_plan), one per algorithm.
+ * What the stages do is the operation's plan (struct ampi_coll_plan). The member that arrives last decides for all: counts and
+ * types need not agree between members in ways that each could see, so nobody else may choose.
  *
  * A communicator has AMPI_COLL_SLOTS slots; operation number k uses slot k modulo their number. A member starts operation k
  * only when its own operations up to k - SLOTS/2 are complete; until then k is deferred in its handle. So every member has
@@ -27,20 +28,23 @@
 struct ampi_coll_slot;
 struct ampi_coll_plan;
 
-/* One side of a member's arguments: count elements of type at buf; for the v and w forms per peer. */
+/* One side of a member's arguments: count elements of a type at buf, or as many blocks of them as there are peers. */
 struct ampi_coll_buf {
     void *buf;                       /* NULL and MPI_IN_PLACE as the user gave them */
     MPI_Count count;
-    struct ampi_type *type;
-    const void *counts;              /* v forms: the user's int or MPI_Count array; NULL: `count` for all */
-    const void *displs;              /* v forms: the user's int or MPI_Aint array */
-    const MPI_Datatype *types;       /* w forms; NULL: `type` for all */
-    bool is_large;                   /* counts are MPI_Count and displs MPI_Aint */
+    MPI_Datatype handle;             /* of the type, as the user gave it */
+    struct ampi_type *type;          /* NULL in the w forms, and where the argument is not significant */
+    const void *counts;              /* v and w forms: the user's int or MPI_Count array; NULL: `count` for all */
+    const void *displs;              /* v forms: the user's int or MPI_Aint array, in extents; w forms: in bytes */
+    const MPI_Datatype *types;       /* w forms: the user's array; NULL: `type` for all */
+    int n_blocks;                    /* entries of these arrays */
+    bool has_large_counts;           /* counts are MPI_Count */
+    bool has_large_displs;           /* displs are MPI_Aint */
 };
 
 /* A member's arguments. Lives on the stack of a blocking call or in the request's extra. */
 struct ampi_coll_args {
-    const struct ampi_coll_plan *plan; /* all members choose the same: plans are chosen by arguments that agree everywhere */
+    const struct ampi_coll_plan *plan; /* of the operation; what it does is decided in its middle stage */
     struct ampi_coll_buf send;
     struct ampi_coll_buf recv;
     struct ampi_op *op;              /* reductions */
@@ -56,10 +60,14 @@ struct ampi_coll_args {
 
 struct ampi_coll_plan {
     const char *name;
-    /* Once, when all have arrived; members' arguments are slot->args[rank]. Must not switch. NULL: nothing. */
+    /* Once, when all have arrived; members' arguments are slot->args[rank], those of the member that runs it are slot->last.
+     * Sets slot->needs_share if the share stage has work. Must not switch. NULL: nothing. */
     void (*middle)(struct ampi_coll_slot *slot);
-    /* On each PE with members; part is 0 .. slot->n_parts - 1. Must not switch. NULL: nothing. */
+    /* On each PE with members, if middle asked for it; part is 0 .. slot->n_parts - 1. Must not switch. May be NULL. */
     void (*share)(struct ampi_coll_slot *slot, int part);
+    /* On each PE, when all PEs have done their share, before its members' requests complete: what only touches
+     * the PE's own members and what middle and share left in the slot. Must not switch. NULL: nothing. */
+    void (*deliver)(struct ampi_coll_slot *slot, int part);
 };
 
 /* Per PE with members; a cache line of its own because its PE alone writes it until `arrived_parts`. */
@@ -74,6 +82,10 @@ struct ampi_coll_slot {
     struct ampi_coll_state *state;   /* the communicator's */
     struct ampi_coll_args **args;    /* by member: rank, the second side's members behind the first's */
     struct ampi_coll_part *parts;    /* state->n_parts of them */
+    const struct ampi_coll_plan *plan; /* of the member that arrived last */
+    struct ampi_coll_args *last;     /* its arguments; valid in middle and share */
+    bool needs_share;                /* set by middle */
+    void *result;                    /* from middle or share to deliver */
     _Atomic int n_parts_arrived;     /* parts whose members all arrived */
     _Atomic int n_parts_shared;      /* parts that have done their share */
 };

@@ -69,9 +69,8 @@ void ampi_p2p_deliver_bytes(struct ampi_message_pool *pool, struct ampi_comm *de
         return;
     }
     message = ampi_message_alloc(pool, n_bytes);
-    message->comm = dest;
     memcpy(message->data, data, n_bytes);
-    ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
+    ampi_message_keep(dest, message, source, tag);
 }
 
 void ampi_p2p_deliver_message(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
@@ -79,9 +78,8 @@ void ampi_p2p_deliver_message(struct ampi_message_pool *pool, struct ampi_comm *
 {
     struct ampi_request *recv = take_posted(dest, source, tag);
 
-    message->comm = dest;
     if (!recv) {
-        ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
+        ampi_message_keep(dest, message, source, tag);
         return;
     }
     ampi_p2p_unpack(message->data, message->size_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count,
@@ -106,8 +104,7 @@ void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_com
     message = ampi_message_alloc(pool, 0);
     message->size_bytes = size_bytes;
     message->sender = sender;
-    message->comm = dest;
-    ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
+    ampi_message_keep(dest, message, source, tag);
 }
 
 /* On the sender's PE: its data has been fetched elsewhere. */

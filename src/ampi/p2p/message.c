@@ -120,6 +120,18 @@ void ampi_message_free(struct ampi_message_pool *pool, struct ampi_message *mess
         flush_homeward(pool, home_pe);
 }
 
+void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int source, int tag)
+{
+    message->comm = dest;
+    ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
+    if (BASE_UNLIKELY(dest->is_probing) && (dest->probe_source == MPI_ANY_SOURCE || dest->probe_source == source) &&
+        (dest->probe_tag == MPI_ANY_TAG || dest->probe_tag == tag)) {
+        dest->is_probing = false;
+        dest->owner->wait_left = 0;
+        ult_ready(&dest->owner->ult);
+    }
+}
+
 void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
                           const struct ampi_type *type, MPI_Status *status)
 {

@@ -50,6 +50,10 @@ struct ampi_message *ampi_message_alloc(struct ampi_message_pool *pool, size_t s
 /* Gives it back; pool is that of the calling PE. */
 void ampi_message_free(struct ampi_message_pool *pool, struct ampi_message *message);
 
+/* Adds a message that no posted receive matches to the unexpected table, and wakes its destination if that is blocked in a
+ * probe for it. On the destination's PE. Never switches. */
+void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int source, int tag);
+
 /* Copies the message into a receive's buffer, completes its sender, frees it, and fills the status, whose MPI_ERROR
  * becomes MPI_ERR_TRUNCATE if there was more data than room. On the destination's PE. Never switches. */
 void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,

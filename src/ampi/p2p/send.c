@@ -77,9 +77,8 @@ static inline bool try_same_pe(struct ampi_rank *self, const struct ampi_send_ar
     if (n_bytes > AMPI_EAGER_MAX_BYTES || args->mode == AMPI_SEND_SYNCHRONOUS)
         return false;
     message = ampi_message_alloc(self->messages, n_bytes);
-    message->comm = dest;
     pack(message->data, args, n_bytes);
-    ampi_match_add_unexpected(&dest->match, &message->node, source, args->tag);
+    ampi_message_keep(dest, message, source, args->tag);
     return true;
 }
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * mpi-ext.h: what Heddle offers beyond the standard. Programs that include it can test for it with
+ * `#if __has_include(<mpi-ext.h>)` and `#ifdef HEDDLE`.
+ */
+#ifndef HEDDLE_MPI_EXT_H
+#define HEDDLE_MPI_EXT_H
+
+#define HEDDLE 1
+
+#include "mpi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Lets the other ranks that are ready on this rank's PE run first. Never fails. May switch. */
+int AMPI_Yield(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HEDDLE_MPI_EXT_H */

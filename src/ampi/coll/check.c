@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * check.c: the arguments of collective calls, checked before any data moves.
+ */
+#include "ampi/coll/coll.h"
+
+int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
+{
+    struct ampi_rank *self = ampi_enter(call->name);
+
+    args->comm = ampi_comm_of(self, comm);
+    if (BASE_UNLIKELY(!args->comm))
+        return ampi_comm_raise_invalid(comm);
+    if (BASE_UNLIKELY(call->form != AMPI_COLL_BLOCKING && !call->request))
+        return ampi_raise(args->comm, MPI_ERR_ARG, "the address of the request is NULL");
+    return MPI_SUCCESS;
+}
+
+static BASE_COLD int raise_type(struct ampi_comm *comm, const char *what, MPI_Datatype handle)
+{
+    if (handle == MPI_DATATYPE_NULL)
+        return ampi_raise(comm, MPI_ERR_TYPE, "the %s datatype is MPI_DATATYPE_NULL", what);
+    if (!ampi_type_of(handle))
+        return ampi_raise(comm, MPI_ERR_TYPE, "the %s datatype %p is not a datatype, or has been freed", what, (void *)handle);
+    return ampi_raise(comm, MPI_ERR_TYPE, "the %s datatype has not been committed (MPI_Type_commit)", what);
+}
+
+static BASE_COLD int raise_null(struct ampi_comm *comm, const char *what, MPI_Count count)
+{
+    return ampi_raise(comm, MPI_ERR_BUFFER, "the %s buffer is NULL, but the count is %lld", what, (long long)count);
+}
+
+static inline bool is_usable(const struct ampi_type *type)
+{
+    return type && type->is_committed;
+}
+
+/* MPI_BOTTOM is a valid buffer for types with absolute addresses; a NULL buffer for data of a basic type is a mistake. */
+static inline bool needs_address(const struct ampi_type *type)
+{
+    return type->is_predefined && type->size_bytes > 0;
+}
+
+/* The arrays of the v and w forms. */
+static int check_blocks(struct ampi_comm *comm, struct ampi_coll_buf *buf, const char *what, int n_blocks)
+{
+    if (n_blocks > 0 && !buf->counts)
+        return ampi_raise(comm, MPI_ERR_ARG, "the array of %s counts is NULL", what);
+    if (n_blocks > 0 && !buf->displs)
+        return ampi_raise(comm, MPI_ERR_ARG, "the array of %s displacements is NULL", what);
+    buf->n_blocks = n_blocks;
+    for (int i = 0; i < n_blocks; i++) {
+        MPI_Count count = ampi_coll_count(buf, i);
+        const struct ampi_type *type = buf->type;
+        if (BASE_UNLIKELY(count < 0))
+            return ampi_raise(comm, MPI_ERR_COUNT, "%s count %d is %lld", what, i, (long long)count);
+        if (buf->types && count > 0 && !is_usable(type = ampi_type_of(buf->types[i])))
+            return raise_type(comm, what, buf->types[i]);
+        if (BASE_UNLIKELY(!buf->buf && count > 0 && !buf->types && needs_address(type)))
+            return raise_null(comm, what, count);
+    }
+    return MPI_SUCCESS;
+}
+
+int ampi_coll_check_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what, int n_blocks)
+{
+    struct ampi_comm *comm = args->comm;
+
+    if (BASE_UNLIKELY(buf->buf == MPI_IN_PLACE))
+        return ampi_raise(comm, MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed as the %s buffer here", what);
+    if (BASE_UNLIKELY(buf->types || buf->n_blocks < 0)) {
+        bool is_w = !buf->handle;
+        if (is_w && n_blocks > 0 && !buf->types)
+            return ampi_raise(comm, MPI_ERR_ARG, "the array of %s datatypes is NULL", what);
+        if (!is_w && !is_usable(buf->type = ampi_type_of(buf->handle)))
+            return raise_type(comm, what, buf->handle);
+        return check_blocks(comm, buf, what, n_blocks);
+    }
+    buf->type = ampi_type_of(buf->handle);
+    if (BASE_UNLIKELY(buf->count < 0))
+        return ampi_raise(comm, MPI_ERR_COUNT, "the %s count %lld is negative", what, (long long)buf->count);
+    if (BASE_UNLIKELY(!is_usable(buf->type)))
+        return raise_type(comm, what, buf->handle);
+    if (BASE_UNLIKELY(!buf->buf && buf->count > 0 && n_blocks > 0 && needs_address(buf->type)))
+        return raise_null(comm, what, buf->count);
+    return MPI_SUCCESS;
+}
+
+int ampi_coll_check_root(struct ampi_coll_args *args, int root)
+{
+    struct ampi_comm *comm = args->comm;
+    bool is_inter = comm->shared->is_inter;
+
+    args->root = root;
+    if (BASE_LIKELY((unsigned)root < (unsigned)comm->peer->n_ranks) ||
+        (is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
+        return MPI_SUCCESS;
+    return ampi_raise(comm, MPI_ERR_ROOT, "root %d, but the communicator has %d ranks%s", root, comm->peer->n_ranks,
+                      is_inter ? " in its remote group" : "");
+}
+
+int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op handle, const struct ampi_type *type)
+{
+    args->op = ampi_op_of(handle);
+    if (BASE_UNLIKELY(!args->op))
+        return ampi_raise(args->comm, MPI_ERR_OP,
+                          handle == MPI_OP_NULL ? "the operation is MPI_OP_NULL"
+                                                : "the operation is none, or has been freed");
+    if (BASE_UNLIKELY(!ampi_op_is_allowed(args->op, type)))
+        return ampi_raise(args->comm, MPI_ERR_OP, "%s is not defined on this datatype", args->op->name);
+    return MPI_SUCCESS;
+}
+
+int ampi_coll_raise_in_place(const struct ampi_coll_args *args)
+{
+    return ampi_raise(args->comm, MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed on an intercommunicator");
+}
+
+int ampi_coll_raise_same(const struct ampi_coll_args *args)
+{
+    return ampi_raise(args->comm, MPI_ERR_BUFFER,
+                      "the send and the receive buffer are the same; pass MPI_IN_PLACE as the send buffer");
+}

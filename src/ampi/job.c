@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * job.c: from the start of the process to its end: the client of src/image and src/ult.
+ *
+ * Two ways to start. Virtualized (more than one rank): takeover calls wants_images and run before the program's main;
+ * each PE makes its ranks' stacks and copies, then runs them. Not virtualized (one rank): the program runs as it is, and the
+ * thread that calls MPI_Init becomes the rank.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ampi/comm.h"
+#include "ampi/env.h"
+#include "ampi/error.h"
+#include "ampi/job.h"
+#include "ampi/op.h"
+#include "ampi/options.h"
+#include "ampi/p2p/message.h"
+#include "ampi/type.h"
+#include "base/log.h"
+#include "image/image.h"
+
+struct ampi_job ampi_job;
+
+/* What every rank's main gets; copied for each, because programs change their arguments. */
+static struct {
+    int argc;
+    char **argv;
+    char **envp;
+} program_args;
+
+/* ---- The end of ranks and of the job ---- */
+
+void ampi_job_abort(int exit_code)
+{
+    fflush(stdout);
+    _exit(ampi_exit_code_of(exit_code));
+}
+
+/* The rank's program is over. Ends the job if others may still wait for the rank. */
+static void rank_end(struct ampi_rank *rank, int code) BASE_NORETURN;
+static void rank_end(struct ampi_rank *rank, int code)
+{
+    int none = 0;
+
+    if (rank->state == AMPI_RANK_INITIALIZED) {
+        rank->call = NULL;
+        ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize; the job ends", code & 0xff);
+        ampi_job_abort(code);
+    }
+    if (code & 0xff) {
+        rank->call = NULL;
+        ampi_report(rank, "ended with exit code %d", code & 0xff);
+        atomic_compare_exchange_strong(&ampi_job.exit_code, &none, code & 0xff);
+    }
+    rank->exit_code = code;
+    rank->state = AMPI_RANK_ENDED;
+    atomic_fetch_add(&ampi_job.n_ended, 1);
+    ult_end();
+}
+
+/* ---- What src/image wants to know of ranks ---- */
+
+static struct image *current_image(void)
+{
+    const struct ult *u = ult_self();
+
+    return u && u->world_rank >= 0 ? ((const struct ampi_rank *)u)->image : NULL;
+}
+
+static void exit_rank(int code) BASE_NORETURN;
+static void exit_rank(int code)
+{
+    rank_end(ampi_self(), code);
+}
+
+static void abort_rank(void) BASE_NORETURN;
+static void abort_rank(void)
+{
+    ampi_report(ampi_self(), "abort() was called");
+    fflush(stdout);
+    abort();
+}
+
+const struct image_rebind_client image_rebind_client = {
+    .current = current_image,
+    .exit = exit_rank,
+    .quick_exit = exit_rank,
+    .abort = abort_rank,
+    .sleep_ns = ult_sleep_ns,
+    .yield = ult_yield,
+};
+
+/* ---- The set-up ---- */
+
+int ampi_job_cores(void)
+{
+    cpu_set_t usable;
+
+    return sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+}
+
+static const char *host_name(void)
+{
+    static char name[256];
+
+    if (gethostname(name, sizeof name - 1) != 0)
+        snprintf(name, sizeof name, "localhost");
+    return name;
+}
+
+/* MPI_COMM_WORLD, with each rank's handle of it. */
+static void create_world(void)
+{
+    struct ampi_group *group = ampi_group_create_range(0, 1, ampi_job.n_ranks);
+    struct ampi_layout *layout = ampi_layout_create(group);
+    struct ampi_comm_shared *world = ampi_comm_build(layout, NULL);
+
+    for (int i = 0; i < ampi_job.n_ranks; i++)
+        ampi_job.ranks[i].world = &world->side[0].handles[i];
+    ampi_layout_unref(layout);
+    ampi_group_unref(group);
+}
+
+void ampi_job_create(int n_ranks, int n_pes, bool is_virtual, const struct ult_hooks *hooks)
+{
+    size_t ranks_bytes = base_round_up((size_t)n_ranks * sizeof *ampi_job.ranks, BASE_CACHE_LINE);
+    struct ampi_message_pool *pools;
+
+    ampi_job.n_ranks = n_ranks;
+    ampi_job.n_pes = n_pes;
+    ampi_job.is_virtual = is_virtual;
+    ampi_job.host = host_name();
+    ampi_job.ranks = aligned_alloc(BASE_CACHE_LINE, ranks_bytes);
+    if (!ampi_job.ranks)
+        base_fatal(1, "out of memory: no room for %d ranks; use fewer (+vp)", n_ranks);
+    memset(ampi_job.ranks, 0, ranks_bytes);
+    pools = ampi_message_pools_create(n_pes);
+    for (int i = 0; i < n_ranks; i++) {
+        struct ampi_rank *rank = &ampi_job.ranks[i];
+        rank->state = AMPI_RANK_STARTED;
+        rank->world_rank = i;
+        rank->ult.world_rank = i;
+        rank->pe_id = ampi_job_pe_of(i);
+        rank->messages = &pools[rank->pe_id];
+    }
+    ampi_type_init();
+    ampi_op_init();
+    ult_job_init(n_pes, hooks);
+    create_world();
+}
+
+/* ---- Virtualized ---- */
+
+/* First function of a rank: its copy's constructors and main, then its end. */
+static void run_rank(void *arg)
+{
+    struct ampi_rank *rank = arg;
+    char **argv = base_malloc(((size_t)program_args.argc + 1) * sizeof *argv, "a rank's arguments");
+    int code;
+
+    for (int i = 0; i < program_args.argc; i++) {
+        argv[i] = strdup(program_args.argv[i]);
+        if (!argv[i])
+            base_fatal(1, "out of memory: no room for the arguments of rank %d", rank->world_rank);
+    }
+    argv[program_args.argc] = NULL;
+    code = image_run(rank->image, program_args.argc, argv, program_args.envp);
+    image_finish(rank->image);
+    rank_end(rank, code);
+}
+
+static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
+{
+    char *stack_lo, *stack_hi;
+
+    ampi_memory_map_stack(rank->world_rank, &stack_lo, &stack_hi);
+    rank->image = image_create(ampi_memory_image_base(rank->world_rank));
+    if (!rank->image)
+        base_fatal(1,
+                   "no memory for the copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or raise "
+                   "vm.max_map_count or `ulimit -v`",
+                   rank->world_rank, ampi_job.n_ranks, strerror(errno));
+    if (ult_tls_total_bytes() > 0) {
+        rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
+        image_tls_init(rank->image, rank->ult.tls_save);
+    }
+    ult_create(&rank->ult, pe, stack_lo, stack_hi, run_rank, rank);
+}
+
+/* On each PE's thread, before its first rank runs. */
+static void start_pe(struct ult_pe *pe)
+{
+    ampi_crash_handler_install();
+    for (int i = 0; i < ampi_job.n_ranks; i++)
+        if (ampi_job.ranks[i].pe_id == ult_pe_id(pe))
+            create_rank(pe, &ampi_job.ranks[i]);
+}
+
+static const struct ult_hooks hooks = {.deadlock = ampi_report_deadlock, .pe_start = start_pe};
+
+static bool wants_images(int *argc, char **argv)
+{
+    ampi_options_read(argc, argv);
+    ampi_job.program = argv[0];
+    return ampi_options.n_ranks > 1;
+}
+
+static int run_job(int argc, char **argv, char **envp)
+{
+    int n_ranks = (int)ampi_options.n_ranks;
+    int n_cores = ampi_job_cores();
+    int n_pes = ampi_options.n_pes ? (int)ampi_options.n_pes : n_cores;
+    const char *error;
+
+    if (n_pes > n_cores)
+        base_log("%d PEs on %d cores: they take turns, so everything takes longer", n_pes, n_cores);
+    if (n_pes > n_ranks)
+        n_pes = n_ranks;
+    program_args.argc = argc;
+    program_args.argv = argv;
+    program_args.envp = envp;
+    if (ampi_options.private_libs)
+        image_set_private_libraries(ampi_options.private_libs);
+    if (!image_program_open(image_prototype_main(), &error))
+        base_fatal(1, "%s cannot run as %d ranks: %s", argv[0], n_ranks, error);
+    ampi_memory_plan(n_ranks);
+    ampi_job_create(n_ranks, n_pes, true, &hooks);
+    base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks, n_pes,
+                     ampi_memory_stack_bytes() >> 10, image_span_bytes() >> 10);
+    ult_job_run();
+    return atomic_load(&ampi_job.exit_code);
+}
+
+const struct image_client image_client = {.wants_images = wants_images, .run = run_job};
+
+/* ---- Not virtualized ---- */
+
+/* At the exit of a process with one rank. */
+static void check_finalized(int code, void *arg)
+{
+    struct ampi_rank *rank = &ampi_job.ranks[0];
+
+    (void)arg;
+    if (rank->state != AMPI_RANK_INITIALIZED)
+        return;
+    rank->call = NULL;
+    ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize", code & 0xff);
+    ampi_job_abort(code);
+}
+
+/* Number of tasks that another launcher started, as far as it tells. */
+static int launcher_tasks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"};
+
+    if (!getenv("PMIX_RANK") && !getenv("PMI_RANK"))
+        return 1;
+    for (size_t i = 0; i < BASE_COUNT(names); i++)
+        if (getenv(names[i]) && atoi(getenv(names[i])) > 1)
+            return atoi(getenv(names[i]));
+    return 1;
+}
+
+struct ampi_rank *ampi_rank_or_adopt(void)
+{
+    static const struct ult_hooks single_hooks = {.deadlock = ampi_report_deadlock};
+    static atomic_flag is_adopted = ATOMIC_FLAG_INIT;
+
+    if (ampi_self() || ampi_job.is_virtual || atomic_flag_test_and_set(&is_adopted))
+        return ampi_self();
+    if (!ampi_job.program) { /* libmpi came in by dlopen: nothing was taken over */
+        ampi_options_read(NULL, NULL);
+        if (ampi_options.n_ranks > 1)
+            base_fatal(1,
+                       "%ld ranks in this process cannot be had: it did not start as an MPI program but loaded libmpi "
+                       "later (as Python does), so it is one rank",
+                       ampi_options.n_ranks);
+    }
+    if (launcher_tasks() > 1)
+        base_fatal(1,
+                   "this process is one of %d that another launcher started; jobs of several processes are not supported "
+                   "yet: start one process with `mpirun -n N` of this MPI",
+                   launcher_tasks());
+    ampi_job_create(1, 1, false, &single_hooks);
+    ult_job_adopt_caller(&ampi_job.ranks[0].ult);
+    on_exit(check_finalized, NULL);
+    return ampi_self();
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * job.h: the set-up of the job; for job*.c, init.c and report.c.
+ */
+#ifndef AMPI_JOB_H
+#define AMPI_JOB_H
+
+#include "ampi/rank.h"
+
+/* Sets up what does not depend on images: PEs, ranks, predefined objects, MPI_COMM_WORLD. */
+void ampi_job_create(int n_ranks, int n_pes, bool is_virtual, const struct ult_hooks *hooks);
+
+/* The running rank; for a process with one rank, which is not virtualized, made at the first call. NULL: the calling thread
+ * is no rank's. */
+struct ampi_rank *ampi_rank_or_adopt(void);
+
+/* The usable cores of this process. */
+int ampi_job_cores(void);
+
+/* ---- Where ranks lie in memory (job_memory.c) ---- */
+
+/* Decides the places of all ranks' stacks and copies of the program, after image_program_open. Ends the process with a
+ * message when the limits do not allow that many ranks. */
+void ampi_memory_plan(int n_ranks);
+
+/* Maps the stack of a rank: its lowest byte, and one past the highest. The copy of the program goes to image_base. Ends the process with
+ * a message when that cannot be had. */
+void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out);
+char *ampi_memory_image_base(int world_rank);
+
+/* The rank into the guard of whose stack the address falls; -1: none. */
+int ampi_memory_guard_of(const void *addr);
+size_t ampi_memory_stack_bytes(void);
+
+/* ---- When things go wrong (report.c) ---- */
+
+/* Catches SIGSEGV, SIGBUS, SIGFPE and SIGILL and says which rank it was; on each PE's thread, because of its signal stack. */
+void ampi_crash_handler_install(void);
+
+/* Prints what every rank is blocked in, and ends the job. */
+void ampi_report_deadlock(void) BASE_NORETURN;
+
+/* The exit code that the shell shall see for a rank's or MPI_Abort's. Never 0 for a failure. */
+int ampi_exit_code_of(int code);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * job_memory.c: where each rank's stack and copy of the program lie.
+ *
+ * All ranks have slots of one size, one behind the other, in a part of the address space that the kernel does not use by
+ * itself (below its mmap area, whichever way that grows):
+ *
+ *      | guard (a hole, nothing mapped) | stack ......... | copy of the program | (up to the slot's end)
+ *      slot                                       stack_hi^
+ *
+ * A hole costs no mapping, of which a process has few (vm.max_map_count); an overflowing stack runs into it. The used
+ * end of the stack and the copy lie side by side, so that they share page tables.
+ * Stacks of different ranks end at different cache lines of a page, or all would compete for the same cache sets.
+ */
+#include "ampi/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "ampi/options.h"
+#include "base/log.h"
+#include "image/image.h"
+
+#define ARENA_BASE ((uintptr_t)0x200000000000)
+#define ARENA_END ((uintptr_t)0x2a0000000000)
+#define GUARD_BYTES ((size_t)1 << 20)
+#define SLOT_ALIGN ((size_t)2 << 20) /* what one page of page tables covers */
+#define PAGE_BYTES ((size_t)4096)
+
+/* When `ulimit -s` says unlimited. */
+#define STACK_DEFAULT_BYTES ((size_t)8 << 20)
+
+/* Mappings left to the C library, the program and its libraries. */
+#define MAPPINGS_SPARE 1000
+
+/* The colours of stack tops: this many, this far apart. */
+#define COLOURS 16
+#define COLOUR_BYTES 192
+
+static struct {
+    size_t stack_bytes;
+    size_t slot_bytes;
+    size_t image_offset; /* of the copy in the slot */
+    int n_ranks;
+} memory;
+
+static size_t stack_size(void)
+{
+    struct rlimit limit;
+
+    if (ampi_options.stack_bytes)
+        return base_round_up(ampi_options.stack_bytes, PAGE_BYTES);
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return STACK_DEFAULT_BYTES;
+    return base_round_up(limit.rlim_cur, PAGE_BYTES);
+}
+
+static long max_mappings(void)
+{
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    long count = 65530;
+
+    if (file) {
+        if (fscanf(file, "%ld", &count) != 1)
+            count = 65530;
+        fclose(file);
+    }
+    return count;
+}
+
+/* Gives up write protection of relocated constants if that makes room for all ranks; else says what would. */
+static void check_mappings(int n_ranks)
+{
+    long room = max_mappings() - MAPPINGS_SPARE;
+    long wanted = (long)n_ranks * (1 + image_mappings_per_copy());
+
+    if (wanted > room && !ampi_options.no_relro) {
+        image_set_protect_relro(false);
+        wanted = (long)n_ranks * (1 + image_mappings_per_copy());
+        base_log_verbose(1, "relocated constants stay writable: %d ranks would need more memory mappings otherwise",
+                         n_ranks);
+    }
+    if (wanted > room)
+        base_fatal(1,
+                   "%d ranks need %ld memory mappings (%d each), but vm.max_map_count allows %ld: use at most %ld ranks "
+                   "(+vp), or as root: sysctl -w vm.max_map_count=%ld",
+                   n_ranks, wanted, 1 + image_mappings_per_copy(), room + MAPPINGS_SPARE,
+                   room / (1 + image_mappings_per_copy()), wanted + MAPPINGS_SPARE);
+}
+
+void ampi_memory_plan(int n_ranks)
+{
+    size_t image_bytes = base_round_up(image_span_bytes(), PAGE_BYTES);
+    size_t image_align = image_align_bytes() > PAGE_BYTES ? image_align_bytes() : PAGE_BYTES;
+
+    memory.n_ranks = n_ranks;
+    memory.stack_bytes = stack_size();
+    if (ampi_options.no_relro)
+        image_set_protect_relro(false);
+    check_mappings(n_ranks);
+    memory.slot_bytes = base_round_up(GUARD_BYTES + memory.stack_bytes + image_bytes + image_align,
+                                      image_align > SLOT_ALIGN ? image_align : SLOT_ALIGN);
+    memory.image_offset = (memory.slot_bytes - image_bytes) / image_align * image_align;
+    if (memory.slot_bytes > (ARENA_END - ARENA_BASE) / (size_t)n_ranks)
+        base_fatal(1, "%d ranks with stacks of %zu MiB do not fit into the address space; use +stacksize with less",
+                   n_ranks, memory.stack_bytes >> 20);
+}
+
+static char *slot_of(int world_rank)
+{
+    return (char *)ARENA_BASE + (size_t)world_rank * memory.slot_bytes;
+}
+
+char *ampi_memory_image_base(int world_rank)
+{
+    return slot_of(world_rank) + memory.image_offset;
+}
+
+void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out)
+{
+    char *end = ampi_memory_image_base(world_rank);
+    char *lo = end - memory.stack_bytes;
+    /* MAP_STACK also keeps huge pages off, of which a rank would touch one for a few words. */
+    char *got = mmap(lo, memory.stack_bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (got != lo)
+        base_fatal(1,
+                   "no stack of %zu KiB for rank %d of %d: %s; use fewer ranks (+vp) or smaller stacks (+stacksize), or "
+                   "raise vm.max_map_count or `ulimit -v`",
+                   memory.stack_bytes >> 10, world_rank, memory.n_ranks, strerror(errno));
+    *stack_lo_out = lo;
+    *stack_hi_out = end - (size_t)(world_rank % COLOURS) * COLOUR_BYTES;
+}
+
+int ampi_memory_guard_of(const void *addr)
+{
+    uintptr_t offset = (uintptr_t)addr - ARENA_BASE;
+    int world_rank;
+
+    if (!memory.slot_bytes || (uintptr_t)addr < ARENA_BASE || offset / memory.slot_bytes >= (size_t)memory.n_ranks)
+        return -1;
+    world_rank = (int)(offset / memory.slot_bytes);
+    return (const char *)addr < ampi_memory_image_base(world_rank) - memory.stack_bytes ? world_rank : -1;
+}
+
+size_t ampi_memory_stack_bytes(void)
+{
+    return memory.stack_bytes;
+}

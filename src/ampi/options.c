@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * options.c: the table of our options. docs/options.md is what +help prints.
+ */
+#include "ampi/options.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/options.h"
+
+/* Most ranks that a command line may ask for; how many fit is found out later (job_memory.c). */
+#define RANKS_MAX 1000000
+#define PES_MAX 1024
+#define STACK_MIN (16l << 10)
+#define STACK_MAX (1l << 40)
+
+struct ampi_options ampi_options;
+
+static const struct base_option option_table[] = {
+    {"+vp", BASE_OPTION_INT, &ampi_options.n_ranks, 1, RANKS_MAX, "N", "run N ranks (mpirun -n N sets this)"},
+    {"+p", BASE_OPTION_INT, &ampi_options.n_pes, 1, PES_MAX, "N",
+     "run the ranks on N PEs (OS threads); default: the usable cores, at most one per rank"},
+    {"+stacksize", BASE_OPTION_SIZE, &ampi_options.stack_bytes, STACK_MIN, STACK_MAX, "SIZE",
+     "stack of a rank, such as 512K or 8M; default: `ulimit -s`"},
+    {"+private", BASE_OPTION_STRING, &ampi_options.private_libs, 0, 0, "LIBS",
+     "libraries that each rank gets a copy of, besides those outside the system's folders: libfoo,-libbar (- takes one "
+     "off the list)"},
+    {"+norelro", BASE_OPTION_FLAG, &ampi_options.no_relro, 0, 0, NULL,
+     "do not write-protect the ranks' relocated constants: one memory mapping less per rank"},
+    {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
+     "say what is set up; twice: in more detail"},
+    {"+help", BASE_OPTION_FLAG, &ampi_options.show_help, 0, 0, NULL, "print this list and stop"},
+};
+
+static void print_help(void)
+{
+    printf("Options of Heddle %s, for any MPI program built with its mpicc:\n\n", HEDDLE_VERSION);
+    base_options_print(option_table, (int)BASE_COUNT(option_table));
+    printf("  %-20s %s\n\n", "+-", "what follows is the program's, even if it begins with +");
+    printf("They may stand anywhere behind the program's name, or in the environment variable HEDDLE_OPTIONS.\n");
+    fflush(stdout);
+    _Exit(0);
+}
+
+void ampi_options_read(int *argc, char **argv)
+{
+    const char *text = getenv("HEDDLE_OPTIONS");
+    const char *error = NULL;
+    bool is_right = true;
+
+    if (text) {
+        is_right = base_options_parse_string(option_table, (int)BASE_COUNT(option_table), text, &error);
+        unsetenv("HEDDLE_OPTIONS"); /* not for programs that this one starts */
+    }
+    if (is_right && argc)
+        is_right = base_options_parse_argv(option_table, (int)BASE_COUNT(option_table), argc, argv, &error);
+    if (!is_right)
+        base_fatal(2, "%s", error);
+    if (ampi_options.show_help)
+        print_help();
+    base_log_set_verbosity((int)ampi_options.verbosity);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * options.h: what the command line and HEDDLE_OPTIONS say.
+ */
+#ifndef AMPI_OPTIONS_H
+#define AMPI_OPTIONS_H
+
+#include "base/base.h"
+
+struct ampi_options {
+    long n_ranks;             /* +vp; 0: not given */
+    long n_pes;               /* +p; 0: not given */
+    size_t stack_bytes;       /* +stacksize; 0: as `ulimit -s` */
+    long verbosity;           /* +v */
+    const char *private_libs; /* +private; NULL: by their folders */
+    bool no_relro;            /* +norelro */
+    bool show_help;
+};
+extern struct ampi_options ampi_options;
+
+/* Reads HEDDLE_OPTIONS and takes ours out of argv (argc NULL: the environment alone). Ends the process with a message, code 2, when one is
+ * wrong; prints the help and ends it with code 0 if that was asked for. Called once per process. */
+void ampi_options_read(int *argc, char **argv);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * probe.c: looking for a message without receiving it, and matched probes (MPI 5.0, section 3.8).
+ *
+ * A blocking probe leaves word in the communicator's handle: the next unexpected message that matches wakes it
+ * (ampi_message_keep). A rank can be in one probe only.
+ */
+#include "ampi/p2p/message.h"
+#include "ampi/p2p/p2p.h"
+
+/* What a status says of a message that has not been received. */
+static void fill_status(MPI_Status *status, const struct ampi_message *message)
+{
+    int kept_error;
+
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    kept_error = status->MPI_ERROR;
+    ampi_status_set_empty(status);
+    status->MPI_SOURCE = message->node.source;
+    status->MPI_TAG = message->node.tag;
+    status->MPI_ERROR = kept_error;
+    ampi_status_set_bytes(status, (MPI_Count)message->size_bytes);
+}
+
+static void fill_proc_null(MPI_Status *status)
+{
+    int kept_error;
+
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    kept_error = status->MPI_ERROR;
+    ampi_status_set_proc_null(status);
+    status->MPI_ERROR = kept_error;
+}
+
+/* The first message that matches, taken out of the table if asked to; NULL: none yet. */
+static struct ampi_message *look(struct ampi_comm *comm, int source, int tag, bool take)
+{
+    struct ampi_match_node *node = take ? ampi_match_take_unexpected(&comm->match, source, tag)
+                                        : ampi_match_find_unexpected(&comm->match, source, tag);
+
+    return node ? BASE_CONTAINER(node, struct ampi_message, node) : NULL;
+}
+
+/* The same, with one round of progress if there is none. */
+static struct ampi_message *poll(struct ampi_comm *comm, int source, int tag, bool take)
+{
+    struct ampi_message *message = look(comm, source, tag, take);
+
+    if (message)
+        return message;
+    ult_progress();
+    return look(comm, source, tag, take);
+}
+
+static struct ampi_message *await(struct ampi_comm *comm, int source, int tag, bool take)
+{
+    struct ampi_message *message;
+
+    while (!(message = poll(comm, source, tag, take))) {
+        comm->probe_source = source;
+        comm->probe_tag = tag;
+        comm->is_probing = true;
+        comm->owner->wait_left = 1;
+        ult_suspend();
+    }
+    return message;
+}
+
+AMPI_EXPORT(Probe)
+int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    struct ampi_comm *object = NULL;
+    int error = ampi_check_probe(ampi_enter("MPI_Probe"), comm, source, tag, &object);
+
+    if (error)
+        return error;
+    if (source == MPI_PROC_NULL)
+        fill_proc_null(status);
+    else
+        fill_status(status, await(object, source, tag, false));
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Iprobe)
+int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    struct ampi_comm *object = NULL;
+    struct ampi_message *message;
+    int error = ampi_check_probe(ampi_enter("MPI_Iprobe"), comm, source, tag, &object);
+
+    if (error)
+        return error;
+    if (BASE_UNLIKELY(!flag))
+        return ampi_raise(object, MPI_ERR_ARG, "the address of the flag is NULL");
+    *flag = 1;
+    if (source == MPI_PROC_NULL) {
+        fill_proc_null(status);
+    } else if ((message = poll(object, source, tag, false))) {
+        fill_status(status, message);
+    } else {
+        *flag = 0;
+        ult_yield();
+    }
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Mprobe)
+int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+{
+    struct ampi_comm *object = NULL;
+    struct ampi_message *taken;
+    int error = ampi_check_probe(ampi_enter("MPI_Mprobe"), comm, source, tag, &object);
+
+    if (error)
+        return error;
+    if (BASE_UNLIKELY(!message))
+        return ampi_raise(object, MPI_ERR_ARG, "the address of the message is NULL");
+    if (source == MPI_PROC_NULL) {
+        *message = MPI_MESSAGE_NO_PROC;
+        fill_proc_null(status);
+        return MPI_SUCCESS;
+    }
+    taken = await(object, source, tag, true);
+    fill_status(status, taken);
+    *message = (MPI_Message)taken;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Improbe)
+int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+{
+    struct ampi_comm *object = NULL;
+    struct ampi_message *taken;
+    int error = ampi_check_probe(ampi_enter("MPI_Improbe"), comm, source, tag, &object);
+
+    if (error)
+        return error;
+    if (BASE_UNLIKELY(!flag || !message))
+        return ampi_raise(object, MPI_ERR_ARG, "the address of the %s is NULL", flag ? "message" : "flag");
+    *flag = 1;
+    if (source == MPI_PROC_NULL) {
+        *message = MPI_MESSAGE_NO_PROC;
+        fill_proc_null(status);
+    } else if ((taken = poll(object, source, tag, true))) {
+        fill_status(status, taken);
+        *message = (MPI_Message)taken;
+    } else {
+        *flag = 0;
+        *message = MPI_MESSAGE_NULL;
+        ult_yield();
+    }
+    return MPI_SUCCESS;
+}
+
+/* ---- Receiving a matched message ---- */
+
+/* The arguments of MPI_Mrecv and MPI_Imrecv. *message_out is NULL for MPI_MESSAGE_NO_PROC. */
+static int check_mrecv(MPI_Count count, MPI_Datatype datatype, MPI_Message *handle, struct ampi_type **type_out,
+                       struct ampi_message **message_out)
+{
+    if (BASE_UNLIKELY(!handle || (*handle != MPI_MESSAGE_NO_PROC && !ampi_handle_has_magic(*handle, AMPI_MAGIC_MESSAGE))))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the message is %s",
+                               handle && *handle == MPI_MESSAGE_NULL ? "MPI_MESSAGE_NULL" : "not a message");
+    if (BASE_UNLIKELY(count < 0))
+        return ampi_raise_self(MPI_ERR_COUNT, "the count %lld is negative", (long long)count);
+    *type_out = ampi_type_of(datatype);
+    if (BASE_UNLIKELY(!*type_out || !(*type_out)->is_committed))
+        return ampi_raise_self(MPI_ERR_TYPE, "the datatype is %s", *type_out ? "not committed" : "not a datatype");
+    *message_out = *handle == MPI_MESSAGE_NO_PROC ? NULL : (struct ampi_message *)*handle;
+    return MPI_SUCCESS;
+}
+
+/* Receives it into the buffer; *status is always filled. */
+static void receive(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
+                    const struct ampi_type *type, MPI_Status *status)
+{
+    if (message)
+        ampi_message_consume(self, message, buf, count, type, status);
+    else
+        ampi_status_set_proc_null(status);
+}
+
+AMPI_EXPORT(Mrecv)
+int PMPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
+{
+    return PMPI_Mrecv_c(buf, count, datatype, message, status);
+}
+
+AMPI_EXPORT(Mrecv_c)
+int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Mrecv");
+    struct ampi_type *type = NULL;
+    struct ampi_message *object = NULL;
+    struct ampi_comm *comm;
+    MPI_Status own_status;
+    int error = check_mrecv(count, datatype, message, &type, &object);
+
+    if (error)
+        return error;
+    comm = object ? object->comm : NULL;
+    receive(self, object, buf, count, type, &own_status);
+    *message = MPI_MESSAGE_NULL;
+    if (status != MPI_STATUS_IGNORE) {
+        int kept_error = status->MPI_ERROR;
+        *status = own_status;
+        status->MPI_ERROR = kept_error;
+    }
+    return ampi_p2p_result(comm, &own_status);
+}
+
+AMPI_EXPORT(Imrecv)
+int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
+{
+    return PMPI_Imrecv_c(buf, count, datatype, message, request);
+}
+
+AMPI_EXPORT(Imrecv_c)
+int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Imrecv");
+    struct ampi_recv_args args = {.buf = buf, .count = count};
+    struct ampi_message *object = NULL;
+    struct ampi_request *made;
+    int error = check_mrecv(count, datatype, message, &args.type, &object);
+
+    if (error)
+        return error;
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the request is NULL");
+    made = ampi_request_create(self, &ampi_recv_kind, object ? object->comm : NULL, false);
+    ampi_recv_fill(made, &args);
+    ampi_type_ref(args.type);
+    receive(self, object, buf, count, args.type, &made->status);
+    ampi_request_complete(made);
+    *message = MPI_MESSAGE_NULL;
+    *request = (MPI_Request)made;
+    return MPI_SUCCESS;
+}
