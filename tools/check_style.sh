@@ -10,6 +10,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C
 findings=0
+shopt -s lastpipe # report, at the end of a pipe, counts in this shell
 
 # Our files, tracked or about to be; without git (a tarball) all there are.
 list_files() {

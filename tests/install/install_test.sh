@@ -35,7 +35,7 @@ try() {
     expect "$name: mpirun" 0 '^hello from 8 ranks $' '' "$prefix/bin/mpirun" -n 8 "$name/hello" 8
     expect "$name: mpiexec" 0 '^hello from 3 ranks $' '' "$prefix/bin/mpiexec" -n 3 "$name/hello" 3
     expect "$name: the library is this one" 0 "libmpi_abi.so.1 => $prefix" '' ldd "$name/hello"
-    expect "$name: no trace of the build folder" 1 '' '' grep -rlF "$build" "$prefix/bin" "$pc"
+    expect "$name: no trace of the build folder" 1 '' '' grep -rlIF "$build" "$prefix/bin" "$pc"
     expect "$name: mpicxx" 0 '' '' "$prefix/bin/mpic++" "${hello%.c}.cpp" -o "$name/hello_cpp"
     expect "$name: C++ runs" 0 '^hello from 2 ranks $' '' "$prefix/bin/mpirun" -n 2 "$name/hello_cpp" 2
     # pkg-config itself leaves blanks in -Wl,-rpath,... unquoted.

@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that tools/check_style.sh finds each thing that it is there to refuse, and nothing in clean sources.
+# Usage: style_test.sh WORK_DIR
+set -u
+work=$1
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
+
+rm -rf "$work"
+mkdir -p "$work" && cd "$work" || exit 1
+mkdir -p tools src/{base,ult,image,ampi/p2p,gpu,machine_ucx}
+cp "$here/../../tools/check_style.sh" tools/
+git init -q . || exit 1
+licence='/* SPDX-License-Identifier: BSD-3-Clause */'
+
+expect "clean sources" 0 '' '' tools/check_style.sh
+
+# refuses RULE FILE TEXT: a file with this text is refused, by this rule.
+refuses() {
+    printf '%s\n%b\n' "$licence" "$3" >"$2"
+    expect "$1" 1 "$1.*$2:[0-9]+.*1 findings" '' tools/check_style.sh
+    rm "$2"
+}
+accepts() {
+    printf '%s\n%b\n' "$licence" "$2" >"$1"
+    expect "$2" 0 '' '' tools/check_style.sh
+    rm "$1"
+}
+
+refuses 'not ASCII' src/base/a.c '/* \xc3\xa9 */'
+refuses 'tabs in C' src/base/a.c '\tint x;'
+refuses 'blanks at the end' src/base/a.c 'int x; '
+refuses 'use snprintf' src/base/a.c 'int f(void) { return sprintf(x, "a"); }'
+refuses 'use snprintf' src/base/a.c 'int f(void) { strcpy(x, y); }'
+refuses 'names that end in _t' src/base/a.h 'typedef struct a a_t;'
+refuses 'names that end in _t' src/base/a.h 'typedef struct {\n    int x;\n} a_t;'
+refuses 'to its right' src/base/a.c '#include "ult/ult.h"'
+refuses 'to its right' src/ult/a.c '#include "ampi/comm.h"'
+refuses 'to its right' src/image/a.c '# include "ampi/comm.h"'
+refuses 'to its right' src/gpu/a.c '#include "ampi/comm.h"'
+refuses 'CUDA headers' src/ampi/p2p/a.c '#include <cuda.h>'
+refuses 'CUDA headers' src/ult/a.c '#include <cuda_runtime.h>'
+refuses 'UCX and PMIx headers' src/ampi/p2p/a.c '#include <ucp/api/ucp.h>'
+refuses 'UCX and PMIx headers' src/base/a.c '#include <pmix.h>'
+accepts src/ampi/p2p/a.c '#include "ult/ult.h"'
+accepts src/ampi/p2p/a.c '#include "ampi/comm.h"'
+accepts src/gpu/a.c '#include <cuda.h>'
+accepts src/machine_ucx/a.c '#include <ucp/api/ucp.h>'
+accepts src/base/a.c 'int f(void) { return snprintf(x, 1, "a"); }'
+
+echo 'int x;' >src/base/a.c
+expect "no licence" 1 'no SPDX line.*src/base/a.c:1' '' tools/check_style.sh
+rm src/base/a.c
+if command -v shellcheck >/dev/null; then
+    printf '#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\necho %s\n' "\$1" >a.sh
+    expect "a script" 1 'shellcheck.*a.sh:3' '' tools/check_style.sh
+    rm a.sh
+fi
+if command -v clang-format-14 >/dev/null; then
+    printf '%s\nint  x ;\n' "$licence" >src/base/a.c
+    expect "the shape" 1 'src/base/a.c:2' '' tools/check_style.sh --format
+    expect "is repaired" 0 '' '' tools/check_style.sh --format --fix
+    expect "and then good" 0 '' '' tools/check_style.sh --format
+    rm src/base/a.c
+fi
+echo 'int MPI_X; int PMPI_X; int MPIX_X; int AMPI_X; static int hidden = 1; int *p(void); int base_x;' >lib.c
+expect "a library" 0 '' '' cc -shared -fPIC lib.c -o lib.so
+expect "a symbol of ours" 1 'exported.* base_x' '' tools/check_style.sh --exports lib.so
+expect "no library" 1 'no such library' '' tools/check_style.sh --exports none.so
+finish
