@@ -34,24 +34,20 @@ static MPI_Count elements_in_part(struct ampi_part part, MPI_Count *bytes)
 static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes)
 {
     struct ampi_part pair[2];
+    bool is_pair = ampi_type_pair_parts(type, pair);
     MPI_Count n = 0, n_parts;
 
-    if (ampi_type_pair_parts(type, pair)) {
-        for (int i = 0; i < 2; i++)
-            n += elements_in_part(pair[i], bytes);
-        return n;
-    }
-    if (!type->recipe)
+    if (!is_pair && !type->recipe)
         return 0;
-    n_parts = ampi_recipe_parts(type);
-    if (ampi_recipe_is_strided(type)) {
+    n_parts = is_pair ? 2 : ampi_recipe_parts(type);
+    if (!is_pair && ampi_recipe_is_strided(type)) {
         struct ampi_part part = ampi_recipe_part(type, 0);
         part.len *= n_parts;
         return elements_in_part(part, bytes);
     }
     for (MPI_Count i = 0; i < n_parts && *bytes > 0; i++) {
+        struct ampi_part part = is_pair ? pair[i] : ampi_recipe_part(type, i);
         MPI_Count before = *bytes;
-        struct ampi_part part = ampi_recipe_part(type, i);
         n += elements_in_part(part, bytes);
         if (before - *bytes < part.len * part.child->size_bytes)
             break; /* it ends in this part */
