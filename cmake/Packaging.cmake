@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# `cpack -G DEB` in the build folder makes a Debian package that lies beside Open MPI and MPICH: everything is in
+# /usr/lib/heddle, and mpicc and mpirun are alternatives (update-alternatives --config mpi, ... mpirun) that do not
+# take over from those two by themselves.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME heddle)
+set(CPACK_PACKAGE_VENDOR "Heddle")
+set(CPACK_PACKAGE_CONTACT "Heddle developers <heddle@localhost>")
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr/lib/heddle)
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "gcc | c-compiler")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "g++ | c++-compiler")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
+    ${PROJECT_SOURCE_DIR}/cmake/debian/postinst ${PROJECT_SOURCE_DIR}/cmake/debian/prerm)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+include(CPack)
