@@ -31,12 +31,6 @@ struct ampi_info *ampi_info_create(void);
 struct ampi_info *ampi_info_dup(const struct ampi_info *info); /* NULL: an empty one */
 void ampi_info_destroy(struct ampi_info *info);                /* NULL: nothing */
 
-/* The name that objects which hold an info object use for giving it up. */
-static inline void ampi_info_unref(struct ampi_info *info)
-{
-    ampi_info_destroy(info);
-}
-
 /* The value of a key; NULL: it is not set, or info is NULL. */
 const char *ampi_info_get(const struct ampi_info *info, const char *key);
 
