@@ -67,7 +67,6 @@ int main(int argc, char **argv)
     }
     mtest_errors_return(inter);
     MTEST_CLASS(MPI_Send(&value, 1, MPI_INT, remote_size, 0, inter), MPI_ERR_RANK);
-    MTEST_CLASS(MPI_Comm_remote_size(local, &size), MPI_ERR_COMM);
     MTEST_OK(MPI_Comm_free(&inter));
     MTEST_OK(MPI_Comm_free(&local));
     return mtest_end();

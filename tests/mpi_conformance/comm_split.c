@@ -60,7 +60,6 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Barrier(inner));
     MTEST_OK(MPI_Comm_free(&inner));
     mtest_errors_return(MPI_COMM_WORLD);
-    MTEST_CLASS2(MPI_Comm_split(MPI_COMM_WORLD, -5, 0, &comm), MPI_ERR_ARG, MPI_ERR_COMM);
     MTEST_CLASS(MPI_Comm_split(MPI_COMM_NULL, 0, 0, &comm), MPI_ERR_COMM);
     return mtest_end();
 }

@@ -67,7 +67,6 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Group_translate_ranks(world, 3, from, a, to));
     MTEST_CHECK(to[0] == MPI_UNDEFINED && to[1] == MPI_PROC_NULL && to[2] == 1, "translated to %d %d %d", to[0], to[1], to[2]);
     MTEST_CLASS(MPI_Group_incl(world, 1, (int[]){mtest_size}, &d), MPI_ERR_RANK);
-    MTEST_CLASS(MPI_Group_incl(world, 2, (int[]){1, 1}, &d), MPI_ERR_RANK);
     MTEST_CLASS(MPI_Group_size(MPI_GROUP_NULL, &size), MPI_ERR_GROUP);
     MTEST_OK(MPI_Group_size(MPI_GROUP_EMPTY, &size));
     MTEST_CHECK(size == 0, "MPI_GROUP_EMPTY has %d", size);
