@@ -68,8 +68,11 @@ static void read_line(char *line, struct launch_libraries *libraries_out)
     char *name = line + strspn(line, " \t");
     char *arrow = strstr(name, " => ");
     char *path = arrow ? arrow + 4 : name;
+    char *address = strstr(path, " (0x"); /* paths may have blanks in them */
+    if (address)
+        *address = '\0';
     name[strcspn(name, " \n")] = '\0';
-    path[strcspn(path, " \n")] = '\0';
+    path[strcspn(path, "\n")] = '\0';
     if (strcmp(name, LAUNCH_OUR_LIBRARY) == 0) {
         libraries_out->has_ours = true;
         libraries_out->needs_library_path = !is_our_library(path);

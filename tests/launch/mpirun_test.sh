@@ -85,7 +85,7 @@ must "$cc" -static -DSTATIC ../show.c -o app_static
 must "$cc" -static-pie -fPIE ../show.c -o app_static_pie
 must "$cc" -fPIE -pie ../show.c -o plain
 must cp app "../with blanks/my app"
-printf '#!/bin/sh\nexec %s/programs/app from_script "$@"\n' "$work" >script.sh
+printf '#!/bin/sh\nexec "%s/programs/app" from_script "$@"\n' "$work" >script.sh
 printf '#!/no/such/interpreter\n' >bad_script.sh
 echo "just some text" >text
 printf '\177ELF broken' >broken
@@ -136,11 +136,11 @@ expect "--timeout that does not run out" 5 'options=\[\+vp 2\]' '' "$mpirun" --t
 expect "--timeout that does" 124 '*' 'longer than 0.5 s' "$mpirun" --timeout 0.5 -n 2 ./app sleep 50
 
 # ---- What is run once, and what once per rank ----
-expect "a script" 0 'options=\[\+vp 4\].* args=<from_script><x> [^ ]* $' '' "$mpirun" -n 4 ./script.sh x
-expect "a shell" 0 'options=\[\+vp 4\].* args=<y> [^ ]* $' '' "$mpirun" -n 4 sh -c './app y'
-expect "a program that starts ours" 0 'options=\[\+vp 4\] color=\[1\] args= [^ ]* $' '' "$mpirun" -n 4 env COLOR=1 ./app
-expect "the library only through another one" 0 'options=\[\+vp 4\].* args= [^ ]* $' '' "$mpirun" -n 4 ./app_through
-expect "no MPI: once per rank" 0 '^(options=[^ ]* [0-9]* ?color=\[\] args= [^ ]* ){3}$' '' \
+expect "a script" 0 'options=\[\+vp 4\].* args=<from_script><x> cwd=[^=]* $' '' "$mpirun" -n 4 ./script.sh x
+expect "a shell" 0 'options=\[\+vp 4\].* args=<y> cwd=[^=]* $' '' "$mpirun" -n 4 sh -c './app y'
+expect "a program that starts ours" 0 'options=\[\+vp 4\] color=\[1\] args= cwd=[^=]* $' '' "$mpirun" -n 4 env COLOR=1 ./app
+expect "the library only through another one" 0 'options=\[\+vp 4\].* args= cwd=[^=]* $' '' "$mpirun" -n 4 ./app_through
+expect "no MPI: once per rank" 0 '^(options=\[\] color=\[\] args= cwd=[^=]* ){3}$' '' \
     sh -c "'$mpirun' -n 3 ./plain | sed 's/+vp 3//'"
 expect "no MPI: the first failure's code" 9 '*' '' "$mpirun" -n 3 ./plain exit 9
 expect "no MPI: a crash" 139 '*' 'plain was ended by signal 11' "$mpirun" -n 2 ./plain crash

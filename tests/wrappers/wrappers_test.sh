@@ -21,7 +21,16 @@ mkdir -p "$work" && cd "$work" || exit 1
 PATH=$prefix/bin:$PATH
 include=$prefix/include
 lib=$prefix/lib
-link="-L$lib -Wl,-rpath,$lib -Wl,-z,now -lmpi_abi"
+# As mpicc shows them: quoted if there is a blank in the path.
+shown_include=$include
+shown_lib=$lib
+case $prefix in
+*' '*)
+    shown_include=\"$include\"
+    shown_lib=\"$lib\"
+    ;;
+esac
+link="-L$shown_lib -Wl,-rpath,$shown_lib -Wl,-z,now -lmpi_abi"
 
 need() {
     command -v "$1" >/dev/null || {
@@ -44,33 +53,33 @@ expect_runnable_program() {
 }
 
 test_options() {
-    expect "-show" 0 "^[^ ]+ -fPIE -I$include -pie a.c $link \$" '' mpicc -show a.c
-    expect "-showme, anywhere" 0 "^[^ ]+ -fPIE -I$include -pie a.c $link \$" '' mpicc a.c -showme
+    expect "-show" 0 "^[^ ]+ -fPIE -I$shown_include -pie a.c $link \$" '' mpicc -show a.c
+    expect "-showme, anywhere" 0 "^[^ ]+ -fPIE -I$shown_include -pie a.c $link \$" '' mpicc a.c -showme
     expect "-show quotes" 0 ' "a b.c" "-DX=\\"y\\"" ""' '' mpicc -show 'a b.c' '-DX="y"' ''
-    expect "no link flags" 0 "^[^ ]+ -fPIE -I$include -c a.c \$" '' mpicc -show -c a.c
+    expect "no link flags" 0 "^[^ ]+ -fPIE -I$shown_include -c a.c \$" '' mpicc -show -c a.c
     for option in -S -E -M -MM -fsyntax-only; do
-        expect "no link flags with $option" 0 "^[^ ]+ -fPIE -I$include $option a.c \$" '' mpicc -show $option a.c
+        expect "no link flags with $option" 0 "^[^ ]+ -fPIE -I$shown_include $option a.c \$" '' mpicc -show $option a.c
     done
     expect "-MD does link" 0 ' -lmpi_abi' '' mpicc -show -MD a.c
-    expect "a shared library" 0 "^[^ ]+ -I$include -shared -fPIC a.c $link \$" '' mpicc -show -shared -fPIC a.c
-    expect "the user's -fPIC" 0 "^[^ ]+ -I$include -pie -fPIC a.c $link \$" '' mpicc -show -fPIC a.c
-    expect "the user's -no-pie" 0 "^[^ ]+ -I$include -no-pie a.c $link \$" '' mpicc -show -no-pie a.c
-    expect "the user's -pie" 0 "^[^ ]+ -fPIE -I$include -pie a.c $link \$" '' mpicc -show -pie a.c
+    expect "a shared library" 0 "^[^ ]+ -I$shown_include -shared -fPIC a.c $link \$" '' mpicc -show -shared -fPIC a.c
+    expect "the user's -fPIC" 0 "^[^ ]+ -I$shown_include -pie -fPIC a.c $link \$" '' mpicc -show -fPIC a.c
+    expect "the user's -no-pie" 0 "^[^ ]+ -I$shown_include -no-pie a.c $link \$" '' mpicc -show -no-pie a.c
+    expect "the user's -pie" 0 "^[^ ]+ -fPIE -I$shown_include -pie a.c $link \$" '' mpicc -show -pie a.c
     expect "values of options are no options" 0 "-o -c a.c $link" '' mpicc -show -o -c a.c
     expect "-static" 1 '' 'statically linked program cannot be virtualized' mpicc -static a.c
     expect "-static while compiling is nothing" 0 "-static -c a.c \$" '' mpicc -show -static -c a.c
-    expect "-showme:compile" 0 "^-I$include \$" '' mpicc -showme:compile
+    expect "-showme:compile" 0 "^-I$shown_include \$" '' mpicc -showme:compile
     expect "-showme:link" 0 "^$link \$" '' mpicc -showme:link
-    expect "-showme:incdirs" 0 "^$include \$" '' mpicc -showme:incdirs
-    expect "-showme:libdirs" 0 "^$lib \$" '' mpicc -showme:libdirs
+    expect "-showme:incdirs" 0 "^$shown_include \$" '' mpicc -showme:incdirs
+    expect "-showme:libdirs" 0 "^$shown_lib \$" '' mpicc -showme:libdirs
     expect "-showme:libs" 0 '^mpi_abi $' '' mpicc -showme:libs
     expect "-showme:version" 0 '^mpicc: Heddle [0-9.]+ \(Language: C\) $' '' mpicc -showme:version
     expect "-showme:version" 0 '^mpicxx: Heddle [0-9.]+ \(Language: C\+\+\) $' '' mpic++ -showme:version
     expect "-showme:help" 0 '-showme:compile' '' mpicc -showme:help
     expect "-showme:command" 0 '^tcc $' '' mpicc -cc=tcc -showme:command
     expect "-showme:nothing" 1 '' 'unknown option -showme:nothing' mpicc -showme:nothing
-    expect "-compile-info" 0 "^[^ ]+ -fPIE -I$include -c \$" '' mpicc -compile-info
-    expect "-compile_info" 0 "^[^ ]+ -fPIE -I$include -c \$" '' mpicc -compile_info
+    expect "-compile-info" 0 "^[^ ]+ -fPIE -I$shown_include -c \$" '' mpicc -compile-info
+    expect "-compile_info" 0 "^[^ ]+ -fPIE -I$shown_include -c \$" '' mpicc -compile_info
     expect "-link-info" 0 " $link \$" '' mpicc -link-info
     expect "-link_info" 0 " $link \$" '' mpicc -link_info
     expect "-cc=" 0 '^clang -fPIE' '' mpicc -cc=clang -show a.c
@@ -82,7 +91,7 @@ test_options() {
     expect "-cc= wins" 0 '^tcc ' '' env HEDDLE_CC=gcc mpicc -cc=tcc -show a.c
     expect "not itself" 1 '' 'itself an MPI wrapper' env HEDDLE_CC=mpicc mpicc a.c
     expect "no such compiler" 127 '' 'no compiler named none' mpicc -cc=none a.c
-    expect "nvcc gets its own form" 0 "^nvcc -Xcompiler=-fPIE -I$include -Xcompiler=-pie a.cu -L$lib -Xlinker=-rpath,$lib -Xlinker=-z,now -lmpi_abi \$" '' \
+    expect "nvcc gets its own form" 0 "^nvcc -Xcompiler=-fPIE -I$shown_include -Xcompiler=-pie a.cu -L$shown_lib -Xlinker=-rpath,$shown_lib -Xlinker=-z,now -lmpi_abi \$" '' \
         mpicxx -cxx=nvcc -show a.cu
     expect "--version is the compiler's" 0 'Free Software|clang' '' mpicc --version
     expect "-dumpmachine too" 0 'linux' '' mpicc -dumpmachine
@@ -92,7 +101,7 @@ test_options() {
     expect "blanks in names, and in a macro" 0 '' '' mpicc "-DTEXT=\"a b\"" "a folder/hello.c" -o "a folder/hello"
     expect "and it runs" 0 '^hello from 4 ranks $' '' mpirun -n 4 "a folder/hello" 4
     ln -s "$prefix/bin/mpicc" "a folder/cc"
-    expect "through a link" 0 "-I$include" '' "a folder/cc" -showme:compile
+    expect "through a link" 0 "-I$shown_include" '' "a folder/cc" -showme:compile
 }
 
 test_compilers() {
@@ -112,15 +121,21 @@ test_compilers() {
         expect_good_program cpp_$compiler
     done
     # As with a compiler whose default is not PIE.
-    expect "-show with plain gcc" 0 '' '' sh -c "gcc '$here/hello.c' -o shown \$(mpicc -show | cut -d' ' -f2-)"
+    expect "-show with plain gcc" 0 '' '' sh -c "eval gcc \"'$here/hello.c'\" -o shown \$(mpicc -show | cut -d' ' -f2-)"
     expect_good_program shown
     expect "the pieces with plain gcc" 0 '' '' \
-        sh -c "gcc \$(mpicc -showme:compile) '$here/hello.c' -o pieces \$(mpicc -showme:link)"
+        sh -c "eval gcc \$(mpicc -showme:compile) \"'$here/hello.c'\" -o pieces \$(mpicc -showme:link)"
     expect_good_program pieces
 }
 
 test_nvcc() {
     need nvcc
+    case $prefix in
+    *' '*)
+        echo "skipped: nvcc splits the linker's options at blanks, and there is one in $prefix"
+        exit 77
+        ;;
+    esac
     expect "nvcc" 0 '' '*' mpicxx -cxx=nvcc "$here/hello.cu" -o hello
     expect_good_program hello
     expect "nvcc -c" 0 '' '*' mpicxx -cxx=nvcc -c "$here/hello.cu" -o hello.o
