@@ -51,6 +51,7 @@ struct ampi_comm_shared {
     struct ampi_comm_side side[2];    /* [1] is empty for an intracommunicator */
     struct ampi_coll_state *coll;     /* collectives in progress: coll/slot.h */
     struct ampi_topo *topo;           /* process topology; NULL: none */
+    _Atomic(struct ampi_comm_shared *) hidden; /* for messages of the library's own; NULL: none yet (ampi_comm_hidden) */
 };
 
 struct ampi_comm {
@@ -127,6 +128,10 @@ uint32_t ampi_comm_context_alloc(void);
 
 void ampi_comm_shared_ref(struct ampi_comm_shared *shared);
 void ampi_comm_shared_unref(struct ampi_comm_shared *shared);
+
+/* The owner's handle of a second communicator with the same members, on which the library can send messages that no receive or
+ * probe of the program sees. Made at first use, freed with the communicator. */
+struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm);
 
 /* Gives up the owner's handle: MPI_Comm_free. Attributes have been deleted already. */
 void ampi_comm_release(struct ampi_comm *comm);

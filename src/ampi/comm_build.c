@@ -155,6 +155,26 @@ struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi
     return shared;
 }
 
+struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
+{
+    struct ampi_comm_shared *shared = comm->shared;
+    struct ampi_comm_shared *hidden = atomic_load_explicit(&shared->hidden, memory_order_acquire);
+    int side_index = comm->local == &shared->side[1];
+
+    if (!hidden) {
+        struct ampi_comm_shared *made =
+            ampi_comm_build(shared->side[0].layout, shared->is_inter ? shared->side[1].layout : NULL);
+        if (!made)
+            base_fatal(1, "no context id is left: free communicators that are not needed any more");
+        atomic_init(&made->refs, 1); /* the communicator it belongs to */
+        if (atomic_compare_exchange_strong(&shared->hidden, &hidden, made))
+            hidden = made;
+        else
+            ampi_comm_shared_unref(made); /* another PE was faster */
+    }
+    return &hidden->side[side_index].handles[comm->rank];
+}
+
 static void destroy_side(struct ampi_comm_side *side)
 {
     for (int i = 0; i < side->n_ranks; i++) {
@@ -174,6 +194,8 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
 {
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
+    if (shared->hidden)
+        ampi_comm_shared_unref(shared->hidden);
     ampi_coll_state_destroy(shared->coll);
     destroy_side(&shared->side[0]);
     if (shared->is_inter)

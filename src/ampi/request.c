@@ -26,11 +26,11 @@ static inline void init(struct ampi_request *request, struct ampi_rank *self, co
     request->magic = AMPI_MAGIC_REQUEST;
     request->state = is_persistent ? AMPI_REQUEST_INACTIVE : AMPI_REQUEST_ACTIVE;
     request->is_awaited = false;
-    request->is_orphan = false;
     request->is_persistent = is_persistent;
     request->kind = kind;
     request->owner = self;
     request->comm = comm;
+    request->on_complete = NULL;
 }
 
 struct ampi_request *ampi_request_create(struct ampi_rank *self, const struct ampi_request_kind *kind,
@@ -62,9 +62,9 @@ void ampi_request_complete(struct ampi_request *request)
         request->is_awaited = false;
         if (--request->owner->wait_left == 0)
             ult_ready(&request->owner->ult);
-    } else if (BASE_UNLIKELY(request->is_orphan)) {
-        ampi_request_destroy(request);
     }
+    if (BASE_UNLIKELY(request->on_complete != NULL))
+        request->on_complete(request);
 }
 
 void ampi_request_await(struct ampi_request *request)

@@ -12,7 +12,8 @@
  *   1. Only the owner's PE touches a request's state; other PEs' completions come through the inbox.
  *   2. A rank that waits is counted down: `is_awaited` is set on each request it waits for, and completing one of these
  *      takes one off rank->wait_left; at zero the rank becomes ready.
- *   3. A request that the user freed while ACTIVE (`is_orphan`) is freed when it completes.
+ *   3. What is to happen at completion besides that is `on_complete`: a request that the user freed while ACTIVE is destroyed, a
+ *      part of a larger operation tells that.
  *
  * A blocking call uses a request on its own stack; others come from the rank's pool.
  */
@@ -57,11 +58,12 @@ struct ampi_request {
     uint32_t magic;              /* AMPI_MAGIC_REQUEST */
     uint8_t state;               /* enum ampi_request_state */
     bool is_awaited;             /* invariant 2 */
-    bool is_orphan;              /* invariant 3 */
     bool is_persistent;
     const struct ampi_request_kind *kind;
     struct ampi_rank *owner;
     struct ampi_comm *comm;      /* NULL: none (generalized requests) */
+    void (*on_complete)(struct ampi_request *request); /* invariant 3; may free the request; may not switch. NULL: nothing */
+    struct ampi_request *whole;  /* the operation that this is a part of; for on_complete */
     MPI_Status status;           /* valid once COMPLETE; MPI_ERROR is the operation's result */
     struct ampi_request *next;   /* link of the pool */
     union {

@@ -499,7 +499,7 @@ int PMPI_Request_free(MPI_Request *request)
     if (BASE_UNLIKELY(!object))
         return raise_request(*request);
     if (ampi_request_is_active(object))
-        object->is_orphan = true;
+        object->on_complete = ampi_request_destroy;
     else
         ampi_request_destroy(object);
     *request = MPI_REQUEST_NULL;

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * bsend.c: the calls of buffered mode (MPI 5.0, sections 3.4 and 3.6) for ranks and communicators; sessions' are in session.c.
+ */
+#include <limits.h>
+
+#include "ampi/p2p/bsend_buffer.h"
+
+/* Every MPI_Bsend. */
+static int bsend(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm)
+{
+    int error = ampi_check_send(self, datatype, comm, args);
+
+    return error ? error : ampi_bsend(self, args);
+}
+
+/* A request for a buffered send, which is complete as soon as it has started. */
+static int start_bsend(struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+    struct ampi_send_args args = {.buf = p2p->buf,
+                                  .count = p2p->count,
+                                  .type = p2p->type,
+                                  .dest = p2p->peer_rank,
+                                  .tag = p2p->tag,
+                                  .comm = request->comm,
+                                  .mode = AMPI_SEND_BUFFERED};
+    int error = ampi_bsend(request->owner, &args);
+
+    if (error)
+        return error;
+    request->state = AMPI_REQUEST_ACTIVE;
+    ampi_status_set_empty(&request->status);
+    ampi_request_complete(request);
+    return MPI_SUCCESS;
+}
+
+static void release_bsend(struct ampi_request *request)
+{
+    ampi_type_unref(request->u.p2p.type);
+}
+
+static const struct ampi_request_kind bsend_kind = {
+    .name = "buffered send",
+    .start = start_bsend,
+    .release = release_bsend,
+};
+
+/* A new INACTIVE request. */
+static struct ampi_request *create(struct ampi_rank *self, const struct ampi_send_args *args, bool is_persistent)
+{
+    struct ampi_request *request = ampi_request_create(self, &bsend_kind, args->comm, is_persistent);
+
+    request->state = AMPI_REQUEST_INACTIVE;
+    ampi_send_fill(request, args);
+    ampi_type_ref(args->type);
+    return request;
+}
+
+AMPI_EXPORT(Bsend)
+int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    return PMPI_Bsend_c(buf, count, datatype, dest, tag, comm);
+}
+
+AMPI_EXPORT(Bsend_c)
+int PMPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
+
+    return bsend(ampi_enter("MPI_Bsend"), &args, datatype, comm);
+}
+
+AMPI_EXPORT(Ibsend)
+int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                MPI_Request *request)
+{
+    return PMPI_Ibsend_c(buf, count, datatype, dest, tag, comm, request);
+}
+
+AMPI_EXPORT(Ibsend_c)
+int PMPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                  MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Ibsend");
+    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
+    struct ampi_request *made;
+    int error = ampi_check_send(self, datatype, comm, &args);
+
+    if (error)
+        return error;
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
+    made = create(self, &args, false);
+    if ((error = start_bsend(made))) {
+        ampi_request_destroy(made);
+        return error;
+    }
+    *request = (MPI_Request)made;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Bsend_init)
+int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                    MPI_Request *request)
+{
+    return PMPI_Bsend_init_c(buf, count, datatype, dest, tag, comm, request);
+}
+
+AMPI_EXPORT(Bsend_init_c)
+int PMPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                      MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Bsend_init");
+    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
+    int error = ampi_check_send(self, datatype, comm, &args);
+
+    if (error)
+        return error;
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
+    *request = (MPI_Request)create(self, &args, true);
+    return MPI_SUCCESS;
+}
+
+/* ---- The rank's buffer ---- */
+
+/* Hands a size out through the int of the small interface. */
+static int narrow(MPI_Count size, int *size_out)
+{
+    if (BASE_UNLIKELY(size > INT_MAX)) {
+        *size_out = MPI_UNDEFINED;
+        return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "the buffer's size does not fit into an int: use the _c form");
+    }
+    *size_out = (int)size;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Buffer_attach)
+int PMPI_Buffer_attach(void *buffer, int size)
+{
+    return PMPI_Buffer_attach_c(buffer, size);
+}
+
+AMPI_EXPORT(Buffer_attach_c)
+int PMPI_Buffer_attach_c(void *buffer, MPI_Count size)
+{
+    return ampi_bsend_attach(NULL, &ampi_enter("MPI_Buffer_attach")->bsend, buffer, size);
+}
+
+AMPI_EXPORT(Buffer_detach)
+int PMPI_Buffer_detach(void *buffer_addr, int *size)
+{
+    MPI_Count size_bytes = 0;
+    int error;
+
+    if (BASE_UNLIKELY(!size))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the size is NULL");
+    error = PMPI_Buffer_detach_c(buffer_addr, &size_bytes);
+    return error ? error : narrow(size_bytes, size);
+}
+
+AMPI_EXPORT(Buffer_detach_c)
+int PMPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Buffer_detach");
+
+    if (BASE_UNLIKELY(!buffer_addr || !size))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", buffer_addr ? "size" : "buffer");
+    return ampi_bsend_detach(NULL, &self->bsend, buffer_addr, size);
+}
+
+AMPI_EXPORT(Buffer_flush)
+int PMPI_Buffer_flush(void)
+{
+    ampi_bsend_flush(ampi_enter("MPI_Buffer_flush")->bsend);
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Buffer_iflush)
+int PMPI_Buffer_iflush(MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Buffer_iflush");
+
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the request is NULL");
+    *request = (MPI_Request)ampi_bsend_iflush(self, self->bsend);
+    return MPI_SUCCESS;
+}
+
+/* ---- A communicator's buffer ---- */
+
+AMPI_EXPORT(Comm_attach_buffer)
+int PMPI_Comm_attach_buffer(MPI_Comm comm, void *buffer, int size)
+{
+    return PMPI_Comm_attach_buffer_c(comm, buffer, size);
+}
+
+AMPI_EXPORT(Comm_attach_buffer_c)
+int PMPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size)
+{
+    struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_attach_buffer"), comm);
+
+    return object ? ampi_bsend_attach(object, &object->bsend, buffer, size) : ampi_comm_raise_invalid(comm);
+}
+
+AMPI_EXPORT(Comm_detach_buffer)
+int PMPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size)
+{
+    MPI_Count size_bytes = 0;
+    int error;
+
+    if (BASE_UNLIKELY(!size))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the size is NULL");
+    error = PMPI_Comm_detach_buffer_c(comm, buffer_addr, &size_bytes);
+    return error ? error : narrow(size_bytes, size);
+}
+
+AMPI_EXPORT(Comm_detach_buffer_c)
+int PMPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size)
+{
+    struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_detach_buffer"), comm);
+
+    if (BASE_UNLIKELY(!object))
+        return ampi_comm_raise_invalid(comm);
+    if (BASE_UNLIKELY(!buffer_addr || !size))
+        return ampi_raise(object, MPI_ERR_ARG, "the address of the %s is NULL", buffer_addr ? "size" : "buffer");
+    return ampi_bsend_detach(object, &object->bsend, buffer_addr, size);
+}
+
+AMPI_EXPORT(Comm_flush_buffer)
+int PMPI_Comm_flush_buffer(MPI_Comm comm)
+{
+    struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_flush_buffer"), comm);
+
+    if (BASE_UNLIKELY(!object))
+        return ampi_comm_raise_invalid(comm);
+    ampi_bsend_flush(object->bsend);
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Comm_iflush_buffer)
+int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Comm_iflush_buffer");
+    struct ampi_comm *object = ampi_comm_of(self, comm);
+
+    if (BASE_UNLIKELY(!object))
+        return ampi_comm_raise_invalid(comm);
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise(object, MPI_ERR_ARG, "the address of the request is NULL");
+    *request = (MPI_Request)ampi_bsend_iflush(self, object->bsend);
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * bsend_buffer.c: attached buffers and sending through them. See bsend_buffer.h.
+ */
+#include "ampi/p2p/bsend_buffer.h"
+
+#include "base/log.h"
+
+_Static_assert(sizeof(struct ampi_bsend_segment) + 32 <= MPI_BSEND_OVERHEAD, "the header fits into the overhead");
+
+/* ---- Segments ---- */
+
+static bool is_automatic(const struct ampi_bsend_buffer *buffer)
+{
+    return buffer->user_address == MPI_BUFFER_AUTOMATIC;
+}
+
+static void link_after(struct ampi_bsend_buffer *buffer, struct ampi_bsend_segment *prev,
+                       struct ampi_bsend_segment *segment)
+{
+    segment->prev = prev;
+    segment->next = prev ? prev->next : buffer->first;
+    if (segment->next)
+        segment->next->prev = segment;
+    else
+        buffer->last = segment;
+    if (prev)
+        prev->next = segment;
+    else
+        buffer->first = segment;
+}
+
+static char *end_of(struct ampi_bsend_segment *segment)
+{
+    return (char *)segment + base_round_up(sizeof *segment + segment->size_bytes, 16);
+}
+
+/* First fit between the segments; NULL: no room. */
+static struct ampi_bsend_segment *segment_alloc(struct ampi_bsend_buffer *buffer, size_t size_bytes)
+{
+    size_t total_bytes = base_round_up(sizeof(struct ampi_bsend_segment) + size_bytes, 16);
+    struct ampi_bsend_segment *prev = buffer->last;
+    struct ampi_bsend_segment *segment = NULL;
+
+    if (is_automatic(buffer)) {
+        segment = base_malloc(total_bytes, "a buffered message");
+    } else {
+        char *gap = buffer->begin;
+        prev = NULL;
+        for (struct ampi_bsend_segment *next = buffer->first;; next = next->next) {
+            char *gap_end = next ? (char *)next : buffer->end;
+            if (gap_end - gap >= (ptrdiff_t)total_bytes) {
+                segment = (struct ampi_bsend_segment *)gap;
+                break;
+            }
+            if (!next)
+                return NULL;
+            prev = next;
+            gap = end_of(next);
+        }
+    }
+    segment->buffer = buffer;
+    segment->size_bytes = size_bytes;
+    segment->number = buffer->next_number++;
+    link_after(buffer, prev, segment);
+    return segment;
+}
+
+/* The number of the oldest segment that is left; next_number if none is. */
+static uint64_t oldest(const struct ampi_bsend_buffer *buffer)
+{
+    uint64_t number = buffer->next_number;
+
+    for (const struct ampi_bsend_segment *segment = buffer->first; segment; segment = segment->next)
+        if (segment->number < number)
+            number = segment->number;
+    return number;
+}
+
+/* Completes the flushes that have nothing left to wait for. */
+static void complete_flushes(struct ampi_bsend_buffer *buffer)
+{
+    struct ampi_request **link = &buffer->flushes;
+    uint64_t gone_up_to = oldest(buffer);
+
+    while (*link) {
+        struct ampi_request *flush = *link;
+        if ((uint64_t)(uintptr_t)flush->u.extra > gone_up_to) {
+            link = &flush->next;
+            continue;
+        }
+        *link = flush->next;
+        ampi_request_complete(flush);
+    }
+}
+
+/* The data of a segment has been fetched. */
+static void segment_done(struct ampi_request *request)
+{
+    struct ampi_bsend_segment *segment = BASE_CONTAINER(request, struct ampi_bsend_segment, request);
+    struct ampi_bsend_buffer *buffer = segment->buffer;
+
+    if (segment->prev)
+        segment->prev->next = segment->next;
+    else
+        buffer->first = segment->next;
+    if (segment->next)
+        segment->next->prev = segment->prev;
+    else
+        buffer->last = segment->prev;
+    if (is_automatic(buffer))
+        free(segment);
+    if (buffer->flushes)
+        complete_flushes(buffer);
+}
+
+/* ---- Attaching and flushing ---- */
+
+int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer, MPI_Count size_bytes)
+{
+    struct ampi_bsend_buffer *made;
+    const char *wrong = NULL;
+
+    if (*slot)
+        wrong = "a buffer is attached already";
+    else if (size_bytes < 0)
+        wrong = "the size of the buffer is negative";
+    else if (!buffer && size_bytes > 0)
+        wrong = "the buffer is NULL";
+    if (wrong)
+        return comm ? ampi_raise(comm, size_bytes < 0 ? MPI_ERR_ARG : MPI_ERR_BUFFER, "%s", wrong)
+                    : ampi_raise_self(size_bytes < 0 ? MPI_ERR_ARG : MPI_ERR_BUFFER, "%s", wrong);
+    made = base_calloc(1, sizeof *made, "an attached buffer");
+    made->user_address = buffer;
+    made->user_bytes = size_bytes;
+    if (!is_automatic(made)) {
+        made->begin = (char *)base_round_up((uintptr_t)buffer, 16);
+        made->end = (char *)buffer + size_bytes;
+    }
+    *slot = made;
+    return MPI_SUCCESS;
+}
+
+static const struct ampi_request_kind flush_kind = {.name = "buffer flush"};
+
+static void start_flush(struct ampi_bsend_buffer *buffer, struct ampi_request *request)
+{
+    if (!buffer || !buffer->first) {
+        ampi_request_complete(request);
+        return;
+    }
+    request->u.extra = (void *)(uintptr_t)buffer->next_number;
+    request->next = buffer->flushes;
+    buffer->flushes = request;
+}
+
+void ampi_bsend_flush(struct ampi_bsend_buffer *buffer)
+{
+    struct ampi_request request;
+
+    ampi_request_init_on_stack(&request, ampi_self(), &flush_kind, NULL);
+    start_flush(buffer, &request);
+    ampi_request_await(&request);
+}
+
+struct ampi_request *ampi_bsend_iflush(struct ampi_rank *self, struct ampi_bsend_buffer *buffer)
+{
+    struct ampi_request *request = ampi_request_create(self, &flush_kind, NULL, false);
+
+    start_flush(buffer, request);
+    return request;
+}
+
+int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer_addr, MPI_Count *size_out)
+{
+    struct ampi_bsend_buffer *buffer = *slot;
+
+    if (!buffer)
+        return comm ? ampi_raise(comm, MPI_ERR_BUFFER, "no buffer is attached")
+                    : ampi_raise_self(MPI_ERR_BUFFER, "no buffer is attached");
+    ampi_bsend_flush(buffer);
+    *(void **)buffer_addr = buffer->user_address;
+    *size_out = buffer->user_bytes;
+    free(buffer);
+    *slot = NULL;
+    return MPI_SUCCESS;
+}
+
+/* ---- Sending ---- */
+
+int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args)
+{
+    struct ampi_bsend_buffer *buffer = args->comm->bsend ? args->comm->bsend : self->bsend;
+    size_t n_bytes = (size_t)(args->count * args->type->size_bytes);
+    struct ampi_bsend_segment *segment;
+    struct ampi_send_args packed = *args;
+    struct ampi_cursor cursor;
+
+    if (args->dest == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    if (BASE_UNLIKELY(!buffer))
+        return ampi_raise(args->comm, MPI_ERR_BUFFER, "no buffer is attached (MPI_Buffer_attach)");
+    segment = segment_alloc(buffer, n_bytes);
+    if (BASE_UNLIKELY(!segment))
+        return ampi_raise(args->comm, MPI_ERR_BUFFER, "the attached buffer of %lld bytes has no room for %zu more and the "
+                          "overhead of a message (MPI_BSEND_OVERHEAD)", (long long)buffer->user_bytes, n_bytes);
+    ampi_cursor_init(&cursor, (void *)args->buf, args->count, args->type);
+    ampi_cursor_pack(&cursor, segment->data, n_bytes);
+    packed.buf = segment->data;
+    packed.count = (MPI_Count)n_bytes;
+    packed.type = ampi_type_of(MPI_BYTE);
+    ampi_request_init_on_stack(&segment->request, self, &ampi_send_kind, args->comm);
+    segment->request.on_complete = segment_done;
+    ampi_send_fill(&segment->request, &packed);
+    ampi_send_queue(self, &segment->request);
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * sendrecv.c: sending and receiving in one call (MPI 5.0, section 3.11). The _replace forms send a packed copy.
+ */
+#include "ampi/p2p/p2p.h"
+#include "base/log.h"
+
+/* Both halves of a call; buffer and count of each are filled in by the caller, the rest by the check. */
+struct sendrecv {
+    struct ampi_send_args send;
+    struct ampi_recv_args recv;
+};
+
+static int check(struct ampi_rank *self, struct sendrecv *both, MPI_Datatype sendtype, MPI_Datatype recvtype,
+                 MPI_Comm comm)
+{
+    int error = ampi_check_send(self, sendtype, comm, &both->send);
+
+    return error ? error : ampi_check_recv(self, recvtype, comm, &both->recv);
+}
+
+/* Replaces the send half by one of a packed copy, which the caller frees. */
+static void *pack_copy(struct ampi_send_args *send)
+{
+    size_t n_bytes = (size_t)(send->count * send->type->size_bytes);
+    void *copy = base_malloc(n_bytes, "the copy that MPI_Sendrecv_replace sends");
+    struct ampi_cursor cursor;
+
+    ampi_cursor_init(&cursor, (void *)send->buf, send->count, send->type);
+    ampi_cursor_pack(&cursor, copy, n_bytes);
+    send->buf = copy;
+    send->count = (MPI_Count)n_bytes;
+    send->type = ampi_type_of(MPI_BYTE);
+    return copy;
+}
+
+/* The receive is posted first, so that the two may go to the same rank. */
+static int run_blocking(struct ampi_rank *self, const struct sendrecv *both, MPI_Status *status)
+{
+    struct ampi_request *recv = ampi_recv_start(self, &both->recv);
+    MPI_Request handle = (MPI_Request)recv;
+    MPI_Status result;
+
+    ampi_send_blocking(self, &both->send);
+    ampi_request_await(recv);
+    result = recv->status;
+    ampi_request_retire(&handle, recv, status);
+    return ampi_p2p_result(both->recv.comm, &result);
+}
+
+AMPI_EXPORT(Sendrecv)
+int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
+                  int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+{
+    return PMPI_Sendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
+                           comm, status);
+}
+
+AMPI_EXPORT(Sendrecv_c)
+int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
+                    MPI_Status *status)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Sendrecv");
+    struct sendrecv both = {.send = {.buf = sendbuf, .count = sendcount, .dest = dest, .tag = sendtag},
+                            .recv = {.buf = recvbuf, .count = recvcount, .source = source, .tag = recvtag}};
+    int error = check(self, &both, sendtype, recvtype, comm);
+
+    return error ? error : run_blocking(self, &both, status);
+}
+
+AMPI_EXPORT(Sendrecv_replace)
+int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
+                          MPI_Comm comm, MPI_Status *status)
+{
+    return PMPI_Sendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+}
+
+AMPI_EXPORT(Sendrecv_replace_c)
+int PMPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
+                            int recvtag, MPI_Comm comm, MPI_Status *status)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Sendrecv_replace");
+    struct sendrecv both = {.send = {.buf = buf, .count = count, .dest = dest, .tag = sendtag},
+                            .recv = {.buf = buf, .count = count, .source = source, .tag = recvtag}};
+    int error = check(self, &both, datatype, datatype, comm);
+    void *copy;
+
+    if (error)
+        return error;
+    copy = pack_copy(&both.send);
+    error = run_blocking(self, &both, status);
+    free(copy);
+    return error;
+}
+
+/* ---- Nonblocking: one request for both halves ---- */
+
+struct isendrecv {
+    int n_left; /* halves that are not complete */
+    void *copy; /* what the _replace form sends; NULL: the other form */
+};
+
+static void release_isendrecv(struct ampi_request *request)
+{
+    struct isendrecv *state = request->u.extra;
+
+    free(state->copy);
+    free(state);
+}
+
+static const struct ampi_request_kind isendrecv_kind = {.name = "send and receive", .release = release_isendrecv};
+
+/* A half is complete. The status of the whole is the receive's. */
+static void half_done(struct ampi_request *half)
+{
+    struct ampi_request *whole = half->whole;
+    struct isendrecv *state = whole->u.extra;
+
+    if (half->kind == &ampi_recv_kind)
+        whole->status = half->status;
+    ampi_request_destroy(half);
+    if (--state->n_left == 0)
+        ampi_request_complete(whole);
+}
+
+/* Has `half` reported to the whole when it completes, which may be now. */
+static void attach(struct ampi_request *whole, struct ampi_request *half)
+{
+    half->whole = whole;
+    half->on_complete = half_done;
+    if (half->state == AMPI_REQUEST_COMPLETE)
+        half_done(half);
+}
+
+static void run_nonblocking(struct ampi_rank *self, const struct sendrecv *both, void *copy, MPI_Request *request)
+{
+    struct ampi_request *whole = ampi_request_create(self, &isendrecv_kind, both->recv.comm, false);
+    struct isendrecv *state = base_malloc(sizeof *state, "MPI_Isendrecv");
+    struct ampi_request *recv, *send;
+
+    *state = (struct isendrecv){.n_left = 2, .copy = copy};
+    whole->u.extra = state;
+    recv = ampi_recv_start(self, &both->recv);
+    send = ampi_send_start(self, &both->send);
+    attach(whole, recv);
+    attach(whole, send);
+    *request = (MPI_Request)whole;
+}
+
+AMPI_EXPORT(Isendrecv)
+int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
+                   int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request)
+{
+    return PMPI_Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
+                            comm, request);
+}
+
+AMPI_EXPORT(Isendrecv_c)
+int PMPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
+                     MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Isendrecv");
+    struct sendrecv both = {.send = {.buf = sendbuf, .count = sendcount, .dest = dest, .tag = sendtag},
+                            .recv = {.buf = recvbuf, .count = recvcount, .source = source, .tag = recvtag}};
+    int error = check(self, &both, sendtype, recvtype, comm);
+
+    if (error)
+        return error;
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise(both.recv.comm, MPI_ERR_ARG, "the address of the request is NULL");
+    run_nonblocking(self, &both, NULL, request);
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Isendrecv_replace)
+int PMPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
+                           MPI_Comm comm, MPI_Request *request)
+{
+    return PMPI_Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+}
+
+AMPI_EXPORT(Isendrecv_replace_c)
+int PMPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
+                             int recvtag, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Isendrecv_replace");
+    struct sendrecv both = {.send = {.buf = buf, .count = count, .dest = dest, .tag = sendtag},
+                            .recv = {.buf = buf, .count = count, .source = source, .tag = recvtag}};
+    int error = check(self, &both, datatype, datatype, comm);
+
+    if (error)
+        return error;
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise(both.recv.comm, MPI_ERR_ARG, "the address of the request is NULL");
+    run_nonblocking(self, &both, pack_copy(&both.send), request);
+    return MPI_SUCCESS;
+}
