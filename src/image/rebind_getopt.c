@@ -331,7 +331,6 @@ static int scan_current(int argc, char *const *argv, const char *optstring, cons
         return image_getopt_r(argc, argv, optstring, longopts, longind, flags, state);
     state->optind = *(int *)libc->variables[IMAGE_OPTIND];
     state->opterr = *(int *)libc->variables[IMAGE_OPTERR];
-    state->optopt = *(int *)libc->variables[IMAGE_OPTOPT];
     result = image_getopt_r(argc, argv, optstring, longopts, longind, flags, state);
     *(int *)libc->variables[IMAGE_OPTIND] = state->optind;
     *(int *)libc->variables[IMAGE_OPTOPT] = state->optopt;
