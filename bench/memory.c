@@ -20,6 +20,7 @@ int main(int argc, char **argv)
 {
     int rank, size, token = 0;
     char byte;
+    MPI_Request request;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -27,8 +28,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < 64; i++) {
         table[i] = rank + i;
     }
-    MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 1, &token, 1, MPI_INT, (rank + size - 1) % size, 1,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Irecv(&token, 1, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, &request);
+    MPI_Send(&rank, 1, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Barrier(MPI_COMM_WORLD);
     if (token != (rank + size - 1) % size || *last != rank + 63) {
         fprintf(stderr, "memory: rank %d has wrong data\n", rank);
