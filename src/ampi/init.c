@@ -33,15 +33,15 @@ static int init(const char *call, int required, int *provided)
 {
     struct ampi_rank *self = ampi_rank_or_adopt();
 
-    if (!self || self->state != AMPI_RANK_STARTED) {
+    if (!self || self->world_state >= AMPI_RANK_INITIALIZED) {
         if (self)
             self->call = call;
         return ampi_raise_self(MPI_ERR_OTHER, !self ? "called by a thread that is not a rank's main thread"
-                                              : self->state == AMPI_RANK_INITIALIZED ? "called twice"
+                                              : self->world_state == AMPI_RANK_INITIALIZED ? "called twice"
                                                                                      : "called after MPI_Finalize");
     }
     self->call = call;
-    self->state = AMPI_RANK_INITIALIZED;
+    ampi_rank_set_world_state(self, AMPI_RANK_INITIALIZED);
     self->thread_level = thread_level(required);
     if (provided)
         *provided = self->thread_level;
@@ -73,7 +73,7 @@ int PMPI_Initialized(int *flag)
 
     if (!flag)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
-    *flag = self ? self->state >= AMPI_RANK_INITIALIZED : ampi_job.n_ranks > 0;
+    *flag = self ? self->world_state >= AMPI_RANK_INITIALIZED : ampi_job.n_ranks > 0;
     return MPI_SUCCESS;
 }
 
@@ -84,7 +84,7 @@ int PMPI_Finalized(int *flag)
 
     if (!flag)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
-    *flag = self && self->state >= AMPI_RANK_FINALIZED;
+    *flag = self && self->world_state >= AMPI_RANK_FINALIZED;
     return MPI_SUCCESS;
 }
 
@@ -101,7 +101,7 @@ int PMPI_Finalize(void)
         return error;
     self->call = "MPI_Finalize";
     ampi_coll_barrier(self->world);
-    self->state = AMPI_RANK_FINALIZED;
+    ampi_rank_set_world_state(self, AMPI_RANK_FINALIZED);
     return MPI_SUCCESS;
 }
 

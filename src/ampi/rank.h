@@ -38,7 +38,8 @@ struct ampi_rank {
     struct ampi_request *free_requests;  /* pool: p2p/request.c */
     unsigned wait_left;                  /* completions it still waits for; at 0 it is made ready */
     int thread_level;                    /* what MPI_Init_thread provided */
-    int n_inits;                         /* sessions and the world model that are initialised */
+    int n_sessions;                      /* open sessions (MPI_Session_init) */
+    enum ampi_rank_state world_state;    /* what state would be without sessions; 0: STARTED */
     struct ampi_bsend_buffer *bsend;     /* MPI_Buffer_attach; NULL: none */
     struct ampi_error_classes *error_classes; /* that the program added: error_class.c; NULL: none */
     struct ampi_keyvals *keyvals;        /* attribute keys that the program made: attr.c; NULL: none */
@@ -50,6 +51,34 @@ struct ampi_rank {
     struct image *image;                 /* its copy of the program; NULL: runs on the prototype */
     int exit_code;                       /* once ENDED */
 };
+
+/* Sessions and the world model (MPI_Init, MPI_Finalize) come and go independently: a rank is INITIALIZED while it has
+ * either. These keep `state` so; the last is for MPI_Initialized and MPI_Finalized, which ask of the world model alone. */
+static inline void ampi_rank_update_state(struct ampi_rank *rank)
+{
+    if (rank->n_sessions > 0)
+        rank->state = AMPI_RANK_INITIALIZED;
+    else
+        rank->state = rank->world_state ? rank->world_state : AMPI_RANK_STARTED;
+}
+
+static inline void ampi_rank_open_session(struct ampi_rank *rank)
+{
+    rank->n_sessions++;
+    ampi_rank_update_state(rank);
+}
+
+static inline void ampi_rank_close_session(struct ampi_rank *rank)
+{
+    rank->n_sessions--;
+    ampi_rank_update_state(rank);
+}
+
+static inline void ampi_rank_set_world_state(struct ampi_rank *rank, enum ampi_rank_state world_state)
+{
+    rank->world_state = world_state;
+    ampi_rank_update_state(rank);
+}
 
 /* The job: set up once, read-only while ranks run, but for the atomic fields. */
 struct ampi_job {
