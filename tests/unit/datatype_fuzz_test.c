@@ -323,11 +323,27 @@ static void check_bounds(const struct ref *r)
     REQUIRE(true_extent == r->true_ub - r->true_lb);
 }
 
-/* Packs and unpacks in pieces, some of them after a seek. */
+/* True if no byte belongs to two elements. */
+static bool is_disjoint(const struct ref *r, int64_t count)
+{
+    memset(expected, 0, SPAN);
+    for (int64_t k = 0; k < count; k++) {
+        for (int i = 0; i < r->n; i++) {
+            for (int b = 0; b < r->items[i].size; b++) {
+                if (expected[SPAN / 2 + k * ref_extent(r) + r->items[i].disp + b]++)
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Packs and unpacks in pieces, some of them after a seek. Data may only be received where no two elements overlap. */
 static void check_pieces(const struct ref *r, int64_t count)
 {
     const struct ampi_type *type = ampi_type_of(r->handle);
     int64_t total = r->size * count, pos = 0, longest = pick(1, total + 1);
+    bool may_unpack = is_disjoint(r, count);
     struct ampi_cursor in, out;
 
     memset(packed, 0x55, (size_t)total + 8);
@@ -352,7 +368,7 @@ static void check_pieces(const struct ref *r, int64_t count)
     REQUIRE(packed[total] == 0x55);
     REQUIRE(!memcmp(packed, packed_expected, (size_t)total));
     ref_unpack(r, count, expected + SPAN / 2, packed_expected, total);
-    REQUIRE(!memcmp(target, expected, SPAN));
+    REQUIRE(!may_unpack || !memcmp(target, expected, SPAN));
 }
 
 static void check_pack(const struct ref *r, int64_t count)
@@ -373,6 +389,8 @@ static void check_copy(const struct ref *src, int64_t src_count, const struct re
     int64_t n_bytes = src_bytes < dst_bytes ? src_bytes : dst_bytes;
     size_t copied;
 
+    if (!is_disjoint(dst, dst_count))
+        return;
     memset(target, 0x77, SPAN);
     memset(expected, 0x77, SPAN);
     ref_pack(src, src_count, source + SPAN / 2, packed_expected);
@@ -397,21 +415,6 @@ static void check_elements(const struct ref *r)
     OK(MPI_Status_set_elements_c(&status, r->handle, n));
     OK(MPI_Get_count_c(&status, MPI_BYTE, &position));
     REQUIRE(position == n_bytes);
-}
-
-/* True if no byte belongs to two elements. */
-static bool is_disjoint(const struct ref *r, int64_t count)
-{
-    memset(expected, 0, SPAN);
-    for (int64_t k = 0; k < count; k++) {
-        for (int i = 0; i < r->n; i++) {
-            for (int b = 0; b < r->items[i].size; b++) {
-                if (expected[SPAN / 2 + k * ref_extent(r) + r->items[i].disp + b]++)
-                    return false;
-            }
-        }
-    }
-    return true;
 }
 
 /* From external32 and back; types with elements of 16 bytes may hold long doubles, which round. */

@@ -2,68 +2,11 @@
  *
  * copy.c: moves data between two layouts, run against run, without an intermediate buffer. Packing is the case
  * that one of the two is a single block.
+ *
+ * Runs of one short block each would spend their time in the walk. So where it can, a step takes more at once: many repetitions
+ * of a small leaf (copy_columns.c), or many entries of a table (copy_table below).
  */
-#include "ampi/datatype/cursor.h"
-
-/* Copies n blocks of a size that is known when this is compiled in. */
-static inline __attribute__((always_inline)) void copy_fixed(char *dst, int64_t dst_stride, const char *src,
-                                                             int64_t src_stride, size_t block, size_t n)
-{
-    for (; n >= 4; n -= 4) {
-        memcpy(dst, src, block);
-        memcpy(dst + dst_stride, src + src_stride, block);
-        memcpy(dst + 2 * dst_stride, src + 2 * src_stride, block);
-        memcpy(dst + 3 * dst_stride, src + 3 * src_stride, block);
-        dst += 4 * dst_stride;
-        src += 4 * src_stride;
-    }
-    for (; n > 0; n--) {
-        memcpy(dst, src, block);
-        dst += dst_stride;
-        src += src_stride;
-    }
-}
-
-/* The same for blocks of any size. */
-static void copy_any(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block, size_t n)
-{
-    for (; n > 0; n--) {
-        memcpy(dst, src, block);
-        dst += dst_stride;
-        src += src_stride;
-    }
-}
-
-static void copy_blocks(uintptr_t to, int64_t dst_stride, uintptr_t from, int64_t src_stride, size_t block,
-                        size_t n)
-{
-    char *dst = (char *)to;
-    const char *src = (const char *)from;
-
-    if (n == 1) {
-        memcpy(dst, src, block);
-        return;
-    }
-    switch (block) {
-#define FIXED(bytes) \
-    case bytes: \
-        copy_fixed(dst, dst_stride, src, src_stride, bytes, n); \
-        break;
-        FIXED(1)
-        FIXED(2)
-        FIXED(4)
-        FIXED(8)
-        FIXED(12)
-        FIXED(16)
-        FIXED(24)
-        FIXED(32)
-        FIXED(48)
-        FIXED(64)
-#undef FIXED
-    default:
-        copy_any(dst, dst_stride, src, src_stride, block, n);
-    }
-}
+#include "ampi/datatype/copy.h"
 
 /* Moves the position of a run n_bytes on: to the middle of the current block, or over whole blocks. */
 static void run_advance(struct ampi_cursor_run *run, size_t n_bytes, size_t n_blocks)
@@ -94,17 +37,17 @@ static size_t copy_runs(struct ampi_cursor_run *dst, struct ampi_cursor_run *src
 
     if (block == dst->block && block == src->block) {
         n = min3(dst->n_blocks, src->n_blocks, n_bytes / block);
-        copy_blocks(dst->ptr, dst->stride, src->ptr, src->stride, block, n);
+        ampi_copy_blocks(dst->ptr, dst->stride, src->ptr, src->stride, block, n);
         run_advance(dst, 0, n);
         run_advance(src, 0, n);
     } else if (block == dst->block) {
         n = min3(dst->n_blocks, src_left / block, n_bytes / block);
-        copy_blocks(dst->ptr, dst->stride, src->ptr + src->used, (int64_t)block, block, n);
+        ampi_copy_blocks(dst->ptr, dst->stride, src->ptr + src->used, (int64_t)block, block, n);
         run_advance(dst, 0, n);
         run_advance(src, n * block, 0);
     } else if (block == src->block) {
         n = min3(src->n_blocks, dst_left / block, n_bytes / block);
-        copy_blocks(dst->ptr + dst->used, (int64_t)block, src->ptr, src->stride, block, n);
+        ampi_copy_blocks(dst->ptr + dst->used, (int64_t)block, src->ptr, src->stride, block, n);
         run_advance(dst, n * block, 0);
         run_advance(src, 0, n);
     } else {
@@ -114,6 +57,55 @@ static size_t copy_runs(struct ampi_cursor_run *dst, struct ampi_cursor_run *src
         run_advance(src, block, 0);
     }
     return n * block;
+}
+
+/* The rest of the table of a leaf, against a flat cursor. Returns the bytes copied, 0 if nothing was. */
+static size_t copy_table(struct ampi_cursor *cursor, struct ampi_cursor *flat, size_t n_bytes, bool is_pack)
+{
+    struct ampi_cursor_frame *frame = ampi_cursor_frame_at(cursor, cursor->depth - 1);
+    const struct ampi_node *node = frame->node;
+    size_t room = flat->run.block - flat->run.used, done = 0;
+    uintptr_t place = flat->run.ptr + flat->run.used;
+    int64_t n = 0;
+
+    if (room > n_bytes)
+        room = n_bytes;
+    if (!node || cursor->run.used)
+        return 0;
+    if (node->kind == AMPI_NODE_OFFSETS) {
+        n = (int64_t)min3((size_t)(node->n - frame->index), room / (size_t)node->unit, SIZE_MAX);
+        ampi_copy_offsets(frame->base, node->table + frame->index, place, (size_t)node->unit, (size_t)n, is_pack);
+        done = (size_t)(n * node->unit);
+    } else if (node->kind == AMPI_NODE_BLOCKS) {
+        done = ampi_copy_entries(frame->base, ampi_node_entries(node) + frame->index, node->n - frame->index, place,
+                                 room, is_pack, &n);
+    }
+    if (n == 0)
+        return 0;
+    frame->index += n - 1;
+    cursor->run.n_blocks = 0;
+    run_advance(&flat->run, done, 0);
+    return done;
+}
+
+/* True if the cursor stands in one block of consecutive memory and nothing else. */
+static bool is_flat(const struct ampi_cursor *cursor)
+{
+    return cursor->depth == 0 && cursor->run.n_blocks == 1;
+}
+
+static size_t copy_step(struct ampi_cursor *dst, struct ampi_cursor *src, size_t n_bytes)
+{
+    size_t done = 0;
+
+    if (dst->depth + src->depth > 0) {
+        done = ampi_copy_columns(dst, src, n_bytes);
+        if (done == 0 && src->depth > 0 && is_flat(dst))
+            done = copy_table(src, dst, n_bytes, true);
+        else if (done == 0 && dst->depth > 0 && is_flat(src))
+            done = copy_table(dst, src, n_bytes, false);
+    }
+    return done ? done : copy_runs(&dst->run, &src->run, n_bytes);
 }
 
 /* Copies up to n_bytes between the positions of two cursors and moves both on. */
@@ -127,7 +119,7 @@ static size_t copy_cursors(struct ampi_cursor *dst, struct ampi_cursor *src, siz
             break;
         if (src->run.n_blocks == 0 && !ampi_cursor_next_run(src))
             break;
-        done = copy_runs(&dst->run, &src->run, left);
+        done = copy_step(dst, src, left);
         dst->packed_bytes += (MPI_Count)done;
         src->packed_bytes += (MPI_Count)done;
         left -= done;

@@ -23,14 +23,9 @@ int64_t ampi_node_find(const struct ampi_node *node, int64_t offset)
     return low;
 }
 
-static struct ampi_cursor_frame *frame_at(struct ampi_cursor *cursor, unsigned depth)
-{
-    return &cursor->frames[depth % AMPI_CURSOR_FRAMES];
-}
-
 static void push_frame(struct ampi_cursor *cursor, const struct ampi_node *node, int64_t index, uintptr_t base)
 {
-    *frame_at(cursor, cursor->depth) = (struct ampi_cursor_frame){node, index, base};
+    *ampi_cursor_frame_at(cursor, cursor->depth) = (struct ampi_cursor_frame){node, index, base};
     cursor->depth++;
     if (cursor->depth - cursor->low > AMPI_CURSOR_FRAMES)
         cursor->low = cursor->depth - AMPI_CURSOR_FRAMES;
@@ -168,7 +163,7 @@ bool ampi_cursor_next_run(struct ampi_cursor *cursor)
     const struct ampi_type *type = cursor->type;
 
     while (cursor->depth > 0) {
-        struct ampi_cursor_frame *frame = frame_at(cursor, cursor->depth - 1);
+        struct ampi_cursor_frame *frame = ampi_cursor_frame_at(cursor, cursor->depth - 1);
         const struct ampi_node *node;
         uintptr_t base;
 

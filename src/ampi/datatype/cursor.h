@@ -11,4 +11,10 @@
  * of the data. Never switches. */
 bool ampi_cursor_next_run(struct ampi_cursor *cursor);
 
+/* The frame with this number, which must be in the ring: low <= depth. */
+static inline struct ampi_cursor_frame *ampi_cursor_frame_at(struct ampi_cursor *cursor, unsigned depth)
+{
+    return &cursor->frames[depth % AMPI_CURSOR_FRAMES];
+}
+
 #endif

@@ -175,11 +175,48 @@ static bool is_same_piece(const struct piece *p, const struct piece *q)
     return p->node == q->node && p->bytes == q->bytes;
 }
 
+/* A table of blocks of various sizes that has more than TABLE_SMALL entries is cut into blocks of one size if that does not make
+ * more than CUT_MAX times as many: a loop without decisions is worth more than few iterations. */
+#define TABLE_SMALL 16
+#define CUT_MAX 3
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The size of the blocks to cut a table of n blocks into; 0: leave it. */
+static int64_t cut_bytes(const struct piece *p, int64_t n, int64_t size)
+{
+    int64_t unit = p[0].bytes;
+
+    for (int64_t i = 1; i < n && unit > 1; i++)
+        unit = common_divisor(unit, p[i].bytes);
+    return n > TABLE_SMALL && size / unit <= CUT_MAX * n ? unit : 0;
+}
+
+static int64_t cut_table(struct builder *b, const struct piece *p, int64_t n, int64_t size, int64_t unit)
+{
+    int64_t index = new_node(b, AMPI_NODE_OFFSETS, size, size / unit, 0, unit, (size_t)(size / unit));
+    int64_t *disps = node_at(b, index)->table;
+
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t done = 0; done < p[i].bytes; done += unit)
+            *disps++ = p[i].disp - p[0].disp + done;
+    }
+    return index;
+}
+
 /* The table of pieces as one piece. All that can be told from a scan of the table is told by the three flags. */
 static struct piece close_table(struct builder *b, const struct pieces *table)
 {
     const struct piece *p = table->items;
-    int64_t n = (int64_t)table->n, size = 0, first, index;
+    int64_t n = (int64_t)table->n, size = 0, first, index, unit;
     bool is_even = true, is_same = true, is_blocks = true;
 
     if (n == 0)
@@ -194,12 +231,14 @@ static struct piece close_table(struct builder *b, const struct pieces *table)
     if (is_same && is_even)
         return loop(b, n, n > 1 ? p[1].disp - first : 0, p[0]);
     if (is_same) {
-        int64_t unit = is_blocks ? p[0].bytes : p[0].node;
+        unit = is_blocks ? p[0].bytes : p[0].node;
         index = new_node(b, is_blocks ? AMPI_NODE_OFFSETS : AMPI_NODE_LIST, size, n, 0, unit, (size_t)n);
         for (int64_t i = 0; i < n; i++)
             node_at(b, index)->table[i] = p[i].disp - first;
         return (struct piece){first, size, index};
     }
+    if (is_blocks && (unit = cut_bytes(p, n, size)) > 0)
+        return (struct piece){first, size, cut_table(b, p, n, size, unit)};
     if (!is_blocks) {
         for (int64_t i = 0; i < n; i++)
             table->items[i].node = i && is_same_piece(&p[i], &p[i - 1]) ? p[i - 1].node : piece_node(b, p[i]);

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * copy_kernels.c: the innermost loops: blocks at equal distances, and blocks at the places of a table. Small sizes have
+ * a loop of their own, in which the copy is one or a few instructions.
+ */
+#include "ampi/datatype/copy.h"
+
+/* Copies n blocks of a size that is known when this is compiled in. */
+static inline __attribute__((always_inline)) void copy_fixed(char *dst, int64_t dst_stride, const char *src,
+                                                             int64_t src_stride, size_t block, size_t n)
+{
+    for (; n >= 4; n -= 4) {
+        memcpy(dst, src, block);
+        memcpy(dst + dst_stride, src + src_stride, block);
+        memcpy(dst + 2 * dst_stride, src + 2 * src_stride, block);
+        memcpy(dst + 3 * dst_stride, src + 3 * src_stride, block);
+        dst += 4 * dst_stride;
+        src += 4 * src_stride;
+    }
+    for (; n > 0; n--) {
+        memcpy(dst, src, block);
+        dst += dst_stride;
+        src += src_stride;
+    }
+}
+
+/* The same for blocks of any size. */
+static void copy_any(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block, size_t n)
+{
+    for (; n > 0; n--) {
+        memcpy(dst, src, block);
+        dst += dst_stride;
+        src += src_stride;
+    }
+}
+
+void ampi_copy_blocks(uintptr_t to, int64_t dst_stride, uintptr_t from, int64_t src_stride,
+                      size_t block, size_t n)
+{
+    char *dst = (char *)to;
+    const char *src = (const char *)from;
+
+    if (n == 1) {
+        memcpy(dst, src, block);
+        return;
+    }
+    switch (block) {
+#define FIXED(bytes) \
+    case bytes: \
+        copy_fixed(dst, dst_stride, src, src_stride, bytes, n); \
+        break;
+        FIXED(1)
+        FIXED(2)
+        FIXED(4)
+        FIXED(8)
+        FIXED(12)
+        FIXED(16)
+        FIXED(24)
+        FIXED(32)
+        FIXED(48)
+        FIXED(64)
+#undef FIXED
+    default:
+        copy_any(dst, dst_stride, src, src_stride, block, n);
+    }
+}
+
+/* Copies n blocks between the places of a table and consecutive memory. */
+static inline __attribute__((always_inline)) void table_fixed(uintptr_t base, const int64_t *disps, char *flat,
+                                                              size_t block, size_t n, bool is_pack)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *place = (char *)(base + (uintptr_t)disps[i]);
+        if (is_pack)
+            memcpy(flat + i * block, place, block);
+        else
+            memcpy(place, flat + i * block, block);
+    }
+}
+
+static inline __attribute__((always_inline)) void table_any(uintptr_t base, const int64_t *disps, char *flat,
+                                                            size_t block, size_t n, bool is_pack)
+{
+    switch (block) {
+#define FIXED(bytes) \
+    case bytes: \
+        table_fixed(base, disps, flat, bytes, n, is_pack); \
+        break;
+        FIXED(1)
+        FIXED(2)
+        FIXED(4)
+        FIXED(8)
+        FIXED(12)
+        FIXED(16)
+        FIXED(24)
+        FIXED(32)
+        FIXED(64)
+#undef FIXED
+    default:
+        table_fixed(base, disps, flat, block, n, is_pack);
+    }
+}
+
+void ampi_copy_offsets(uintptr_t base, const int64_t *disps, uintptr_t flat, size_t block, size_t n, bool is_pack)
+{
+    if (is_pack)
+        table_any(base, disps, (char *)flat, block, n, true);
+    else
+        table_any(base, disps, (char *)flat, block, n, false);
+}
+
+static inline void copy_small(char *dst, const char *src, size_t n_bytes)
+{
+    switch (n_bytes) {
+    case 1:
+        memcpy(dst, src, 1);
+        break;
+    case 2:
+        memcpy(dst, src, 2);
+        break;
+    case 4:
+        memcpy(dst, src, 4);
+        break;
+    case 8:
+        memcpy(dst, src, 8);
+        break;
+    case 16:
+        memcpy(dst, src, 16);
+        break;
+    default:
+        memcpy(dst, src, n_bytes);
+    }
+}
+
+size_t ampi_copy_entries(uintptr_t base, const struct ampi_node_entry *entries, int64_t n, uintptr_t flat, size_t room,
+                         bool is_pack, int64_t *n_out)
+{
+    size_t done = 0;
+    int64_t i;
+
+    for (i = 0; i < n && (size_t)entries[i].unit <= room - done; i++) {
+        char *place = (char *)(base + (uintptr_t)entries[i].disp), *packed = (char *)flat + done;
+        if (is_pack)
+            copy_small(packed, place, (size_t)entries[i].unit);
+        else
+            copy_small(place, packed, (size_t)entries[i].unit);
+        done += (size_t)entries[i].unit;
+    }
+    *n_out = i;
+    return done;
+}
