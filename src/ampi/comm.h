@@ -62,6 +62,7 @@ struct ampi_comm {
     struct ampi_comm_side *peer;         /* the side that messages go to; == local in an intracommunicator */
     struct ampi_rank *owner;
     struct ampi_match match;             /* receives posted by the owner and messages to it */
+    uint32_t next_channel;               /* hidden communicators: number of the owner's next partitioned send */
     bool is_probing;                     /* the owner is blocked in a probe for the following */
     int probe_source;
     int probe_tag;

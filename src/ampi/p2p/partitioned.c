@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * partitioned.c: partitioned point-to-point communication (MPI 5.0, chapter 4).
+ *
+ * The two ends agree on a channel when they are made: MPI_Psend_init sends its channel number as a message with the user's
+ * tag; MPI_Precv_init receives it, so channels pair up in the order of the init calls, as the standard asks. The data of
+ * a started channel is one message with the channel's own tag, sent when the last partition is ready. Both kinds of
+ * messages travel on the hidden communicator, where no receive of the program can match them.
+ */
+#include "ampi/p2p/p2p.h"
+#include "base/log.h"
+
+/* Data of channel c has tag CHANNEL_TAG_BASE + c; hello messages have the user's tags, which are not negative. */
+#define CHANNEL_TAG_BASE (-2000000000)
+#define CHANNELS_MAX 1900000000
+
+/* One end of a channel; hangs on the persistent request that the program has. */
+struct partitioned {
+    bool is_send;
+    int n_partitions;
+    bool *is_ready;             /* send: which partitions MPI_Pready was called for */
+    int n_ready;
+    void *buf;
+    MPI_Count count;            /* elements of the whole buffer */
+    struct ampi_type *type;
+    int peer_rank;
+    struct ampi_comm *hidden;
+    int channel;                /* receive: -1 until the hello has come */
+    int hello;                  /* the message of MPI_Psend_init: the channel */
+    bool is_waiting_for_hello;  /* receive: started before it came */
+    bool is_dropped;            /* receive: the request is gone, the hello still has to come */
+};
+
+/* ---- Data ---- */
+
+/* The message of a started channel has been sent, or received. */
+static void data_done(struct ampi_request *part)
+{
+    struct ampi_request *whole = part->whole;
+
+    whole->status.MPI_ERROR = part->status.MPI_ERROR;
+    ampi_request_destroy(part);
+    ampi_request_complete(whole);
+}
+
+static void attach(struct ampi_request *whole, struct ampi_request *part)
+{
+    part->whole = whole;
+    part->on_complete = data_done;
+    if (part->state == AMPI_REQUEST_COMPLETE)
+        data_done(part);
+}
+
+static void send_data(struct ampi_request *request)
+{
+    struct partitioned *end = request->u.extra;
+    struct ampi_send_args args = {.buf = end->buf,
+                                  .count = end->count,
+                                  .type = end->type,
+                                  .dest = end->peer_rank,
+                                  .tag = CHANNEL_TAG_BASE + end->channel,
+                                  .comm = end->hidden,
+                                  .mode = AMPI_SEND_STANDARD};
+
+    attach(request, ampi_send_start(request->owner, &args));
+}
+
+static void receive_data(struct ampi_request *request)
+{
+    struct partitioned *end = request->u.extra;
+    struct ampi_recv_args args = {.buf = end->buf,
+                                  .count = end->count,
+                                  .type = end->type,
+                                  .source = end->peer_rank,
+                                  .tag = CHANNEL_TAG_BASE + end->channel,
+                                  .comm = end->hidden};
+
+    attach(request, ampi_recv_start(request->owner, &args));
+}
+
+/* ---- Making and dropping an end ---- */
+
+static void free_end(struct partitioned *end)
+{
+    ampi_type_unref(end->type);
+    free(end->is_ready);
+    free(end);
+}
+
+static int start(struct ampi_request *request)
+{
+    struct partitioned *end = request->u.extra;
+
+    request->state = AMPI_REQUEST_ACTIVE;
+    ampi_status_set_empty(&request->status);
+    end->n_ready = 0;
+    if (end->is_send)
+        memset(end->is_ready, 0, (size_t)end->n_partitions * sizeof *end->is_ready);
+    if (end->peer_rank == MPI_PROC_NULL) {
+        if (!end->is_send)
+            ampi_request_complete(request);
+    } else if (!end->is_send && end->channel >= 0) {
+        receive_data(request);
+    } else if (!end->is_send) {
+        end->is_waiting_for_hello = true;
+    }
+    return MPI_SUCCESS;
+}
+
+static void release(struct ampi_request *request)
+{
+    struct partitioned *end = request->u.extra;
+
+    if (!end->is_send && end->channel < 0 && end->peer_rank != MPI_PROC_NULL)
+        end->is_dropped = true; /* the hello will free it */
+    else
+        free_end(end);
+}
+
+static const struct ampi_request_kind partitioned_kind = {
+    .name = "partitioned operation",
+    .start = start,
+    .release = release,
+};
+
+static bool is_partitioned(const struct ampi_request *request)
+{
+    return request && request->kind == &partitioned_kind;
+}
+
+static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_partitions, void *buf, MPI_Count count,
+                                   struct ampi_type *type, int peer_rank, struct ampi_comm *comm)
+{
+    struct ampi_request *request = ampi_request_create(self, &partitioned_kind, comm, true);
+    struct partitioned *end = base_calloc(1, sizeof *end, "a partitioned operation");
+
+    *end = (struct partitioned){.is_send = is_send,
+                                .n_partitions = n_partitions,
+                                .buf = buf,
+                                .count = count * n_partitions,
+                                .type = type,
+                                .peer_rank = peer_rank,
+                                .hidden = ampi_comm_hidden(comm),
+                                .channel = -1};
+    ampi_type_ref(type);
+    if (is_send)
+        end->is_ready = base_calloc((size_t)n_partitions, sizeof *end->is_ready, "a partitioned operation");
+    request->u.extra = end;
+    return request;
+}
+
+/* The hello of a receiving end has come. part->whole is the program's request, which may be gone. */
+static void hello_done(struct ampi_request *part)
+{
+    struct partitioned *end = BASE_CONTAINER(part->u.p2p.buf, struct partitioned, hello);
+    struct ampi_request *whole = part->whole;
+
+    ampi_request_destroy(part);
+    if (end->is_dropped) {
+        free_end(end);
+        return;
+    }
+    end->channel = end->hello;
+    if (end->is_waiting_for_hello) {
+        end->is_waiting_for_hello = false;
+        receive_data(whole);
+    }
+}
+
+static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Request *request)
+{
+    if (BASE_UNLIKELY(partitions < 0))
+        return ampi_raise(comm, MPI_ERR_ARG, "the number of partitions %d is negative", partitions);
+    if (BASE_UNLIKELY(!request))
+        return ampi_raise(comm, MPI_ERR_ARG, "the address of the request is NULL");
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Psend_init)
+int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                    MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Psend_init");
+    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag};
+    struct ampi_request *made;
+    struct partitioned *end;
+    int error = ampi_check_send(self, datatype, comm, &args);
+
+    if (error || (error = check_partitions(args.comm, partitions, request)))
+        return error;
+    made = create(self, true, partitions, (void *)buf, count, args.type, dest, args.comm);
+    end = made->u.extra;
+    if (dest != MPI_PROC_NULL) {
+        end->channel = (int)(end->hidden->next_channel++ % CHANNELS_MAX);
+        end->hello = end->channel;
+        ampi_send_blocking(self, &(struct ampi_send_args){.buf = &end->hello,
+                                                          .count = 1,
+                                                          .type = ampi_type_of(MPI_INT),
+                                                          .dest = dest,
+                                                          .tag = tag,
+                                                          .comm = end->hidden,
+                                                          .mode = AMPI_SEND_STANDARD});
+    }
+    *request = (MPI_Request)made;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Precv_init)
+int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                    MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Precv_init");
+    struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
+    struct ampi_request *made, *hello;
+    struct partitioned *end;
+    int error = ampi_check_recv(self, datatype, comm, &args);
+
+    if (error || (error = check_partitions(args.comm, partitions, request)))
+        return error;
+    if (BASE_UNLIKELY(source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG))
+        return ampi_raise(args.comm, source == MPI_ANY_SOURCE ? MPI_ERR_RANK : MPI_ERR_TAG,
+                          "a partitioned receive takes no wildcards");
+    made = create(self, false, partitions, buf, count, args.type, source, args.comm);
+    end = made->u.extra;
+    if (source != MPI_PROC_NULL) {
+        hello = ampi_recv_start(self, &(struct ampi_recv_args){.buf = &end->hello,
+                                                               .count = 1,
+                                                               .type = ampi_type_of(MPI_INT),
+                                                               .source = source,
+                                                               .tag = tag,
+                                                               .comm = end->hidden});
+        hello->whole = made;
+        hello->on_complete = hello_done;
+        if (hello->state == AMPI_REQUEST_COMPLETE)
+            hello_done(hello);
+    }
+    *request = (MPI_Request)made;
+    return MPI_SUCCESS;
+}
+
+/* ---- Partitions ---- */
+
+/* The sending end that MPI_Pready is called for, with a check of a range of its partitions. */
+static int check_ready(MPI_Request handle, int low, int high, struct ampi_request **request_out)
+{
+    struct ampi_request *request = ampi_request_of(handle);
+    const struct partitioned *end;
+
+    if (BASE_UNLIKELY(!is_partitioned(request) || !((struct partitioned *)request->u.extra)->is_send))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned send");
+    end = request->u.extra;
+    if (BASE_UNLIKELY(!ampi_request_is_active(request)))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the partitioned send has not been started");
+    if (BASE_UNLIKELY(low < 0 || high >= end->n_partitions))
+        return ampi_raise_self(MPI_ERR_ARG, "partition %d is not one of 0 to %d", low < 0 ? low : high,
+                               end->n_partitions - 1);
+    *request_out = request;
+    return MPI_SUCCESS;
+}
+
+static int mark_ready(struct ampi_request *request, int partition)
+{
+    struct partitioned *end = request->u.extra;
+
+    if (BASE_UNLIKELY(end->is_ready[partition]))
+        return ampi_raise_self(MPI_ERR_ARG, "partition %d is marked ready for the second time", partition);
+    end->is_ready[partition] = true;
+    if (++end->n_ready < end->n_partitions)
+        return MPI_SUCCESS;
+    if (end->peer_rank == MPI_PROC_NULL)
+        ampi_request_complete(request);
+    else
+        send_data(request);
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Pready)
+int PMPI_Pready(int partition, MPI_Request request)
+{
+    struct ampi_request *object = NULL;
+    int error;
+
+    ampi_enter("MPI_Pready");
+    error = check_ready(request, partition, partition, &object);
+    return error ? error : mark_ready(object, partition);
+}
+
+AMPI_EXPORT(Pready_range)
+int PMPI_Pready_range(int partition_low, int partition_high, MPI_Request request)
+{
+    struct ampi_request *object = NULL;
+    int error;
+
+    ampi_enter("MPI_Pready_range");
+    error = check_ready(request, partition_low, partition_high, &object);
+    for (int i = partition_low; i <= partition_high && !error; i++)
+        error = mark_ready(object, i);
+    return error;
+}
+
+AMPI_EXPORT(Pready_list)
+int PMPI_Pready_list(int length, const int array_of_partitions[], MPI_Request request)
+{
+    struct ampi_request *object = NULL;
+    int error = MPI_SUCCESS;
+
+    ampi_enter("MPI_Pready_list");
+    if (BASE_UNLIKELY(length < 0 || (length > 0 && !array_of_partitions)))
+        return ampi_raise_self(MPI_ERR_ARG, "a list of %d partitions", length);
+    for (int i = 0; i < length && !error; i++)
+        error = check_ready(request, array_of_partitions[i], array_of_partitions[i], &object);
+    for (int i = 0; i < length && !error; i++)
+        error = mark_ready(object, array_of_partitions[i]);
+    return error;
+}
+
+AMPI_EXPORT(Parrived)
+int PMPI_Parrived(MPI_Request request, int partition, int *flag)
+{
+    struct ampi_request *object = ampi_request_of(request);
+    const struct partitioned *end;
+
+    ampi_enter("MPI_Parrived");
+    if (BASE_UNLIKELY(!flag))
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
+    *flag = 1;
+    if (request == MPI_REQUEST_NULL)
+        return MPI_SUCCESS;
+    if (BASE_UNLIKELY(!is_partitioned(object) || ((struct partitioned *)object->u.extra)->is_send))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned receive");
+    end = object->u.extra;
+    if (BASE_UNLIKELY(partition < 0 || partition >= end->n_partitions))
+        return ampi_raise_self(MPI_ERR_ARG, "partition %d is not one of 0 to %d", partition, end->n_partitions - 1);
+    if (ampi_request_is_active(object))
+        ult_progress();
+    *flag = !ampi_request_is_active(object);
+    if (!*flag)
+        ult_yield();
+    return MPI_SUCCESS;
+}
