@@ -324,6 +324,6 @@ int PMPI_Info_get_nthkey(MPI_Info info, int n, char *key)
         return raise_null("key");
     if (n < 0 || n >= object->n_pairs)
         return ampi_raise_self(MPI_ERR_ARG, "n is %d, but %d keys are set", n, object->n_pairs);
-    strcpy(key, object->pairs[n].key);
+    memcpy(key, object->pairs[n].key, strlen(object->pairs[n].key) + 1);
     return MPI_SUCCESS;
 }

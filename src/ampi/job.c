@@ -209,7 +209,7 @@ static bool wants_images(int *argc, char **argv)
     return ampi_options.n_ranks > 1;
 }
 
-static int run_job(int argc, char **argv, char **envp)
+static int run_job(image_main_fn main, int argc, char **argv, char **envp)
 {
     int n_ranks = (int)ampi_options.n_ranks;
     int n_cores = ampi_job_cores();
@@ -225,7 +225,7 @@ static int run_job(int argc, char **argv, char **envp)
     program_args.envp = envp;
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);
-    if (!image_program_open(image_prototype_main(), &error))
+    if (!image_program_open(main, &error))
         base_fatal(1, "%s cannot run as %d ranks: %s", argv[0], n_ranks, error);
     ampi_memory_plan(n_ranks);
     ampi_job_create(n_ranks, n_pes, true, &hooks);

@@ -21,28 +21,25 @@ struct image_client {
      * virtualized: then the prototype's constructors do not run, and run() is called instead of its main.
      * false: the program runs as it is. */
     bool (*wants_images)(int *argc, char **argv);
-    /* Runs the whole job and returns its exit code. */
-    int (*run)(int argc, char **argv, char **envp);
+    /* Runs the whole job and returns its exit code. main: the prototype's, for image_program_open. */
+    int (*run)(image_main_fn main, int argc, char **argv, char **envp);
 };
 extern const struct image_client image_client;
 
 /* ---- The program ---- */
 
 /* Analyses the prototype: which modules are privatized, their segments, relocations, TLS. main is the
- * address of the prototype's main. false: the program cannot be virtualized; *error_out is a sentence that says why and
- * what to do (static storage). Called once. Never switches. */
+ * address of the prototype's main. false: the program cannot be virtualized; *error_out is a sentence that
+ * says why and what to do (static storage). Called once. Never switches. */
 bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CHECK;
 
-/* main as passed to __libc_start_main, for image_program_open. */
-image_main_fn image_prototype_main(void);
-
-/* Which shared libraries are copied with the program: names up to ".so", separated by commas; one with a '-' before it is
- * shared instead ("libfoo,-libbar"). Before image_program_open; the string must stay valid. Libraries of the C and C++
- * runtime, those that libmpi needs and preloaded ones are always shared. */
+/* Which shared libraries are copied with the program: names up to ".so", separated by commas; one with a '-'
+ * before it is shared instead ("libfoo,-libbar"). Before image_program_open; the string must stay valid.
+ * Libraries of the C and C++ runtime, those that libmpi needs and preloaded ones are always shared. */
 void image_set_private_libraries(const char *list);
 
-/* Bytes of address space that one copy takes, a multiple of image_align_bytes(). The regions [base, base + span) are filled by
- * image_create; copies that lie one after the other, without gaps, share page tables. */
+/* Bytes of address space that one copy takes, a multiple of image_align_bytes(). The regions [base, base +
+ * span) are filled by image_create; copies that lie one after the other, without gaps, share page tables. */
 size_t image_span_bytes(void);
 
 /* What base has to be a multiple of: the page size, or the largest alignment that the program asks for. */
@@ -51,30 +48,38 @@ size_t image_align_bytes(void);
 /* How many memory mappings one copy costs; by image_set_protect_relro, too. */
 int image_mappings_per_copy(void);
 
-/* Makes the copies' read-only-after-relocation part read-only if on (the default). Costs one mapping per copy. */
+/* Makes the copies' read-only-after-relocation part read-only if on (the default). Costs one mapping per
+ * copy. */
 void image_set_protect_relro(bool on);
 
 struct image;
 
-/* Maps and relocates a copy at base (aligned to image_align_bytes(), [base, base + image_span_bytes()) must be free address space).
- * Runs no code of the program. NULL: errno is set (ENOMEM also stands for vm.max_map_count). Any PE thread, in parallel. */
+/* Maps and relocates a copy at base (aligned to image_align_bytes(), [base, base + image_span_bytes()) must
+ * be free address space). Runs no code of the program. NULL: errno is set (ENOMEM also stands for
+ * vm.max_map_count). Any PE thread, in parallel. */
 struct image *image_create(char *base) BASE_MUST_CHECK;
 
 /* Runs the copy's constructors, then its main; returns main's value. On the rank's ULT. May switch. */
 int image_run(struct image *image, int argc, char **argv, char **envp);
 
-/* Runs the rank's atexit handlers and the destructors of the copy; once per image, the second call does nothing.
- * On the rank's ULT. May switch (handlers are the program's code). */
+/* Runs the rank's atexit handlers and the destructors of the copy; once per image, the second call does
+ * nothing. On the rank's ULT. May switch (handlers are the program's code). */
 void image_finish(struct image *image);
 
-/* The address in this copy that corresponds to an address of the prototype; the same address if it lies in no privatized module. */
+/* The address in this copy that corresponds to an address of the prototype; the same address if it lies in no
+ * privatized module. */
 void *image_translate(const struct image *image, const void *prototype_addr);
 
-/* The initial contents of the program's thread_local blocks, laid out as ult_tls_set_regions regions one after the other. */
+/* The initial contents of the program's thread_local blocks, laid out as ult_tls_set_regions regions one
+ * after the other. */
 void image_tls_init(const struct image *image, unsigned char *save);
 
 /* Which image's code or data an address lies in: for the report of a crash. NULL: none. */
 struct image *image_find(const void *addr);
+
+/* Writes "PROGRAM+0x1234 (function+0x10)" for an address in an image: where addr2line finds it in the file, and
+ * the function if it is exported. false, and an empty text: the address lies in no image. */
+bool image_describe(const void *addr, char *text, size_t size_bytes);
 
 /* ---- Rebinding (rebind.c): the C library's calls that must be per rank ---- */
 
@@ -85,20 +90,20 @@ struct image_libc *image_libc_of(struct image *image);
 /* A name that a rank's code is bound to something else of. */
 struct image_rebinding {
     const char *name;
-    void *replacement;         /* a function; NULL: a variable of struct image_libc */
-    int libc_field;            /* which variable (rebind.h); -1 for functions */
+    void *replacement; /* a function; NULL: a variable of struct image_libc */
+    int libc_field;    /* which variable (rebind.h); -1 for functions */
     const char *why;
 };
 
-/* Adds a table of the layer above (CUDA calls and the like); goes before the C library's. Before image_program_open; the
- * table must stay valid. */
+/* Adds a table of the layer above (CUDA calls and the like); goes before the C library's. Before
+ * image_program_open; the table must stay valid. */
 void image_rebind_add(const struct image_rebinding *table, size_t count);
 
-/* What the layer above provides to the rebound functions; all are called on the rank's ULT, but for current. NULL: what
- * libc does. */
+/* What the layer above provides to the rebound functions; all are called on the rank's ULT, but for current.
+ * NULL: what libc does. */
 struct image_rebind_client {
-    struct image *(*current)(void);      /* the image of the running rank; NULL outside of ranks. Any thread */
-    void (*exit)(int code) BASE_NORETURN;   /* the rank called exit(): handlers have run already */
+    struct image *(*current)(void); /* the image of the running rank; NULL outside of ranks. Any thread */
+    void (*exit)(int code) BASE_NORETURN;       /* the rank called exit(): handlers have run already */
     void (*quick_exit)(int code) BASE_NORETURN; /* the rank called _exit(), _Exit() or quick_exit() */
     void (*abort)(void) BASE_NORETURN;
     void (*sleep_ns)(uint64_t duration_ns);

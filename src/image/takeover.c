@@ -2,15 +2,15 @@
  *
  * takeover.c: gets control before the program's main, and before its constructors.
  *
- * _start of every dynamically linked program calls __libc_start_main with the address of main. This library's definition
- * comes before libc's in the order of look-up. It asks the layer above whether the program is to be run as several
- * ranks. If not, everything goes to libc as it came. If so, libc gets
+ * _start of every dynamically linked program calls __libc_start_main with the address of main. This library's
+ * definition comes before libc's in the order of look-up. It asks the layer above whether the program is to
+ * be run as several ranks. If not, everything goes to libc as it came. If so, libc gets
  *   - our main, which runs the job;
  *   - an init that does nothing. NULL would make glibc 2.34+ run the constructors of the program; older
  *     programs bring their own __libc_csu_init along, which is left out just the same;
  *   - no fini of an older program.
- * At exit ld.so runs the destructors of all modules. The prototype's objects were never constructed, so the functions
- * in its DT_FINI_ARRAY are replaced by one that does nothing; those of the libraries run as ever.
+ * At exit ld.so runs the destructors of all modules. The prototype's objects were never constructed, so the
+ * functions in its DT_FINI_ARRAY are replaced by one that does nothing; those of the libraries run as ever.
  *
  * This file is part of the shared library only, never of a unit test.
  */
@@ -23,23 +23,16 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-typedef int (*start_main_fn)(image_main_fn main, int argc, char **argv, void (*init)(void), void (*fini)(void),
-                             void (*rtld_fini)(void), void *stack_end);
+typedef int (*start_main_fn)(image_main_fn main, int argc, char **argv, void (*init)(void),
+                             void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
 
 static image_main_fn prototype_main;
 
-image_main_fn image_prototype_main(void)
-{
-    return prototype_main;
-}
-
-static void do_nothing(void)
-{
-}
+static void do_nothing(void) {}
 
 static int run_job(int argc, char **argv, char **envp)
 {
-    return image_client.run(argc, argv, envp);
+    return image_client.run(prototype_main, argc, argv, envp);
 }
 
 /* The page protections of an address of the program, as ld.so left them. */
@@ -85,7 +78,8 @@ static int drop_destructors(struct dl_phdr_info *info, size_t size, void *arg)
     for (int i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
             continue;
-        for (ElfW(Dyn) *d = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr); d->d_tag != DT_NULL; d++) {
+        for (ElfW(Dyn) *d = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr); d->d_tag != DT_NULL;
+             d++) {
             if (d->d_tag == DT_FINI_ARRAY)
                 array = (size_t *)(info->dlpi_addr + d->d_un.d_ptr);
             if (d->d_tag == DT_FINI_ARRAYSZ)
@@ -111,8 +105,8 @@ static char **close_gap(char **argv, int old_argc, int argc)
     return argv + removed;
 }
 
-EXPORT int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void), void (*fini)(void),
-                             void (*rtld_fini)(void), void *stack_end);
+EXPORT int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void),
+                             void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
 int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void), void (*fini)(void),
                       void (*rtld_fini)(void), void *stack_end)
 {

@@ -2,11 +2,9 @@
  *
  * host.c: the smallest layer above src/image, to test it without ULTs and MPI.
  *
- * Built with src/image into libimage_host.so, which the test programs are linked with in place of libmpi_abi. The
- * environment says what to do:
- *   IMAGE_COPIES=N   run main in N copies, round robin: sched_yield() and the sleeps go on with the next copy. Not
- *                    set: the program runs as it is.
- *   IMAGE_RELRO=0    do not protect RELRO
+ * Built with src/image into libimage_host.so, which the test programs are linked with in place of libmpi_abi.
+ * The environment says what to do: IMAGE_COPIES=N   run main in N copies, round robin: sched_yield() and the
+ * sleeps go on with the next copy. Not set: the program runs as it is. IMAGE_RELRO=0    do not protect RELRO
  *   IMAGE_PRIVATE    for image_set_private_libraries
  *   IMAGE_STATS=1    print on stderr what the copies cost
  * The process exits with the largest exit code of a copy.
@@ -27,20 +25,20 @@
 
 struct copy {
     struct image *image;
-    ucontext_t context;        /* where it goes on */
-    unsigned char *tls;        /* its thread_local bytes while it does not run */
+    ucontext_t context; /* where it goes on */
+    unsigned char *tls; /* its thread_local bytes while it does not run */
     bool is_ended;
 };
 
 static struct {
     struct copy *copies;
     int n_copies;
-    int current;               /* -1: no copy runs */
+    int current; /* -1: no copy runs */
     int n_ended;
     int exit_code;
     int argc;
     char **argv, **envp;
-    ucontext_t back;           /* the host's own context */
+    ucontext_t back; /* the host's own context */
     struct ult_tls_region regions[ULT_TLS_REGIONS_MAX];
     int n_regions;
     size_t tls_bytes;
@@ -58,13 +56,15 @@ void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions)
 static void save_tls(unsigned char *to)
 {
     for (int i = 0; i < host.n_regions; to += host.regions[i++].size_bytes)
-        memcpy(to, (char *)__builtin_thread_pointer() + host.regions[i].tp_offset, host.regions[i].size_bytes);
+        memcpy(to, (char *)__builtin_thread_pointer() + host.regions[i].tp_offset,
+               host.regions[i].size_bytes);
 }
 
 static void restore_tls(const unsigned char *from)
 {
     for (int i = 0; i < host.n_regions; from += host.regions[i++].size_bytes)
-        memcpy((char *)__builtin_thread_pointer() + host.regions[i].tp_offset, from, host.regions[i].size_bytes);
+        memcpy((char *)__builtin_thread_pointer() + host.regions[i].tp_offset, from,
+               host.regions[i].size_bytes);
 }
 
 static void switch_to_next(void)
@@ -117,7 +117,8 @@ static void sleep_ns(uint64_t duration_ns)
     do {
         switch_to_next();
         clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((uint64_t)(now.tv_sec - start.tv_sec) * 1000000000u + (uint64_t)now.tv_nsec - (uint64_t)start.tv_nsec <
+    } while ((uint64_t)(now.tv_sec - start.tv_sec) * 1000000000u + (uint64_t)now.tv_nsec -
+                 (uint64_t)start.tv_nsec <
              duration_ns);
 }
 
@@ -198,7 +199,7 @@ static char *reserve(size_t bytes, size_t align)
     return (char *)(((uintptr_t)lo + align - 1) / align * align);
 }
 
-static int run(int argc, char **argv, char **envp)
+static int run(image_main_fn main, int argc, char **argv, char **envp)
 {
     bool has_stats = getenv("IMAGE_STATS") != NULL;
     const char *error;
@@ -210,7 +211,7 @@ static int run(int argc, char **argv, char **envp)
     if (getenv("IMAGE_RELRO") && strcmp(getenv("IMAGE_RELRO"), "0") == 0)
         image_set_protect_relro(false);
     image_set_private_libraries(getenv("IMAGE_PRIVATE"));
-    if (!image_program_open(image_prototype_main(), &error))
+    if (!image_program_open(main, &error))
         base_fatal(3, "%s", error);
 
     host.argc = argc;
@@ -252,12 +253,13 @@ static int run(int argc, char **argv, char **envp)
     if (has_stats) {
         double n = host.n_copies;
 
-        base_log("%d copies of %zu bytes, %d mappings each: create %.2f us, %.1f KiB resident, %.2f page faults; "
-                 "run %.2f us, %.1f KiB, %.2f page faults",
-                 host.n_copies, image_span_bytes(), image_mappings_per_copy(), (t1 - t0) / n,
-                 (double)(rss_created - rss_before) / n, (double)(faults_created - faults_before) / n,
-                 (now_us() - t2) / n, (double)(status_kib("VmRSS:") - rss_created) / n,
-                 (double)(page_faults() - faults_created) / n);
+        base_log(
+            "%d copies of %zu bytes, %d mappings each: create %.2f us, %.1f KiB resident, %.2f page faults; "
+            "run %.2f us, %.1f KiB, %.2f page faults",
+            host.n_copies, image_span_bytes(), image_mappings_per_copy(), (t1 - t0) / n,
+            (double)(rss_created - rss_before) / n, (double)(faults_created - faults_before) / n,
+            (now_us() - t2) / n, (double)(status_kib("VmRSS:") - rss_created) / n,
+            (double)(page_faults() - faults_created) / n);
     }
     return host.exit_code;
 }
