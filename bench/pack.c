@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pack: what packing and unpacking through a datatype costs, compared with a loop written by hand for the same
- * layout. The two take turns; what is reported is the median of the ratios of neighbours, in percent of the
- * hand-written loop's speed (100: as fast). For each layout there are three sizes of the packed data: 16 KiB
- * and 512 KiB (in the caches) and 16 MiB.
+ * pack: what packing and unpacking through a datatype costs, compared with a loop written by hand for the
+ * same layout. The two take turns; what is reported is the median of the ratios of neighbours, in percent of
+ * the hand-written loop's speed (100: as fast). For each layout there are three sizes of the packed data: 16
+ * KiB and 512 KiB (in the caches) and 16 MiB.
  *
  * usage: pack [-t seconds_per_point]
  * prints: pack.LAYOUT.BYTES value %, unpack.LAYOUT.BYTES value %, pack_rate.LAYOUT.BYTES value GB/s
- * layouts: vecB, blocks of B bytes at twice their distance; struct, {char, double, int} with its gaps; plane, a
- * plane of a three-dimensional array of doubles; index, single doubles at irregular places
+ * layouts: vecB, blocks of B bytes at twice their distance; struct, {char, double, int} with its gaps; plane,
+ * a plane of a three-dimensional array of doubles; index, single doubles at irregular places
  */
 #include <mpi.h>
 
@@ -29,19 +29,19 @@ struct layout {
 
 /* ---- The loops that a programmer would write ---- */
 
-#define HAND(name, type, per_block) \
-    static void name(char *strided, char *packed, size_t n, int is_pack) \
-    { \
+#define HAND(name, type, per_block)                                       \
+    static void name(char *strided, char *packed, size_t n, int is_pack)  \
+    {                                                                     \
         type *restrict s = (type *)strided, *restrict p = (type *)packed; \
-        if (is_pack) { \
-            for (size_t i = 0; i < n; i++) \
-                for (size_t k = 0; k < (per_block); k++) \
-                    p[i * (per_block) + k] = s[i * 2 * (per_block) + k]; \
-        } else { \
-            for (size_t i = 0; i < n; i++) \
-                for (size_t k = 0; k < (per_block); k++) \
-                    s[i * 2 * (per_block) + k] = p[i * (per_block) + k]; \
-        } \
+        if (is_pack) {                                                    \
+            for (size_t i = 0; i < n; i++)                                \
+                for (size_t k = 0; k < (per_block); k++)                  \
+                    p[i * (per_block) + k] = s[i * 2 * (per_block) + k];  \
+        } else {                                                          \
+            for (size_t i = 0; i < n; i++)                                \
+                for (size_t k = 0; k < (per_block); k++)                  \
+                    s[i * 2 * (per_block) + k] = p[i * (per_block) + k];  \
+        }                                                                 \
     }
 
 HAND(hand_1, char, 1)
@@ -125,12 +125,12 @@ static void hand_index(char *strided, char *packed, size_t n, int is_pack)
 
 /* ---- The same as datatypes ---- */
 
-#define MAKE(name, bytes) \
-    static MPI_Datatype name(size_t n) \
-    { \
-        MPI_Datatype type; \
+#define MAKE(name, bytes)                                             \
+    static MPI_Datatype name(size_t n)                                \
+    {                                                                 \
+        MPI_Datatype type;                                            \
         MPI_Type_vector((int)n, bytes, 2 * (bytes), MPI_BYTE, &type); \
-        return type; \
+        return type;                                                  \
     }
 
 MAKE(make_1, 1)
@@ -222,7 +222,8 @@ static void measure(const struct point *pt, double seconds)
         total += by_hand + by_type;
     }
     stats = bench_summarize(ratios, n);
-    snprintf(key, sizeof key, "%s.%s.%zu", pt->is_pack ? "pack" : "unpack", pt->layout->name, pt->packed_bytes);
+    snprintf(key, sizeof key, "%s.%s.%zu", pt->is_pack ? "pack" : "unpack", pt->layout->name,
+             pt->packed_bytes);
     bench_print_time(key, stats, 1, "%");
     if (pt->is_pack) {
         snprintf(key, sizeof key, "pack_rate.%s.%zu", pt->layout->name, pt->packed_bytes);
@@ -233,11 +234,16 @@ static void measure(const struct point *pt, double seconds)
 int main(int argc, char **argv)
 {
     static const struct layout layouts[] = {
-        {"vec1", 1, make_1, hand_1},        {"vec4", 4, make_4, hand_4},
-        {"vec8", 8, make_8, hand_8},        {"vec16", 16, make_16, hand_16},
-        {"vec24", 24, make_24, hand_24},    {"vec64", 64, make_64, hand_64},
-        {"vec256", 256, make_256, hand_256}, {"struct", RECORD_BYTES, make_struct, hand_struct},
-        {"plane", 1024, make_plane, hand_plane}, {"index", 8, make_index, hand_index},
+        {"vec1", 1, make_1, hand_1},
+        {"vec4", 4, make_4, hand_4},
+        {"vec8", 8, make_8, hand_8},
+        {"vec16", 16, make_16, hand_16},
+        {"vec24", 24, make_24, hand_24},
+        {"vec64", 64, make_64, hand_64},
+        {"vec256", 256, make_256, hand_256},
+        {"struct", RECORD_BYTES, make_struct, hand_struct},
+        {"plane", 1024, make_plane, hand_plane},
+        {"index", 8, make_index, hand_index},
     };
     static const size_t sizes[] = {16 << 10, 512 << 10, 16 << 20};
     double seconds;
@@ -248,8 +254,10 @@ int main(int argc, char **argv)
         char *strided = (char *)bench_alloc(SPREAD * sizes[i] + 4096, 1);
         char *packed = (char *)bench_alloc(sizes[i], 2);
         for (size_t k = 0; k < sizeof layouts / sizeof layouts[0]; k++) {
-            struct point pt = {.layout = &layouts[k], .n = sizes[i] / layouts[k].element_bytes,
-                               .strided = strided, .packed = packed};
+            struct point pt = {.layout = &layouts[k],
+                               .n = sizes[i] / layouts[k].element_bytes,
+                               .strided = strided,
+                               .packed = packed};
             pt.packed_bytes = pt.n * layouts[k].element_bytes;
             pt.type = layouts[k].make(pt.n);
             MPI_Type_commit(&pt.type);

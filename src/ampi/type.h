@@ -2,8 +2,8 @@
  *
  * type.h: datatypes (MPI 5.0, chapter 5) as the rest of the library sees them.
  *
- * An object is immutable once committed and reference-counted; a message under way holds a reference, so a type may be freed
- * while it is in use. Co-located ranks may read each other's types.
+ * An object is immutable once committed and reference-counted; a message under way holds a reference, so a
+ * type may be freed while it is in use. Co-located ranks may read each other's types.
  */
 #ifndef AMPI_TYPE_H
 #define AMPI_TYPE_H
@@ -60,26 +60,27 @@ enum ampi_basic {
 };
 
 struct ampi_type {
-    uint32_t magic;              /* AMPI_MAGIC_TYPE */
-    _Atomic uint32_t refs;       /* handles, derived types and messages that use it; predefined: not counted */
-    MPI_Count size_bytes;        /* of the data of one element */
-    MPI_Count lb_bytes;          /* lower bound */
-    MPI_Count extent_bytes;      /* distance of consecutive elements */
-    MPI_Count true_lb_bytes;     /* first byte of data */
+    uint32_t magic;          /* AMPI_MAGIC_TYPE */
+    _Atomic uint32_t refs;   /* handles, derived types and messages that use it; predefined: not counted */
+    MPI_Count size_bytes;    /* of the data of one element */
+    MPI_Count lb_bytes;      /* lower bound */
+    MPI_Count extent_bytes;  /* distance of consecutive elements */
+    MPI_Count true_lb_bytes; /* first byte of data */
     MPI_Count true_extent_bytes; /* from the first to the last byte of data */
     MPI_Count n_basics;          /* basic elements in one element */
     enum ampi_basic basic;       /* the kind of all of them if it is one; else AMPI_BASIC_NONE */
     bool is_dense;               /* the data of one element is one block, in order: size == true extent */
     bool is_committed;
-    bool is_predefined;          /* may not be freed */
-    bool has_bounds;             /* lb_bytes and extent_bytes were set by a constructor (markers), not found from the data */
-    uint32_t align_bytes;        /* the largest alignment of its basic elements */
-    _Atomic uint32_t handles;    /* handles the program holds; attributes are deleted with the last one */
-    MPI_Datatype predefined;     /* the constant, for predefined types; else MPI_DATATYPE_NULL */
-    struct ampi_typemap *map;    /* the flattened program; NULL for dense types and before commit */
+    bool is_predefined; /* may not be freed */
+    bool has_bounds; /* lb_bytes and extent_bytes were set by a constructor (markers), not found from the data
+                      */
+    uint32_t align_bytes;            /* the largest alignment of its basic elements */
+    _Atomic uint32_t handles;        /* handles the program holds; attributes are deleted with the last one */
+    MPI_Datatype predefined;         /* the constant, for predefined types; else MPI_DATATYPE_NULL */
+    struct ampi_typemap *map;        /* the flattened program; NULL for dense types and before commit */
     struct ampi_type_recipe *recipe; /* constructor and arguments; NULL for predefined types */
-    struct ampi_attrs *attrs;    /* cached attributes; NULL: none ever set */
-    char *name;                  /* MPI_Type_set_name; NULL: the default */
+    struct ampi_attrs *attrs;        /* cached attributes; NULL: none ever set */
+    char *name;                      /* MPI_Type_set_name; NULL: the default */
 };
 
 /* The predefined types, by handle value - 0x200; NULL where the ABI has no type. Set up at start-up. */
@@ -109,8 +110,8 @@ static inline MPI_Datatype ampi_type_handle(struct ampi_type *type)
 /* Frees the object with the last reference. Any thread. */
 void ampi_type_destroy(struct ampi_type *type);
 
-/* Attributes (attr.c): copies those of old to dup, with the copy callbacks, and returns an error code; deletes those of a
- * type whose last handle is freed, with the delete callbacks. Both may switch. */
+/* Attributes (attr.c): copies those of old to dup, with the copy callbacks, and returns an error code;
+ * deletes those of a type whose last handle is freed, with the delete callbacks. Both may switch. */
 int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup) __attribute__((weak));
 void ampi_type_delete_attrs(struct ampi_type *type) __attribute__((weak));
 
@@ -136,8 +137,8 @@ static inline bool ampi_type_is_block(const struct ampi_type *type, MPI_Count co
 
 /* Copies the data of src to dst, element signature by element signature, straight from layout to layout: as
  * many bytes as the smaller of the two has. Returns the bytes copied. The buffers may not overlap. */
-size_t ampi_type_copy_general(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type, const void *src,
-                              MPI_Count src_count, const struct ampi_type *src_type);
+size_t ampi_type_copy_general(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type,
+                              const void *src, MPI_Count src_count, const struct ampi_type *src_type);
 
 /* The address disp_bytes behind buf, which may be MPI_BOTTOM. */
 static inline void *ampi_type_address(const void *buf, MPI_Count disp_bytes)
@@ -153,7 +154,8 @@ static inline size_t ampi_type_copy(void *dst, MPI_Count dst_count, const struct
         size_t src_bytes = (size_t)(src_count * src_type->size_bytes);
         size_t n_bytes = src_bytes < dst_bytes ? src_bytes : dst_bytes;
         if (n_bytes)
-            memcpy(ampi_type_address(dst, dst_type->true_lb_bytes), ampi_type_address(src, src_type->true_lb_bytes), n_bytes);
+            memcpy(ampi_type_address(dst, dst_type->true_lb_bytes),
+                   ampi_type_address(src, src_type->true_lb_bytes), n_bytes);
         return n_bytes;
     }
     return ampi_type_copy_general(dst, dst_count, dst_type, src, src_count, src_type);
@@ -186,13 +188,14 @@ struct ampi_cursor {
     unsigned low;               /* frames below this number are not in the ring */
     struct ampi_cursor_frame frames[AMPI_CURSOR_FRAMES]; /* frame number d is at d % AMPI_CURSOR_FRAMES */
 };
-void ampi_cursor_init(struct ampi_cursor *cursor, const void *buf, MPI_Count count, const struct ampi_type *type);
+void ampi_cursor_init(struct ampi_cursor *cursor, const void *buf, MPI_Count count,
+                      const struct ampi_type *type);
 
 /* Moves to the byte of data with this number, 0 <= packed_bytes <= count * size. */
 void ampi_cursor_seek(struct ampi_cursor *cursor, MPI_Count packed_bytes);
 
-/* Copies up to n_bytes of data from the position on to out (or from in to the position); returns the bytes copied,
- * fewer only at the end of the data. Pieces may end within a basic element. */
+/* Copies up to n_bytes of data from the position on to out (or from in to the position); returns the bytes
+ * copied, fewer only at the end of the data. Pieces may end within a basic element. */
 size_t ampi_cursor_pack(struct ampi_cursor *cursor, void *out, size_t n_bytes);
 size_t ampi_cursor_unpack(struct ampi_cursor *cursor, const void *in, size_t n_bytes);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Random nested datatypes give the same bytes, bounds and contents as a naive element-by-element reference, also in random pieces.
+ * Random nested datatypes give the same bytes, bounds and contents as a naive element-by-element reference,
+ * also in random pieces.
  *
  * HEDDLE_FUZZ_TYPES (default 100000) and HEDDLE_FUZZ_SEED (default 1) choose how many and which.
  */
@@ -11,7 +12,7 @@
 #include "datatype_reference.h"
 
 #define POOL 40
-#define SPAN (1 << 16)        /* displacements and bounds of a tested type stay within +-SPAN / 4 */
+#define SPAN (1 << 16) /* displacements and bounds of a tested type stay within +-SPAN / 4 */
 #define PACKED_MAX (3 * REF_ITEMS_MAX * 32)
 
 static uint64_t rng_state;
@@ -38,7 +39,7 @@ static int64_t pick(int64_t low, int64_t high)
 
 /* ---- Random arguments: kept in all forms that the constructors need ---- */
 
-#define ARGS_MAX 6
+#define ARGS_MAX 24
 
 struct args {
     int n;
@@ -52,7 +53,7 @@ static void random_args(struct args *a)
     int64_t step = pick(-4, 8), len = pick(0, 3);
     bool is_regular = rng() & 1, is_same_len = rng() & 1;
 
-    a->n = (int)pick(0, ARGS_MAX);
+    a->n = (int)(rng() % 8 ? pick(0, 6) : pick(7, ARGS_MAX));
     for (int i = 0; i < a->n; i++) {
         a->lens[i] = (int)(is_same_len ? len : pick(0, 3));
         a->disps[i] = (int)(is_regular ? i * step : pick(-8, 8));
@@ -240,7 +241,9 @@ static void make_darray(struct ref *r, const struct ref *child, bool is_large)
         distribs[d] = kinds[pick(0, 2)];
         large_gsizes[d] = gsizes[d] = (int)pick(1, 7);
         psizes[d] = distribs[d] == MPI_DISTRIBUTE_NONE ? 1 : (int)pick(1, 3);
-        dargs[d] = distribs[d] == MPI_DISTRIBUTE_CYCLIC ? (int)pick(1, 3) : (gsizes[d] + psizes[d] - 1) / psizes[d] + (int)pick(0, 1);
+        dargs[d] = distribs[d] == MPI_DISTRIBUTE_CYCLIC
+                       ? (int)pick(1, 3)
+                       : (gsizes[d] + psizes[d] - 1) / psizes[d] + (int)pick(0, 1);
         if (rng() & 1)
             dargs[d] = MPI_DISTRIBUTE_DFLT_DARG;
         size *= psizes[d];
@@ -251,14 +254,17 @@ static void make_darray(struct ref *r, const struct ref *child, bool is_large)
         rest /= psizes[d];
     }
     if (is_large)
-        OK(MPI_Type_create_darray_c(size, rank, n, large_gsizes, distribs, dargs, psizes, order, child->handle, &r->handle));
+        OK(MPI_Type_create_darray_c(size, rank, n, large_gsizes, distribs, dargs, psizes, order,
+                                    child->handle, &r->handle));
     else
-        OK(MPI_Type_create_darray(size, rank, n, gsizes, distribs, dargs, psizes, order, child->handle, &r->handle));
+        OK(MPI_Type_create_darray(size, rank, n, gsizes, distribs, dargs, psizes, order, child->handle,
+                                  &r->handle));
     total = dim_strides(n, gsizes, order, strides);
     for (int64_t e = 0; e < total; e++) {
         bool is_mine = true;
         for (int d = 0; d < n; d++)
-            is_mine &= owns(e / strides[d] % gsizes[d], gsizes[d], distribs[d], dargs[d], psizes[d], coords[d]);
+            is_mine &=
+                owns(e / strides[d] % gsizes[d], gsizes[d], distribs[d], dargs[d], psizes[d], coords[d]);
         if (is_mine)
             ref_place(r, child, e * ref_extent(child));
     }
@@ -287,9 +293,8 @@ static void make_struct(struct ref *r, struct ref *const *children, bool is_larg
 static void make_type(struct ref *r, struct ref *pool)
 {
     static void (*const makers[])(struct ref *, const struct ref *, bool) = {
-        make_contiguous,    make_vector,         make_hvector, make_indexed, make_hindexed,
-        make_indexed_block, make_hindexed_block, make_resized, make_dup,     make_subarray,
-        make_darray,
+        make_contiguous,     make_vector,  make_hvector, make_indexed,  make_hindexed, make_indexed_block,
+        make_hindexed_block, make_resized, make_dup,     make_subarray, make_darray,
     };
     size_t which = rng() % (BASE_COUNT(makers) + 3);
     const struct ref *child = &pool[rng() % POOL];
@@ -338,7 +343,8 @@ static bool is_disjoint(const struct ref *r, int64_t count)
     return true;
 }
 
-/* Packs and unpacks in pieces, some of them after a seek. Data may only be received where no two elements overlap. */
+/* Packs and unpacks in pieces, some of them after a seek. Data may only be received where no two elements
+ * overlap. */
 static void check_pieces(const struct ref *r, int64_t count)
 {
     const struct ampi_type *type = ampi_type_of(r->handle);
@@ -395,8 +401,8 @@ static void check_copy(const struct ref *src, int64_t src_count, const struct re
     memset(expected, 0x77, SPAN);
     ref_pack(src, src_count, source + SPAN / 2, packed_expected);
     ref_unpack(dst, dst_count, expected + SPAN / 2, packed_expected, n_bytes);
-    copied = ampi_type_copy(target + SPAN / 2, dst_count, ampi_type_of(dst->handle), source + SPAN / 2, src_count,
-                            ampi_type_of(src->handle));
+    copied = ampi_type_copy(target + SPAN / 2, dst_count, ampi_type_of(dst->handle), source + SPAN / 2,
+                            src_count, ampi_type_of(src->handle));
     REQUIRE(copied == (size_t)n_bytes);
     REQUIRE(!memcmp(target, expected, SPAN));
 }
@@ -433,7 +439,8 @@ static void check_external(const struct ref *r, int64_t count)
     OK(MPI_Unpack_external_c("external32", packed, size, &position, target + SPAN / 2, count, r->handle));
     REQUIRE(position == size);
     position = 0;
-    OK(MPI_Pack_external_c("external32", target + SPAN / 2, count, r->handle, packed_expected, size, &position));
+    OK(MPI_Pack_external_c("external32", target + SPAN / 2, count, r->handle, packed_expected, size,
+                           &position));
     REQUIRE(position == size);
     REQUIRE(has_quads || !memcmp(packed, packed_expected, (size_t)size));
 }
@@ -453,8 +460,8 @@ static void decode(MPI_Datatype handle, struct contents *c)
 {
     memset(c, 0, sizeof *c);
     OK(MPI_Type_get_envelope_c(handle, &c->n_ints, &c->n_aints, &c->n_counts, &c->n_types, &c->combiner));
-    OK(MPI_Type_get_contents_c(handle, CONTENTS_MAX, CONTENTS_MAX, CONTENTS_MAX, CONTENTS_MAX, c->ints, c->aints,
-                               c->counts, c->types));
+    OK(MPI_Type_get_contents_c(handle, CONTENTS_MAX, CONTENTS_MAX, CONTENTS_MAX, CONTENTS_MAX, c->ints,
+                               c->aints, c->counts, c->types));
 }
 
 /* Calls the constructor again with what was decoded. */
@@ -470,7 +477,8 @@ static void rebuild(const struct contents *c, MPI_Datatype *out)
         OK(MPI_Type_dup(c->types[0], out));
         break;
     case MPI_COMBINER_CONTIGUOUS:
-        OK(is_large ? MPI_Type_contiguous_c(l[0], c->types[0], out) : MPI_Type_contiguous(i[0], c->types[0], out));
+        OK(is_large ? MPI_Type_contiguous_c(l[0], c->types[0], out)
+                    : MPI_Type_contiguous(i[0], c->types[0], out));
         break;
     case MPI_COMBINER_VECTOR:
         OK(is_large ? MPI_Type_vector_c(l[0], l[1], l[2], c->types[0], out)
@@ -507,12 +515,13 @@ static void rebuild(const struct contents *c, MPI_Datatype *out)
     case MPI_COMBINER_SUBARRAY:
         n = i[0];
         OK(is_large ? MPI_Type_create_subarray_c(n, l, l + n, l + 2 * n, i[1], c->types[0], out)
-                    : MPI_Type_create_subarray(n, i + 1, i + 1 + n, i + 1 + 2 * n, i[1 + 3 * n], c->types[0], out));
+                    : MPI_Type_create_subarray(n, i + 1, i + 1 + n, i + 1 + 2 * n, i[1 + 3 * n], c->types[0],
+                                               out));
         break;
     case MPI_COMBINER_DARRAY:
         n = i[2];
-        OK(is_large ? MPI_Type_create_darray_c(i[0], i[1], n, l, i + 3, i + 3 + n, i + 3 + 2 * n, i[3 + 3 * n],
-                                               c->types[0], out)
+        OK(is_large ? MPI_Type_create_darray_c(i[0], i[1], n, l, i + 3, i + 3 + n, i + 3 + 2 * n,
+                                               i[3 + 3 * n], c->types[0], out)
                     : MPI_Type_create_darray(i[0], i[1], n, i + 3, i + 3 + n, i + 3 + 2 * n, i + 3 + 3 * n,
                                              i[3 + 4 * n], c->types[0], out));
         break;
@@ -592,16 +601,36 @@ static void check_type(struct ref *r, const struct ref *other)
 static void fill(struct ref *r)
 {
     switch (rng() % 10) {
-    case 0: ref_basic(r, MPI_CHAR, 1, 0, 0, 1); break;
-    case 1: ref_basic(r, MPI_SHORT, 2, 0, 0, 2); break;
-    case 2: ref_basic(r, MPI_INT, 4, 0, 0, 4); break;
-    case 3: ref_basic(r, MPI_DOUBLE, 8, 0, 0, 8); break;
-    case 4: ref_basic(r, MPI_LONG_DOUBLE, 16, 0, 0, 16); break;
-    case 5: ref_basic(r, MPI_SHORT_INT, 2, 4, 4, 4); break;
-    case 6: ref_basic(r, MPI_DOUBLE_INT, 8, 8, 4, 8); break;
-    case 7: ref_basic(r, MPI_C_DOUBLE_COMPLEX, 16, 0, 0, 8); break;
-    case 8: ref_basic(r, MPI_BYTE, 1, 0, 0, 1); break;
-    default: ref_basic(r, MPI_LONG, 8, 0, 0, 8); break;
+    case 0:
+        ref_basic(r, MPI_CHAR, 1, 0, 0, 1);
+        break;
+    case 1:
+        ref_basic(r, MPI_SHORT, 2, 0, 0, 2);
+        break;
+    case 2:
+        ref_basic(r, MPI_INT, 4, 0, 0, 4);
+        break;
+    case 3:
+        ref_basic(r, MPI_DOUBLE, 8, 0, 0, 8);
+        break;
+    case 4:
+        ref_basic(r, MPI_LONG_DOUBLE, 16, 0, 0, 16);
+        break;
+    case 5:
+        ref_basic(r, MPI_SHORT_INT, 2, 4, 4, 4);
+        break;
+    case 6:
+        ref_basic(r, MPI_DOUBLE_INT, 8, 8, 4, 8);
+        break;
+    case 7:
+        ref_basic(r, MPI_C_DOUBLE_COMPLEX, 16, 0, 0, 8);
+        break;
+    case 8:
+        ref_basic(r, MPI_BYTE, 1, 0, 0, 1);
+        break;
+    default:
+        ref_basic(r, MPI_LONG, 8, 0, 0, 8);
+        break;
     }
 }
 
@@ -651,7 +680,8 @@ START_TEST(random_types)
     }
     for (int i = 0; i < POOL; i++)
         drop(&pool[i]);
-    ck_assert_msg(n_types < 1000 || n_deep > n_types / 10, "only %ld of %ld types were nested deeply", n_deep, n_types);
+    ck_assert_msg(n_types < 1000 || n_deep > n_types / 10, "only %ld of %ld types were nested deeply", n_deep,
+                  n_types);
 }
 END_TEST
 

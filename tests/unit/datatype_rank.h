@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * datatype_rank.h: lets the datatype tests call MPI functions without starting a job: the test's thread looks like an
- * initialised rank whose communicators return errors.
+ * datatype_rank.h: lets the datatype tests call MPI functions without starting a job: the test's thread looks
+ * like an initialised rank whose communicators return errors.
  */
 #ifndef DATATYPE_RANK_H
 #define DATATYPE_RANK_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * datatype_reference.h: the naive reference of the datatype tests: a type is the list of its basic elements, as the
- * formal definitions of MPI 5.0, chapter 5, give it. Every constructor is a loop that places copies of a child.
+ * datatype_reference.h: the naive reference of the datatype tests: a type is the list of its basic elements,
+ * as the formal definitions of MPI 5.0, chapter 5, give it. Every constructor is a loop that places copies of
+ * a child.
  */
 #ifndef DATATYPE_REFERENCE_H
 #define DATATYPE_REFERENCE_H
@@ -22,14 +23,14 @@ struct ref_item {
 
 struct ref {
     MPI_Datatype handle;
-    int n;                 /* items */
+    int n; /* items */
     struct ref_item *items;
     bool has_markers;
     int64_t marker_lb, marker_ub;
     int64_t align;
     int64_t lb, ub, true_lb, true_ub, size; /* set by ref_finish */
-    int depth;             /* of nesting */
-    bool is_named;         /* predefined */
+    int depth;                              /* of nesting */
+    bool is_named;                          /* predefined */
 };
 
 static inline void ref_init(struct ref *r)
@@ -104,7 +105,8 @@ static inline void ref_finish(struct ref *r)
 }
 
 /* A predefined type: one element, or the two of a pair. */
-static inline void ref_basic(struct ref *r, MPI_Datatype handle, int first, int disp_second, int second, int align)
+static inline void ref_basic(struct ref *r, MPI_Datatype handle, int first, int disp_second, int second,
+                             int align)
 {
     ref_init(r);
     r->handle = handle;

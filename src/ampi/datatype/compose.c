@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * compose.c: types made of types inside the library. They are recipes like those of the program, in the large form.
+ * compose.c: types made of types inside the library. They are recipes like those of the program, in the large
+ * form.
  */
 #include "ampi/datatype/compose.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * compose.h: types made of types inside the library, for the layout of array types. Each function takes over the
- * caller's reference to child and returns a new reference; NULL (bounds too large) is handed on.
+ * compose.h: types made of types inside the library, for the layout of array types. Each function takes over
+ * the caller's reference to child and returns a new reference; NULL (bounds too large) is handed on.
  */
 #ifndef AMPI_DATATYPE_COMPOSE_H
 #define AMPI_DATATYPE_COMPOSE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * construct.c: the constructors whose arguments are single numbers: contiguous, vector, hvector, resized. Those with
- * arrays are in construct_indexed.c and construct_array.c.
+ * construct.c: the constructors whose arguments are single numbers: contiguous, vector, hvector, resized.
+ * Those with arrays are in construct_indexed.c and construct_array.c.
  */
 #include "ampi/datatype/construct.h"
 #include "ampi/error.h"
@@ -10,7 +10,8 @@
 int ampi_construct_done(struct ampi_type *type, MPI_Datatype *newtype)
 {
     if (!ampi_type_finish(type))
-        return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "the datatype's size or bounds would exceed 2^62 bytes");
+        return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE,
+                               "the datatype's size or bounds would exceed 2^62 bytes");
     *newtype = ampi_type_handle(type);
     return MPI_SUCCESS;
 }

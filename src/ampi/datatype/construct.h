@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * construct.h: what the constructors share. A constructor checks its arguments, makes an object with room for them
- * (ampi_type_new), stores them, and lets ampi_construct_done find the bounds and set the handle.
+ * construct.h: what the constructors share. A constructor checks its arguments, makes an object with room for
+ * them (ampi_type_new), stores them, and lets ampi_construct_done find the bounds and set the handle.
  */
 #ifndef AMPI_DATATYPE_CONSTRUCT_H
 #define AMPI_DATATYPE_CONSTRUCT_H

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * construct_indexed.c: the constructors with arrays of block lengths and displacements: indexed, hindexed, indexed_block,
- * hindexed_block, struct. One body serves all ten functions: struct layout_args says where the arrays are.
+ * construct_indexed.c: the constructors with arrays of block lengths and displacements: indexed, hindexed,
+ * indexed_block, hindexed_block, struct. One body serves all ten functions: struct layout_args says where the
+ * arrays are.
  */
 #include "ampi/datatype/construct.h"
 #include "ampi/error.h"
 #include "ampi/rank.h"
 
-/* The arrays as the program gave them; of each pair one is set, or none if the constructor has no such array. */
+/* The arrays as the program gave them; of each pair one is set, or none if the constructor has no such array.
+ */
 struct layout_args {
     int combiner;
     bool is_large;
     MPI_Count count;
-    MPI_Count blocklength;           /* of all blocks, if there is no array */
+    MPI_Count blocklength; /* of all blocks, if there is no array */
     const int *lens;
     const MPI_Count *large_lens;
-    const int *disps;                /* in elements */
+    const int *disps; /* in elements */
     const MPI_Aint *byte_disps;
-    const MPI_Count *large_disps;    /* in elements or bytes */
+    const MPI_Count *large_disps; /* in elements or bytes */
     MPI_Datatype oldtype;
-    const MPI_Datatype *types;       /* struct only */
+    const MPI_Datatype *types; /* struct only */
 };
 
 static bool has_lens(const struct layout_args *args)
@@ -42,8 +44,8 @@ static int check_arrays(const struct layout_args *args)
     for (MPI_Count i = 0; i < args->count; i++) {
         MPI_Count len = args->lens ? args->lens[i] : args->large_lens ? args->large_lens[i] : 0;
         if (len < 0)
-            return ampi_raise_self(MPI_ERR_ARG, "array_of_blocklengths[%lld] is %lld, which is negative", (long long)i,
-                                   (long long)len);
+            return ampi_raise_self(MPI_ERR_ARG, "array_of_blocklengths[%lld] is %lld, which is negative",
+                                   (long long)i, (long long)len);
         if (is_struct && !ampi_type_arg(args->types[i], "an element of array_of_types"))
             return MPI_ERR_TYPE;
     }
@@ -83,16 +85,19 @@ static int construct(const struct layout_args *args, MPI_Datatype *newtype)
 {
     bool is_struct = args->combiner == MPI_COMBINER_STRUCT;
     MPI_Count n_numbers = has_lens(args) ? 1 + args->count : 2;
-    bool has_byte_disps = args->combiner != MPI_COMBINER_INDEXED && args->combiner != MPI_COMBINER_INDEXED_BLOCK;
+    bool has_byte_disps =
+        args->combiner != MPI_COMBINER_INDEXED && args->combiner != MPI_COMBINER_INDEXED_BLOCK;
     struct ampi_type *type;
-    int rc = ampi_construct_check(args->count, args->blocklength, is_struct ? MPI_BYTE : args->oldtype, newtype);
+    int rc =
+        ampi_construct_check(args->count, args->blocklength, is_struct ? MPI_BYTE : args->oldtype, newtype);
 
     if (rc == MPI_SUCCESS)
         rc = check_arrays(args);
     if (rc != MPI_SUCCESS)
         return rc;
     if (args->is_large)
-        type = ampi_type_new(args->combiner, true, 0, 0, n_numbers + args->count, is_struct ? args->count : 1);
+        type =
+            ampi_type_new(args->combiner, true, 0, 0, n_numbers + args->count, is_struct ? args->count : 1);
     else
         type = ampi_type_new(args->combiner, false, n_numbers + (has_byte_disps ? 0 : args->count),
                              has_byte_disps ? args->count : 0, 0, is_struct ? args->count : 1);
@@ -109,8 +114,11 @@ AMPI_EXPORT(Type_indexed)
 int PMPI_Type_indexed(int count, const int array_of_blocklengths[], const int array_of_displacements[],
                       MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED, .count = count, .lens = array_of_blocklengths,
-                               .disps = array_of_displacements, .oldtype = oldtype};
+    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED,
+                               .count = count,
+                               .lens = array_of_blocklengths,
+                               .disps = array_of_displacements,
+                               .oldtype = oldtype};
 
     ampi_enter("MPI_Type_indexed");
     return construct(&args, newtype);
@@ -120,8 +128,11 @@ AMPI_EXPORT(Type_indexed_c)
 int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
                         const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED, .is_large = true, .count = count,
-                               .large_lens = array_of_blocklengths, .large_disps = array_of_displacements,
+    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED,
+                               .is_large = true,
+                               .count = count,
+                               .large_lens = array_of_blocklengths,
+                               .large_disps = array_of_displacements,
                                .oldtype = oldtype};
 
     ampi_enter("MPI_Type_indexed_c");
@@ -129,11 +140,15 @@ int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[]
 }
 
 AMPI_EXPORT(Type_create_hindexed)
-int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
-                              MPI_Datatype oldtype, MPI_Datatype *newtype)
+int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[],
+                              const MPI_Aint array_of_displacements[], MPI_Datatype oldtype,
+                              MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED, .count = count, .lens = array_of_blocklengths,
-                               .byte_disps = array_of_displacements, .oldtype = oldtype};
+    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED,
+                               .count = count,
+                               .lens = array_of_blocklengths,
+                               .byte_disps = array_of_displacements,
+                               .oldtype = oldtype};
 
     ampi_enter("MPI_Type_create_hindexed");
     return construct(&args, newtype);
@@ -144,8 +159,11 @@ int PMPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blockl
                                 const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
                                 MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED, .is_large = true, .count = count,
-                               .large_lens = array_of_blocklengths, .large_disps = array_of_displacements,
+    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED,
+                               .is_large = true,
+                               .count = count,
+                               .large_lens = array_of_blocklengths,
+                               .large_disps = array_of_displacements,
                                .oldtype = oldtype};
 
     ampi_enter("MPI_Type_create_hindexed_c");
@@ -156,8 +174,11 @@ AMPI_EXPORT(Type_create_indexed_block)
 int PMPI_Type_create_indexed_block(int count, int blocklength, const int array_of_displacements[],
                                    MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED_BLOCK, .count = count, .blocklength = blocklength,
-                               .disps = array_of_displacements, .oldtype = oldtype};
+    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED_BLOCK,
+                               .count = count,
+                               .blocklength = blocklength,
+                               .disps = array_of_displacements,
+                               .oldtype = oldtype};
 
     ampi_enter("MPI_Type_create_indexed_block");
     return construct(&args, newtype);
@@ -168,8 +189,11 @@ int PMPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength,
                                      const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
                                      MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED_BLOCK, .is_large = true, .count = count,
-                               .blocklength = blocklength, .large_disps = array_of_displacements,
+    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED_BLOCK,
+                               .is_large = true,
+                               .count = count,
+                               .blocklength = blocklength,
+                               .large_disps = array_of_displacements,
                                .oldtype = oldtype};
 
     ampi_enter("MPI_Type_create_indexed_block_c");
@@ -180,8 +204,11 @@ AMPI_EXPORT(Type_create_hindexed_block)
 int PMPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint array_of_displacements[],
                                     MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED_BLOCK, .count = count, .blocklength = blocklength,
-                               .byte_disps = array_of_displacements, .oldtype = oldtype};
+    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED_BLOCK,
+                               .count = count,
+                               .blocklength = blocklength,
+                               .byte_disps = array_of_displacements,
+                               .oldtype = oldtype};
 
     ampi_enter("MPI_Type_create_hindexed_block");
     return construct(&args, newtype);
@@ -192,8 +219,11 @@ int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength,
                                       const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
                                       MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED_BLOCK, .is_large = true, .count = count,
-                               .blocklength = blocklength, .large_disps = array_of_displacements,
+    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED_BLOCK,
+                               .is_large = true,
+                               .count = count,
+                               .blocklength = blocklength,
+                               .large_disps = array_of_displacements,
                                .oldtype = oldtype};
 
     ampi_enter("MPI_Type_create_hindexed_block_c");
@@ -201,11 +231,15 @@ int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength,
 }
 
 AMPI_EXPORT(Type_create_struct)
-int PMPI_Type_create_struct(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
-                            const MPI_Datatype array_of_types[], MPI_Datatype *newtype)
+int PMPI_Type_create_struct(int count, const int array_of_blocklengths[],
+                            const MPI_Aint array_of_displacements[], const MPI_Datatype array_of_types[],
+                            MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_STRUCT, .count = count, .lens = array_of_blocklengths,
-                               .byte_disps = array_of_displacements, .types = array_of_types};
+    struct layout_args args = {.combiner = MPI_COMBINER_STRUCT,
+                               .count = count,
+                               .lens = array_of_blocklengths,
+                               .byte_disps = array_of_displacements,
+                               .types = array_of_types};
 
     ampi_enter("MPI_Type_create_struct");
     return construct(&args, newtype);
@@ -216,8 +250,11 @@ int PMPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklen
                               const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[],
                               MPI_Datatype *newtype)
 {
-    struct layout_args args = {.combiner = MPI_COMBINER_STRUCT, .is_large = true, .count = count,
-                               .large_lens = array_of_blocklengths, .large_disps = array_of_displacements,
+    struct layout_args args = {.combiner = MPI_COMBINER_STRUCT,
+                               .is_large = true,
+                               .count = count,
+                               .large_lens = array_of_blocklengths,
+                               .large_disps = array_of_displacements,
                                .types = array_of_types};
 
     ampi_enter("MPI_Type_create_struct_c");

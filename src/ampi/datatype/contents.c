@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * contents.c: decoding a datatype (MPI 5.0, section 5.1.13): the constructor and its arguments, as they were given.
+ * contents.c: decoding a datatype (MPI 5.0, section 5.1.13): the constructor and its arguments, as they were
+ * given.
  */
 #include "ampi/datatype/recipe.h"
 #include "ampi/error.h"
@@ -20,7 +21,8 @@ static const struct ampi_type_recipe *recipe_of(MPI_Datatype datatype, bool is_l
         return NULL;
     r = type->recipe ? type->recipe : &named;
     if (r->n_counts > 0 && !is_large_call) {
-        ampi_raise_self(MPI_ERR_TYPE, "the datatype was made with large counts: use the _c form of this function");
+        ampi_raise_self(MPI_ERR_TYPE,
+                        "the datatype was made with large counts: use the _c form of this function");
         return NULL;
     }
     return r;
@@ -39,7 +41,8 @@ int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_ad
     if (!num_integers || !num_addresses || !num_datatypes || !combiner)
         return ampi_raise_self(MPI_ERR_ARG, "the address for a result is NULL");
     if (r->n_ints > INT_MAX)
-        return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "the datatype has %lld integer arguments: use MPI_Type_get_envelope_c",
+        return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE,
+                               "the datatype has %lld integer arguments: use MPI_Type_get_envelope_c",
                                (long long)r->n_ints);
     *num_integers = (int)r->n_ints;
     *num_addresses = (int)r->n_aints;
@@ -80,8 +83,8 @@ struct array {
 static int check_array(const struct array *a)
 {
     if (a->room < a->n)
-        return ampi_raise_self(MPI_ERR_ARG, "there is room for %lld %s, but the datatype has %lld", (long long)a->room,
-                               a->what, (long long)a->n);
+        return ampi_raise_self(MPI_ERR_ARG, "there is room for %lld %s, but the datatype has %lld",
+                               (long long)a->room, a->what, (long long)a->n);
     if (a->n > 0 && !a->out)
         return ampi_raise_self(MPI_ERR_ARG, "the array of %s is NULL", a->what);
     return MPI_SUCCESS;
@@ -152,7 +155,8 @@ int PMPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers, MPI_
         r, (struct array[4]){
                {"integers", max_integers, r->n_ints, array_of_integers, r->ints, sizeof(int)},
                {"addresses", max_addresses, r->n_aints, array_of_addresses, r->aints, sizeof(MPI_Aint)},
-               {"large counts", max_large_counts, r->n_counts, array_of_large_counts, r->counts, sizeof(MPI_Count)},
+               {"large counts", max_large_counts, r->n_counts, array_of_large_counts, r->counts,
+                sizeof(MPI_Count)},
                {"datatypes", max_datatypes, r->n_types, array_of_datatypes, r->types, sizeof(MPI_Datatype)},
            });
 }

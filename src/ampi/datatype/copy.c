@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copy.c: moves data between two layouts, run against run, without an intermediate buffer. Packing is the case
- * that one of the two is a single block.
+ * copy.c: moves data between two layouts, run against run, without an intermediate buffer. Packing is the
+ * case that one of the two is a single block.
  *
- * Runs of one short block each would spend their time in the walk. So where it can, a step takes more at once: many repetitions
- * of a small leaf (copy_columns.c), or many entries of a table (copy_table below).
+ * Runs of one short block each would spend their time in the walk. So where it can, a step takes more at
+ * once: many repetitions of a small leaf (copy_columns.c), or many entries of a table (copy_table below).
  */
 #include "ampi/datatype/copy.h"
 
@@ -74,11 +74,12 @@ static size_t copy_table(struct ampi_cursor *cursor, struct ampi_cursor *flat, s
         return 0;
     if (node->kind == AMPI_NODE_OFFSETS) {
         n = (int64_t)min3((size_t)(node->n - frame->index), room / (size_t)node->unit, SIZE_MAX);
-        ampi_copy_offsets(frame->base, node->table + frame->index, place, (size_t)node->unit, (size_t)n, is_pack);
+        ampi_copy_offsets(frame->base, node->table + frame->index, place, (size_t)node->unit, (size_t)n,
+                          is_pack);
         done = (size_t)(n * node->unit);
     } else if (node->kind == AMPI_NODE_BLOCKS) {
-        done = ampi_copy_entries(frame->base, ampi_node_entries(node) + frame->index, node->n - frame->index, place,
-                                 room, is_pack, &n);
+        done = ampi_copy_entries(frame->base, ampi_node_entries(node) + frame->index, node->n - frame->index,
+                                 place, room, is_pack, &n);
     }
     if (n == 0)
         return 0;
@@ -127,8 +128,8 @@ static size_t copy_cursors(struct ampi_cursor *dst, struct ampi_cursor *src, siz
     return n_bytes - left;
 }
 
-size_t ampi_type_copy_general(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type, const void *src,
-                              MPI_Count src_count, const struct ampi_type *src_type)
+size_t ampi_type_copy_general(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type,
+                              const void *src, MPI_Count src_count, const struct ampi_type *src_type)
 {
     MPI_Count dst_bytes = dst_count * dst_type->size_bytes;
     MPI_Count src_bytes = src_count * src_type->size_bytes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copy_columns.c: copies an array of small things with gaps (structs, short vectors) column by column: the first
- * block of many repetitions in one strided loop, then the second block, and so on. Each loop has a fixed block size and no
- * decisions in it. Repetitions are taken in portions that stay in the first-level cache.
+ * copy_columns.c: copies an array of small things with gaps (structs, short vectors) column by column: the
+ * first block of many repetitions in one strided loop, then the second block, and so on. Each loop has a
+ * fixed block size and no decisions in it. Repetitions are taken in portions that stay in the first-level
+ * cache.
  */
 #include "ampi/datatype/copy.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copy_kernels.c: the innermost loops: blocks at equal distances, and blocks at the places of a table. Small sizes have
- * a loop of their own, in which the copy is one or a few instructions.
+ * copy_kernels.c: the innermost loops: blocks at equal distances, and blocks at the places of a table. Small
+ * sizes have a loop of their own, in which the copy is one or a few instructions.
  */
 #include "ampi/datatype/copy.h"
 
@@ -25,7 +25,8 @@ static inline __attribute__((always_inline)) void copy_fixed(char *dst, int64_t 
 }
 
 /* The same for blocks of any size. */
-static void copy_any(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block, size_t n)
+static void copy_any(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block,
+                     size_t n)
 {
     for (; n > 0; n--) {
         memcpy(dst, src, block);
@@ -34,8 +35,8 @@ static void copy_any(char *dst, int64_t dst_stride, const char *src, int64_t src
     }
 }
 
-void ampi_copy_blocks(uintptr_t to, int64_t dst_stride, uintptr_t from, int64_t src_stride,
-                      size_t block, size_t n)
+void ampi_copy_blocks(uintptr_t to, int64_t dst_stride, uintptr_t from, int64_t src_stride, size_t block,
+                      size_t n)
 {
     char *dst = (char *)to;
     const char *src = (const char *)from;
@@ -45,8 +46,8 @@ void ampi_copy_blocks(uintptr_t to, int64_t dst_stride, uintptr_t from, int64_t 
         return;
     }
     switch (block) {
-#define FIXED(bytes) \
-    case bytes: \
+#define FIXED(bytes)                                            \
+    case bytes:                                                 \
         copy_fixed(dst, dst_stride, src, src_stride, bytes, n); \
         break;
         FIXED(1)
@@ -66,8 +67,8 @@ void ampi_copy_blocks(uintptr_t to, int64_t dst_stride, uintptr_t from, int64_t 
 }
 
 /* Copies n blocks between the places of a table and consecutive memory. */
-static inline __attribute__((always_inline)) void table_fixed(uintptr_t base, const int64_t *disps, char *flat,
-                                                              size_t block, size_t n, bool is_pack)
+static inline __attribute__((always_inline)) void
+table_fixed(uintptr_t base, const int64_t *disps, char *flat, size_t block, size_t n, bool is_pack)
 {
     for (size_t i = 0; i < n; i++) {
         char *place = (char *)(base + (uintptr_t)disps[i]);
@@ -82,8 +83,8 @@ static inline __attribute__((always_inline)) void table_any(uintptr_t base, cons
                                                             size_t block, size_t n, bool is_pack)
 {
     switch (block) {
-#define FIXED(bytes) \
-    case bytes: \
+#define FIXED(bytes)                                       \
+    case bytes:                                            \
         table_fixed(base, disps, flat, bytes, n, is_pack); \
         break;
         FIXED(1)
@@ -101,7 +102,8 @@ static inline __attribute__((always_inline)) void table_any(uintptr_t base, cons
     }
 }
 
-void ampi_copy_offsets(uintptr_t base, const int64_t *disps, uintptr_t flat, size_t block, size_t n, bool is_pack)
+void ampi_copy_offsets(uintptr_t base, const int64_t *disps, uintptr_t flat, size_t block, size_t n,
+                       bool is_pack)
 {
     if (is_pack)
         table_any(base, disps, (char *)flat, block, n, true);
@@ -132,8 +134,8 @@ static inline void copy_small(char *dst, const char *src, size_t n_bytes)
     }
 }
 
-size_t ampi_copy_entries(uintptr_t base, const struct ampi_node_entry *entries, int64_t n, uintptr_t flat, size_t room,
-                         bool is_pack, int64_t *n_out)
+size_t ampi_copy_entries(uintptr_t base, const struct ampi_node_entry *entries, int64_t n, uintptr_t flat,
+                         size_t room, bool is_pack, int64_t *n_out)
 {
     size_t done = 0;
     int64_t i;

@@ -2,8 +2,9 @@
  *
  * cursor.c: walks a typemap program run by run; a run is a number of equal blocks at equal distances.
  *
- * The cursor keeps the innermost AMPI_CURSOR_FRAMES frames in a ring. When the walk returns to a frame that was overwritten, it
- * seeks to its position from the root again, which is a division or a binary search per level.
+ * The cursor keeps the innermost AMPI_CURSOR_FRAMES frames in a ring. When the walk returns to a frame that
+ * was overwritten, it seeks to its position from the root again, which is a division or a binary search per
+ * level.
  */
 #include "ampi/datatype/cursor.h"
 
@@ -23,7 +24,8 @@ int64_t ampi_node_find(const struct ampi_node *node, int64_t offset)
     return low;
 }
 
-static void push_frame(struct ampi_cursor *cursor, const struct ampi_node *node, int64_t index, uintptr_t base)
+static void push_frame(struct ampi_cursor *cursor, const struct ampi_node *node, int64_t index,
+                       uintptr_t base)
 {
     *ampi_cursor_frame_at(cursor, cursor->depth) = (struct ampi_cursor_frame){node, index, base};
     cursor->depth++;
@@ -116,7 +118,8 @@ static bool is_one_run(const struct ampi_cursor *cursor, struct ampi_cursor_run 
         return true;
     }
     root = ampi_typemap_node(type->map, type->map->root);
-    if (root->kind != AMPI_NODE_STRIDED || (cursor->count > 1 && type->extent_bytes != root->n * root->stride))
+    if (root->kind != AMPI_NODE_STRIDED ||
+        (cursor->count > 1 && type->extent_bytes != root->n * root->stride))
         return false;
     *run_out = (struct ampi_cursor_run){cursor->buf + (uintptr_t)type->map->disp_bytes, root->stride,
                                         (size_t)root->unit, (size_t)(root->n * cursor->count), 0};
@@ -150,7 +153,8 @@ void ampi_cursor_seek(struct ampi_cursor *cursor, MPI_Count packed_bytes)
             packed_bytes % type->size_bytes);
 }
 
-void ampi_cursor_init(struct ampi_cursor *cursor, const void *buf, MPI_Count count, const struct ampi_type *type)
+void ampi_cursor_init(struct ampi_cursor *cursor, const void *buf, MPI_Count count,
+                      const struct ampi_type *type)
 {
     cursor->buf = (uintptr_t)buf;
     cursor->type = type;

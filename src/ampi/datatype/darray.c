@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * darray.c: MPI_Type_create_darray (MPI 5.0, section 5.1.4): the part of a distributed array that one process of a grid
- * owns. Like a subarray, one dimension is put on top of the other, from the fastest to the slowest; a cyclic dimension is a vector of
- * blocks with perhaps a shorter block at the end.
+ * darray.c: MPI_Type_create_darray (MPI 5.0, section 5.1.4): the part of a distributed array that one process
+ * of a grid owns. Like a subarray, one dimension is put on top of the other, from the fastest to the slowest;
+ * a cyclic dimension is a vector of blocks with perhaps a shorter block at the end.
  */
 #include "ampi/datatype/compose.h"
 #include "ampi/datatype/construct.h"
@@ -28,17 +28,22 @@ static int check_dim(const struct darray_args *args, int d)
     int distrib = args->distribs[d], darg = args->dargs[d], psize = args->psizes[d];
 
     if (g < 1)
-        return ampi_raise_self(MPI_ERR_ARG, "array_of_gsizes[%d] is %lld, but must be positive", d, (long long)g);
+        return ampi_raise_self(MPI_ERR_ARG, "array_of_gsizes[%d] is %lld, but must be positive", d,
+                               (long long)g);
     if (psize < 1)
         return ampi_raise_self(MPI_ERR_ARG, "array_of_psizes[%d] is %d, but must be positive", d, psize);
     if (distrib != MPI_DISTRIBUTE_NONE && distrib != MPI_DISTRIBUTE_BLOCK && distrib != MPI_DISTRIBUTE_CYCLIC)
-        return ampi_raise_self(MPI_ERR_ARG, "array_of_distribs[%d] is %d, which is no distribution", d, distrib);
+        return ampi_raise_self(MPI_ERR_ARG, "array_of_distribs[%d] is %d, which is no distribution", d,
+                               distrib);
     if (distrib == MPI_DISTRIBUTE_NONE && psize != 1)
-        return ampi_raise_self(MPI_ERR_ARG, "array_of_psizes[%d] is %d, but must be 1 for MPI_DISTRIBUTE_NONE", d, psize);
+        return ampi_raise_self(MPI_ERR_ARG,
+                               "array_of_psizes[%d] is %d, but must be 1 for MPI_DISTRIBUTE_NONE", d, psize);
     if (distrib != MPI_DISTRIBUTE_NONE && darg != MPI_DISTRIBUTE_DFLT_DARG && darg < 1)
         return ampi_raise_self(MPI_ERR_ARG, "array_of_dargs[%d] is %d, but must be positive", d, darg);
-    if (distrib == MPI_DISTRIBUTE_BLOCK && darg != MPI_DISTRIBUTE_DFLT_DARG && ampi_compose_product(darg, psize) < g)
-        return ampi_raise_self(MPI_ERR_ARG, "array_of_dargs[%d] is %d: %d such blocks do not hold %lld elements", d, darg,
+    if (distrib == MPI_DISTRIBUTE_BLOCK && darg != MPI_DISTRIBUTE_DFLT_DARG &&
+        ampi_compose_product(darg, psize) < g)
+        return ampi_raise_self(MPI_ERR_ARG,
+                               "array_of_dargs[%d] is %d: %d such blocks do not hold %lld elements", d, darg,
                                psize, (long long)g);
     return MPI_SUCCESS;
 }
@@ -48,14 +53,15 @@ static int check_args(const struct darray_args *args)
     int64_t n_processes = 1;
 
     if (args->size < 1 || args->rank < 0 || args->rank >= args->size)
-        return ampi_raise_self(MPI_ERR_ARG, "rank is %d and size is %d, but a rank must be 0 to size - 1", args->rank,
-                               args->size);
+        return ampi_raise_self(MPI_ERR_ARG, "rank is %d and size is %d, but a rank must be 0 to size - 1",
+                               args->rank, args->size);
     if (args->ndims < 1)
         return ampi_raise_self(MPI_ERR_ARG, "ndims is %d, but must be positive", args->ndims);
     if ((!args->gsizes && !args->large_gsizes) || !args->distribs || !args->dargs || !args->psizes)
         return ampi_raise_self(MPI_ERR_ARG, "an array of arguments is NULL");
     if (args->order != MPI_ORDER_C && args->order != MPI_ORDER_FORTRAN)
-        return ampi_raise_self(MPI_ERR_ARG, "order is %d, but must be MPI_ORDER_C or MPI_ORDER_FORTRAN", args->order);
+        return ampi_raise_self(MPI_ERR_ARG, "order is %d, but must be MPI_ORDER_C or MPI_ORDER_FORTRAN",
+                               args->order);
     for (int d = 0; d < args->ndims; d++) {
         int rc = check_dim(args, d);
         if (rc != MPI_SUCCESS)
@@ -68,9 +74,10 @@ static int check_args(const struct darray_args *args)
     return MPI_SUCCESS;
 }
 
-/* What the process at this coordinate owns of dimension d, relative to its first element, which is *start_out. */
-static struct ampi_type *one_dim(const struct darray_args *args, int d, MPI_Count coord, struct ampi_type *type,
-                                 MPI_Count stride, MPI_Count *start_out)
+/* What the process at this coordinate owns of dimension d, relative to its first element, which is
+ * *start_out. */
+static struct ampi_type *one_dim(const struct darray_args *args, int d, MPI_Count coord,
+                                 struct ampi_type *type, MPI_Count stride, MPI_Count *start_out)
 {
     MPI_Count g = gsize(args, d), p = args->psizes[d], block, n_blocks, rest;
     bool is_cyclic = args->distribs[d] == MPI_DISTRIBUTE_CYCLIC;
@@ -165,12 +172,18 @@ static int darray(const struct darray_args *args, bool is_large, MPI_Datatype ol
 
 AMPI_EXPORT(Type_create_darray)
 int PMPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gsizes[],
-                            const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[],
-                            int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
+                            const int array_of_distribs[], const int array_of_dargs[],
+                            const int array_of_psizes[], int order, MPI_Datatype oldtype,
+                            MPI_Datatype *newtype)
 {
-    struct darray_args args = {.size = size, .rank = rank, .ndims = ndims, .gsizes = array_of_gsizes,
-                               .distribs = array_of_distribs, .dargs = array_of_dargs,
-                               .psizes = array_of_psizes, .order = order};
+    struct darray_args args = {.size = size,
+                               .rank = rank,
+                               .ndims = ndims,
+                               .gsizes = array_of_gsizes,
+                               .distribs = array_of_distribs,
+                               .dargs = array_of_dargs,
+                               .psizes = array_of_psizes,
+                               .order = order};
 
     ampi_enter("MPI_Type_create_darray");
     return darray(&args, false, oldtype, newtype);
@@ -179,11 +192,17 @@ int PMPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gs
 AMPI_EXPORT(Type_create_darray_c)
 int PMPI_Type_create_darray_c(int size, int rank, int ndims, const MPI_Count array_of_gsizes[],
                               const int array_of_distribs[], const int array_of_dargs[],
-                              const int array_of_psizes[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
+                              const int array_of_psizes[], int order, MPI_Datatype oldtype,
+                              MPI_Datatype *newtype)
 {
-    struct darray_args args = {.size = size, .rank = rank, .ndims = ndims, .large_gsizes = array_of_gsizes,
-                               .distribs = array_of_distribs, .dargs = array_of_dargs,
-                               .psizes = array_of_psizes, .order = order};
+    struct darray_args args = {.size = size,
+                               .rank = rank,
+                               .ndims = ndims,
+                               .large_gsizes = array_of_gsizes,
+                               .distribs = array_of_distribs,
+                               .dargs = array_of_dargs,
+                               .psizes = array_of_psizes,
+                               .order = order};
 
     ampi_enter("MPI_Type_create_darray_c");
     return darray(&args, true, oldtype, newtype);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * external32.c: packing in the portable representation (MPI 5.0, sections 5.3 and 14.5.2): big-endian, IEEE, and a few sizes
- * of its own: MPI_LONG and MPI_UNSIGNED_LONG have 4 bytes there, MPI_WCHAR 2, long double is IEEE binary128.
+ * external32.c: packing in the portable representation (MPI 5.0, sections 5.3 and 14.5.2): big-endian, IEEE,
+ * and a few sizes of its own: MPI_LONG and MPI_UNSIGNED_LONG have 4 bytes there, MPI_WCHAR 2, long double is
+ * IEEE binary128.
  *
- * Works basic element by basic element, down the recipe of the type: this is for files and for exchange with other machines,
- * not for speed.
+ * Works basic element by basic element, down the recipe of the type: this is for files and for exchange with
+ * other machines, not for speed.
  */
 #include "ampi/datatype/pack.h"
 #include "ampi/error.h"
@@ -16,11 +17,11 @@
 
 /* How one basic type is written. */
 enum conversion {
-    SWAP,       /* n_units units in reversed byte order */
-    NARROW,     /* a signed integer of 8 bytes as 4 */
-    NARROW_U,   /* an unsigned one */
-    NARROW_W,   /* a wide character as 2 bytes */
-    QUAD,       /* n_units long doubles as binary128 */
+    SWAP,     /* n_units units in reversed byte order */
+    NARROW,   /* a signed integer of 8 bytes as 4 */
+    NARROW_U, /* an unsigned one */
+    NARROW_W, /* a wide character as 2 bytes */
+    QUAD,     /* n_units long doubles as binary128 */
 };
 
 struct format {
@@ -198,7 +199,8 @@ static void move_basics(struct stream *stream, const struct ampi_type *type, uin
     }
 }
 
-static void move_elements(struct stream *stream, const struct ampi_type *type, uintptr_t base, MPI_Count count)
+static void move_elements(struct stream *stream, const struct ampi_type *type, uintptr_t base,
+                          MPI_Count count)
 {
     struct ampi_part pair[2];
     bool is_pair = ampi_type_pair_parts(type, pair);
@@ -214,7 +216,8 @@ static void move_elements(struct stream *stream, const struct ampi_type *type, u
     for (MPI_Count k = 0; k < count; k++) {
         for (MPI_Count i = 0; i < n_parts; i++) {
             struct ampi_part part = is_pair ? pair[i] : ampi_recipe_part(type, i);
-            move_elements(stream, part.child, base + (uintptr_t)(k * type->extent_bytes + part.disp_bytes), part.len);
+            move_elements(stream, part.child, base + (uintptr_t)(k * type->extent_bytes + part.disp_bytes),
+                          part.len);
         }
     }
 }
@@ -264,11 +267,14 @@ static int move_aint(const char *datarep, struct ampi_pack_args *args, MPI_Aint 
 }
 
 AMPI_EXPORT(Pack_external)
-int PMPI_Pack_external(const char *datarep, const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf,
-                       MPI_Aint outsize, MPI_Aint *position)
+int PMPI_Pack_external(const char *datarep, const void *inbuf, int incount, MPI_Datatype datatype,
+                       void *outbuf, MPI_Aint outsize, MPI_Aint *position)
 {
-    struct ampi_pack_args args = {.data = (void *)(uintptr_t)inbuf, .count = incount, .datatype = datatype,
-                                  .packed = outbuf, .packed_bytes = outsize};
+    struct ampi_pack_args args = {.data = (void *)(uintptr_t)inbuf,
+                                  .count = incount,
+                                  .datatype = datatype,
+                                  .packed = outbuf,
+                                  .packed_bytes = outsize};
 
     ampi_enter("MPI_Pack_external");
     return move_aint(datarep, &args, position, true);
@@ -278,19 +284,25 @@ AMPI_EXPORT(Pack_external_c)
 int PMPI_Pack_external_c(const char *datarep, const void *inbuf, MPI_Count incount, MPI_Datatype datatype,
                          void *outbuf, MPI_Count outsize, MPI_Count *position)
 {
-    struct ampi_pack_args args = {.data = (void *)(uintptr_t)inbuf, .count = incount, .datatype = datatype,
-                                  .packed = outbuf, .packed_bytes = outsize};
+    struct ampi_pack_args args = {.data = (void *)(uintptr_t)inbuf,
+                                  .count = incount,
+                                  .datatype = datatype,
+                                  .packed = outbuf,
+                                  .packed_bytes = outsize};
 
     ampi_enter("MPI_Pack_external_c");
     return move(datarep, &args, position, true);
 }
 
 AMPI_EXPORT(Unpack_external)
-int PMPI_Unpack_external(const char datarep[], const void *inbuf, MPI_Aint insize, MPI_Aint *position, void *outbuf,
-                         int outcount, MPI_Datatype datatype)
+int PMPI_Unpack_external(const char datarep[], const void *inbuf, MPI_Aint insize, MPI_Aint *position,
+                         void *outbuf, int outcount, MPI_Datatype datatype)
 {
-    struct ampi_pack_args args = {.data = outbuf, .count = outcount, .datatype = datatype,
-                                  .packed = (char *)(uintptr_t)inbuf, .packed_bytes = insize};
+    struct ampi_pack_args args = {.data = outbuf,
+                                  .count = outcount,
+                                  .datatype = datatype,
+                                  .packed = (char *)(uintptr_t)inbuf,
+                                  .packed_bytes = insize};
 
     ampi_enter("MPI_Unpack_external");
     return move_aint(datarep, &args, position, false);
@@ -300,8 +312,11 @@ AMPI_EXPORT(Unpack_external_c)
 int PMPI_Unpack_external_c(const char datarep[], const void *inbuf, MPI_Count insize, MPI_Count *position,
                            void *outbuf, MPI_Count outcount, MPI_Datatype datatype)
 {
-    struct ampi_pack_args args = {.data = outbuf, .count = outcount, .datatype = datatype,
-                                  .packed = (char *)(uintptr_t)inbuf, .packed_bytes = insize};
+    struct ampi_pack_args args = {.data = outbuf,
+                                  .count = outcount,
+                                  .datatype = datatype,
+                                  .packed = (char *)(uintptr_t)inbuf,
+                                  .packed_bytes = insize};
 
     ampi_enter("MPI_Unpack_external_c");
     return move(datarep, &args, position, false);
@@ -321,7 +336,8 @@ static int pack_external_size(const char *datarep, MPI_Count incount, MPI_Dataty
     if (rc != MPI_SUCCESS)
         return rc;
     if (__builtin_mul_overflow(incount, external_size(args.type), &n_bytes))
-        return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "%lld elements have too many bytes", (long long)incount);
+        return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "%lld elements have too many bytes",
+                               (long long)incount);
     *size = n_bytes;
     return MPI_SUCCESS;
 }

@@ -2,8 +2,8 @@
  *
  * f90.c: datatypes by precision or size (MPI 5.0, section 19.1.5; MPI_Type_get_value_index, section 6.9.4).
  *
- * Types by precision are predefined: the same arguments give the same handle in every rank of the process. They are kept in a list
- * that only grows; ranks of several PEs add to it with a compare-and-swap.
+ * Types by precision are predefined: the same arguments give the same handle in every rank of the process.
+ * They are kept in a list that only grows; ranks of several PEs add to it with a compare-and-swap.
  */
 #include "ampi/datatype/recipe.h"
 #include "ampi/error.h"
@@ -36,8 +36,8 @@ static struct f90_type *new_type(int combiner, const int *args, int n_args, MPI_
 
     memcpy(f->args, args, (size_t)n_args * sizeof *args);
     f->type = *ampi_type_of(like);
-    f->recipe = (struct ampi_type_recipe){.combiner = combiner, .n_ints = n_args, .ints = f->args,
-                                          .impl = ampi_type_of(like)};
+    f->recipe = (struct ampi_type_recipe){
+        .combiner = combiner, .n_ints = n_args, .ints = f->args, .impl = ampi_type_of(like)};
     f->type.recipe = &f->recipe;
     f->type.predefined = (MPI_Datatype)&f->type;
     f->type.name = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pack.c: MPI_Pack and MPI_Unpack (MPI 5.0, section 5.2). The packed form is the data itself, without a header,
- * so what was packed can also be received with the original type.
+ * pack.c: MPI_Pack and MPI_Unpack (MPI 5.0, section 5.2). The packed form is the data itself, without a
+ * header, so what was packed can also be received with the original type.
  */
 #include "ampi/comm.h"
 #include "ampi/datatype/pack.h"
@@ -28,7 +28,8 @@ int ampi_pack_check(struct ampi_pack_args *args, MPI_Count position)
         return ampi_pack_raise(args, MPI_ERR_ARG, "the size of the packed buffer must not be negative, but",
                                args->packed_bytes);
     if (position < 0 || position > args->packed_bytes)
-        return ampi_pack_raise(args, MPI_ERR_ARG, "the position must lie in the packed buffer, but", position);
+        return ampi_pack_raise(args, MPI_ERR_ARG, "the position must lie in the packed buffer, but",
+                               position);
     return MPI_SUCCESS;
 }
 
@@ -38,10 +39,11 @@ int ampi_pack_check_room(const struct ampi_pack_args *args, MPI_Count each_bytes
 
     if (each_bytes > 0 && args->count > room / each_bytes)
         return ampi_pack_raise(args, MPI_ERR_TRUNCATE,
-                               "the packed buffer is too small for the data: the number of bytes left in it", room);
+                               "the packed buffer is too small for the data: the number of bytes left in it",
+                               room);
     if (!args->packed && each_bytes > 0 && args->count > 0)
-        return ampi_pack_raise(args, MPI_ERR_BUFFER, "the packed buffer is NULL; the bytes for it:",
-                               each_bytes * args->count);
+        return ampi_pack_raise(args, MPI_ERR_BUFFER,
+                               "the packed buffer is NULL; the bytes for it:", each_bytes * args->count);
     return MPI_SUCCESS;
 }
 
@@ -76,8 +78,11 @@ AMPI_EXPORT(Pack)
 int PMPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize, int *position,
               MPI_Comm comm)
 {
-    struct ampi_pack_args args = {.data = (void *)(uintptr_t)inbuf, .count = incount, .datatype = datatype,
-                                  .packed = outbuf, .packed_bytes = outsize};
+    struct ampi_pack_args args = {.data = (void *)(uintptr_t)inbuf,
+                                  .count = incount,
+                                  .datatype = datatype,
+                                  .packed = outbuf,
+                                  .packed_bytes = outsize};
     MPI_Count wide = position ? *position : 0;
     int rc;
 
@@ -92,19 +97,25 @@ AMPI_EXPORT(Pack_c)
 int PMPI_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf, MPI_Count outsize,
                 MPI_Count *position, MPI_Comm comm)
 {
-    struct ampi_pack_args args = {.data = (void *)(uintptr_t)inbuf, .count = incount, .datatype = datatype,
-                                  .packed = outbuf, .packed_bytes = outsize};
+    struct ampi_pack_args args = {.data = (void *)(uintptr_t)inbuf,
+                                  .count = incount,
+                                  .datatype = datatype,
+                                  .packed = outbuf,
+                                  .packed_bytes = outsize};
 
     ampi_enter("MPI_Pack_c");
     return move(&args, comm, position, true);
 }
 
 AMPI_EXPORT(Unpack)
-int PMPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount, MPI_Datatype datatype,
-                MPI_Comm comm)
+int PMPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount,
+                MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct ampi_pack_args args = {.data = outbuf, .count = outcount, .datatype = datatype,
-                                  .packed = (char *)(uintptr_t)inbuf, .packed_bytes = insize};
+    struct ampi_pack_args args = {.data = outbuf,
+                                  .count = outcount,
+                                  .datatype = datatype,
+                                  .packed = (char *)(uintptr_t)inbuf,
+                                  .packed_bytes = insize};
     MPI_Count wide = position ? *position : 0;
     int rc;
 
@@ -119,14 +130,18 @@ AMPI_EXPORT(Unpack_c)
 int PMPI_Unpack_c(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf, MPI_Count outcount,
                   MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct ampi_pack_args args = {.data = outbuf, .count = outcount, .datatype = datatype,
-                                  .packed = (char *)(uintptr_t)inbuf, .packed_bytes = insize};
+    struct ampi_pack_args args = {.data = outbuf,
+                                  .count = outcount,
+                                  .datatype = datatype,
+                                  .packed = (char *)(uintptr_t)inbuf,
+                                  .packed_bytes = insize};
 
     ampi_enter("MPI_Unpack_c");
     return move(&args, comm, position, false);
 }
 
-static int pack_size(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count limit, MPI_Count *size)
+static int pack_size(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count limit,
+                     MPI_Count *size)
 {
     struct ampi_pack_args args = {.count = incount, .datatype = datatype};
     MPI_Count n_bytes;
@@ -141,8 +156,9 @@ static int pack_size(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MP
     if (rc != MPI_SUCCESS)
         return rc;
     if (__builtin_mul_overflow(incount, args.type->size_bytes, &n_bytes) || n_bytes > limit)
-        return ampi_raise(args.comm, MPI_ERR_VALUE_TOO_LARGE, "%lld elements of %lld bytes are too many for the result",
-                          (long long)incount, (long long)args.type->size_bytes);
+        return ampi_raise(args.comm, MPI_ERR_VALUE_TOO_LARGE,
+                          "%lld elements of %lld bytes are too many for the result", (long long)incount,
+                          (long long)args.type->size_bytes);
     *size = n_bytes;
     return MPI_SUCCESS;
 }

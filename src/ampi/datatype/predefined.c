@@ -2,8 +2,8 @@
  *
  * predefined.c: the predefined datatypes (MPI 5.0, sections 3.2.2 and 5.1, and the table of the ABI).
  *
- * The table is filled once by ampi_type_init, before any rank runs, and is read-only afterwards. C types are as the
- * compiler has them; Fortran types as gfortran has them without options.
+ * The table is filled once by ampi_type_init, before any rank runs, and is read-only afterwards. C types are
+ * as the compiler has them; Fortran types as gfortran has them without options.
  */
 #include "ampi/datatype/recipe.h"
 #include "ampi/datatype/typemap.h"
@@ -21,10 +21,22 @@ struct predefined {
     const char *name;
 };
 
-#define TYPE(handle, type, basic) {handle, sizeof(type), _Alignof(type), AMPI_BASIC_##basic, #handle}
-#define SIZED(handle, size, align, basic) {handle, size, align, AMPI_BASIC_##basic, #handle}
-#define PAIR(handle, first, second, basic) \
-    {handle, sizeof(first) + sizeof(second), _Alignof(struct {first a; second b;}), AMPI_BASIC_##basic, #handle}
+#define TYPE(handle, type, basic)                                         \
+    {                                                                     \
+        handle, sizeof(type), _Alignof(type), AMPI_BASIC_##basic, #handle \
+    }
+#define SIZED(handle, size, align, basic)                \
+    {                                                    \
+        handle, size, align, AMPI_BASIC_##basic, #handle \
+    }
+#define PAIR(handle, first, second, basic)                        \
+    {                                                             \
+        handle, sizeof(first) + sizeof(second), _Alignof(struct { \
+            first a;                                              \
+            second b;                                             \
+        }),                                                       \
+            AMPI_BASIC_##basic, #handle                           \
+    }
 
 static const struct predefined table[] = {
     TYPE(MPI_AINT, MPI_Aint, INT64),
@@ -105,14 +117,10 @@ static struct ampi_type objects[BASE_COUNT(table)];
 static const struct pair {
     MPI_Datatype first, second;
 } pairs[AMPI_BASIC_COUNT] = {
-    [AMPI_BASIC_FLOAT_INT] = {MPI_FLOAT, MPI_INT},
-    [AMPI_BASIC_DOUBLE_INT] = {MPI_DOUBLE, MPI_INT},
-    [AMPI_BASIC_LONG_INT] = {MPI_LONG, MPI_INT},
-    [AMPI_BASIC_2INT] = {MPI_INT, MPI_INT},
-    [AMPI_BASIC_SHORT_INT] = {MPI_SHORT, MPI_INT},
-    [AMPI_BASIC_LONG_DOUBLE_INT] = {MPI_LONG_DOUBLE, MPI_INT},
-    [AMPI_BASIC_2FLOAT] = {MPI_FLOAT, MPI_FLOAT},
-    [AMPI_BASIC_2DOUBLE] = {MPI_DOUBLE, MPI_DOUBLE},
+    [AMPI_BASIC_FLOAT_INT] = {MPI_FLOAT, MPI_INT}, [AMPI_BASIC_DOUBLE_INT] = {MPI_DOUBLE, MPI_INT},
+    [AMPI_BASIC_LONG_INT] = {MPI_LONG, MPI_INT},   [AMPI_BASIC_2INT] = {MPI_INT, MPI_INT},
+    [AMPI_BASIC_SHORT_INT] = {MPI_SHORT, MPI_INT}, [AMPI_BASIC_LONG_DOUBLE_INT] = {MPI_LONG_DOUBLE, MPI_INT},
+    [AMPI_BASIC_2FLOAT] = {MPI_FLOAT, MPI_FLOAT},  [AMPI_BASIC_2DOUBLE] = {MPI_DOUBLE, MPI_DOUBLE},
 };
 
 bool ampi_type_pair_parts(const struct ampi_type *type, struct ampi_part parts[2])

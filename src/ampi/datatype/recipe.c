@@ -10,8 +10,8 @@ static MPI_Count count_arg(const struct ampi_type_recipe *r, MPI_Count index)
     return r->is_large ? r->counts[index] : r->ints[index];
 }
 
-/* The displacement with this number of the constructors that take them in bytes; first_large: where they begin
- * in counts. */
+/* The displacement with this number of the constructors that take them in bytes; first_large: where they
+ * begin in counts. */
 static MPI_Count disp_arg(const struct ampi_type_recipe *r, MPI_Count index, MPI_Count first_large)
 {
     return r->is_large ? r->counts[first_large + index] : r->aints[index];

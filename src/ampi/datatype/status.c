@@ -2,8 +2,8 @@
  *
  * status.c: reading and writing statuses (MPI 5.0, sections 3.2.5, 5.1.11 and 13.3).
  *
- * A status knows bytes. How many basic elements they are is found by descending the type's recipe: whole elements are counted at once, only
- * the last, partial one is looked into.
+ * A status knows bytes. How many basic elements they are is found by descending the type's recipe: whole
+ * elements are counted at once, only the last, partial one is looked into.
  */
 #include "ampi/status.h"
 
@@ -24,13 +24,13 @@ static MPI_Count elements_in_part(struct ampi_part part, MPI_Count *bytes)
     if (whole > part.len)
         whole = part.len;
     *bytes -= whole * size;
-    if (whole < part.len && *bytes > 0 && size > 0)
+    if (whole<part.len && * bytes> 0 && size > 0)
         return whole * part.child->n_basics + elements_in(part.child, bytes);
     return whole * part.child->n_basics;
 }
 
-/* Basic elements in the first *bytes of one element, fewer than its size. What is left of *bytes is a part of a
- * basic element. */
+/* Basic elements in the first *bytes of one element, fewer than its size. What is left of *bytes is a part of
+ * a basic element. */
 static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes)
 {
     struct ampi_part pair[2];
@@ -45,7 +45,7 @@ static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes)
         part.len *= n_parts;
         return elements_in_part(part, bytes);
     }
-    for (MPI_Count i = 0; i < n_parts && *bytes > 0; i++) {
+    for (MPI_Count i = 0; i<n_parts && * bytes> 0; i++) {
         struct ampi_part part = is_pair ? pair[i] : ampi_recipe_part(type, i);
         MPI_Count before = *bytes;
         n += elements_in_part(part, bytes);
@@ -55,7 +55,8 @@ static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes)
     return n;
 }
 
-/* The type for MPI_Get_count and its kin, after all arguments were checked; NULL and an error code in *rc_out otherwise. */
+/* The type for MPI_Get_count and its kin, after all arguments were checked; NULL and an error code in *rc_out
+ * otherwise. */
 static const struct ampi_type *check_get(const MPI_Status *status, MPI_Datatype datatype, const void *count,
                                          int *rc_out)
 {
@@ -214,7 +215,8 @@ static int set_elements(MPI_Status *status, MPI_Datatype datatype, MPI_Count cou
         return ampi_raise_self(MPI_ERR_COUNT, "count is %lld, which is negative", (long long)count);
     if (type->n_basics > 0) {
         if (__builtin_mul_overflow(count / type->n_basics, type->size_bytes, &bytes))
-            return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "%lld elements have too many bytes", (long long)count);
+            return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "%lld elements have too many bytes",
+                                   (long long)count);
         bytes += bytes_of(type, count % type->n_basics);
     }
     ampi_status_set_bytes(status, bytes);

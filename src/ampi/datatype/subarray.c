@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * subarray.c: MPI_Type_create_subarray (MPI 5.0, section 5.1.3). Its layout is one vector per dimension, from the fastest to
- * the slowest, moved to the start of the subarray, with the bounds of the full array.
+ * subarray.c: MPI_Type_create_subarray (MPI 5.0, section 5.1.3). Its layout is one vector per dimension, from
+ * the fastest to the slowest, moved to the start of the subarray, with the bounds of the full array.
  */
 #include "ampi/datatype/compose.h"
 #include "ampi/datatype/construct.h"
@@ -29,7 +29,8 @@ static int check_args(const struct subarray_args *args)
     if (args->ndims < 1)
         return ampi_raise_self(MPI_ERR_ARG, "ndims is %d, but must be positive", args->ndims);
     if (args->order != MPI_ORDER_C && args->order != MPI_ORDER_FORTRAN)
-        return ampi_raise_self(MPI_ERR_ARG, "order is %d, but must be MPI_ORDER_C or MPI_ORDER_FORTRAN", args->order);
+        return ampi_raise_self(MPI_ERR_ARG, "order is %d, but must be MPI_ORDER_C or MPI_ORDER_FORTRAN",
+                               args->order);
     for (int i = 0; i < 3; i++) {
         if (!args->small[i] && !args->large[i])
             return ampi_raise_self(MPI_ERR_ARG, "%s is NULL", names[i]);
@@ -37,13 +38,14 @@ static int check_args(const struct subarray_args *args)
     for (int d = 0; d < args->ndims; d++) {
         MPI_Count size = arg(args, 0, d), subsize = arg(args, 1, d), start = arg(args, 2, d);
         if (size < 1)
-            return ampi_raise_self(MPI_ERR_ARG, "array_of_sizes[%d] is %lld, but must be positive", d, (long long)size);
+            return ampi_raise_self(MPI_ERR_ARG, "array_of_sizes[%d] is %lld, but must be positive", d,
+                                   (long long)size);
         if (subsize < 1 || subsize > size)
             return ampi_raise_self(MPI_ERR_ARG, "array_of_subsizes[%d] is %lld, but must be 1 to %lld", d,
                                    (long long)subsize, (long long)size);
         if (start < 0 || start > size - subsize)
-            return ampi_raise_self(MPI_ERR_ARG, "array_of_starts[%d] is %lld, but must be 0 to %lld", d, (long long)start,
-                                   (long long)(size - subsize));
+            return ampi_raise_self(MPI_ERR_ARG, "array_of_starts[%d] is %lld, but must be 0 to %lld", d,
+                                   (long long)start, (long long)(size - subsize));
     }
     return MPI_SUCCESS;
 }
@@ -99,22 +101,25 @@ static int subarray(const struct subarray_args *args, MPI_Datatype oldtype, MPI_
 
 AMPI_EXPORT(Type_create_subarray)
 int PMPI_Type_create_subarray(int ndims, const int array_of_sizes[], const int array_of_subsizes[],
-                              const int array_of_starts[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
+                              const int array_of_starts[], int order, MPI_Datatype oldtype,
+                              MPI_Datatype *newtype)
 {
-    struct subarray_args args = {.ndims = ndims, .small = {array_of_sizes, array_of_subsizes, array_of_starts},
-                                 .order = order};
+    struct subarray_args args = {
+        .ndims = ndims, .small = {array_of_sizes, array_of_subsizes, array_of_starts}, .order = order};
 
     ampi_enter("MPI_Type_create_subarray");
     return subarray(&args, oldtype, newtype);
 }
 
 AMPI_EXPORT(Type_create_subarray_c)
-int PMPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[], const MPI_Count array_of_subsizes[],
-                                const MPI_Count array_of_starts[], int order, MPI_Datatype oldtype,
-                                MPI_Datatype *newtype)
+int PMPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[],
+                                const MPI_Count array_of_subsizes[], const MPI_Count array_of_starts[],
+                                int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
-    struct subarray_args args = {.ndims = ndims, .large = {array_of_sizes, array_of_subsizes, array_of_starts},
-                                 .is_large = true, .order = order};
+    struct subarray_args args = {.ndims = ndims,
+                                 .large = {array_of_sizes, array_of_subsizes, array_of_starts},
+                                 .is_large = true,
+                                 .order = order};
 
     ampi_enter("MPI_Type_create_subarray_c");
     return subarray(&args, oldtype, newtype);

@@ -19,8 +19,12 @@ struct ampi_type *ampi_type_new(int combiner, bool is_large, MPI_Count n_ints, M
     struct ampi_type_recipe *r =
         base_calloc(1, sizeof *r + n_words * sizeof(int64_t) + (size_t)n_ints * sizeof(int), "a datatype");
 
-    *r = (struct ampi_type_recipe){.combiner = combiner, .is_large = is_large, .n_ints = n_ints,
-                                   .n_aints = n_aints, .n_counts = n_counts, .n_types = n_types};
+    *r = (struct ampi_type_recipe){.combiner = combiner,
+                                   .is_large = is_large,
+                                   .n_ints = n_ints,
+                                   .n_aints = n_aints,
+                                   .n_counts = n_counts,
+                                   .n_types = n_types};
     r->counts = (MPI_Count *)(r + 1);
     r->aints = (MPI_Aint *)(r->counts + n_counts);
     r->types = (struct ampi_type **)(r->aints + n_aints);
@@ -83,7 +87,8 @@ static void add_part(struct bounds *b, struct ampi_part part)
     if (part.disp_bytes >= LIMIT || part.disp_bytes <= -LIMIT || low <= -LIMIT || high >= LIMIT)
         b->is_too_large = true;
     if (child->has_bounds) {
-        widen(&b->lb, &b->ub, !b->has_markers, low + child->lb_bytes, high + child->lb_bytes + child->extent_bytes);
+        widen(&b->lb, &b->ub, !b->has_markers, low + child->lb_bytes,
+              high + child->lb_bytes + child->extent_bytes);
         b->has_markers = true;
     }
     if (child->size_bytes == 0)
@@ -130,8 +135,9 @@ static bool set_bounds(struct ampi_type *type, struct bounds *b)
         b->lb = b->true_lb;
         b->ub = ub;
     }
-    if (b->is_too_large || b->lb <= -LIMIT || b->ub >= LIMIT || b->ub - b->lb >= LIMIT || b->ub - b->lb <= -LIMIT ||
-        b->true_lb <= -LIMIT || b->true_ub >= LIMIT || b->true_ub - b->true_lb >= LIMIT)
+    if (b->is_too_large || b->lb <= -LIMIT || b->ub >= LIMIT || b->ub - b->lb >= LIMIT ||
+        b->ub - b->lb <= -LIMIT || b->true_lb <= -LIMIT || b->true_ub >= LIMIT ||
+        b->true_ub - b->true_lb >= LIMIT)
         return false;
     type->size_bytes = (MPI_Count)b->size;
     type->n_basics = (MPI_Count)b->n_basics;

@@ -2,8 +2,8 @@
  *
  * typemap.h: the program into which a datatype is flattened at commit.
  *
- * A program is one array of 64-bit words without pointers, so it can be copied to a GPU as it is. It holds nodes,
- * which refer to each other by word index; a node that several others use is stored once. Its size is
+ * A program is one array of 64-bit words without pointers, so it can be copied to a GPU as it is. It holds
+ * nodes, which refer to each other by word index; a node that several others use is stored once. Its size is
  * proportional to the description of the type, never to the number of blocks.
  *
  *      kind      repeats                        n       stride        unit          table
@@ -14,10 +14,10 @@
  *      LIST      a node                         times   -             child         disp
  *      STRUCT    various nodes                  nodes   -             -             disp, child, prefix
  *
- * Invariants: no node is empty; the first byte of a node's data lies at displacement 0 of the node, the root's at
- * disp_bytes of the type; n >= 2 but for STRIDED; prefix is the number of data bytes before the entry;
- * children come before their parents. STRIDED, OFFSETS and BLOCKS are the leaves.
- * Written by typemap_build.c, walked by cursor.c.
+ * Invariants: no node is empty; the first byte of a node's data lies at displacement 0 of the node, the
+ * root's at disp_bytes of the type; n >= 2 but for STRIDED; prefix is the number of data bytes before the
+ * entry; children come before their parents. STRIDED, OFFSETS and BLOCKS are the leaves. Written by
+ * typemap_build.c, walked by cursor.c.
  */
 #ifndef AMPI_DATATYPE_TYPEMAP_H
 #define AMPI_DATATYPE_TYPEMAP_H

@@ -2,9 +2,10 @@
  *
  * typemap_build.c: flattens a datatype into its typemap program.
  *
- * Bottom-up: each type becomes a node and the displacement of its first byte; loops and tables of neighbouring or evenly spaced
- * blocks are merged on the way. A type that is used in several places is flattened once. What merging left
- * behind is dropped at the end, when the nodes that can be reached from the root are copied out.
+ * Bottom-up: each type becomes a node and the displacement of its first byte; loops and tables of
+ * neighbouring or evenly spaced blocks are merged on the way. A type that is used in several places is
+ * flattened once. What merging left behind is dropped at the end, when the nodes that can be reached from the
+ * root are copied out.
  */
 #include "ampi/datatype/recipe.h"
 #include "ampi/datatype/typemap.h"
@@ -115,7 +116,8 @@ static struct piece loop(struct builder *b, int64_t n, int64_t stride, struct pi
                               new_node(b, AMPI_NODE_STRIDED, size, n, stride, piece.bytes, 0)};
     }
     node = node_at(b, piece.node);
-    if ((node->kind == AMPI_NODE_STRIDED || node->kind == AMPI_NODE_LOOP) && stride == node->n * node->stride) {
+    if ((node->kind == AMPI_NODE_STRIDED || node->kind == AMPI_NODE_LOOP) &&
+        stride == node->n * node->stride) {
         struct ampi_node copy = {node->kind, 0, node->n, node->stride, node->unit};
         return (struct piece){piece.disp, size,
                               new_node(b, copy.kind, size, n * copy.n, copy.stride, copy.unit, 0)};
@@ -175,8 +177,9 @@ static bool is_same_piece(const struct piece *p, const struct piece *q)
     return p->node == q->node && p->bytes == q->bytes;
 }
 
-/* A table of blocks of various sizes that has more than TABLE_SMALL entries is cut into blocks of one size if that does not make
- * more than CUT_MAX times as many: a loop without decisions is worth more than few iterations. */
+/* A table of blocks of various sizes that has more than TABLE_SMALL entries is cut into blocks of one size if
+ * that does not make more than CUT_MAX times as many: a loop without decisions is worth more than few
+ * iterations. */
 #define TABLE_SMALL 16
 #define CUT_MAX 3
 
@@ -212,7 +215,8 @@ static int64_t cut_table(struct builder *b, const struct piece *p, int64_t n, in
     return index;
 }
 
-/* The table of pieces as one piece. All that can be told from a scan of the table is told by the three flags. */
+/* The table of pieces as one piece. All that can be told from a scan of the table is told by the three flags.
+ */
 static struct piece close_table(struct builder *b, const struct pieces *table)
 {
     const struct piece *p = table->items;
