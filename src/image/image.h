@@ -77,8 +77,8 @@ void image_tls_init(const struct image *image, unsigned char *save);
 /* Which image's code or data an address lies in: for the report of a crash. NULL: none. */
 struct image *image_find(const void *addr);
 
-/* Writes "PROGRAM+0x1234 (function+0x10)" for an address in an image: where addr2line finds it in the file, and
- * the function if it is exported. false, and an empty text: the address lies in no image. */
+/* Writes "PROGRAM+0x1234 (function+0x10)" for an address in an image: where addr2line finds it in the file,
+ * and the function if it is exported. false, and an empty text: the address lies in no image. */
 bool image_describe(const void *addr, char *text, size_t size_bytes);
 
 /* ---- Rebinding (rebind.c): the C library's calls that must be per rank ---- */

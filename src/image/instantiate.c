@@ -2,13 +2,14 @@
  *
  * instantiate.c: makes copies of the program by the plan, runs them and ends them.
  *
- * A copy is created in the state in which ld.so hands a program over: relocated, no constructor run. Its life:
+ * A copy is created in the state in which ld.so hands a program over: relocated, no constructor run. Its
+ * life:
  *
  *   1 created    image_create
  *   2 running    image_run: constructors in dependency order, then main
- *   3 ended      image_finish: thread_local destructors, atexit handlers, destructors. A handler may call exit(),
- *                which comes back to image_finish: every step takes its work off a list first, so that the inner call
- *                goes on where the outer one was.
+ *   3 ended      image_finish: thread_local destructors, atexit handlers, destructors. A handler may call
+ * exit(), which comes back to image_finish: every step takes its work off a list first, so that the inner
+ * call goes on where the outer one was.
  *
  * Images are never freed: they live as long as the process.
  */
@@ -95,7 +96,8 @@ static bool protect_all(const char *base)
     const struct image_program *program = &image_program;
 
     for (size_t i = 0; program->is_relro_protected && i < program->n_relros; i++)
-        if (mprotect((void *)(base + program->relros[i].offset), program->relros[i].len_bytes, PROT_READ) != 0)
+        if (mprotect((void *)(base + program->relros[i].offset), program->relros[i].len_bytes, PROT_READ) !=
+            0)
             return false;
     return true;
 }
@@ -145,13 +147,14 @@ typedef void (*constructor_fn)(int argc, char **argv, char **envp);
 typedef void (*destructor_fn)(void);
 
 /* The i-th entry of an array of function pointers in a copy. */
-static void *array_entry(const struct image *image, const struct image_module *module, size_t array_vaddr, size_t i)
+static void *array_entry(const struct image *image, const struct image_module *module, size_t array_vaddr,
+                         size_t i)
 {
     return ((void **)(image->base + module->copy_shift + array_vaddr))[i];
 }
 
-static void run_constructors(const struct image *image, const struct image_module *module, int argc, char **argv,
-                             char **envp)
+static void run_constructors(const struct image *image, const struct image_module *module, int argc,
+                             char **argv, char **envp)
 {
     if (module->init_vaddr)
         ((constructor_fn)(image->base + module->copy_shift + module->init_vaddr))(argc, argv, envp);
@@ -165,13 +168,15 @@ int image_run(struct image *image, int argc, char **argv, char **envp)
     const struct image_module *main_module = &program->modules[0];
 
     for (size_t i = 0; i < main_module->n_preinits; i++)
-        ((constructor_fn)array_entry(image, main_module, main_module->preinit_array_vaddr, i))(argc, argv, envp);
+        ((constructor_fn)array_entry(image, main_module, main_module->preinit_array_vaddr, i))(argc, argv,
+                                                                                               envp);
     for (size_t i = 0; i < program->n_modules; i++)
         run_constructors(image, &program->modules[program->init_order[i]], argc, argv, envp);
     return ((image_main_fn)(image->base + program->main_offset))(argc, argv, envp);
 }
 
-/* Runs the destructors of the module whose turn it is; image->finis_done is how many have run or are running. */
+/* Runs the destructors of the module whose turn it is; image->finis_done is how many have run or are running.
+ */
 static void run_destructors(struct image *image, const struct image_module *module)
 {
     while (image->finis_done < module->n_finis) {
@@ -230,6 +235,19 @@ void image_tls_init(const struct image *image, unsigned char *save)
 bool image_has_address(const struct image *image, const void *addr)
 {
     return (uintptr_t)addr - (uintptr_t)image->base < image_program.span_bytes;
+}
+
+const struct image_module *image_module_at(const struct image *image, const void *addr)
+{
+    size_t offset = (size_t)((const char *)addr - image->base);
+
+    for (size_t i = 0; i < image_program.n_modules; i++) {
+        const struct image_module *module = &image_program.modules[i];
+
+        if (offset - module->copy_offset < module->vaddr_hi - module->vaddr_lo)
+            return module;
+    }
+    return NULL;
 }
 
 struct image *image_find(const void *addr)

@@ -9,16 +9,21 @@
 #include "image/rebind.h"
 
 struct image {
-    char *base;                /* where the copy lies: image_program.span_bytes from here */
-    struct image *next;        /* link of the list of all images */
-    size_t modules_to_end;     /* the modules init_order[0 .. modules_to_end) have not run all of their destructors */
-    size_t finis_done;         /* of module init_order[modules_to_end - 1]: entries of DT_FINI_ARRAY that were called */
-    bool is_fini_done;         /* of the same: DT_FINI was called */
-    struct image_libc libc;    /* what the C library would keep for a process */
+    char *base;            /* where the copy lies: image_program.span_bytes from here */
+    struct image *next;    /* link of the list of all images */
+    size_t modules_to_end; /* the modules init_order[0 .. modules_to_end) have not run all of their
+                              destructors */
+    size_t
+        finis_done; /* of module init_order[modules_to_end - 1]: entries of DT_FINI_ARRAY that were called */
+    bool is_fini_done;      /* of the same: DT_FINI was called */
+    struct image_libc libc; /* what the C library would keep for a process */
 };
 
 /* Does the address lie in the image's address space? */
 bool image_has_address(const struct image *image, const void *addr);
+
+/* The module of the image that the address lies in; NULL: none (a gap between modules). */
+const struct image_module *image_module_at(const struct image *image, const void *addr);
 
 /* Sets the copy's environ, timezone etc. to libc's. */
 void image_refresh_variables(struct image *image);

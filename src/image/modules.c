@@ -2,14 +2,15 @@
  *
  * modules.c: finds the prototype's modules that each rank gets a copy of, and reads their headers.
  *
- * The headers of a running program are trusted: ld.so has loaded it. What is checked is whether the program can be
- * copied at all. Called by image_program_open.
+ * The headers of a running program are trusted: ld.so has loaded it. What is checked is whether the program
+ * can be copied at all. Called by image_program_open.
  */
 #include "image/private_libraries.h"
 #include "image/program.h"
 
 #include "base/log.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,13 +42,14 @@ static int add_loaded(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Turns an address of the dynamic section, which ld.so may have relocated already, into one of the prototype. */
+/* Turns an address of the dynamic section, which ld.so may have relocated already, into one of the prototype.
+ */
 static const void *dynamic_address(const struct image_module *module, size_t value)
 {
     return (const void *)(value < module->bias ? module->bias + value : value);
 }
 
-static void read_dynamic(struct image_module *module, const ElfW(Dyn) *dynamic)
+static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
 {
     size_t soname = 0;
     const char *slash;
@@ -119,10 +121,6 @@ static void read_dynamic(struct image_module *module, const ElfW(Dyn) *dynamic)
         case DT_FINI_ARRAYSZ:
             module->n_finis = value / sizeof(void *);
             break;
-        case DT_NEEDED:
-            if (module->n_needed < (int)BASE_COUNT(module->needed))
-                module->needed[module->n_needed++] = value;
-            break;
         case DT_SONAME:
             soname = value;
             break;
@@ -166,12 +164,13 @@ static bool read_headers(struct image_module *module)
     }
     if (!dynamic)
         return false;
+    module->dynamic = dynamic;
     read_dynamic(module, dynamic);
     return true;
 }
 
 /* Opens path if it is the file that the module was loaded from: its program headers are the same. */
-static int open_if_same(const struct image_module *module, const char *path, ElfW(Ehdr) *ehdr)
+static int open_if_same(const struct image_module *module, const char *path, ElfW(Ehdr) * ehdr)
 {
     ElfW(Phdr) phdr[64];
     size_t bytes = module->n_phdrs * sizeof *phdr;
@@ -183,7 +182,8 @@ static int open_if_same(const struct image_module *module, const char *path, Elf
     if (fd < 0)
         return -1;
     if (pread(fd, ehdr, sizeof *ehdr, 0) == (ssize_t)sizeof *ehdr && ehdr->e_phnum == module->n_phdrs &&
-        pread(fd, phdr, bytes, (off_t)ehdr->e_phoff) == (ssize_t)bytes && memcmp(phdr, module->phdr, bytes) == 0)
+        pread(fd, phdr, bytes, (off_t)ehdr->e_phoff) == (ssize_t)bytes &&
+        memcmp(phdr, module->phdr, bytes) == 0)
         return fd;
     close(fd);
     return -1;
@@ -207,26 +207,42 @@ static bool open_file(struct image_module *module, bool is_main, const char **er
         module->fd = open_if_same(module, module->name, &ehdr);
     }
     if (module->fd < 0) {
-        *error_out = image_error("cannot run several ranks: the file %s cannot be read again, or has changed since the "
-                                 "program started; start it again",
-                                 module->name);
+        *error_out = image_error(
+            "cannot run several ranks: the file %s cannot be read again, or has changed since the "
+            "program started; start it again",
+            module->name);
         return false;
     }
     if (is_main && ehdr.e_type != ET_DYN) {
-        *error_out = image_error("cannot run several ranks: %s is not position-independent (linked with -no-pie), so it "
-                                 "cannot be given a copy of its variables per rank; recompile and link it with this mpicc",
-                                 module->name);
+        *error_out = image_error(
+            "cannot run several ranks: %s is not position-independent (linked with -no-pie), so it "
+            "cannot be given a copy of its variables per rank; recompile and link it with this mpicc",
+            module->name);
         return false;
     }
     return true;
 }
 
-static bool check(const struct image_module *module, const char **error_out)
+/* Could each rank work with its own copy of this module? */
+static bool check(const struct image_module *module, bool is_main, const char **error_out)
 {
+    uintptr_t allocator = (uintptr_t)dlsym(RTLD_DEFAULT, "malloc") - module->bias;
+
+    for (size_t i = 0; is_main && i < module->n_phdrs; i++)
+        if (module->phdr[i].p_type == PT_LOAD &&
+            allocator - module->phdr[i].p_vaddr < module->phdr[i].p_memsz) {
+            *error_out = image_error(
+                "cannot run several ranks: %s brings its own malloc (an allocator or a sanitizer that "
+                "is linked statically), which the ranks cannot share with the C library; link "
+                "it as a shared library",
+                module->name);
+            return false;
+        }
     if (module->has_textrel) {
-        *error_out = image_error("cannot run several ranks: %s has relocations in its code (DT_TEXTREL), because parts of "
-                                 "it were not compiled with -fPIC or -fPIE; recompile all of it with this mpicc",
-                                 module->name);
+        *error_out = image_error(
+            "cannot run several ranks: %s has relocations in its code (DT_TEXTREL), because parts of "
+            "it were not compiled with -fPIC or -fPIE; recompile all of it with this mpicc",
+            module->name);
         return false;
     }
     return true;
@@ -237,10 +253,21 @@ struct image_module *image_module_of(const struct image_program *program, uintpt
     for (size_t i = 0; i < program->n_modules; i++) {
         struct image_module *module = &program->modules[i];
 
-        if (prototype_addr - module->bias >= module->vaddr_lo && prototype_addr - module->bias < module->vaddr_hi)
+        if (prototype_addr - module->bias >= module->vaddr_lo &&
+            prototype_addr - module->bias < module->vaddr_hi)
             return module;
     }
     return NULL;
+}
+
+bool image_module_needs(const struct image_module *module, const struct image_module *other)
+{
+    if (!module->dynamic || !other->soname)
+        return false;
+    for (const ElfW(Dyn) *d = module->dynamic; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_NEEDED && strcmp(module->strtab + d->d_un.d_val, other->soname) == 0)
+            return true;
+    return false;
 }
 
 /* Appends a module's private dependencies, and then itself, to the order of constructors. */
@@ -251,10 +278,9 @@ static void add_init_order(struct image_program *program, size_t index, bool *is
     if (is_seen[index])
         return;
     is_seen[index] = true;
-    for (int i = 0; i < module->n_needed; i++)
-        for (size_t j = 0; j < program->n_modules; j++)
-            if (strcmp(program->modules[j].soname, module->strtab + module->needed[i]) == 0)
-                add_init_order(program, j, is_seen, count);
+    for (size_t i = 0; i < program->n_modules; i++)
+        if (image_module_needs(module, &program->modules[i]))
+            add_init_order(program, i, is_seen, count);
     program->init_order[(*count)++] = index;
 }
 
@@ -296,8 +322,9 @@ bool image_modules_find(struct image_program *program, const char **error_out)
         struct image_module *module = &loaded.modules[i];
 
         if (!read_headers(module) && i == 0) {
-            *error_out = image_error("cannot run several ranks: the program is statically linked; recompile and link it "
-                                     "with this mpicc, without -static");
+            *error_out = image_error(
+                "cannot run several ranks: the program is statically linked; recompile and link it "
+                "with this mpicc, without -static");
             return false;
         }
     }
@@ -309,13 +336,14 @@ bool image_modules_find(struct image_program *program, const char **error_out)
         if (i != 0 && !image_private_libraries_has(i))
             continue;
         module->link_map = link_map_of(module);
-        if (!open_file(module, i == 0, error_out) || !check(module, error_out))
+        if (!open_file(module, i == 0, error_out) || !check(module, i == 0, error_out))
             return false;
         image_array_push(&program->modules, &program->n_modules, sizeof *module, module);
     }
     free(loaded.modules);
 
-    program->init_order = base_calloc(program->n_modules, sizeof *program->init_order, "the order of constructors");
+    program->init_order =
+        base_calloc(program->n_modules, sizeof *program->init_order, "the order of constructors");
     is_seen = base_calloc(program->n_modules, sizeof *is_seen, "the order of constructors");
     /* Last first: what nobody names in DT_NEEDED (opened by a constructor) comes before the program, too. */
     for (size_t i = program->n_modules; i-- > 0;)

@@ -3,8 +3,8 @@
  * private_libraries.c: which shared libraries each rank gets a copy of.
  *
  * In this order, the first rule that fits decides:
- *   1. never: the C and C++ runtime, sanitizers, GPU drivers, ld.so, the vdso, what was preloaded, libmpi itself
- *      and what libmpi needs
+ *   1. never: the C and C++ runtime, sanitizers, GPU drivers, ld.so, the vdso, what was preloaded, what
+ * defines malloc, libmpi itself and what libmpi needs
  *   2. the list of image_set_private_libraries
  *   3. libgfortran: private (its units are per process as the Fortran standard sees it)
  *   4. libraries in the system's folders: shared; others: private
@@ -27,15 +27,17 @@ void image_set_private_libraries(const char *list)
 
 /* File names begin like this. */
 static const char *const never[] = {
-    "ld-linux", "ld.so", "linux-vdso", "linux-gate", "libc.so", "libc-", "libm.so", "libm-", "libmvec", "libpthread",
-    "libdl.so", "libdl-", "librt.so", "librt-", "libresolv", "libnss_", "libnsl", "libutil", "libanl", "libthread_db",
-    "libstdc++", "libc++", "libgcc_s", "libunwind", "libmpi_abi.so", "libmpi.so", "libasan", "libtsan", "libubsan", "liblsan",
-    "libmsan", "libclang_rt", "libcuda", "libnv", "libnccl", "libcublas", "libcufft", "libcusolver", "libcusparse",
-    "libcurand", "libcudnn", "libgomp", "libomp", "libiomp", "vgpreload",
+    "ld-linux",  "ld.so",    "linux-vdso",  "linux-gate",    "libc.so",   "libc-",        "libm.so",
+    "libm-",     "libmvec",  "libpthread",  "libdl.so",      "libdl-",    "librt.so",     "librt-",
+    "libresolv", "libnss_",  "libnsl",      "libutil",       "libanl",    "libthread_db", "libstdc++",
+    "libc++",    "libgcc_s", "libunwind",   "libmpi_abi.so", "libmpi.so", "libasan",      "libtsan",
+    "libubsan",  "liblsan",  "libmsan",     "libclang_rt",   "libcuda",   "libnv",        "libnccl",
+    "libcublas", "libcufft", "libcusolver", "libcusparse",   "libcurand", "libcudnn",     "libgomp",
+    "libomp",    "libiomp",  "vgpreload",
 };
 
-static const char *const system_folders[] = {"/lib/", "/lib32/", "/lib64/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/",
-                                             "/usr/local/cuda"};
+static const char *const system_folders[] = {"/lib/",       "/lib32/",     "/lib64/",        "/usr/lib/",
+                                             "/usr/lib32/", "/usr/lib64/", "/usr/local/cuda"};
 
 static const char *file_name(const char *path)
 {
@@ -104,20 +106,19 @@ static void mark_needed(const struct image_module *modules, size_t count, size_t
     if (is_marked[index])
         return;
     is_marked[index] = true;
-    for (int i = 0; i < module->n_needed; i++)
-        for (size_t j = 1; j < count; j++)
-            if (modules[j].soname && strcmp(modules[j].soname, module->strtab + module->needed[i]) == 0)
-                mark_needed(modules, count, j, is_marked);
+    for (size_t i = 1; i < count; i++)
+        if (image_module_needs(module, &modules[i]))
+            mark_needed(modules, count, i, is_marked);
 }
 
-/* The module that this code is in: libmpi, or the program itself in a unit test. */
-static size_t own_module(const struct image_module *modules, size_t count)
+/* The module that an address of the prototype lies in; 0, the program, if in none. */
+static size_t module_of(const struct image_module *modules, size_t count, const void *addr)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < modules[i].n_phdrs; j++) {
             const ElfW(Phdr) *phdr = &modules[i].phdr[j];
 
-            if (phdr->p_type == PT_LOAD && (uintptr_t)&is_private - modules[i].bias - phdr->p_vaddr < phdr->p_memsz)
+            if (phdr->p_type == PT_LOAD && (uintptr_t)addr - modules[i].bias - phdr->p_vaddr < phdr->p_memsz)
                 return i;
         }
     return 0;
@@ -154,7 +155,8 @@ static const char *preloaded_files(void)
             if (list[i] == '/')
                 name = list + i + 1;
         if (used + len + 2 < sizeof files)
-            used += (size_t)snprintf(files + used, sizeof files - used, "%.*s,", (int)(list + len - name), name);
+            used +=
+                (size_t)snprintf(files + used, sizeof files - used, "%.*s,", (int)(list + len - name), name);
         list += len;
         list += strspn(list, ": ");
     }
@@ -165,13 +167,15 @@ void image_private_libraries_mark(const struct image_module *modules, size_t cou
 {
     const char *preload = preloaded_files();
     bool *is_ours = base_calloc(count, sizeof *is_ours, "the list of libraries");
-    size_t own = own_module(modules, count);
+    size_t own = module_of(modules, count, &is_private);
 
     is_private = base_calloc(count, sizeof *is_private, "the list of libraries");
     if (own != 0)
         mark_needed(modules, count, own, is_ours);
     for (size_t i = 1; i < count; i++)
         is_private[i] = !is_ours[i] && decide(&modules[i], preload);
+    /* Memory is allocated by one rank's library calls and freed by another module: one allocator for all. */
+    is_private[module_of(modules, count, dlsym(RTLD_DEFAULT, "malloc"))] = false;
     free(is_ours);
 }
 

@@ -3,8 +3,8 @@
  * program.c: analyses the prototype once and works out the plan by which copies are made.
  *
  * Called by the layer above before the first rank exists. The steps: find the modules (modules.c), read
- * their segments (segments.c), give each a place in a copy, relocate the initial contents (reloc.c), turn them into a
- * plan, and tell the ULTs which TLS bytes are the program's.
+ * their segments (segments.c), give each a place in a copy, relocate the initial contents (reloc.c), turn
+ * them into a plan, and tell the ULTs which TLS bytes are the program's.
  */
 #include "image/program.h"
 
@@ -25,7 +25,8 @@ void image_array_push(void *array_ptr, size_t *count, size_t item_bytes, const v
 
     /* Room for a power of two: full when the count is one. */
     if ((*count & (*count - 1)) == 0)
-        *array = base_realloc(*array, (*count ? *count * 2 : 1) * item_bytes, "the plan of the program's image");
+        *array =
+            base_realloc(*array, (*count ? *count * 2 : 1) * item_bytes, "the plan of the program's image");
     memcpy(*array + *count * item_bytes, item, item_bytes);
     (*count)++;
 }
@@ -80,15 +81,17 @@ static bool set_tls_regions(const struct image_program *program, const char **er
         if (!module->tls_bytes)
             continue;
         if (!module->tls_block) {
-            *error_out = image_error("cannot give each rank its own thread_local variables of %s: ld.so allocates them "
-                                     "dynamically; link the program with it instead of opening it at run time",
-                                     module->name);
+            *error_out = image_error(
+                "cannot give each rank its own thread_local variables of %s: ld.so allocates them "
+                "dynamically; link the program with it instead of opening it at run time",
+                module->name);
             return false;
         }
         if (n == ULT_TLS_REGIONS_MAX) {
-            *error_out = image_error("cannot give each rank its own thread_local variables: more than %d modules have "
-                                     "some; use +shared to share some of the program's libraries",
-                                     ULT_TLS_REGIONS_MAX);
+            *error_out =
+                image_error("cannot give each rank its own thread_local variables: more than %d modules have "
+                            "some; share some of the program's libraries (+private -LIB)",
+                            ULT_TLS_REGIONS_MAX);
             return false;
         }
         regions[n].tp_offset = (char *)module->tls_block - thread_pointer;
@@ -99,8 +102,8 @@ static bool set_tls_regions(const struct image_program *program, const char **er
     return true;
 }
 
-/* If the program has its own space for std::cout and the like, the first copy's constructors would come too late: libstdc++
- * constructs them in the prototype, from where every copy gets its bytes. */
+/* If the program has its own space for std::cout and the like, the first copy's constructors would come too
+ * late: libstdc++ constructs them in the prototype, from where every copy gets its bytes. */
 static void construct_streams(const struct image_program *program)
 {
     static char init_object; /* std::ios_base::Init has no data */

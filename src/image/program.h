@@ -25,13 +25,13 @@
 
 /* A writable stretch of a module: neighbouring writable segments, in whole pages. */
 struct image_data {
-    size_t vaddr_lo;       /* first page */
-    size_t vaddr_hi;       /* one past the last page, .bss included */
-    size_t fill_bytes;     /* size of bytes: up to the last page that is not all .bss */
-    unsigned char *bytes;  /* initial contents, relocated as for a copy at address 0 */
+    size_t vaddr_lo;               /* first page */
+    size_t vaddr_hi;               /* one past the last page, .bss included */
+    size_t fill_bytes;             /* size of bytes: up to the last page that is not all .bss */
+    unsigned char *bytes;          /* initial contents, relocated as for a copy at address 0 */
     unsigned char *page_relocated; /* one flag per page of bytes: relocations changed it */
-    ssize_t file_shift;    /* vaddr - file offset, if the same for all its segments */
-    bool is_one_shift;     /* file_shift is valid */
+    ssize_t file_shift;            /* vaddr - file offset, if the same for all its segments */
+    bool is_one_shift;             /* file_shift is valid */
 };
 #define IMAGE_DATA_MAX 4
 
@@ -43,36 +43,35 @@ struct image_module {
     size_t align;              /* largest alignment of its segments */
     size_t copy_offset;        /* a copy of it begins at base + this */
     size_t copy_shift;         /* copy_offset - vaddr_lo: offset in a copy - vaddr */
-    const ElfW(Phdr) *phdr;    /* program headers, in the prototype */
+    const ElfW(Phdr) * phdr;   /* program headers, in the prototype */
     size_t n_phdrs;
     const void *link_map;      /* ld.so's descriptor of the prototype, for the unwinder */
     size_t eh_frame_hdr_vaddr; /* 0: none */
 
     /* Dynamic section. Addresses in the prototype, or vaddr where the name says so. */
-    const ElfW(Sym) *symtab;
+    const ElfW(Dyn) * dynamic;
+    const ElfW(Sym) * symtab;
     const char *strtab;
-    const ElfW(Half) *versym;
+    const ElfW(Half) * versym;
     const char *verneed;
     size_t n_verneeds;
     const char *verdef;
     size_t n_verdefs;
-    const ElfW(Rela) *rela;
+    const ElfW(Rela) * rela;
     size_t n_relas;
-    const ElfW(Rela) *plt_rela;
+    const ElfW(Rela) * plt_rela;
     size_t n_plt_relas;
-    const ElfW(Xword) *relr;
+    const ElfW(Xword) * relr;
     size_t n_relrs;
     size_t init_vaddr, fini_vaddr; /* DT_INIT, DT_FINI; 0: none */
     size_t preinit_array_vaddr, init_array_vaddr, fini_array_vaddr;
     size_t n_preinits, n_inits, n_finis;
-    size_t needed[64];         /* DT_NEEDED: offsets in strtab */
-    int n_needed;
-    const char *soname;        /* DT_SONAME or the last part of the path */
-    bool is_symbolic;          /* its own definitions come first */
-    bool has_textrel;          /* relocations in read-only segments */
+    const char *soname; /* DT_SONAME or the last part of the path */
+    bool is_symbolic;   /* its own definitions come first */
+    bool has_textrel;   /* relocations in read-only segments */
 
     size_t tls_vaddr, tls_file_bytes, tls_bytes; /* PT_TLS; tls_bytes 0: none */
-    void *tls_block;           /* this thread's block of it; NULL: allocated at first use */
+    void *tls_block;                             /* this thread's block of it; NULL: allocated at first use */
 
     struct image_data data[IMAGE_DATA_MAX];
     int n_data;
@@ -84,8 +83,8 @@ struct image_module {
 struct image_mapping {
     size_t offset, len_bytes;
     int prot;
-    int flags;                 /* MAP_*, for mmap */
-    int fd;                    /* -1: anonymous */
+    int flags; /* MAP_*, for mmap */
+    int fd;    /* -1: anonymous */
     off_t file_offset;
 };
 
@@ -104,10 +103,11 @@ struct image_libc_ref {
 /* A variable of a library for which the program has its own space (a COPY relocation). */
 struct image_variable {
     size_t offset, len_bytes;
-    const void *prototype;     /* the variable that the libraries use */
-    int libc_field;            /* which of the C library's per-rank variables it is (rebind.h); -1: none */
-    bool is_refreshed;         /* libc changes it on the program's calls (environ, timezone): see image_refresh_variables */
-    bool is_zeroed;            /* starts as zero bytes (__libc_single_threaded) */
+    const void *prototype; /* the variable that the libraries use */
+    int libc_field;        /* which of the C library's per-rank variables it is (rebind.h); -1: none */
+    bool is_refreshed;     /* libc changes it on the program's calls (environ, timezone): see
+                              image_refresh_variables */
+    bool is_zeroed;        /* starts as zero bytes (__libc_single_threaded) */
 };
 
 struct image_range {
@@ -117,26 +117,26 @@ struct image_range {
 struct image_program {
     struct image_module *modules; /* the main program first */
     size_t n_modules;
-    size_t *init_order;           /* modules in the order of their constructors */
-    size_t span_bytes, align;     /* of a copy */
+    size_t *init_order;       /* modules in the order of their constructors */
+    size_t span_bytes, align; /* of a copy */
 
     struct image_mapping *mappings;
     size_t n_mappings;
     struct image_fill *fills;
     size_t n_fills;
-    size_t *adds;                 /* offsets of words to which the base is added */
+    size_t *adds; /* offsets of words to which the base is added */
     size_t n_adds;
     struct image_libc_ref *libc_refs;
     size_t n_libc_refs;
     struct image_variable *variables;
     size_t n_variables;
-    struct image_range *relros;   /* read-only after relocation */
+    struct image_range *relros; /* read-only after relocation */
     size_t n_relros;
 
     struct image_range *unwinders; /* where libgcc_s and libunwind lie: address and size */
     size_t n_unwinders;
 
-    size_t main_offset;           /* main in a copy */
+    size_t main_offset; /* main in a copy */
     bool is_relro_protected;
     bool is_open;
 };
@@ -152,6 +152,9 @@ const char *image_error(const char *fmt, ...) BASE_PRINTF(1, 2) BASE_COLD;
 
 /* Finds the modules to copy and reads their headers. */
 bool image_modules_find(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
+
+/* Does this module name that one in DT_NEEDED? */
+bool image_module_needs(const struct image_module *module, const struct image_module *other);
 
 /* The module whose prototype has this address; NULL: none. */
 struct image_module *image_module_of(const struct image_program *program, uintptr_t prototype_addr);
@@ -170,7 +173,8 @@ void image_segments_plan(struct image_program *program, struct image_module *mod
 /* ---- reloc.c ---- */
 
 /* Relocates the initial contents of the module and completes the plan's adds, libc_refs and variables. */
-bool image_relocate(struct image_program *program, struct image_module *module, const char **error_out) BASE_MUST_CHECK;
+bool image_relocate(struct image_program *program, struct image_module *module,
+                    const char **error_out) BASE_MUST_CHECK;
 
 /* ---- symbols.c ---- */
 

@@ -2,9 +2,9 @@
  *
  * rebind.c: which of the C library's names a rank's code is bound to another version of.
  *
- * The table is consulted while relocating (reloc.c), and only for references from the program and its private libraries
- * to names that neither of them defines. Shared libraries and this library itself keep libc's versions. Functions
- * called from an OS thread that runs no rank do what libc's do.
+ * The table is consulted while relocating (reloc.c), and only for references from the program and its private
+ * libraries to names that neither of them defines. Shared libraries and this library itself keep libc's
+ * versions. Functions called from an OS thread that runs no rank do what libc's do.
  */
 #include "image/rebind.h"
 
@@ -12,8 +12,14 @@
 
 #include <string.h>
 
-#define FUNCTION(name, replacement, why) {name, (void *)(replacement), -1, why}
-#define VARIABLE(name, field, why) {name, NULL, field, why}
+#define FUNCTION(name, replacement, why)     \
+    {                                        \
+        name, (void *)(replacement), -1, why \
+    }
+#define VARIABLE(name, field, why) \
+    {                              \
+        name, NULL, field, why     \
+    }
 
 static const struct image_rebinding libc_table[] = {
     /* The rank's end (rebind_exit.c) */
@@ -25,20 +31,26 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("__assert_fail", image_libc_assert_fail, "aborts the job and names the rank"),
     FUNCTION("err", image_libc_err, "calls exit"),
     FUNCTION("errx", image_libc_errx, "calls exit"),
+    FUNCTION("verr", image_libc_verr, "calls exit"),
+    FUNCTION("verrx", image_libc_verrx, "calls exit"),
+    FUNCTION("error", image_libc_error, "calls exit"),
     FUNCTION("atexit", image_libc_atexit, "called at the rank's end"),
     FUNCTION("on_exit", image_libc_on_exit, "called at the rank's end"),
     FUNCTION("at_quick_exit", image_libc_at_quick_exit, "called at the rank's end"),
     FUNCTION("__cxa_atexit", image_libc_cxa_atexit, "destroys the rank's static objects"),
     FUNCTION("__cxa_at_quick_exit", image_libc_cxa_at_quick_exit, "called at the rank's end"),
     FUNCTION("__cxa_finalize", image_libc_cxa_finalize, "a copy's handlers are in its own list"),
-    FUNCTION("__cxa_thread_atexit_impl", image_libc_cxa_thread_atexit, "a rank's thread_local objects die with it"),
-    FUNCTION("__cxa_thread_atexit", image_libc_cxa_thread_atexit, "a rank's thread_local objects die with it"),
+    FUNCTION("__cxa_thread_atexit_impl", image_libc_cxa_thread_atexit,
+             "a rank's thread_local objects die with it"),
+    FUNCTION("__cxa_thread_atexit", image_libc_cxa_thread_atexit,
+             "a rank's thread_local objects die with it"),
 
     /* getopt (rebind_getopt.c) */
     FUNCTION("getopt", image_libc_getopt, "scans the rank's arguments with the rank's state"),
     FUNCTION("__posix_getopt", image_libc_posix_getopt, "what getopt is called for POSIX programs"),
     FUNCTION("getopt_long", image_libc_getopt_long, "scans the rank's arguments with the rank's state"),
-    FUNCTION("getopt_long_only", image_libc_getopt_long_only, "scans the rank's arguments with the rank's state"),
+    FUNCTION("getopt_long_only", image_libc_getopt_long_only,
+             "scans the rank's arguments with the rank's state"),
     VARIABLE("optarg", IMAGE_OPTARG, "getopt's answer"),
     VARIABLE("optind", IMAGE_OPTIND, "where getopt is"),
     VARIABLE("opterr", IMAGE_OPTERR, "does getopt print errors"),
@@ -111,7 +123,8 @@ void image_rebind_add(const struct image_rebinding *table, size_t count)
     more_tables[n_more_tables++].count = count;
 }
 
-static const struct image_rebinding *find_in(const struct image_rebinding *table, size_t count, const char *name)
+static const struct image_rebinding *find_in(const struct image_rebinding *table, size_t count,
+                                             const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(table[i].name, name) == 0)

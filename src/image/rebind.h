@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind.h: the C library's functions that a rank gets another version of, and their per-rank state. Private to
- * src/image.
+ * rebind.h: the C library's functions that a rank gets another version of, and their per-rank state. Private
+ * to src/image.
  */
 #ifndef IMAGE_REBIND_H
 #define IMAGE_REBIND_H
@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <poll.h>
 #include <search.h>
+#include <stdarg.h>
 #include <sys/select.h>
 #include <sys/types.h>
 #include <time.h>
@@ -26,7 +27,8 @@ const struct image_rebinding *image_rebinding_find(const char *name);
 /* Offset in struct image_libc of a variable. */
 size_t image_libc_field_offset(int field);
 
-/* Is a variable of libc that it changes on the program's behalf: the program's copy is refreshed (rebind_env.c). */
+/* Is a variable of libc that it changes on the program's behalf: the program's copy is refreshed
+ * (rebind_env.c). */
 bool image_is_refreshed_variable(const char *name);
 
 /* ---- Per-rank state ---- */
@@ -34,18 +36,18 @@ bool image_is_refreshed_variable(const char *name);
 /* A function to be called at the rank's end. */
 struct image_handler {
     union {
-        void (*cxa)(void *arg);              /* also for fn(void): the C ABI lets it ignore the argument */
+        void (*cxa)(void *arg); /* also for fn(void): the C ABI lets it ignore the argument */
         void (*on_exit)(int status, void *arg);
     } fn;
     void *arg;
-    void *dso;                 /* which module registered it */
-    bool is_status_first;      /* registered with on_exit */
+    void *dso;            /* which module registered it */
+    bool is_status_first; /* registered with on_exit */
 };
 
 struct image_handlers {
     struct image_handler *items;
     size_t count;
-    size_t room;               /* allocated items */
+    size_t room; /* allocated items */
 };
 
 /* getopt's state, as in glibc's getopt_r. */
@@ -54,23 +56,23 @@ struct image_getopt {
     int optind, opterr, optopt;
     bool is_initialized;
     enum { IMAGE_GETOPT_REQUIRE_ORDER, IMAGE_GETOPT_PERMUTE, IMAGE_GETOPT_RETURN_IN_ORDER } ordering;
-    char *next_char;           /* rest of the argument with short options */
-    int first_nonopt;          /* argv[first_nonopt .. last_nonopt) was skipped: no options */
+    char *next_char;  /* rest of the argument with short options */
+    int first_nonopt; /* argv[first_nonopt .. last_nonopt) was skipped: no options */
     int last_nonopt;
 };
 
-/* Everything that libc keeps per process and a rank needs for itself. All zero is the state at the start, but for
- * optind and opterr (image_libc_init). */
+/* Everything that libc keeps per process and a rank needs for itself. All zero is the state at the start, but
+ * for optind and opterr (image_libc_init). */
 struct image_libc {
     struct image_handlers at_exit;
     struct image_handlers at_quick_exit;
     struct image_handlers at_thread_exit; /* destructors of thread_local objects */
     struct image_getopt getopt;
-    void *variables[IMAGE_LIBC_FIELDS];   /* where the program's optarg etc. are: in getopt, or its COPYs */
+    void *variables[IMAGE_LIBC_FIELDS]; /* where the program's optarg etc. are: in getopt, or its COPYs */
     char *strtok_next;
-    struct image_random *random;          /* rand, random and drand48; NULL: not used yet */
-    struct image_buffers *buffers;        /* of localtime and its like; NULL: not used yet */
-    int exit_status;                      /* what on_exit handlers are told */
+    struct image_random *random;   /* rand, random and drand48; NULL: not used yet */
+    struct image_buffers *buffers; /* of localtime and its like; NULL: not used yet */
+    int exit_status;               /* what on_exit handlers are told */
 };
 
 /* The running rank's state; NULL outside of ranks. */
@@ -101,8 +103,8 @@ struct option;
 #define IMAGE_GETOPT_POSIX 2u     /* never permutes */
 
 /* getopt on the given state; longopts may be NULL. */
-int image_getopt_r(int argc, char *const *argv, const char *optstring, const struct option *longopts, int *longind,
-                   unsigned flags, struct image_getopt *state);
+int image_getopt_r(int argc, char *const *argv, const char *optstring, const struct option *longopts,
+                   int *longind, unsigned flags, struct image_getopt *state);
 
 /* ---- The replacements, by file; what each does is said in the table in rebind.c ---- */
 
@@ -110,7 +112,8 @@ void image_libc_exit(int status) BASE_NORETURN;
 void image_libc_quick_exit(int status) BASE_NORETURN;
 void image_libc__exit(int status) BASE_NORETURN;
 void image_libc_abort(void) BASE_NORETURN;
-void image_libc_assert_fail(const char *condition, const char *file, unsigned line, const char *function) BASE_NORETURN;
+void image_libc_assert_fail(const char *condition, const char *file, unsigned line,
+                            const char *function) BASE_NORETURN;
 int image_libc_atexit(void (*fn)(void));
 int image_libc_on_exit(void (*fn)(int, void *), void *arg);
 int image_libc_at_quick_exit(void (*fn)(void));
@@ -120,6 +123,9 @@ int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso);
 void image_libc_cxa_finalize(void *dso);
 void image_libc_err(int status, const char *fmt, ...) BASE_NORETURN;
 void image_libc_errx(int status, const char *fmt, ...) BASE_NORETURN;
+void image_libc_verr(int status, const char *fmt, va_list args) BASE_NORETURN;
+void image_libc_verrx(int status, const char *fmt, va_list args) BASE_NORETURN;
+void image_libc_error(int status, int error_number, const char *fmt, ...);
 
 int image_libc_setenv(const char *name, const char *value, int is_replacing);
 int image_libc_unsetenv(const char *name);
@@ -131,8 +137,8 @@ int image_libc_getopt(int argc, char *const *argv, const char *optstring);
 int image_libc_posix_getopt(int argc, char *const *argv, const char *optstring);
 int image_libc_getopt_long(int argc, char *const *argv, const char *optstring, const struct option *longopts,
                            int *longind);
-int image_libc_getopt_long_only(int argc, char *const *argv, const char *optstring, const struct option *longopts,
-                                int *longind);
+int image_libc_getopt_long_only(int argc, char *const *argv, const char *optstring,
+                                const struct option *longopts, int *longind);
 
 int image_libc_rand(void);
 long image_libc_random(void);
@@ -152,9 +158,11 @@ void image_libc_lcong48(unsigned short param[7]);
 unsigned image_libc_sleep(unsigned seconds);
 int image_libc_usleep(useconds_t duration_us);
 int image_libc_nanosleep(const struct timespec *duration, struct timespec *remaining);
-int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *when, struct timespec *remaining);
+int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *when,
+                               struct timespec *remaining);
 int image_libc_thrd_sleep(const struct timespec *duration, struct timespec *remaining);
-int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional, struct timeval *timeout);
+int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
+                      struct timeval *timeout);
 int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms);
 int image_libc_sched_yield(void);
 void image_libc_thrd_yield(void);

@@ -2,9 +2,10 @@
  *
  * rebind_env.c: variables that libc changes on the program's behalf.
  *
- * The environment and the time zone are the process's: shared by all ranks. But a program compiled without our
- * wrapper has its own space for libc's environ, timezone, ... (COPY relocations), and every copy has one. A rank that
- * calls setenv or tzset gets its own brought up to date; other ranks' do not follow (getenv always sees all).
+ * The environment and the time zone are the process's: shared by all ranks. But a program compiled without
+ * our wrapper has its own space for libc's environ, timezone, ... (COPY relocations), and every copy has one.
+ * A rank that calls setenv or tzset gets its own brought up to date; other ranks' do not follow (getenv
+ * always sees all).
  */
 #include "image/instantiate.h"
 #include "image/rebind.h"
@@ -15,7 +16,8 @@
 bool image_is_refreshed_variable(const char *name)
 {
     static const char *const names[] = {
-        "environ", "__environ", "_environ", "timezone", "__timezone", "daylight", "__daylight", "tzname", "__tzname",
+        "environ",  "__environ",  "_environ", "timezone", "__timezone",
+        "daylight", "__daylight", "tzname",   "__tzname",
     };
 
     for (size_t i = 0; i < BASE_COUNT(names); i++)

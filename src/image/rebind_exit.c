@@ -11,6 +11,7 @@
 
 #include <err.h>
 #include <errno.h>
+#include <error.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,7 +43,8 @@ static bool take_last(struct image_handlers *handlers, const void *dso, struct i
             continue;
         *handler_out = handlers->items[i];
         handlers->count--;
-        memmove(&handlers->items[i], &handlers->items[i + 1], (handlers->count - i) * sizeof *handlers->items);
+        memmove(&handlers->items[i], &handlers->items[i + 1],
+                (handlers->count - i) * sizeof *handlers->items);
         return true;
     }
     return false;
@@ -60,9 +62,18 @@ void image_handlers_run(struct image_handlers *handlers, const void *dso, int st
     }
 }
 
-int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso)
+/* The state of the running rank; on a thread that the rank started, of the rank whose code fn is. */
+static struct image_libc *owner(const void *fn)
 {
     struct image_libc *libc = image_libc_current();
+    struct image *image = libc ? NULL : image_find(fn);
+
+    return image ? image_libc_of(image) : libc;
+}
+
+int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso)
+{
+    struct image_libc *libc = owner((const void *)fn);
 
     return libc ? add(&libc->at_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso}) : -1;
 }
@@ -74,15 +85,16 @@ int image_libc_atexit(void (*fn)(void))
 
 int image_libc_on_exit(void (*fn)(int, void *), void *arg)
 {
-    struct image_libc *libc = image_libc_current();
+    struct image_libc *libc = owner((const void *)fn);
 
-    return libc ? add(&libc->at_exit, (struct image_handler){.fn.on_exit = fn, .arg = arg, .is_status_first = true})
+    return libc ? add(&libc->at_exit,
+                      (struct image_handler){.fn.on_exit = fn, .arg = arg, .is_status_first = true})
                 : -1;
 }
 
 int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso)
 {
-    struct image_libc *libc = image_libc_current();
+    struct image_libc *libc = owner((const void *)fn);
 
     return libc ? add(&libc->at_quick_exit, (struct image_handler){.fn.cxa = fn, .dso = dso}) : -1;
 }
@@ -175,14 +187,24 @@ void image_libc_assert_fail(const char *condition, const char *file, unsigned li
     image_libc_abort();
 }
 
+void image_libc_verr(int status, const char *fmt, va_list args)
+{
+    vwarn(fmt, args);
+    image_libc_exit(status);
+}
+
+void image_libc_verrx(int status, const char *fmt, va_list args)
+{
+    vwarnx(fmt, args);
+    image_libc_exit(status);
+}
+
 void image_libc_err(int status, const char *fmt, ...)
 {
     va_list args;
 
     va_start(args, fmt);
-    vwarn(fmt, args);
-    va_end(args);
-    image_libc_exit(status);
+    image_libc_verr(status, fmt, args);
 }
 
 void image_libc_errx(int status, const char *fmt, ...)
@@ -190,7 +212,18 @@ void image_libc_errx(int status, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    vwarnx(fmt, args);
+    image_libc_verrx(status, fmt, args);
+}
+
+void image_libc_error(int status, int error_number, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    image_libc_exit(status);
+    error(0, error_number, "%s", text); /* flushes stdout first, prints the program's name */
+    if (status)
+        image_libc_exit(status);
 }

@@ -2,12 +2,12 @@
  *
  * rebind_getopt.c: getopt, getopt_long and getopt_long_only with GNU semantics and per-rank state.
  *
- * libc's have no public form with the state as an argument, so this is an implementation of its own; it is tested
- * against libc's on random arguments (tests/unit/image_getopt_test.c).
+ * libc's have no public form with the state as an argument, so this is an implementation of its own; it is
+ * tested against libc's on random arguments (tests/unit/image_getopt_test.c).
  *
- * How arguments are permuted: while scanning, argv[first_nonopt .. last_nonopt) are arguments that were skipped because
- * they are no options; argv[last_nonopt .. optind) are options handled since. Before the scan goes on, the two
- * stretches change places.
+ * How arguments are permuted: while scanning, argv[first_nonopt .. last_nonopt) are arguments that were
+ * skipped because they are no options; argv[last_nonopt .. optind) are options handled since. Before the scan
+ * goes on, the two stretches change places.
  */
 #include "image/rebind.h"
 
@@ -23,7 +23,7 @@ struct scan {
     const struct option *longopts; /* NULL: none */
     int *longind;                  /* NULL: not wanted */
     bool is_long_only;
-    bool is_silent;                /* no messages */
+    bool is_silent; /* no messages */
     struct image_getopt *state;
 };
 
@@ -63,7 +63,8 @@ static void exchange(char **argv, struct image_getopt *state)
 /* ---- Long options ---- */
 
 /* The option with this name or with this unique beginning; *is_ambiguous_out if there are several. */
-static const struct option *find_long(const struct scan *scan, const char *name, size_t len, bool *is_ambiguous_out)
+static const struct option *find_long(const struct scan *scan, const char *name, size_t len,
+                                      bool *is_ambiguous_out)
 {
     const struct option *found = NULL;
 
@@ -76,7 +77,8 @@ static const struct option *find_long(const struct scan *scan, const char *name,
             continue;
         if (!found)
             found = o;
-        else if (scan->is_long_only || found->has_arg != o->has_arg || found->flag != o->flag || found->val != o->val)
+        else if (scan->is_long_only || found->has_arg != o->has_arg || found->flag != o->flag ||
+                 found->val != o->val)
             *is_ambiguous_out = true;
     }
     return found;
@@ -128,7 +130,8 @@ static int take_long(struct scan *scan, const char *prefix, bool is_long_only)
     if (text[len] == '=') {
         if (option->has_arg == no_argument) {
             if (!scan->is_silent)
-                fprintf(stderr, "%s: option '%s%s' doesn't allow an argument\n", scan->argv[0], prefix, option->name);
+                fprintf(stderr, "%s: option '%s%s' doesn't allow an argument\n", scan->argv[0], prefix,
+                        option->name);
             state->optopt = option->val;
             return '?';
         }
@@ -136,7 +139,8 @@ static int take_long(struct scan *scan, const char *prefix, bool is_long_only)
     } else if (option->has_arg == required_argument) {
         if (state->optind >= scan->argc) {
             if (!scan->is_silent)
-                fprintf(stderr, "%s: option '%s%s' requires an argument\n", scan->argv[0], prefix, option->name);
+                fprintf(stderr, "%s: option '%s%s' requires an argument\n", scan->argv[0], prefix,
+                        option->name);
             state->optopt = option->val;
             return missing_argument(scan);
         }
@@ -292,8 +296,8 @@ static int scan_one(struct scan *scan)
     return take_short(scan);
 }
 
-int image_getopt_r(int argc, char *const *argv, const char *optstring, const struct option *longopts, int *longind,
-                   unsigned flags, struct image_getopt *state)
+int image_getopt_r(int argc, char *const *argv, const char *optstring, const struct option *longopts,
+                   int *longind, unsigned flags, struct image_getopt *state)
 {
     struct scan scan = {
         .argc = argc,
@@ -354,8 +358,8 @@ int image_libc_getopt_long(int argc, char *const *argv, const char *optstring, c
     return scan_current(argc, argv, optstring, longopts, longind, 0);
 }
 
-int image_libc_getopt_long_only(int argc, char *const *argv, const char *optstring, const struct option *longopts,
-                                int *longind)
+int image_libc_getopt_long_only(int argc, char *const *argv, const char *optstring,
+                                const struct option *longopts, int *longind)
 {
     return scan_current(argc, argv, optstring, longopts, longind, IMAGE_GETOPT_LONG_ONLY);
 }

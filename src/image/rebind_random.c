@@ -2,8 +2,8 @@
  *
  * rebind_random.c: rand, random and drand48 with a generator per rank.
  *
- * glibc's reentrant functions do the work, on state that starts as the process's would: every rank sees the sequence that it
- * would see as a process of its own. rand_r and its like keep no state and are not here.
+ * glibc's reentrant functions do the work, on state that starts as the process's would: every rank sees the
+ * sequence that it would see as a process of its own. rand_r and its like keep no state and are not here.
  */
 #include "image/rebind.h"
 
@@ -76,7 +76,8 @@ void image_libc_srandom(unsigned seed)
     srandom_r(seed, &current()->random);
 }
 
-/* The state before the switch is returned as the address of its array, which begins with the word of the type. */
+/* The state before the switch is returned as the address of its array, which begins with the word of the
+ * type. */
 char *image_libc_initstate(unsigned seed, char *state, size_t size_bytes)
 {
     struct image_random *generators = current();

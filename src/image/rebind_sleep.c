@@ -28,8 +28,9 @@ static bool is_valid(const struct timespec *t)
 
 static uint64_t to_ns(const struct timespec *t)
 {
-    return (uint64_t)t->tv_sec > UINT64_MAX / NS_PER_S - 1 ? UINT64_MAX
-                                                           : (uint64_t)t->tv_sec * NS_PER_S + (uint64_t)t->tv_nsec;
+    return (uint64_t)t->tv_sec > UINT64_MAX / NS_PER_S - 1
+               ? UINT64_MAX
+               : (uint64_t)t->tv_sec * NS_PER_S + (uint64_t)t->tv_nsec;
 }
 
 unsigned image_libc_sleep(unsigned seconds)
@@ -60,12 +61,14 @@ int image_libc_nanosleep(const struct timespec *duration, struct timespec *remai
     return 0;
 }
 
-int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *when, struct timespec *remaining)
+int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *when,
+                               struct timespec *remaining)
 {
     struct timespec now;
 
     if (!can_sleep() || !is_valid(when) ||
-        (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME && clock != CLOCK_TAI))
+        (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME &&
+         clock != CLOCK_TAI))
         return clock_nanosleep(clock, flags, when, remaining);
     if (!(flags & TIMER_ABSTIME)) {
         image_rebind_client.sleep_ns(to_ns(when));
@@ -88,7 +91,8 @@ int image_libc_thrd_sleep(const struct timespec *duration, struct timespec *rema
 }
 
 /* select and poll without files are sleeps. */
-int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional, struct timeval *timeout)
+int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
+                      struct timeval *timeout)
 {
     if (nfds != 0 || !timeout || timeout->tv_sec < 0 || timeout->tv_usec < 0 || !can_sleep())
         return select(nfds, readable, writable, exceptional, timeout);

@@ -6,18 +6,7 @@
 #include "image/rebind.h"
 
 #include <dlfcn.h>
-
-/* The module that an address of the image lies in; NULL: none. */
-static const struct image_module *module_at(const struct image *image, const void *addr)
-{
-    size_t offset = (size_t)((const char *)addr - image->base);
-
-    for (size_t i = 0; i < image_program.n_modules; i++)
-        if (offset - image_program.modules[i].copy_offset <
-            image_program.modules[i].vaddr_hi - image_program.modules[i].vaddr_lo)
-            return &image_program.modules[i];
-    return NULL;
-}
+#include <stdio.h>
 
 /* RTLD_NEXT: the first definition in a module loaded after the caller's. */
 static void *find_next(const struct image_module *module, const char *name)
@@ -40,7 +29,8 @@ void *image_libc_dlsym(void *handle, const char *name)
 {
     const void *caller = __builtin_return_address(0);
     struct image *image = image_find(caller);
-    void *value = image && handle == RTLD_NEXT ? find_next(module_at(image, caller), name) : dlsym(handle, name);
+    void *value =
+        image && handle == RTLD_NEXT ? find_next(image_module_at(image, caller), name) : dlsym(handle, name);
 
     return image && value ? image_translate(image, value) : value;
 }
@@ -48,7 +38,7 @@ void *image_libc_dlsym(void *handle, const char *name)
 int image_libc_dladdr(const void *addr, Dl_info *info)
 {
     struct image *image = image_find(addr);
-    const struct image_module *module = image ? module_at(image, addr) : NULL;
+    const struct image_module *module = image ? image_module_at(image, addr) : NULL;
     ptrdiff_t delta;
     int result;
 
@@ -62,6 +52,25 @@ int image_libc_dladdr(const void *addr, Dl_info *info)
             info->dli_saddr = (char *)info->dli_saddr + delta;
     }
     return result;
+}
+
+bool image_describe(const void *addr, char *text, size_t size_bytes)
+{
+    struct image *image = image_find(addr);
+    const struct image_module *module = image ? image_module_at(image, addr) : NULL;
+    Dl_info info = {0};
+    size_t vaddr;
+    int len;
+
+    text[0] = '\0';
+    if (!module)
+        return false;
+    vaddr = (size_t)((const char *)addr - image->base) - module->copy_shift;
+    len = snprintf(text, size_bytes, "%s+0x%zx", module->name, vaddr);
+    if (image_libc_dladdr(addr, &info) && info.dli_sname && len > 0 && (size_t)len < size_bytes)
+        snprintf(text + len, size_bytes - (size_t)len, " (%s+0x%zx)", info.dli_sname,
+                 (size_t)((const char *)addr - (const char *)info.dli_saddr));
+    return true;
 }
 
 bool image_ios_sync_with_stdio(bool is_synced)

@@ -10,7 +10,8 @@
  * ld.so has already looked up every symbol: its answers are in the prototype's GOT, where nothing but ld.so
  * writes. Data words are looked up again where a constructor may have changed them since.
  *
- * Called by image_program_open, in which private libraries' constructors have run on the prototype, the program's not.
+ * Called by image_program_open, in which private libraries' constructors have run on the prototype, the
+ * program's not.
  */
 #include "image/program.h"
 #include "image/rebind.h"
@@ -39,13 +40,15 @@ static void set_constant(unsigned char *slot, size_t value)
     write_word(slot, value);
 }
 
-static void set_in_copy(struct image_program *program, unsigned char *slot, size_t slot_offset, size_t value_offset)
+static void set_in_copy(struct image_program *program, unsigned char *slot, size_t slot_offset,
+                        size_t value_offset)
 {
     write_word(slot, value_offset);
     image_array_push(&program->adds, &program->n_adds, sizeof slot_offset, &slot_offset);
 }
 
-static void set_libc_ref(struct image_program *program, unsigned char *slot, size_t slot_offset, size_t field_offset)
+static void set_libc_ref(struct image_program *program, unsigned char *slot, size_t slot_offset,
+                         size_t field_offset)
 {
     struct image_libc_ref ref = {.offset = slot_offset, .field_offset = field_offset};
 
@@ -58,27 +61,29 @@ static void set_libc_ref(struct image_program *program, unsigned char *slot, siz
 /* One relocation, decoded. */
 struct reloc {
     enum image_reloc_kind kind;
-    size_t vaddr;                  /* of the word */
+    size_t vaddr; /* of the word */
     size_t addend;
     size_t symbol_index;
-    const ElfW(Sym) *symbol;       /* NULL: none */
-    const char *name;              /* of the symbol; NULL: none */
-    unsigned char *slot;           /* the word in the initial contents */
-    size_t slot_offset;            /* the word in a copy */
-    const void *prototype_slot;    /* the word in the prototype */
+    const ElfW(Sym) * symbol;   /* NULL: none */
+    const char *name;           /* of the symbol; NULL: none */
+    unsigned char *slot;        /* the word in the initial contents */
+    size_t slot_offset;         /* the word in a copy */
+    const void *prototype_slot; /* the word in the prototype */
 };
 
 /* Called where a function would have been that no module defines, as ld.so would do at its first call. */
 static void undefined_function(void)
 {
-    base_fatal(127, "the program called a function that none of its libraries defines; run it without Heddle's "
-                    "ranks (+vp 1) to see which one");
+    base_fatal(127,
+               "the program called a function that none of its libraries defines; run it without Heddle's "
+               "ranks (+vp 1) to see which one");
 }
 
 static bool is_in_relro(const struct image_module *module, size_t vaddr)
 {
     for (size_t i = 0; i < module->n_phdrs; i++)
-        if (module->phdr[i].p_type == PT_GNU_RELRO && vaddr - module->phdr[i].p_vaddr < module->phdr[i].p_memsz)
+        if (module->phdr[i].p_type == PT_GNU_RELRO &&
+            vaddr - module->phdr[i].p_vaddr < module->phdr[i].p_memsz)
             return true;
     return false;
 }
@@ -98,7 +103,8 @@ static bool can_trust_prototype(const struct image_program *program, const struc
 }
 
 /* The symbol's value in the prototype; 0: undefined. */
-static size_t symbol_value(const struct image_program *program, const struct image_module *module, const struct reloc *r)
+static size_t symbol_value(const struct image_program *program, const struct image_module *module,
+                           const struct reloc *r)
 {
     if (!r->symbol)
         return module->bias;
@@ -129,7 +135,8 @@ static void relocate_symbol(struct image_program *program, struct image_module *
     if (rebinding && rebinding->replacement)
         set_constant(r->slot, (size_t)rebinding->replacement + addend);
     else if (rebinding)
-        set_libc_ref(program, r->slot, r->slot_offset, image_libc_field_offset(rebinding->libc_field) + addend);
+        set_libc_ref(program, r->slot, r->slot_offset,
+                     image_libc_field_offset(rebinding->libc_field) + addend);
     else if (target)
         set_in_copy(program, r->slot, r->slot_offset, value - target->bias + target->copy_shift + addend);
     else if (!value && r->kind == IMAGE_RELOC_PLT && ELF64_ST_BIND(r->symbol->st_info) != STB_WEAK)
@@ -172,8 +179,8 @@ static void add_variable(struct image_program *program, const struct reloc *r)
 
 /* ---- The loop ---- */
 
-static bool relocate_one(struct image_program *program, struct image_module *module, struct reloc *r, unsigned type,
-                         const char **error_out)
+static bool relocate_one(struct image_program *program, struct image_module *module, struct reloc *r,
+                         unsigned type, const char **error_out)
 {
     size_t len = r->kind == IMAGE_RELOC_TLSDESC ? 2 * sizeof(size_t) : sizeof(size_t);
 
@@ -185,9 +192,10 @@ static bool relocate_one(struct image_program *program, struct image_module *mod
     }
     r->slot = image_data_at(module, r->vaddr, len);
     if (!r->slot && r->kind != IMAGE_RELOC_NONE && r->kind != IMAGE_RELOC_UNSUPPORTED) {
-        *error_out = image_error("cannot run several ranks: %s has a relocation outside of its initialized data (at 0x%zx); "
-                                 "please report it",
-                                 module->name, r->vaddr);
+        *error_out = image_error(
+            "cannot run several ranks: %s has a relocation outside of its initialized data (at 0x%zx); "
+            "please report it",
+            module->name, r->vaddr);
         return false;
     }
     switch (r->kind) {
@@ -209,14 +217,15 @@ static bool relocate_one(struct image_program *program, struct image_module *mod
         memcpy(r->slot, r->prototype_slot, len);
         return true;
     default:
-        *error_out = image_error("cannot run several ranks: unsupported relocation type %u in %s; please report it", type,
-                                 module->name);
+        *error_out =
+            image_error("cannot run several ranks: unsupported relocation type %u in %s; please report it",
+                        type, module->name);
         return false;
     }
 }
 
-static bool relocate_table(struct image_program *program, struct image_module *module, const ElfW(Rela) *table,
-                           size_t count, const char **error_out)
+static bool relocate_table(struct image_program *program, struct image_module *module,
+                           const ElfW(Rela) * table, size_t count, const char **error_out)
 {
     for (size_t i = 0; i < count; i++) {
         unsigned type = ELF64_R_TYPE(table[i].r_info);

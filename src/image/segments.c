@@ -3,11 +3,12 @@
  * segments.c: from a module's segments to the mappings of a copy.
  *
  * Mappings are scarce (vm.max_map_count is 65,530), so a copy gets as few as possible:
- *   - the segments that are not written (headers, code, constants) share one mapping of the file, if their file offset
- *     and vaddr differ by the same amount, as ld lays them out;
- *   - neighbouring writable segments and .bss share one anonymous mapping, into which the initial contents are
- *     copied: only pages that are not zero are touched;
- *   - where the initial contents are large and mostly not changed by relocations, they are a mapping of the file instead.
+ *   - the segments that are not written (headers, code, constants) share one mapping of the file, if their
+ * file offset and vaddr differ by the same amount, as ld lays them out;
+ *   - neighbouring writable segments and .bss share one anonymous mapping, into which the initial contents
+ * are copied: only pages that are not zero are touched;
+ *   - where the initial contents are large and mostly not changed by relocations, they are a mapping of the
+ * file instead.
  */
 #include "image/program.h"
 
@@ -18,12 +19,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Initial contents that relocations do not change and that are not zero: above this many bytes a mapping of the
- * file (one mapping more per copy) is better than copying them to every rank. */
+/* Initial contents that relocations do not change and that are not zero: above this many bytes a mapping of
+ * the file (one mapping more per copy) is better than copying them to every rank. */
 #define FROM_FILE_BYTES ((size_t)128 * 1024)
-
-/* An anonymous mapping of at most this many pages is populated at once: cheaper than its page faults. */
-#define POPULATE_PAGES_MAX 4
 
 static size_t page_down(size_t n)
 {
@@ -54,7 +52,8 @@ static bool read_file(const struct image_module *module, unsigned char *to, size
 }
 
 /* Appends a writable segment: to the last stretch, if no other segment lies in between. */
-static bool add_writable(struct image_module *module, const ElfW(Phdr) *phdr, bool is_neighbour, const char **error_out)
+static bool add_writable(struct image_module *module, const ElfW(Phdr) * phdr, bool is_neighbour,
+                         const char **error_out)
 {
     ssize_t file_shift = (ssize_t)(phdr->p_vaddr - phdr->p_offset);
     size_t fill_end = page_up(phdr->p_vaddr + phdr->p_filesz);
@@ -62,12 +61,14 @@ static bool add_writable(struct image_module *module, const ElfW(Phdr) *phdr, bo
 
     if (!is_neighbour) {
         if (module->n_data == IMAGE_DATA_MAX) {
-            *error_out = image_error("cannot run several ranks: %s has more than %d separate writable segments",
-                                     module->name, IMAGE_DATA_MAX);
+            *error_out =
+                image_error("cannot run several ranks: %s has more than %d separate writable segments",
+                            module->name, IMAGE_DATA_MAX);
             return false;
         }
         data = &module->data[module->n_data++];
-        *data = (struct image_data){.vaddr_lo = page_down(phdr->p_vaddr), .file_shift = file_shift, .is_one_shift = true};
+        *data = (struct image_data){
+            .vaddr_lo = page_down(phdr->p_vaddr), .file_shift = file_shift, .is_one_shift = true};
     }
     data = &module->data[module->n_data - 1];
     if (data->file_shift != file_shift)
@@ -79,7 +80,8 @@ static bool add_writable(struct image_module *module, const ElfW(Phdr) *phdr, bo
         data->fill_bytes = fill_end - data->vaddr_lo;
         data->bytes = base_realloc(data->bytes, data->fill_bytes, "the initial contents of the program");
         memset(data->bytes + old_bytes, 0, data->fill_bytes - old_bytes);
-        return read_file(module, data->bytes + (phdr->p_vaddr - data->vaddr_lo), phdr->p_filesz, phdr->p_offset, error_out);
+        return read_file(module, data->bytes + (phdr->p_vaddr - data->vaddr_lo), phdr->p_filesz,
+                         phdr->p_offset, error_out);
     }
     return true;
 }
@@ -105,8 +107,8 @@ bool image_segments_read(struct image_module *module, const char **error_out)
         is_writable_before = phdr->p_flags & PF_W;
     }
     for (int i = 0; i < module->n_data; i++)
-        module->data[i].page_relocated =
-            base_calloc(module->data[i].fill_bytes / IMAGE_ARCH_PAGE_BYTES, 1, "the plan of the program's image");
+        module->data[i].page_relocated = base_calloc(module->data[i].fill_bytes / IMAGE_ARCH_PAGE_BYTES, 1,
+                                                     "the plan of the program's image");
     return true;
 }
 
@@ -204,9 +206,11 @@ static void plan_fill(struct image_program *program, size_t copy_offset, const u
 }
 
 /* All from zero pages: one anonymous mapping, and what is not zero copied into it. */
-static void plan_anonymous(struct image_program *program, const struct image_module *module, const struct image_data *data)
+static void plan_anonymous(struct image_program *program, const struct image_module *module,
+                           const struct image_data *data)
 {
     size_t offset = data->vaddr_lo + module->copy_shift;
+    size_t n_filled = 0;
     struct image_mapping mapping = {
         .offset = offset,
         .len_bytes = data->vaddr_hi - data->vaddr_lo,
@@ -215,7 +219,10 @@ static void plan_anonymous(struct image_program *program, const struct image_mod
         .fd = -1,
     };
 
-    if (mapping.len_bytes <= (size_t)POPULATE_PAGES_MAX * IMAGE_ARCH_PAGE_BYTES)
+    /* One call that populates all pages is cheaper than a page fault for each, if most are needed anyway. */
+    for (size_t page = 0; page < data->fill_bytes; page += IMAGE_ARCH_PAGE_BYTES)
+        n_filled += !is_zero(data->bytes + page, IMAGE_ARCH_PAGE_BYTES);
+    if (2 * n_filled >= mapping.len_bytes / IMAGE_ARCH_PAGE_BYTES)
         mapping.flags |= MAP_POPULATE;
     image_array_push(&program->mappings, &program->n_mappings, sizeof mapping, &mapping);
     for (size_t page = 0; page < data->fill_bytes; page += IMAGE_ARCH_PAGE_BYTES)
@@ -223,7 +230,8 @@ static void plan_anonymous(struct image_program *program, const struct image_mod
 }
 
 /* Large initial contents: a mapping of the file, then .bss; what relocations change is copied. */
-static void plan_from_file(struct image_program *program, const struct image_module *module, const struct image_data *data)
+static void plan_from_file(struct image_program *program, const struct image_module *module,
+                           const struct image_data *data)
 {
     size_t offset = data->vaddr_lo + module->copy_shift;
     size_t last_page = data->fill_bytes - IMAGE_ARCH_PAGE_BYTES;

@@ -2,12 +2,13 @@
  *
  * unwind.c: lets the unwinder find the frames of copies, so that exceptions pass through them.
  *
- * The unwinder (libgcc_s, libunwind) asks ld.so which module a program counter lies in, and reads that module's sorted
- * .eh_frame_hdr. ld.so knows nothing of copies. The tables of a copy are position-independent and already mapped, so all
- * that is needed is to answer that one question for them: this library defines _dl_find_object (asked by libgcc since
- * glibc 2.35) and dl_iterate_phdr (asked by older libgcc and by libunwind), which come before ld.so's in the order of
- * look-up. Registering each copy's .eh_frame instead (__register_frame) would cost work per copy, and on older
- * libgcc a linear search through all copies per frame: docs/decisions/0002.
+ * The unwinder (libgcc_s, libunwind) asks ld.so which module a program counter lies in, and reads that
+ * module's sorted .eh_frame_hdr. ld.so knows nothing of copies. The tables of a copy are position-independent
+ * and already mapped, so all that is needed is to answer that one question for them: this library defines
+ * _dl_find_object (asked by libgcc since glibc 2.35) and dl_iterate_phdr (asked by older libgcc and by
+ * libunwind), which come before ld.so's in the order of look-up. Registering each copy's .eh_frame instead
+ * (__register_frame) would cost work per copy, and on older libgcc a linear search through all copies per
+ * frame: docs/decisions/0002.
  *
  * Everybody but the unwinder gets exactly ld.so's answer from dl_iterate_phdr.
  *
@@ -25,27 +26,6 @@ typedef int (*dl_iterate_phdr_fn)(phdr_callback_fn callback, void *arg);
 
 /* ld.so's answers to what this file answers first. The same value whoever looks it up, so no lock. */
 static _Atomic(dl_iterate_phdr_fn) real_iterate;
-
-/* The copy and the module in it that an address lies in. */
-static struct image *find_module(const void *addr, const struct image_module **module_out)
-{
-    const struct image_program *program = &image_program;
-    struct image *image = program->is_open ? image_find(addr) : NULL;
-    size_t offset;
-
-    if (!image)
-        return NULL;
-    offset = (size_t)((const char *)addr - image->base);
-    for (size_t i = 0; i < program->n_modules; i++) {
-        const struct image_module *module = &program->modules[i];
-
-        if (offset - module->copy_offset < module->vaddr_hi - module->vaddr_lo) {
-            *module_out = module;
-            return image;
-        }
-    }
-    return NULL;
-}
 
 /* ---- dl_iterate_phdr ---- */
 
@@ -128,17 +108,19 @@ static dl_find_object_fn get_real_find_object(void)
 
 EXPORT int _dl_find_object(void *addr, struct dl_find_object *result)
 {
-    const struct image_module *module = NULL;
+    const struct image_module *module;
     struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
     char *bias;
 
-    /* Own code first, then ld.so's modules, then the copies of others: a signal handler or a helper thread. */
+    /* The rank's own code first, then ld.so's modules, then other copies (on a thread that a rank started).
+     */
     if (!image || !image_has_address(image, addr)) {
         if (get_real_find_object()(addr, result) == 0)
             return 0;
+        image = image_find(addr);
     }
-    image = find_module(addr, &module);
-    if (!image || !module->eh_frame_hdr_vaddr)
+    module = image ? image_module_at(image, addr) : NULL;
+    if (!module || !module->eh_frame_hdr_vaddr)
         return -1;
     bias = image->base + module->copy_shift;
     memset(result, 0, sizeof *result);

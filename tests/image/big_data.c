@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: large initialized arrays (mapped from the file, not copied) and large .bss work, over-aligned ones too.
+ * Shows: large initialized arrays (mapped from the file, not copied) and large .bss work, over-aligned ones
+ * too.
  */
 #include "image_test.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: strtok, localtime, asctime and hsearch go on where this rank was, though others call them in between.
+ * Shows: strtok, localtime, asctime and hsearch go on where this rank was, though others call them in
+ * between.
  */
 #include "image_test.h"
 

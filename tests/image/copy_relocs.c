@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: a program compiled with -fPIE, which has its own space for variables of libraries (COPY relocations): stdout,
- * environ, optind and the time zone.
+ * Shows: a program compiled with -fPIE, which has its own space for variables of libraries (COPY
+ * relocations): stdout, environ, optind and the time zone.
  */
 #include "image_test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: constructors of static objects run once per rank before main, destructors after it in reverse order; virtual
- * calls, dynamic_cast and typeid work in every copy; function-local statics are constructed per rank.
+ * Shows: constructors of static objects run once per rank before main, destructors after it in reverse order;
+ * virtual calls, dynamic_cast and typeid work in every copy; function-local statics are constructed per rank.
  */
 #include "image_test.h"
 
@@ -19,9 +19,18 @@ struct shape {
 
 struct square : shape {
     double side;
-    explicit square(double s) : side(s) { alive++; }
-    ~square() override { alive--; }
-    double area() const override { return side * side; }
+    explicit square(double s) : side(s)
+    {
+        alive++;
+    }
+    ~square() override
+    {
+        alive--;
+    }
+    double area() const override
+    {
+        return side * side;
+    }
 };
 
 struct last { /* constructed first, destroyed last */

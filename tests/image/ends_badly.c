@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: what ends a rank without its handlers: _exit with a code (argument "exit"), abort, a failed assertion.
+ * Shows: what ends a rank without its handlers: _exit with a code (argument "exit"), abort, a failed
+ * assertion.
  */
 #include "image_test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: exceptions, of own types and the library's, pass through frames of a copy, run destructors on their way
- * and are caught by type; also through a callback from a shared library (qsort).
+ * Shows: exceptions, of own types and the library's, pass through frames of a copy, run destructors on their
+ * way and are caught by type; also through a callback from a shared library (qsort).
  */
 #include "image_test.h"
 
@@ -11,7 +11,10 @@
 static int unwound;
 
 struct guard {
-    ~guard() { unwound++; }
+    ~guard()
+    {
+        unwound++;
+    }
 };
 
 struct own_error : std::runtime_error {

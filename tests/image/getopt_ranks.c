@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: all ranks scan their arguments at once, each with its own optind, optarg and position in grouped options.
+ * Shows: all ranks scan their arguments at once, each with its own optind, optarg and position in grouped
+ * options.
  */
 #include "image_test.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: every rank has its own globals, initialized and zero, which start with the values that the source says.
+ * Shows: every rank has its own globals, initialized and zero, which start with the values that the source
+ * says.
  */
 #include "image_test.h"
 
@@ -12,7 +13,8 @@ static const int constant = 7;
 
 int main(void)
 {
-    CHECK(initialized == 42 && zero == 0 && array[0] == 1.5 && array[999] == 2.5 && text[0] == 't' && constant == 7);
+    CHECK(initialized == 42 && zero == 0 && array[0] == 1.5 && array[999] == 2.5 && text[0] == 't' &&
+          constant == 7);
     initialized = (int)test_id();
     zero = (int)test_id() + 1;
     array[999] = test_id();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: handlers of atexit and on_exit run per rank, in reverse order, and may add handlers; destructor functions run
- * after them.
+ * Shows: handlers of atexit and on_exit run per rank, in reverse order, and may add handlers; destructor
+ * functions run after them.
  */
 #include "image_test.h"
 

@@ -125,7 +125,12 @@ static void sleep_ns(uint64_t duration_ns)
 static void abort_all(void) BASE_NORETURN;
 static void abort_all(void)
 {
-    base_fatal(134, "copy %d called abort", host.current);
+    char where[256];
+
+    image_describe(
+        (const void *)image_translate(host.copies[host.current].image, (const void *)image_prototype_main()),
+        where, sizeof where);
+    base_fatal(134, "copy %d called abort; its main is %s", host.current, where);
 }
 
 const struct image_rebind_client image_rebind_client = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: functions chosen at start-up (IFUNC) belong to the rank's copy, called directly and through pointers.
+ * Shows: functions chosen at start-up (IFUNC) belong to the rank's copy, called directly and through
+ * pointers.
  */
 #include "image_test.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * image_test.h: for the programs of this folder. They are plain programs without MPI that print one line "ok" per
- * rank (some more) and exit with 0. Between writing and checking they call sched_yield(), which lets the other ranks
- * write. The address of a variable tells the ranks apart.
+ * image_test.h: for the programs of this folder. They are plain programs without MPI that print one line "ok"
+ * per rank (some more) and exit with 0. Between writing and checking they call sched_yield(), which lets the
+ * other ranks write. The address of a variable tells the ranks apart.
  */
 #ifndef IMAGE_TEST_H
 #define IMAGE_TEST_H
@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(cond)                                                                                                      \
-    do {                                                                                                                 \
-        if (!(cond)) {                                                                                                   \
-            fprintf(stderr, "%s:%d: wrong: %s\n", __FILE__, __LINE__, #cond);                                           \
-            exit(1);                                                                                                     \
-        }                                                                                                                \
+#define CHECK(cond)                                                           \
+    do {                                                                      \
+        if (!(cond)) {                                                        \
+            fprintf(stderr, "%s:%d: wrong: %s\n", __FILE__, __LINE__, #cond); \
+            exit(1);                                                          \
+        }                                                                     \
     } while (0)
 
 /* Different in every rank, and the same for a rank's whole life. */

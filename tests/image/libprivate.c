@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The shared library of private_library.c: globals, a constructor, thread_local data and a pointer into the program.
+ * The shared library of private_library.c: globals, a constructor, thread_local data and a pointer into the
+ * program.
  */
 #include "libprivate.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: pointers in initialized data (to variables, into arrays, to functions, one past an end) point into the rank's
- * own copy.
+ * Shows: pointers in initialized data (to variables, into arrays, to functions, one past an end) point into
+ * the rank's own copy.
  */
 #include "image_test.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: rand, random and drand48 give every rank the sequence that it would have alone, whatever the others draw.
+ * Shows: rand, random and drand48 give every rank the sequence that it would have alone, whatever the others
+ * draw.
  */
 #include "image_test.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: all ranks can wait for a flag of their own that time sets: usleep, nanosleep, select and poll let others run.
+ * Shows: all ranks can wait for a flag of their own that time sets: usleep, nanosleep, select and poll let
+ * others run.
  */
 #include "image_test.h"
 

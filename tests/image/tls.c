@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: thread_local variables are per rank and start with their initial values, also pointers to data of the rank.
+ * Shows: thread_local variables are per rank and start with their initial values, also pointers to data of
+ * the rank.
  */
 #include "image_test.h"
 

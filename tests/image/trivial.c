@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: the smallest program with state of its own runs in as many copies as asked for; also used to measure.
+ * Shows: the smallest program with state of its own runs in as many copies as asked for; also used to
+ * measure.
  */
 #include "image_test.h"
 

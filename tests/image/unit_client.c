@@ -7,6 +7,4 @@
 
 const struct image_rebind_client image_rebind_client = {0};
 
-void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions)
-{
-}
+void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions) {}

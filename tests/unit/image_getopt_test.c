@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * getopt of the ranks against libc's: the same values, variables, order of argv and messages, for random arguments.
+ * getopt of the ranks against libc's: the same values, variables, order of argv and messages, for random
+ * arguments.
  */
 #include "image/rebind.h"
 
@@ -16,24 +17,31 @@
 static int flag_libc, flag_ours;
 
 /* Two tables that differ in the address of the flag only. */
-#define LONGOPTS(flag)                                                                                                   \
-    {                                                                                                                    \
-        {"alpha", no_argument, NULL, 'a'}, {"alphabet", required_argument, NULL, 1000}, {"beta", optional_argument, NULL, 'B'}, \
-            {"betamax", optional_argument, NULL, 'B'}, {"flag", no_argument, &(flag), 7}, {"x", required_argument, NULL, 1001},  \
-            {"with-dash", no_argument, NULL, 1002}, {NULL, 0, NULL, 0}                                                   \
+#define LONGOPTS(flag)                                                                         \
+    {                                                                                          \
+        {"alpha", no_argument, NULL, 'a'}, {"alphabet", required_argument, NULL, 1000},        \
+            {"beta", optional_argument, NULL, 'B'}, {"betamax", optional_argument, NULL, 'B'}, \
+            {"flag", no_argument, &(flag), 7}, {"x", required_argument, NULL, 1001},           \
+            {"with-dash", no_argument, NULL, 1002},                                            \
+        {                                                                                      \
+            NULL, 0, NULL, 0                                                                   \
+        }                                                                                      \
     }
 static const struct option longopts_libc[] = LONGOPTS(flag_libc);
 static const struct option longopts_ours[] = LONGOPTS(flag_ours);
 
 static const char *const words[] = {
-    "file", "-", "--", "-a", "-b", "-ab", "-ba", "-bvalue", "-c", "-cvalue", "-acb", "-z", "-:", "-;", "-W", "-Walpha",
-    "-W", "beta=3", "alpha", "--alpha", "--alph", "--alphab", "--alphabet", "--alphabet=5", "--alpha=5", "--be", "--beta",
-    "--beta=", "--betam=1", "--flag", "--fl", "--flag=1", "--x", "-x", "-x=4", "--nothing", "--nothing=1", "--with-dash",
-    "-with", "-alpha", "-beta", "-flag", "-al", "", "--=", "-aW", "other",
+    "file",      "-",       "--",     "-a",        "-b",          "-ab",         "-ba",        "-bvalue",
+    "-c",        "-cvalue", "-acb",   "-z",        "-:",          "-;",          "-W",         "-Walpha",
+    "-W",        "beta=3",  "alpha",  "--alpha",   "--alph",      "--alphab",    "--alphabet", "--alphabet=5",
+    "--alpha=5", "--be",    "--beta", "--beta=",   "--betam=1",   "--flag",      "--fl",       "--flag=1",
+    "--x",       "-x",      "-x=4",   "--nothing", "--nothing=1", "--with-dash", "-with",      "-alpha",
+    "-beta",     "-flag",   "-al",    "",          "--=",         "-aW",         "other",
 };
 
 static const char *const optstrings[] = {
-    "ab:c::", "+ab:c::", "-ab:c::", ":ab:c::", "+:ab:c::", "-:ab:c::", "ab:c::W;", ":W;b:", "", "x:W;a", "abx",
+    "ab:c::",   "+ab:c::", "-ab:c::", ":ab:c::", "+:ab:c::", "-:ab:c::",
+    "ab:c::W;", ":W;b:",   "",        "x:W;a",   "abx",
 };
 
 enum form { SHORT, LONG, LONG_ONLY, N_FORMS };
@@ -79,17 +87,20 @@ static int call_libc(enum form form, int argc, char **argv, const char *optstrin
     }
 }
 
-static int call_ours(enum form form, int argc, char **argv, const char *optstring, int *index, struct image_getopt *state)
+static int call_ours(enum form form, int argc, char **argv, const char *optstring, int *index,
+                     struct image_getopt *state)
 {
-    return image_getopt_r(argc, argv, optstring, form == SHORT ? NULL : longopts_ours, form == SHORT ? NULL : index,
-                          form == LONG_ONLY ? IMAGE_GETOPT_LONG_ONLY : 0, state);
+    return image_getopt_r(argc, argv, optstring, form == SHORT ? NULL : longopts_ours,
+                          form == SHORT ? NULL : index, form == LONG_ONLY ? IMAGE_GETOPT_LONG_ONLY : 0,
+                          state);
 }
 
 /* One command line, scanned to its end by both. */
 static void compare_scans(enum form form, int argc, char **argv, const char *optstring, int has_messages)
 {
     char *argv_libc[ARGS_MAX + 2], *argv_ours[ARGS_MAX + 2];
-    static struct image_getopt state; /* as in libc, optopt keeps its last value when a scan is started over */
+    static struct image_getopt
+        state; /* as in libc, optopt keeps its last value when a scan is started over */
     int value_libc, value_ours, n_calls = 0;
 
     memcpy(argv_libc, argv, sizeof argv_libc);
@@ -134,7 +145,8 @@ START_TEST(random_arguments)
 
         for (int i = 1; i < argc; i++)
             argv[i] = (char *)words[draw(BASE_COUNT(words))];
-        compare_scans((enum form)draw(N_FORMS), argc, argv, optstrings[draw(BASE_COUNT(optstrings))], round % 8 == 0);
+        compare_scans((enum form)draw(N_FORMS), argc, argv, optstrings[draw(BASE_COUNT(optstrings))],
+                      round % 8 == 0);
     }
 }
 END_TEST

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The ranks' random numbers against libc's: the same sequences from the start, after seeding and with own states.
+ * The ranks' random numbers against libc's: the same sequences from the start, after seeding and with own
+ * states.
  */
 #include "image/rebind.h"
 
