@@ -54,9 +54,9 @@ static int check_blocks(struct ampi_comm *comm, struct ampi_coll_buf *buf, const
         const struct ampi_type *type = buf->type;
         if (BASE_UNLIKELY(count < 0))
             return ampi_raise(comm, MPI_ERR_COUNT, "%s count %d is %lld", what, i, (long long)count);
-        if (buf->types && count > 0 && !is_usable(type = ampi_type_of(buf->types[i])))
+        if (buf->is_w && count > 0 && !is_usable(type = ampi_type_of(buf->types[i])))
             return raise_type(comm, what, buf->types[i]);
-        if (BASE_UNLIKELY(!buf->buf && count > 0 && !buf->types && needs_address(type)))
+        if (BASE_UNLIKELY(!buf->buf && count > 0 && !buf->is_w && needs_address(type)))
             return raise_null(comm, what, count);
     }
     return MPI_SUCCESS;
@@ -68,11 +68,10 @@ int ampi_coll_check_buf(const struct ampi_coll_args *args, struct ampi_coll_buf 
 
     if (BASE_UNLIKELY(buf->buf == MPI_IN_PLACE))
         return ampi_raise(comm, MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed as the %s buffer here", what);
-    if (BASE_UNLIKELY(buf->types || buf->n_blocks < 0)) {
-        bool is_w = !buf->handle;
-        if (is_w && n_blocks > 0 && !buf->types)
+    if (BASE_UNLIKELY(buf->n_blocks < 0)) {
+        if (buf->is_w && n_blocks > 0 && !buf->types)
             return ampi_raise(comm, MPI_ERR_ARG, "the array of %s datatypes is NULL", what);
-        if (!is_w && !is_usable(buf->type = ampi_type_of(buf->handle)))
+        if (!buf->is_w && !is_usable(buf->type = ampi_type_of(buf->handle)))
             return raise_type(comm, what, buf->handle);
         return check_blocks(comm, buf, what, n_blocks);
     }

@@ -12,6 +12,7 @@
 #ifndef AMPI_COLL_COLL_H
 #define AMPI_COLL_COLL_H
 
+#include "ampi/coll/selection.h"
 #include "ampi/coll/slot.h"
 
 enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSISTENT };
@@ -70,6 +71,7 @@ static inline struct ampi_coll_buf ampi_coll_w(const void *buf, const void *coun
     struct ampi_coll_buf w = {
         .buf = (void *)(uintptr_t)buf, .counts = counts, .displs = displs, .types = types, .n_blocks = -1};
 
+    w.is_w = true;
     w.has_large_counts = has_large_counts;
     w.has_large_displs = has_large_displs;
     return w;
@@ -166,7 +168,7 @@ static inline struct ampi_coll_block ampi_coll_block(const struct ampi_coll_buf 
     struct ampi_coll_block block = {.count = ampi_coll_count(buf, i), .type = buf->type};
     MPI_Count disp_bytes;
 
-    if (buf->types) {
+    if (buf->is_w) {
         block.type = block.count ? ampi_type_of(buf->types[i]) : NULL;
         disp_bytes = ampi_coll_displ(buf, i);
     } else if (buf->displs) {
@@ -181,6 +183,43 @@ static inline struct ampi_coll_block ampi_coll_block(const struct ampi_coll_buf 
 static inline size_t ampi_coll_block_bytes(const struct ampi_coll_block *block)
 {
     return block->count ? (size_t)(block->count * block->type->size_bytes) : 0;
+}
+
+/* Are these two the same data of a basic type? Then MPI_IN_PLACE should have been used. */
+static inline bool ampi_coll_is_same(struct ampi_coll_block a, struct ampi_coll_block b)
+{
+    return a.buf && a.buf == b.buf && a.count > 0 && b.count > 0 && a.type->is_predefined && b.type->is_predefined;
+}
+
+/* Bytes of data in all blocks of a buffer that has n of them. */
+size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks);
+
+/* The members of a part; for (int i = from; i < to; i++) slot->state->part_members[i]. */
+static inline int ampi_coll_part_from(const struct ampi_coll_slot *slot, int part)
+{
+    return slot->state->part_first[part];
+}
+
+static inline int ampi_coll_part_to(const struct ampi_coll_slot *slot, int part)
+{
+    return slot->state->part_first[part + 1];
+}
+
+/* The arguments of entry i of the parts' table of members. */
+static inline struct ampi_coll_args *ampi_coll_part_args(const struct ampi_coll_slot *slot, int i)
+{
+    return slot->args[slot->state->part_members[i]];
+}
+
+/* Runs the share stage: on all PEs if the table says so for this many bytes, else here and now for all of them. */
+static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, size_t total_bytes)
+{
+    if (slot->state->n_parts > 1 && ampi_coll_is_shared(kind, total_bytes)) {
+        slot->needs_share = true;
+        return;
+    }
+    for (int part = 0; part < slot->state->n_parts; part++)
+        slot->plan->share(slot, part);
 }
 
 /* Copies a block into another; too little room is the error of the member `to`. A block onto itself is left alone. */

@@ -20,6 +20,18 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
     return raise_result(args->comm, args->plan, ampi_coll_run(args));
 }
 
+int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args)
+{
+    switch (call->form) {
+    case AMPI_COLL_NONBLOCKING:
+        return ampi_coll_nonblocking(args, call->request);
+    case AMPI_COLL_PERSISTENT:
+        return ampi_coll_persistent(args, call->request);
+    default:
+        return ampi_coll_blocking(args);
+    }
+}
+
 static void ref_types(const struct ampi_coll_args *args)
 {
     if (args->send.type)

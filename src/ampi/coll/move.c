@@ -14,6 +14,20 @@ struct ampi_coll_args *ampi_coll_root_args(const struct ampi_coll_slot *slot)
     return NULL;
 }
 
+size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks)
+{
+    size_t total = 0;
+
+    if (!buf->counts)
+        return (size_t)(buf->count * buf->type->size_bytes) * (size_t)n_blocks;
+    for (int i = 0; i < n_blocks; i++) {
+        MPI_Count count = ampi_coll_count(buf, i);
+        if (count)
+            total += (size_t)(count * (buf->is_w ? ampi_type_of(buf->types[i]) : buf->type)->size_bytes);
+    }
+    return total;
+}
+
 void ampi_coll_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
                     struct ampi_coll_block block_b)
 {

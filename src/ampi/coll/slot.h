@@ -38,6 +38,7 @@ struct ampi_coll_buf {
     const void *displs;              /* v forms: the user's int or MPI_Aint array, in extents; w forms: in bytes */
     const MPI_Datatype *types;       /* w forms: the user's array; NULL: `type` for all */
     int n_blocks;                    /* entries of these arrays */
+    bool is_w;                       /* a w form: a type for each block */
     bool has_large_counts;           /* counts are MPI_Count */
     bool has_large_displs;           /* displs are MPI_Aint */
 };

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * allgather.c: MPI_Allgather and MPI_Allgatherv (MPI 5.0, section 6.7): every rank's block is copied to every receiver.
+ * Cost: one copy of all data per receiver; large ones on all PEs, each for its own ranks as receivers.
+ */
+#include "ampi/coll/coll.h"
+
+/* What a member contributes. */
+static struct ampi_coll_block contribution(const struct ampi_coll_args *args)
+{
+    if (ampi_coll_is_in_place(&args->send))
+        return ampi_coll_block(&args->recv, args->comm->rank);
+    return ampi_coll_whole(&args->send);
+}
+
+static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    struct ampi_coll_args **sources = slot->args + ampi_coll_peer_first(args->comm);
+
+    for (int s = 0; s < args->comm->peer->n_ranks; s++)
+        if (sources[s] != args || !ampi_coll_is_in_place(&args->send))
+            ampi_coll_move(args, ampi_coll_block(&args->recv, s), contribution(sources[s]));
+}
+
+static void allgather_share(struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
+        receive_all(slot, ampi_coll_part_args(slot, i));
+}
+
+static void allgather_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+
+    ampi_coll_share_or_do(slot, AMPI_COLL_ALLGATHER,
+                          ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) * (size_t)slot->state->n_members);
+}
+
+static const struct ampi_coll_plan allgather_plan = {
+    .name = "allgather",
+    .middle = allgather_middle,
+    .share = allgather_share,
+};
+
+static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_buf send,
+                     struct ampi_coll_buf recv)
+{
+    struct ampi_coll_args args = {.plan = &allgather_plan, .send = send, .recv = recv};
+    int error;
+
+    if ((error = ampi_coll_enter(call, comm, &args)) ||
+        (error = ampi_coll_check_buf(&args, &args.recv, "receive", args.comm->peer->n_ranks)))
+        return error;
+    if (ampi_coll_is_in_place(&send)) {
+        if (args.comm->shared->is_inter)
+            return ampi_coll_raise_in_place(&args);
+    } else {
+        if ((error = ampi_coll_check_buf(&args, &args.send, "send", 1)))
+            return error;
+        if (!args.comm->shared->is_inter &&
+            ampi_coll_is_same(ampi_coll_whole(&args.send), ampi_coll_block(&args.recv, args.comm->rank)))
+            return ampi_coll_raise_same(&args);
+    }
+    return ampi_coll_begin(call, &args);
+}
+
+AMPI_EXPORT(Allgather)
+int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                   MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Allgather", AMPI_COLL_BLOCKING, NULL};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Allgather_c)
+int PMPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Allgather_c", AMPI_COLL_BLOCKING, NULL};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Iallgather)
+int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallgather", AMPI_COLL_NONBLOCKING, request};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Iallgather_c)
+int PMPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                      MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallgather_c", AMPI_COLL_NONBLOCKING, request};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Allgather_init)
+int PMPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                        int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                        MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allgather_init", AMPI_COLL_PERSISTENT, request};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Allgather_init_c)
+int PMPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                          MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                          MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allgather_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Allgatherv)
+int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                    const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Allgatherv", AMPI_COLL_BLOCKING, NULL};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Allgatherv_c)
+int PMPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                      const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                      MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Allgatherv_c", AMPI_COLL_BLOCKING, NULL};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Iallgatherv)
+int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                     MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallgatherv", AMPI_COLL_NONBLOCKING, request};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Iallgatherv_c)
+int PMPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                       const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                       MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallgatherv_c", AMPI_COLL_NONBLOCKING, request};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Allgatherv_init)
+int PMPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                         const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                         MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allgatherv_init", AMPI_COLL_PERSISTENT, request};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Allgatherv_init_c)
+int PMPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                           const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                           MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allgatherv_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
+                     ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+}
+

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * alltoall.c: the plan of MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw (MPI 5.0, section 6.8): block r of rank s becomes
+ * block s of rank r. The functions are in alltoall_api.c.
+ * Cost: one copy of all data; large ones on all PEs, each for its own ranks as receivers. In place: one exchange of the
+ * two blocks of each pair of ranks.
+ */
+#include "ampi/coll/alltoall.h"
+
+/* In place there is but one block for each pair of ranks, at both of them: the sum of their ranks says who
+ * exchanges it, so that the PEs get equal shares. */
+static void swap_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    int rank = args->comm->rank;
+
+    for (int s = 0; s < args->comm->peer->n_ranks; s++)
+        if (s != rank && ((s + rank) % 2 ? rank > s : rank < s))
+            ampi_coll_swap(args, ampi_coll_block(&args->recv, s), slot->args[s],
+                           ampi_coll_block(&slot->args[s]->recv, rank));
+}
+
+static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    struct ampi_coll_args **sources = slot->args + ampi_coll_peer_first(args->comm);
+
+    for (int s = 0; s < args->comm->peer->n_ranks; s++)
+        if (!ampi_coll_is_in_place(&sources[s]->send))
+            ampi_coll_move(args, ampi_coll_block(&args->recv, s),
+                           ampi_coll_block(&sources[s]->send, args->comm->rank));
+}
+
+static void alltoall_share(struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (ampi_coll_is_in_place(&args->send))
+            swap_all(slot, args);
+        else
+            receive_all(slot, args);
+    }
+}
+
+static void alltoall_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+
+    ampi_coll_share_or_do(slot, AMPI_COLL_ALLTOALL,
+                          ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) * (size_t)slot->state->n_members);
+}
+
+static const struct ampi_coll_plan alltoall_plan = {
+    .name = "alltoall",
+    .middle = alltoall_middle,
+    .share = alltoall_share,
+};
+
+int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_buf send,
+                       struct ampi_coll_buf recv)
+{
+    struct ampi_coll_args args = {.plan = &alltoall_plan, .send = send, .recv = recv};
+    int error, n_peers;
+
+    if ((error = ampi_coll_enter(call, comm, &args)))
+        return error;
+    n_peers = args.comm->peer->n_ranks;
+    if ((error = ampi_coll_check_buf(&args, &args.recv, "receive", n_peers)))
+        return error;
+    if (ampi_coll_is_in_place(&send)) {
+        if (args.comm->shared->is_inter)
+            return ampi_coll_raise_in_place(&args);
+    } else {
+        if ((error = ampi_coll_check_buf(&args, &args.send, "send", n_peers)))
+            return error;
+        if (!send.n_blocks && ampi_coll_is_same(ampi_coll_whole(&args.send), ampi_coll_whole(&args.recv)))
+            return ampi_coll_raise_same(&args);
+    }
+    return ampi_coll_begin(call, &args);
+}

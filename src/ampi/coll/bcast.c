@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * bcast.c: MPI_Bcast (MPI 5.0, section 6.4): every receiver's part is copied from the root's buffer.
+ * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks.
+ */
+#include "ampi/coll/coll.h"
+
+static void bcast_share(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+    struct ampi_coll_block data = ampi_coll_whole(&root->recv);
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (args != root && ampi_coll_has_root(args))
+            ampi_coll_move(args, ampi_coll_whole(&args->recv), data);
+    }
+}
+
+static void bcast_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    if (root)
+        ampi_coll_share_or_do(slot, AMPI_COLL_BCAST,
+                              ampi_coll_total_bytes(&root->recv, 1) * (size_t)slot->state->n_members);
+}
+
+static const struct ampi_coll_plan bcast_plan = {
+    .name = "bcast",
+    .middle = bcast_middle,
+    .share = bcast_share,
+};
+
+static int bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_buf buf)
+{
+    struct ampi_coll_args args = {.plan = &bcast_plan, .recv = buf};
+    int error;
+
+    if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)))
+        return error;
+    if (root != MPI_PROC_NULL && (error = ampi_coll_check_buf(&args, &args.recv, "broadcast", 1)))
+        return error;
+    return ampi_coll_begin(call, &args);
+}
+
+AMPI_EXPORT(Bcast)
+int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Bcast", AMPI_COLL_BLOCKING, NULL};
+
+    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+}
+
+AMPI_EXPORT(Bcast_c)
+int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Bcast_c", AMPI_COLL_BLOCKING, NULL};
+
+    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+}
+
+AMPI_EXPORT(Ibcast)
+int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ibcast", AMPI_COLL_NONBLOCKING, request};
+
+    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+}
+
+AMPI_EXPORT(Ibcast_c)
+int PMPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                  MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ibcast_c", AMPI_COLL_NONBLOCKING, request};
+
+    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+}
+
+AMPI_EXPORT(Bcast_init)
+int PMPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info,
+                    MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Bcast_init", AMPI_COLL_PERSISTENT, request};
+
+    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+}
+
+AMPI_EXPORT(Bcast_init_c)
+int PMPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                      MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Bcast_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+}
+

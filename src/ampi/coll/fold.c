@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fold.c: see fold.h.
+ */
+#include "ampi/coll/fold.h"
+
+#include "base/log.h"
+
+/* What a block of a reduction takes in the cache. */
+#define BLOCK_BYTES 16384
+
+/* Slices begin at multiples of this many elements, so that PEs do not write to the same cache line. */
+#define SLICE_ELEMS 64
+
+void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count)
+{
+    MPI_Count last = count > 0 ? (count - 1) * type->extent_bytes : 0; /* where the last element is; may be negative */
+    MPI_Count lo = type->true_lb_bytes + (last < 0 ? last : 0);
+    MPI_Count size_bytes = type->true_extent_bytes + (last < 0 ? -last : last);
+
+    scratch->allocated = NULL;
+    if (BASE_UNLIKELY((size_t)size_bytes > sizeof scratch->space))
+        scratch->allocated = base_malloc((size_t)size_bytes, "the intermediate result of a reduction");
+    scratch->elems = ampi_type_address(scratch->allocated ? scratch->allocated : scratch->space, -lo);
+}
+
+void ampi_coll_scratch_fini(struct ampi_coll_scratch *scratch)
+{
+    free(scratch->allocated);
+}
+
+MPI_Count ampi_coll_fold_block(const struct ampi_type *type)
+{
+    MPI_Count extent = type->extent_bytes < 0 ? -type->extent_bytes : type->extent_bytes;
+    MPI_Count block = BLOCK_BYTES / (extent ? extent : 1) / SLICE_ELEMS * SLICE_ELEMS;
+
+    return block ? block : SLICE_ELEMS;
+}
+
+void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span members, MPI_Count from, MPI_Count count,
+                    void *out)
+{
+    struct ampi_coll_args **args = slot->args + members.first;
+    const struct ampi_op *op = slot->last->op;
+    struct ampi_type *type = slot->last->send.type;
+    MPI_Count skip = from * type->extent_bytes;
+    int n = members.n;
+    int begin = op->is_commutative ? 0 : n - 1;
+
+    ampi_type_copy(out, count, type, ampi_type_address(ampi_coll_input(args[begin]), skip), count, type);
+    if (op->is_commutative) {
+        for (int i = 1; i < n; i++)
+            ampi_op_apply(op, ampi_type_address(ampi_coll_input(args[i]), skip), out, count, type);
+    } else {
+        for (int i = n - 2; i >= 0; i--)
+            ampi_op_apply(op, ampi_type_address(ampi_coll_input(args[i]), skip), out, count, type);
+    }
+}
+
+void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count count, MPI_Count *from_out, MPI_Count *to_out)
+{
+    MPI_Count n_parts = slot->state->n_parts;
+    MPI_Count units = (count + SLICE_ELEMS - 1) / SLICE_ELEMS;
+    MPI_Count from = units * part / n_parts * SLICE_ELEMS;
+    MPI_Count to = units * (part + 1) / n_parts * SLICE_ELEMS;
+
+    *from_out = from;
+    *to_out = to < count ? to : count;
+}
+
+int ampi_coll_check_reduction(struct ampi_coll_args *args, const struct ampi_coll_reduction *given, bool has_input,
+                              bool has_result)
+{
+    bool is_in_place = given->send == MPI_IN_PLACE && has_result;
+    int error;
+
+    args->send = ampi_coll_one(given->send, given->send_count, given->type);
+    args->recv = ampi_coll_one(given->recv, given->recv_count, given->type);
+    if (has_result && (error = ampi_coll_check_buf(args, &args->recv, "receive", 1)))
+        return error;
+    if (is_in_place) {
+        if (args->comm->shared->is_inter)
+            return ampi_coll_raise_in_place(args);
+        args->send.type = args->recv.type;
+    } else if (has_input && (error = ampi_coll_check_buf(args, &args->send, "send", 1))) {
+        return error;
+    }
+    if (!has_input && !has_result)
+        return MPI_SUCCESS;
+    if (!has_input)
+        args->send.type = args->recv.type;
+    if ((error = ampi_coll_check_op(args, given->op, args->send.type)))
+        return error;
+    if (has_input && has_result && !is_in_place && !args->comm->shared->is_inter &&
+        ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_whole(&args->recv)))
+        return ampi_coll_raise_same(args);
+    return MPI_SUCCESS;
+}
+
+bool ampi_coll_check_sizes(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+    size_t n_bytes = last->send.type ? (size_t)(last->send.count * last->send.type->size_bytes) : 0;
+    bool is_same = true;
+
+    for (int i = 0; i < slot->state->n_members && is_same; i++) {
+        const struct ampi_coll_buf *send = &slot->args[i]->send;
+        is_same = !send->type || (size_t)(send->count * send->type->size_bytes) == n_bytes;
+    }
+    for (int i = 0; i < slot->state->n_members && !is_same; i++)
+        slot->args[i]->error = MPI_ERR_COUNT;
+    return is_same;
+}

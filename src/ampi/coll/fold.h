@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fold.h: combining members' contributions in rank order; what all reductions are made of.
+ *
+ * The result does not depend on how ranks are spread over PEs: every element is combined in the same order, a0 op a1 op a2 ...
+ * from the left if the operation is commutative (built-in ones are), from the right if it is not; both are rank order.
+ */
+#ifndef AMPI_COLL_FOLD_H
+#define AMPI_COLL_FOLD_H
+
+#include "ampi/coll/coll.h"
+
+/* Consecutive members of a slot. */
+struct ampi_coll_span {
+    int first;
+    int n;
+};
+
+/* The members whose contributions a member's result is made of, and all members of one side. */
+static inline struct ampi_coll_span ampi_coll_peers(const struct ampi_comm *comm)
+{
+    return (struct ampi_coll_span){ampi_coll_peer_first(comm), comm->peer->n_ranks};
+}
+static inline struct ampi_coll_span ampi_coll_side(const struct ampi_coll_slot *slot, int side)
+{
+    const struct ampi_comm_side *sides = slot->state->shared->side;
+
+    return (struct ampi_coll_span){side ? sides[0].n_ranks : 0, sides[side].n_ranks};
+}
+
+/* Room for elements of any type; `elems` is where element 0 would be, as buffers are given to MPI. */
+struct ampi_coll_scratch {
+    void *elems;
+    void *allocated; /* NULL: the elements are in space */
+    _Alignas(64) char space[4096];
+};
+void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count);
+void ampi_coll_scratch_fini(struct ampi_coll_scratch *scratch);
+
+/* How many elements one cache-sized block of a type has. */
+MPI_Count ampi_coll_fold_block(const struct ampi_type *type);
+
+/* The buffer with a member's contribution to a reduction. */
+static inline void *ampi_coll_input(const struct ampi_coll_args *args)
+{
+    return ampi_coll_is_in_place(&args->send) ? args->recv.buf : args->send.buf;
+}
+
+/* Combines elements from .. from + count - 1 of the members' contributions into out's elements 0 .. count - 1, which may not
+ * overlap any of them. Operation and type are slot->last's. */
+void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span members, MPI_Count from, MPI_Count count,
+                    void *out);
+
+/* True if a user's function is called: in the middle stage, on its caller's stack, and nowhere else. */
+static inline bool ampi_coll_is_user_op(const struct ampi_op *op)
+{
+    return !op->is_predefined;
+}
+
+/* The share of a part in elements 0 .. count - 1: from *from_out to before *to_out. */
+void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count count, MPI_Count *from_out, MPI_Count *to_out);
+
+/* What a reduction was given. */
+struct ampi_coll_reduction {
+    const void *send;
+    void *recv;
+    MPI_Count send_count;
+    MPI_Count recv_count;
+    MPI_Datatype type;
+    MPI_Op op;
+};
+
+/* Checks it and fills the arguments. has_input: send is significant; has_result: recv is. */
+int ampi_coll_check_reduction(struct ampi_coll_args *args, const struct ampi_coll_reduction *given, bool has_input,
+                              bool has_result) BASE_MUST_CHECK;
+
+/* Middle stage: true if all members have as many bytes as slot->last. Else all get an error and nothing may be moved. */
+bool ampi_coll_check_sizes(struct ampi_coll_slot *slot);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * gather.c: MPI_Gather and MPI_Gatherv (MPI 5.0, section 6.5): every rank's block is copied to its place at the root.
+ * Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
+ */
+#include "ampi/coll/coll.h"
+
+static void gather_share(struct ampi_coll_slot *slot, int part)
+{
+    struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->send))
+            ampi_coll_move(root, ampi_coll_block(&root->recv, args->comm->rank), ampi_coll_whole(&args->send));
+    }
+}
+
+static void gather_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    if (root)
+        ampi_coll_share_or_do(slot, AMPI_COLL_GATHER, ampi_coll_total_bytes(&root->recv, root->comm->peer->n_ranks));
+}
+
+static const struct ampi_coll_plan gather_plan = {
+    .name = "gather",
+    .middle = gather_middle,
+    .share = gather_share,
+};
+
+static int gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_buf send,
+                  struct ampi_coll_buf recv)
+{
+    struct ampi_coll_args args = {.plan = &gather_plan, .send = send, .recv = recv};
+    bool is_in_place;
+    int error;
+
+    if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)))
+        return error;
+    is_in_place = ampi_coll_is_root(&args) && ampi_coll_is_in_place(&send) && root >= 0;
+    if (ampi_coll_is_root(&args) &&
+        (error = ampi_coll_check_buf(&args, &args.recv, "receive", args.comm->peer->n_ranks)))
+        return error;
+    if (root >= 0 && !is_in_place && (error = ampi_coll_check_buf(&args, &args.send, "send", 1)))
+        return error;
+    if (ampi_coll_is_root(&args) && root >= 0 && !is_in_place &&
+        ampi_coll_is_same(ampi_coll_whole(&args.send), ampi_coll_block(&args.recv, args.comm->rank)))
+        return ampi_coll_raise_same(&args);
+    return ampi_coll_begin(call, &args);
+}
+
+AMPI_EXPORT(Gather)
+int PMPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                MPI_Datatype recvtype, int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Gather", AMPI_COLL_BLOCKING, NULL};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Gather_c)
+int PMPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Gather_c", AMPI_COLL_BLOCKING, NULL};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Igather)
+int PMPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                 MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Igather", AMPI_COLL_NONBLOCKING, request};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Igather_c)
+int PMPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Igather_c", AMPI_COLL_NONBLOCKING, request};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Gather_init)
+int PMPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                     MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Gather_init", AMPI_COLL_PERSISTENT, request};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Gather_init_c)
+int PMPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                       MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
+                       MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Gather_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Gatherv)
+int PMPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                 const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Gatherv", AMPI_COLL_BLOCKING, NULL};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Gatherv_c)
+int PMPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                   const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root,
+                   MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Gatherv_c", AMPI_COLL_BLOCKING, NULL};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Igatherv)
+int PMPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm,
+                  MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Igatherv", AMPI_COLL_NONBLOCKING, request};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Igatherv_c)
+int PMPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                    const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root,
+                    MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Igatherv_c", AMPI_COLL_NONBLOCKING, request};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Gatherv_init)
+int PMPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                      const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
+                      MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Gatherv_init", AMPI_COLL_PERSISTENT, request};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Gatherv_init_c)
+int PMPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                        const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                        int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Gatherv_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                  ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+}
+

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * reduce.c: MPI_Reduce and MPI_Allreduce (MPI 5.0, sections 6.9.1 and 6.9.6). The elements are combined in cache-sized
+ * blocks, each of which goes to all receivers while it is hot.
+ * Cost: one read of all contributions and one write per receiver; large ones on all PEs, each for a slice of the elements.
+ * In place is safe because a PE reads a block of all ranks before it writes that block.
+ */
+#include "ampi/coll/fold.h"
+
+/* Combines elements from .. to - 1 of the sources' contributions, block_elems at a time, into the targets' buffers. */
+static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sources, struct ampi_coll_span targets,
+                    MPI_Count from, MPI_Count to, MPI_Count block_elems)
+{
+    const struct ampi_type *type = slot->last->send.type;
+    struct ampi_coll_scratch scratch;
+
+    if (block_elems > to - from)
+        block_elems = to - from;
+    if (block_elems <= 0)
+        return;
+    ampi_coll_scratch_init(&scratch, type, block_elems);
+    for (; from < to; from += block_elems) {
+        MPI_Count count = to - from < block_elems ? to - from : block_elems;
+        ampi_coll_fold(slot, sources, from, count, scratch.elems);
+        for (int i = targets.first; i < targets.first + targets.n; i++) {
+            struct ampi_coll_buf *recv = &slot->args[i]->recv;
+            ampi_type_copy(ampi_type_address(recv->buf, from * type->extent_bytes), count, recv->type, scratch.elems,
+                           count, type);
+        }
+    }
+    ampi_coll_scratch_fini(&scratch);
+}
+
+/* Elements from .. to - 1 for everybody who gets a result. */
+static void combine_all(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block_elems)
+{
+    bool is_inter = slot->state->shared->is_inter;
+
+    for (int side = 0; side <= (is_inter ? 1 : 0); side++)
+        combine(slot, ampi_coll_side(slot, is_inter ? !side : 0), ampi_coll_side(slot, side), from, to, block_elems);
+}
+
+static void combine_at_root(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block_elems)
+{
+    const struct ampi_comm *comm = ampi_coll_root_args(slot)->comm;
+
+    combine(slot, ampi_coll_peers(comm), (struct ampi_coll_span){ampi_coll_member(comm), 1}, from, to, block_elems);
+}
+
+typedef void (*combine_fn)(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block_elems);
+
+/* Decides who does it. */
+static void decide(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, combine_fn fn)
+{
+    const struct ampi_coll_args *last = slot->last;
+    MPI_Count count = last->send.count;
+    size_t total_bytes;
+
+    if (!ampi_coll_check_sizes(slot) || count == 0)
+        return;
+    total_bytes = (size_t)(count * last->send.type->size_bytes) * (size_t)slot->state->n_members;
+    if (ampi_coll_is_user_op(last->op))
+        fn(slot, 0, count, count);
+    else if (slot->state->n_parts > 1 && ampi_coll_is_shared(kind, total_bytes))
+        slot->needs_share = true;
+    else
+        fn(slot, 0, count, ampi_coll_fold_block(last->send.type));
+}
+
+static void share(struct ampi_coll_slot *slot, int part, combine_fn fn)
+{
+    MPI_Count from, to;
+
+    ampi_coll_slice(slot, part, slot->last->send.count, &from, &to);
+    fn(slot, from, to, ampi_coll_fold_block(slot->last->send.type));
+}
+
+/* ---- MPI_Allreduce ---- */
+
+static void allreduce_middle(struct ampi_coll_slot *slot)
+{
+    decide(slot, AMPI_COLL_ALLREDUCE, combine_all);
+}
+
+static void allreduce_share(struct ampi_coll_slot *slot, int part)
+{
+    share(slot, part, combine_all);
+}
+
+static const struct ampi_coll_plan allreduce_plan = {
+    .name = "allreduce",
+    .middle = allreduce_middle,
+    .share = allreduce_share,
+};
+
+static int allreduce(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, void *recv, MPI_Count count,
+                     MPI_Datatype type, MPI_Op op)
+{
+    struct ampi_coll_args args = {.plan = &allreduce_plan};
+    struct ampi_coll_reduction given = {send, recv, count, count, type, op};
+    int error;
+
+    if ((error = ampi_coll_enter(call, comm, &args)) ||
+        (error = ampi_coll_check_reduction(&args, &given, true, true)))
+        return error;
+    return ampi_coll_begin(call, &args);
+}
+
+/* ---- MPI_Reduce ---- */
+
+static void reduce_middle(struct ampi_coll_slot *slot)
+{
+    struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    if (!root)
+        return;
+    if (!slot->last->op)
+        slot->last = root; /* on intercommunicators: the others of the root's group know neither operation nor type */
+    decide(slot, AMPI_COLL_REDUCE, combine_at_root);
+}
+
+static void reduce_share(struct ampi_coll_slot *slot, int part)
+{
+    share(slot, part, combine_at_root);
+}
+
+static const struct ampi_coll_plan reduce_plan = {
+    .name = "reduce",
+    .middle = reduce_middle,
+    .share = reduce_share,
+};
+
+static int reduce(const struct ampi_coll_call *call, MPI_Comm comm, int root, const void *send, void *recv,
+                  MPI_Count count, MPI_Datatype type, MPI_Op op)
+{
+    struct ampi_coll_args args = {.plan = &reduce_plan};
+    struct ampi_coll_reduction given = {send, recv, count, count, type, op};
+    int error;
+
+    if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)) ||
+        (error = ampi_coll_check_reduction(&args, &given, ampi_coll_has_root(&args), ampi_coll_is_root(&args))))
+        return error;
+    return ampi_coll_begin(call, &args);
+}
+
+/* ---- Their functions ---- */
+
+AMPI_EXPORT(Allreduce)
+int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                   MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Allreduce", AMPI_COLL_BLOCKING, NULL};
+
+    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Allreduce_c)
+int PMPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                     MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Allreduce_c", AMPI_COLL_BLOCKING, NULL};
+
+    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iallreduce)
+int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                    MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallreduce", AMPI_COLL_NONBLOCKING, request};
+
+    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iallreduce_c)
+int PMPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                      MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallreduce_c", AMPI_COLL_NONBLOCKING, request};
+
+    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Allreduce_init)
+int PMPI_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                        MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allreduce_init", AMPI_COLL_PERSISTENT, request};
+
+    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Allreduce_init_c)
+int PMPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
+                          MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allreduce_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Reduce)
+int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
+                MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Reduce", AMPI_COLL_BLOCKING, NULL};
+
+    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Reduce_c)
+int PMPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                  int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Reduce_c", AMPI_COLL_BLOCKING, NULL};
+
+    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Ireduce)
+int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
+                 MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ireduce", AMPI_COLL_NONBLOCKING, request};
+
+    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Ireduce_c)
+int PMPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                   int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ireduce_c", AMPI_COLL_NONBLOCKING, request};
+
+    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Reduce_init)
+int PMPI_Reduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                     int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Reduce_init", AMPI_COLL_PERSISTENT, request};
+
+    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Reduce_init_c)
+int PMPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                       int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Reduce_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
+}
+

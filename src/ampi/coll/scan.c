@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * scan.c: MPI_Scan and MPI_Exscan (MPI 5.0, section 6.11): the running result is carried from rank to rank.
+ * Cost: one read of all contributions, one write per receiver; large ones on all PEs, each for a slice of the elements.
+ */
+#include "ampi/coll/fold.h"
+
+static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, const void *elems, const struct ampi_type *type)
+{
+    ampi_type_copy(ampi_type_address(args->recv.buf, from * type->extent_bytes), count, args->recv.type, elems, count,
+                   type);
+}
+
+/* One block of elements. `sum` holds what has been combined; `next` takes a rank's contribution, is combined to sum op
+ * contribution, and then is the new sum: the operands stay in rank order, and in place nothing is overwritten too early. */
+static void scan_block(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count count, void *sum, void *next,
+                       bool is_exclusive)
+{
+    struct ampi_type *type = slot->last->send.type;
+    int n = slot->state->n_members;
+
+    for (int i = 0; i < n; i++) {
+        struct ampi_coll_args *args = slot->args[i];
+        if (!is_exclusive || i < n - 1)
+            ampi_type_copy(next, count, type,
+                           ampi_type_address(ampi_coll_input(args), from * type->extent_bytes), count, type);
+        if (is_exclusive && i > 0)
+            put(args, from, count, sum, type);
+        if (i > 0 && (!is_exclusive || i < n - 1))
+            ampi_op_apply(slot->last->op, sum, next, count, type);
+        if (!is_exclusive)
+            put(args, from, count, next, type);
+        void *old = sum;
+        sum = next;
+        next = old;
+    }
+}
+
+static void scan_range(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block, bool is_exclusive)
+{
+    struct ampi_coll_scratch scratch[2];
+
+    if (block > to - from)
+        block = to - from;
+    if (block <= 0)
+        return;
+    ampi_coll_scratch_init(&scratch[0], slot->last->send.type, block);
+    ampi_coll_scratch_init(&scratch[1], slot->last->send.type, block);
+    for (; from < to; from += block)
+        scan_block(slot, from, to - from < block ? to - from : block, scratch[0].elems, scratch[1].elems, is_exclusive);
+    ampi_coll_scratch_fini(&scratch[0]);
+    ampi_coll_scratch_fini(&scratch[1]);
+}
+
+static void decide(struct ampi_coll_slot *slot, bool is_exclusive)
+{
+    const struct ampi_coll_args *last = slot->last;
+    MPI_Count count = last->send.count;
+    size_t total_bytes;
+
+    if (!ampi_coll_check_sizes(slot) || count == 0)
+        return;
+    total_bytes = (size_t)(count * last->send.type->size_bytes) * (size_t)slot->state->n_members;
+    if (ampi_coll_is_user_op(last->op))
+        scan_range(slot, 0, count, count, is_exclusive);
+    else if (slot->state->n_parts > 1 && ampi_coll_is_shared(AMPI_COLL_SCAN, total_bytes))
+        slot->needs_share = true;
+    else
+        scan_range(slot, 0, count, ampi_coll_fold_block(last->send.type), is_exclusive);
+}
+
+static void share(struct ampi_coll_slot *slot, int part, bool is_exclusive)
+{
+    MPI_Count from, to;
+
+    ampi_coll_slice(slot, part, slot->last->send.count, &from, &to);
+    scan_range(slot, from, to, ampi_coll_fold_block(slot->last->send.type), is_exclusive);
+}
+
+static void scan_middle(struct ampi_coll_slot *slot)
+{
+    decide(slot, false);
+}
+
+static void scan_share(struct ampi_coll_slot *slot, int part)
+{
+    share(slot, part, false);
+}
+
+static void exscan_middle(struct ampi_coll_slot *slot)
+{
+    decide(slot, true);
+}
+
+static void exscan_share(struct ampi_coll_slot *slot, int part)
+{
+    share(slot, part, true);
+}
+
+static const struct ampi_coll_plan scan_plan = {.name = "scan", .middle = scan_middle, .share = scan_share};
+static const struct ampi_coll_plan exscan_plan = {.name = "exscan", .middle = exscan_middle, .share = exscan_share};
+
+static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan, const void *send,
+                void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
+{
+    struct ampi_coll_args args = {.plan = plan};
+    struct ampi_coll_reduction given = {send, recv, count, count, type, op};
+    bool has_result;
+    int error;
+
+    if ((error = ampi_coll_enter(call, comm, &args)))
+        return error;
+    if (args.comm->shared->is_inter)
+        return ampi_raise(args.comm, MPI_ERR_COMM, "not defined on intercommunicators");
+    /* The first rank gets no result of an exclusive scan; its buffer may be anything but for an input in place. */
+    has_result = plan == &scan_plan || args.comm->rank > 0 || send == MPI_IN_PLACE;
+    if ((error = ampi_coll_check_reduction(&args, &given, true, has_result)))
+        return error;
+    return ampi_coll_begin(call, &args);
+}
+
+AMPI_EXPORT(Scan)
+int PMPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Scan", AMPI_COLL_BLOCKING, NULL};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Scan_c)
+int PMPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Scan_c", AMPI_COLL_BLOCKING, NULL};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iscan)
+int PMPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+               MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscan", AMPI_COLL_NONBLOCKING, request};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iscan_c)
+int PMPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                 MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscan_c", AMPI_COLL_NONBLOCKING, request};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Scan_init)
+int PMPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                   MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scan_init", AMPI_COLL_PERSISTENT, request};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Scan_init_c)
+int PMPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                     MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scan_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Exscan)
+int PMPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Exscan", AMPI_COLL_BLOCKING, NULL};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Exscan_c)
+int PMPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                  MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Exscan_c", AMPI_COLL_BLOCKING, NULL};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iexscan)
+int PMPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                 MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iexscan", AMPI_COLL_NONBLOCKING, request};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iexscan_c)
+int PMPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                   MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iexscan_c", AMPI_COLL_NONBLOCKING, request};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Exscan_init)
+int PMPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                     MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Exscan_init", AMPI_COLL_PERSISTENT, request};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Exscan_init_c)
+int PMPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                       MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Exscan_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * scatter.c: MPI_Scatter and MPI_Scatterv (MPI 5.0, section 6.6): every rank's block is copied from its place at the root.
+ * Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
+ */
+#include "ampi/coll/coll.h"
+
+static void scatter_share(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
+            ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_block(&root->send, args->comm->rank));
+    }
+}
+
+static void scatter_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    if (root)
+        ampi_coll_share_or_do(slot, AMPI_COLL_SCATTER, ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks));
+}
+
+static const struct ampi_coll_plan scatter_plan = {
+    .name = "scatter",
+    .middle = scatter_middle,
+    .share = scatter_share,
+};
+
+static int scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_buf send,
+                   struct ampi_coll_buf recv)
+{
+    struct ampi_coll_args args = {.plan = &scatter_plan, .send = send, .recv = recv};
+    bool is_in_place;
+    int error;
+
+    if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)))
+        return error;
+    is_in_place = ampi_coll_is_root(&args) && ampi_coll_is_in_place(&recv) && root >= 0;
+    if (ampi_coll_is_root(&args) &&
+        (error = ampi_coll_check_buf(&args, &args.send, "send", args.comm->peer->n_ranks)))
+        return error;
+    if (root >= 0 && !is_in_place && (error = ampi_coll_check_buf(&args, &args.recv, "receive", 1)))
+        return error;
+    if (ampi_coll_is_root(&args) && root >= 0 && !is_in_place &&
+        ampi_coll_is_same(ampi_coll_whole(&args.recv), ampi_coll_block(&args.send, args.comm->rank)))
+        return ampi_coll_raise_same(&args);
+    return ampi_coll_begin(call, &args);
+}
+
+AMPI_EXPORT(Scatter)
+int PMPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                 MPI_Datatype recvtype, int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Scatter", AMPI_COLL_BLOCKING, NULL};
+
+    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Scatter_c)
+int PMPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Scatter_c", AMPI_COLL_BLOCKING, NULL};
+
+    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Iscatter)
+int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                  MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscatter", AMPI_COLL_NONBLOCKING, request};
+
+    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Iscatter_c)
+int PMPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                    MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscatter_c", AMPI_COLL_NONBLOCKING, request};
+
+    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Scatter_init)
+int PMPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                      MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scatter_init", AMPI_COLL_PERSISTENT, request};
+
+    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Scatter_init_c)
+int PMPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                        MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
+                        MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scatter_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Scatterv)
+int PMPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
+                  void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Scatterv", AMPI_COLL_BLOCKING, NULL};
+
+    return scatter(&call, comm, root, ampi_coll_v(sendbuf, sendcounts, displs, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Scatterv_c)
+int PMPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+                    MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                    int root, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Scatterv_c", AMPI_COLL_BLOCKING, NULL};
+
+    return scatter(&call, comm, root, ampi_coll_v_c(sendbuf, sendcounts, displs, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Iscatterv)
+int PMPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
+                   void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                   MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscatterv", AMPI_COLL_NONBLOCKING, request};
+
+    return scatter(&call, comm, root, ampi_coll_v(sendbuf, sendcounts, displs, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Iscatterv_c)
+int PMPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+                     MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                     int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscatterv_c", AMPI_COLL_NONBLOCKING, request};
+
+    return scatter(&call, comm, root, ampi_coll_v_c(sendbuf, sendcounts, displs, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Scatterv_init)
+int PMPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
+                       void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                       MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scatterv_init", AMPI_COLL_PERSISTENT, request};
+
+    return scatter(&call, comm, root, ampi_coll_v(sendbuf, sendcounts, displs, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Scatterv_init_c)
+int PMPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+                         MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                         int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scatterv_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return scatter(&call, comm, root, ampi_coll_v_c(sendbuf, sendcounts, displs, sendtype),
+                   ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+

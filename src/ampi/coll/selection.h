@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * selection.h: which way an operation goes inside a process, by its size. One table for all of them, which can be printed
+ * (+help collectives) and overridden (+coll OP:BYTES).
+ */
+#ifndef AMPI_COLL_SELECTION_H
+#define AMPI_COLL_SELECTION_H
+
+#include "base/base.h"
+
+enum ampi_coll_kind {
+    AMPI_COLL_BCAST,
+    AMPI_COLL_GATHER,
+    AMPI_COLL_SCATTER,
+    AMPI_COLL_ALLGATHER,
+    AMPI_COLL_ALLTOALL,
+    AMPI_COLL_REDUCE,
+    AMPI_COLL_ALLREDUCE,
+    AMPI_COLL_REDUCE_SCATTER,
+    AMPI_COLL_SCAN,
+    AMPI_COLL_NEIGHBOR,
+    AMPI_COLL_KIND_COUNT,
+};
+
+struct ampi_coll_selection {
+    const char *name;       /* of the operation, as the user writes it */
+    const char *counted;    /* what is compared with share_from */
+    size_t share_from;      /* bytes from which on all PEs share the work; fewer are moved by the rank that arrives last */
+};
+
+/* By kind. Read-only once ranks run. */
+extern struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT];
+
+/* True if an operation that moves or combines this many bytes in all is worth waking all PEs for. */
+static inline bool ampi_coll_is_shared(enum ampi_coll_kind kind, size_t total_bytes)
+{
+    return total_bytes >= ampi_coll_selections[kind].share_from;
+}
+
+/* Prints the table to stdout: +help collectives. */
+void ampi_coll_print_selection(void);
+
+/* Changes entries: "allreduce:4096,bcast:inf" (K, M and G are understood). False: the text is malformed, nothing has
+ * changed. Before ranks run. */
+bool ampi_coll_override(const char *text);
+
+#endif
