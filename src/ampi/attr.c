@@ -63,7 +63,8 @@ static struct ampi_keyvals *keyvals_of(struct ampi_rank *self)
     return self->keyvals;
 }
 
-/* The key with this number; NULL: none of this kind that the program may use. */
+/* The key with this number; NULL: none of this kind. One that the program freed is found while attributes use it, which may
+ * still be read and deleted. */
 static struct keyval *find_keyval(enum ampi_attr_on kind, int number)
 {
     const struct ampi_keyvals *table = ampi_self()->keyvals;
@@ -73,7 +74,7 @@ static struct keyval *find_keyval(enum ampi_attr_on kind, int number)
     if (!table || number < FIRST_KEYVAL || index >= table->n_keyvals)
         return NULL;
     keyval = table->keyvals[index];
-    return keyval && keyval->kind == kind && !keyval->is_freed ? keyval : NULL;
+    return keyval && keyval->kind == kind ? keyval : NULL;
 }
 
 static void drop_use(struct keyval *keyval)
@@ -113,7 +114,7 @@ int ampi_keyval_free(enum ampi_attr_on kind, int *number)
     if (!number)
         return ampi_raise_self(MPI_ERR_ARG, "the keyval argument is NULL");
     keyval = find_keyval(kind, *number);
-    if (!keyval)
+    if (!keyval || keyval->is_freed)
         return ampi_raise_self(MPI_ERR_KEYVAL, "%d is no attribute key for %s that can be freed", *number,
                                keyval_kinds[kind]);
     *number = MPI_KEYVAL_INVALID;
@@ -182,7 +183,7 @@ static int raise_callback(const struct ampi_attr_owner *owner, const char *which
 
 static int raise_keyval(const struct ampi_attr_owner *owner, int number)
 {
-    const char *fmt = "%d is no attribute key for %s that the program may set";
+    const char *fmt = "%d is no attribute key for %s that can be used here";
 
     if (owner->comm)
         return ampi_raise(owner->comm, MPI_ERR_KEYVAL, fmt, number, keyval_kinds[owner->kind]);
@@ -252,7 +253,7 @@ int ampi_attr_set(const struct ampi_attr_owner *owner, int number, void *value)
     int index;
     int error = MPI_SUCCESS;
 
-    if (!keyval)
+    if (!keyval || keyval->is_freed)
         return raise_keyval(owner, number);
     keyval->n_uses++; /* the callback may free the key */
     index = find_attr(*owner->attrs, keyval);

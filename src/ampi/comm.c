@@ -10,6 +10,7 @@
 #include "ampi/attr.h"
 #include "ampi/coll/coll.h"
 #include "ampi/errhandler.h"
+#include "ampi/topo.h"
 #include "base/log.h"
 
 /* ---- Inquiry ---- */
@@ -66,6 +67,7 @@ static void dup_middle(struct ampi_coll_slot *slot)
         fail_all(slot, MPI_ERR_OTHER);
         return;
     }
+    made->topo = ampi_topo_ref(old->topo);
     hand_out(slot, &made->side[0], NULL, 0);
     hand_out(slot, &made->side[1], NULL, old->side[0].n_ranks);
 }
