@@ -14,7 +14,7 @@ static int amount(int from, int to, int c, int symmetric)
 
 static void body(MPI_Comm comm, int me, int n)
 {
-    size_t ints = (size_t) n * sizeof(int);
+    size_t ints = (size_t)n * sizeof(int);
     int *send_counts = mtest_alloc(ints), *recv_counts = mtest_alloc(ints), *sdispls = mtest_alloc(ints);
     int *rdispls = mtest_alloc(ints);
     for (int i = 0; i < 5; i++) {
@@ -33,8 +33,8 @@ static void body(MPI_Comm comm, int me, int n)
                 memcpy(rdispls, sdispls, ints);
             }
             int most = (stotal > rtotal ? stotal : rtotal) + n * c;
-            int *out = mtest_alloc((size_t) most * sizeof(int)), *in = mtest_alloc((size_t) most * sizeof(int));
-            int *want = mtest_alloc((size_t) most * sizeof(int));
+            int *out = mtest_alloc((size_t)most * sizeof(int)), *in = mtest_alloc((size_t)most * sizeof(int));
+            int *want = mtest_alloc((size_t)most * sizeof(int));
             for (int j = 0; j < most; j++) {
                 out[j] = mcoll_value(me, j, i);
                 in[j] = want[j] = -1;
@@ -57,8 +57,8 @@ static void body(MPI_Comm comm, int me, int n)
                 for (int j = 0; j < recv_counts[r]; j++)
                     want[rdispls[r] + j] = mcoll_value(r, me * 5000 + j, i);
             }
-            MCOLL(Alltoallv, alltoallv, in_place ? MPI_IN_PLACE : out, send_counts, sdispls, MPI_INT, in, recv_counts,
-                  rdispls, MPI_INT, comm);
+            MCOLL(Alltoallv, alltoallv, in_place ? MPI_IN_PLACE : out, send_counts, sdispls, MPI_INT, in,
+                  recv_counts, rdispls, MPI_INT, comm);
             MCOLL_SAME(in, want, most, "Alltoallv");
             free(out);
             free(in);

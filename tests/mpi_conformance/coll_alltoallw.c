@@ -6,9 +6,11 @@ enum { BLOCK = 64 }; /* ints of room for each block */
 
 static void body(MPI_Comm comm, int me, int n)
 {
-    MPI_Datatype strided, *stypes = mtest_alloc((size_t) n * sizeof *stypes), *rtypes = mtest_alloc((size_t) n * sizeof *rtypes);
-    size_t ints = (size_t) n * sizeof(int);
-    int *scounts = mtest_alloc(ints), *rcounts = mtest_alloc(ints), *sdispls = mtest_alloc(ints), *rdispls = mtest_alloc(ints);
+    MPI_Datatype strided, *stypes = mtest_alloc((size_t)n * sizeof *stypes),
+                          *rtypes = mtest_alloc((size_t)n * sizeof *rtypes);
+    size_t ints = (size_t)n * sizeof(int);
+    int *scounts = mtest_alloc(ints), *rcounts = mtest_alloc(ints), *sdispls = mtest_alloc(ints),
+        *rdispls = mtest_alloc(ints);
     int *out = mtest_alloc(ints * BLOCK), *in = mtest_alloc(ints * BLOCK), *want = mtest_alloc(ints * BLOCK);
     MTEST_OK(MPI_Type_vector(10, 1, 3, MPI_INT, &strided));
     MTEST_OK(MPI_Type_commit(&strided));
@@ -23,8 +25,8 @@ static void body(MPI_Comm comm, int me, int n)
         scounts[r] = strided_out ? 1 : 10;
         rtypes[r] = strided_in ? strided : MPI_INT;
         rcounts[r] = strided_in ? 1 : 10;
-        sdispls[r] = (n - 1 - r) * BLOCK * (int) sizeof(int);
-        rdispls[r] = r * BLOCK * (int) sizeof(int);
+        sdispls[r] = (n - 1 - r) * BLOCK * (int)sizeof(int);
+        rdispls[r] = r * BLOCK * (int)sizeof(int);
         for (int j = 0; j < 10; j++) {
             int at = (n - 1 - me) * BLOCK + (me % 2 ? 3 * j : j);
             want[r * BLOCK + (strided_in ? 3 * j : j)] = mcoll_value(r, at, 0);

@@ -26,7 +26,8 @@ static void barrier(MPI_Comm comm)
 #endif
 }
 
-/* One rank enters last: it waits until all others have said that they enter, and looks for one that left too early. */
+/* One rank enters last: it waits until all others have said that they enter, and looks for one that left too
+ * early. */
 static void body(MPI_Comm comm, int me, int n)
 {
     for (int round = 0; round < 2 * n && round < 12; round++) {

@@ -11,14 +11,15 @@ static void body(MPI_Comm comm, int me, int n)
     MTEST_OK(MPI_Type_vector(50, 2, 5, MPI_INT, &strided));
     MTEST_OK(MPI_Type_commit(&strided));
     for (int i = 0; i < 9; i++) {
-        for (int root = 0; root < n; root += counts[i] > 5000 ? (n + 2) / 3 : 1) {
+        for (int root = 0; root<n; root += counts[i]> 5000 ? (n + 2) / 3 : 1) {
             for (int j = 0; j < counts[i] + 16; j++)
                 buf[j] = me == root ? mcoll_value(root, j, i) : -1;
             MCOLL(Bcast, bcast, buf, counts[i], MPI_INT, root, comm);
             for (int j = 0; j < counts[i] + 16; j++) {
                 int want = me == root || j < counts[i] ? mcoll_value(root, j, i) : -1;
                 if (buf[j] != want) {
-                    MTEST_CHECK(0, "count %d root %d: element %d is %d, expected %d", counts[i], root, j, buf[j], want);
+                    MTEST_CHECK(0, "count %d root %d: element %d is %d, expected %d", counts[i], root, j,
+                                buf[j], want);
                     break;
                 }
             }
@@ -33,7 +34,8 @@ static void body(MPI_Comm comm, int me, int n)
         } else {
             MCOLL(Bcast, bcast, buf, 100, MPI_INT, root, comm);
             for (int j = 0; j < 100; j++)
-                MTEST_CHECK(buf[j] == mcoll_value(root, j / 2 * 5 + j % 2, 50), "strided: element %d is %d", j, buf[j]);
+                MTEST_CHECK(buf[j] == mcoll_value(root, j / 2 * 5 + j % 2, 50), "strided: element %d is %d",
+                            j, buf[j]);
             MTEST_CHECK(buf[100] == -1, "strided: wrote too far");
         }
     }

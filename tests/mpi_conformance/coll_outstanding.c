@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many nonblocking collectives at once on one communicator, beside point-to-point with any tag, ended in any order. */
+/* Many nonblocking collectives at once on one communicator, beside point-to-point with any tag, ended in any
+ * order. */
 #include "mtest.h"
 
 enum { N = 40, LEN = 300 };
@@ -17,9 +18,12 @@ int main(int argc, char **argv)
             values[i] = mtest_rank + i;
             for (int j = 0; j < LEN; j++)
                 bcasts[i][j] = mtest_rank == i % mtest_size ? i + j : -1;
-            MTEST_OK(MPI_Iallreduce(&values[i], &sums[i], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[3 * i]));
-            MTEST_OK(MPI_Ibcast(bcasts[i], LEN, MPI_INT, i % mtest_size, MPI_COMM_WORLD, &requests[3 * i + 1]));
-            MTEST_OK(MPI_Iallgather(&values[i], 1, MPI_INT, gathers[i], 1, MPI_INT, MPI_COMM_WORLD, &requests[3 * i + 2]));
+            MTEST_OK(
+                MPI_Iallreduce(&values[i], &sums[i], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[3 * i]));
+            MTEST_OK(
+                MPI_Ibcast(bcasts[i], LEN, MPI_INT, i % mtest_size, MPI_COMM_WORLD, &requests[3 * i + 1]));
+            MTEST_OK(MPI_Iallgather(&values[i], 1, MPI_INT, gathers[i], 1, MPI_INT, MPI_COMM_WORLD,
+                                    &requests[3 * i + 2]));
         }
         MTEST_OK(MPI_Isend(&mtest_rank, 1, MPI_INT, next, 0, MPI_COMM_WORLD, &requests[3 * N + 1]));
         /* A blocking collective in the middle of them. */
@@ -35,7 +39,8 @@ int main(int argc, char **argv)
         }
         MTEST_CHECK(got == prev, "the message beside the collectives: %d", got);
         for (int i = 0; i < N; i++) {
-            MTEST_CHECK(sums[i] == mtest_size * (mtest_size - 1) / 2 + mtest_size * i, "sum %d is %d", i, sums[i]);
+            MTEST_CHECK(sums[i] == mtest_size * (mtest_size - 1) / 2 + mtest_size * i, "sum %d is %d", i,
+                        sums[i]);
             for (int j = 0; j < LEN; j++)
                 if (bcasts[i][j] != i + j) {
                     MTEST_CHECK(0, "bcast %d element %d is %d", i, j, bcasts[i][j]);

@@ -27,7 +27,8 @@ int main(int argc, char **argv)
         MTEST_OK(MPI_Scan(&me, &sum, 1, MPI_INT, MPI_SUM, column));
         MTEST_CHECK(sum == me * (me + 1) / 2, "column scan: %d", sum);
         if (round % 10 == 0) {
-            MTEST_OK(MPI_Allreduce(&mtest_rank, &sum, 1, MPI_INT, MPI_SUM, round % 20 ? dup : MPI_COMM_WORLD));
+            MTEST_OK(
+                MPI_Allreduce(&mtest_rank, &sum, 1, MPI_INT, MPI_SUM, round % 20 ? dup : MPI_COMM_WORLD));
             MTEST_CHECK(sum == mtest_size * (mtest_size - 1) / 2, "world: %d", sum);
         }
     }

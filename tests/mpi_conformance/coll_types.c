@@ -4,68 +4,68 @@
 #include <complex.h>
 #include <stdbool.h>
 
-#define EXPECT(mpi_type, c_type, mpi_op, first, expression)                                                    \
-    do {                                                                                                       \
-        c_type in_[3], out_[3], want_;                                                                         \
-        for (int i_ = 0; i_ < 3; i_++) {                                                                       \
-            c_type acc = 0, x;                                                                                 \
-            for (int r_ = 0; r_ < mtest_size; r_++) {                                                          \
-                x = (c_type) ((r_ * 3 + i_ + (first)) % 5);                                                    \
-                acc = r_ ? (c_type) (expression) : x;                                                          \
-                if (r_ == mtest_rank)                                                                          \
-                    in_[i_] = x;                                                                               \
-            }                                                                                                  \
-            out_[i_] = acc; /* kept until compared */                                                          \
-            want_ = acc;                                                                                       \
-            (void) want_;                                                                                      \
-        }                                                                                                      \
-        c_type got_[3];                                                                                        \
-        MTEST_OK(MPI_Allreduce(in_, got_, 3, mpi_type, mpi_op, MPI_COMM_WORLD));                               \
-        for (int i_ = 0; i_ < 3; i_++)                                                                         \
-            MTEST_CHECK(got_[i_] == out_[i_], #mpi_op " on " #mpi_type ": element %d is wrong", i_);           \
+#define EXPECT(mpi_type, c_type, mpi_op, first, expression)                                          \
+    do {                                                                                             \
+        c_type in_[3], out_[3], want_;                                                               \
+        for (int i_ = 0; i_ < 3; i_++) {                                                             \
+            c_type acc = 0, x;                                                                       \
+            for (int r_ = 0; r_ < mtest_size; r_++) {                                                \
+                x = (c_type)((r_ * 3 + i_ + (first)) % 5);                                           \
+                acc = r_ ? (c_type)(expression) : x;                                                 \
+                if (r_ == mtest_rank)                                                                \
+                    in_[i_] = x;                                                                     \
+            }                                                                                        \
+            out_[i_] = acc; /* kept until compared */                                                \
+            want_ = acc;                                                                             \
+            (void)want_;                                                                             \
+        }                                                                                            \
+        c_type got_[3];                                                                              \
+        MTEST_OK(MPI_Allreduce(in_, got_, 3, mpi_type, mpi_op, MPI_COMM_WORLD));                     \
+        for (int i_ = 0; i_ < 3; i_++)                                                               \
+            MTEST_CHECK(got_[i_] == out_[i_], #mpi_op " on " #mpi_type ": element %d is wrong", i_); \
     } while (0)
 
-#define ARITHMETIC(mpi_type, c_type)                                                                           \
-    EXPECT(mpi_type, c_type, MPI_SUM, 0, acc + x);                                                             \
-    EXPECT(mpi_type, c_type, MPI_PROD, 1, acc *x);                                                             \
-    EXPECT(mpi_type, c_type, MPI_MAX, 0, acc > x ? acc : x);                                                   \
+#define ARITHMETIC(mpi_type, c_type)                         \
+    EXPECT(mpi_type, c_type, MPI_SUM, 0, acc + x);           \
+    EXPECT(mpi_type, c_type, MPI_PROD, 1, acc *x);           \
+    EXPECT(mpi_type, c_type, MPI_MAX, 0, acc > x ? acc : x); \
     EXPECT(mpi_type, c_type, MPI_MIN, 0, acc < x ? acc : x)
-#define LOGICAL(mpi_type, c_type)                                                                              \
-    EXPECT(mpi_type, c_type, MPI_LAND, 0, acc &&x);                                                            \
-    EXPECT(mpi_type, c_type, MPI_LOR, 0, acc || x);                                                            \
+#define LOGICAL(mpi_type, c_type)                   \
+    EXPECT(mpi_type, c_type, MPI_LAND, 0, acc &&x); \
+    EXPECT(mpi_type, c_type, MPI_LOR, 0, acc || x); \
     EXPECT(mpi_type, c_type, MPI_LXOR, 0, !acc != !x)
-#define BITWISE(mpi_type, c_type)                                                                              \
-    EXPECT(mpi_type, c_type, MPI_BAND, 0, acc &x);                                                             \
-    EXPECT(mpi_type, c_type, MPI_BOR, 0, acc | x);                                                             \
+#define BITWISE(mpi_type, c_type)                  \
+    EXPECT(mpi_type, c_type, MPI_BAND, 0, acc &x); \
+    EXPECT(mpi_type, c_type, MPI_BOR, 0, acc | x); \
     EXPECT(mpi_type, c_type, MPI_BXOR, 0, acc ^ x)
-#define INTEGER(mpi_type, c_type)                                                                              \
-    do {                                                                                                       \
-        ARITHMETIC(mpi_type, c_type);                                                                          \
-        BITWISE(mpi_type, c_type);                                                                             \
+#define INTEGER(mpi_type, c_type)     \
+    do {                              \
+        ARITHMETIC(mpi_type, c_type); \
+        BITWISE(mpi_type, c_type);    \
     } while (0)
-#define C_INTEGER(mpi_type, c_type)                                                                            \
-    do {                                                                                                       \
-        INTEGER(mpi_type, c_type);                                                                             \
-        EXPECT(mpi_type, c_type, MPI_LAND, 0, (acc && x));                                                     \
+#define C_INTEGER(mpi_type, c_type)                        \
+    do {                                                   \
+        INTEGER(mpi_type, c_type);                         \
+        EXPECT(mpi_type, c_type, MPI_LAND, 0, (acc && x)); \
     } while (0)
 
-#define PAIR(mpi_type, value_type)                                                                             \
-    do {                                                                                                       \
-        struct {                                                                                               \
-            value_type value;                                                                                  \
-            int index;                                                                                         \
-        } in_ = {(value_type) ((mtest_rank * 2 + 1) % 3), mtest_rank + 10}, least_, most_;                     \
-        MTEST_OK(MPI_Allreduce(&in_, &least_, 1, mpi_type, MPI_MINLOC, MPI_COMM_WORLD));                       \
-        MTEST_OK(MPI_Allreduce(&in_, &most_, 1, mpi_type, MPI_MAXLOC, MPI_COMM_WORLD));                        \
-        int low_ = 0, high_ = 0;                                                                               \
-        for (int r_ = 0; r_ < mtest_size; r_++) {                                                              \
-            low_ = (r_ * 2 + 1) % 3 < (low_ * 2 + 1) % 3 ? r_ : low_;                                          \
-            high_ = (r_ * 2 + 1) % 3 > (high_ * 2 + 1) % 3 ? r_ : high_;                                       \
-        }                                                                                                      \
-        MTEST_CHECK(least_.index == low_ + 10 && least_.value == (value_type) ((low_ * 2 + 1) % 3),            \
-                    "MINLOC on " #mpi_type ": index %d, expected %d", least_.index, low_ + 10);                \
-        MTEST_CHECK(most_.index == high_ + 10 && most_.value == (value_type) ((high_ * 2 + 1) % 3),            \
-                    "MAXLOC on " #mpi_type ": index %d, expected %d", most_.index, high_ + 10);                \
+#define PAIR(mpi_type, value_type)                                                                 \
+    do {                                                                                           \
+        struct {                                                                                   \
+            value_type value;                                                                      \
+            int index;                                                                             \
+        } in_ = {(value_type)((mtest_rank * 2 + 1) % 3), mtest_rank + 10}, least_, most_;          \
+        MTEST_OK(MPI_Allreduce(&in_, &least_, 1, mpi_type, MPI_MINLOC, MPI_COMM_WORLD));           \
+        MTEST_OK(MPI_Allreduce(&in_, &most_, 1, mpi_type, MPI_MAXLOC, MPI_COMM_WORLD));            \
+        int low_ = 0, high_ = 0;                                                                   \
+        for (int r_ = 0; r_ < mtest_size; r_++) {                                                  \
+            low_ = (r_ * 2 + 1) % 3 < (low_ * 2 + 1) % 3 ? r_ : low_;                              \
+            high_ = (r_ * 2 + 1) % 3 > (high_ * 2 + 1) % 3 ? r_ : high_;                           \
+        }                                                                                          \
+        MTEST_CHECK(least_.index == low_ + 10 && least_.value == (value_type)((low_ * 2 + 1) % 3), \
+                    "MINLOC on " #mpi_type ": index %d, expected %d", least_.index, low_ + 10);    \
+        MTEST_CHECK(most_.index == high_ + 10 && most_.value == (value_type)((high_ * 2 + 1) % 3), \
+                    "MAXLOC on " #mpi_type ": index %d, expected %d", most_.index, high_ + 10);    \
     } while (0)
 
 static void small(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* User operations: a non-commutative one (2x2 matrices, string-like) is applied in rank order by every reduction. */
+/* User operations: a non-commutative one (2x2 matrices, string-like) is applied in rank order by every
+ * reduction. */
 #include "mcoll.h"
 
 /* 2x2 matrices modulo a prime: associative, not commutative. */
@@ -22,7 +23,7 @@ static void multiply(const struct matrix *a, const struct matrix *b, struct matr
 static void op_function(void *in, void *inout, int *len, MPI_Datatype *type)
 {
     struct matrix *a = in, *b = inout;
-    (void) type;
+    (void)type;
     calls++;
     for (int i = 0; i < *len; i++)
         multiply(&a[i], &b[i], &b[i]);
@@ -35,9 +36,9 @@ static void check(const struct matrix *got, const struct matrix *want, int c, co
 {
     for (int i = 0; i < c; i++)
         if (memcmp(&got[i], &want[i], sizeof *got) != 0) {
-            MTEST_CHECK(0, "%s of %d ranks: element %d of %d is %ld %ld %ld %ld, expected %ld %ld %ld %ld", what, n, i, c,
-                        got[i].m[0], got[i].m[1], got[i].m[2], got[i].m[3], want[i].m[0], want[i].m[1], want[i].m[2],
-                        want[i].m[3]);
+            MTEST_CHECK(0, "%s of %d ranks: element %d of %d is %ld %ld %ld %ld, expected %ld %ld %ld %ld",
+                        what, n, i, c, got[i].m[0], got[i].m[1], got[i].m[2], got[i].m[3], want[i].m[0],
+                        want[i].m[1], want[i].m[2], want[i].m[3]);
             return;
         }
 }
@@ -56,7 +57,7 @@ static void body(MPI_Comm comm, int me, int n)
     static const int counts[] = {1, 2, 50, 1000};
     for (int i = 0; i < 4; i++) {
         int c = counts[i], total = c * n;
-        size_t bytes = (size_t) total * sizeof(struct matrix);
+        size_t bytes = (size_t)total * sizeof(struct matrix);
         struct matrix *mine = mtest_alloc(bytes), *got = mtest_alloc(bytes), *want = mtest_alloc(bytes);
         for (int j = 0; j < total; j++)
             for (int k = 0; k < 4; k++)
@@ -110,7 +111,8 @@ int main(int argc, char **argv)
     multiply(&a, &b, &want);
     calls = 0;
     MTEST_OK(MPI_Reduce_local(&a, &b, 1, type, op));
-    MTEST_CHECK(memcmp(&b, &want, sizeof b) == 0 && calls == 1, "Reduce_local: %ld after %d calls", b.m[0], calls);
+    MTEST_CHECK(memcmp(&b, &want, sizeof b) == 0 && calls == 1, "Reduce_local: %ld after %d calls", b.m[0],
+                calls);
     MTEST_OK(MPI_Op_free(&op));
     MTEST_CHECK(op == MPI_OP_NULL, "Op_free leaves the handle");
     MTEST_OK(MPI_Type_free(&type));

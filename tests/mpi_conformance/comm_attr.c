@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attributes: set, get, delete, copy callbacks at dup, delete callbacks at free and overwrite, errors from callbacks. */
+/* Attributes: set, get, delete, copy callbacks at dup, delete callbacks at free and overwrite, errors from
+ * callbacks. */
 #include "mtest.h"
 
 static int copies, deletes, refuse;
@@ -7,30 +8,30 @@ static int value_a = 1, value_b = 2;
 
 static int copy_fn(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag)
 {
-    (void) comm;
-    (void) keyval;
+    (void)comm;
+    (void)keyval;
     copies++;
-    *(void **) out = (char *) in + *(int *) extra;
+    *(void **)out = (char *)in + *(int *)extra;
     *flag = 1;
     return refuse ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
 static int delete_fn(MPI_Comm comm, int keyval, void *value, void *extra)
 {
-    (void) comm;
-    (void) keyval;
-    (void) value;
-    (void) extra;
+    (void)comm;
+    (void)keyval;
+    (void)value;
+    (void)extra;
     deletes++;
     return refuse ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
 static int count_fn(MPI_Comm comm, int keyval, void *value, void *extra)
 {
-    (void) comm;
-    (void) keyval;
-    (void) extra;
-    ++*(int *) value;
+    (void)comm;
+    (void)keyval;
+    (void)extra;
+    ++*(int *)value;
     return MPI_SUCCESS;
 }
 
@@ -59,7 +60,7 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Comm_dup(comm, &dup));
     MTEST_CHECK(copies == 1, "dup called copy %d times", copies);
     MTEST_OK(MPI_Comm_get_attr(dup, key, &got, &flag));
-    MTEST_CHECK(flag && got == (char *) &value_b + 8, "the copied value");
+    MTEST_CHECK(flag && got == (char *)&value_b + 8, "the copied value");
     MTEST_OK(MPI_Comm_get_attr(dup, plain_key, &got, &flag));
     MTEST_CHECK(!flag, "NULL_COPY_FN copied");
     MTEST_OK(MPI_Comm_get_attr(dup, dup_key, &got, &flag));

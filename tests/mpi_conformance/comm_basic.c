@@ -22,7 +22,8 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Comm_compare(MPI_COMM_WORLD, dup, &result));
     MTEST_CHECK(result == MPI_CONGRUENT, "world and its dup: %d", result);
     MTEST_OK(MPI_Comm_compare(MPI_COMM_SELF, dup, &result));
-    MTEST_CHECK(result == (mtest_size == 1 ? MPI_CONGRUENT : MPI_UNEQUAL), "self and the dup of world: %d", result);
+    MTEST_CHECK(result == (mtest_size == 1 ? MPI_CONGRUENT : MPI_UNEQUAL), "self and the dup of world: %d",
+                result);
 
     /* Messages of different communicators do not match each other, wildcards or not. */
     int next = (mtest_rank + 1) % mtest_size, prev = (mtest_rank + mtest_size - 1) % mtest_size;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Comm_create and Comm_create_group make communicators of groups; the others get MPI_COMM_NULL or need not call. */
+/* Comm_create and Comm_create_group make communicators of groups; the others get MPI_COMM_NULL or need not
+ * call. */
 #include "mtest.h"
 
 static void ring(MPI_Comm comm, int first_value)
@@ -19,7 +20,8 @@ int main(int argc, char **argv)
     int rank;
     mtest_init(&argc, &argv, 2);
     MTEST_OK(MPI_Comm_group(MPI_COMM_WORLD, &world));
-    MTEST_OK(MPI_Group_range_incl(world, 1, (int[1][3]){{mtest_size % 2 ? mtest_size - 2 : mtest_size - 1, 1, -2}}, &odd));
+    MTEST_OK(MPI_Group_range_incl(
+        world, 1, (int[1][3]){{mtest_size % 2 ? mtest_size - 2 : mtest_size - 1, 1, -2}}, &odd));
     MTEST_OK(MPI_Comm_create(MPI_COMM_WORLD, odd, &comm));
     if (mtest_rank % 2) {
         MPI_Comm_rank(comm, &rank);
@@ -31,7 +33,9 @@ int main(int argc, char **argv)
     }
     /* Disjoint groups in one call. */
     int low = mtest_rank < mtest_size / 2;
-    MTEST_OK(MPI_Group_range_incl(world, 1, low ? (int[1][3]){{0, mtest_size / 2 - 1, 1}} : (int[1][3]){{mtest_size / 2, mtest_size - 1, 1}},
+    MTEST_OK(MPI_Group_range_incl(world, 1,
+                                  low ? (int[1][3]){{0, mtest_size / 2 - 1, 1}}
+                                      : (int[1][3]){{mtest_size / 2, mtest_size - 1, 1}},
                                   &half));
     MTEST_OK(MPI_Comm_create(MPI_COMM_WORLD, half, &comm));
     MTEST_CHECK(comm != MPI_COMM_NULL, "no communicator for a half");

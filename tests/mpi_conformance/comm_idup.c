@@ -11,7 +11,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < 4; i++)
         MTEST_OK(MPI_Comm_idup(MPI_COMM_WORLD, &dups[i], &requests[i]));
     int next = (mtest_rank + 1) % mtest_size, prev = (mtest_rank + mtest_size - 1) % mtest_size;
-    MTEST_OK(MPI_Sendrecv(&mtest_rank, 1, MPI_INT, next, 0, &value, 1, MPI_INT, prev, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Sendrecv(&mtest_rank, 1, MPI_INT, next, 0, &value, 1, MPI_INT, prev, 0, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE));
     MTEST_CHECK(value == prev, "got %d", value);
     MTEST_OK(MPI_Waitall(4, requests, MPI_STATUSES_IGNORE));
     for (int i = 0; i < 4; i++) {

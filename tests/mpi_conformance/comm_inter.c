@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Intercommunicators: create, remote size and group, messages by remote rank, collectives, merge in both orders. */
+/* Intercommunicators: create, remote size and group, messages by remote rank, collectives, merge in both
+ * orders. */
 #include "mtest.h"
 
 int main(int argc, char **argv)
@@ -19,7 +20,8 @@ int main(int argc, char **argv)
     MTEST_CHECK(flag, "not an intercommunicator");
     MTEST_OK(MPI_Comm_size(inter, &size));
     MTEST_OK(MPI_Comm_remote_size(inter, &remote_size));
-    MTEST_CHECK(size == (side ? odds : evens) && remote_size == (side ? evens : odds), "sizes %d and %d", size, remote_size);
+    MTEST_CHECK(size == (side ? odds : evens) && remote_size == (side ? evens : odds), "sizes %d and %d",
+                size, remote_size);
     MTEST_OK(MPI_Comm_remote_group(inter, &remote));
     MTEST_OK(MPI_Group_size(remote, &value));
     MTEST_CHECK(value == remote_size, "remote group of %d", value);
@@ -34,12 +36,13 @@ int main(int argc, char **argv)
             MTEST_OK(MPI_Comm_dup(inter, &dup));
         if (round)
             comm = dup;
-        MPI_Request *requests = mtest_alloc((size_t) remote_size * sizeof *requests);
+        MPI_Request *requests = mtest_alloc((size_t)remote_size * sizeof *requests);
         for (int i = 0; i < remote_size; i++)
             MTEST_OK(MPI_Isend(&mtest_rank, 1, MPI_INT, i, 3, comm, &requests[i]));
         for (int i = 0; i < remote_size; i++) {
             MTEST_OK(MPI_Recv(&value, 1, MPI_INT, round ? MPI_ANY_SOURCE : i, 3, comm, &status));
-            MTEST_CHECK(value == status.MPI_SOURCE * 2 + 1 - side, "source %d is world rank %d", status.MPI_SOURCE, value);
+            MTEST_CHECK(value == status.MPI_SOURCE * 2 + 1 - side, "source %d is world rank %d",
+                        status.MPI_SOURCE, value);
         }
         MTEST_OK(MPI_Waitall(remote_size, requests, MPI_STATUSES_IGNORE));
         free(requests);
@@ -61,7 +64,8 @@ int main(int argc, char **argv)
         MPI_Comm_rank(merged, &value);
         /* The side that says "high" comes second. */
         int want = rank + (side == high ? (side ? evens : odds) : 0);
-        MTEST_CHECK(size == mtest_size && value == want, "merged: rank %d of %d, expected %d", value, size, want);
+        MTEST_CHECK(size == mtest_size && value == want, "merged: rank %d of %d, expected %d", value, size,
+                    want);
         MTEST_OK(MPI_Barrier(merged));
         MTEST_OK(MPI_Comm_free(&merged));
     }

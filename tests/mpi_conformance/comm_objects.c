@@ -65,7 +65,8 @@ static void infos(void)
 #if MPI_VERSION >= 4
     len = 5;
     MTEST_OK(MPI_Info_get_string(copy, "colour", &len, value, &flag));
-    MTEST_CHECK(flag && len == 10 && strcmp(value, "dark") == 0, "Info_get_string: '%s', length %d", value, len);
+    MTEST_CHECK(flag && len == 10 && strcmp(value, "dark") == 0, "Info_get_string: '%s', length %d", value,
+                len);
     len = 0;
     MTEST_OK(MPI_Info_get_string(copy, "size", &len, value, &flag));
     MTEST_CHECK(flag && len == 3, "Info_get_string asked for the length: %d", len);
@@ -102,7 +103,8 @@ static void errhandlers(void)
     MTEST_CLASS(MPI_Bcast(&buf, 1, MPI_INT, -9, dup), MPI_ERR_ROOT);
     MTEST_CHECK(handled == 2 && last_comm == dup, "the dup has another handler");
     MTEST_OK(MPI_Comm_call_errhandler(comm, MPI_ERR_OTHER));
-    MTEST_CHECK(handled == 3 && last_code == MPI_ERR_OTHER && last_comm == comm, "call_errhandler: %d", last_code);
+    MTEST_CHECK(handled == 3 && last_code == MPI_ERR_OTHER && last_comm == comm, "call_errhandler: %d",
+                last_code);
     MTEST_OK(MPI_Comm_free(&dup));
     MTEST_OK(MPI_Comm_free(&comm));
     MTEST_OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &got));

@@ -16,7 +16,8 @@ int main(int argc, char **argv)
     if (size == mtest_size)
         MTEST_CHECK(rank == mtest_size - 1 - mtest_rank, "the key is not obeyed: rank %d", rank);
     MTEST_OK(MPI_Comm_free(&comm));
-    MTEST_OK(MPI_Comm_split_type(MPI_COMM_WORLD, mtest_rank ? MPI_UNDEFINED : MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm));
+    MTEST_OK(MPI_Comm_split_type(MPI_COMM_WORLD, mtest_rank ? MPI_UNDEFINED : MPI_COMM_TYPE_SHARED, 0,
+                                 MPI_INFO_NULL, &comm));
     MTEST_CHECK((comm == MPI_COMM_NULL) == (mtest_rank != 0), "MPI_UNDEFINED");
     if (comm != MPI_COMM_NULL)
         MTEST_OK(MPI_Comm_free(&comm));

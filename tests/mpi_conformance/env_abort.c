@@ -15,7 +15,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_SELF, 18);
     if (strcmp(how, "fatal") == 0 && last)
         MPI_Send(&never, 1, MPI_INT, mtest_size + 5, 0, MPI_COMM_WORLD); /* MPI_ERRORS_ARE_FATAL */
-    if (strcmp(how, "exit") == 0) { /* finalized, but not zero */
+    if (strcmp(how, "exit") == 0) {                                      /* finalized, but not zero */
         MPI_Finalize();
         return last ? 21 : 0;
     }

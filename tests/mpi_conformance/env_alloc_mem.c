@@ -10,11 +10,12 @@ int main(int argc, char **argv)
     for (int i = 0; i < 20; i++) {
         MTEST_OK(MPI_Alloc_mem(100000 * sizeof(int), MPI_INFO_NULL, &mem));
         MTEST_OK(MPI_Alloc_mem(100000 * sizeof(int), MPI_INFO_NULL, &more));
-        MTEST_CHECK(mem != NULL && more != NULL && mem != more && (uintptr_t) mem % sizeof(int) == 0, "no memory");
+        MTEST_CHECK(mem != NULL && more != NULL && mem != more && (uintptr_t)mem % sizeof(int) == 0,
+                    "no memory");
         for (int j = 0; j < 100000; j++)
             mem[j] = mtest_rank + i + j;
-        MTEST_OK(MPI_Sendrecv(mem, 100000, MPI_INT, mtest_rank, 0, more, 100000, MPI_INT, mtest_rank, 0, MPI_COMM_WORLD,
-                              MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_Sendrecv(mem, 100000, MPI_INT, mtest_rank, 0, more, 100000, MPI_INT, mtest_rank, 0,
+                              MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         MTEST_CHECK(memcmp(mem, more, 100000 * sizeof(int)) == 0, "wrong data");
         MTEST_OK(MPI_Free_mem(mem));
         MTEST_OK(MPI_Free_mem(more));

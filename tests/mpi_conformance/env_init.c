@@ -26,9 +26,10 @@ int main(int argc, char **argv)
     MTEST_CHECK(!flag, "finalized");
     MTEST_CHECK(version == MPI_VERSION && subversion == MPI_SUBVERSION, "version %d.%d", version, subversion);
     MTEST_OK(MPI_Get_library_version(text, &len));
-    MTEST_CHECK(len > 0 && len < MPI_MAX_LIBRARY_VERSION_STRING && (int) strlen(text) == len, "library version '%s'", text);
+    MTEST_CHECK(len > 0 && len < MPI_MAX_LIBRARY_VERSION_STRING && (int)strlen(text) == len,
+                "library version '%s'", text);
     MTEST_OK(MPI_Get_processor_name(name, &len));
-    MTEST_CHECK(len > 0 && (int) strlen(name) == len, "processor name '%s', length %d", name, len);
+    MTEST_CHECK(len > 0 && (int)strlen(name) == len, "processor name '%s', length %d", name, len);
     double before = MPI_Wtime(), tick = MPI_Wtick();
     MTEST_CHECK(tick > 0 && tick < 1, "Wtick is %g", tick);
     for (int i = 0; i < 1000; i++) {
@@ -40,7 +41,8 @@ int main(int argc, char **argv)
     MTEST_CHECK(found && *value >= 32767, "MPI_TAG_UB");
     MTEST_OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_WTIME_IS_GLOBAL, &value, &found));
     MTEST_CHECK(!found || *value == 0 || *value == 1, "MPI_WTIME_IS_GLOBAL");
-    MTEST_CHECK(argc == 3 && strcmp(argv[1], "one") == 0 && strcmp(argv[2], "two words") == 0 && argv[3] == NULL,
+    MTEST_CHECK(argc == 3 && strcmp(argv[1], "one") == 0 && strcmp(argv[2], "two words") == 0 &&
+                    argv[3] == NULL,
                 "argc is %d", argc);
     int code = mtest_end();
     MPI_Finalized(&flag);

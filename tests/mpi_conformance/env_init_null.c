@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Init and MPI_Init_thread accept NULL for argc and argv; the level provided is known and asked for later. */
+/* MPI_Init and MPI_Init_thread accept NULL for argc and argv; the level provided is known and asked for
+ * later. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

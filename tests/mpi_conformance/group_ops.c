@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Group operations: incl, excl, ranges, union, intersection, difference, translate, compare, and their errors. */
+/* Group operations: incl, excl, ranges, union, intersection, difference, translate, compare, and their
+ * errors. */
 #include "mtest.h"
 
 static void members(MPI_Group group, MPI_Group world, int n, const int *want, const char *what)
@@ -11,7 +12,8 @@ static void members(MPI_Group group, MPI_Group world, int n, const int *want, co
         ranks[i] = i;
     MTEST_OK(MPI_Group_translate_ranks(group, n, ranks, world, translated));
     for (int i = 0; i < n; i++)
-        MTEST_CHECK(translated[i] == want[i], "%s: member %d is %d, expected %d", what, i, translated[i], want[i]);
+        MTEST_CHECK(translated[i] == want[i], "%s: member %d is %d, expected %d", what, i, translated[i],
+                    want[i]);
 }
 
 int main(int argc, char **argv)
@@ -28,7 +30,11 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Group_incl(world, 4, some, &a));
     members(a, world, 4, some, "incl");
     MTEST_OK(MPI_Group_rank(a, &rank));
-    MTEST_CHECK(rank == (mtest_rank == 5 ? 0 : mtest_rank == 0 ? 1 : mtest_rank == 3 ? 2 : mtest_rank == 1 ? 3 : MPI_UNDEFINED),
+    MTEST_CHECK(rank == (mtest_rank == 5   ? 0
+                         : mtest_rank == 0 ? 1
+                         : mtest_rank == 3 ? 2
+                         : mtest_rank == 1 ? 3
+                                           : MPI_UNDEFINED),
                 "rank in the group: %d", rank);
     MTEST_OK(MPI_Group_incl(world, 3, others, &b));
     MTEST_OK(MPI_Group_union(a, b, &c));
@@ -65,7 +71,8 @@ int main(int argc, char **argv)
     /* Translation of ranks that are not there, and of MPI_PROC_NULL. */
     int from[3] = {2, MPI_PROC_NULL, 0}, to[3];
     MTEST_OK(MPI_Group_translate_ranks(world, 3, from, a, to));
-    MTEST_CHECK(to[0] == MPI_UNDEFINED && to[1] == MPI_PROC_NULL && to[2] == 1, "translated to %d %d %d", to[0], to[1], to[2]);
+    MTEST_CHECK(to[0] == MPI_UNDEFINED && to[1] == MPI_PROC_NULL && to[2] == 1, "translated to %d %d %d",
+                to[0], to[1], to[2]);
     MTEST_CLASS(MPI_Group_incl(world, 1, (int[]){mtest_size}, &d), MPI_ERR_RANK);
     MTEST_CLASS(MPI_Group_size(MPI_GROUP_NULL, &size), MPI_ERR_GROUP);
     MTEST_OK(MPI_Group_size(MPI_GROUP_EMPTY, &size));

@@ -15,29 +15,29 @@ static int mcoll_form = MCOLL_BLOCKING;
 
 /* Runs MPI_<Name>, MPI_I<name> or MPI_<Name>_init with the same arguments, as the program was told. */
 #if MPI_VERSION >= 4
-#define MCOLL_INIT(Name, ...)                                                                                  \
-    do {                                                                                                       \
-        MPI_Request mcoll_request_ = MPI_REQUEST_NULL;                                                         \
-        MTEST_OK(MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, &mcoll_request_));                              \
-        MTEST_OK(MPI_Start(&mcoll_request_));                                                                  \
-        MTEST_OK(MPI_Wait(&mcoll_request_, MPI_STATUS_IGNORE));                                                \
-        MTEST_CHECK(mcoll_request_ != MPI_REQUEST_NULL, "MPI_" #Name "_init: null after the wait");            \
-        MTEST_OK(MPI_Request_free(&mcoll_request_));                                                           \
+#define MCOLL_INIT(Name, ...)                                                                       \
+    do {                                                                                            \
+        MPI_Request mcoll_request_ = MPI_REQUEST_NULL;                                              \
+        MTEST_OK(MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, &mcoll_request_));                   \
+        MTEST_OK(MPI_Start(&mcoll_request_));                                                       \
+        MTEST_OK(MPI_Wait(&mcoll_request_, MPI_STATUS_IGNORE));                                     \
+        MTEST_CHECK(mcoll_request_ != MPI_REQUEST_NULL, "MPI_" #Name "_init: null after the wait"); \
+        MTEST_OK(MPI_Request_free(&mcoll_request_));                                                \
     } while (0)
 #else
 #define MCOLL_INIT(Name, ...) mtest_skip("persistent collectives need MPI 4")
 #endif
-#define MCOLL(Name, name, ...)                                                                                 \
-    do {                                                                                                       \
-        if (mcoll_form == MCOLL_BLOCKING) {                                                                    \
-            MTEST_OK(MPI_##Name(__VA_ARGS__));                                                                 \
-        } else if (mcoll_form == MCOLL_NONBLOCKING) {                                                          \
-            MPI_Request mcoll_request_ = MPI_REQUEST_NULL;                                                     \
-            MTEST_OK(MPI_I##name(__VA_ARGS__, &mcoll_request_));                                               \
-            MTEST_OK(MPI_Wait(&mcoll_request_, MPI_STATUS_IGNORE));                                            \
-        } else {                                                                                               \
-            MCOLL_INIT(Name, __VA_ARGS__);                                                                     \
-        }                                                                                                      \
+#define MCOLL(Name, name, ...)                                      \
+    do {                                                            \
+        if (mcoll_form == MCOLL_BLOCKING) {                         \
+            MTEST_OK(MPI_##Name(__VA_ARGS__));                      \
+        } else if (mcoll_form == MCOLL_NONBLOCKING) {               \
+            MPI_Request mcoll_request_ = MPI_REQUEST_NULL;          \
+            MTEST_OK(MPI_I##name(__VA_ARGS__, &mcoll_request_));    \
+            MTEST_OK(MPI_Wait(&mcoll_request_, MPI_STATUS_IGNORE)); \
+        } else {                                                    \
+            MCOLL_INIT(Name, __VA_ARGS__);                          \
+        }                                                           \
     } while (0)
 
 static inline void mcoll_init(int *argc, char ***argv, int min_ranks)
@@ -70,12 +70,12 @@ static inline void mcoll_on_comms(void (*body)(MPI_Comm comm, int me, int n))
 /* Everybody's len_bytes to everybody, by nothing but sends and receives; returns malloc'ed n * len_bytes. */
 static inline void *mcoll_everyone(MPI_Comm comm, int me, int n, const void *mine, size_t len_bytes)
 {
-    char *all = mtest_alloc(len_bytes * (size_t) n);
-    memcpy(all + len_bytes * (size_t) me, mine, len_bytes);
+    char *all = mtest_alloc(len_bytes * (size_t)n);
+    memcpy(all + len_bytes * (size_t)me, mine, len_bytes);
     for (int shift = 1; shift < n; shift++) {
         int to = (me + shift) % n, from = (me + n - shift) % n;
-        MTEST_OK(MPI_Sendrecv(mine, (int) len_bytes, MPI_BYTE, to, 31, all + len_bytes * (size_t) from,
-                              (int) len_bytes, MPI_BYTE, from, 31, comm, MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_Sendrecv(mine, (int)len_bytes, MPI_BYTE, to, 31, all + len_bytes * (size_t)from,
+                              (int)len_bytes, MPI_BYTE, from, 31, comm, MPI_STATUS_IGNORE));
     }
     return all;
 }
@@ -87,14 +87,14 @@ static inline int mcoll_value(int rank, int index, int round)
 }
 
 /* Compares n ints and reports the first difference. */
-#define MCOLL_SAME(got, want, n, what)                                                                         \
-    do {                                                                                                       \
-        for (int mcoll_i_ = 0; mcoll_i_ < (n); mcoll_i_++)                                                     \
-            if ((got)[mcoll_i_] != (want)[mcoll_i_]) {                                                         \
-                MTEST_CHECK(0, "%s: element %d of %d is %ld, expected %ld", what, mcoll_i_, (n),               \
-                            (long) (got)[mcoll_i_], (long) (want)[mcoll_i_]);                                  \
-                break;                                                                                         \
-            }                                                                                                  \
+#define MCOLL_SAME(got, want, n, what)                                                           \
+    do {                                                                                         \
+        for (int mcoll_i_ = 0; mcoll_i_ < (n); mcoll_i_++)                                       \
+            if ((got)[mcoll_i_] != (want)[mcoll_i_]) {                                           \
+                MTEST_CHECK(0, "%s: element %d of %d is %ld, expected %ld", what, mcoll_i_, (n), \
+                            (long)(got)[mcoll_i_], (long)(want)[mcoll_i_]);                      \
+                break;                                                                           \
+            }                                                                                    \
     } while (0)
 
 #endif

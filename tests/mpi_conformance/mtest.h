@@ -3,9 +3,9 @@
  * mtest.h: what every program of tests/mpi_conformance shares.
  *
  * A program calls mtest_init() first and returns mtest_end() last. MTEST_CHECK reports a wrong behaviour with
- * rank and line and goes on. A rank that saw an error ends the job in mtest_end() with MPI_Abort, so the others
- * cannot hang on it. Exit codes: 0 right, 1 wrong, 77 skipped (too few ranks, or a function that this MPI lacks).
- * Everything here is standard MPI 3.1.
+ * rank and line and goes on. A rank that saw an error ends the job in mtest_end() with MPI_Abort, so the
+ * others cannot hang on it. Exit codes: 0 right, 1 wrong, 77 skipped (too few ranks, or a function that this
+ * MPI lacks). Everything here is standard MPI 3.1.
  */
 #ifndef MTEST_H
 #define MTEST_H
@@ -33,8 +33,8 @@ static inline void mtest_give_up(void)
     exit(1);
 }
 
-__attribute__((format(printf, 3, 4))) static inline void mtest_fail(const char *file, int line, const char *fmt,
-                                                                    ...)
+__attribute__((format(printf, 3, 4))) static inline void mtest_fail(const char *file, int line,
+                                                                    const char *fmt, ...)
 {
     char text[400];
     const char *base = strrchr(file, '/');
@@ -42,7 +42,8 @@ __attribute__((format(printf, 3, 4))) static inline void mtest_fail(const char *
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    fprintf(stderr, "FAIL rank %d of %d, %s:%d: %s\n", mtest_rank, mtest_size, base ? base + 1 : file, line, text);
+    fprintf(stderr, "FAIL rank %d of %d, %s:%d: %s\n", mtest_rank, mtest_size, base ? base + 1 : file, line,
+            text);
     if (++mtest_errors >= MTEST_MAX_REPORTS) {
         fprintf(stderr, "FAIL rank %d of %d: %d errors, giving up\n", mtest_rank, mtest_size, mtest_errors);
         mtest_give_up();
@@ -50,10 +51,10 @@ __attribute__((format(printf, 3, 4))) static inline void mtest_fail(const char *
 }
 
 /* The condition must hold; the rest is a printf message saying what was seen. */
-#define MTEST_CHECK(cond, ...)                                                                                 \
-    do {                                                                                                       \
-        if (!(cond))                                                                                           \
-            mtest_fail(__FILE__, __LINE__, __VA_ARGS__);                                                       \
+#define MTEST_CHECK(cond, ...)                           \
+    do {                                                 \
+        if (!(cond))                                     \
+            mtest_fail(__FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 
 static inline int mtest_class(int code)
@@ -74,7 +75,8 @@ static inline void mtest_expect_class(int code, int expected, const char *what, 
         return;
     MPI_Error_string(code, got, &len);
     MPI_Error_string(expected, want, &len);
-    mtest_fail(file, line, "%.120s: class %d (%.90s), expected %d (%.60s)", what, got_class, got, expected, want);
+    mtest_fail(file, line, "%.120s: class %d (%.90s), expected %d (%.60s)", what, got_class, got, expected,
+               want);
 }
 
 /* The call must return MPI_SUCCESS. */
@@ -84,11 +86,11 @@ static inline void mtest_expect_class(int code, int expected, const char *what, 
 #define MTEST_CLASS(call, error_class) mtest_expect_class((call), (error_class), #call, __FILE__, __LINE__)
 
 /* The call must return an error, of one of two classes: where the standard leaves the choice. */
-#define MTEST_CLASS2(call, class_a, class_b)                                                                   \
-    do {                                                                                                       \
-        int mtest_code_ = (call);                                                                              \
-        if (mtest_class(mtest_code_) != (class_b))                                                             \
-            mtest_expect_class(mtest_code_, (class_a), #call, __FILE__, __LINE__);                             \
+#define MTEST_CLASS2(call, class_a, class_b)                                       \
+    do {                                                                           \
+        int mtest_code_ = (call);                                                  \
+        if (mtest_class(mtest_code_) != (class_b))                                 \
+            mtest_expect_class(mtest_code_, (class_a), #call, __FILE__, __LINE__); \
     } while (0)
 
 /* Ends a program that cannot run here; MPI must be initialized. */
@@ -131,7 +133,7 @@ static inline int mtest_end(void)
 /* A byte pattern that depends on a seed and the position. */
 static inline unsigned char mtest_byte(size_t index, unsigned seed)
 {
-    return (unsigned char) ((index * 7 + (index >> 8) * 13 + seed * 31 + 1) & 0xff);
+    return (unsigned char)((index * 7 + (index >> 8) * 13 + seed * 31 + 1) & 0xff);
 }
 
 static inline void mtest_fill(void *buf, size_t len_bytes, unsigned seed)
@@ -147,7 +149,7 @@ static inline long mtest_differs(const void *buf, size_t len_bytes, unsigned see
     const unsigned char *bytes = buf;
     for (size_t i = 0; i < len_bytes; i++)
         if (bytes[i] != mtest_byte(i, seed))
-            return (long) i;
+            return (long)i;
     return -1;
 }
 
@@ -157,7 +159,7 @@ static inline long mtest_touched(const void *buf, size_t len_bytes, unsigned cha
     const unsigned char *bytes = buf;
     for (size_t i = 0; i < len_bytes; i++)
         if (bytes[i] != value)
-            return (long) i;
+            return (long)i;
     return -1;
 }
 
@@ -165,7 +167,7 @@ static inline long mtest_touched(const void *buf, size_t len_bytes, unsigned cha
 static inline uint32_t mtest_random(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t) (*state >> 33);
+    return (uint32_t)(*state >> 33);
 }
 
 static inline void *mtest_alloc(size_t len_bytes)
@@ -178,7 +180,8 @@ static inline void *mtest_alloc(size_t len_bytes)
     return mem;
 }
 
-/* From here on errors on this communicator are returned; also those of MPI_COMM_SELF and of calls without one. */
+/* From here on errors on this communicator are returned; also those of MPI_COMM_SELF and of calls without
+ * one. */
 static inline void mtest_errors_return(MPI_Comm comm)
 {
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);

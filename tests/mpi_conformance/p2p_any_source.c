@@ -23,14 +23,16 @@ int main(int argc, char **argv)
             for (int i = 0; i < PER_RANK * mtest_size; i++) {
                 int got[2] = {-1, -1};
                 MPI_Status status;
-                MTEST_OK(MPI_Recv(got, 2, MPI_INT, MPI_ANY_SOURCE, round ? MPI_ANY_TAG : 9, MPI_COMM_WORLD, &status));
-                MTEST_CHECK(got[0] == status.MPI_SOURCE, "status says source %d, data says %d", status.MPI_SOURCE,
-                            got[0]);
+                MTEST_OK(MPI_Recv(got, 2, MPI_INT, MPI_ANY_SOURCE, round ? MPI_ANY_TAG : 9, MPI_COMM_WORLD,
+                                  &status));
+                MTEST_CHECK(got[0] == status.MPI_SOURCE, "status says source %d, data says %d",
+                            status.MPI_SOURCE, got[0]);
                 MTEST_CHECK(got[0] >= 0 && got[0] < mtest_size && got[1] == next_of[got[0]],
                             "message %d of rank %d out of order", got[1], got[0]);
                 if (got[0] >= 0 && got[0] < mtest_size)
                     next_of[got[0]]++;
-                MTEST_CHECK(status.MPI_TAG == (round ? got[1] % 5 : 9), "tag %d of message %d", status.MPI_TAG, got[1]);
+                MTEST_CHECK(status.MPI_TAG == (round ? got[1] % 5 : 9), "tag %d of message %d",
+                            status.MPI_TAG, got[1]);
             }
         }
         MTEST_OK(MPI_Waitall(PER_RANK, requests, MPI_STATUSES_IGNORE));

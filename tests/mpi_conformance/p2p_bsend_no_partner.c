@@ -13,11 +13,11 @@ int main(int argc, char **argv)
         void *addr;
         int size;
         MTEST_OK(MPI_Buffer_attach(space, LEN + MPI_BSEND_OVERHEAD));
-        mtest_fill(out, LEN, (unsigned) mtest_rank);
+        mtest_fill(out, LEN, (unsigned)mtest_rank);
         MTEST_OK(MPI_Bsend(out, LEN, MPI_BYTE, peer, 0, MPI_COMM_WORLD));
         memset(out, 0, LEN);
         MTEST_OK(MPI_Recv(in, LEN, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-        MTEST_CHECK(mtest_differs(in, LEN, (unsigned) peer) < 0, "wrong data");
+        MTEST_CHECK(mtest_differs(in, LEN, (unsigned)peer) < 0, "wrong data");
         MTEST_OK(MPI_Buffer_detach(&addr, &size));
     }
     free(space);

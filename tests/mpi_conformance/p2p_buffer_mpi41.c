@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI 4.1: buffers of a communicator and automatic ones, Buffer_flush, and Request_get_status_any/some/all. */
+/* MPI 4.1: buffers of a communicator and automatic ones, Buffer_flush, and Request_get_status_any/some/all.
+ */
 #include "mtest.h"
 
 int main(int argc, char **argv)
@@ -18,12 +19,13 @@ int main(int argc, char **argv)
     mtest_fill(out, sizeof out, 1);
     MTEST_OK(MPI_Bsend(out, sizeof out, MPI_BYTE, mtest_rank, 0, comm));
     MTEST_CLASS(MPI_Bsend(out, sizeof out, MPI_BYTE, mtest_rank, 0, comm), MPI_ERR_BUFFER);
-    MTEST_CLASS(MPI_Bsend(out, 1, MPI_BYTE, mtest_rank, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER); /* another one's buffer */
+    MTEST_CLASS(MPI_Bsend(out, 1, MPI_BYTE, mtest_rank, 0, MPI_COMM_WORLD),
+                MPI_ERR_BUFFER); /* another one's buffer */
     MTEST_OK(MPI_Recv(in, sizeof in, MPI_BYTE, mtest_rank, 0, comm, MPI_STATUS_IGNORE));
     MTEST_CHECK(mtest_differs(in, sizeof in, 1) < 0, "wrong data");
     MTEST_OK(MPI_Comm_flush_buffer(comm));
     MTEST_OK(MPI_Comm_detach_buffer(comm, &addr, &size));
-    MTEST_CHECK(addr == space && size == (int) sizeof space, "another buffer comes back");
+    MTEST_CHECK(addr == space && size == (int)sizeof space, "another buffer comes back");
     MTEST_OK(MPI_Buffer_attach(MPI_BUFFER_AUTOMATIC, 0));
     for (int i = 0; i < 50; i++)
         MTEST_OK(MPI_Bsend(out, sizeof out, MPI_BYTE, mtest_rank, i, MPI_COMM_WORLD));
@@ -41,7 +43,8 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Send(out, 10, MPI_BYTE, mtest_rank, 101, MPI_COMM_WORLD));
     for (flag = 0; !flag;)
         MTEST_OK(MPI_Request_get_status_any(2, requests, &index, &flag, statuses));
-    MTEST_CHECK(index == 1 && statuses[0].MPI_TAG == 101 && requests[1] != MPI_REQUEST_NULL, "index %d", index);
+    MTEST_CHECK(index == 1 && statuses[0].MPI_TAG == 101 && requests[1] != MPI_REQUEST_NULL, "index %d",
+                index);
     MTEST_OK(MPI_Request_get_status_some(2, requests, &outcount, indices, statuses));
     MTEST_CHECK(outcount == 1 && indices[0] == 1, "some: %d", outcount);
     MTEST_OK(MPI_Request_get_status_all(2, requests, &flag, statuses));
@@ -49,7 +52,8 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Send(out, 10, MPI_BYTE, mtest_rank, 100, MPI_COMM_WORLD));
     for (flag = 0; !flag;)
         MTEST_OK(MPI_Request_get_status_all(2, requests, &flag, statuses));
-    MTEST_CHECK(statuses[0].MPI_TAG == 100 && requests[0] != MPI_REQUEST_NULL, "all: tag %d", statuses[0].MPI_TAG);
+    MTEST_CHECK(statuses[0].MPI_TAG == 100 && requests[0] != MPI_REQUEST_NULL, "all: tag %d",
+                statuses[0].MPI_TAG);
     MTEST_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
 #else
     mtest_skip("needs MPI 4.1");

@@ -46,8 +46,10 @@ int main(int argc, char **argv)
 
     MTEST_CLASS(MPI_Probe(mtest_size, 0, comm, &status), MPI_ERR_RANK);
     MTEST_CLASS(MPI_Probe(0, -5, comm, &status), MPI_ERR_TAG);
-    MTEST_CLASS(MPI_Sendrecv(buf, 1, MPI_INT, mtest_size, 0, buf + 1, 1, MPI_INT, 0, 0, comm, &status), MPI_ERR_RANK);
-    MTEST_CLASS(MPI_Sendrecv(buf, 1, MPI_INT, 0, 0, buf + 1, -1, MPI_INT, 0, 0, comm, &status), MPI_ERR_COUNT);
+    MTEST_CLASS(MPI_Sendrecv(buf, 1, MPI_INT, mtest_size, 0, buf + 1, 1, MPI_INT, 0, 0, comm, &status),
+                MPI_ERR_RANK);
+    MTEST_CLASS(MPI_Sendrecv(buf, 1, MPI_INT, 0, 0, buf + 1, -1, MPI_INT, 0, 0, comm, &status),
+                MPI_ERR_COUNT);
     MTEST_CLASS(MPI_Sendrecv_replace(buf, 1, MPI_INT, 0, -5, 0, 0, comm, &status), MPI_ERR_TAG);
 
     MPI_Request one[1] = {MPI_REQUEST_NULL};
@@ -64,7 +66,8 @@ int main(int argc, char **argv)
     MTEST_CHECK(loose == MPI_DATATYPE_NULL, "Type_free leaves the handle");
     MTEST_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, &status));
     MTEST_CHECK(!flag, "a refused send left a message");
-    MTEST_CHECK(buf[0] == 1 && buf[1] == 2 && buf[2] == 3 && buf[3] == 4, "a refused call wrote into the buffer");
+    MTEST_CHECK(buf[0] == 1 && buf[1] == 2 && buf[2] == 3 && buf[3] == 4,
+                "a refused call wrote into the buffer");
     int value = mtest_rank, got = -1;
     MTEST_OK(MPI_Sendrecv(&value, 1, MPI_INT, mtest_rank, 0, &got, 1, MPI_INT, mtest_rank, 0, comm, &status));
     MTEST_CHECK(got == value, "after the errors an exchange brings %d", got);

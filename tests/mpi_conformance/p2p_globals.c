@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Globals and statics as message buffers: each rank has its own, also pointers to them and initialized tables. */
+/* Globals and statics as message buffers: each rank has its own, also pointers to them and initialized
+ * tables. */
 #include "mtest.h"
 
 int counter = 100;
@@ -32,7 +33,8 @@ int main(int argc, char **argv)
     for (int i = 0; i <= mtest_rank; i++)
         function_pointer(1);
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* all have written */
-    MTEST_CHECK(counter == 100 + mtest_rank && *pointer_to_counter == counter && pointer_to_counter == &counter,
+    MTEST_CHECK(counter == 100 + mtest_rank && *pointer_to_counter == counter &&
+                    pointer_to_counter == &counter,
                 "counter is %d, through the pointer %d", counter, *pointer_to_counter);
     MTEST_CHECK(second.value == 10 * mtest_rank, "list node is %d", second.value);
     MTEST_CHECK(strcmp(names[1], mtest_rank % 2 ? "odd" : "even") == 0, "names[1] is %s", names[1]);
@@ -42,8 +44,10 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Isend(&counter, 1, MPI_INT, next, 1, MPI_COMM_WORLD, &request));
     MTEST_OK(MPI_Recv(&counter_of_prev, 1, MPI_INT, prev, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    MTEST_CHECK(counter_of_prev == 100 + prev && counter == 100 + mtest_rank, "got %d, own %d", counter_of_prev, counter);
-    MTEST_OK(MPI_Sendrecv_replace(table, 1000, MPI_DOUBLE, next, 2, prev, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MTEST_CHECK(counter_of_prev == 100 + prev && counter == 100 + mtest_rank, "got %d, own %d",
+                counter_of_prev, counter);
+    MTEST_OK(
+        MPI_Sendrecv_replace(table, 1000, MPI_DOUBLE, next, 2, prev, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     for (int i = 0; i < 1000; i++)
         if (table[i] != prev + i / 1000.0) {
             MTEST_CHECK(0, "table[%d] is %g", i, table[i]);

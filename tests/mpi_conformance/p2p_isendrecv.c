@@ -18,7 +18,8 @@ int main(int argc, char **argv)
             swap[i] = mtest_rank - i - round;
             in[i] = -1;
         }
-        MTEST_OK(MPI_Isendrecv(out, LEN, MPI_INT, next, 1, in, LEN, MPI_INT, prev, 1, MPI_COMM_WORLD, &requests[0]));
+        MTEST_OK(MPI_Isendrecv(out, LEN, MPI_INT, next, 1, in, LEN, MPI_INT, prev, 1, MPI_COMM_WORLD,
+                               &requests[0]));
         MTEST_OK(MPI_Isendrecv_replace(swap, LEN, MPI_INT, prev, 2, next, 2, MPI_COMM_WORLD, &requests[1]));
         MTEST_OK(MPI_Waitall(2, requests, statuses));
         MPI_Get_count(&statuses[0], MPI_INT, &count);
@@ -32,10 +33,11 @@ int main(int argc, char **argv)
                 break;
             }
     }
-    MTEST_OK(MPI_Isendrecv(out, 1, MPI_INT, MPI_PROC_NULL, 1, in, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD,
-                           &requests[0]));
+    MTEST_OK(MPI_Isendrecv(out, 1, MPI_INT, MPI_PROC_NULL, 1, in, 1, MPI_INT, MPI_PROC_NULL, 1,
+                           MPI_COMM_WORLD, &requests[0]));
     MTEST_OK(MPI_Wait(&requests[0], &statuses[0]));
-    MTEST_CHECK(statuses[0].MPI_SOURCE == MPI_PROC_NULL, "source %d, expected MPI_PROC_NULL", statuses[0].MPI_SOURCE);
+    MTEST_CHECK(statuses[0].MPI_SOURCE == MPI_PROC_NULL, "source %d, expected MPI_PROC_NULL",
+                statuses[0].MPI_SOURCE);
 #else
     mtest_skip("MPI_Isendrecv needs MPI 4");
 #endif

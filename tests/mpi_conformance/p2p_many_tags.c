@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* 10,000 receives posted with distinct tags each get their own message, sent in the opposite order; tags up to TAG_UB. */
+/* 10,000 receives posted with distinct tags each get their own message, sent in the opposite order; tags up
+ * to TAG_UB. */
 #include "mtest.h"
 
 enum { N = 10000 };
@@ -18,7 +19,8 @@ int main(int argc, char **argv)
         in[i] = -1;
         MTEST_OK(MPI_Irecv(&in[i], 1, MPI_INT, prev, *tag_ub - i, MPI_COMM_WORLD, &requests[i]));
     }
-    MTEST_OK(MPI_Sendrecv(NULL, 0, MPI_INT, prev, 3, NULL, 0, MPI_INT, next, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Sendrecv(NULL, 0, MPI_INT, prev, 3, NULL, 0, MPI_INT, next, 3, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE));
     for (int i = N - 1; i >= 0; i--) {
         int value = mtest_rank * N + i;
         MTEST_OK(MPI_Send(&value, 1, MPI_INT, next, *tag_ub - i, MPI_COMM_WORLD));

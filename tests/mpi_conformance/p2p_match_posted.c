@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message goes to the receive that was posted first among those that match, wildcard or not, in all orders. */
+/* A message goes to the receive that was posted first among those that match, wildcard or not, in all orders.
+ */
 #include "mtest.h"
 
 enum { RECVS = 4, MESSAGES = 4 };
@@ -21,13 +22,14 @@ static void receive_in_order(const int *kinds)
     int got[RECVS];
     for (int i = 0; i < RECVS; i++) {
         got[i] = -1;
-        MTEST_OK(MPI_Irecv(&got[i], 1, MPI_INT, source_of(kinds[i]), tag_of(kinds[i]), MPI_COMM_WORLD, &requests[i]));
+        MTEST_OK(MPI_Irecv(&got[i], 1, MPI_INT, source_of(kinds[i]), tag_of(kinds[i]), MPI_COMM_WORLD,
+                           &requests[i]));
     }
     MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD));
     MTEST_OK(MPI_Waitall(RECVS, requests, MPI_STATUSES_IGNORE));
     for (int i = 0; i < RECVS; i++)
-        MTEST_CHECK(got[i] == i, "receive %d (kind %d of order %d%d%d%d) got message %d", i, kinds[i], kinds[0],
-                    kinds[1], kinds[2], kinds[3], got[i]);
+        MTEST_CHECK(got[i] == i, "receive %d (kind %d of order %d%d%d%d) got message %d", i, kinds[i],
+                    kinds[0], kinds[1], kinds[2], kinds[3], got[i]);
 }
 
 /* Specific receives that do not match are passed over, and stay. */
@@ -43,7 +45,8 @@ static void receive_selected(void)
     MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD));
     MTEST_OK(MPI_Waitall(4, requests, statuses));
     /* Sent: tag 12 -> third, 11 -> second, 11 -> fourth, 10 -> first. */
-    MTEST_CHECK(got[2] == 100 && statuses[2].MPI_TAG == 12, "ANY_TAG got %d, tag %d", got[2], statuses[2].MPI_TAG);
+    MTEST_CHECK(got[2] == 100 && statuses[2].MPI_TAG == 12, "ANY_TAG got %d, tag %d", got[2],
+                statuses[2].MPI_TAG);
     MTEST_CHECK(got[1] == 101, "ANY_SOURCE with tag 11 got %d", got[1]);
     MTEST_CHECK(got[3] == 102, "the later receive of tag 11 got %d", got[3]);
     MTEST_CHECK(got[0] == 103, "tag 10 got %d", got[0]);

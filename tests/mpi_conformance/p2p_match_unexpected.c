@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A receive takes the earliest unexpected message that matches it: by tag in any order, by wildcard in order. */
+/* A receive takes the earliest unexpected message that matches it: by tag in any order, by wildcard in order.
+ */
 #include "mtest.h"
 
 enum { TAGS = 50, ROUNDS = 4 };
@@ -29,7 +30,8 @@ int main(int argc, char **argv)
         if (round == 0) {
             for (int i = TAGS - 1; i >= 0; i--) {
                 int first = receive(0, 10 + i, &tag), second = receive(MPI_ANY_SOURCE, 10 + i, &tag);
-                MTEST_CHECK(first == i && second == i + TAGS, "tag %d: got %d then %d", 10 + i, first, second);
+                MTEST_CHECK(first == i && second == i + TAGS, "tag %d: got %d then %d", 10 + i, first,
+                            second);
             }
         } else if (round == 1) {
             for (int i = 0; i < 2 * TAGS; i++) {

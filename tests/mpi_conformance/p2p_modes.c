@@ -24,7 +24,7 @@ static void send_in_mode(int mode, int len, int dest, int tag)
         break;
     case 3:
         MTEST_OK(MPI_Bsend(send_buf, len, MPI_BYTE, dest, tag, MPI_COMM_WORLD));
-        memset(send_buf, 0, (size_t) len);
+        memset(send_buf, 0, (size_t)len);
         break;
     case 4:
         MTEST_OK(MPI_Isend(send_buf, len, MPI_BYTE, dest, tag, MPI_COMM_WORLD, &request));
@@ -61,25 +61,27 @@ int main(int argc, char **argv)
                 int count;
                 memset(recv_buf, 0, sizeof recv_buf);
                 MTEST_OK(MPI_Irecv(recv_buf, lens[i], MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request));
-                MTEST_OK(MPI_Send(NULL, 0, MPI_BYTE, peer, 999, MPI_COMM_WORLD)); /* "the receive is posted" */
+                MTEST_OK(
+                    MPI_Send(NULL, 0, MPI_BYTE, peer, 999, MPI_COMM_WORLD)); /* "the receive is posted" */
                 MTEST_OK(MPI_Wait(&request, &status));
                 MPI_Get_count(&status, MPI_BYTE, &count);
                 MTEST_CHECK(count == lens[i], "mode %d: count %d, expected %d", mode, count, lens[i]);
-                MTEST_CHECK(mtest_differs(recv_buf, (size_t) lens[i], (unsigned) tag) < 0,
+                MTEST_CHECK(mtest_differs(recv_buf, (size_t)lens[i], (unsigned)tag) < 0,
                             "mode %d: wrong data in %d bytes", mode, lens[i]);
             } else {
-                mtest_fill(send_buf, (size_t) lens[i], (unsigned) tag);
+                mtest_fill(send_buf, (size_t)lens[i], (unsigned)tag);
                 MTEST_OK(MPI_Recv(NULL, 0, MPI_BYTE, peer, 999, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
                 send_in_mode(mode, lens[i], peer, tag);
             }
         }
     }
     if (peer < mtest_size)
-        MTEST_CHECK(isends_started == (mtest_rank & 1 ? 0 : 28), "a global counts %d, expected its own rank's number",
-                    isends_started);
+        MTEST_CHECK(isends_started == (mtest_rank & 1 ? 0 : 28),
+                    "a global counts %d, expected its own rank's number", isends_started);
     void *addr;
     int size;
     MTEST_OK(MPI_Buffer_detach(&addr, &size));
-    MTEST_CHECK(addr == buffer_space && size == (int) sizeof buffer_space, "detach returns another buffer or size");
+    MTEST_CHECK(addr == buffer_space && size == (int)sizeof buffer_space,
+                "detach returns another buffer or size");
     return mtest_end();
 }

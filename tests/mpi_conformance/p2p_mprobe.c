@@ -43,7 +43,7 @@ int main(int argc, char **argv)
             memset(big, 0, sizeof big);
             MTEST_OK(MPI_Mprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &first, &status));
             MPI_Get_count(&status, MPI_BYTE, &count);
-            MTEST_CHECK(count == (int) sizeof big, "Mprobe says %d bytes", count);
+            MTEST_CHECK(count == (int)sizeof big, "Mprobe says %d bytes", count);
             if (tag == 6) {
                 MTEST_OK(MPI_Mrecv(big, count, MPI_BYTE, &first, &status));
             } else {

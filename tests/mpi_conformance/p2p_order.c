@@ -16,7 +16,8 @@ static void check(const int *buf, const MPI_Status *status, int i, const char *h
     int count;
     MPI_Get_count(status, MPI_BYTE, &count);
     MTEST_CHECK(buf[0] == i, "%s: message %d arrived as number %d", how, buf[0], i);
-    MTEST_CHECK(count == length_of(i), "%s: message %d has %d bytes, expected %d", how, i, count, length_of(i));
+    MTEST_CHECK(count == length_of(i), "%s: message %d has %d bytes, expected %d", how, i, count,
+                length_of(i));
 }
 
 int main(int argc, char **argv)
@@ -59,9 +60,11 @@ int main(int argc, char **argv)
                 bufs[i] = mtest_alloc(MOST);
                 bufs[i][0] = i;
                 if (i % 4 == 3)
-                    MTEST_OK(MPI_Issend(bufs[i], length_of(i), MPI_BYTE, peer, 7, MPI_COMM_WORLD, &requests[i]));
+                    MTEST_OK(
+                        MPI_Issend(bufs[i], length_of(i), MPI_BYTE, peer, 7, MPI_COMM_WORLD, &requests[i]));
                 else
-                    MTEST_OK(MPI_Isend(bufs[i], length_of(i), MPI_BYTE, peer, 7, MPI_COMM_WORLD, &requests[i]));
+                    MTEST_OK(
+                        MPI_Isend(bufs[i], length_of(i), MPI_BYTE, peer, 7, MPI_COMM_WORLD, &requests[i]));
             }
             MTEST_OK(MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE));
             for (int i = 0; i < MESSAGES; i++)

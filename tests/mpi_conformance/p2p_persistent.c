@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persistent sends (all modes) and receives can be started again and again, with the buffer's contents of the time. */
+/* Persistent sends (all modes) and receives can be started again and again, with the buffer's contents of the
+ * time. */
 #include "mtest.h"
 
 enum { ROUNDS = 20, LEN = 12000 };
@@ -15,7 +16,8 @@ int main(int argc, char **argv)
     int next = (mtest_rank + 1) % mtest_size, prev = (mtest_rank + mtest_size - 1) % mtest_size;
     MTEST_OK(MPI_Buffer_attach(buffer_space, sizeof buffer_space));
     for (int i = 0; i < 4; i++)
-        MTEST_OK(MPI_Recv_init(in[i], LEN, MPI_INT, i % 2 ? MPI_ANY_SOURCE : prev, i, MPI_COMM_WORLD, &requests[i]));
+        MTEST_OK(MPI_Recv_init(in[i], LEN, MPI_INT, i % 2 ? MPI_ANY_SOURCE : prev, i, MPI_COMM_WORLD,
+                               &requests[i]));
     MTEST_OK(MPI_Send_init(out[0], LEN, MPI_INT, next, 0, MPI_COMM_WORLD, &requests[4]));
     MTEST_OK(MPI_Ssend_init(out[1], 10, MPI_INT, next, 1, MPI_COMM_WORLD, &requests[5]));
     if (argc > 1 && strcmp(argv[1], "bsend") == 0)
@@ -36,7 +38,8 @@ int main(int argc, char **argv)
                 MTEST_OK(MPI_Start(&requests[i]));
         }
         /* The ready send needs its receive posted. */
-        MTEST_OK(MPI_Sendrecv(NULL, 0, MPI_INT, prev, 9, NULL, 0, MPI_INT, next, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_Sendrecv(NULL, 0, MPI_INT, prev, 9, NULL, 0, MPI_INT, next, 9, MPI_COMM_WORLD,
+                              MPI_STATUS_IGNORE));
         MTEST_OK(MPI_Startall(4, requests + 4));
         if (round % 3 == 0) {
             MTEST_OK(MPI_Waitall(8, requests, statuses));
@@ -55,13 +58,14 @@ int main(int argc, char **argv)
         for (int i = 0; i < 4; i++) {
             int count, expected = i == 1 ? 10 : LEN;
             MPI_Get_count(&statuses[i], MPI_INT, &count);
-            MTEST_CHECK(count == expected && statuses[i].MPI_SOURCE == prev, "round %d receive %d: count %d source %d",
-                        round, i, count, statuses[i].MPI_SOURCE);
+            MTEST_CHECK(count == expected && statuses[i].MPI_SOURCE == prev,
+                        "round %d receive %d: count %d source %d", round, i, count, statuses[i].MPI_SOURCE);
             MTEST_CHECK(requests[i] != MPI_REQUEST_NULL, "a persistent request became null");
             for (int j = 0; j < LEN; j++) {
                 int value = j < expected ? round * 100003 + prev * 1009 + i + j : -1;
                 if (in[i][j] != value) {
-                    MTEST_CHECK(0, "round %d receive %d element %d: %d, expected %d", round, i, j, in[i][j], value);
+                    MTEST_CHECK(0, "round %d receive %d element %d: %d, expected %d", round, i, j, in[i][j],
+                                value);
                     break;
                 }
             }

@@ -18,7 +18,7 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     for (int i = 0; i < 5; i++) {
         MPI_Request request;
-        int *out = mtest_alloc((size_t) counts[i] * sizeof *out);
+        int *out = mtest_alloc((size_t)counts[i] * sizeof *out);
         for (int j = 0; j < counts[i]; j++)
             out[j] = mtest_rank + j;
         MTEST_OK(MPI_Isend(out, counts[i], MPI_INT, next, 20 + i, MPI_COMM_WORLD, &request));

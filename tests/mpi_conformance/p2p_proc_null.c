@@ -57,7 +57,8 @@ int main(int argc, char **argv)
     MTEST_CHECK(flag, "Iprobe says no");
     check(&status, "Iprobe");
     soil(&status);
-    MTEST_OK(MPI_Sendrecv(&buf, 1, MPI_INT, MPI_PROC_NULL, 1, &buf, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &status));
+    MTEST_OK(
+        MPI_Sendrecv(&buf, 1, MPI_INT, MPI_PROC_NULL, 1, &buf, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &status));
     check(&status, "Sendrecv");
     soil(&status);
     MTEST_OK(MPI_Sendrecv_replace(&buf, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_PROC_NULL, 1, comm, &status));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank can send to itself, in every order of posting, small and large, on MPI_COMM_WORLD and MPI_COMM_SELF. */
+/* A rank can send to itself, in every order of posting, small and large, on MPI_COMM_WORLD and MPI_COMM_SELF.
+ */
 #include "mtest.h"
 
 static unsigned char out[500000], in[500000];
@@ -10,8 +11,8 @@ static void exchange(MPI_Comm comm, int me, int len)
     MPI_Status status;
     int count, flag = 0;
     for (int kind = 0; kind < 5; kind++) {
-        mtest_fill(out, (size_t) len, (unsigned) (kind + me));
-        memset(in, 0, (size_t) len);
+        mtest_fill(out, (size_t)len, (unsigned)(kind + me));
+        memset(in, 0, (size_t)len);
         switch (kind) {
         case 0: /* the send first */
             MTEST_OK(MPI_Isend(out, len, MPI_BYTE, me, 3, comm, &send));
@@ -24,7 +25,8 @@ static void exchange(MPI_Comm comm, int me, int len)
             MTEST_OK(MPI_Wait(&recv, &status));
             break;
         case 2:
-            MTEST_OK(MPI_Sendrecv(out, len, MPI_BYTE, me, 3, in, len, MPI_BYTE, me, MPI_ANY_TAG, comm, &status));
+            MTEST_OK(
+                MPI_Sendrecv(out, len, MPI_BYTE, me, 3, in, len, MPI_BYTE, me, MPI_ANY_TAG, comm, &status));
             break;
         case 3: /* a probe in between */
             MTEST_OK(MPI_Isend(out, len, MPI_BYTE, me, 3, comm, &send));
@@ -45,10 +47,10 @@ static void exchange(MPI_Comm comm, int me, int len)
             break;
         }
         MPI_Get_count(&status, MPI_BYTE, &count);
-        MTEST_CHECK(count == len && status.MPI_SOURCE == me && status.MPI_TAG == 3, "kind %d: status %d %d %d", kind,
-                    status.MPI_SOURCE, status.MPI_TAG, count);
-        MTEST_CHECK(mtest_differs(in, (size_t) len, (unsigned) (kind + me)) < 0, "kind %d: wrong data of %d bytes",
-                    kind, len);
+        MTEST_CHECK(count == len && status.MPI_SOURCE == me && status.MPI_TAG == 3,
+                    "kind %d: status %d %d %d", kind, status.MPI_SOURCE, status.MPI_TAG, count);
+        MTEST_CHECK(mtest_differs(in, (size_t)len, (unsigned)(kind + me)) < 0,
+                    "kind %d: wrong data of %d bytes", kind, len);
     }
 }
 

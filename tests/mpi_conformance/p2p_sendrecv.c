@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sendrecv and Sendrecv_replace exchange around rings without deadlock, with different sizes, types and tags. */
+/* Sendrecv and Sendrecv_replace exchange around rings without deadlock, with different sizes, types and tags.
+ */
 #include "mtest.h"
 
 static int out[100000], in[100000];
@@ -18,12 +19,12 @@ int main(int argc, char **argv)
             for (int j = 0; j < mine; j++)
                 out[j] = mtest_rank * 7 + j;
             memset(in, 0xff, sizeof in);
-            MTEST_OK(MPI_Sendrecv(out, mine, MPI_INT, to, mtest_rank, in, 100000, MPI_INT, from, from, MPI_COMM_WORLD,
-                                  &status));
+            MTEST_OK(MPI_Sendrecv(out, mine, MPI_INT, to, mtest_rank, in, 100000, MPI_INT, from, from,
+                                  MPI_COMM_WORLD, &status));
             MPI_Get_count(&status, MPI_INT, &count);
             MTEST_CHECK(status.MPI_SOURCE == from && status.MPI_TAG == from && count == theirs,
-                        "source %d tag %d count %d, expected %d %d %d", status.MPI_SOURCE, status.MPI_TAG, count, from,
-                        from, theirs);
+                        "source %d tag %d count %d, expected %d %d %d", status.MPI_SOURCE, status.MPI_TAG,
+                        count, from, from, theirs);
             for (int j = 0; j < 100000; j++)
                 if (in[j] != (j < theirs ? from * 7 + j : -1)) {
                     MTEST_CHECK(0, "element %d is %d", j, in[j]);
@@ -32,7 +33,8 @@ int main(int argc, char **argv)
             /* The same in place: everybody uses the same length. */
             for (int j = 0; j < counts[i]; j++)
                 out[j] = mtest_rank * 11 + j;
-            MTEST_OK(MPI_Sendrecv_replace(out, counts[i], MPI_INT, to, 5, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &status));
+            MTEST_OK(MPI_Sendrecv_replace(out, counts[i], MPI_INT, to, 5, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD,
+                                          &status));
             MPI_Get_count(&status, MPI_INT, &count);
             MTEST_CHECK(status.MPI_SOURCE == from && count == counts[i], "replace: source %d count %d",
                         status.MPI_SOURCE, count);
@@ -41,7 +43,8 @@ int main(int argc, char **argv)
                     MTEST_CHECK(0, "replace: element %d is %d", j, out[j]);
                     break;
                 }
-            /* An any-source receive of the next round must not see this round's message of another distance. */
+            /* An any-source receive of the next round must not see this round's message of another distance.
+             */
             MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
         }
     }

@@ -66,7 +66,8 @@ int main(int argc, char **argv)
             token = 1000 * way;
             MTEST_OK(MPI_Send(&token, 1, MPI_INT, next, way, MPI_COMM_WORLD));
             spin_receive(prev, way);
-            MTEST_CHECK(token == 1000 * way + mtest_size - 1, "way %d: the token came back as %d", way, token);
+            MTEST_CHECK(token == 1000 * way + mtest_size - 1, "way %d: the token came back as %d", way,
+                        token);
         } else {
             spin_receive(prev, way);
             MTEST_CHECK(token == 1000 * way + mtest_rank - 1, "way %d: the token is %d", way, token);

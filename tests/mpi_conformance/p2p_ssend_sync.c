@@ -19,13 +19,15 @@ int main(int argc, char **argv)
         MPI_Request request;
         int token = 0;
         if (mtest_rank == 0) {
-            mtest_fill(buf, (size_t) lens[i], 3);
+            mtest_fill(buf, (size_t)lens[i], 3);
             MTEST_OK(MPI_Issend(buf, lens[i], MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request));
-            MTEST_CHECK(pending_after_tests(&request), "Issend of %d bytes ended before the receive", lens[i]);
+            MTEST_CHECK(pending_after_tests(&request), "Issend of %d bytes ended before the receive",
+                        lens[i]);
             /* The other rank looks at the message, but does not receive it: still pending. */
             MTEST_OK(MPI_Send(&token, 1, MPI_INT, 1, 2, MPI_COMM_WORLD));
             MTEST_OK(MPI_Recv(&token, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-            MTEST_CHECK(pending_after_tests(&request), "Issend of %d bytes ended after a mere probe", lens[i]);
+            MTEST_CHECK(pending_after_tests(&request), "Issend of %d bytes ended after a mere probe",
+                        lens[i]);
             MTEST_OK(MPI_Send(&token, 1, MPI_INT, 1, 4, MPI_COMM_WORLD));
             MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
             /* Ssend: when it returns, the receiver has started the receive that it announced. */
@@ -37,7 +39,7 @@ int main(int argc, char **argv)
             MTEST_OK(MPI_Send(&token, 1, MPI_INT, 0, 3, MPI_COMM_WORLD));
             MTEST_OK(MPI_Recv(&token, 1, MPI_INT, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             MTEST_OK(MPI_Recv(buf, lens[i], MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-            MTEST_CHECK(mtest_differs(buf, (size_t) lens[i], 3) < 0, "wrong data in %d bytes", lens[i]);
+            MTEST_CHECK(mtest_differs(buf, (size_t)lens[i], 3) < 0, "wrong data in %d bytes", lens[i]);
             MTEST_OK(MPI_Recv(&token, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             MTEST_CHECK(token == 17, "Ssend brought %d", token);
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Statuses: Get_count in other types, MPI_UNDEFINED for a fraction, MPI_ERROR untouched by single completions. */
+/* Statuses: Get_count in other types, MPI_UNDEFINED for a fraction, MPI_ERROR untouched by single
+ * completions. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message longer than its receive is MPI_ERR_TRUNCATE, writes nothing past the buffer and harms nothing else. */
+/* A message longer than its receive is MPI_ERR_TRUNCATE, writes nothing past the buffer and harms nothing
+ * else. */
 #include "mtest.h"
 
 enum { GUARD = 4096, MOST = 400000 };
@@ -15,20 +16,22 @@ static void check_guard(int room, const char *how)
 int main(int argc, char **argv)
 {
     static const int lens[] = {1, 2, 64, 5000, 70000, MOST};
-    static const char *const how[] = {"unexpected Recv", "unexpected Irecv", "expected Irecv", "expected, any source"};
+    static const char *const how[] = {"unexpected Recv", "unexpected Irecv", "expected Irecv",
+                                      "expected, any source"};
     mtest_init(&argc, &argv, 2);
     mtest_errors_return(MPI_COMM_WORLD);
     int peer = mtest_rank ^ 1;
     for (int i = 0; i < 6 && peer < mtest_size; i++) {
         for (int kind = 0; kind < 4; kind++) {
-            int room = lens[i] == 1 || kind == 1 ? 0 : lens[i] - 1 - (kind == 3 ? lens[i] / 2 - 1 : 0), token = i;
+            int room = lens[i] == 1 || kind == 1 ? 0 : lens[i] - 1 - (kind == 3 ? lens[i] / 2 - 1 : 0),
+                token = i;
             MPI_Request request;
             if (mtest_rank & 1) {
                 memset(buf, 0xcd, sizeof buf);
                 int code = MPI_SUCCESS;
                 if (kind >= 2) {
-                    MTEST_OK(MPI_Irecv(buf, room, MPI_BYTE, kind == 3 ? MPI_ANY_SOURCE : peer, 1, MPI_COMM_WORLD,
-                                       &request));
+                    MTEST_OK(MPI_Irecv(buf, room, MPI_BYTE, kind == 3 ? MPI_ANY_SOURCE : peer, 1,
+                                       MPI_COMM_WORLD, &request));
                     MTEST_OK(MPI_Send(&token, 1, MPI_INT, peer, 2, MPI_COMM_WORLD));
                     code = MPI_Wait(&request, MPI_STATUS_IGNORE);
                 } else {
@@ -41,8 +44,8 @@ int main(int argc, char **argv)
                             code = MPI_Wait(&request, MPI_STATUS_IGNORE);
                     }
                 }
-                MTEST_CHECK(mtest_class(code) == MPI_ERR_TRUNCATE, "%s of %d bytes into %d: class %d", how[kind],
-                            lens[i], room, mtest_class(code));
+                MTEST_CHECK(mtest_class(code) == MPI_ERR_TRUNCATE, "%s of %d bytes into %d: class %d",
+                            how[kind], lens[i], room, mtest_class(code));
                 check_guard(room, how[kind]);
                 /* The long message is consumed, the next one arrives. */
                 token = -1;
@@ -51,7 +54,7 @@ int main(int argc, char **argv)
                 check_guard(room, how[kind]);
             } else {
                 MPI_Request next;
-                mtest_fill(buf, (size_t) lens[i], 1);
+                mtest_fill(buf, (size_t)lens[i], 1);
                 if (kind >= 2)
                     MTEST_OK(MPI_Recv(&token, 1, MPI_INT, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
                 MTEST_OK(MPI_Isend(buf, lens[i], MPI_BYTE, peer, 1, MPI_COMM_WORLD, &request));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One truncated receive among many: Waitall says MPI_ERR_IN_STATUS, and the statuses say which one and that. */
+/* One truncated receive among many: Waitall says MPI_ERR_IN_STATUS, and the statuses say which one and that.
+ */
 #include "mtest.h"
 
 enum { N = 6, BAD = 3 };
@@ -10,13 +11,14 @@ static void check(const MPI_Status *statuses, int first, const char *how)
 {
     for (int i = 0; i < N; i++) {
         int expected = i == BAD ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
-        MTEST_CHECK(mtest_class(statuses[i].MPI_ERROR) == expected, "%s: status %d has class %d, expected %d", how, i,
-                    mtest_class(statuses[i].MPI_ERROR), expected);
+        MTEST_CHECK(mtest_class(statuses[i].MPI_ERROR) == expected, "%s: status %d has class %d, expected %d",
+                    how, i, mtest_class(statuses[i].MPI_ERROR), expected);
         if (i == BAD)
             continue;
         int count;
         MPI_Get_count(&statuses[i], MPI_INT, &count);
-        MTEST_CHECK(count == 2 && in[i][0] == i && in[i][1] == i * i + first, "%s: message %d is wrong", how, i);
+        MTEST_CHECK(count == 2 && in[i][0] == i && in[i][1] == i * i + first, "%s: message %d is wrong", how,
+                    i);
         MTEST_CHECK(statuses[i].MPI_TAG == first + i, "%s: tag %d", how, statuses[i].MPI_TAG);
     }
     MTEST_CHECK(in[BAD][1] == -1, "%s: the truncated receive wrote past its end", how);
@@ -40,7 +42,8 @@ int main(int argc, char **argv)
             int code = MPI_SUCCESS;
             for (int i = 0; i < N; i++) {
                 in[i][0] = in[i][1] = -1;
-                MTEST_OK(MPI_Irecv(in[i], i == BAD ? 1 : 4, MPI_INT, 0, first + i, MPI_COMM_WORLD, &requests[i]));
+                MTEST_OK(
+                    MPI_Irecv(in[i], i == BAD ? 1 : 4, MPI_INT, 0, first + i, MPI_COMM_WORLD, &requests[i]));
             }
             MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD));
             if (round == 0) {
@@ -66,8 +69,8 @@ int main(int argc, char **argv)
                         statuses[indices[i]] = some[i];
                     }
                     errors += mtest_class(code) == MPI_ERR_IN_STATUS;
-                    MTEST_CHECK(code == MPI_SUCCESS || mtest_class(code) == MPI_ERR_IN_STATUS, "Waitsome: class %d",
-                                mtest_class(code));
+                    MTEST_CHECK(code == MPI_SUCCESS || mtest_class(code) == MPI_ERR_IN_STATUS,
+                                "Waitsome: class %d", mtest_class(code));
                     done += outcount;
                 }
                 MTEST_CHECK(errors == 1, "Waitsome reported %d errors", errors);

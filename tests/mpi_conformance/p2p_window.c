@@ -22,7 +22,8 @@ int main(int argc, char **argv)
             MTEST_OK(MPI_Isend(&out[i], 1, MPI_INT, to, round, MPI_COMM_WORLD, &requests[WINDOW + i]));
         MTEST_OK(MPI_Waitall(2 * WINDOW, requests, MPI_STATUSES_IGNORE));
         for (int i = 0; i < WINDOW; i++)
-            MTEST_CHECK(in[i] == (from * ROUNDS + round) * WINDOW + i, "round %d message %d: %d", round, i, in[i]);
+            MTEST_CHECK(in[i] == (from * ROUNDS + round) * WINDOW + i, "round %d message %d: %d", round, i,
+                        in[i]);
     }
     return mtest_end();
 }

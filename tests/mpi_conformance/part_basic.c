@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Partitioned communication: partitions made ready in any order arrive; different partition counts; many rounds. */
+/* Partitioned communication: partitions made ready in any order arrive; different partition counts; many
+ * rounds. */
 #include "mtest.h"
 
 int main(int argc, char **argv)
@@ -12,9 +13,10 @@ int main(int argc, char **argv)
     int flag, next = (mtest_rank + 1) % mtest_size, prev = (mtest_rank + mtest_size - 1) % mtest_size;
     for (int variant = 0; variant < 3; variant++) {
         int rparts = variant == 0 ? PARTS : variant == 1 ? PARTS / 2 : PARTS * 2;
-        MTEST_OK(MPI_Precv_init(in, rparts, PARTS * LEN / rparts, MPI_INT, prev, variant, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                &requests[0]));
-        MTEST_OK(MPI_Psend_init(out, PARTS, LEN, MPI_INT, next, variant, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]));
+        MTEST_OK(MPI_Precv_init(in, rparts, PARTS * LEN / rparts, MPI_INT, prev, variant, MPI_COMM_WORLD,
+                                MPI_INFO_NULL, &requests[0]));
+        MTEST_OK(MPI_Psend_init(out, PARTS, LEN, MPI_INT, next, variant, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                &requests[1]));
         for (int round = 0; round < 10; round++) {
             memset(in, 0xff, sizeof in);
             MTEST_OK(MPI_Startall(2, requests));
@@ -34,7 +36,8 @@ int main(int argc, char **argv)
                 for (flag = 0; !flag;)
                     MTEST_OK(MPI_Parrived(requests[0], part, &flag));
                 int first = part * (PARTS * LEN / rparts);
-                MTEST_CHECK(in[first] == prev * 7 + round + first, "partition %d arrived with %d", part, in[first]);
+                MTEST_CHECK(in[first] == prev * 7 + round + first, "partition %d arrived with %d", part,
+                            in[first]);
             }
             MTEST_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
             for (int i = 0; i < PARTS * LEN; i++)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Null and inactive requests: every Wait and Test form returns at once, with the empty status the standard asks for. */
+/* Null and inactive requests: every Wait and Test form returns at once, with the empty status the standard
+ * asks for. */
 #include "mtest.h"
 
 static void soil(MPI_Status *statuses, int n)
 {
-    memset(statuses, 0x77, sizeof *statuses * (size_t) n);
+    memset(statuses, 0x77, sizeof *statuses * (size_t)n);
     for (int i = 0; i < n; i++)
         statuses[i].MPI_ERROR = MPI_SUCCESS;
 }
@@ -15,8 +16,8 @@ static void check(const MPI_Status *statuses, int n, const char *what)
         int count = -1, cancelled = -1;
         MPI_Get_count(&statuses[i], MPI_INT, &count);
         MPI_Test_cancelled(&statuses[i], &cancelled);
-        MTEST_CHECK(statuses[i].MPI_SOURCE == MPI_ANY_SOURCE && statuses[i].MPI_TAG == MPI_ANY_TAG && count == 0 &&
-                        cancelled == 0 && statuses[i].MPI_ERROR == MPI_SUCCESS,
+        MTEST_CHECK(statuses[i].MPI_SOURCE == MPI_ANY_SOURCE && statuses[i].MPI_TAG == MPI_ANY_TAG &&
+                        count == 0 && cancelled == 0 && statuses[i].MPI_ERROR == MPI_SUCCESS,
                     "%s: status %d is source %d tag %d count %d cancelled %d error %d", what, i,
                     statuses[i].MPI_SOURCE, statuses[i].MPI_TAG, count, cancelled, statuses[i].MPI_ERROR);
     }

@@ -35,7 +35,8 @@ int main(int argc, char **argv)
     int value = 77 + mtest_rank;
     MTEST_OK(MPI_Send(&value, 1, MPI_INT, next, 500, MPI_COMM_WORLD));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
-    MTEST_OK(MPI_Sendrecv(NULL, 0, MPI_INT, next, 501, NULL, 0, MPI_INT, prev, 501, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Sendrecv(NULL, 0, MPI_INT, next, 501, NULL, 0, MPI_INT, prev, 501, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE));
     MTEST_CHECK(in[0] == 77 + prev, "the freed receive has %d", in[0]);
     /* Freeing null is an error. */
     mtest_errors_return(MPI_COMM_WORLD);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generalized requests complete when told, call query, free and cancel as promised, and mix with others in Wait forms. */
+/* Generalized requests complete when told, call query, free and cancel as promised, and mix with others in
+ * Wait forms. */
 #include "mtest.h"
 
 static int queries, frees, cancels, last_complete = -1;
@@ -17,7 +18,7 @@ static int query(void *extra, MPI_Status *status)
 
 static int release(void *extra)
 {
-    (void) extra;
+    (void)extra;
     frees++;
     return MPI_SUCCESS;
 }
@@ -47,15 +48,16 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Wait(&request, &status));
     MPI_Get_count(&status, MPI_INT, &count);
     MTEST_OK(MPI_Test_cancelled(&status, &flag));
-    MTEST_CHECK(status.MPI_SOURCE == 12 && status.MPI_TAG == 34 && count == 3 && !flag, "status of the query: %d %d %d",
-                status.MPI_SOURCE, status.MPI_TAG, count);
-    MTEST_CHECK(queries == 1 && frees == 1 && request == MPI_REQUEST_NULL, "query %d times, free %d times", queries,
-                frees);
+    MTEST_CHECK(status.MPI_SOURCE == 12 && status.MPI_TAG == 34 && count == 3 && !flag,
+                "status of the query: %d %d %d", status.MPI_SOURCE, status.MPI_TAG, count);
+    MTEST_CHECK(queries == 1 && frees == 1 && request == MPI_REQUEST_NULL, "query %d times, free %d times",
+                queries, frees);
 
     /* Cancel of an active one. */
     MTEST_OK(MPI_Grequest_start(query, release, cancel, &state, &request));
     MTEST_OK(MPI_Cancel(&request));
-    MTEST_CHECK(cancels == 1 && last_complete == 0, "cancel called %d times, complete %d", cancels, last_complete);
+    MTEST_CHECK(cancels == 1 && last_complete == 0, "cancel called %d times, complete %d", cancels,
+                last_complete);
     MTEST_OK(MPI_Grequest_complete(request));
     MTEST_OK(MPI_Wait(&request, &status));
     MTEST_OK(MPI_Test_cancelled(&status, &flag));
@@ -78,6 +80,7 @@ int main(int argc, char **argv)
     MPI_Request copy = request;
     MTEST_OK(MPI_Request_free(&request));
     MTEST_OK(MPI_Grequest_complete(copy));
-    MTEST_CHECK(frees == frees_before + 1, "a freed and completed request: free called %d times", frees - frees_before);
+    MTEST_CHECK(frees == frees_before + 1, "a freed and completed request: free called %d times",
+                frees - frees_before);
     return mtest_end();
 }

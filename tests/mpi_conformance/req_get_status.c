@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Request_get_status tells about a request without ending it; null and inactive requests give the empty status. */
+/* Request_get_status tells about a request without ending it; null and inactive requests give the empty
+ * status. */
 #include "mtest.h"
 
 int main(int argc, char **argv)
@@ -26,7 +27,8 @@ int main(int argc, char **argv)
     }
     memset(&status, 0x55, sizeof status);
     MTEST_OK(MPI_Wait(&request, &status));
-    MTEST_CHECK(status.MPI_TAG == 2 && request == MPI_REQUEST_NULL, "Wait after the looks: tag %d", status.MPI_TAG);
+    MTEST_CHECK(status.MPI_TAG == 2 && request == MPI_REQUEST_NULL, "Wait after the looks: tag %d",
+                status.MPI_TAG);
     MTEST_OK(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
     return mtest_end();
 }

@@ -48,7 +48,8 @@ int main(int argc, char **argv)
         MTEST_CHECK(!flag && requests[0] == before[0], "Test: done without a message");
         flag = 1;
         MTEST_OK(MPI_Testany(N, requests, &index, &flag, statuses));
-        MTEST_CHECK(!flag && index == MPI_UNDEFINED, "Testany: flag %d index %d without a message", flag, index);
+        MTEST_CHECK(!flag && index == MPI_UNDEFINED, "Testany: flag %d index %d without a message", flag,
+                    index);
         MTEST_OK(MPI_Testsome(N, requests, &outcount, indices, statuses));
         MTEST_CHECK(outcount == 0, "Testsome: outcount %d without a message", outcount);
         flag = 1;
@@ -61,11 +62,13 @@ int main(int argc, char **argv)
             MTEST_OK(MPI_Testall(N, requests, &flag, statuses));
             MTEST_CHECK(!flag, "Testall: done after one of %d", N);
         }
-        MTEST_CHECK(memcmp(before, requests, sizeof before) == 0, "Testall changed a request with flag false");
+        MTEST_CHECK(memcmp(before, requests, sizeof before) == 0,
+                    "Testall changed a request with flag false");
         flag = 0;
         for (int i = 0; i < 100000 && !flag; i++)
             MTEST_OK(MPI_Testany(N, requests, &index, &flag, statuses));
-        MTEST_CHECK(flag && index == 3 && in[3] == 30 && statuses[0].MPI_TAG == 3 && requests[3] == MPI_REQUEST_NULL,
+        MTEST_CHECK(flag && index == 3 && in[3] == 30 && statuses[0].MPI_TAG == 3 &&
+                        requests[3] == MPI_REQUEST_NULL,
                     "Testany: flag %d index %d", flag, index);
 
         go(peer, 1);
@@ -77,7 +80,8 @@ int main(int argc, char **argv)
             MTEST_OK(MPI_Testsome(N, requests, &outcount, indices, statuses));
             for (int j = 0; j < outcount; j++) {
                 MTEST_CHECK(indices[j] == 1 || indices[j] == 5, "Testsome: index %d", indices[j]);
-                MTEST_CHECK(statuses[j].MPI_TAG == indices[j], "Testsome: status %d has tag %d", j, statuses[j].MPI_TAG);
+                MTEST_CHECK(statuses[j].MPI_TAG == indices[j], "Testsome: status %d has tag %d", j,
+                            statuses[j].MPI_TAG);
                 got++;
             }
         }
@@ -88,7 +92,8 @@ int main(int argc, char **argv)
         flag = 0;
         for (int i = 0; i < 100000 && !flag; i++)
             MTEST_OK(MPI_Test(&requests[4], &flag, statuses));
-        MTEST_CHECK(flag && in[4] == 40 && requests[4] == MPI_REQUEST_NULL, "Test: flag %d value %d", flag, in[4]);
+        MTEST_CHECK(flag && in[4] == 40 && requests[4] == MPI_REQUEST_NULL, "Test: flag %d value %d", flag,
+                    in[4]);
 
         go(peer, 0);
         delivered(peer);
@@ -98,7 +103,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < 100000 && !flag; i++)
             MTEST_OK(MPI_Testall(N, requests, &flag, statuses));
         MTEST_CHECK(flag && in[0] == 0 && in[2] == 20, "Testall: flag %d, values %d %d", flag, in[0], in[2]);
-        MTEST_CHECK(statuses[2].MPI_TAG == 2 && statuses[3].MPI_TAG == MPI_ANY_TAG, "Testall: wrong statuses");
+        MTEST_CHECK(statuses[2].MPI_TAG == 2 && statuses[3].MPI_TAG == MPI_ANY_TAG,
+                    "Testall: wrong statuses");
         go(peer, -1);
     }
     return mtest_end();

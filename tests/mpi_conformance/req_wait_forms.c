@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waitall, Waitany and Waitsome end every active request exactly once, among null ones, with the right statuses. */
+/* Waitall, Waitany and Waitsome end every active request exactly once, among null ones, with the right
+ * statuses. */
 #include "mtest.h"
 
 enum { N = 24 };

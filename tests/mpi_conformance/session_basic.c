@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions: without MPI_Init, process sets mpi://WORLD and mpi://SELF give groups and communicators; errors return. */
+/* Sessions: without MPI_Init, process sets mpi://WORLD and mpi://SELF give groups and communicators; errors
+ * return. */
 #include "mtest.h"
 
 int main(int argc, char **argv)
@@ -53,7 +54,8 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Session_finalize(&second));
     MTEST_CHECK(second == MPI_SESSION_NULL, "Session_finalize leaves the handle");
     if (wrong_sets)
-        MTEST_CHECK(MPI_Group_from_session_pset(session, "mpi://NOWHERE", &self) != MPI_SUCCESS, "a set that does not exist");
+        MTEST_CHECK(MPI_Group_from_session_pset(session, "mpi://NOWHERE", &self) != MPI_SUCCESS,
+                    "a set that does not exist");
     MTEST_OK(MPI_Comm_free(&comm));
     MTEST_OK(MPI_Group_free(&group));
     MTEST_OK(MPI_Session_finalize(&session));
@@ -63,7 +65,7 @@ int main(int argc, char **argv)
     }
     return 0;
 #else
-    (void) wrong_sets;
+    (void)wrong_sets;
     return MTEST_SKIP_CODE;
 #endif
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_T: control and performance variables can be listed, looked up by name, read; wrong indices are refused. */
+/* MPI_T: control and performance variables can be listed, looked up by name, read; wrong indices are refused.
+ */
 #include "mtest.h"
 
 int main(int argc, char **argv)
@@ -18,13 +19,15 @@ int main(int argc, char **argv)
         MPI_Datatype type;
         MPI_T_enum enumtype;
         MPI_T_cvar_handle handle;
-        code = MPI_T_cvar_get_info(i, name, &name_len, &verbosity, &type, &enumtype, desc, &desc_len, &bind, &scope);
+        code = MPI_T_cvar_get_info(i, name, &name_len, &verbosity, &type, &enumtype, desc, &desc_len, &bind,
+                                   &scope);
         MTEST_CHECK(code == MPI_SUCCESS, "cvar %d has no info: %d", i, code);
         code = MPI_T_cvar_get_index(name, &flag_index);
-        MTEST_CHECK(code == MPI_SUCCESS && flag_index == i, "cvar %d (%s) is found as %d", i, name, flag_index);
+        MTEST_CHECK(code == MPI_SUCCESS && flag_index == i, "cvar %d (%s) is found as %d", i, name,
+                    flag_index);
         if (bind != MPI_T_BIND_NO_OBJECT || MPI_T_cvar_handle_alloc(i, NULL, &handle, &count) != MPI_SUCCESS)
             continue;
-        char *value = mtest_alloc((size_t) (count > 0 ? count : 1) * 16);
+        char *value = mtest_alloc((size_t)(count > 0 ? count : 1) * 16);
         unreadable += MPI_T_cvar_read(handle, value) != MPI_SUCCESS;
         free(value);
         MTEST_CHECK(MPI_T_cvar_handle_free(&handle) == MPI_SUCCESS, "handle of cvar %d", i);
@@ -34,7 +37,8 @@ int main(int argc, char **argv)
     int name_len = sizeof name;
     code = MPI_T_cvar_get_info(n + 1000, name, &name_len, &verbosity, NULL, NULL, NULL, NULL, &bind, &scope);
     MTEST_CHECK(code == MPI_T_ERR_INVALID_INDEX, "a cvar beyond the last: %d", code);
-    MTEST_CHECK(MPI_T_cvar_get_index("no such variable", &flag_index) == MPI_T_ERR_INVALID_NAME, "a name that does not exist");
+    MTEST_CHECK(MPI_T_cvar_get_index("no such variable", &flag_index) == MPI_T_ERR_INVALID_NAME,
+                "a name that does not exist");
     MTEST_CHECK(MPI_T_pvar_get_num(&n) == MPI_SUCCESS && n >= 0, "%d performance variables", n);
     MPI_T_pvar_session session;
     MTEST_CHECK(MPI_T_pvar_session_create(&session) == MPI_SUCCESS, "no performance session");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cartesian topologies: dims_create, create, get, rank, coords, shift, sub, and the errors of wrong arguments. */
+/* Cartesian topologies: dims_create, create, get, rank, coords, shift, sub, and the errors of wrong
+ * arguments. */
 #include "mtest.h"
 
 int main(int argc, char **argv)
@@ -14,7 +15,8 @@ int main(int argc, char **argv)
     dims[1] = 2;
     dims[2] = 0;
     MTEST_OK(MPI_Dims_create(24, 3, dims));
-    MTEST_CHECK(dims[0] == 4 && dims[1] == 2 && dims[2] == 3, "24 with 2 given: %d %d %d", dims[0], dims[1], dims[2]);
+    MTEST_CHECK(dims[0] == 4 && dims[1] == 2 && dims[2] == 3, "24 with 2 given: %d %d %d", dims[0], dims[1],
+                dims[2]);
     dims[0] = 5;
     dims[1] = 0;
     MTEST_CLASS(MPI_Dims_create(24, 2, dims), MPI_ERR_DIMS);
@@ -30,24 +32,28 @@ int main(int argc, char **argv)
         MTEST_OK(MPI_Cartdim_get(cart, &n));
         MTEST_CHECK(n == 2, "%d dimensions", n);
         MTEST_OK(MPI_Cart_get(cart, 2, got_dims, got_periods, coords));
-        MTEST_CHECK(got_dims[0] == dims[0] && got_dims[1] == 2 && got_periods[0] && !got_periods[1], "Cart_get");
-        MTEST_CHECK(coords[0] == mtest_rank / 2 && coords[1] == mtest_rank % 2, "coords %d %d", coords[0], coords[1]);
+        MTEST_CHECK(got_dims[0] == dims[0] && got_dims[1] == 2 && got_periods[0] && !got_periods[1],
+                    "Cart_get");
+        MTEST_CHECK(coords[0] == mtest_rank / 2 && coords[1] == mtest_rank % 2, "coords %d %d", coords[0],
+                    coords[1]);
         MTEST_OK(MPI_Comm_size(cart, &size));
         for (int r = 0; r < size; r++) {
             MTEST_OK(MPI_Cart_coords(cart, r, 2, coords));
             MTEST_OK(MPI_Cart_rank(cart, coords, &rank));
-            MTEST_CHECK(rank == r && coords[0] == r / 2 && coords[1] == r % 2, "rank %d has coords %d %d", r, coords[0],
-                        coords[1]);
+            MTEST_CHECK(rank == r && coords[0] == r / 2 && coords[1] == r % 2, "rank %d has coords %d %d", r,
+                        coords[0], coords[1]);
             coords[0] -= 3 * dims[0]; /* periodic: wraps */
             MTEST_OK(MPI_Cart_rank(cart, coords, &rank));
             MTEST_CHECK(rank == r, "wrapped coords give rank %d, expected %d", rank, r);
         }
         int source, dest, row = mtest_rank / 2, column = mtest_rank % 2;
         MTEST_OK(MPI_Cart_shift(cart, 0, 1, &source, &dest));
-        MTEST_CHECK(dest == (row + 1) % dims[0] * 2 + column && source == (row + dims[0] - 1) % dims[0] * 2 + column,
+        MTEST_CHECK(dest == (row + 1) % dims[0] * 2 + column &&
+                        source == (row + dims[0] - 1) % dims[0] * 2 + column,
                     "shift along the ring: %d %d", source, dest);
         MTEST_OK(MPI_Cart_shift(cart, 1, 1, &source, &dest));
-        MTEST_CHECK(dest == (column ? MPI_PROC_NULL : mtest_rank + 1) && source == (column ? mtest_rank - 1 : MPI_PROC_NULL),
+        MTEST_CHECK(dest == (column ? MPI_PROC_NULL : mtest_rank + 1) &&
+                        source == (column ? mtest_rank - 1 : MPI_PROC_NULL),
                     "shift along the open side: %d %d", source, dest);
         MTEST_OK(MPI_Cart_shift(cart, 1, -1, &source, &dest));
         MTEST_CHECK(source == (column ? MPI_PROC_NULL : mtest_rank + 1), "shift back: %d", source);
@@ -70,7 +76,8 @@ int main(int argc, char **argv)
     }
     dims[0] = mtest_size + 1;
     dims[1] = 1;
-    MTEST_CHECK(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &cart) != MPI_SUCCESS, "a grid larger than the world");
+    MTEST_CHECK(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &cart) != MPI_SUCCESS,
+                "a grid larger than the world");
     MTEST_CLASS(MPI_Cartdim_get(MPI_COMM_WORLD, &n), MPI_ERR_TOPOLOGY);
     MTEST_OK(MPI_Topo_test(MPI_COMM_WORLD, &kind));
     MTEST_CHECK(kind == MPI_UNDEFINED, "world has topology %d", kind);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Derived datatypes on messages: the same signature leaves in one layout and arrives in another, byte for byte. */
+/* Derived datatypes on messages: the same signature leaves in one layout and arrives in another, byte for
+ * byte. */
 #include "mtest.h"
 
 enum { INTS = 4096, KINDS = 5 };
@@ -48,7 +49,7 @@ static MPI_Datatype make(int kind, int *map)
             map[n++] = 150 + i;
         break;
     }
-    default: /* vector of vectors */
+    default:                                                 /* vector of vectors */
         MTEST_OK(MPI_Type_vector(3, 2, 4, MPI_INT, &inner)); /* 0 1 4 5 8 9, extent 10 */
         MTEST_OK(MPI_Type_vector(5, 2, 3, inner, &type));
         MTEST_OK(MPI_Type_free(&inner));
@@ -76,14 +77,14 @@ int main(int argc, char **argv)
         MTEST_OK(MPI_Type_size(types[kind], &size));
         MTEST_CHECK(size == 240, "kind %d has size %d", kind, size);
         MTEST_OK(MPI_Type_get_extent(types[kind], &lb, &extent));
-        extents[kind] = (int) (extent / 4);
+        extents[kind] = (int)(extent / 4);
         int least = INTS, most = 0;
         for (int i = 0; i < 60; i++) {
             least = maps[kind][i] < least ? maps[kind][i] : least;
             most = maps[kind][i] > most ? maps[kind][i] : most;
         }
-        MTEST_CHECK(lb == 4 * least && extent == 4 * (most + 1 - least), "kind %d: lb %ld extent %ld", kind, (long) lb,
-                    (long) extent);
+        MTEST_CHECK(lb == 4 * least && extent == 4 * (most + 1 - least), "kind %d: lb %ld extent %ld", kind,
+                    (long)lb, (long)extent);
     }
     for (int s = 0; s < KINDS; s++) {
         for (int r = 0; r < KINDS; r++) {
@@ -105,10 +106,12 @@ int main(int argc, char **argv)
                 static int want[INTS];
                 memset(want, 0xff, sizeof want);
                 for (int i = 0; i < 60 * count; i++)
-                    want[i / 60 * extents[r] + maps[r][i % 60]] = prev * INTS + i / 60 * extents[s] + maps[s][i % 60];
+                    want[i / 60 * extents[r] + maps[r][i % 60]] =
+                        prev * INTS + i / 60 * extents[s] + maps[s][i % 60];
                 for (int i = 0; i < INTS; i++)
                     if (in[i] != want[i]) {
-                        MTEST_CHECK(0, "%d to %d, count %d: int %d is %d, expected %d", s, r, count, i, in[i], want[i]);
+                        MTEST_CHECK(0, "%d to %d, count %d: int %d is %d, expected %d", s, r, count, i, in[i],
+                                    want[i]);
                         break;
                     }
             }
