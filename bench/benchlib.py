@@ -361,6 +361,14 @@ def describe_machine():
     ]
 
 
+def warn_if_busy():
+    """Says that other programs run; returns whether they do."""
+    is_busy = os.getloadavg()[0] > 0.5 * core_count()
+    if is_busy:
+        say("note: other programs are running on this machine; the figures will suffer")
+    return is_busy
+
+
 # ---- Text -------------------------------------------------------------------------------------------------
 
 def say(text):
