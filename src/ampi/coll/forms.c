@@ -32,32 +32,45 @@ int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *ar
     }
 }
 
-static void ref_types(const struct ampi_coll_args *args)
+/* What a request holds: the arguments, and references of the types that they name, because the program may free its handles
+ * while the operation is under way. The w forms' arrays may be gone by the time the references are given up. */
+struct held {
+    struct ampi_coll_args args;
+    int n_types;
+    struct ampi_type *types[];
+};
+
+static int count_types(const struct ampi_coll_buf *buf)
 {
-    if (args->send.type)
-        ampi_type_ref(args->send.type);
-    if (args->recv.type)
-        ampi_type_ref(args->recv.type);
-    if (args->op)
-        ampi_op_ref(args->op);
+    return buf->is_w ? (buf->n_blocks > 0 ? buf->n_blocks : 0) : buf->type ? 1 : 0;
+}
+
+static void hold_types(struct held *held, const struct ampi_coll_buf *buf)
+{
+    for (int i = 0; i < count_types(buf); i++) {
+        struct ampi_type *type = !buf->is_w ? buf->type : ampi_coll_count(buf, i) ? ampi_type_of(buf->types[i]) : NULL;
+        if (type) {
+            ampi_type_ref(type);
+            held->types[held->n_types++] = type;
+        }
+    }
 }
 
 static void release(struct ampi_request *request)
 {
-    struct ampi_coll_args *args = request->u.extra;
+    struct held *held = request->u.extra;
 
-    if (args->send.type)
-        ampi_type_unref(args->send.type);
-    if (args->recv.type)
-        ampi_type_unref(args->recv.type);
-    if (args->op)
-        ampi_op_unref(args->op);
-    free(args);
+    for (int i = 0; i < held->n_types; i++)
+        ampi_type_unref(held->types[i]);
+    if (held->args.op)
+        ampi_op_unref(held->args.op);
+    free(held);
 }
 
 static int start(struct ampi_request *request)
 {
-    struct ampi_coll_args *args = request->u.extra;
+    struct held *held = request->u.extra;
+    struct ampi_coll_args *args = &held->args;
 
     request->state = AMPI_REQUEST_ACTIVE;
     ampi_status_set_empty(&request->status);
@@ -74,13 +87,18 @@ static const struct ampi_request_kind coll_kind = {
 
 static struct ampi_request *create_request(const struct ampi_coll_args *args, bool is_persistent)
 {
-    struct ampi_coll_args *kept = base_malloc(sizeof *kept, "a collective under way");
+    size_t n_types = (size_t)(count_types(&args->send) + count_types(&args->recv));
+    struct held *held = base_malloc(sizeof *held + n_types * sizeof held->types[0], "a collective under way");
     struct ampi_request *request =
         ampi_request_create(args->comm->owner, &coll_kind, args->comm, is_persistent);
 
-    *kept = *args;
-    ref_types(kept);
-    request->u.extra = kept;
+    held->args = *args;
+    held->n_types = 0;
+    hold_types(held, &args->send);
+    hold_types(held, &args->recv);
+    if (args->op)
+        ampi_op_ref(args->op);
+    request->u.extra = held;
     return request;
 }
 

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * neighbor_api.c: the functions of the neighborhood collectives.
+ */
+#include "ampi/coll/neighbor.h"
+
+AMPI_EXPORT(Neighbor_allgather)
+int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                            int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_allgather", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_allgather_c)
+int PMPI_Neighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_allgather_c", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Ineighbor_allgather)
+int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                             int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_allgather", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Ineighbor_allgather_c)
+int PMPI_Ineighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                               MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                               MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_allgather_c", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_allgather_init)
+int PMPI_Neighbor_allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                 int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                 MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_allgather_init", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_allgather_init_c)
+int PMPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                   void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                   MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_allgather_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_allgatherv)
+int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                             const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_allgatherv_c)
+int PMPI_Neighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                               const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                               MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_c", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Ineighbor_allgatherv)
+int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                              const int recvcounts[], const int displs[], MPI_Datatype recvtype,
+                              MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_allgatherv", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Ineighbor_allgatherv_c)
+int PMPI_Ineighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
+                                MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_allgatherv_c", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_allgatherv_init)
+int PMPI_Neighbor_allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                  const int recvcounts[], const int displs[], MPI_Datatype recvtype,
+                                  MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_init", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_allgatherv_init_c)
+int PMPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                    void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
+                                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_alltoall)
+int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                           int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoall", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_alltoall_c)
+int PMPI_Neighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                             MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoall_c", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Ineighbor_alltoall)
+int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                            int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_alltoall", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Ineighbor_alltoall_c)
+int PMPI_Ineighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_alltoall_c", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_alltoall_init)
+int PMPI_Neighbor_alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoall_init", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_alltoall_init_c)
+int PMPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                  void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                  MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoall_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_one(sendbuf, sendcount, sendtype),
+                              ampi_coll_one(recvbuf, recvcount, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_alltoallv)
+int PMPI_Neighbor_alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                            MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
+                            MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_v(sendbuf, sendcounts, sdispls, sendtype),
+                              ampi_coll_v(recvbuf, recvcounts, rdispls, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_alltoallv_c)
+int PMPI_Neighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                              MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
+                              const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_c", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_v_c(sendbuf, sendcounts, sdispls, sendtype),
+                              ampi_coll_v_c(recvbuf, recvcounts, rdispls, recvtype));
+}
+
+AMPI_EXPORT(Ineighbor_alltoallv)
+int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                             MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
+                             const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_alltoallv", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_v(sendbuf, sendcounts, sdispls, sendtype),
+                              ampi_coll_v(recvbuf, recvcounts, rdispls, recvtype));
+}
+
+AMPI_EXPORT(Ineighbor_alltoallv_c)
+int PMPI_Ineighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                               MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
+                               const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+                               MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_alltoallv_c", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_v_c(sendbuf, sendcounts, sdispls, sendtype),
+                              ampi_coll_v_c(recvbuf, recvcounts, rdispls, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_alltoallv_init)
+int PMPI_Neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                                 MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
+                                 const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                 MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_init", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_v(sendbuf, sendcounts, sdispls, sendtype),
+                              ampi_coll_v(recvbuf, recvcounts, rdispls, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_alltoallv_init_c)
+int PMPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[],
+                                   const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
+                                   const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_v_c(sendbuf, sendcounts, sdispls, sendtype),
+                              ampi_coll_v_c(recvbuf, recvcounts, rdispls, recvtype));
+}
+
+AMPI_EXPORT(Neighbor_alltoallw)
+int PMPI_Neighbor_alltoallw(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
+                            const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
+                            const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_w(sendbuf, sendcounts, false, sdispls, true, sendtypes),
+                              ampi_coll_w(recvbuf, recvcounts, false, rdispls, true, recvtypes));
+}
+
+AMPI_EXPORT(Neighbor_alltoallw_c)
+int PMPI_Neighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                              const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[],
+                              const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_c", AMPI_COLL_BLOCKING, NULL};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_w(sendbuf, sendcounts, true, sdispls, true, sendtypes),
+                              ampi_coll_w(recvbuf, recvcounts, true, rdispls, true, recvtypes));
+}
+
+AMPI_EXPORT(Ineighbor_alltoallw)
+int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
+                             const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
+                             const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                             MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_alltoallw", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_w(sendbuf, sendcounts, false, sdispls, true, sendtypes),
+                              ampi_coll_w(recvbuf, recvcounts, false, rdispls, true, recvtypes));
+}
+
+AMPI_EXPORT(Ineighbor_alltoallw_c)
+int PMPI_Ineighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                               const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[],
+                               const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                               MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ineighbor_alltoallw_c", AMPI_COLL_NONBLOCKING, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_w(sendbuf, sendcounts, true, sdispls, true, sendtypes),
+                              ampi_coll_w(recvbuf, recvcounts, true, rdispls, true, recvtypes));
+}
+
+AMPI_EXPORT(Neighbor_alltoallw_init)
+int PMPI_Neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
+                                 const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
+                                 const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                                 MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_init", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_w(sendbuf, sendcounts, false, sdispls, true, sendtypes),
+                              ampi_coll_w(recvbuf, recvcounts, false, rdispls, true, recvtypes));
+}
+
+AMPI_EXPORT(Neighbor_alltoallw_init_c)
+int PMPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[],
+                                   const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
+                                   const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                   const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
+                                   MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_init_c", AMPI_COLL_PERSISTENT, request};
+
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
+                              ampi_coll_w(sendbuf, sendcounts, true, sdispls, true, sendtypes),
+                              ampi_coll_w(recvbuf, recvcounts, true, rdispls, true, recvtypes));
+}
+
