@@ -38,7 +38,8 @@ static struct {
     int exit_code;
     int argc;
     char **argv, **envp;
-    ucontext_t back; /* the host's own context */
+    image_main_fn main; /* the prototype's */
+    ucontext_t back;    /* the host's own context */
     struct ult_tls_region regions[ULT_TLS_REGIONS_MAX];
     int n_regions;
     size_t tls_bytes;
@@ -127,9 +128,8 @@ static void abort_all(void)
 {
     char where[256];
 
-    image_describe(
-        (const void *)image_translate(host.copies[host.current].image, (const void *)image_prototype_main()),
-        where, sizeof where);
+    image_describe(image_translate(host.copies[host.current].image, (const void *)host.main), where,
+                   sizeof where);
     base_fatal(134, "copy %d called abort; its main is %s", host.current, where);
 }
 
@@ -219,6 +219,7 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     if (!image_program_open(main, &error))
         base_fatal(3, "%s", error);
 
+    host.main = main;
     host.argc = argc;
     host.argv = argv;
     host.envp = envp;
