@@ -209,15 +209,17 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     bool has_stats = getenv("IMAGE_STATS") != NULL;
     const char *error;
     char *area, *stacks;
-    double t0, t1, t2;
+    double open_us, t0, t1, t2;
     int maps_before;
-    long rss_before, faults_before, rss_created, faults_created;
+    long anon_before, rss_before, faults_before, rss_created, faults_created;
 
     if (getenv("IMAGE_RELRO") && strcmp(getenv("IMAGE_RELRO"), "0") == 0)
         image_set_protect_relro(false);
     image_set_private_libraries(getenv("IMAGE_PRIVATE"));
+    t0 = now_us();
     if (!image_program_open(main, &error))
         base_fatal(3, "%s", error);
+    open_us = now_us() - t0;
 
     host.main = main;
     host.argc = argc;
@@ -229,6 +231,7 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     area = reserve((size_t)host.n_copies * image_span_bytes(), image_align_bytes());
     maps_before = count_mappings();
     rss_before = status_kib("VmRSS:");
+    anon_before = status_kib("RssAnon:");
     faults_before = page_faults();
     t0 = now_us();
     for (int i = 0; i < host.n_copies; i++) {
@@ -259,13 +262,14 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     if (has_stats) {
         double n = host.n_copies;
 
-        base_log(
-            "%d copies of %zu bytes, %d mappings each: create %.2f us, %.1f KiB resident, %.2f page faults; "
-            "run %.2f us, %.1f KiB, %.2f page faults",
-            host.n_copies, image_span_bytes(), image_mappings_per_copy(), (t1 - t0) / n,
-            (double)(rss_created - rss_before) / n, (double)(faults_created - faults_before) / n,
-            (now_us() - t2) / n, (double)(status_kib("VmRSS:") - rss_created) / n,
-            (double)(page_faults() - faults_created) / n);
+        base_log("%d copies of %zu bytes, %d mappings each: open %.0f us; create %.2f us, %.1f KiB resident, "
+                 "%.2f page faults; "
+                 "run %.2f us, %.1f KiB, %.2f page faults; %.1f KiB of all this not shared",
+                 host.n_copies, image_span_bytes(), image_mappings_per_copy(), open_us, (t1 - t0) / n,
+                 (double)(rss_created - rss_before) / n, (double)(faults_created - faults_before) / n,
+                 (now_us() - t2) / n, (double)(status_kib("VmRSS:") - rss_created) / n,
+                 (double)(page_faults() - faults_created) / n,
+                 (double)(status_kib("RssAnon:") - anon_before) / n);
     }
     return host.exit_code;
 }
