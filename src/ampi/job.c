@@ -56,6 +56,7 @@ static void rank_end(struct ampi_rank *rank, int code)
         ampi_report(rank, "ended with exit code %d", code & 0xff);
         atomic_compare_exchange_strong(&ampi_job.exit_code, &none, code & 0xff);
     }
+    ampi_env_fini(rank);
     rank->exit_code = code;
     rank->state = AMPI_RANK_ENDED;
     atomic_fetch_add(&ampi_job.n_ended, 1);
