@@ -15,6 +15,7 @@
 #include "ampi/errhandler.h"
 #include "ampi/fortran_int.h"
 #include "ampi/info.h"
+#include "ampi/job.h"
 #include "ampi/rank.h"
 
 #ifndef HEDDLE_VERSION
@@ -31,6 +32,11 @@ void ampi_env_fini(struct ampi_rank *rank)
     rank->file_errhandler = NULL;
     ampi_attr_fini(rank);
     ampi_error_classes_fini(rank);
+}
+
+struct ampi_rank *ampi_enter_first(void)
+{
+    return ampi_rank_or_adopt();
 }
 
 static int raise_null(const char *argument)
