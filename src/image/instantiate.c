@@ -26,7 +26,8 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-static _Atomic(struct image *) all_images; /* every image, the newest first */
+static _Atomic(struct image *) all_images;                  /* every image, the newest first */
+static atomic_uintptr_t images_lo = UINTPTR_MAX, images_hi; /* all lie in [lo, hi) */
 
 /* ---- Making a copy ---- */
 
@@ -102,6 +103,21 @@ static bool protect_all(const char *base)
     return true;
 }
 
+/* Makes the image known to image_find. */
+static void enlist(struct image *image)
+{
+    uintptr_t lo = (uintptr_t)image->base, hi = lo + image_program.span_bytes;
+    uintptr_t old_lo = atomic_load(&images_lo), old_hi = atomic_load(&images_hi);
+
+    while (lo < old_lo && !atomic_compare_exchange_weak(&images_lo, &old_lo, lo))
+        ;
+    while (hi > old_hi && !atomic_compare_exchange_weak(&images_hi, &old_hi, hi))
+        ;
+    image->next = atomic_load_explicit(&all_images, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&all_images, &image->next, image))
+        ;
+}
+
 struct image *image_create(char *base)
 {
     const struct image_program *program = &image_program;
@@ -118,9 +134,7 @@ struct image *image_create(char *base)
         goto err_unmap;
     image_libc_init(&image->libc);
     image->modules_to_end = program->n_modules;
-    image->next = atomic_load_explicit(&all_images, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak(&all_images, &image->next, image))
-        ;
+    enlist(image);
     return image;
 
 err_unmap:
@@ -256,6 +270,8 @@ struct image *image_find(const void *addr)
 
     if (image && image_has_address(image, addr))
         return image;
+    if ((uintptr_t)addr < atomic_load(&images_lo) || (uintptr_t)addr >= atomic_load(&images_hi))
+        return NULL;
     for (image = atomic_load(&all_images); image; image = image->next)
         if (image_has_address(image, addr))
             return image;

@@ -260,12 +260,20 @@ struct image_module *image_module_of(const struct image_program *program, uintpt
     return NULL;
 }
 
+/* The last part of a path. */
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
 bool image_module_needs(const struct image_module *module, const struct image_module *other)
 {
     if (!module->dynamic || !other->soname)
         return false;
     for (const ElfW(Dyn) *d = module->dynamic; d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_NEEDED && strcmp(module->strtab + d->d_un.d_val, other->soname) == 0)
+        if (d->d_tag == DT_NEEDED && strcmp(file_name(module->strtab + d->d_un.d_val), other->soname) == 0)
             return true;
     return false;
 }

@@ -59,6 +59,11 @@ static bool is_never(const char *file)
     return false;
 }
 
+bool image_is_runtime_library(const char *path)
+{
+    return is_never(file_name(path));
+}
+
 /* Lies in the folder of this library or of a system's. */
 static bool is_in_shared_folder(const char *path)
 {

@@ -13,4 +13,7 @@ void image_private_libraries_mark(const struct image_module *modules, size_t cou
 /* What was decided for modules[index]. */
 bool image_private_libraries_has(size_t index);
 
+/* Is the file one of those that are never private (the C and C++ runtime and the like)? */
+bool image_is_runtime_library(const char *path);
+
 #endif

@@ -9,6 +9,7 @@
 #include "image/rebind.h"
 
 #include "image/instantiate.h"
+#include "image/private_libraries.h"
 
 #include <string.h>
 
@@ -143,6 +144,16 @@ const struct image_rebinding *image_rebinding_find(const char *name)
             found = other;
     }
     return found;
+}
+
+const struct image_rebinding *image_rebinding_for(const char *name, const void *definition)
+{
+    const struct image_rebinding *found = definition ? image_rebinding_find(name) : NULL;
+    Dl_info info;
+
+    if (!found || found < libc_table || found >= libc_table + BASE_COUNT(libc_table))
+        return found;
+    return dladdr(definition, &info) && !image_is_runtime_library(info.dli_fname) ? NULL : found;
 }
 
 size_t image_libc_field_offset(int field)

@@ -24,6 +24,10 @@ enum image_libc_field { IMAGE_OPTARG, IMAGE_OPTIND, IMAGE_OPTERR, IMAGE_OPTOPT, 
 /* What a name is bound to in a rank's code; NULL: to what ld.so found. */
 const struct image_rebinding *image_rebinding_find(const char *name);
 
+/* The same, if definition is what the table means: a library of the program may have a function error(), too.
+ */
+const struct image_rebinding *image_rebinding_for(const char *name, const void *definition);
+
 /* Offset in struct image_libc of a variable. */
 size_t image_libc_field_offset(int field);
 

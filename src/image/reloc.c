@@ -131,7 +131,7 @@ static void relocate_symbol(struct image_program *program, struct image_module *
     if (r->symbol && r->symbol->st_shndx == SHN_ABS)
         target = NULL;
     if (r->name && !target) /* what the program defines itself stays its own */
-        rebinding = image_rebinding_find(r->name);
+        rebinding = image_rebinding_for(r->name, (const void *)value);
     if (rebinding && rebinding->replacement)
         set_constant(r->slot, (size_t)rebinding->replacement + addend);
     else if (rebinding)

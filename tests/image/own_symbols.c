@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: dlsym and dladdr answer with the rank's own functions and variables.
+ * Shows: dlsym, dladdr and dl_iterate_phdr answer with the rank's own functions and variables.
  */
 #include "image_test.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 __attribute__((visibility("default"))) int exported_variable;
@@ -12,6 +13,18 @@ __attribute__((visibility("default"))) int exported_variable;
 __attribute__((visibility("default"))) unsigned exported_function(void)
 {
     return test_id();
+}
+
+static int covers_self(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            (char *)arg - (char *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr) >= 0 &&
+            (char *)arg - (char *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr) <
+                (long)info->dlpi_phdr[i].p_memsz)
+            return 1;
+    return 0;
 }
 
 int main(void)
@@ -26,6 +39,7 @@ int main(void)
     CHECK(dlsym(RTLD_NEXT, "strtol") != NULL && dlsym(RTLD_NEXT, "exported_function") == NULL);
     CHECK(dladdr((void *)exported_function, &info) && strcmp(info.dli_sname, "exported_function") == 0);
     CHECK(info.dli_saddr == (void *)exported_function);
+    CHECK(dl_iterate_phdr(covers_self, &image_test_self) == 1);
     puts("ok");
     return 0;
 }
