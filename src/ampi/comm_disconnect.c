@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_disconnect.c: MPI_Comm_disconnect (MPI 5.0, section 12.10.4): MPI_Comm_free that first waits for what is pending.
+ * comm_disconnect.c: MPI_Comm_disconnect (MPI 5.0, section 12.10.4): MPI_Comm_free as a
+ * collective. Requests are complete when it is called; what is left inside the library keeps the communicator alive.
  */
 #include "ampi/attr.h"
 #include "ampi/coll/coll.h"
@@ -25,8 +26,6 @@ int PMPI_Comm_disconnect(MPI_Comm *comm)
     if (error)
         return error;
     self->call = "MPI_Comm_disconnect";
-    while (object->n_pending > 0) /* what other members still have to do, they do without this one's help */
-        ult_yield();
     ampi_coll_barrier(object);
     ampi_comm_release(object);
     *comm = MPI_COMM_NULL;

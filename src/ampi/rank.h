@@ -48,6 +48,7 @@ struct ampi_rank {
     struct ampi_info *fortran_booleans;  /* MPI_Abi_set_fortran_booleans: abi_query.c; NULL: never called */
     struct ampi_handle_ints *handle_ints; /* integers that stand for handles: fortran_int.c; NULL: none */
     struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: what files get at open; NULL: the default */
+    int n_tool_inits;                    /* MPI_T_init_thread less MPI_T_finalize */
     struct image *image;                 /* its copy of the program; NULL: runs on the prototype */
     int exit_code;                       /* once ENDED */
 };
