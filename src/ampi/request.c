@@ -9,6 +9,15 @@
 /* Requests that are made at a time when a rank's pool is empty. */
 #define REQUESTS_PER_SLAB 16
 
+static const struct ampi_request_kind done_kind = {.name = "completed send"};
+
+struct ampi_request ampi_request_done = {
+    .magic = AMPI_MAGIC_REQUEST,
+    .state = AMPI_REQUEST_COMPLETE,
+    .kind = &done_kind,
+    .status = {.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS},
+};
+
 static BASE_COLD void add_slab(struct ampi_rank *self)
 {
     struct ampi_request *slab = base_malloc(REQUESTS_PER_SLAB * sizeof *slab, "requests");
@@ -64,7 +73,28 @@ void ampi_request_complete(struct ampi_request *request)
             ult_ready(&request->owner->ult);
     }
     if (BASE_UNLIKELY(request->on_complete != NULL))
-        request->on_complete(request);
+        request->on_complete(request, request->whole);
+}
+
+void ampi_request_attach(struct ampi_request *whole, struct ampi_request *part, ampi_request_complete_fn on_complete)
+{
+    if (part->state == AMPI_REQUEST_COMPLETE) {
+        on_complete(part, whole);
+        return;
+    }
+    part->whole = whole;
+    part->on_complete = on_complete;
+}
+
+static void destroy_abandoned(struct ampi_request *request, struct ampi_request *whole)
+{
+    (void)whole;
+    ampi_request_destroy(request);
+}
+
+void ampi_request_abandon(struct ampi_request *request)
+{
+    request->on_complete = destroy_abandoned;
 }
 
 void ampi_request_await(struct ampi_request *request)
@@ -94,7 +124,7 @@ void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, 
         ult_suspend();
     }
     for (int i = 0; i < n_requests; i++)
-        if (requests[i])
+        if (requests[i] && requests[i]->is_awaited)
             requests[i]->is_awaited = false;
 }
 
@@ -102,6 +132,8 @@ void ampi_request_destroy(struct ampi_request *request)
 {
     struct ampi_comm *comm = request->comm;
 
+    if (request == &ampi_request_done)
+        return;
     if (request->kind->release)
         request->kind->release(request);
     request->magic = AMPI_MAGIC_DEAD;
@@ -118,11 +150,7 @@ int ampi_request_retire(MPI_Request *handle, struct ampi_request *request, MPI_S
     if (BASE_UNLIKELY(request->kind->query))
         request->status.MPI_ERROR = request->kind->query(request, &request->status);
     error = request->status.MPI_ERROR;
-    if (status != MPI_STATUS_IGNORE) {
-        int kept_error = status->MPI_ERROR; /* set by the calls that return MPI_ERR_IN_STATUS alone */
-        *status = request->status;
-        status->MPI_ERROR = kept_error;
-    }
+    ampi_status_hand_out(status, &request->status);
     if (request->is_persistent) {
         request->state = AMPI_REQUEST_INACTIVE;
         return error;

@@ -28,6 +28,9 @@ struct ampi_request;
 
 enum ampi_request_state { AMPI_REQUEST_INACTIVE = 1, AMPI_REQUEST_ACTIVE = 2, AMPI_REQUEST_COMPLETE = 3 };
 
+/* Called when a request completes; may free it; may not switch. whole: what it is a part of, or NULL. */
+typedef void (*ampi_request_complete_fn)(struct ampi_request *request, struct ampi_request *whole);
+
 /* What the kinds of requests do differently. All members but name may be NULL. */
 struct ampi_request_kind {
     const char *name; /* for reports: "receive" */
@@ -62,7 +65,7 @@ struct ampi_request {
     const struct ampi_request_kind *kind;
     struct ampi_rank *owner;
     struct ampi_comm *comm;      /* NULL: none (generalized requests) */
-    void (*on_complete)(struct ampi_request *request); /* invariant 3; may free the request; may not switch. NULL: nothing */
+    ampi_request_complete_fn on_complete; /* invariant 3; NULL: nothing */
     struct ampi_request *whole;  /* the operation that this is a part of; for on_complete */
     MPI_Status status;           /* valid once COMPLETE; MPI_ERROR is the operation's result */
     struct ampi_request *next;   /* link of the pool */
@@ -77,6 +80,10 @@ struct ampi_request {
 struct ampi_request *ampi_request_create(struct ampi_rank *self, const struct ampi_request_kind *kind,
                                          struct ampi_comm *comm, bool is_persistent);
 
+/* What MPI_Isend hands out when the message was delivered or buffered at once: one object for all, COMPLETE for good, never
+ * written. Destroying it does nothing. */
+extern struct ampi_request ampi_request_done;
+
 /* Sets up a request of a blocking call on its stack: never in the program's hands, nothing to free. */
 void ampi_request_init_on_stack(struct ampi_request *request, struct ampi_rank *self,
                                 const struct ampi_request_kind *kind, struct ampi_comm *comm);
@@ -84,6 +91,12 @@ void ampi_request_init_on_stack(struct ampi_request *request, struct ampi_rank *
 /* ACTIVE -> COMPLETE; the status has been filled in. Wakes the owner if this was the last it waited for. On the owner's
  * PE. Never switches. */
 void ampi_request_complete(struct ampi_request *request);
+
+/* Makes a started request a part of a larger operation: on_complete(part, whole) is called when it completes, now if it has. */
+void ampi_request_attach(struct ampi_request *whole, struct ampi_request *part, ampi_request_complete_fn on_complete);
+
+/* An ACTIVE request that nobody will wait for: destroys it when it completes. */
+void ampi_request_abandon(struct ampi_request *request);
 
 /* Blocks until the request is COMPLETE. May switch. */
 void ampi_request_await(struct ampi_request *request);

@@ -40,6 +40,19 @@ static inline bool ampi_status_is_cancelled(const MPI_Status *status)
     return status->MPI_internal[2] & AMPI_STATUS_CANCELLED;
 }
 
+/* Hands a status out to the program, member by member: a wider copy would have to wait until the stores that filled the members
+ * have left the core. MPI_ERROR stays: only calls that return MPI_ERR_IN_STATUS set it. */
+static inline void ampi_status_hand_out(MPI_Status *to, const MPI_Status *from)
+{
+    if (to == MPI_STATUS_IGNORE)
+        return;
+    to->MPI_SOURCE = from->MPI_SOURCE;
+    to->MPI_TAG = from->MPI_TAG;
+    ampi_status_set_bytes(to, ampi_status_bytes(from));
+    to->MPI_internal[2] = from->MPI_internal[2];
+    to->MPI_internal[3] = to->MPI_internal[4] = 0;
+}
+
 /* The empty status (MPI 5.0, section 3.7.3): from any source, any tag, no error, nothing received. */
 static inline void ampi_status_set_empty(MPI_Status *status)
 {

@@ -95,11 +95,12 @@ static void complete_flushes(struct ampi_bsend_buffer *buffer)
 }
 
 /* The data of a segment has been fetched. */
-static void segment_done(struct ampi_request *request)
+static void segment_done(struct ampi_request *request, struct ampi_request *whole)
 {
     struct ampi_bsend_segment *segment = BASE_CONTAINER(request, struct ampi_bsend_segment, request);
     struct ampi_bsend_buffer *buffer = segment->buffer;
 
+    (void)whole;
     if (segment->prev)
         segment->prev->next = segment->next;
     else

@@ -67,7 +67,7 @@ int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 }
 
 AMPI_EXPORT(Isend_c)
-int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+BASE_FLATTEN int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                  MPI_Request *request)
 {
     struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
@@ -115,7 +115,7 @@ int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
 }
 
 AMPI_EXPORT(Irecv_c)
-int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+BASE_FLATTEN int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                  MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Irecv");

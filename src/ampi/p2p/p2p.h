@@ -55,7 +55,7 @@ void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request);
 /* Copies the arguments into a send request, taking a reference of the type if the request outlives the call. */
 void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args);
 
-/* A new request for a send that has been started: MPI_Isend and its kin. */
+/* A request for a send that has been started: MPI_Isend and its kin; ampi_request_done if it is complete already. */
 struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args);
 
 /* Sends and waits. May switch. */
@@ -73,8 +73,8 @@ void ampi_recv_fill(struct ampi_request *request, const struct ampi_recv_args *a
 /* A new request for a receive that has been started: MPI_Irecv. */
 struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_recv_args *args);
 
-/* Receives and waits; *status is always filled. May switch. */
-void ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
+/* Receives, waits, hands the status out (which may be MPI_STATUS_IGNORE), and raises and returns the result. May switch. */
+int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
 
 /* The status of a receive from MPI_PROC_NULL. */
 void ampi_status_set_proc_null(MPI_Status *status);

@@ -34,21 +34,11 @@ struct partitioned {
 /* ---- Data ---- */
 
 /* The message of a started channel has been sent, or received. */
-static void data_done(struct ampi_request *part)
+static void data_done(struct ampi_request *part, struct ampi_request *whole)
 {
-    struct ampi_request *whole = part->whole;
-
     whole->status.MPI_ERROR = part->status.MPI_ERROR;
     ampi_request_destroy(part);
     ampi_request_complete(whole);
-}
-
-static void attach(struct ampi_request *whole, struct ampi_request *part)
-{
-    part->whole = whole;
-    part->on_complete = data_done;
-    if (part->state == AMPI_REQUEST_COMPLETE)
-        data_done(part);
 }
 
 static void send_data(struct ampi_request *request)
@@ -62,7 +52,7 @@ static void send_data(struct ampi_request *request)
                                   .comm = end->hidden,
                                   .mode = AMPI_SEND_STANDARD};
 
-    attach(request, ampi_send_start(request->owner, &args));
+    ampi_request_attach(request, ampi_send_start(request->owner, &args), data_done);
 }
 
 static void receive_data(struct ampi_request *request)
@@ -75,7 +65,7 @@ static void receive_data(struct ampi_request *request)
                                   .tag = CHANNEL_TAG_BASE + end->channel,
                                   .comm = end->hidden};
 
-    attach(request, ampi_recv_start(request->owner, &args));
+    ampi_request_attach(request, ampi_recv_start(request->owner, &args), data_done);
 }
 
 /* ---- Making and dropping an end ---- */
@@ -149,11 +139,10 @@ static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_p
     return request;
 }
 
-/* The hello of a receiving end has come. part->whole is the program's request, which may be gone. */
-static void hello_done(struct ampi_request *part)
+/* The hello of a receiving end has come. whole is the program's request, which may be gone. */
+static void hello_done(struct ampi_request *part, struct ampi_request *whole)
 {
     struct partitioned *end = BASE_CONTAINER(part->u.p2p.buf, struct partitioned, hello);
-    struct ampi_request *whole = part->whole;
 
     ampi_request_destroy(part);
     if (end->is_dropped) {
@@ -229,10 +218,7 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
                                                                .source = source,
                                                                .tag = tag,
                                                                .comm = end->hidden});
-        hello->whole = made;
-        hello->on_complete = hello_done;
-        if (hello->state == AMPI_REQUEST_COMPLETE)
-            hello_done(hello);
+        ampi_request_attach(made, hello, hello_done);
     }
     *request = (MPI_Request)made;
     return MPI_SUCCESS;

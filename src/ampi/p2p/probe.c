@@ -203,11 +203,7 @@ int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message 
     comm = object ? object->comm : NULL;
     receive(self, object, buf, count, type, &own_status);
     *message = MPI_MESSAGE_NULL;
-    if (status != MPI_STATUS_IGNORE) {
-        int kept_error = status->MPI_ERROR;
-        *status = own_status;
-        status->MPI_ERROR = kept_error;
-    }
+    ampi_status_hand_out(status, &own_status);
     return ampi_p2p_result(comm, &own_status);
 }
 

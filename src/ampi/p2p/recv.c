@@ -112,21 +112,20 @@ struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_r
     return request;
 }
 
-void ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)
+int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)
 {
     struct ampi_request request;
 
-    if (args->source == MPI_PROC_NULL) {
-        ampi_status_set_proc_null(status);
-        return;
+    if (BASE_UNLIKELY(args->source == MPI_PROC_NULL)) {
+        ampi_status_set_proc_null(&request.status);
+    } else if (!ampi_recv_try(self, args, &request.status)) {
+        ampi_request_init_on_stack(&request, self, &ampi_recv_kind, args->comm);
+        ampi_recv_fill(&request, args);
+        ampi_recv_post(&request, args->source, args->tag);
+        ampi_request_await(&request);
     }
-    if (ampi_recv_try(self, args, status))
-        return;
-    ampi_request_init_on_stack(&request, self, &ampi_recv_kind, args->comm);
-    ampi_recv_fill(&request, args);
-    ampi_recv_post(&request, args->source, args->tag);
-    ampi_request_await(&request);
-    *status = request.status;
+    ampi_status_hand_out(status, &request.status);
+    return ampi_p2p_result(args->comm, &request.status);
 }
 
 AMPI_EXPORT(Recv)
@@ -136,21 +135,14 @@ int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, 
 }
 
 AMPI_EXPORT(Recv_c)
-int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+BASE_FLATTEN int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                 MPI_Status *status)
 {
     struct ampi_rank *self = ampi_enter("MPI_Recv");
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
-    MPI_Status own_status;
     int error = ampi_check_recv(self, datatype, comm, &args);
 
     if (BASE_UNLIKELY(error))
         return error;
-    ampi_recv_blocking(self, &args, &own_status);
-    if (status != MPI_STATUS_IGNORE) {
-        int kept_error = status->MPI_ERROR; /* only calls that return MPI_ERR_IN_STATUS set it */
-        *status = own_status;
-        status->MPI_ERROR = kept_error;
-    }
-    return ampi_p2p_result(args.comm, &own_status);
+    return ampi_recv_blocking(self, &args, status);
 }

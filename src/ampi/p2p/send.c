@@ -206,14 +206,14 @@ const struct ampi_request_kind ampi_send_kind = {
 
 struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args)
 {
-    struct ampi_request *request = ampi_request_create(self, &ampi_send_kind, args->comm, false);
+    struct ampi_request *request;
 
+    if (args->dest == MPI_PROC_NULL || BASE_LIKELY(ampi_send_try(self, args)))
+        return &ampi_request_done;
+    request = ampi_request_create(self, &ampi_send_kind, args->comm, false);
     ampi_send_fill(request, args);
     ampi_type_ref(args->type);
-    if (args->dest == MPI_PROC_NULL || ampi_send_try(self, args))
-        ampi_request_complete(request);
-    else
-        ampi_send_queue(self, request);
+    ampi_send_queue(self, request);
     return request;
 }
 
@@ -236,7 +236,7 @@ int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int t
 }
 
 AMPI_EXPORT(Send_c)
-int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Send");
     struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};

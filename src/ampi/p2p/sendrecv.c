@@ -112,9 +112,8 @@ static void release_isendrecv(struct ampi_request *request)
 static const struct ampi_request_kind isendrecv_kind = {.name = "send and receive", .release = release_isendrecv};
 
 /* A half is complete. The status of the whole is the receive's. */
-static void half_done(struct ampi_request *half)
+static void half_done(struct ampi_request *half, struct ampi_request *whole)
 {
-    struct ampi_request *whole = half->whole;
     struct isendrecv *state = whole->u.extra;
 
     if (half->kind == &ampi_recv_kind)
@@ -122,15 +121,6 @@ static void half_done(struct ampi_request *half)
     ampi_request_destroy(half);
     if (--state->n_left == 0)
         ampi_request_complete(whole);
-}
-
-/* Has `half` reported to the whole when it completes, which may be now. */
-static void attach(struct ampi_request *whole, struct ampi_request *half)
-{
-    half->whole = whole;
-    half->on_complete = half_done;
-    if (half->state == AMPI_REQUEST_COMPLETE)
-        half_done(half);
 }
 
 static void run_nonblocking(struct ampi_rank *self, const struct sendrecv *both, void *copy, MPI_Request *request)
@@ -143,8 +133,8 @@ static void run_nonblocking(struct ampi_rank *self, const struct sendrecv *both,
     whole->u.extra = state;
     recv = ampi_recv_start(self, &both->recv);
     send = ampi_send_start(self, &both->send);
-    attach(whole, recv);
-    attach(whole, send);
+    ampi_request_attach(whole, recv, half_done);
+    ampi_request_attach(whole, send, half_done);
     *request = (MPI_Request)whole;
 }
 

@@ -110,7 +110,7 @@ static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Sta
 /* ---- One request ---- */
 
 AMPI_EXPORT(Wait)
-int PMPI_Wait(MPI_Request *request, MPI_Status *status)
+BASE_FLATTEN int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 {
     struct ampi_request *object;
 
@@ -188,7 +188,7 @@ static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status
 }
 
 AMPI_EXPORT(Waitall)
-int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses)
+BASE_FLATTEN int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses)
 {
     struct request_set set;
     int error;
@@ -366,11 +366,7 @@ static void look_at(struct ampi_request *request, MPI_Status *status)
 {
     if (request->kind->query)
         request->kind->query(request, &request->status);
-    if (status != MPI_STATUS_IGNORE) {
-        int kept_error = status->MPI_ERROR;
-        *status = request->status;
-        status->MPI_ERROR = kept_error;
-    }
+    ampi_status_hand_out(status, &request->status);
 }
 
 AMPI_EXPORT(Request_get_status)
@@ -499,7 +495,7 @@ int PMPI_Request_free(MPI_Request *request)
     if (BASE_UNLIKELY(!object))
         return raise_request(*request);
     if (ampi_request_is_active(object))
-        object->on_complete = ampi_request_destroy;
+        ampi_request_abandon(object);
     else
         ampi_request_destroy(object);
     *request = MPI_REQUEST_NULL;
