@@ -46,8 +46,17 @@ BLOCKS_OF_1(blocks_4, unit4)
 BLOCKS_OF_1(blocks_8, unit8)
 BLOCKS_OF_1(blocks_16, unit16)
 BLOCKS_OF_3(blocks_12, unit4)
-BLOCKS_OF_3(blocks_24, unit8)
 BLOCKS_OF_3(blocks_48, unit16)
+
+static void blocks_24(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t n)
+{
+    for (; n > 0; n--, dst += dst_stride, src += src_stride) {
+        unit16 a = *(const unit16 *)src;
+        unit8 b = *(const unit8 *)(src + 16);
+        *(unit16 *)dst = a;
+        *(unit8 *)(dst + 16) = b;
+    }
+}
 
 static void blocks_32(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t n)
 {
@@ -58,15 +67,30 @@ static void blocks_32(char *dst, int64_t dst_stride, const char *src, int64_t sr
     }
 }
 
+static inline void copy_64(char *dst, const char *src)
+{
+    unit16 a = ((const unit16 *)src)[0], b = ((const unit16 *)src)[1];
+    unit16 c = ((const unit16 *)src)[2], d = ((const unit16 *)src)[3];
+
+    ((unit16 *)dst)[0] = a;
+    ((unit16 *)dst)[1] = b;
+    ((unit16 *)dst)[2] = c;
+    ((unit16 *)dst)[3] = d;
+}
+
 static void blocks_64(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t n)
 {
+    for (; n > 0; n--, dst += dst_stride, src += src_stride)
+        copy_64(dst, src);
+}
+
+/* Blocks of a multiple of 64 bytes, but so short that a call of memcpy each would cost more. */
+static void blocks_64s(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block,
+                       size_t n)
+{
     for (; n > 0; n--, dst += dst_stride, src += src_stride) {
-        unit16 a = ((const unit16 *)src)[0], b = ((const unit16 *)src)[1];
-        unit16 c = ((const unit16 *)src)[2], d = ((const unit16 *)src)[3];
-        ((unit16 *)dst)[0] = a;
-        ((unit16 *)dst)[1] = b;
-        ((unit16 *)dst)[2] = c;
-        ((unit16 *)dst)[3] = d;
+        for (size_t i = 0; i < block; i += 64)
+            copy_64(dst + i, src + i);
     }
 }
 
@@ -104,6 +128,11 @@ void ampi_copy_blocks(uintptr_t to, int64_t dst_stride, uintptr_t from, int64_t 
         FIXED(48)
         FIXED(64)
 #undef FIXED
+    case 128:
+    case 192:
+    case 256:
+        blocks_64s(dst, dst_stride, src, src_stride, block, n);
+        break;
     default:
         blocks_any(dst, dst_stride, src, src_stride, block, n);
     }
