@@ -46,17 +46,8 @@ BLOCKS_OF_1(blocks_4, unit4)
 BLOCKS_OF_1(blocks_8, unit8)
 BLOCKS_OF_1(blocks_16, unit16)
 BLOCKS_OF_3(blocks_12, unit4)
+BLOCKS_OF_3(blocks_24, unit8)
 BLOCKS_OF_3(blocks_48, unit16)
-
-static void blocks_24(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t n)
-{
-    for (; n > 0; n--, dst += dst_stride, src += src_stride) {
-        unit16 a = *(const unit16 *)src;
-        unit8 b = *(const unit8 *)(src + 16);
-        *(unit16 *)dst = a;
-        *(unit8 *)(dst + 16) = b;
-    }
-}
 
 static void blocks_32(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t n)
 {
