@@ -63,8 +63,8 @@ static struct ampi_keyvals *keyvals_of(struct ampi_rank *self)
     return self->keyvals;
 }
 
-/* The key with this number; NULL: none of this kind. One that the program freed is found while attributes use it, which may
- * still be read and deleted. */
+/* The key with this number; NULL: none of this kind. One that the program freed is found while attributes use
+ * it, which may still be read and deleted. */
 static struct keyval *find_keyval(enum ampi_attr_on kind, int number)
 {
     const struct ampi_keyvals *table = ampi_self()->keyvals;

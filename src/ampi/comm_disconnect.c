@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * comm_disconnect.c: MPI_Comm_disconnect (MPI 5.0, section 12.10.4): MPI_Comm_free as a
- * collective. Requests are complete when it is called; what is left inside the library keeps the communicator alive.
+ * collective. Requests are complete when it is called; what is left inside the library keeps the communicator
+ * alive.
  */
 #include "ampi/attr.h"
 #include "ampi/coll/coll.h"

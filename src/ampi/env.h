@@ -7,8 +7,8 @@
 
 struct ampi_rank;
 
-/* Frees what a rank holds of its own in attributes, info, error classes, error handlers and handle numbers. At its end, when no
- * MPI function can be called any more; calls nothing of the program. */
+/* Frees what a rank holds of its own in attributes, info, error classes, error handlers and handle numbers.
+ * At its end, when no MPI function can be called any more; calls nothing of the program. */
 void ampi_env_fini(struct ampi_rank *rank);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * error_class.h: error classes, codes and strings that the program adds (MPI 5.0, section 9.5). A rank has its own.
+ * error_class.h: error classes, codes and strings that the program adds (MPI 5.0, section 9.5). A rank has
+ * its own.
  */
 #ifndef AMPI_ERROR_CLASS_H
 #define AMPI_ERROR_CLASS_H

@@ -3,8 +3,8 @@
  * group.h: ordered sets of processes (MPI 5.0, section 7.3).
  *
  * Immutable and reference-counted: all ranks of a process share one object. A group whose members are an
- * arithmetic sequence of world ranks is stored as first and stride, however large it is; another group is stored
- * once per process, however many ranks make it (group.c).
+ * arithmetic sequence of world ranks is stored as first and stride, however large it is; another group is
+ * stored once per process, however many ranks make it (group.c).
  */
 #ifndef AMPI_GROUP_H
 #define AMPI_GROUP_H
@@ -15,11 +15,12 @@ struct ampi_group {
     uint32_t magic;        /* AMPI_MAGIC_GROUP */
     _Atomic uint32_t refs; /* handles, communicators, ...; the empty group: not counted */
     int n_ranks;
-    int first;             /* member i is world rank first + i * stride if list is NULL */
-    int stride;            /* not 0 */
-    int *list;             /* the members' world ranks, otherwise */
-    int *sorted;           /* positions in the list by ascending world rank, for the inverse look-up; NULL: the list ascends */
-    uint32_t hash;         /* of the list */
+    int first;     /* member i is world rank first + i * stride if list is NULL */
+    int stride;    /* not 0 */
+    int *list;     /* the members' world ranks, otherwise */
+    int *sorted;   /* positions in the list by ascending world rank, for the inverse look-up; NULL: the list
+                      ascends */
+    uint32_t hash; /* of the list */
     struct ampi_group *next; /* link of the table of groups with lists */
 };
 
@@ -38,8 +39,8 @@ static inline MPI_Group ampi_group_handle(struct ampi_group *group)
     return group == &ampi_group_empty ? MPI_GROUP_EMPTY : (MPI_Group)group;
 }
 
-/* New groups, with one reference; the list is copied, and recognised if it is an arithmetic sequence. The empty
- * group for n_ranks == 0. */
+/* New groups, with one reference; the list is copied, and recognised if it is an arithmetic sequence. The
+ * empty group for n_ranks == 0. */
 struct ampi_group *ampi_group_create_range(int first, int stride, int n_ranks);
 struct ampi_group *ampi_group_create_list(const int *world_ranks, int n_ranks);
 

@@ -11,15 +11,15 @@
 typedef void (*ampi_op_kernel_fn)(const void *in, void *inout, size_t count);
 
 struct ampi_op {
-    uint32_t magic;               /* AMPI_MAGIC_OP */
-    _Atomic uint32_t refs;        /* handles and operations under way; predefined: not counted */
+    uint32_t magic;        /* AMPI_MAGIC_OP */
+    _Atomic uint32_t refs; /* handles and operations under way; predefined: not counted */
     bool is_commutative;
-    bool is_predefined;           /* may not be freed */
-    MPI_Op predefined;            /* the constant; else MPI_OP_NULL */
-    const char *name;             /* "MPI_SUM" */
-    MPI_User_function *user_fn;   /* MPI_Op_create; NULL otherwise */
-    MPI_User_function_c *user_fn_c; /* MPI_Op_create_c; NULL otherwise */
-    const ampi_op_kernel_fn *kernels; /* by basic type, never NULL itself; NULL entry: not allowed on it (users': all) */
+    bool is_predefined;               /* may not be freed */
+    MPI_Op predefined;                /* the constant; else MPI_OP_NULL */
+    const char *name;                 /* "MPI_SUM" */
+    MPI_User_function *user_fn;       /* MPI_Op_create; NULL otherwise */
+    MPI_User_function_c *user_fn_c;   /* MPI_Op_create_c; NULL otherwise */
+    const ampi_op_kernel_fn *kernels; /* by basic type; NULL entry: not allowed on it (users': all) */
 };
 
 /* ---- Kernels (op_kernels.c) ---- */
@@ -43,8 +43,8 @@ enum ampi_op_kind {
 };
 extern const ampi_op_kernel_fn ampi_op_kernels[AMPI_OP_KIND_COUNT][AMPI_BASIC_COUNT];
 
-/* Distance in bytes of the elements that a kernel works on: for pairs the size of the C struct, with its padding; 0 for a
- * type that this compiler does not have. */
+/* Distance in bytes of the elements that a kernel works on: for pairs the size of the C struct, with its
+ * padding; 0 for a type that this compiler does not have. */
 extern const unsigned char ampi_op_stride_bytes[AMPI_BASIC_COUNT];
 
 /* ---- Operations (op.c) ---- */
@@ -79,12 +79,14 @@ static inline void ampi_op_unref(struct ampi_op *op)
         ampi_op_destroy(op);
 }
 
-/* True if the operation may be used in a reduction on this type (MPI 5.0, 6.9.2): predefined operations on types
- * made of one basic type that allows them, users' on every committed type. MPI_REPLACE and MPI_NO_OP are for RMA alone. */
+/* True if the operation may be used in a reduction on this type (MPI 5.0, 6.9.2): predefined operations on
+ * types made of one basic type that allows them, users' on every committed type. MPI_REPLACE and MPI_NO_OP
+ * are for RMA alone. */
 bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type);
 
-/* inout[i] = in[i] op inout[i] for count elements of the type; the order of the operands is the standard's. in and inout
- * may not overlap. A user's function runs on the caller's stack. */
-void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Count count, struct ampi_type *type);
+/* inout[i] = in[i] op inout[i] for count elements of the type; the order of the operands is the standard's.
+ * in and inout may not overlap. A user's function runs on the caller's stack. */
+void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
+                   struct ampi_type *type);
 
 #endif

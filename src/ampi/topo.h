@@ -2,8 +2,8 @@
  *
  * topo.h: process topologies (MPI 5.0, chapter 8).
  *
- * A topology is immutable, made once when its communicator is, and shared by the members and by duplicates. Ranks are not
- * reordered: all ranks of a process are equally near to each other.
+ * A topology is immutable, made once when its communicator is, and shared by the members and by duplicates.
+ * Ranks are not reordered: all ranks of a process are equally near to each other.
  */
 #ifndef AMPI_TOPO_H
 #define AMPI_TOPO_H
@@ -19,7 +19,8 @@ struct ampi_topo_cart {
     int *periods; /* 0 or 1 */
 };
 
-/* The neighbors of node i are edges[i ? index[i - 1] : 0] .. edges[index[i] - 1], as the program gave them. */
+/* The neighbors of node i are edges[i ? index[i - 1] : 0] .. edges[index[i] - 1], as the program gave them.
+ */
 struct ampi_topo_graph {
     int n_nodes;
     int *index;
@@ -59,7 +60,8 @@ struct ampi_topo *ampi_topo_create_dist(int n_ranks, size_t n_in, size_t n_out, 
 struct ampi_topo *ampi_topo_ref(struct ampi_topo *topo);
 void ampi_topo_unref(struct ampi_topo *topo);
 
-/* ---- Neighbors, for the neighborhood collectives, in the order of MPI 5.0, section 8.6. 0 for no topology. ---- */
+/* ---- Neighbors, for the neighborhood collectives, in the order of MPI 5.0, section 8.6. 0 for no topology.
+ * ---- */
 
 int ampi_topo_in_degree(const struct ampi_comm *comm);
 int ampi_topo_out_degree(const struct ampi_comm *comm);
@@ -83,7 +85,8 @@ int ampi_cart_neighbor(const struct ampi_topo_cart *cart, int rank, int dim, int
 
 /* ---- Dims_create (dims.c) ---- */
 
-/* Writes the factors of n, not increasing, whose largest is as small as can be, then the second largest, and so on. */
+/* Writes the factors of n, not increasing, whose largest is as small as can be, then the second largest, and
+ * so on. */
 void ampi_dims_balance(int n, int n_dims, int *dims_out);
 
 #endif
