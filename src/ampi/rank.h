@@ -51,7 +51,7 @@ struct ampi_rank {
     int n_tool_inits;                    /* MPI_T_init_thread less MPI_T_finalize */
     struct image *image;                 /* its copy of the program; NULL: runs on the prototype */
     int exit_code;                       /* once ENDED */
-};
+} BASE_CACHE_ALIGNED; /* neighbours may run on different PEs */
 
 /* Sessions and the world model (MPI_Init, MPI_Finalize) come and go independently: a rank is INITIALIZED while it has
  * either. These keep `state` so; the last is for MPI_Initialized and MPI_Finalized, which ask of the world model alone. */

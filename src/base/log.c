@@ -122,6 +122,16 @@ void *base_calloc(size_t count, size_t size_bytes, const char *what)
     return p;
 }
 
+void *base_calloc_aligned(size_t count, size_t size_bytes, const char *what)
+{
+    size_t total_bytes = base_round_up(count * size_bytes + !count, BASE_CACHE_LINE);
+    void *p = aligned_alloc(BASE_CACHE_LINE, total_bytes);
+
+    if (!p)
+        no_memory(total_bytes, what);
+    return memset(p, 0, total_bytes);
+}
+
 void *base_realloc(void *old, size_t size_bytes, const char *what)
 {
     void *p = realloc(old, size_bytes ? size_bytes : 1);

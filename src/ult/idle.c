@@ -16,6 +16,9 @@
 #include "ult/arch/arch.h"
 #include "ult/pe.h"
 
+/* A relax takes longer than a message needs from core to core: most polls go without. */
+#define POLLS_PER_RELAX 16
+
 /* Most sources with an fd that one PE sleeps on. */
 #define SLEEP_FDS_MAX 8
 
@@ -185,7 +188,8 @@ void ult_pe_idle(struct ult_pe *pe, bool until_done)
         for (int i = 0; i < ult_job.spin_polls; i++) {
             if (ult_pe_poll(pe) > 0 || is_done(pe, until_done))
                 break;
-            ult_arch_relax();
+            if (i % POLLS_PER_RELAX == 0)
+                ult_arch_relax();
         }
         if (is_done(pe, until_done))
             break;

@@ -13,13 +13,8 @@
 
 void ult_inbox_init(struct ult_inbox *inbox)
 {
-    size_t size_bytes = ULT_INBOX_CELLS * sizeof(struct ult_item);
-
     memset(inbox, 0, sizeof *inbox);
-    inbox->cells = aligned_alloc(BASE_CACHE_LINE, size_bytes);
-    if (!inbox->cells)
-        base_fatal(1, "out of memory: no %zu bytes for the inbox of a PE; use fewer PEs (+p)", size_bytes);
-    memset(inbox->cells, 0, size_bytes);
+    inbox->cells = base_calloc_aligned(ULT_INBOX_CELLS, sizeof(struct ult_item), "the inbox of a PE");
 }
 
 /* Claims the next free position; false: the ring is full. */
@@ -46,8 +41,10 @@ bool ult_inbox_try_put(struct ult_inbox *inbox, const struct ult_item *item)
     cell = &inbox->cells[position % ULT_INBOX_CELLS];
     cell->handle = item->handle;
     memcpy(cell->body, item->body, sizeof cell->body);
-    /* Sequentially consistent: the sender looks afterwards whether the receiver sleeps (pe.c). */
-    atomic_store_explicit(&cell->turn, position + 1, memory_order_seq_cst);
+    /* A plain store right behind the others: they leave the core in one burst, before the receiver, which polls this
+     * line, takes it away again. The fence is for the sender's look at whether the receiver sleeps (idle.c). */
+    atomic_store_explicit(&cell->turn, position + 1, memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst);
     return true;
 }
 

@@ -19,8 +19,8 @@
 #define YIELDS_PER_POLL 32
 
 /* Polls of an idle PE before it sleeps: some tens of microseconds if every PE has a core, else few. */
-#define SPIN_POLLS 4000
-#define SPIN_POLLS_OVERSUBSCRIBED 50
+#define SPIN_POLLS 30000
+#define SPIN_POLLS_OVERSUBSCRIBED 200
 
 struct ult_job ult_job;
 __thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
@@ -193,7 +193,6 @@ void ult_pe_add_source(struct ult_pe *pe, struct ult_source *source)
 
 static void pe_init(struct ult_pe *pe, int pe_id, int n_pes)
 {
-    memset(pe, 0, sizeof *pe);
     pe->pe_id = pe_id;
     ult_inbox_init(&pe->inbox);
     pe->backlogs = base_calloc((size_t)n_pes, sizeof *pe->backlogs, "the backlogs of a PE");
@@ -270,9 +269,7 @@ void ult_job_init(int n_pes, const struct ult_hooks *hooks)
         ult_job.hooks = *hooks;
     ult_job.spin_polls = n_pes <= n_cores ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
     pthread_mutex_init(&ult_job.idle_lock, NULL);
-    ult_job.pes = aligned_alloc(BASE_CACHE_LINE, (size_t)n_pes * sizeof *ult_job.pes);
-    if (!ult_job.pes)
-        base_fatal(1, "out of memory: no room for %d PEs; use fewer (+p)", n_pes);
+    ult_job.pes = base_calloc_aligned((size_t)n_pes, sizeof *ult_job.pes, "the PEs");
     for (int i = 0; i < n_pes; i++)
         pe_init(&ult_job.pes[i], i, n_pes);
     pe_attach_thread(&ult_job.pes[0]);

@@ -26,8 +26,6 @@ struct ult_pe {
     int *errno_addr;               /* this thread's errno */
     void **cxa_globals;            /* this thread's exception state, two words; NULL: no libstdc++ */
     unsigned n_yields;             /* since the sources were last polled */
-    int pe_id;
-    void *base_sp;                 /* where the PE's own context goes on when its ULTs have ended */
     int n_live;                    /* ULTs that have not ended */
     struct ult_source *sources;    /* what else is polled */
     struct ult *timer_first;       /* sleepers by wake_at_ns */
@@ -35,8 +33,10 @@ struct ult_pe {
     struct ult_backlog *backlogs;  /* by destination PE */
     int n_backlogged;              /* entries in all of them */
     pthread_t thread;
-    int event_fd;                  /* wakes the PE from its sleep */
     struct ult base;               /* the PE's own context as a ULT: first and last to run */
+    /* What other PEs read, in lines that are never or seldom written: */
+    int pe_id BASE_CACHE_ALIGNED;
+    int event_fd;                  /* wakes the PE from its sleep */
     _Atomic bool is_asleep BASE_CACHE_ALIGNED; /* sleeps, or is about to: senders must wake it */
     struct ult_inbox inbox BASE_CACHE_ALIGNED;
 };

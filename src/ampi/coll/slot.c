@@ -10,15 +10,21 @@ static void start_now(struct ampi_coll_args *args);
 
 /* ---- Stages ---- */
 
-/* The member's operation is over: completes its request, and starts what was deferred behind it. */
-static void finish_member(struct ampi_coll_args *args)
+/* The member's operation is over. Its arguments may be gone from here on. */
+static inline void finish_member(struct ampi_coll_args *args)
 {
     struct ampi_comm *comm = args->comm;
     struct ampi_request *request = args->request;
 
     comm->coll_pending &= ~(1u << args->seq % AMPI_COLL_SLOTS);
-    request->status.MPI_ERROR = args->error;
-    ampi_request_complete(request); /* args may be gone from here on */
+    if (request) {
+        request->status.MPI_ERROR = args->error;
+        ampi_request_complete(request);
+        return;
+    }
+    args->is_done = true;
+    if (args->is_waiting)
+        ult_ready(&comm->owner->ult);
 }
 
 /* True if the next operation of the member may start (see the top of slot.h). */
@@ -47,7 +53,7 @@ static void finish_part(struct ampi_coll_part *part)
     struct ampi_coll_slot *slot = part->slot;
     const struct ampi_coll_state *state = slot->state;
 
-    if (slot->plan->deliver)
+    if (slot->has_result)
         slot->plan->deliver(slot, part->index);
     for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
         struct ampi_coll_args *args = slot->args[state->part_members[i]];
@@ -90,6 +96,25 @@ static void handle_share(struct ult_note *note)
     run_on_parts(slot, part->index, handle_finish);
 }
 
+/* Copies a small contribution into the slot. */
+static inline void pack(struct ampi_coll_slot *slot, struct ampi_coll_part *part, const struct ampi_coll_args *args, int member)
+{
+    unsigned char *to = slot->packed + (size_t)member * args->pack_bytes;
+
+    if (part->n_arrived == 0) {
+        part->n_packed = 0;
+        part->packed_bytes = 0;
+    }
+    if (args->pack_bytes == 0)
+        return;
+    part->n_packed++;
+    part->packed_bytes += args->pack_bytes;
+    if (args->pack_bytes == 8)
+        memcpy(to, args->pack_from, 8);
+    else
+        memcpy(to, args->pack_from, args->pack_bytes);
+}
+
 static void start_now(struct ampi_coll_args *args)
 {
     struct ampi_comm *comm = args->comm;
@@ -101,6 +126,7 @@ static void start_now(struct ampi_coll_args *args)
     args->seq = comm->coll_seq++;
     comm->coll_pending |= 1u << args->seq % AMPI_COLL_SLOTS;
     slot->args[member] = args;
+    pack(slot, part, args, member);
     if (++part->n_arrived < state->part_first[part->index + 1] - state->part_first[part->index])
         return;
     part->n_arrived = 0;
@@ -112,9 +138,21 @@ static void start_now(struct ampi_coll_args *args)
     slot->last = args;
     slot->plan = args->plan;
     slot->needs_share = false;
+    slot->has_result = false;
     if (args->plan->middle)
         args->plan->middle(slot);
     run_on_parts(slot, part->index, slot->needs_share ? handle_share : handle_finish);
+}
+
+static BASE_COLD void defer(struct ampi_coll_args *args)
+{
+    struct ampi_comm *comm = args->comm;
+
+    if (comm->coll_deferred_last)
+        comm->coll_deferred_last->next = args;
+    else
+        comm->coll_deferred_first = args;
+    comm->coll_deferred_last = args;
 }
 
 void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)
@@ -123,26 +161,21 @@ void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)
 
     args->request = request;
     args->next = NULL;
-    if (BASE_LIKELY(!comm->coll_deferred_first && may_start(comm))) {
+    if (BASE_LIKELY(!comm->coll_deferred_first && may_start(comm)))
         start_now(args);
-        return;
-    }
-    if (comm->coll_deferred_last)
-        comm->coll_deferred_last->next = args;
     else
-        comm->coll_deferred_first = args;
-    comm->coll_deferred_last = args;
+        defer(args);
 }
-
-static const struct ampi_request_kind blocking_kind = {.name = "collective"};
 
 int ampi_coll_run(struct ampi_coll_args *args)
 {
-    struct ampi_request request;
-
-    ampi_request_init_on_stack(&request, args->comm->owner, &blocking_kind, args->comm);
-    ampi_coll_start(args, &request);
-    ampi_request_await(&request);
+    args->is_done = args->is_waiting = false;
+    ampi_coll_start(args, NULL);
+    if (!args->is_done) {
+        args->is_waiting = true;
+        ult_suspend();
+        BASE_ASSERT(args->is_done);
+    }
     return args->error;
 }
 
@@ -177,11 +210,41 @@ static void merge_sides(struct ampi_coll_state *state)
     state->part_first[state->n_parts] = n_filled;
 }
 
+/* Lays the slots' arrays out in one piece of memory. Room for packed contributions costs nothing until it is used. */
+static void create_slots(struct ampi_coll_state *state)
+{
+    size_t n_members = (size_t)state->n_members;
+    size_t parts_bytes = (size_t)state->n_parts * sizeof(struct ampi_coll_part);
+    size_t args_bytes = base_round_up(n_members * sizeof(struct ampi_coll_args *), BASE_CACHE_LINE);
+    size_t head_bytes = (parts_bytes + args_bytes) * AMPI_COLL_SLOTS;
+    size_t size_bytes = head_bytes + n_members * AMPI_COLL_PACK_BYTES * AMPI_COLL_SLOTS;
+    char *at = aligned_alloc(BASE_CACHE_LINE, size_bytes);
+
+    if (!at)
+        base_fatal(1, "out of memory: no %zu bytes for a communicator's collectives", size_bytes);
+    memset(at, 0, head_bytes);
+    state->memory = at;
+    for (int i = 0; i < AMPI_COLL_SLOTS; i++, at += parts_bytes + args_bytes) {
+        struct ampi_coll_slot *slot = &state->slots[i];
+        slot->state = state;
+        slot->parts = (struct ampi_coll_part *)at;
+        slot->args = (struct ampi_coll_args **)(at + parts_bytes);
+        slot->packed = (unsigned char *)state->memory + head_bytes + (size_t)i * n_members * AMPI_COLL_PACK_BYTES;
+        for (int part = 0; part < state->n_parts; part++) {
+            slot->parts[part].slot = slot;
+            slot->parts[part].index = part;
+        }
+    }
+}
+
 struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
 {
-    struct ampi_coll_state *state = base_calloc(1, sizeof *state, "a communicator's collectives");
+    struct ampi_coll_state *state = aligned_alloc(BASE_CACHE_LINE, sizeof *state);
     const struct ampi_layout *layout = shared->side[0].layout;
 
+    if (!state)
+        base_fatal(1, "out of memory: no %zu bytes for a communicator's collectives", sizeof *state);
+    memset(state, 0, sizeof *state);
     state->shared = shared;
     state->n_members = shared->side[0].n_ranks + shared->side[1].n_ranks;
     if (shared->is_inter) {
@@ -193,29 +256,13 @@ struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
         state->part_first = layout->part_first;
         state->part_members = layout->part_members;
     }
-    for (int i = 0; i < AMPI_COLL_SLOTS; i++) {
-        struct ampi_coll_slot *slot = &state->slots[i];
-        size_t parts_bytes = (size_t)state->n_parts * sizeof *slot->parts;
-        slot->state = state;
-        slot->args = base_calloc((size_t)state->n_members, sizeof *slot->args, "a communicator's collectives");
-        slot->parts = aligned_alloc(BASE_CACHE_LINE, parts_bytes);
-        if (!slot->parts)
-            base_fatal(1, "out of memory: no %zu bytes for a communicator's collectives", parts_bytes);
-        memset(slot->parts, 0, parts_bytes);
-        for (int part = 0; part < state->n_parts; part++) {
-            slot->parts[part].slot = slot;
-            slot->parts[part].index = part;
-        }
-    }
+    create_slots(state);
     return state;
 }
 
 void ampi_coll_state_destroy(struct ampi_coll_state *state)
 {
-    for (int i = 0; i < AMPI_COLL_SLOTS; i++) {
-        free(state->slots[i].args);
-        free(state->slots[i].parts);
-    }
+    free(state->memory);
     if (state->owns_tables) {
         free(state->part_of_pe);
         free(state->part_pe);

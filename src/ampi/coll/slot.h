@@ -8,7 +8,7 @@
  *      arrive   every member: its arguments into the slot; the last member of a PE tells the others' PEs
  *      middle   once, on the stack of the member that arrives last of all: small operations are done here
  *      share    on every PE with members, in parallel: its share of a large operation, if middle says so
- *      finish   on every PE: results are delivered to its members, and their requests complete
+ *      finish   on every PE: results are delivered to its members, and these go on
  *
  * What the stages do is the operation's plan (struct ampi_coll_plan). The member that arrives last decides for all: counts and
  * types need not agree between members in ways that each could see, so nobody else may choose.
@@ -24,6 +24,10 @@
 #include "ampi/request.h"
 
 #define AMPI_COLL_SLOTS 8
+
+/* Contributions up to this size are copied into the slot at arrival: the data of many ranks lies together then, where the one
+ * that arrives last reads it in a row instead of from as many cold pages. */
+#define AMPI_COLL_PACK_BYTES 64
 
 struct ampi_coll_slot;
 struct ampi_coll_plan;
@@ -46,28 +50,33 @@ struct ampi_coll_buf {
 /* A member's arguments. Lives on the stack of a blocking call or in the request's extra. */
 struct ampi_coll_args {
     const struct ampi_coll_plan *plan; /* of the operation; what it does is decided in its middle stage */
+    struct ampi_comm *comm;
+    struct ampi_request *request;    /* completed at finish; NULL: a blocking call, `is_done` is set */
+    const void *pack_from;           /* a small contribution, which is copied into the slot at arrival */
+    uint32_t pack_bytes;             /* its size, at most AMPI_COLL_PACK_BYTES; 0: none */
+    uint32_t seq;                    /* number of the operation on its communicator, once started */
+    int error;                       /* result for this member; MPI_SUCCESS unless a stage sets it */
+    int root;                        /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
+    bool is_done;                    /* blocking call: over */
+    bool is_waiting;                 /* blocking call: its rank is suspended */
+    int key[2];                      /* plan-specific: color and key of MPI_Comm_split */
+    struct ampi_op *op;              /* reductions */
+    void *extra;                     /* plan-specific: communicator creation hands its result over here */
+    struct ampi_coll_args *next;     /* link of the member's deferred operations */
     struct ampi_coll_buf send;
     struct ampi_coll_buf recv;
-    struct ampi_op *op;              /* reductions */
-    int root;                        /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
-    struct ampi_comm *comm;
-    struct ampi_request *request;    /* completed at finish */
-    void *extra;                     /* plan-specific: communicator creation hands its result over here */
-    int key[2];                      /* plan-specific: color and key of MPI_Comm_split */
-    int error;                       /* result for this member; MPI_SUCCESS unless a stage sets it */
-    uint32_t seq;                    /* number of the operation on its communicator, once started */
-    struct ampi_coll_args *next;     /* link of the member's deferred operations */
 };
 
+/* None of the stages may switch; all but share and deliver, which run for one part each, run once. */
 struct ampi_coll_plan {
     const char *name;
-    /* Once, when all have arrived; members' arguments are slot->args[rank], those of the member that runs it are slot->last.
-     * Sets slot->needs_share if the share stage has work. Must not switch. NULL: nothing. */
+    /* When all have arrived; members' arguments are slot->args[rank], those of the member that runs it are slot->last.
+     * Sets slot->needs_share if the share stage has work, slot->has_result if deliver has. NULL: nothing. */
     void (*middle)(struct ampi_coll_slot *slot);
-    /* On each PE with members, if middle asked for it; part is 0 .. slot->n_parts - 1. Must not switch. May be NULL. */
+    /* On each PE with members, if middle asked for it; part is 0 .. slot->n_parts - 1. May be NULL. */
     void (*share)(struct ampi_coll_slot *slot, int part);
-    /* On each PE, when all PEs have done their share, before its members' requests complete: what only touches
-     * the PE's own members and what middle and share left in the slot. Must not switch. NULL: nothing. */
+    /* On each PE, if middle asked for it, when all PEs have done their share: takes what the slot holds to the PE's own
+     * members, whose requests complete next. Must not touch others' arguments: they may be gone. */
     void (*deliver)(struct ampi_coll_slot *slot, int part);
 };
 
@@ -77,18 +86,25 @@ struct ampi_coll_part {
     struct ampi_coll_slot *slot;
     int index;                       /* of this part */
     int n_arrived;                   /* members of this PE that are there */
+    int n_packed;                    /* of these, with a contribution in the slot */
+    size_t packed_bytes;             /* sum of these contributions' sizes */
 } BASE_CACHE_ALIGNED;
 
+/* Fixed parts in the first line, which all PEs read; what each operation writes in the second. */
 struct ampi_coll_slot {
     struct ampi_coll_state *state;   /* the communicator's */
     struct ampi_coll_args **args;    /* by member: rank, the second side's members behind the first's */
     struct ampi_coll_part *parts;    /* state->n_parts of them */
+    unsigned char *packed;           /* small contributions: member m's is at m * its size */
+    _Atomic int n_parts_arrived BASE_CACHE_ALIGNED; /* parts whose members all arrived */
+    _Atomic int n_parts_shared;      /* parts that have done their share */
     const struct ampi_coll_plan *plan; /* of the member that arrived last */
     struct ampi_coll_args *last;     /* its arguments; valid in middle and share */
     bool needs_share;                /* set by middle */
-    void *result;                    /* from middle or share to deliver */
-    _Atomic int n_parts_arrived;     /* parts whose members all arrived */
-    _Atomic int n_parts_shared;      /* parts that have done their share */
+    bool has_result;                 /* set by middle */
+    size_t result_bytes;             /* from middle to deliver: of the result, or of each packed contribution */
+    int result_root;                 /* from middle to deliver: the member that gets the result */
+    unsigned char result[AMPI_COLL_PACK_BYTES] BASE_CACHE_ALIGNED; /* from middle to deliver */
 };
 
 struct ampi_coll_state {
@@ -100,6 +116,7 @@ struct ampi_coll_state {
     int *part_first;                 /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1] */
     int *part_members;
     bool owns_tables;                /* an intercommunicator's tables are not its layouts' */
+    void *memory;                    /* the slots' arrays are in it */
     struct ampi_coll_slot slots[AMPI_COLL_SLOTS];
 };
 

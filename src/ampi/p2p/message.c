@@ -25,11 +25,8 @@ static inline size_t class_bytes(int size_class)
 
 struct ampi_message_pool *ampi_message_pools_create(int n_pes)
 {
-    struct ampi_message_pool *pools = aligned_alloc(BASE_CACHE_LINE, (size_t)n_pes * sizeof *pools);
+    struct ampi_message_pool *pools = base_calloc_aligned((size_t)n_pes, sizeof *pools, "message pools");
 
-    if (!pools)
-        base_fatal(1, "out of memory: no message pools for %d PEs; use fewer (+p)", n_pes);
-    memset(pools, 0, (size_t)n_pes * sizeof *pools);
     for (int i = 0; i < n_pes; i++) {
         pools[i].pe_id = (uint16_t)i;
         pools[i].homeward = base_calloc((size_t)n_pes, sizeof *pools[i].homeward, "message pools");
