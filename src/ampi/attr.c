@@ -361,11 +361,13 @@ struct ampi_attrs **ampi_attr_of_type(struct ampi_rank *self, struct ampi_type *
 int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup)
 {
     struct ampi_rank *self = ampi_self();
-    struct ampi_attr_owner from = {
-        .kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(old), .attrs = ampi_attr_of_type(self, old)};
-    struct ampi_attr_owner to = {
-        .kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(dup), .attrs = ampi_attr_of_type(self, dup)};
+    struct ampi_attr_owner from = {.kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(old)};
+    struct ampi_attr_owner to = {.kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(dup)};
 
+    if (!self->keyvals) /* no key, no attribute; spares duplicates of predefined types the table */
+        return MPI_SUCCESS;
+    from.attrs = ampi_attr_of_type(self, old);
+    to.attrs = ampi_attr_of_type(self, dup);
     return ampi_attr_copy_all(&from, &to);
 }
 
