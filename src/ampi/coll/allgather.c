@@ -28,10 +28,35 @@ static void allgather_share(struct ampi_coll_slot *slot, int part)
         receive_all(slot, ampi_coll_part_args(slot, i));
 }
 
+/* All contributions lie in a row in the slot: for a plain buffer they are one copy. */
+static void deliver_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    const struct ampi_coll_buf *recv = &args->recv;
+    const unsigned char *first = ampi_coll_packed(slot, ampi_coll_peer_first(args->comm));
+    size_t n_bytes = slot->result_bytes;
+
+    if (!recv->counts && ampi_type_is_block(recv->type, 2) && (size_t)(recv->count * recv->type->size_bytes) == n_bytes) {
+        memcpy(ampi_type_address(recv->buf, recv->type->true_lb_bytes), first, n_bytes * (size_t)args->comm->peer->n_ranks);
+        return;
+    }
+    for (int s = 0; s < args->comm->peer->n_ranks; s++)
+        ampi_coll_move(args, ampi_coll_block(recv, s), ampi_coll_bytes(first + (size_t)s * n_bytes, n_bytes));
+}
+
+static void allgather_deliver(struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
+        deliver_all(slot, ampi_coll_part_args(slot, i));
+}
+
 static void allgather_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;
 
+    if (ampi_coll_all_packed(slot)) {
+        slot->has_result = true;
+        return;
+    }
     ampi_coll_share_or_do(slot, AMPI_COLL_ALLGATHER,
                           ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) * (size_t)slot->state->n_members);
 }
@@ -40,14 +65,19 @@ static const struct ampi_coll_plan allgather_plan = {
     .name = "allgather",
     .middle = allgather_middle,
     .share = allgather_share,
+    .deliver = allgather_deliver,
 };
 
 static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_buf send,
                      struct ampi_coll_buf recv)
 {
-    struct ampi_coll_args args = {.plan = &allgather_plan, .send = send, .recv = recv};
+    struct ampi_coll_args args;
+    struct ampi_coll_block own;
     int error;
 
+    ampi_coll_args_init(&args, &allgather_plan);
+    args.send = send;
+    args.recv = recv;
     if ((error = ampi_coll_enter(call, comm, &args)) ||
         (error = ampi_coll_check_buf(&args, &args.recv, "receive", args.comm->peer->n_ranks)))
         return error;
@@ -61,6 +91,8 @@ static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct am
             ampi_coll_is_same(ampi_coll_whole(&args.send), ampi_coll_block(&args.recv, args.comm->rank)))
             return ampi_coll_raise_same(&args);
     }
+    own = contribution(&args);
+    ampi_coll_pack(&args, AMPI_COLL_ALLGATHER, own.buf, own.count, own.type);
     return ampi_coll_begin(call, &args);
 }
 

@@ -57,9 +57,12 @@ static const struct ampi_coll_plan alltoall_plan = {
 int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_buf send,
                        struct ampi_coll_buf recv)
 {
-    struct ampi_coll_args args = {.plan = &alltoall_plan, .send = send, .recv = recv};
+    struct ampi_coll_args args;
     int error, n_peers;
 
+    ampi_coll_args_init(&args, &alltoall_plan);
+    args.send = send;
+    args.recv = recv;
     if ((error = ampi_coll_enter(call, comm, &args)))
         return error;
     n_peers = args.comm->peer->n_ranks;

@@ -9,8 +9,10 @@ static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
 
 int ampi_coll_barrier(struct ampi_comm *comm)
 {
-    struct ampi_coll_args args = {.plan = &barrier_plan, .comm = comm};
+    struct ampi_coll_args args;
 
+    ampi_coll_args_init(&args, &barrier_plan);
+    args.comm = comm;
     return ampi_coll_run(&args);
 }
 

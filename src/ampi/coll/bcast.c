@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * bcast.c: MPI_Bcast (MPI 5.0, section 6.4): every receiver's part is copied from the root's buffer.
- * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks.
+ * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks. A small message waits in the slot,
+ * from which each PE copies it, so that no PE writes to another's ranks.
  */
 #include "ampi/coll/coll.h"
 
@@ -17,30 +18,52 @@ static void bcast_share(struct ampi_coll_slot *slot, int part)
     }
 }
 
+static void bcast_deliver(struct ampi_coll_slot *slot, int part)
+{
+    const unsigned char *data = ampi_coll_packed(slot, slot->result_root);
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (slot->state->part_members[i] != slot->result_root && ampi_coll_has_root(args))
+            ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_bytes(data, slot->result_bytes));
+    }
+}
+
 static void bcast_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
 
-    if (root)
+    if (root && root->pack_bytes) {
+        ampi_coll_set_root(slot, root);
+        slot->result_bytes = root->pack_bytes;
+        slot->has_result = true;
+    } else if (root) {
         ampi_coll_share_or_do(slot, AMPI_COLL_BCAST,
                               ampi_coll_total_bytes(&root->recv, 1) * (size_t)slot->state->n_members);
+    }
 }
 
 static const struct ampi_coll_plan bcast_plan = {
     .name = "bcast",
     .middle = bcast_middle,
     .share = bcast_share,
+    .deliver = bcast_deliver,
 };
 
 static int bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_buf buf)
 {
-    struct ampi_coll_args args = {.plan = &bcast_plan, .recv = buf};
+    struct ampi_coll_args args;
     int error;
 
+    ampi_coll_args_init(&args, &bcast_plan);
+    args.send = ampi_coll_none();
+    args.recv = buf;
     if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)))
         return error;
     if (root != MPI_PROC_NULL && (error = ampi_coll_check_buf(&args, &args.recv, "broadcast", 1)))
         return error;
+    if (ampi_coll_is_root(&args))
+        ampi_coll_pack(&args, AMPI_COLL_BCAST, args.recv.buf, args.recv.count, args.recv.type);
     return ampi_coll_begin(call, &args);
 }
 

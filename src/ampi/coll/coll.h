@@ -12,7 +12,6 @@
 #ifndef AMPI_COLL_COLL_H
 #define AMPI_COLL_COLL_H
 
-#include "ampi/coll/selection.h"
 #include "ampi/coll/slot.h"
 
 enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSISTENT };
@@ -42,6 +41,21 @@ int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request
 int ampi_coll_barrier(struct ampi_comm *comm);
 
 /* ---- Arguments as the user gave them ---- */
+
+/* All but the buffers, which the caller sets: a struct of this size is slow to clear as a whole. */
+static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct ampi_coll_plan *plan)
+{
+    args->plan = plan;
+    args->pack_bytes = 0;
+    args->error = MPI_SUCCESS;
+    args->op = NULL;
+}
+
+/* For a buffer that an operation does not have. */
+static inline struct ampi_coll_buf ampi_coll_none(void)
+{
+    return (struct ampi_coll_buf){0};
+}
 
 static inline struct ampi_coll_buf ampi_coll_one(const void *buf, MPI_Count count, MPI_Datatype type)
 {
@@ -209,6 +223,65 @@ static inline int ampi_coll_part_to(const struct ampi_coll_slot *slot, int part)
 static inline struct ampi_coll_args *ampi_coll_part_args(const struct ampi_coll_slot *slot, int i)
 {
     return slot->args[slot->state->part_members[i]];
+}
+
+/* ---- Small contributions, which are copied into the slot at arrival ---- */
+
+/* Marks a contribution for that if it is small enough for this kind of operation, and one block of memory. */
+static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_kind kind, const void *buf, MPI_Count count,
+                                  const struct ampi_type *type)
+{
+    if ((size_t)count > AMPI_COLL_PACK_BYTES || !ampi_type_is_block(type, count) ||
+        (size_t)(count * type->size_bytes) > base_min_u64(ampi_coll_selections[kind].pack_to, AMPI_COLL_PACK_BYTES))
+        return;
+    args->pack_bytes = (uint32_t)(count * type->size_bytes);
+    args->pack_from = ampi_type_address(buf, type->true_lb_bytes);
+}
+
+/* Middle stage: true if all members' contributions are in the slot, as large as slot->last's; sets slot->result_bytes to
+ * that. Packing is but a shorter way: where it is false the members' buffers are there as ever. */
+static inline bool ampi_coll_all_packed(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_state *state = slot->state;
+    uint32_t pack_bytes = slot->last->pack_bytes;
+    int n_packed = 0;
+
+    for (int part = 0; part < state->n_parts; part++) {
+        if (slot->parts[part].pack_bytes != pack_bytes)
+            return false;
+        n_packed += slot->parts[part].n_packed;
+    }
+    slot->result_bytes = pack_bytes;
+    return pack_bytes > 0 && n_packed == state->n_members;
+}
+
+/* The packed contribution of a member. */
+static inline unsigned char *ampi_coll_packed(const struct ampi_coll_slot *slot, int member)
+{
+    return slot->packed + (size_t)member * slot->result_bytes;
+}
+
+/* Bytes that lie in the slot, as a block. */
+static inline struct ampi_coll_block ampi_coll_bytes(const void *bytes, size_t n_bytes)
+{
+    return (struct ampi_coll_block){(void *)(uintptr_t)bytes, (MPI_Count)n_bytes,
+                                    ampi_type_predefined[(uintptr_t)MPI_BYTE - AMPI_TYPE_FIRST]};
+}
+
+/* Copies a few bytes; mostly 8. */
+static inline void ampi_coll_copy_small(void *to, const void *from, size_t n_bytes)
+{
+    if (n_bytes == 8)
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, n_bytes);
+}
+
+/* Middle stage: remembers for deliver who the root is. */
+static inline void ampi_coll_set_root(struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
+{
+    slot->result_root = ampi_coll_member(root->comm);
+    slot->result_part = slot->state->part_of_pe[root->comm->owner->pe_id];
 }
 
 /* Runs the share stage: on all PEs if the table says so for this many bytes, else here and now for all of them. */

@@ -57,6 +57,19 @@ void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span mem
     }
 }
 
+void ampi_coll_fold_packed(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+    const struct ampi_type *type = last->send.type;
+    ampi_op_kernel_fn kernel = last->op->kernels[type->basic];
+    size_t n_basics = (size_t)last->send.count * (size_t)type->n_basics;
+
+    memcpy(slot->result, slot->packed, slot->result_bytes);
+    for (int i = 1; i < slot->state->n_members; i++)
+        kernel(ampi_coll_packed(slot, i), slot->result, n_basics);
+    slot->has_result = true;
+}
+
 void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count count, MPI_Count *from_out, MPI_Count *to_out)
 {
     MPI_Count n_parts = slot->state->n_parts;

@@ -74,6 +74,16 @@ struct ampi_coll_reduction {
 int ampi_coll_check_reduction(struct ampi_coll_args *args, const struct ampi_coll_reduction *given, bool has_input,
                               bool has_result) BASE_MUST_CHECK;
 
+/* Lets a small contribution go into the slot at arrival; not those of users' operations, nor on intercommunicators. */
+static inline void ampi_coll_pack_input(struct ampi_coll_args *args, enum ampi_coll_kind kind)
+{
+    if (args->op->is_predefined && !args->comm->shared->is_inter)
+        ampi_coll_pack(args, kind, ampi_coll_input(args), args->send.count, args->send.type);
+}
+
+/* Middle stage, all packed: combines the contributions into slot->result, for deliver. */
+void ampi_coll_fold_packed(struct ampi_coll_slot *slot);
+
 /* Middle stage: true if all members have as many bytes as slot->last. Else all get an error and nothing may be moved. */
 bool ampi_coll_check_sizes(struct ampi_coll_slot *slot);
 

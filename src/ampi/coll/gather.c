@@ -16,27 +16,51 @@ static void gather_share(struct ampi_coll_slot *slot, int part)
     }
 }
 
+static void gather_deliver(struct ampi_coll_slot *slot, int part)
+{
+    struct ampi_coll_args *root;
+    int first;
+
+    if (part != slot->result_part)
+        return;
+    root = slot->args[slot->result_root];
+    first = ampi_coll_peer_first(root->comm);
+    for (int i = 0; i < root->comm->peer->n_ranks; i++)
+        ampi_coll_move(root, ampi_coll_block(&root->recv, i),
+                       ampi_coll_bytes(ampi_coll_packed(slot, first + i), slot->result_bytes));
+}
+
 static void gather_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
 
-    if (root)
+    if (!root)
+        return;
+    if (ampi_coll_all_packed(slot)) {
+        ampi_coll_set_root(slot, root);
+        slot->has_result = true;
+    } else {
         ampi_coll_share_or_do(slot, AMPI_COLL_GATHER, ampi_coll_total_bytes(&root->recv, root->comm->peer->n_ranks));
+    }
 }
 
 static const struct ampi_coll_plan gather_plan = {
     .name = "gather",
     .middle = gather_middle,
     .share = gather_share,
+    .deliver = gather_deliver,
 };
 
 static int gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_buf send,
                   struct ampi_coll_buf recv)
 {
-    struct ampi_coll_args args = {.plan = &gather_plan, .send = send, .recv = recv};
+    struct ampi_coll_args args;
     bool is_in_place;
     int error;
 
+    ampi_coll_args_init(&args, &gather_plan);
+    args.send = send;
+    args.recv = recv;
     if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)))
         return error;
     is_in_place = ampi_coll_is_root(&args) && ampi_coll_is_in_place(&send) && root >= 0;
@@ -48,6 +72,11 @@ static int gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, st
     if (ampi_coll_is_root(&args) && root >= 0 && !is_in_place &&
         ampi_coll_is_same(ampi_coll_whole(&args.send), ampi_coll_block(&args.recv, args.comm->rank)))
         return ampi_coll_raise_same(&args);
+    if (root >= 0) {
+        struct ampi_coll_block own =
+            is_in_place ? ampi_coll_block(&args.recv, args.comm->rank) : ampi_coll_whole(&args.send);
+        ampi_coll_pack(&args, AMPI_COLL_GATHER, own.buf, own.count, own.type);
+    }
     return ampi_coll_begin(call, &args);
 }
 

@@ -108,10 +108,13 @@ const struct ampi_coll_plan ampi_coll_neighbor_alltoall_plan = {
 int ampi_coll_neighbor(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan,
                        struct ampi_coll_buf send, struct ampi_coll_buf recv)
 {
-    struct ampi_coll_args args = {.plan = plan, .send = send, .recv = recv};
+    struct ampi_coll_args args;
     bool is_alltoall = plan == &ampi_coll_neighbor_alltoall_plan;
     int error;
 
+    ampi_coll_args_init(&args, plan);
+    args.send = send;
+    args.recv = recv;
     if ((error = ampi_coll_enter(call, comm, &args)))
         return error;
     if (!args.comm->shared->topo)

@@ -79,7 +79,10 @@ static void share(struct ampi_coll_slot *slot, int part, combine_fn fn)
 
 static void allreduce_middle(struct ampi_coll_slot *slot)
 {
-    decide(slot, AMPI_COLL_ALLREDUCE, combine_all);
+    if (ampi_coll_all_packed(slot))
+        ampi_coll_fold_packed(slot);
+    else
+        decide(slot, AMPI_COLL_ALLREDUCE, combine_all);
 }
 
 static void allreduce_share(struct ampi_coll_slot *slot, int part)
@@ -87,22 +90,33 @@ static void allreduce_share(struct ampi_coll_slot *slot, int part)
     share(slot, part, combine_all);
 }
 
+static void allreduce_deliver(struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        const struct ampi_coll_buf *recv = &ampi_coll_part_args(slot, i)->recv;
+        ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), slot->result, slot->result_bytes);
+    }
+}
+
 static const struct ampi_coll_plan allreduce_plan = {
     .name = "allreduce",
     .middle = allreduce_middle,
     .share = allreduce_share,
+    .deliver = allreduce_deliver,
 };
 
 static int allreduce(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, void *recv, MPI_Count count,
                      MPI_Datatype type, MPI_Op op)
 {
-    struct ampi_coll_args args = {.plan = &allreduce_plan};
+    struct ampi_coll_args args;
     struct ampi_coll_reduction given = {send, recv, count, count, type, op};
     int error;
 
+    ampi_coll_args_init(&args, &allreduce_plan);
     if ((error = ampi_coll_enter(call, comm, &args)) ||
         (error = ampi_coll_check_reduction(&args, &given, true, true)))
         return error;
+    ampi_coll_pack_input(&args, AMPI_COLL_ALLREDUCE);
     return ampi_coll_begin(call, &args);
 }
 
@@ -116,7 +130,12 @@ static void reduce_middle(struct ampi_coll_slot *slot)
         return;
     if (!slot->last->op)
         slot->last = root; /* on intercommunicators: the others of the root's group know neither operation nor type */
-    decide(slot, AMPI_COLL_REDUCE, combine_at_root);
+    if (ampi_coll_all_packed(slot)) {
+        ampi_coll_fold_packed(slot);
+        ampi_coll_set_root(slot, root);
+    } else {
+        decide(slot, AMPI_COLL_REDUCE, combine_at_root);
+    }
 }
 
 static void reduce_share(struct ampi_coll_slot *slot, int part)
@@ -124,22 +143,34 @@ static void reduce_share(struct ampi_coll_slot *slot, int part)
     share(slot, part, combine_at_root);
 }
 
+static void reduce_deliver(struct ampi_coll_slot *slot, int part)
+{
+    if (part == slot->result_part) {
+        const struct ampi_coll_buf *recv = &slot->args[slot->result_root]->recv;
+        ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), slot->result, slot->result_bytes);
+    }
+}
+
 static const struct ampi_coll_plan reduce_plan = {
     .name = "reduce",
     .middle = reduce_middle,
     .share = reduce_share,
+    .deliver = reduce_deliver,
 };
 
 static int reduce(const struct ampi_coll_call *call, MPI_Comm comm, int root, const void *send, void *recv,
                   MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
-    struct ampi_coll_args args = {.plan = &reduce_plan};
+    struct ampi_coll_args args;
     struct ampi_coll_reduction given = {send, recv, count, count, type, op};
     int error;
 
+    ampi_coll_args_init(&args, &reduce_plan);
     if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)) ||
         (error = ampi_coll_check_reduction(&args, &given, ampi_coll_has_root(&args), ampi_coll_is_root(&args))))
         return error;
+    if (!args.comm->shared->is_inter)
+        ampi_coll_pack_input(&args, AMPI_COLL_REDUCE);
     return ampi_coll_begin(call, &args);
 }
 

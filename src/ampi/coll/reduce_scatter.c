@@ -105,10 +105,11 @@ static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll
 static int reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, struct ampi_coll_buf recv,
                           MPI_Op op)
 {
-    struct ampi_coll_args args = {.plan = &reduce_scatter_plan};
+    struct ampi_coll_args args;
     struct ampi_coll_reduction given = {.send = send, .recv = recv.buf, .type = recv.handle, .op = op};
     int error;
 
+    ampi_coll_args_init(&args, &reduce_scatter_plan);
     if ((error = ampi_coll_enter(call, comm, &args)) || (error = count_elems(&args, &recv, &given.send_count)))
         return error;
     given.recv_count = send == MPI_IN_PLACE ? given.send_count : ampi_coll_count(&recv, args.comm->rank);

@@ -52,12 +52,40 @@ static void scan_range(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Co
     ampi_coll_scratch_fini(&scratch[1]);
 }
 
+/* Every packed contribution becomes the running result. */
+static void scan_packed(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+    const struct ampi_type *type = last->send.type;
+    ampi_op_kernel_fn kernel = last->op->kernels[type->basic];
+    size_t n_basics = (size_t)last->send.count * (size_t)type->n_basics;
+
+    for (int i = 1; i < slot->state->n_members; i++)
+        kernel(ampi_coll_packed(slot, i - 1), ampi_coll_packed(slot, i), n_basics);
+    slot->has_result = true;
+}
+
+static void deliver(struct ampi_coll_slot *slot, int part, bool is_exclusive)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        int member = slot->state->part_members[i] - is_exclusive;
+        const struct ampi_coll_buf *recv = &ampi_coll_part_args(slot, i)->recv;
+        if (member >= 0)
+            ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), ampi_coll_packed(slot, member),
+                                 slot->result_bytes);
+    }
+}
+
 static void decide(struct ampi_coll_slot *slot, bool is_exclusive)
 {
     const struct ampi_coll_args *last = slot->last;
     MPI_Count count = last->send.count;
     size_t total_bytes;
 
+    if (ampi_coll_all_packed(slot)) {
+        scan_packed(slot);
+        return;
+    }
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
     total_bytes = (size_t)(count * last->send.type->size_bytes) * (size_t)slot->state->n_members;
@@ -87,6 +115,11 @@ static void scan_share(struct ampi_coll_slot *slot, int part)
     share(slot, part, false);
 }
 
+static void scan_deliver(struct ampi_coll_slot *slot, int part)
+{
+    deliver(slot, part, false);
+}
+
 static void exscan_middle(struct ampi_coll_slot *slot)
 {
     decide(slot, true);
@@ -97,17 +130,34 @@ static void exscan_share(struct ampi_coll_slot *slot, int part)
     share(slot, part, true);
 }
 
-static const struct ampi_coll_plan scan_plan = {.name = "scan", .middle = scan_middle, .share = scan_share};
-static const struct ampi_coll_plan exscan_plan = {.name = "exscan", .middle = exscan_middle, .share = exscan_share};
+static void exscan_deliver(struct ampi_coll_slot *slot, int part)
+{
+    deliver(slot, part, true);
+}
+
+static const struct ampi_coll_plan scan_plan = {
+    .name = "scan",
+    .middle = scan_middle,
+    .share = scan_share,
+    .deliver = scan_deliver,
+};
+
+static const struct ampi_coll_plan exscan_plan = {
+    .name = "exscan",
+    .middle = exscan_middle,
+    .share = exscan_share,
+    .deliver = exscan_deliver,
+};
 
 static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan, const void *send,
                 void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
-    struct ampi_coll_args args = {.plan = plan};
+    struct ampi_coll_args args;
     struct ampi_coll_reduction given = {send, recv, count, count, type, op};
     bool has_result;
     int error;
 
+    ampi_coll_args_init(&args, plan);
     if ((error = ampi_coll_enter(call, comm, &args)))
         return error;
     if (args.comm->shared->is_inter)
@@ -116,6 +166,7 @@ static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct a
     has_result = plan == &scan_plan || args.comm->rank > 0 || send == MPI_IN_PLACE;
     if ((error = ampi_coll_check_reduction(&args, &given, true, has_result)))
         return error;
+    ampi_coll_pack_input(&args, AMPI_COLL_SCAN);
     return ampi_coll_begin(call, &args);
 }
 

@@ -16,11 +16,39 @@ static void scatter_share(struct ampi_coll_slot *slot, int part)
     }
 }
 
+static void scatter_deliver(struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
+            ampi_coll_move(args, ampi_coll_whole(&args->recv),
+                           ampi_coll_bytes(ampi_coll_packed(slot, args->comm->rank), slot->result_bytes));
+    }
+}
+
+/* Small blocks in a row are copied into the slot as one. */
+static bool take_all(struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
+{
+    const struct ampi_coll_buf *send = &root->send;
+    size_t n_bytes;
+
+    if (send->counts || !ampi_type_is_block(send->type, 2))
+        return false;
+    n_bytes = (size_t)(send->count * send->type->size_bytes);
+    if (n_bytes > base_min_u64(ampi_coll_selections[AMPI_COLL_SCATTER].pack_to, AMPI_COLL_PACK_BYTES))
+        return false;
+    memcpy(slot->packed, ampi_type_address(send->buf, send->type->true_lb_bytes),
+           n_bytes * (size_t)root->comm->peer->n_ranks);
+    slot->result_bytes = n_bytes;
+    slot->has_result = true;
+    return true;
+}
+
 static void scatter_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
 
-    if (root)
+    if (root && !take_all(slot, root))
         ampi_coll_share_or_do(slot, AMPI_COLL_SCATTER, ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks));
 }
 
@@ -28,15 +56,19 @@ static const struct ampi_coll_plan scatter_plan = {
     .name = "scatter",
     .middle = scatter_middle,
     .share = scatter_share,
+    .deliver = scatter_deliver,
 };
 
 static int scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_buf send,
                    struct ampi_coll_buf recv)
 {
-    struct ampi_coll_args args = {.plan = &scatter_plan, .send = send, .recv = recv};
+    struct ampi_coll_args args;
     bool is_in_place;
     int error;
 
+    ampi_coll_args_init(&args, &scatter_plan);
+    args.send = send;
+    args.recv = recv;
     if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)))
         return error;
     is_in_place = ampi_coll_is_root(&args) && ampi_coll_is_in_place(&recv) && root >= 0;

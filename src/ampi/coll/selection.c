@@ -8,31 +8,33 @@
 #include <string.h>
 
 struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
-    [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384},
-    [AMPI_COLL_GATHER] = {"gather", "all that the root receives", 65536},
-    [AMPI_COLL_SCATTER] = {"scatter", "all that the root sends", 65536},
-    [AMPI_COLL_ALLGATHER] = {"allgather", "all that all ranks receive", 16384},
-    [AMPI_COLL_ALLTOALL] = {"alltoall", "all that all ranks receive", 8192},
-    [AMPI_COLL_REDUCE] = {"reduce", "the vector times the ranks", 32768},
-    [AMPI_COLL_ALLREDUCE] = {"allreduce", "the vector times the ranks", 16384},
-    [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768},
-    [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768},
-    [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all that is received", 16384},
+    [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384, 64},
+    [AMPI_COLL_GATHER] = {"gather", "all that the root receives", 65536, 64},
+    [AMPI_COLL_SCATTER] = {"scatter", "all that the root sends", 65536, 64},
+    [AMPI_COLL_ALLGATHER] = {"allgather", "all that all ranks receive", 16384, 64},
+    [AMPI_COLL_ALLTOALL] = {"alltoall", "all that all ranks receive", 8192, 0},
+    [AMPI_COLL_REDUCE] = {"reduce", "the vector times the ranks", 32768, 64},
+    [AMPI_COLL_ALLREDUCE] = {"allreduce", "the vector times the ranks", 16384, 64},
+    [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768, 0},
+    [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64},
+    [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all that is received", 16384, 0},
 };
 
 void ampi_coll_print_selection(void)
 {
-    printf("Collectives inside a process: small ones are done by the rank that arrives last, large ones by all PEs.\n"
-           "  %-16s %14s   %s\n",
-           "operation", "shared from", "bytes counted");
+    printf("Collectives inside a process move data once, between the ranks' buffers: the rank that arrives last does it, or for\n"
+           "large ones all PEs in parallel (\"shared from\" so many bytes, counted as the last column says). Of small ones each\n"
+           "rank leaves its bytes at arrival (\"packed to\" so many per rank), and each PE takes the result to its ranks.\n"
+           "  %-16s %12s %12s   %s\n",
+           "operation", "packed to", "shared from", "what is counted");
     for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++) {
         const struct ampi_coll_selection *entry = &ampi_coll_selections[i];
-        if (entry->share_from == SIZE_MAX)
-            printf("  %-16s %14s   %s\n", entry->name, "never", entry->counted);
-        else
-            printf("  %-16s %14zu   %s\n", entry->name, entry->share_from, entry->counted);
+        char from[24] = "never";
+        if (entry->share_from != SIZE_MAX)
+            snprintf(from, sizeof from, "%zu", entry->share_from);
+        printf("  %-16s %12zu %12s   %s\n", entry->name, entry->pack_to, from, entry->counted);
     }
-    printf("Change an entry with +coll OPERATION:BYTES[,...]; BYTES may end in K, M or G, or be \"inf\".\n");
+    printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO][,...]; bytes may end in K, M or G, or be \"inf\".\n");
 }
 
 /* A number of bytes up to `end`. */
@@ -61,6 +63,23 @@ static bool parse_bytes(const char *text, const char *end, size_t *bytes_out)
     return text == end;
 }
 
+/* One entry, up to `end`. */
+static bool parse_entry(struct ampi_coll_selection *table, const char *text, const char *end)
+{
+    const char *colon = memchr(text, ':', (size_t)(end - text));
+    const char *second;
+
+    if (!colon)
+        return false;
+    second = memchr(colon + 1, ':', (size_t)(end - colon - 1));
+    for (int kind = 0; kind < AMPI_COLL_KIND_COUNT; kind++, table++)
+        if (strlen(table->name) == (size_t)(colon - text) && memcmp(table->name, text, (size_t)(colon - text)) == 0)
+            return parse_bytes(colon + 1, second ? second : end, &table->share_from) &&
+                   (!second || (parse_bytes(second + 1, end, &table->pack_to) &&
+                                (table->pack_to <= AMPI_COLL_PACK_BYTES || table->pack_to == SIZE_MAX)));
+    return false;
+}
+
 bool ampi_coll_override(const char *text)
 {
     struct ampi_coll_selection changed[AMPI_COLL_KIND_COUNT];
@@ -68,14 +87,7 @@ bool ampi_coll_override(const char *text)
     memcpy(changed, ampi_coll_selections, sizeof changed);
     while (*text) {
         const char *end = text + strcspn(text, ",");
-        const char *colon = memchr(text, ':', (size_t)(end - text));
-        int kind = 0;
-        if (!colon)
-            return false;
-        while (kind < AMPI_COLL_KIND_COUNT && (strlen(changed[kind].name) != (size_t)(colon - text) ||
-                                               memcmp(changed[kind].name, text, (size_t)(colon - text)) != 0))
-            kind++;
-        if (kind == AMPI_COLL_KIND_COUNT || !parse_bytes(colon + 1, end, &changed[kind].share_from))
+        if (!parse_entry(changed, text, end))
             return false;
         text = *end ? end + 1 : end;
     }

@@ -8,6 +8,10 @@
 
 #include "base/base.h"
 
+/* Contributions up to this size are copied into the slot at arrival: the data of many ranks lies together then, where the one
+ * that arrives last reads it in a row instead of from as many cold pages. */
+#define AMPI_COLL_PACK_BYTES 64
+
 enum ampi_coll_kind {
     AMPI_COLL_BCAST,
     AMPI_COLL_GATHER,
@@ -25,7 +29,8 @@ enum ampi_coll_kind {
 struct ampi_coll_selection {
     const char *name;       /* of the operation, as the user writes it */
     const char *counted;    /* what is compared with share_from */
-    size_t share_from;      /* bytes from which on all PEs share the work; fewer are moved by the rank that arrives last */
+    size_t share_from;      /* from how many on all PEs share the work; fewer are moved by the rank that arrives last */
+    size_t pack_to;         /* up to how many bytes of one rank are copied into the slot at arrival; 0: never */
 };
 
 /* By kind. Read-only once ranks run. */
@@ -40,8 +45,8 @@ static inline bool ampi_coll_is_shared(enum ampi_coll_kind kind, size_t total_by
 /* Prints the table to stdout: +help collectives. */
 void ampi_coll_print_selection(void);
 
-/* Changes entries: "allreduce:4096,bcast:inf" (K, M and G are understood). False: the text is malformed, nothing has
- * changed. Before ranks run. */
+/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO] with commas between them: "allreduce:16K,bcast:inf:0" (K, M and G are
+ * understood). False: the text is malformed, nothing has changed. Before ranks run. */
 bool ampi_coll_override(const char *text);
 
 #endif

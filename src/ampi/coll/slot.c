@@ -103,12 +103,13 @@ static inline void pack(struct ampi_coll_slot *slot, struct ampi_coll_part *part
 
     if (part->n_arrived == 0) {
         part->n_packed = 0;
-        part->packed_bytes = 0;
+        part->pack_bytes = args->pack_bytes;
     }
     if (args->pack_bytes == 0)
         return;
     part->n_packed++;
-    part->packed_bytes += args->pack_bytes;
+    if (part->pack_bytes != args->pack_bytes)
+        part->pack_bytes = 0;
     if (args->pack_bytes == 8)
         memcpy(to, args->pack_from, 8);
     else
@@ -210,26 +211,23 @@ static void merge_sides(struct ampi_coll_state *state)
     state->part_first[state->n_parts] = n_filled;
 }
 
-/* Lays the slots' arrays out in one piece of memory. Room for packed contributions costs nothing until it is used. */
+/* Lays the slots' arrays out in one piece of memory, and the room for packed contributions, which costs nothing until it is
+ * used, in another. */
 static void create_slots(struct ampi_coll_state *state)
 {
     size_t n_members = (size_t)state->n_members;
     size_t parts_bytes = (size_t)state->n_parts * sizeof(struct ampi_coll_part);
     size_t args_bytes = base_round_up(n_members * sizeof(struct ampi_coll_args *), BASE_CACHE_LINE);
-    size_t head_bytes = (parts_bytes + args_bytes) * AMPI_COLL_SLOTS;
-    size_t size_bytes = head_bytes + n_members * AMPI_COLL_PACK_BYTES * AMPI_COLL_SLOTS;
-    char *at = aligned_alloc(BASE_CACHE_LINE, size_bytes);
+    char *at = base_calloc_aligned(AMPI_COLL_SLOTS, parts_bytes + args_bytes, "a communicator's collectives");
 
-    if (!at)
-        base_fatal(1, "out of memory: no %zu bytes for a communicator's collectives", size_bytes);
-    memset(at, 0, head_bytes);
     state->memory = at;
+    state->packed = base_malloc(AMPI_COLL_SLOTS * n_members * AMPI_COLL_PACK_BYTES, "a communicator's collectives");
     for (int i = 0; i < AMPI_COLL_SLOTS; i++, at += parts_bytes + args_bytes) {
         struct ampi_coll_slot *slot = &state->slots[i];
         slot->state = state;
         slot->parts = (struct ampi_coll_part *)at;
         slot->args = (struct ampi_coll_args **)(at + parts_bytes);
-        slot->packed = (unsigned char *)state->memory + head_bytes + (size_t)i * n_members * AMPI_COLL_PACK_BYTES;
+        slot->packed = state->packed + (size_t)i * n_members * AMPI_COLL_PACK_BYTES;
         for (int part = 0; part < state->n_parts; part++) {
             slot->parts[part].slot = slot;
             slot->parts[part].index = part;
@@ -239,12 +237,9 @@ static void create_slots(struct ampi_coll_state *state)
 
 struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
 {
-    struct ampi_coll_state *state = aligned_alloc(BASE_CACHE_LINE, sizeof *state);
+    struct ampi_coll_state *state = base_calloc_aligned(1, sizeof *state, "a communicator's collectives");
     const struct ampi_layout *layout = shared->side[0].layout;
 
-    if (!state)
-        base_fatal(1, "out of memory: no %zu bytes for a communicator's collectives", sizeof *state);
-    memset(state, 0, sizeof *state);
     state->shared = shared;
     state->n_members = shared->side[0].n_ranks + shared->side[1].n_ranks;
     if (shared->is_inter) {
@@ -263,6 +258,7 @@ struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
 void ampi_coll_state_destroy(struct ampi_coll_state *state)
 {
     free(state->memory);
+    free(state->packed);
     if (state->owns_tables) {
         free(state->part_of_pe);
         free(state->part_pe);

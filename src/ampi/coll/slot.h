@@ -20,14 +20,11 @@
 #ifndef AMPI_COLL_SLOT_H
 #define AMPI_COLL_SLOT_H
 
+#include "ampi/coll/selection.h"
 #include "ampi/op.h"
 #include "ampi/request.h"
 
 #define AMPI_COLL_SLOTS 8
-
-/* Contributions up to this size are copied into the slot at arrival: the data of many ranks lies together then, where the one
- * that arrives last reads it in a row instead of from as many cold pages. */
-#define AMPI_COLL_PACK_BYTES 64
 
 struct ampi_coll_slot;
 struct ampi_coll_plan;
@@ -87,7 +84,7 @@ struct ampi_coll_part {
     int index;                       /* of this part */
     int n_arrived;                   /* members of this PE that are there */
     int n_packed;                    /* of these, with a contribution in the slot */
-    size_t packed_bytes;             /* sum of these contributions' sizes */
+    uint32_t pack_bytes;             /* the size of these contributions; 0: they differ */
 } BASE_CACHE_ALIGNED;
 
 /* Fixed parts in the first line, which all PEs read; what each operation writes in the second. */
@@ -103,7 +100,8 @@ struct ampi_coll_slot {
     bool needs_share;                /* set by middle */
     bool has_result;                 /* set by middle */
     size_t result_bytes;             /* from middle to deliver: of the result, or of each packed contribution */
-    int result_root;                 /* from middle to deliver: the member that gets the result */
+    int result_root;                 /* from middle to deliver: the member that is the root */
+    int result_part;                 /* from middle to deliver: the root's part */
     unsigned char result[AMPI_COLL_PACK_BYTES] BASE_CACHE_ALIGNED; /* from middle to deliver */
 };
 
@@ -116,7 +114,8 @@ struct ampi_coll_state {
     int *part_first;                 /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1] */
     int *part_members;
     bool owns_tables;                /* an intercommunicator's tables are not its layouts' */
-    void *memory;                    /* the slots' arrays are in it */
+    void *memory;                    /* the slots' parts and args are in it */
+    unsigned char *packed;           /* the slots' packed contributions */
     struct ampi_coll_slot slots[AMPI_COLL_SLOTS];
 };
 
