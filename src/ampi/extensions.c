@@ -8,9 +8,13 @@
 #include "mpi-ext.h"
 #pragma GCC visibility pop
 
-int AMPI_Yield(void)
+BASE_FLATTEN int AMPI_Yield(void)
 {
-    if (ampi_self())
+    struct ampi_rank *self = ampi_self();
+
+    if (self) {
+        self->ult.resume_at = __builtin_return_address(0);
         ult_yield();
+    }
     return MPI_SUCCESS;
 }

@@ -128,6 +128,7 @@ static inline struct ampi_rank *ampi_enter_any_time(const char *call)
         self = ampi_enter_first();
     if (self)
         self->call = call;
+    self->ult.resume_at = __builtin_return_address(0);
     return self;
 }
 

@@ -17,7 +17,7 @@
 #include "ult/pe.h"
 
 /* A relax takes longer than a message needs from core to core: most polls go without. */
-#define POLLS_PER_RELAX 16
+#define POLLS_PER_RELAX 64
 
 /* Most sources with an fd that one PE sleeps on. */
 #define SLEEP_FDS_MAX 8

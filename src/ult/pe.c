@@ -62,11 +62,17 @@ static inline void swap_thread_state(struct ult_pe *pe, struct ult *from, struct
 
 static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to)
 {
+    const struct ult *after = pe->queue_first;
+
     pe->n_switches++;
-    /* With many ranks the next one's lines are cold: fetch the one after it while this one runs. */
-    if (pe->queue_first) {
-        __builtin_prefetch(pe->queue_first);
-        __builtin_prefetch(pe->queue_first->sp);
+    /* With thousands of ranks everything of the next one is cold, page tables included. Fetch ahead while this one runs: the
+     * stack and code of the one after it, whose struct has been fetched by the previous switch, and the struct behind that. */
+    if (after) {
+        __builtin_prefetch(after->next);
+        __builtin_prefetch(after->sp);
+        __builtin_prefetch((const char *)after->sp + BASE_CACHE_LINE);
+        __builtin_prefetch((const char *)after->sp + 2 * BASE_CACHE_LINE);
+        __builtin_prefetch(after->resume_at);
     }
     swap_thread_state(pe, from, to);
     to->state = ULT_RUNNING;

@@ -44,6 +44,7 @@ struct ult {
     void *arg;
     char *stack_lo;            /* lowest byte of the stack; the guard lies below */
     char *stack_hi;            /* one past the highest byte */
+    const void *resume_at;     /* where the program's code goes on, as far as known: fetched ahead of a switch */
     struct ult *timer_next;    /* link of the PE's list of sleepers, by wake_at_ns */
     uint64_t wake_at_ns;       /* when to wake a sleeper (CLOCK_MONOTONIC) */
 };
