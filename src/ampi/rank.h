@@ -126,9 +126,10 @@ static inline struct ampi_rank *ampi_enter_any_time(const char *call)
 
     if (BASE_UNLIKELY(!self))
         self = ampi_enter_first();
-    if (self)
+    if (self) {
         self->call = call;
-    self->ult.resume_at = __builtin_return_address(0);
+        self->ult.resume_at = __builtin_return_address(0);
+    }
     return self;
 }
 
