@@ -68,32 +68,28 @@ static const struct ampi_coll_plan allgather_plan = {
     .deliver = allgather_deliver,
 };
 
-static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_buf send,
-                     struct ampi_coll_buf recv)
+static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
 {
-    struct ampi_coll_args args;
     struct ampi_coll_block own;
     int error;
 
-    ampi_coll_args_init(&args, &allgather_plan);
-    args.send = send;
-    args.recv = recv;
-    if ((error = ampi_coll_enter(call, comm, &args)) ||
-        (error = ampi_coll_check_buf(&args, &args.recv, "receive", args.comm->peer->n_ranks)))
+    ampi_coll_args_init(args, &allgather_plan);
+    if ((error = ampi_coll_enter(call, comm, args)) ||
+        (error = ampi_coll_check_buf(args, &args->recv, "receive", args->comm->peer->n_ranks)))
         return error;
-    if (ampi_coll_is_in_place(&send)) {
-        if (args.comm->shared->is_inter)
-            return ampi_coll_raise_in_place(&args);
+    if (ampi_coll_is_in_place(&args->send)) {
+        if (args->comm->shared->is_inter)
+            return ampi_coll_raise_in_place(args);
     } else {
-        if ((error = ampi_coll_check_buf(&args, &args.send, "send", 1)))
+        if ((error = ampi_coll_check_buf(args, &args->send, "send", 1)))
             return error;
-        if (!args.comm->shared->is_inter &&
-            ampi_coll_is_same(ampi_coll_whole(&args.send), ampi_coll_block(&args.recv, args.comm->rank)))
-            return ampi_coll_raise_same(&args);
+        if (!args->comm->shared->is_inter &&
+            ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_block(&args->recv, args->comm->rank)))
+            return ampi_coll_raise_same(args);
     }
-    own = contribution(&args);
-    ampi_coll_pack(&args, AMPI_COLL_ALLGATHER, own.buf, own.count, own.type);
-    return ampi_coll_begin(call, &args);
+    own = contribution(args);
+    ampi_coll_pack(args, AMPI_COLL_ALLGATHER, own.buf, own.count, own.type);
+    return ampi_coll_begin(call, args);
 }
 
 AMPI_EXPORT(Allgather)
@@ -101,9 +97,11 @@ int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
                    MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Allgather", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Allgather_c)
@@ -111,9 +109,11 @@ int PMPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype send
                      MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Allgather_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Iallgather)
@@ -121,9 +121,11 @@ int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, v
                     MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Iallgather", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Iallgather_c)
@@ -131,9 +133,11 @@ int PMPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sen
                       MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Iallgather_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Allgather_init)
@@ -142,9 +146,11 @@ int PMPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtyp
                         MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Allgather_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Allgather_init_c)
@@ -153,9 +159,11 @@ int PMPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype
                           MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Allgather_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Allgatherv)
@@ -163,9 +171,11 @@ int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, v
                     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Allgatherv", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Allgatherv_c)
@@ -174,9 +184,11 @@ int PMPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sen
                       MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Allgatherv_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Iallgatherv)
@@ -185,9 +197,11 @@ int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, 
                      MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Iallgatherv", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Iallgatherv_c)
@@ -196,9 +210,11 @@ int PMPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype se
                        MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Iallgatherv_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Allgatherv_init)
@@ -207,9 +223,11 @@ int PMPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendty
                          MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Allgatherv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
 }
 
 AMPI_EXPORT(Allgatherv_init_c)
@@ -218,8 +236,9 @@ int PMPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatyp
                            MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Allgatherv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return allgather(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                     ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
 }
-

@@ -54,28 +54,24 @@ static const struct ampi_coll_plan alltoall_plan = {
     .share = alltoall_share,
 };
 
-int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_buf send,
-                       struct ampi_coll_buf recv)
+int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
 {
-    struct ampi_coll_args args;
     int error, n_peers;
 
-    ampi_coll_args_init(&args, &alltoall_plan);
-    args.send = send;
-    args.recv = recv;
-    if ((error = ampi_coll_enter(call, comm, &args)))
+    ampi_coll_args_init(args, &alltoall_plan);
+    if ((error = ampi_coll_enter(call, comm, args)))
         return error;
-    n_peers = args.comm->peer->n_ranks;
-    if ((error = ampi_coll_check_buf(&args, &args.recv, "receive", n_peers)))
+    n_peers = args->comm->peer->n_ranks;
+    if ((error = ampi_coll_check_buf(args, &args->recv, "receive", n_peers)))
         return error;
-    if (ampi_coll_is_in_place(&send)) {
-        if (args.comm->shared->is_inter)
-            return ampi_coll_raise_in_place(&args);
+    if (ampi_coll_is_in_place(&args->send)) {
+        if (args->comm->shared->is_inter)
+            return ampi_coll_raise_in_place(args);
     } else {
-        if ((error = ampi_coll_check_buf(&args, &args.send, "send", n_peers)))
+        if ((error = ampi_coll_check_buf(args, &args->send, "send", n_peers)))
             return error;
-        if (!send.n_blocks && ampi_coll_is_same(ampi_coll_whole(&args.send), ampi_coll_whole(&args.recv)))
-            return ampi_coll_raise_same(&args);
+        if (!args->send.n_blocks && ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_whole(&args->recv)))
+            return ampi_coll_raise_same(args);
     }
-    return ampi_coll_begin(call, &args);
+    return ampi_coll_begin(call, args);
 }

@@ -8,7 +8,6 @@
 #include "ampi/coll/coll.h"
 
 /* All forms of MPI_Alltoall, v and w: checks the arguments and starts the operation. */
-int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_buf send,
-                       struct ampi_coll_buf recv);
+int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args);
 
 #endif

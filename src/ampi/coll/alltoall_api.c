@@ -9,9 +9,11 @@ int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, voi
                   MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Alltoall", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoall_c)
@@ -19,9 +21,11 @@ int PMPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendt
                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Alltoall_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Ialltoall)
@@ -29,9 +33,11 @@ int PMPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ialltoall", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Ialltoall_c)
@@ -39,9 +45,11 @@ int PMPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype send
                      MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ialltoall_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoall_init)
@@ -50,9 +58,11 @@ int PMPI_Alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype
                        MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Alltoall_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoall_init_c)
@@ -61,9 +71,11 @@ int PMPI_Alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype 
                          MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Alltoall_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoallv)
@@ -72,9 +84,11 @@ int PMPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispl
                    MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Alltoallv", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_v(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoallv_c)
@@ -83,9 +97,11 @@ int PMPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MP
                      const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Alltoallv_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_v_c(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v_c(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Ialltoallv)
@@ -94,9 +110,11 @@ int PMPI_Ialltoallv(const void *sendbuf, const int sendcounts[], const int sdisp
                     MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ialltoallv", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_v(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Ialltoallv_c)
@@ -105,9 +123,11 @@ int PMPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const M
                       const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ialltoallv_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_v_c(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v_c(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoallv_init)
@@ -116,9 +136,11 @@ int PMPI_Alltoallv_init(const void *sendbuf, const int sendcounts[], const int s
                         MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Alltoallv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_v(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoallv_init_c)
@@ -128,9 +150,11 @@ int PMPI_Alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], con
                           MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Alltoallv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_v_c(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v_c(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoallw)
@@ -139,9 +163,11 @@ int PMPI_Alltoallw(const void *sendbuf, const int sendcounts[], const int sdispl
                    const MPI_Datatype recvtypes[], MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Alltoallw", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_w(sendbuf, sendcounts, false, sdispls, false, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, false, rdispls, false, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, false, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, false, rdispls, false, recvtypes);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoallw_c)
@@ -150,9 +176,11 @@ int PMPI_Alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MP
                      const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Alltoallw_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_w(sendbuf, sendcounts, true, sdispls, true, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, true, rdispls, true, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, true, rdispls, true, recvtypes);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Ialltoallw)
@@ -161,9 +189,11 @@ int PMPI_Ialltoallw(const void *sendbuf, const int sendcounts[], const int sdisp
                     const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ialltoallw", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_w(sendbuf, sendcounts, false, sdispls, false, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, false, rdispls, false, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, false, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, false, rdispls, false, recvtypes);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Ialltoallw_c)
@@ -173,9 +203,11 @@ int PMPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const M
                       MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ialltoallw_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_w(sendbuf, sendcounts, true, sdispls, true, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, true, rdispls, true, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, true, rdispls, true, recvtypes);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoallw_init)
@@ -185,9 +217,11 @@ int PMPI_Alltoallw_init(const void *sendbuf, const int sendcounts[], const int s
                         MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Alltoallw_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_w(sendbuf, sendcounts, false, sdispls, false, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, false, rdispls, false, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, false, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, false, rdispls, false, recvtypes);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
 
 AMPI_EXPORT(Alltoallw_init_c)
@@ -197,8 +231,9 @@ int PMPI_Alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], con
                           MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Alltoallw_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_alltoall(&call, comm, ampi_coll_w(sendbuf, sendcounts, true, sdispls, true, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, true, rdispls, true, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, true, rdispls, true, recvtypes);
+    return ampi_coll_alltoall(&call, comm, &args);
 }
-

@@ -50,45 +50,49 @@ static const struct ampi_coll_plan bcast_plan = {
     .deliver = bcast_deliver,
 };
 
-static int bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_buf buf)
+static int bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
 {
-    struct ampi_coll_args args;
     int error;
 
-    ampi_coll_args_init(&args, &bcast_plan);
-    args.send = ampi_coll_none();
-    args.recv = buf;
-    if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)))
+    ampi_coll_args_init(args, &bcast_plan);
+    ampi_coll_set_none(&args->send);
+    if ((error = ampi_coll_enter(call, comm, args)) || (error = ampi_coll_check_root(args, root)))
         return error;
-    if (root != MPI_PROC_NULL && (error = ampi_coll_check_buf(&args, &args.recv, "broadcast", 1)))
+    if (root != MPI_PROC_NULL && (error = ampi_coll_check_buf(args, &args->recv, "broadcast", 1)))
         return error;
-    if (ampi_coll_is_root(&args))
-        ampi_coll_pack(&args, AMPI_COLL_BCAST, args.recv.buf, args.recv.count, args.recv.type);
-    return ampi_coll_begin(call, &args);
+    if (ampi_coll_is_root(args))
+        ampi_coll_pack(args, AMPI_COLL_BCAST, args->recv.buf, args->recv.count, args->recv.type);
+    return ampi_coll_begin(call, args);
 }
 
 AMPI_EXPORT(Bcast)
 int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Bcast", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Bcast_c)
 int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Bcast_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Ibcast)
 int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ibcast", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Ibcast_c)
@@ -96,8 +100,10 @@ int PMPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root
                   MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ibcast_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Bcast_init)
@@ -105,8 +111,10 @@ int PMPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MP
                     MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Bcast_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Bcast_init_c)
@@ -114,7 +122,8 @@ int PMPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int 
                       MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Bcast_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return bcast(&call, comm, root, ampi_coll_one(buffer, count, datatype));
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
 }
-

@@ -4,8 +4,8 @@
  * buffers block by block.
  *
  * The life of a call, MPI_Igatherv for instance:
- *      PMPI_Igatherv          packs what the user gave into a struct ampi_coll_call and one struct ampi_coll_buf per side
- *      gather (gather.c)      checks the arguments and fills the struct ampi_coll_args; the same for all forms
+ *      PMPI_Igatherv          puts what the user gave into a struct ampi_coll_args, and says which function it is
+ *      gather (gather.c)      checks the arguments; the same for all forms
  *      ampi_coll_begin        starts them in the call's form (forms.c, slot.c)
  *      gather_middle, ...     the plan's stages, once all members have arrived
  */
@@ -13,6 +13,9 @@
 #define AMPI_COLL_COLL_H
 
 #include "ampi/coll/slot.h"
+
+/* n_blocks of a v or w form, until the arguments are checked. */
+#define AMPI_COLL_ARRAYS (-1)
 
 enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSISTENT };
 
@@ -51,44 +54,56 @@ static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct
     args->op = NULL;
 }
 
+/* The buffers are filled where they stay: a struct of this size is slow to copy right after its fields were written. */
+static inline void ampi_coll_set_one(struct ampi_coll_buf *side, const void *buf, MPI_Count count, MPI_Datatype type)
+{
+    side->buf = (void *)(uintptr_t)buf;
+    side->count = count;
+    side->handle = type;
+    side->type = NULL;
+    side->counts = side->displs = NULL;
+    side->types = NULL;
+    side->n_blocks = 0;
+    side->is_w = side->has_large_counts = side->has_large_displs = false;
+}
+
 /* For a buffer that an operation does not have. */
-static inline struct ampi_coll_buf ampi_coll_none(void)
+static inline void ampi_coll_set_none(struct ampi_coll_buf *side)
 {
-    return (struct ampi_coll_buf){0};
+    ampi_coll_set_one(side, NULL, 0, MPI_DATATYPE_NULL);
 }
 
-static inline struct ampi_coll_buf ampi_coll_one(const void *buf, MPI_Count count, MPI_Datatype type)
+static inline void ampi_coll_set_v(struct ampi_coll_buf *side, const void *buf, const int *counts, const int *displs,
+                                   MPI_Datatype type)
 {
-    return (struct ampi_coll_buf){.buf = (void *)(uintptr_t)buf, .count = count, .handle = type};
+    ampi_coll_set_one(side, buf, 0, type);
+    side->counts = counts;
+    side->displs = displs;
+    side->n_blocks = AMPI_COLL_ARRAYS;
 }
 
-static inline struct ampi_coll_buf ampi_coll_v(const void *buf, const int *counts, const int *displs, MPI_Datatype type)
+static inline void ampi_coll_set_v_c(struct ampi_coll_buf *side, const void *buf, const MPI_Count *counts,
+                                     const MPI_Aint *displs, MPI_Datatype type)
 {
-    return (struct ampi_coll_buf){
-        .buf = (void *)(uintptr_t)buf, .counts = counts, .displs = displs, .handle = type, .n_blocks = -1};
-}
-
-static inline struct ampi_coll_buf ampi_coll_v_c(const void *buf, const MPI_Count *counts, const MPI_Aint *displs,
-                                                 MPI_Datatype type)
-{
-    struct ampi_coll_buf v = {
-        .buf = (void *)(uintptr_t)buf, .counts = counts, .displs = displs, .handle = type, .n_blocks = -1};
-
-    v.has_large_counts = v.has_large_displs = true;
-    return v;
+    ampi_coll_set_one(side, buf, 0, type);
+    side->counts = counts;
+    side->displs = displs;
+    side->n_blocks = AMPI_COLL_ARRAYS;
+    side->has_large_counts = side->has_large_displs = true;
 }
 
 /* The w forms; displs are int or, if so told, MPI_Aint. */
-static inline struct ampi_coll_buf ampi_coll_w(const void *buf, const void *counts, bool has_large_counts, const void *displs,
-                                               bool has_large_displs, const MPI_Datatype *types)
+static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, const void *counts, bool has_large_counts,
+                                   const void *displs, bool has_large_displs, const MPI_Datatype *types)
 {
-    struct ampi_coll_buf w = {
-        .buf = (void *)(uintptr_t)buf, .counts = counts, .displs = displs, .types = types, .n_blocks = -1};
-
-    w.is_w = true;
-    w.has_large_counts = has_large_counts;
-    w.has_large_displs = has_large_displs;
-    return w;
+    ampi_coll_set_one(side, buf, 0, MPI_DATATYPE_NULL);
+    side->counts = counts;
+    side->displs = displs;
+    side->types = types;
+    side->n_blocks = AMPI_COLL_ARRAYS;
+    side->is_w = true;
+    side->has_large_counts = has_large_counts;
+    side->has_large_displs = has_large_displs;
 }
 
 /* ---- Checking them (check.c): raise the right class, or return MPI_SUCCESS ---- */

@@ -81,14 +81,11 @@ void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count coun
     *to_out = to < count ? to : count;
 }
 
-int ampi_coll_check_reduction(struct ampi_coll_args *args, const struct ampi_coll_reduction *given, bool has_input,
-                              bool has_result)
+int ampi_coll_check_reduction(struct ampi_coll_args *args, MPI_Op op, bool has_input, bool has_result)
 {
-    bool is_in_place = given->send == MPI_IN_PLACE && has_result;
+    bool is_in_place = has_result && ampi_coll_is_in_place(&args->send);
     int error;
 
-    args->send = ampi_coll_one(given->send, given->send_count, given->type);
-    args->recv = ampi_coll_one(given->recv, given->recv_count, given->type);
     if (has_result && (error = ampi_coll_check_buf(args, &args->recv, "receive", 1)))
         return error;
     if (is_in_place) {
@@ -102,7 +99,7 @@ int ampi_coll_check_reduction(struct ampi_coll_args *args, const struct ampi_col
         return MPI_SUCCESS;
     if (!has_input)
         args->send.type = args->recv.type;
-    if ((error = ampi_coll_check_op(args, given->op, args->send.type)))
+    if ((error = ampi_coll_check_op(args, op, args->send.type)))
         return error;
     if (has_input && has_result && !is_in_place && !args->comm->shared->is_inter &&
         ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_whole(&args->recv)))

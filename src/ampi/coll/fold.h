@@ -60,19 +60,8 @@ static inline bool ampi_coll_is_user_op(const struct ampi_op *op)
 /* The share of a part in elements 0 .. count - 1: from *from_out to before *to_out. */
 void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count count, MPI_Count *from_out, MPI_Count *to_out);
 
-/* What a reduction was given. */
-struct ampi_coll_reduction {
-    const void *send;
-    void *recv;
-    MPI_Count send_count;
-    MPI_Count recv_count;
-    MPI_Datatype type;
-    MPI_Op op;
-};
-
-/* Checks it and fills the arguments. has_input: send is significant; has_result: recv is. */
-int ampi_coll_check_reduction(struct ampi_coll_args *args, const struct ampi_coll_reduction *given, bool has_input,
-                              bool has_result) BASE_MUST_CHECK;
+/* Checks the arguments of a reduction, whose two sides are filled. has_input: send is significant; has_result: recv is. */
+int ampi_coll_check_reduction(struct ampi_coll_args *args, MPI_Op op, bool has_input, bool has_result) BASE_MUST_CHECK;
 
 /* Lets a small contribution go into the slot at arrival; not those of users' operations, nor on intercommunicators. */
 static inline void ampi_coll_pack_input(struct ampi_coll_args *args, enum ampi_coll_kind kind)

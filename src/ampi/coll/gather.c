@@ -51,33 +51,29 @@ static const struct ampi_coll_plan gather_plan = {
     .deliver = gather_deliver,
 };
 
-static int gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_buf send,
-                  struct ampi_coll_buf recv)
+static int gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
 {
-    struct ampi_coll_args args;
     bool is_in_place;
     int error;
 
-    ampi_coll_args_init(&args, &gather_plan);
-    args.send = send;
-    args.recv = recv;
-    if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)))
+    ampi_coll_args_init(args, &gather_plan);
+    if ((error = ampi_coll_enter(call, comm, args)) || (error = ampi_coll_check_root(args, root)))
         return error;
-    is_in_place = ampi_coll_is_root(&args) && ampi_coll_is_in_place(&send) && root >= 0;
-    if (ampi_coll_is_root(&args) &&
-        (error = ampi_coll_check_buf(&args, &args.recv, "receive", args.comm->peer->n_ranks)))
+    is_in_place = ampi_coll_is_root(args) && ampi_coll_is_in_place(&args->send) && root >= 0;
+    if (ampi_coll_is_root(args) &&
+        (error = ampi_coll_check_buf(args, &args->recv, "receive", args->comm->peer->n_ranks)))
         return error;
-    if (root >= 0 && !is_in_place && (error = ampi_coll_check_buf(&args, &args.send, "send", 1)))
+    if (root >= 0 && !is_in_place && (error = ampi_coll_check_buf(args, &args->send, "send", 1)))
         return error;
-    if (ampi_coll_is_root(&args) && root >= 0 && !is_in_place &&
-        ampi_coll_is_same(ampi_coll_whole(&args.send), ampi_coll_block(&args.recv, args.comm->rank)))
-        return ampi_coll_raise_same(&args);
+    if (ampi_coll_is_root(args) && root >= 0 && !is_in_place &&
+        ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_block(&args->recv, args->comm->rank)))
+        return ampi_coll_raise_same(args);
     if (root >= 0) {
         struct ampi_coll_block own =
-            is_in_place ? ampi_coll_block(&args.recv, args.comm->rank) : ampi_coll_whole(&args.send);
-        ampi_coll_pack(&args, AMPI_COLL_GATHER, own.buf, own.count, own.type);
+            is_in_place ? ampi_coll_block(&args->recv, args->comm->rank) : ampi_coll_whole(&args->send);
+        ampi_coll_pack(args, AMPI_COLL_GATHER, own.buf, own.count, own.type);
     }
-    return ampi_coll_begin(call, &args);
+    return ampi_coll_begin(call, args);
 }
 
 AMPI_EXPORT(Gather)
@@ -85,9 +81,11 @@ int PMPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void 
                 MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Gather", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Gather_c)
@@ -95,9 +93,11 @@ int PMPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtyp
                   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Gather_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Igather)
@@ -105,9 +105,11 @@ int PMPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void
                  MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Igather", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Igather_c)
@@ -115,9 +117,11 @@ int PMPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendty
                    MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Igather_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Gather_init)
@@ -125,9 +129,11 @@ int PMPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, 
                      MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Gather_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Gather_init_c)
@@ -136,9 +142,11 @@ int PMPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype se
                        MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Gather_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Gatherv)
@@ -146,9 +154,11 @@ int PMPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void
                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Gatherv", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Gatherv_c)
@@ -157,9 +167,11 @@ int PMPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendty
                    MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Gatherv_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Igatherv)
@@ -168,9 +180,11 @@ int PMPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, voi
                   MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Igatherv", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Igatherv_c)
@@ -179,9 +193,11 @@ int PMPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendt
                     MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Igatherv_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Gatherv_init)
@@ -190,9 +206,11 @@ int PMPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                       MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Gatherv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return gather(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Gatherv_init_c)
@@ -201,8 +219,9 @@ int PMPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype s
                         int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Gatherv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return gather(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                  ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return gather(&call, comm, root, &args);
 }
-

@@ -106,22 +106,19 @@ const struct ampi_coll_plan ampi_coll_neighbor_alltoall_plan = {
 };
 
 int ampi_coll_neighbor(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan,
-                       struct ampi_coll_buf send, struct ampi_coll_buf recv)
+                       struct ampi_coll_args *args)
 {
-    struct ampi_coll_args args;
     bool is_alltoall = plan == &ampi_coll_neighbor_alltoall_plan;
     int error;
 
-    ampi_coll_args_init(&args, plan);
-    args.send = send;
-    args.recv = recv;
-    if ((error = ampi_coll_enter(call, comm, &args)))
+    ampi_coll_args_init(args, plan);
+    if ((error = ampi_coll_enter(call, comm, args)))
         return error;
-    if (!args.comm->shared->topo)
-        return ampi_raise(args.comm, MPI_ERR_TOPOLOGY, "the communicator has no topology");
-    if ((error = ampi_coll_check_buf(&args, &args.recv, "receive", ampi_topo_in_degree(args.comm))))
+    if (!args->comm->shared->topo)
+        return ampi_raise(args->comm, MPI_ERR_TOPOLOGY, "the communicator has no topology");
+    if ((error = ampi_coll_check_buf(args, &args->recv, "receive", ampi_topo_in_degree(args->comm))))
         return error;
-    if ((error = ampi_coll_check_buf(&args, &args.send, "send", is_alltoall ? ampi_topo_out_degree(args.comm) : 1)))
+    if ((error = ampi_coll_check_buf(args, &args->send, "send", is_alltoall ? ampi_topo_out_degree(args->comm) : 1)))
         return error;
-    return ampi_coll_begin(call, &args);
+    return ampi_coll_begin(call, args);
 }

@@ -12,6 +12,6 @@ extern const struct ampi_coll_plan ampi_coll_neighbor_alltoall_plan;
 
 /* All of them: checks the arguments and starts the operation. */
 int ampi_coll_neighbor(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan,
-                       struct ampi_coll_buf send, struct ampi_coll_buf recv);
+                       struct ampi_coll_args *args);
 
 #endif

@@ -9,10 +9,11 @@ int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sen
                             int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_allgather", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_allgather_c)
@@ -20,10 +21,11 @@ int PMPI_Neighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Data
                               MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_allgather_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_allgather)
@@ -31,10 +33,11 @@ int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype se
                              int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_allgather", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_allgather_c)
@@ -43,10 +46,11 @@ int PMPI_Ineighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Dat
                                MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_allgather_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_allgather_init)
@@ -55,10 +59,11 @@ int PMPI_Neighbor_allgather_init(const void *sendbuf, int sendcount, MPI_Datatyp
                                  MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_allgather_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_allgather_init_c)
@@ -67,10 +72,11 @@ int PMPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI
                                    MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_allgather_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_allgatherv)
@@ -78,10 +84,11 @@ int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype se
                              const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_allgatherv", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_allgatherv_c)
@@ -90,10 +97,11 @@ int PMPI_Neighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Dat
                                MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_allgatherv)
@@ -102,10 +110,11 @@ int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype s
                               MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_allgatherv", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_allgatherv_c)
@@ -114,10 +123,11 @@ int PMPI_Ineighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Da
                                 MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_allgatherv_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_allgatherv_init)
@@ -126,10 +136,11 @@ int PMPI_Neighbor_allgatherv_init(const void *sendbuf, int sendcount, MPI_Dataty
                                   MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_v(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_allgatherv_init_c)
@@ -138,10 +149,11 @@ int PMPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MP
                                     MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_v_c(recvbuf, recvcounts, displs, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_allgather_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoall)
@@ -149,10 +161,11 @@ int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype send
                            int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoall", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoall_c)
@@ -160,10 +173,11 @@ int PMPI_Neighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datat
                              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoall_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_alltoall)
@@ -171,10 +185,11 @@ int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sen
                             int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_alltoall", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_alltoall_c)
@@ -182,10 +197,11 @@ int PMPI_Ineighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Data
                               MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_alltoall_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoall_init)
@@ -194,10 +210,11 @@ int PMPI_Neighbor_alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype
                                 MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoall_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoall_init_c)
@@ -206,10 +223,11 @@ int PMPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_
                                   MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoall_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_one(sendbuf, sendcount, sendtype),
-                              ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoallv)
@@ -218,10 +236,11 @@ int PMPI_Neighbor_alltoallv(const void *sendbuf, const int sendcounts[], const i
                             MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoallv", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_v(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoallv_c)
@@ -230,10 +249,11 @@ int PMPI_Neighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
                               const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_v_c(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v_c(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_alltoallv)
@@ -242,10 +262,11 @@ int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int sendcounts[], const 
                              const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_alltoallv", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_v(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_alltoallv_c)
@@ -255,10 +276,11 @@ int PMPI_Ineighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[]
                                MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_alltoallv_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_v_c(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v_c(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoallv_init)
@@ -268,10 +290,11 @@ int PMPI_Neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[], co
                                  MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_v(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoallv_init_c)
@@ -281,10 +304,11 @@ int PMPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcoun
                                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_v_c(sendbuf, sendcounts, sdispls, sendtype),
-                              ampi_coll_v_c(recvbuf, recvcounts, rdispls, recvtype));
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, rdispls, recvtype);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoallw)
@@ -293,10 +317,11 @@ int PMPI_Neighbor_alltoallw(const void *sendbuf, const int sendcounts[], const M
                             const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoallw", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_w(sendbuf, sendcounts, false, sdispls, true, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, false, rdispls, true, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, true, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, false, rdispls, true, recvtypes);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoallw_c)
@@ -305,10 +330,11 @@ int PMPI_Neighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[],
                               const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_w(sendbuf, sendcounts, true, sdispls, true, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, true, rdispls, true, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, true, rdispls, true, recvtypes);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_alltoallw)
@@ -318,10 +344,11 @@ int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int sendcounts[], const 
                              MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_alltoallw", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_w(sendbuf, sendcounts, false, sdispls, true, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, false, rdispls, true, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, true, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, false, rdispls, true, recvtypes);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Ineighbor_alltoallw_c)
@@ -331,10 +358,11 @@ int PMPI_Ineighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[]
                                MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ineighbor_alltoallw_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_w(sendbuf, sendcounts, true, sdispls, true, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, true, rdispls, true, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, true, rdispls, true, recvtypes);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoallw_init)
@@ -344,10 +372,11 @@ int PMPI_Neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[], co
                                  MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_w(sendbuf, sendcounts, false, sdispls, true, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, false, rdispls, true, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, true, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, false, rdispls, true, recvtypes);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
 
 AMPI_EXPORT(Neighbor_alltoallw_init_c)
@@ -358,9 +387,9 @@ int PMPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcoun
                                    MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan,
-                              ampi_coll_w(sendbuf, sendcounts, true, sdispls, true, sendtypes),
-                              ampi_coll_w(recvbuf, recvcounts, true, rdispls, true, recvtypes));
+    ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);
+    ampi_coll_set_w(&args.recv, recvbuf, recvcounts, true, rdispls, true, recvtypes);
+    return ampi_coll_neighbor(&call, comm, &ampi_coll_neighbor_alltoall_plan, &args);
 }
-

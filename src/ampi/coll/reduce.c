@@ -109,12 +109,13 @@ static int allreduce(const struct ampi_coll_call *call, MPI_Comm comm, const voi
                      MPI_Datatype type, MPI_Op op)
 {
     struct ampi_coll_args args;
-    struct ampi_coll_reduction given = {send, recv, count, count, type, op};
     int error;
 
     ampi_coll_args_init(&args, &allreduce_plan);
+    ampi_coll_set_one(&args.send, send, count, type);
+    ampi_coll_set_one(&args.recv, recv, count, type);
     if ((error = ampi_coll_enter(call, comm, &args)) ||
-        (error = ampi_coll_check_reduction(&args, &given, true, true)))
+        (error = ampi_coll_check_reduction(&args, op, true, true)))
         return error;
     ampi_coll_pack_input(&args, AMPI_COLL_ALLREDUCE);
     return ampi_coll_begin(call, &args);
@@ -162,12 +163,13 @@ static int reduce(const struct ampi_coll_call *call, MPI_Comm comm, int root, co
                   MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     struct ampi_coll_args args;
-    struct ampi_coll_reduction given = {send, recv, count, count, type, op};
     int error;
 
     ampi_coll_args_init(&args, &reduce_plan);
+    ampi_coll_set_one(&args.send, send, count, type);
+    ampi_coll_set_one(&args.recv, recv, count, type);
     if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)) ||
-        (error = ampi_coll_check_reduction(&args, &given, ampi_coll_has_root(&args), ampi_coll_is_root(&args))))
+        (error = ampi_coll_check_reduction(&args, op, ampi_coll_has_root(&args), ampi_coll_is_root(&args))))
         return error;
     if (!args.comm->shared->is_inter)
         ampi_coll_pack_input(&args, AMPI_COLL_REDUCE);
@@ -283,4 +285,3 @@ int PMPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_
 
     return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
 }
-

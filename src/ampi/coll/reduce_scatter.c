@@ -102,23 +102,25 @@ static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll
     return MPI_SUCCESS;
 }
 
-static int reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, struct ampi_coll_buf recv,
-                          MPI_Op op)
+static int reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, MPI_Op op,
+                          struct ampi_coll_args *args)
 {
-    struct ampi_coll_args args;
-    struct ampi_coll_reduction given = {.send = send, .recv = recv.buf, .type = recv.handle, .op = op};
+    struct ampi_coll_buf *recv = &args->recv;
+    MPI_Count block_count = recv->count;
+    MPI_Count count = 0;
     int error;
 
-    ampi_coll_args_init(&args, &reduce_scatter_plan);
-    if ((error = ampi_coll_enter(call, comm, &args)) || (error = count_elems(&args, &recv, &given.send_count)))
+    ampi_coll_args_init(args, &reduce_scatter_plan);
+    if ((error = ampi_coll_enter(call, comm, args)) || (error = count_elems(args, recv, &count)))
         return error;
-    given.recv_count = send == MPI_IN_PLACE ? given.send_count : ampi_coll_count(&recv, args.comm->rank);
-    if ((error = ampi_coll_check_reduction(&args, &given, true, true)))
+    ampi_coll_set_one(&args->send, send, count, recv->handle);
+    /* What the receive buffer has to have room for, while it is checked. */
+    recv->count = send == MPI_IN_PLACE ? count : ampi_coll_count(recv, args->comm->rank);
+    recv->n_blocks = 0;
+    if ((error = ampi_coll_check_reduction(args, op, true, true)))
         return error;
-    args.recv.count = recv.count;
-    args.recv.counts = recv.counts;
-    args.recv.has_large_counts = recv.has_large_counts;
-    return ampi_coll_begin(call, &args);
+    recv->count = block_count;
+    return ampi_coll_begin(call, args);
 }
 
 AMPI_EXPORT(Reduce_scatter_block)
@@ -126,8 +128,10 @@ int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
                               MPI_Op op, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Reduce_scatter_block", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_one(recvbuf, recvcount, datatype), op);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Reduce_scatter_block_c)
@@ -135,8 +139,10 @@ int PMPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count re
                                 MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Reduce_scatter_block_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_one(recvbuf, recvcount, datatype), op);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Ireduce_scatter_block)
@@ -144,8 +150,10 @@ int PMPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount
                                MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ireduce_scatter_block", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_one(recvbuf, recvcount, datatype), op);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Ireduce_scatter_block_c)
@@ -153,8 +161,10 @@ int PMPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count r
                                  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ireduce_scatter_block_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_one(recvbuf, recvcount, datatype), op);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Reduce_scatter_block_init)
@@ -162,8 +172,10 @@ int PMPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvc
                                    MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_one(recvbuf, recvcount, datatype), op);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Reduce_scatter_block_init_c)
@@ -172,8 +184,10 @@ int PMPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf, MPI_Cou
                                      MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_one(recvbuf, recvcount, datatype), op);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Reduce_scatter)
@@ -181,8 +195,10 @@ int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts
                         MPI_Op op, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Reduce_scatter", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_v(recvbuf, recvcounts, NULL, datatype), op);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Reduce_scatter_c)
@@ -190,8 +206,10 @@ int PMPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count re
                           MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Reduce_scatter_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_v_c(recvbuf, recvcounts, NULL, datatype), op);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Ireduce_scatter)
@@ -199,8 +217,10 @@ int PMPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcount
                          MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ireduce_scatter", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_v(recvbuf, recvcounts, NULL, datatype), op);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Ireduce_scatter_c)
@@ -208,8 +228,10 @@ int PMPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count r
                            MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Ireduce_scatter_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_v_c(recvbuf, recvcounts, NULL, datatype), op);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Reduce_scatter_init)
@@ -218,8 +240,10 @@ int PMPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvc
                              MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Reduce_scatter_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_v(recvbuf, recvcounts, NULL, datatype), op);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
 
 AMPI_EXPORT(Reduce_scatter_init_c)
@@ -228,7 +252,8 @@ int PMPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf, const MPI_Cou
                                MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Reduce_scatter_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return reduce_scatter(&call, comm, sendbuf, ampi_coll_v_c(recvbuf, recvcounts, NULL, datatype), op);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }
-

@@ -153,18 +153,19 @@ static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct a
                 void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     struct ampi_coll_args args;
-    struct ampi_coll_reduction given = {send, recv, count, count, type, op};
     bool has_result;
     int error;
 
     ampi_coll_args_init(&args, plan);
+    ampi_coll_set_one(&args.send, send, count, type);
+    ampi_coll_set_one(&args.recv, recv, count, type);
     if ((error = ampi_coll_enter(call, comm, &args)))
         return error;
     if (args.comm->shared->is_inter)
         return ampi_raise(args.comm, MPI_ERR_COMM, "not defined on intercommunicators");
     /* The first rank gets no result of an exclusive scan; its buffer may be anything but for an input in place. */
     has_result = plan == &scan_plan || args.comm->rank > 0 || send == MPI_IN_PLACE;
-    if ((error = ampi_coll_check_reduction(&args, &given, true, has_result)))
+    if ((error = ampi_coll_check_reduction(&args, op, true, has_result)))
         return error;
     ampi_coll_pack_input(&args, AMPI_COLL_SCAN);
     return ampi_coll_begin(call, &args);
@@ -276,4 +277,3 @@ int PMPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_
 
     return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
 }
-

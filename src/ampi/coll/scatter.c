@@ -59,28 +59,24 @@ static const struct ampi_coll_plan scatter_plan = {
     .deliver = scatter_deliver,
 };
 
-static int scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_buf send,
-                   struct ampi_coll_buf recv)
+static int scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
 {
-    struct ampi_coll_args args;
     bool is_in_place;
     int error;
 
-    ampi_coll_args_init(&args, &scatter_plan);
-    args.send = send;
-    args.recv = recv;
-    if ((error = ampi_coll_enter(call, comm, &args)) || (error = ampi_coll_check_root(&args, root)))
+    ampi_coll_args_init(args, &scatter_plan);
+    if ((error = ampi_coll_enter(call, comm, args)) || (error = ampi_coll_check_root(args, root)))
         return error;
-    is_in_place = ampi_coll_is_root(&args) && ampi_coll_is_in_place(&recv) && root >= 0;
-    if (ampi_coll_is_root(&args) &&
-        (error = ampi_coll_check_buf(&args, &args.send, "send", args.comm->peer->n_ranks)))
+    is_in_place = ampi_coll_is_root(args) && ampi_coll_is_in_place(&args->recv) && root >= 0;
+    if (ampi_coll_is_root(args) &&
+        (error = ampi_coll_check_buf(args, &args->send, "send", args->comm->peer->n_ranks)))
         return error;
-    if (root >= 0 && !is_in_place && (error = ampi_coll_check_buf(&args, &args.recv, "receive", 1)))
+    if (root >= 0 && !is_in_place && (error = ampi_coll_check_buf(args, &args->recv, "receive", 1)))
         return error;
-    if (ampi_coll_is_root(&args) && root >= 0 && !is_in_place &&
-        ampi_coll_is_same(ampi_coll_whole(&args.recv), ampi_coll_block(&args.send, args.comm->rank)))
-        return ampi_coll_raise_same(&args);
-    return ampi_coll_begin(call, &args);
+    if (ampi_coll_is_root(args) && root >= 0 && !is_in_place &&
+        ampi_coll_is_same(ampi_coll_whole(&args->recv), ampi_coll_block(&args->send, args->comm->rank)))
+        return ampi_coll_raise_same(args);
+    return ampi_coll_begin(call, args);
 }
 
 AMPI_EXPORT(Scatter)
@@ -88,9 +84,11 @@ int PMPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void
                  MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Scatter", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Scatter_c)
@@ -98,9 +96,11 @@ int PMPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendty
                    MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Scatter_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Iscatter)
@@ -108,9 +108,11 @@ int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, voi
                   MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Iscatter", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Iscatter_c)
@@ -118,9 +120,11 @@ int PMPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendt
                     MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Iscatter_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Scatter_init)
@@ -128,9 +132,11 @@ int PMPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                       MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Scatter_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Scatter_init_c)
@@ -139,9 +145,11 @@ int PMPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype s
                         MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Scatter_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_one(sendbuf, sendcount, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Scatterv)
@@ -149,9 +157,11 @@ int PMPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[
                   void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Scatterv", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_v(sendbuf, sendcounts, displs, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Scatterv_c)
@@ -160,9 +170,11 @@ int PMPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI
                     int root, MPI_Comm comm)
 {
     struct ampi_coll_call call = {"MPI_Scatterv_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_v_c(sendbuf, sendcounts, displs, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Iscatterv)
@@ -171,9 +183,11 @@ int PMPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs
                    MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Iscatterv", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_v(sendbuf, sendcounts, displs, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Iscatterv_c)
@@ -182,9 +196,11 @@ int PMPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MP
                      int root, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Iscatterv_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_v_c(sendbuf, sendcounts, displs, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Scatterv_init)
@@ -193,9 +209,11 @@ int PMPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int di
                        MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Scatterv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_v(sendbuf, sendcounts, displs, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
 
 AMPI_EXPORT(Scatterv_init_c)
@@ -204,8 +222,9 @@ int PMPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], cons
                          int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_coll_call call = {"MPI_Scatterv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_args args;
 
-    return scatter(&call, comm, root, ampi_coll_v_c(sendbuf, sendcounts, displs, sendtype),
-                   ampi_coll_one(recvbuf, recvcount, recvtype));
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
 }
-

@@ -48,12 +48,21 @@ static BASE_COLD void start_deferred(struct ampi_comm *comm)
     }
 }
 
-static void finish_part(struct ampi_coll_part *part)
+/* ---- From PE to PE ---- */
+
+/* What an inbox item of ours holds: with it all that a PE has to know for the last stage of an operation without a result, so
+ * that it need not fetch the slot's line from the PE that wrote it. */
+struct stage_item {
+    struct ampi_coll_part *part;
+    bool has_result;
+};
+
+static void finish_part(struct ampi_coll_part *part, bool has_result)
 {
     struct ampi_coll_slot *slot = part->slot;
     const struct ampi_coll_state *state = slot->state;
 
-    if (slot->has_result)
+    if (has_result)
         slot->plan->deliver(slot, part->index);
     for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
         struct ampi_coll_args *args = slot->args[state->part_members[i]];
@@ -65,35 +74,51 @@ static void finish_part(struct ampi_coll_part *part)
     }
 }
 
-static void handle_finish(struct ult_note *note)
-{
-    finish_part(BASE_CONTAINER(note, struct ampi_coll_part, note));
-}
-
-/* Runs a stage on every part: the others' through their PEs' inboxes, then the caller's own. */
-static void run_on_parts(struct ampi_coll_slot *slot, int own_part, void (*handle)(struct ult_note *))
+/* Tells the other parts' PEs to run a stage. */
+static void post_to_others(struct ampi_coll_slot *slot, int own_part, void (*handle)(const struct ult_item *))
 {
     const struct ampi_coll_state *state = slot->state;
 
     for (int i = 0; i < state->n_parts; i++)
         if (i != own_part) {
-            slot->parts[i].note.handle = handle;
-            ult_post_note(ult_pe_get(state->part_pe[i]), &slot->parts[i].note);
+            struct ult_item item = {.handle = handle};
+            struct stage_item stage = {&slot->parts[i], slot->has_result};
+            memcpy(item.body, &stage, sizeof stage);
+            ult_post_item(ult_pe_get(state->part_pe[i]), &item);
         }
-    handle(&slot->parts[own_part].note);
 }
 
-static void handle_share(struct ult_note *note)
+static void handle_finish(const struct ult_item *item)
 {
-    struct ampi_coll_part *part = BASE_CONTAINER(note, struct ampi_coll_part, note);
-    struct ampi_coll_slot *slot = part->slot;
+    struct stage_item stage;
+
+    memcpy(&stage, item->body, sizeof stage);
+    finish_part(stage.part, stage.has_result);
+}
+
+static inline void finish_all(struct ampi_coll_slot *slot, int own_part)
+{
+    post_to_others(slot, own_part, handle_finish);
+    finish_part(&slot->parts[own_part], slot->has_result);
+}
+
+static void share_part(struct ampi_coll_slot *slot, int part)
+{
     const struct ampi_coll_state *state = slot->state;
 
-    slot->plan->share(slot, part->index);
+    slot->plan->share(slot, part);
     if (atomic_fetch_add_explicit(&slot->n_parts_shared, 1, memory_order_acq_rel) + 1 < state->n_parts)
         return;
     atomic_store_explicit(&slot->n_parts_shared, 0, memory_order_relaxed);
-    run_on_parts(slot, part->index, handle_finish);
+    finish_all(slot, part);
+}
+
+static void handle_share(const struct ult_item *item)
+{
+    struct stage_item stage;
+
+    memcpy(&stage, item->body, sizeof stage);
+    share_part(stage.part->slot, stage.part->index);
 }
 
 /* Copies a small contribution into the slot. */
@@ -142,7 +167,12 @@ static void start_now(struct ampi_coll_args *args)
     slot->has_result = false;
     if (args->plan->middle)
         args->plan->middle(slot);
-    run_on_parts(slot, part->index, slot->needs_share ? handle_share : handle_finish);
+    if (slot->needs_share) {
+        post_to_others(slot, part->index, handle_share);
+        share_part(slot, part->index);
+    } else {
+        finish_all(slot, part->index);
+    }
 }
 
 static BASE_COLD void defer(struct ampi_coll_args *args)

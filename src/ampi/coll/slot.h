@@ -79,7 +79,6 @@ struct ampi_coll_plan {
 
 /* Per PE with members; a cache line of its own because its PE alone writes it until `arrived_parts`. */
 struct ampi_coll_part {
-    struct ult_note note;            /* takes the next stage to the PE */
     struct ampi_coll_slot *slot;
     int index;                       /* of this part */
     int n_arrived;                   /* members of this PE that are there */
