@@ -15,14 +15,12 @@ int main(void)
     int flag = 0, index = -1, c;
     const struct option longopts[] = {
         {"long", required_argument, NULL, 'l'}, {"verbose", no_argument, &flag, 3}, {NULL, 0, NULL, 0}};
-    char seen[16] = "";
+    char seen[16] = ""; /* the letters in the order in which they came */
 
     snprintf(arg, sizeof arg, "%u", test_id());
     CHECK(optind == 1);
     while ((c = getopt_long(7, argv, "xyn:", longopts, &index)) != -1) {
-        char text[2] = {c ? (char)c : '0', '\0'};
-
-        strcat(seen, text);
+        seen[strlen(seen)] = c ? (char)c : '0';
         if (c == 'n')
             CHECK(optarg == arg);
         if (c == 'l')
