@@ -123,6 +123,8 @@ void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, 
         self->wait_left = (unsigned)n;
         ult_suspend();
     }
+    if (n == n_marked)
+        return; /* completing took the mark off each */
     for (int i = 0; i < n_requests; i++)
         if (requests[i] && requests[i]->is_awaited)
             requests[i]->is_awaited = false;

@@ -16,6 +16,7 @@
 #define BASE_MUST_CHECK __attribute__((warn_unused_result))
 #define BASE_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #define BASE_COLD __attribute__((cold, noinline))
+#define BASE_NOINLINE __attribute__((noinline))
 /* Everything that the function calls is inlined into it: for the few functions that a message's time consists of. */
 #define BASE_FLATTEN __attribute__((flatten))
 #define BASE_NORETURN __attribute__((noreturn))

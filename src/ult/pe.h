@@ -54,10 +54,10 @@ struct ult_job {
 extern struct ult_job ult_job;
 
 /* Waits until the PE has a ready ULT, or `until_done` and every ULT of the job has ended: polls, then sleeps. (idle.c) */
-void ult_pe_idle(struct ult_pe *pe, bool until_done);
+void ult_pe_idle(struct ult_pe *pe, bool until_done) BASE_NOINLINE;
 
 /* Polls everything once; returns how many events there were. (idle.c) */
-int ult_pe_poll(struct ult_pe *pe);
+int ult_pe_poll(struct ult_pe *pe) BASE_NOINLINE;
 
 /* Wakes the PE if it sleeps. Any thread. (idle.c) */
 void ult_pe_wake(struct ult_pe *pe);

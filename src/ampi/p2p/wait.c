@@ -25,17 +25,19 @@ static BASE_COLD int raise_request(MPI_Request handle)
                            (void *)handle);
 }
 
+static inline void count_one(struct request_set *set, const struct ampi_request *request)
+{
+    set->n_live += request->state != AMPI_REQUEST_INACTIVE;
+    set->n_active += ampi_request_is_active(request);
+}
+
 /* Recounts what is live and active. */
 static void set_count(struct request_set *set)
 {
     set->n_live = set->n_active = 0;
-    for (int i = 0; i < set->n_requests; i++) {
-        const struct ampi_request *request = set->requests[i];
-        if (!request || request->state == AMPI_REQUEST_INACTIVE)
-            continue;
-        set->n_live++;
-        set->n_active += ampi_request_is_active(request);
-    }
+    for (int i = 0; i < set->n_requests; i++)
+        if (set->requests[i])
+            count_one(set, set->requests[i]);
 }
 
 static void set_close(struct request_set *set)
@@ -55,15 +57,18 @@ static int set_open(struct request_set *set, int count, MPI_Request handles[])
     set->requests = set->on_stack;
     if (count > REQUESTS_ON_STACK)
         set->requests = base_malloc((size_t)count * sizeof *set->requests, "an array of requests");
+    set->n_live = set->n_active = 0;
     for (int i = 0; i < count; i++) {
-        set->requests[i] = ampi_request_of(handles[i]);
-        if (BASE_UNLIKELY(!set->requests[i] && handles[i] != MPI_REQUEST_NULL)) {
+        struct ampi_request *request = ampi_request_of(handles[i]);
+        set->requests[i] = request;
+        if (BASE_LIKELY(request != NULL)) {
+            count_one(set, request);
+        } else if (BASE_UNLIKELY(handles[i] != MPI_REQUEST_NULL)) {
             MPI_Request wrong = handles[i];
             set_close(set);
             return raise_request(wrong);
         }
     }
-    set_count(set);
     return MPI_SUCCESS;
 }
 
