@@ -213,17 +213,17 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     int n_pes = ampi_options.n_pes ? (int)ampi_options.n_pes : n_cores;
     const char *error;
 
-    if (n_pes > n_cores)
-        base_log("%d PEs on %d cores: they take turns, so everything takes longer", n_pes, n_cores);
     if (n_pes > n_ranks)
         n_pes = n_ranks;
+    if (n_pes > n_cores)
+        base_log("%d PEs on %d cores: they take turns, so everything takes longer", n_pes, n_cores);
     program_args.argc = argc;
     program_args.argv = argv;
     program_args.envp = envp;
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);
     if (!image_program_open(main, &error))
-        base_fatal(1, "%s cannot run as %d ranks: %s", argv[0], n_ranks, error);
+        base_fatal(1, "%s", error);
     ampi_memory_plan(n_ranks);
     ampi_job_create(n_ranks, n_pes, true, &hooks);
     base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks, n_pes,

@@ -37,6 +37,8 @@ struct ampi_rank {
     struct ampi_comm *self;              /* its handle of MPI_COMM_SELF; NULL until first used: ampi_comm_self */
     struct ampi_request *free_requests;  /* pool: p2p/request.c */
     unsigned wait_left;                  /* completions it still waits for; at 0 it is made ready */
+    struct ampi_request *const *wait_for; /* what it waits for, n_wait_for of them; for reports */
+    int n_wait_for;
     int thread_level;                    /* what MPI_Init_thread provided */
     int n_sessions;                      /* open sessions (MPI_Session_init) */
     enum ampi_rank_state world_state;    /* what state would be without sessions; 0: STARTED */
@@ -112,6 +114,7 @@ static inline struct ampi_rank *ampi_enter(const char *call)
     if (BASE_UNLIKELY(!self || self->state != AMPI_RANK_INITIALIZED))
         return ampi_enter_wrong(call);
     self->call = call;
+    self->ult.resume_at = __builtin_return_address(0);
     return self;
 }
 

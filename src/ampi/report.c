@@ -3,6 +3,7 @@
  * report.c: telling which rank it was: crashes, stack overflows, deadlocks.
  */
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,12 +11,17 @@
 #include "ampi/comm.h"
 #include "ampi/error.h"
 #include "ampi/job.h"
+#include "ampi/p2p/p2p.h"
 #include "ampi/request.h"
 #include "base/log.h"
 #include "image/image.h"
+#include "ult/arch/arch.h"
 
 /* Ranks that a deadlock report names one by one. */
 #define DEADLOCK_RANKS_MAX 32
+
+/* Requests that it names for each. */
+#define DEADLOCK_REQUESTS_MAX 4
 
 #define SIGNAL_STACK_BYTES 65536
 
@@ -33,13 +39,14 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
     const struct ult *u = ult_self();
     const struct ampi_rank *rank = u && u->world_rank >= 0 ? (const struct ampi_rank *)u : NULL;
     int overflown = ampi_memory_guard_of(info->si_addr);
+    char place[256];
 
-    (void)context;
     if ((signal_number == SIGSEGV || signal_number == SIGBUS) && rank && overflown == rank->world_rank)
         ampi_report(rank, "stack overflow: the stack of %zu KiB is full; give ranks larger ones with +stacksize",
                     ampi_memory_stack_bytes() >> 10);
     else
-        ampi_report(rank, "%s (signal %d) at address %p%s", strsignal(signal_number), signal_number, info->si_addr,
+        ampi_report(rank, "%s (signal %d) at address %p%s%s%s", strsignal(signal_number), signal_number, info->si_addr,
+                    image_describe(ult_arch_context_pc(context), place, sizeof place) ? " in " : "", place,
                     rank && rank->call ? "; the call named is the last one of MPI" : "");
     signal(signal_number, SIG_DFL);
     raise(signal_number);
@@ -61,8 +68,67 @@ void ampi_crash_handler_install(void)
 
 /* ---- Deadlocks ---- */
 
+/* Appends to a text; what does not fit is left out. */
+static void append(char *text, size_t size_bytes, const char *fmt, ...) BASE_PRINTF(3, 4);
+static void append(char *text, size_t size_bytes, const char *fmt, ...)
+{
+    size_t len = strlen(text);
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text + len, size_bytes - len, fmt, args);
+    va_end(args);
+}
+
+static void append_request(char *text, size_t size_bytes, const struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+
+    append(text, size_bytes, "%s", request->kind->name);
+    if (request->kind == &ampi_recv_kind) {
+        if (p2p->node.source == MPI_ANY_SOURCE)
+            append(text, size_bytes, " from any rank");
+        else
+            append(text, size_bytes, " from rank %d", p2p->node.source);
+        if (p2p->node.tag == MPI_ANY_TAG)
+            append(text, size_bytes, ", any tag");
+        else
+            append(text, size_bytes, ", tag %d", p2p->node.tag);
+    } else if (request->kind == &ampi_send_kind) {
+        append(text, size_bytes, " to rank %d, tag %d", p2p->peer_rank, p2p->tag);
+    }
+    if (request->comm && request->comm != request->owner->world)
+        append(text, size_bytes, " (of a communicator of %d ranks)", request->comm->peer->n_ranks);
+}
+
+/* What a rank is blocked in: its requests and where it called MPI. */
+static void describe_blocked(const struct ampi_rank *rank, char *text, size_t size_bytes)
+{
+    char place[256];
+    int n_shown = 0;
+    int n_left = 0;
+
+    snprintf(text, size_bytes, "blocked");
+    for (int i = 0; i < rank->n_wait_for; i++) {
+        const struct ampi_request *request = rank->wait_for[i];
+        if (!request || !ampi_request_is_active(request))
+            continue;
+        if (n_shown < DEADLOCK_REQUESTS_MAX) {
+            append(text, size_bytes, "%s", n_shown++ ? ", " : " in ");
+            append_request(text, size_bytes, request);
+        } else {
+            n_left++;
+        }
+    }
+    if (n_left > 0)
+        append(text, size_bytes, " and %d more", n_left);
+    if (image_describe(rank->ult.resume_at, place, sizeof place))
+        append(text, size_bytes, "; called at %s", place);
+}
+
 void ampi_report_deadlock(void)
 {
+    char text[1024];
     int n_blocked = 0;
 
     fflush(stdout);
@@ -71,8 +137,10 @@ void ampi_report_deadlock(void)
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         if (rank->state == AMPI_RANK_ENDED)
             continue;
-        if (n_blocked++ < DEADLOCK_RANKS_MAX)
-            ampi_report(rank, "blocked, waiting for %u operation%s", rank->wait_left, rank->wait_left == 1 ? "" : "s");
+        if (n_blocked++ >= DEADLOCK_RANKS_MAX)
+            continue;
+        describe_blocked(rank, text, sizeof text);
+        ampi_report(rank, "%s", text);
     }
     if (n_blocked > DEADLOCK_RANKS_MAX)
         base_log("... and %d more ranks", n_blocked - DEADLOCK_RANKS_MAX);

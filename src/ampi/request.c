@@ -103,7 +103,10 @@ void ampi_request_await(struct ampi_request *request)
         return;
     request->is_awaited = true;
     request->owner->wait_left = 1;
+    request->owner->wait_for = &request;
+    request->owner->n_wait_for = 1;
     ult_suspend();
+    request->owner->n_wait_for = 0;
     BASE_ASSERT(request->state == AMPI_REQUEST_COMPLETE);
 }
 
@@ -121,7 +124,10 @@ void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, 
         n = n_marked;
     if (n > 0) {
         self->wait_left = (unsigned)n;
+        self->wait_for = requests;
+        self->n_wait_for = n_requests;
         ult_suspend();
+        self->n_wait_for = 0;
     }
     if (n == n_marked)
         return; /* completing took the mark off each */

@@ -208,14 +208,14 @@ static bool open_file(struct image_module *module, bool is_main, const char **er
     }
     if (module->fd < 0) {
         *error_out = image_error(
-            "cannot run several ranks: the file %s cannot be read again, or has changed since the "
+            "cannot run as several ranks: the file %s cannot be read again, or has changed since the "
             "program started; start it again",
             module->name);
         return false;
     }
     if (is_main && ehdr.e_type != ET_DYN) {
         *error_out = image_error(
-            "cannot run several ranks: %s is not position-independent (linked with -no-pie), so it "
+            "cannot run as several ranks: %s is not position-independent (linked with -no-pie), so it "
             "cannot be given a copy of its variables per rank; recompile and link it with this mpicc",
             module->name);
         return false;
@@ -232,7 +232,7 @@ static bool check(const struct image_module *module, bool is_main, const char **
         if (module->phdr[i].p_type == PT_LOAD &&
             allocator - module->phdr[i].p_vaddr < module->phdr[i].p_memsz) {
             *error_out = image_error(
-                "cannot run several ranks: %s brings its own malloc (an allocator or a sanitizer that "
+                "cannot run as several ranks: %s brings its own malloc (an allocator or a sanitizer that "
                 "is linked statically), which the ranks cannot share with the C library; link "
                 "it as a shared library",
                 module->name);
@@ -240,7 +240,7 @@ static bool check(const struct image_module *module, bool is_main, const char **
         }
     if (module->has_textrel) {
         *error_out = image_error(
-            "cannot run several ranks: %s has relocations in its code (DT_TEXTREL), because parts of "
+            "cannot run as several ranks: %s has relocations in its code (DT_TEXTREL), because parts of "
             "it were not compiled with -fPIC or -fPIE; recompile all of it with this mpicc",
             module->name);
         return false;
@@ -331,7 +331,7 @@ bool image_modules_find(struct image_program *program, const char **error_out)
 
         if (!read_headers(module) && i == 0) {
             *error_out = image_error(
-                "cannot run several ranks: the program is statically linked; recompile and link it "
+                "cannot run as several ranks: the program is statically linked; recompile and link it "
                 "with this mpicc, without -static");
             return false;
         }

@@ -137,7 +137,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
 
     main_module = image_module_of(program, (uintptr_t)main);
     if (!main_module) {
-        *error_out = image_error("cannot run several ranks: main is not part of the program %s",
+        *error_out = image_error("cannot run as several ranks: main is not part of the program %s",
                                  program->modules[0].name);
         return false;
     }

@@ -193,7 +193,7 @@ static bool relocate_one(struct image_program *program, struct image_module *mod
     r->slot = image_data_at(module, r->vaddr, len);
     if (!r->slot && r->kind != IMAGE_RELOC_NONE && r->kind != IMAGE_RELOC_UNSUPPORTED) {
         *error_out = image_error(
-            "cannot run several ranks: %s has a relocation outside of its initialized data (at 0x%zx); "
+            "cannot run as several ranks: %s has a relocation outside of its initialized data (at 0x%zx); "
             "please report it",
             module->name, r->vaddr);
         return false;
@@ -218,7 +218,7 @@ static bool relocate_one(struct image_program *program, struct image_module *mod
         return true;
     default:
         *error_out =
-            image_error("cannot run several ranks: unsupported relocation type %u in %s; please report it",
+            image_error("cannot run as several ranks: unsupported relocation type %u in %s; please report it",
                         type, module->name);
         return false;
     }

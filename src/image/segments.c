@@ -62,7 +62,7 @@ static bool add_writable(struct image_module *module, const ElfW(Phdr) * phdr, b
     if (!is_neighbour) {
         if (module->n_data == IMAGE_DATA_MAX) {
             *error_out =
-                image_error("cannot run several ranks: %s has more than %d separate writable segments",
+                image_error("cannot run as several ranks: %s has more than %d separate writable segments",
                             module->name, IMAGE_DATA_MAX);
             return false;
         }

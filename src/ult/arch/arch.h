@@ -6,6 +6,7 @@
 #define ULT_ARCH_ARCH_H
 
 #include <stdint.h>
+#include <ucontext.h>
 
 /* Saves the callee-saved registers on the stack and the stack pointer in *save_sp; continues where load_sp was saved. */
 void ult_arch_switch(void **save_sp, void *load_sp);
@@ -30,6 +31,12 @@ static inline void *ult_arch_prepare(char *stack_hi, void (*entry)(void *), void
     *--top = 0;                          /* r14 */
     *--top = 0;                          /* r15 */
     return top;
+}
+
+/* The address of the instruction at which a signal interrupted the thread; context is the third argument of a handler. */
+static inline void *ult_arch_context_pc(void *context)
+{
+    return (void *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 }
 
 /* Tells the core that this is a spin loop. */
