@@ -11,6 +11,9 @@
 
 #include "base/log.h"
 
+/* Longer ones are cut: none of ours is half as long. */
+#define OPTION_NAME_MAX 64
+
 static char options_error[512];
 
 bool base_parse_size(const char *text, size_t *value_out)
@@ -123,15 +126,25 @@ static bool store_value(const struct base_option *option, const char *text)
     return false;
 }
 
-/* Takes one option and its value, if it has one; *n_used_out says how many words that were. */
-static bool take_option(const struct base_option *table, int n_options, const char *name, const char *value,
+/* Takes one option and its value, if it has one: "+name" and the next word, or "+name=value"; *n_used_out says how many
+ * words that were. The next word is NULL at the end. */
+static bool take_option(const struct base_option *table, int n_options, const char *word, const char *next,
                         int *n_used_out)
 {
-    const struct base_option *option = find_option(table, n_options, name);
+    const char *equals = strchr(word, '=');
+    const char *value = equals ? equals + 1 : next;
+    const struct base_option *option;
+    char name[OPTION_NAME_MAX];
 
+    snprintf(name, sizeof name, "%.*s", equals ? (int)base_min_u64((uint64_t)(equals - word), sizeof name) : INT_MAX, word);
+    option = find_option(table, n_options, name);
     if (!option)
         return unknown_option(table, n_options, name);
     *n_used_out = 1;
+    if (equals && (option->kind == BASE_OPTION_FLAG || option->kind == BASE_OPTION_COUNT)) {
+        snprintf(options_error, sizeof options_error, "%s takes no value", name);
+        return false;
+    }
     if (option->kind == BASE_OPTION_FLAG) {
         *(bool *)option->value = true;
         return true;
@@ -144,7 +157,7 @@ static bool take_option(const struct base_option *table, int n_options, const ch
         snprintf(options_error, sizeof options_error, "%s needs a value: %s %s", name, name, option->arg_name);
         return false;
     }
-    *n_used_out = 2;
+    *n_used_out = equals ? 1 : 2;
     return store_value(option, value);
 }
 

@@ -3,7 +3,7 @@
  * options.h: the options that begin with '+', as one table.
  *
  * They come from the environment variable HEDDLE_OPTIONS (mpirun sets it) and from the command line, which wins. Those of the
- * command line are taken out of argv. An argument "+-" ends ours: what follows is the program's.
+ * command line are taken out of argv. A value is the next word, or stands behind a '=' (+vp 64, +vp=64). An argument "+-" ends ours: what follows is the program's.
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H

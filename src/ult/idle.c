@@ -132,14 +132,13 @@ static bool anything_under_way(void)
 /* Counts this PE among the sleepers. The last one to fall asleep, with nothing under way, has found a deadlock. */
 static void enter_sleep(void)
 {
-    bool is_deadlock;
-
     pthread_mutex_lock(&ult_job.idle_lock);
     ult_job.n_asleep++;
-    is_deadlock = ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 && !anything_under_way();
-    pthread_mutex_unlock(&ult_job.idle_lock);
-    if (is_deadlock && ult_job.hooks.deadlock)
+    /* With the lock held: while the hook looks at them, the others stay asleep. */
+    if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 && !anything_under_way() &&
+        ult_job.hooks.deadlock)
         ult_job.hooks.deadlock();
+    pthread_mutex_unlock(&ult_job.idle_lock);
 }
 
 static void leave_sleep(void)

@@ -128,6 +128,14 @@ void ult_yield(void)
 
 /* ---- Begin and end of a ULT ---- */
 
+/* A ULT has ended, or a PE has created its ULTs: the last one lets the PEs go. */
+static void count_one_less(void)
+{
+    if (atomic_fetch_sub_explicit(&ult_job.n_live, 1, memory_order_seq_cst) == 1)
+        for (int i = 0; i < ult_job.n_pes; i++)
+            ult_pe_wake(&ult_job.pes[i]);
+}
+
 /* First function of every ULT. */
 static void run_entry(void *arg)
 {
@@ -160,9 +168,7 @@ void ult_end(void)
 
     self->state = ULT_ENDED;
     pe->n_live--;
-    if (atomic_fetch_sub_explicit(&ult_job.n_live, 1, memory_order_seq_cst) == 1)
-        for (int i = 0; i < ult_job.n_pes; i++)
-            ult_pe_wake(&ult_job.pes[i]);
+    count_one_less();
     if (pe->n_live == 0)
         queue_push(pe, &pe->base);
     switch_away(pe, self);
@@ -228,6 +234,7 @@ static void pe_run(struct ult_pe *pe)
 {
     if (ult_job.hooks.pe_start)
         ult_job.hooks.pe_start(pe);
+    count_one_less();
     if (pe->n_live > 0) {
         pe->base.state = ULT_BLOCKED;
         switch_away(pe, &pe->base);
@@ -286,6 +293,7 @@ void ult_job_run(void)
     cpu_set_t before;
     bool has_before = sched_getaffinity(0, sizeof before, &before) == 0;
 
+    atomic_fetch_add_explicit(&ult_job.n_live, ult_job.n_pes, memory_order_relaxed);
     for (int i = 1; i < ult_job.n_pes; i++) {
         int error = pthread_create(&ult_job.pes[i].thread, NULL, pe_thread, &ult_job.pes[i]);
         if (error)

@@ -46,7 +46,7 @@ struct ult_job {
     int n_pes;
     struct ult_pe *pes;
     struct ult_hooks hooks;
-    _Atomic int n_live;            /* ULTs of all PEs that have not ended */
+    _Atomic int n_live;            /* ULTs of all PEs that have not ended, and PEs that have not created theirs yet */
     int spin_polls;                /* polls of an idle PE before it sleeps */
     pthread_mutex_t idle_lock;     /* guards n_asleep */
     int n_asleep;                  /* PEs that sleep */

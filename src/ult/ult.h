@@ -53,8 +53,8 @@ struct ult {
 
 /* What the upper layer wants to be told. */
 struct ult_hooks {
-    /* Every ULT of the process is blocked and nothing outside can wake one. Called on one PE; normally
-     * prints a report and ends the process. NULL: the PEs sleep forever. */
+    /* Every ULT of the process is blocked and nothing outside can wake one. Called on one PE while the others sleep;
+     * normally prints a report and ends the process. NULL: the PEs sleep forever. */
     void (*deadlock)(void);
     /* Called on each PE's thread before its first ULT runs: creates its ULTs. NULL: nothing. */
     void (*pe_start)(struct ult_pe *pe);

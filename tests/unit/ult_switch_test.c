@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that ULTs of a PE take turns in the order in which they became ready, and that a ULT finds everything as it was
+ * when it goes on: local variables, registers, errno; that it blocks until it is made ready.
+ */
+#include <errno.h>
+
+#include "ult_job.h"
+
+static int order[1000];
+static int n_order;
+
+static void note_order(int what)
+{
+    if (n_order < (int)BASE_COUNT(order))
+        order[n_order++] = what;
+}
+
+static void yield_in_turn(void *arg)
+{
+    for (int i = 0; i < 10; i++) {
+        note_order((int)(intptr_t)arg);
+        ult_yield();
+    }
+}
+
+START_TEST(yielding_goes_round)
+{
+    n_order = 0;
+    ult_job_start(1, 7, yield_in_turn);
+    ck_assert_int_eq(n_order, 70);
+    for (int i = 0; i < 70; i++)
+        ck_assert_int_eq(order[i], i % 7);
+}
+END_TEST
+
+/* Enough values to fill all registers, on a stack that others must not touch. */
+static uint64_t mix(uint64_t seed, int depth)
+{
+    uint64_t a = seed * 3, b = a ^ 0x5555, c = b * 7, d = c + 11, e = d * 13, f = e ^ a, g = f + b, h = g * c;
+    double x = (double)(seed % 1000) / 3.0;
+    char text[64];
+
+    snprintf(text, sizeof text, "%llu", (unsigned long long)h);
+    if (ult_self())
+        ult_yield();
+    if (depth > 0)
+        h ^= mix(seed + 1, depth - 1);
+    for (const char *p = text; *p; p++)
+        h = h * 31 + (uint64_t)*p;
+    return a + b * c + d * e + f * g + h + (uint64_t)(x * 1000);
+}
+
+static uint64_t wanted[50];
+
+static void keep_values(void *arg)
+{
+    int i = (int)(intptr_t)arg;
+
+    ULT_CHECK(mix((uint64_t)i, 20) == wanted[i]);
+}
+
+START_TEST(locals_and_registers_survive)
+{
+    for (int i = 0; i < 50; i++) {
+        struct ult *before = ult_current;
+        ult_current = NULL;
+        wanted[i] = mix((uint64_t)i, 20);
+        ult_current = before;
+    }
+    ult_job_start(1, 50, keep_values);
+    ult_job_start(2, 50, keep_values);
+}
+END_TEST
+
+static void keep_errno(void *arg)
+{
+    errno = 1000 + (int)(intptr_t)arg;
+    for (int i = 0; i < 5; i++) {
+        ult_yield();
+        ULT_CHECK(errno == 1000 + (int)(intptr_t)arg);
+    }
+}
+
+START_TEST(errno_belongs_to_the_ult)
+{
+    errno = 5;
+    ult_job_start(1, 5, keep_errno);
+    ck_assert_int_eq(errno, 5);
+    ult_job_start(2, 5, keep_errno);
+}
+END_TEST
+
+static void check_alignment(void *arg)
+{
+    _Alignas(16) volatile char local[16] = {0};
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+
+    (void)arg;
+    local[0] = 1;
+    /* Behind the call the frame begins at 16n: the return address and the old frame pointer lie there. */
+    ULT_CHECK(frame % 16 == 0 && (uintptr_t)local % 16 == 0);
+    ULT_CHECK((char *)frame > ult_self()->stack_lo && (char *)frame < ult_self()->stack_hi);
+}
+
+START_TEST(stacks_are_aligned_and_ours)
+{
+    ult_job_start(1, 3, check_alignment);
+}
+END_TEST
+
+/* ULT 0 blocks; the others make it ready, one per round, and it says when it runs. */
+static void block_or_wake(void *arg)
+{
+    int i = (int)(intptr_t)arg;
+
+    if (i == 0) {
+        for (int round = 1; round < job.n_ults; round++) {
+            ult_suspend();
+            note_order(-round);
+        }
+        return;
+    }
+    while (job.ults[0].state != ULT_BLOCKED)
+        ult_yield();
+    note_order(i);
+    ult_ready(&job.ults[0]);
+    ULT_CHECK(job.ults[0].state == ULT_READY && ult_self()->state == ULT_RUNNING);
+}
+
+START_TEST(blocked_until_ready)
+{
+    n_order = 0;
+    ult_job_start(1, 5, block_or_wake);
+    ck_assert_int_eq(n_order, 8);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(order[2 * i], i + 1);
+        ck_assert_int_eq(order[2 * i + 1], -(i + 1));
+    }
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(job.ults[i].state, ULT_ENDED);
+}
+END_TEST
+
+static atomic_int n_ran;
+
+static void count(void *arg)
+{
+    (void)arg;
+    ult_yield();
+    atomic_fetch_add(&n_ran, 1);
+    if (self_index() % 2)
+        ult_end();
+}
+
+START_TEST(ten_thousand_ults)
+{
+    atomic_store(&n_ran, 0);
+    ult_job_start(3, 10000, count);
+    ck_assert_int_eq(atomic_load(&n_ran), 10000);
+    ck_assert_uint_ge(ult_pe_switches(ult_pe_get(0)), 6666);
+}
+END_TEST
+
+START_TEST(pes_without_ults)
+{
+    atomic_store(&n_ran, 0);
+    ult_job_start(4, 1, count);
+    ck_assert_int_eq(atomic_load(&n_ran), 1);
+}
+END_TEST
+
+START_TEST(a_thread_that_becomes_a_ult)
+{
+    static struct ult u;
+
+    ult_job_init(1, NULL);
+    ult_job_adopt_caller(&u);
+    ck_assert_ptr_eq(ult_self(), &u);
+    ult_yield();
+    ult_sleep_ns(1000);
+    ck_assert_int_eq(ult_progress(), 0);
+    ck_assert_int_eq(u.state, ULT_RUNNING);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ult_switch");
+    TCase *tcase = tcase_create("switch");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, yielding_goes_round);
+    tcase_add_test(tcase, locals_and_registers_survive);
+    tcase_add_test(tcase, errno_belongs_to_the_ult);
+    tcase_add_test(tcase, stacks_are_aligned_and_ours);
+    tcase_add_test(tcase, blocked_until_ready);
+    tcase_add_test(tcase, ten_thousand_ults);
+    tcase_add_test(tcase, pes_without_ults);
+    tcase_add_test(tcase, a_thread_that_becomes_a_ult);
+    suite_add_tcase(suite, tcase);
+    return ult_run_suite(suite);
+}
