@@ -7,7 +7,6 @@
  * thread that calls MPI_Init becomes the rank.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "ampi/options.h"
 #include "ampi/p2p/message.h"
 #include "ampi/type.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "image/image.h"
 
@@ -96,13 +96,6 @@ const struct image_rebind_client image_rebind_client = {
 };
 
 /* ---- The set-up ---- */
-
-int ampi_job_cores(void)
-{
-    cpu_set_t usable;
-
-    return sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
-}
 
 static const char *host_name(void)
 {
@@ -209,7 +202,7 @@ static bool wants_images(int *argc, char **argv)
 static int run_job(image_main_fn main, int argc, char **argv, char **envp)
 {
     int n_ranks = (int)ampi_options.n_ranks;
-    int n_cores = ampi_job_cores();
+    int n_cores = base_usable_cores();
     int n_pes = ampi_options.n_pes ? (int)ampi_options.n_pes : n_cores;
     const char *error;
 

@@ -14,9 +14,6 @@ void ampi_job_create(int n_ranks, int n_pes, bool is_virtual, const struct ult_h
  * is no rank's. */
 struct ampi_rank *ampi_rank_or_adopt(void);
 
-/* The usable cores of this process. */
-int ampi_job_cores(void);
-
 /* ---- Where ranks lie in memory (job_memory.c) ---- */
 
 /* Decides the places of all ranks' stacks and copies of the program, after image_program_open. Ends the process with a

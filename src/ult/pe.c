@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/log.h"
 #include "ult/arch/arch.h"
 #include "ult/tls.h"
@@ -242,13 +243,14 @@ static void pe_run(struct ult_pe *pe)
     ult_pe_idle(pe, true);
 }
 
-/* Pins the calling thread to one of the process's cores if there are enough for all PEs. */
+/* Pins the calling thread to one of the process's cores if every core has a PE. With fewer PEs the kernel places them: other
+ * jobs of ours on this machine would choose the same cores. */
 static void pe_pin(const struct ult_pe *pe)
 {
     cpu_set_t usable, one;
     int wanted = pe->pe_id;
 
-    if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) < ult_job.n_pes ||
+    if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) != ult_job.n_pes ||
         ult_job.n_pes == 1)
         return;
     CPU_ZERO(&one);
@@ -274,13 +276,10 @@ static void *pe_thread(void *arg)
 
 void ult_job_init(int n_pes, const struct ult_hooks *hooks)
 {
-    cpu_set_t usable;
-    int n_cores = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
-
     ult_job.n_pes = n_pes;
     if (hooks)
         ult_job.hooks = *hooks;
-    ult_job.spin_polls = n_pes <= n_cores ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
+    ult_job.spin_polls = n_pes <= base_usable_cores() ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
     pthread_mutex_init(&ult_job.idle_lock, NULL);
     ult_job.pes = base_calloc_aligned((size_t)n_pes, sizeof *ult_job.pes, "the PEs");
     for (int i = 0; i < n_pes; i++)

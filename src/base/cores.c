@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * cores.c: see cores.h.
+ */
+#include "base/cores.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+/* The whole cores that the control group's quota amounts to, rounded up; fallback: no quota, or none to be read. */
+static int quota_cores(int fallback)
+{
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    long quota_us = 0, period_us = 0;
+    int n_read = 0;
+
+    if (file) {
+        n_read = fscanf(file, "%ld %ld", &quota_us, &period_us); /* "max 100000": no quota */
+        fclose(file);
+    }
+    if (n_read != 2 || quota_us <= 0 || period_us <= 0)
+        return fallback;
+    return (int)((quota_us + period_us - 1) / period_us);
+}
+
+int base_usable_cores(void)
+{
+    cpu_set_t usable;
+    int n_cores = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+    int n_quota = quota_cores(n_cores);
+
+    return n_quota < n_cores ? n_quota : n_cores;
+}
