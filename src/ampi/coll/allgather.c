@@ -22,8 +22,31 @@ static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args
             ampi_coll_move(args, ampi_coll_block(&args->recv, s), contribution(sources[s]));
 }
 
+/* From this size on, what is received does not stay in the cache with what it is copied from. */
+#define SPREAD_FROM ((size_t)512 << 10)
+
+static struct ampi_coll_block target(const struct ampi_coll_args *args, int source)
+{
+    struct ampi_coll_block none = {0};
+    bool is_own = source == args->comm->rank && ampi_coll_is_in_place(&args->send);
+
+    return is_own ? none : ampi_coll_block(&args->recv, source);
+}
+
 static void allgather_share(struct ampi_coll_slot *slot, int part)
 {
+    const struct ampi_coll_args *any = slot->last;
+    const struct ampi_comm_shared *shared = slot->state->shared;
+
+    size_t each_bytes = shared->is_inter ? 0 : ampi_coll_total_bytes(&any->recv, slot->state->n_members);
+    size_t n_members = (size_t)(ampi_coll_part_to(slot, part) - ampi_coll_part_from(slot, part));
+
+    if (each_bytes >= SPREAD_FROM) {
+        for (int s = 0; s < slot->state->n_members; s++)
+            ampi_coll_spread(slot, part, contribution(slot->args[s]), s, target,
+                             ampi_coll_is_stream(each_bytes * n_members));
+        return;
+    }
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
         receive_all(slot, ampi_coll_part_args(slot, i));
 }
@@ -145,7 +168,7 @@ int PMPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtyp
                         int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                         MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Allgather_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Allgather_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -158,7 +181,7 @@ int PMPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype
                           MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                           MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Allgather_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Allgather_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -222,7 +245,7 @@ int PMPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendty
                          const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
                          MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Allgatherv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Allgatherv_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -235,7 +258,7 @@ int PMPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatyp
                            const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
                            MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Allgatherv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Allgatherv_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);

@@ -57,7 +57,7 @@ int PMPI_Alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype
                        int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                        MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Alltoall_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Alltoall_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -70,7 +70,7 @@ int PMPI_Alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype 
                          MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                          MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Alltoall_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Alltoall_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -135,7 +135,7 @@ int PMPI_Alltoallv_init(const void *sendbuf, const int sendcounts[], const int s
                         MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
                         MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Alltoallv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Alltoallv_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
@@ -149,7 +149,7 @@ int PMPI_Alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], con
                           const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                           MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Alltoallv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Alltoallv_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
@@ -216,7 +216,7 @@ int PMPI_Alltoallw_init(const void *sendbuf, const int sendcounts[], const int s
                         const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
                         MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Alltoallw_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Alltoallw_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, false, sendtypes);
@@ -230,7 +230,7 @@ int PMPI_Alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], con
                           const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
                           MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Alltoallw_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Alltoallw_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);

@@ -6,16 +6,19 @@
  */
 #include "ampi/coll/coll.h"
 
+static struct ampi_coll_block target(const struct ampi_coll_args *args, int source)
+{
+    (void)source;
+    return ampi_coll_has_root(args) && !ampi_coll_is_root(args) ? ampi_coll_whole(&args->recv)
+                                                                : (struct ampi_coll_block){0};
+}
+
 static void bcast_share(struct ampi_coll_slot *slot, int part)
 {
-    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
-    struct ampi_coll_block data = ampi_coll_whole(&root->recv);
+    struct ampi_coll_block data = ampi_coll_whole(&ampi_coll_root_args(slot)->recv);
+    size_t n_members = (size_t)(ampi_coll_part_to(slot, part) - ampi_coll_part_from(slot, part));
 
-    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
-        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
-        if (args != root && ampi_coll_has_root(args))
-            ampi_coll_move(args, ampi_coll_whole(&args->recv), data);
-    }
+    ampi_coll_spread(slot, part, data, 0, target, ampi_coll_is_stream(ampi_coll_block_bytes(&data) * n_members));
 }
 
 static void bcast_deliver(struct ampi_coll_slot *slot, int part)
@@ -110,7 +113,7 @@ AMPI_EXPORT(Bcast_init)
 int PMPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info,
                     MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Bcast_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Bcast_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.recv, buffer, count, datatype);
@@ -121,7 +124,7 @@ AMPI_EXPORT(Bcast_init_c)
 int PMPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                       MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Bcast_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Bcast_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.recv, buffer, count, datatype);

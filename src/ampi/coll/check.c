@@ -3,6 +3,12 @@
  * check.c: the arguments of collective calls, checked before any data moves.
  */
 #include "ampi/coll/coll.h"
+#include "ampi/info.h"
+
+enum ampi_coll_form ampi_coll_init_form(MPI_Info info)
+{
+    return info == MPI_INFO_NULL || ampi_info_of(ampi_self(), info) ? AMPI_COLL_PERSISTENT : AMPI_COLL_WRONG_INFO;
+}
 
 int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
 {
@@ -13,6 +19,8 @@ int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm, struct amp
         return ampi_comm_raise_invalid(comm);
     if (BASE_UNLIKELY(call->form != AMPI_COLL_BLOCKING && !call->request))
         return ampi_raise(args->comm, MPI_ERR_ARG, "the address of the request is NULL");
+    if (BASE_UNLIKELY(call->form == AMPI_COLL_WRONG_INFO))
+        return ampi_raise(args->comm, MPI_ERR_INFO, "the info argument is no info object");
     return MPI_SUCCESS;
 }
 
@@ -56,7 +64,7 @@ static int check_blocks(struct ampi_comm *comm, struct ampi_coll_buf *buf, const
             return ampi_raise(comm, MPI_ERR_COUNT, "%s count %d is %lld", what, i, (long long)count);
         if (buf->is_w && count > 0 && !is_usable(type = ampi_type_of(buf->types[i])))
             return raise_type(comm, what, buf->types[i]);
-        if (BASE_UNLIKELY(!buf->buf && count > 0 && !buf->is_w && needs_address(type)))
+        if (BASE_UNLIKELY(!buf->buf && count > 0 && (!buf->is_w || ampi_coll_displ(buf, i) == 0) && needs_address(type)))
             return raise_null(comm, what, count);
     }
     return MPI_SUCCESS;

@@ -17,7 +17,7 @@
 /* n_blocks of a v or w form, until the arguments are checked. */
 #define AMPI_COLL_ARRAYS (-1)
 
-enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSISTENT };
+enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSISTENT, AMPI_COLL_WRONG_INFO };
 
 /* Which function was called. */
 struct ampi_coll_call {
@@ -25,6 +25,9 @@ struct ampi_coll_call {
     enum ampi_coll_form form;
     MPI_Request *request;     /* NULL for blocking calls */
 };
+
+/* The form of MPI_Xxx_init: AMPI_COLL_PERSISTENT, or AMPI_COLL_WRONG_INFO, which ampi_coll_enter raises. */
+enum ampi_coll_form ampi_coll_init_form(MPI_Info info);
 
 /* ---- Starting, with arguments that have been checked (forms.c) ---- */
 
@@ -321,6 +324,28 @@ static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_bl
     if (src_bytes == 0 || dst_bytes == 0 || (dst.buf == src.buf && dst.type == src.type))
         return;
     ampi_type_copy(dst.buf, dst.count, dst.type, src.buf, src.count, src.type);
+}
+
+/* Where a block's data begins if it is one piece of memory; NULL: it is not, or is empty. */
+static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
+{
+    if (block->count == 0 || !ampi_type_is_block(block->type, block->count))
+        return NULL;
+    return ampi_type_address(block->buf, block->type->true_lb_bytes);
+}
+
+/* Where a member takes the block of a source; its type is NULL if it takes none. */
+typedef struct ampi_coll_block (*ampi_coll_target_fn)(const struct ampi_coll_args *args, int source);
+
+/* Copies one block to all members of a part, large ones piece by piece, each to everybody while it is in the cache.
+ * is_stream: all that the part's members receive in this operation is larger than the caches (ampi_coll_is_stream). */
+void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_coll_block src, int source,
+                      ampi_coll_target_fn target, bool is_stream);
+
+/* Does this much written by one PE go past the caches? */
+static inline bool ampi_coll_is_stream(size_t n_bytes)
+{
+    return n_bytes >= AMPI_COLL_STREAM_BYTES;
 }
 
 /* Exchanges the data of two blocks, in pieces; the smaller one says how much. */

@@ -128,7 +128,7 @@ AMPI_EXPORT(Gather_init)
 int PMPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                      MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Gather_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Gather_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -141,7 +141,7 @@ int PMPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype se
                        MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
                        MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Gather_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Gather_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -205,7 +205,7 @@ int PMPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                       const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
                       MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Gatherv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Gatherv_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -218,7 +218,7 @@ int PMPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype s
                         const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
                         int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Gatherv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Gatherv_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);

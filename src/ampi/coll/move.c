@@ -3,6 +3,7 @@
  * move.c: moving blocks between members, where it takes more than a copy.
  */
 #include "ampi/coll/coll.h"
+#include "ampi/coll/stream.h"
 
 struct ampi_coll_args *ampi_coll_root_args(const struct ampi_coll_slot *slot)
 {
@@ -26,6 +27,40 @@ size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks)
             total += (size_t)(count * (buf->is_w ? ampi_type_of(buf->types[i]) : buf->type)->size_bytes);
     }
     return total;
+}
+
+/* What is copied to everybody at a time: a third of the first-level cache; of results that go past the caches, a part of
+ * the second-level one, for longer runs of stores. */
+#define PIECE_BYTES ((size_t)16 << 10)
+#define STREAM_PIECE_BYTES ((size_t)64 << 10)
+
+void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_coll_block src, int source,
+                      ampi_coll_target_fn target, bool is_stream)
+{
+    size_t src_bytes = ampi_coll_block_bytes(&src);
+    size_t piece_bytes = is_stream ? STREAM_PIECE_BYTES : PIECE_BYTES;
+    const char *from = src_bytes > PIECE_BYTES ? ampi_coll_flat(&src) : NULL;
+
+    for (size_t done = 0; done == 0 || (from && done < src_bytes); done += piece_bytes) {
+        size_t n_bytes = base_min_u64(piece_bytes, src_bytes - done);
+        for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+            struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+            struct ampi_coll_block dst = target(args, source);
+            char *to = from && dst.type ? ampi_coll_flat(&dst) : NULL;
+            /* Whoever cannot take pieces takes all at the first. */
+            if (!to || ampi_coll_block_bytes(&dst) < src_bytes) {
+                if (dst.type && done == 0)
+                    ampi_coll_move(args, dst, src);
+            } else if (to != from) {
+                if (is_stream)
+                    ampi_coll_stream(to + done, from + done, n_bytes);
+                else
+                    memcpy(to + done, from + done, n_bytes);
+            }
+        }
+    }
+    if (is_stream)
+        ampi_coll_stream_end();
 }
 
 void ampi_coll_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,

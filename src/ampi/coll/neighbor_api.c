@@ -58,7 +58,7 @@ int PMPI_Neighbor_allgather_init(const void *sendbuf, int sendcount, MPI_Datatyp
                                  int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                                  MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_allgather_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_allgather_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -71,7 +71,7 @@ int PMPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI
                                    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                    MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_allgather_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_allgather_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -135,7 +135,7 @@ int PMPI_Neighbor_allgatherv_init(const void *sendbuf, int sendcount, MPI_Dataty
                                   const int recvcounts[], const int displs[], MPI_Datatype recvtype,
                                   MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -148,7 +148,7 @@ int PMPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MP
                                     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
                                     MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -209,7 +209,7 @@ int PMPI_Neighbor_alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype
                                 int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                                 MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoall_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoall_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -222,7 +222,7 @@ int PMPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_
                                   void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                   MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoall_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoall_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -289,7 +289,7 @@ int PMPI_Neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[], co
                                  const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                                  MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
@@ -303,7 +303,7 @@ int PMPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcoun
                                    const MPI_Count recvcounts[], const MPI_Aint rdispls[],
                                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
@@ -371,7 +371,7 @@ int PMPI_Neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[], co
                                  const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
                                  MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, true, sendtypes);
@@ -386,7 +386,7 @@ int PMPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcoun
                                    const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
                                    MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);

@@ -218,7 +218,7 @@ AMPI_EXPORT(Allreduce_init)
 int PMPI_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                         MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Allreduce_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Allreduce_init", ampi_coll_init_form(info), request};
 
     return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
 }
@@ -227,7 +227,7 @@ AMPI_EXPORT(Allreduce_init_c)
 int PMPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
                           MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Allreduce_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Allreduce_init_c", ampi_coll_init_form(info), request};
 
     return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
 }
@@ -272,7 +272,7 @@ AMPI_EXPORT(Reduce_init)
 int PMPI_Reduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                      int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Reduce_init", ampi_coll_init_form(info), request};
 
     return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
 }
@@ -281,7 +281,7 @@ AMPI_EXPORT(Reduce_init_c)
 int PMPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                        int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Reduce_init_c", ampi_coll_init_form(info), request};
 
     return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
 }

@@ -171,7 +171,7 @@ AMPI_EXPORT(Reduce_scatter_block_init)
 int PMPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
                                    MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
@@ -183,7 +183,7 @@ int PMPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf, MPI_Cou
                                      MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                                      MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
@@ -239,7 +239,7 @@ int PMPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvc
                              MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                              MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Reduce_scatter_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
@@ -251,7 +251,7 @@ int PMPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf, const MPI_Cou
                                MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                                MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Reduce_scatter_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);

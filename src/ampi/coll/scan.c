@@ -210,7 +210,7 @@ AMPI_EXPORT(Scan_init)
 int PMPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                    MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Scan_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Scan_init", ampi_coll_init_form(info), request};
 
     return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
 }
@@ -219,7 +219,7 @@ AMPI_EXPORT(Scan_init_c)
 int PMPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                      MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Scan_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Scan_init_c", ampi_coll_init_form(info), request};
 
     return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
 }
@@ -264,7 +264,7 @@ AMPI_EXPORT(Exscan_init)
 int PMPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                      MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Exscan_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Exscan_init", ampi_coll_init_form(info), request};
 
     return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
 }
@@ -273,7 +273,7 @@ AMPI_EXPORT(Exscan_init_c)
 int PMPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                        MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Exscan_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Exscan_init_c", ampi_coll_init_form(info), request};
 
     return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
 }

@@ -131,7 +131,7 @@ AMPI_EXPORT(Scatter_init)
 int PMPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                       MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Scatter_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Scatter_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -144,7 +144,7 @@ int PMPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype s
                         MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
                         MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Scatter_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Scatter_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -208,7 +208,7 @@ int PMPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int di
                        void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
                        MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Scatterv_init", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Scatterv_init", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
@@ -221,7 +221,7 @@ int PMPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], cons
                          MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                          int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct ampi_coll_call call = {"MPI_Scatterv_init_c", AMPI_COLL_PERSISTENT, request};
+    struct ampi_coll_call call = {"MPI_Scatterv_init_c", ampi_coll_init_form(info), request};
     struct ampi_coll_args args;
 
     ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);

@@ -12,6 +12,9 @@
  * that arrives last reads it in a row instead of from as many cold pages. */
 #define AMPI_COLL_PACK_BYTES 64
 
+/* Results of this size per PE are written past the caches. */
+#define AMPI_COLL_STREAM_BYTES ((size_t)64 << 20)
+
 enum ampi_coll_kind {
     AMPI_COLL_BCAST,
     AMPI_COLL_GATHER,
