@@ -21,19 +21,24 @@ enum effect {
     SET_TIMEOUT,
     BE_QUIET,
     BE_VERBOSE,
-    ONE_PROCESS, /* --procs: only 1 works so far */
+    SET_PROCS,
+    SET_HOSTS,
+    SET_HOSTFILE,
+    BIND,
+    TAG_OUTPUT,
+    KEEP_GOING,
     PRINT_HELP,
     PRINT_VERSION,
-    NOTHING, /* has no meaning here, and does no harm */
-    WARN,    /* belongs to another MPI: said once */
-    NOT_YET,
+    NOTHING,    /* has no meaning here, and does no harm */
+    ALLOW_ROOT, /* the same, but other launchers want to know */
+    WARN,       /* belongs to another MPI: said once */
 };
 
 struct option {
     const char *names;  /* separated by blanks; the first one is ours */
     const char *values; /* what follows, one word each; "" if nothing does */
     enum effect effect;
-    const char *help; /* for NOT_YET: why not, or what to do instead */
+    const char *help;
 };
 
 static const struct option options[] = {
@@ -42,23 +47,26 @@ static const struct option options[] = {
     {"-genv -env --genv --env", "VAR VALUE", EXPORT_TWO, "the same, as two words"},
     {"-wd -wdir --wd --wdir", "DIR", CHANGE_DIR, "run the program in this folder"},
     {"--timeout -timeout", "S", SET_TIMEOUT, "end the program after S seconds (exit code 124)"},
-    {"--procs -procs", "P", ONE_PROCESS, "processes to put the ranks into (only 1 so far)"},
+    {"--procs -procs", "P", SET_PROCS, "put the ranks into P processes (default 1; with hosts: one each)"},
+    {"--hosts -hosts --host -host -H", "LIST", SET_HOSTS,
+     "run on these nodes: A,B:4,C (through another launcher)"},
+    {"--hostfile -hostfile --machinefile -machinefile -f", "FILE", SET_HOSTFILE, "the same, a line for each"},
+    {"--tag-output -tag-output -l -prepend-rank", "", TAG_OUTPUT, "say which process printed each line"},
+    {"--bind-to -bind-to", "core|none", BIND, "none: do not divide the cores among the processes"},
+    {"--keep-going --enable-recovery -enable-recovery -disable-auto-cleanup", "", KEEP_GOING,
+     "when a process dies, let the others go on"},
     {"-q --quiet -quiet", "", BE_QUIET, "no warnings"},
     {"-v --verbose -verbose", "", BE_VERBOSE, "say what is run"},
     {"--version -V -version", "", PRINT_VERSION, "print the version"},
     {"--help -h -help -?", "", PRINT_HELP, "print this"},
     {"--oversubscribe -oversubscribe", "", NOTHING, "more ranks than cores is the normal case here"},
-    {"--allow-run-as-root -allow-run-as-root", "", NOTHING, "root may"},
+    {"--allow-run-as-root -allow-run-as-root", "", ALLOW_ROOT, "root may"},
     {"--use-hwthread-cpus -use-hwthread-cpus", "", NOTHING, "see +p"},
-    {"--bind-to -bind-to", "X", NOTHING, "see +p"},
     {"--map-by -map-by", "X", NOTHING, "ranks go to PEs in blocks"},
     {"--rank-by -rank-by", "X", NOTHING, "ranks go to PEs in blocks"},
     {"-ppn -perhost --npernode -npernode -N", "N", NOTHING, "there is one node"},
     {"-genvall -envall", "", NOTHING, "the program gets the whole environment"},
     {"--mca -mca --gmca -gmca --prtemca --pmixmca", "KEY VALUE", WARN, "a setting of Open MPI"},
-    {"--tag-output -tag-output -l -prepend-rank", "", NOT_YET, "the ranks share one output"},
-    {"--hosts -hosts --host -host -H", "LIST", NOT_YET, "only this node"},
-    {"--hostfile -hostfile --machinefile -machinefile -f", "FILE", NOT_YET, "only this node"},
 };
 enum { NUM_OPTIONS = sizeof options / sizeof options[0] };
 
@@ -153,17 +161,15 @@ static void print_help(void)
 {
     puts("mpirun -n N [option...] program [argument...]\n"
          "\n"
-         "Runs an MPI program as N ranks: user-level threads inside one process. Options that begin\n"
-         "with + are handed to the library (mpirun +help ./program lists them).\n");
+         "Runs an MPI program as N ranks: user-level threads inside one process, or several (--procs).\n"
+         "Options that begin with + are handed to the library (mpirun +help ./program lists them).\n");
     bool is_noop_list = false;
     for (int i = 0; i < NUM_OPTIONS; i++) {
         const struct option *o = &options[i];
-        if (!is_noop_list && (o->effect == NOTHING || o->effect == WARN)) {
+        if (!is_noop_list && o->effect >= NOTHING) {
             is_noop_list = true;
             puts("\nAccepted because other MPIs have them; without effect here:");
         }
-        if (o->effect == NOT_YET)
-            continue;
         char left[80];
         snprintf(left, sizeof left, "%.*s %s", (int)strcspn(o->names, " "), o->names, o->values);
         if (strchr(o->names, ' ') && o->effect < PRINT_HELP) {
@@ -203,20 +209,36 @@ static double read_seconds(const char *option, const char *text)
     return value;
 }
 
-static void set_variable(const char *option, const char *name, size_t name_len, const char *value)
+/* Appends a word to a blank-separated list. */
+static void append_word(char **list_inout, const char *word, size_t word_len)
+{
+    char *list;
+    int len = asprintf(&list, "%s%s%.*s", *list_inout ? *list_inout : "", *list_inout ? " " : "",
+                       (int)word_len, word);
+    if (len < 0)
+        launch_fail(1, "out of memory");
+    free(*list_inout);
+    *list_inout = list;
+}
+
+static void set_variable(struct launch_command *command, const char *option, const char *name,
+                         size_t name_len, const char *value)
 {
     char *copy = strndup(name, name_len);
     if (copy == NULL || name_len == 0 || setenv(copy, value, 1) != 0)
         launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not the name of an environment variable", option, name);
     free(copy);
+    append_word(&command->exported, name, name_len);
 }
 
-static void export_variable(const struct launch_command *command, const char *option, const char *text)
+static void export_variable(struct launch_command *command, const char *option, const char *text)
 {
     const char *equals = strchr(text, '=');
     if (equals)
-        set_variable(option, text, (size_t)(equals - text), equals + 1);
-    else if (getenv(text) == NULL && !command->is_quiet)
+        set_variable(command, option, text, (size_t)(equals - text), equals + 1);
+    else if (getenv(text) != NULL)
+        append_word(&command->exported, text, strlen(text));
+    else if (!command->is_quiet)
         launch_say("%s %s: there is no such environment variable", option, text);
 }
 
@@ -235,13 +257,7 @@ static void add_rank_option(struct launch_command *command, const char *word)
 {
     if (word[strcspn(word, " \t\n")] != '\0')
         launch_fail(LAUNCH_EXIT_USAGE, "'%s': an option of the library cannot have blanks in it", word);
-    char *list;
-    int len = command->rank_options ? asprintf(&list, "%s %s", command->rank_options, word)
-                                    : asprintf(&list, "%s", word);
-    if (len < 0)
-        launch_fail(1, "out of memory");
-    free(command->rank_options);
-    command->rank_options = list;
+    append_word(&command->rank_options, word, strlen(word));
 }
 
 /* An option of the library, at argv[i]; returns the index of its last word. */
@@ -278,7 +294,7 @@ static void apply(struct launch_command *command, const struct option *option, c
         if (strchr(values[0], '='))
             export_variable(command, name, values[0]);
         else
-            set_variable(name, values[0], strlen(values[0]), values[1]);
+            set_variable(command, name, values[0], strlen(values[0]), values[1]);
         break;
     case CHANGE_DIR:
         change_dir(name, values[0]);
@@ -292,10 +308,26 @@ static void apply(struct launch_command *command, const struct option *option, c
     case BE_VERBOSE:
         command->is_verbose = true;
         break;
-    case ONE_PROCESS:
-        if (read_count(name, values[0]) != 1)
-            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: several processes do not work yet; all ranks go into one",
-                        name, values[0]);
+    case SET_PROCS:
+        command->num_procs = read_count(name, values[0]);
+        break;
+    case SET_HOSTS:
+        command->hosts = values[0];
+        break;
+    case SET_HOSTFILE:
+        command->hostfile = values[0];
+        break;
+    case BIND:
+        command->is_unbound = strcmp(values[0], "none") == 0;
+        break;
+    case TAG_OUTPUT:
+        command->tags_output = true;
+        break;
+    case KEEP_GOING:
+        command->keeps_going = true;
+        break;
+    case ALLOW_ROOT:
+        command->allows_root = true;
         break;
     case PRINT_HELP:
         print_help();
@@ -310,8 +342,6 @@ static void apply(struct launch_command *command, const struct option *option, c
             launch_say("%s %s: ignored: %s", name, values[0], option->help);
         is_warned = true;
         break;
-    case NOT_YET:
-        launch_fail(LAUNCH_EXIT_USAGE, "%s does not work yet: %s", name, option->help);
     }
 }
 
@@ -360,6 +390,11 @@ static void check_command(const struct launch_command *command)
     for (char **word = command->program_argv; *word; word++)
         if (strcmp(*word, ":") == 0)
             launch_fail(LAUNCH_EXIT_USAGE, "':': several programs in one job (MPMD) do not work yet");
+    if (command->hosts != NULL && command->hostfile != NULL)
+        launch_fail(LAUNCH_EXIT_USAGE, "--hosts and --hostfile both say where to run: leave one out");
+    if (command->num_ranks != 0 && command->num_procs > command->num_ranks)
+        launch_fail(LAUNCH_EXIT_USAGE, "--procs %d: there are only %d ranks, and each process needs one",
+                    command->num_procs, command->num_ranks);
     if (command->num_ranks != 0 && command->rank_options != NULL) {
         const char *rest = command->rank_options;
         char word[MAX_NAME];

@@ -3,6 +3,8 @@
  * mpirun: reads its command (args.c), looks at the program it is to run (program.c, elf.c) and runs
  * it (run.c). The ranks are not started here: they are user-level threads that the library makes
  * inside the program. mpirun tells it how many through the environment variable HEDDLE_OPTIONS.
+ * Several processes on this node are the business of another executable (procs.c, procs/); several nodes
+ * that of another launcher (handover.c, hosts.c).
  *
  * There is no MPI in here, and nothing of the library is linked.
  */
@@ -21,12 +23,20 @@ enum launch_exit {
 
 /* What the command line says. Strings are argv's or live as long as the process. */
 struct launch_command {
-    int num_ranks;       /* -n; 0: not said */
-    char *rank_options;  /* the library's +options, separated by blanks; NULL: none */
-    double timeout_s;    /* --timeout; 0: none */
-    bool is_quiet;       /* -q: no warnings */
-    bool is_verbose;     /* -v: say what is run */
-    char **program_argv; /* the program and its arguments, NULL-terminated */
+    int num_ranks;        /* -n; 0: not said */
+    char *rank_options;   /* the library's +options, separated by blanks; NULL: none */
+    int num_procs;        /* --procs; 0: not said */
+    double timeout_s;     /* --timeout; 0: none */
+    const char *hosts;    /* --hosts; NULL: none */
+    const char *hostfile; /* --hostfile; NULL: none */
+    char *exported;       /* the variables of -x and -genv, separated by blanks; NULL: none */
+    bool is_unbound;      /* --bind-to none */
+    bool tags_output;     /* --tag-output */
+    bool keeps_going;     /* --keep-going */
+    bool allows_root;     /* --allow-run-as-root */
+    bool is_quiet;        /* -q: no warnings */
+    bool is_verbose;      /* -v: say what is run */
+    char **program_argv;  /* the program and its arguments, NULL-terminated */
 };
 
 /* Reads argv; --help and --version print and exit, a mistake is explained and exits with 2. Applies
@@ -72,6 +82,21 @@ const char *launch_library_dir(void);
 
 /* Runs the program; returns its exit code if it does not replace this process. */
 int launch_run(const struct launch_command *command, const struct launch_program *program);
+
+/* If the job is to run on several nodes (--hosts, --hostfile, an allocation), makes the program a launcher
+ * that starts the program there. Exits if there is none. */
+void launch_handover_plan(struct launch_command *command, struct launch_program *program);
+
+/* Several processes on this node: replaces this process by mpirun-procs. */
+_Noreturn void launch_procs(const struct launch_command *command, const struct launch_program *program);
+
+/* The path of an executable in PATH, malloc'ed; or NULL with errno: ENOENT, or EACCES if there is one of
+ * that name that cannot be run. */
+char *launch_search_path(const char *name);
+
+/* The path of a file of ours: first of places (relative to the folder of mpirun) that has it; malloc'ed, or
+ * NULL. */
+char *launch_own_file(const char *const places[2]);
 
 /* "mpirun: <text>" on stderr. */
 void launch_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -22,29 +22,42 @@ static const char *const other_mpis[] = {
 };
 enum { NUM_OTHER_MPIS = sizeof other_mpis / sizeof other_mpis[0] };
 
-const char *launch_library_dir(void)
+char *launch_own_file(const char *const places[2])
 {
-    static char *dir;
-    if (dir != NULL)
-        return dir;
     char self[PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     if (len <= 0)
         return NULL;
     self[len] = '\0';
     *strrchr(self, '/') = '\0';
-    /* Where the build tree has it, and where an installation has it. */
-    static const char *const places[] = {"../lib", HEDDLE_LIB_FROM_BIN};
     for (int i = 0; i < 2; i++) {
         char file[2 * PATH_MAX];
-        snprintf(file, sizeof file, "%s/%s/" LAUNCH_OUR_LIBRARY, self, places[i]);
-        if (access(file, R_OK) == 0) {
-            *strrchr(file, '/') = '\0';
-            dir = realpath(file, NULL);
-            return dir;
-        }
+        snprintf(file, sizeof file, "%s/%s", self, places[i]);
+        if (access(file, R_OK) != 0)
+            continue;
+        char *name = strrchr(file, '/'), *path = NULL;
+        *name = '\0';
+        char *dir = realpath(file, NULL);
+        if (dir == NULL || asprintf(&path, "%s/%s", dir, name + 1) < 0)
+            path = NULL;
+        free(dir);
+        return path;
     }
     return NULL;
+}
+
+const char *launch_library_dir(void)
+{
+    static char *dir;
+    /* Where the build tree has it, and where an installation has it. */
+    static const char *const places[] = {"../lib/" LAUNCH_OUR_LIBRARY,
+                                         HEDDLE_LIB_FROM_BIN "/" LAUNCH_OUR_LIBRARY};
+    if (dir == NULL) {
+        dir = launch_own_file(places);
+        if (dir != NULL)
+            *strrchr(dir, '/') = '\0';
+    }
+    return dir;
 }
 
 /* Is this file our library, under whatever path? */

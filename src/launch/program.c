@@ -23,9 +23,7 @@ static const char *const starters[] = {
 };
 enum { NUM_STARTERS = sizeof starters / sizeof starters[0] };
 
-/* Searches the folders of PATH. Returns a malloc'ed path, or NULL with errno: ENOENT, or EACCES if there
- * is one of that name that cannot be run. */
-static char *search_path(const char *name)
+char *launch_search_path(const char *name)
 {
     const char *rest = getenv("PATH");
     if (rest == NULL)
@@ -55,7 +53,7 @@ static char *search_path(const char *name)
 static char *find(const char *name)
 {
     if (strchr(name, '/') == NULL) {
-        char *path = search_path(name);
+        char *path = launch_search_path(name);
         if (path != NULL)
             return path;
         if (errno == EACCES)
@@ -129,7 +127,7 @@ static bool is_starter(const char *path, char **argv)
     for (char **word = argv + 1; *word; word++) {
         if (**word == '-' || **word == '\0')
             continue;
-        char *candidate = strchr(*word, '/') ? strdup(*word) : search_path(*word);
+        char *candidate = strchr(*word, '/') ? strdup(*word) : launch_search_path(*word);
         bool is_mpi = candidate != NULL && is_mpi_program(candidate);
         free(candidate);
         if (is_mpi)

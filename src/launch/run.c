@@ -208,6 +208,8 @@ int launch_run(const struct launch_command *command, const struct launch_program
     set_rank_options(command);
     if (program->needs_library_path)
         set_library_path();
+    if (command->num_procs > 1 || command->tags_output)
+        launch_procs(command, program);
     if (command->is_verbose)
         say_what_is_run(command, program, copies);
     if (copies == 1 && command->timeout_s <= 0)

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Several processes on this node: mpirun turns into mpirun-procs (procs/), which is an executable of its own
+ * so that a run of one process does not pay for libpmix. Called by run.c.
+ */
+#include "launch.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HELPER "mpirun-procs"
+
+/* Where the build tree has it, and where an installation has it. */
+static const char *const helper_places[2] = {"../libexec/heddle/" HELPER,
+                                             HEDDLE_LIBEXEC_FROM_BIN "/heddle/" HELPER};
+
+static char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static char *text(const char *format, ...)
+{
+    va_list values;
+    char *made;
+    va_start(values, format);
+    if (vasprintf(&made, format, values) < 0)
+        launch_fail(1, "out of memory");
+    va_end(values);
+    return made;
+}
+
+_Noreturn void launch_procs(const struct launch_command *command, const struct launch_program *program)
+{
+    const char *option = command->num_procs > 1 ? "--procs" : "--tag-output";
+    if (!HEDDLE_HAS_PMIX)
+        launch_fail(1,
+                    "%s needs PMIx, and this mpirun was built where its headers were missing: install them "
+                    "(libpmix-dev) and build again",
+                    option);
+    char *helper = launch_own_file(helper_places);
+    if (helper == NULL)
+        launch_fail(1, "%s needs " HELPER ", which should lie beside mpirun, in %s", option,
+                    helper_places[1]);
+
+    size_t num_words = 0, at = 0;
+    while (command->program_argv[num_words])
+        num_words++;
+    char **argv = calloc(num_words + 12, sizeof argv[0]);
+    if (argv == NULL)
+        launch_fail(1, "out of memory");
+    int num_procs = command->num_procs ? command->num_procs : 1;
+    bool knows_ranks = command->num_ranks || !(command->rank_options && strstr(command->rank_options, "+vp"));
+    argv[at++] = (char *)"mpirun";
+    argv[at++] = text("procs=%d", num_procs);
+    if (program->kind != LAUNCH_PROGRAM_PLAIN && knows_ranks)
+        argv[at++] = text("ranks=%d", command->num_ranks ? command->num_ranks : num_procs);
+    argv[at++] = text("path=%s", program->path);
+    if (command->timeout_s > 0)
+        argv[at++] = text("timeout=%.17g", command->timeout_s);
+    if (command->tags_output)
+        argv[at++] = text("tag-output");
+    if (command->is_quiet)
+        argv[at++] = text("quiet");
+    if (command->is_verbose)
+        argv[at++] = text("verbose");
+    if (command->is_unbound)
+        argv[at++] = text("no-bind");
+    if (command->keeps_going)
+        argv[at++] = text("keep-going");
+    argv[at++] = text("--");
+    memcpy(argv + at, command->program_argv, num_words * sizeof argv[0]);
+    execv(helper, argv);
+    launch_fail(1, "%s: %s", helper, strerror(errno));
+}

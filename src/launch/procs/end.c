@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the end of a process means for the job. The job's exit code is that of the first process that failed:
+ * its own, or 128 and the signal that ended it, or the code it gave to PMIx_Abort. One failure ends all
+ * (unless
+ * --keep-going): SIGTERM, and after a grace time SIGKILL. Used by main.c.
+ *
+ * A process that ends with 0, but without PMIx_Finalize where that is due, has failed too: the others would
+ * wait for it forever.
+ */
+#include "procs.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+void procs_end_signal_all(const struct procs_job *job, int signal_number)
+{
+    for (int i = 0; i < job->options.num_procs; i++)
+        if (job->procs[i].pid != 0)
+            kill(-job->procs[i].pid, signal_number);
+}
+
+void procs_end_step(struct procs_job *job)
+{
+    job->next_step_s = 0;
+    if (job->ending != 0) {
+        job->ending = SIGKILL;
+        procs_end_signal_all(job, SIGKILL);
+        return;
+    }
+    job->ending = SIGTERM;
+    procs_end_signal_all(job, SIGTERM);
+    procs_end_signal_all(job, SIGCONT); /* one that is stopped does not hear anything else */
+    job->next_step_s = procs_now_s() + PROCS_GRACE_S;
+}
+
+static void note_failure(struct procs_job *job, int exit_code)
+{
+    if (!job->has_failed)
+        job->exit_code = exit_code;
+    job->has_failed = true;
+}
+
+void procs_end_all(struct procs_job *job, int exit_code)
+{
+    note_failure(job, exit_code);
+    if (job->ending == 0)
+        procs_end_step(job);
+}
+
+/* "process 2 of 4 (ranks 32 to 47) <text>" */
+static void say_of(const struct procs_job *job, int proc_id, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void say_of(const struct procs_job *job, int proc_id, const char *format, ...)
+{
+    long num_ranks = job->options.num_ranks, num_procs = job->options.num_procs;
+    long first = num_ranks * proc_id / num_procs, last = num_ranks * (proc_id + 1) / num_procs - 1;
+    char ranks[64] = "", text[512];
+    if (last > first)
+        snprintf(ranks, sizeof ranks, " (ranks %ld to %ld)", first, last);
+    else if (last == first)
+        snprintf(ranks, sizeof ranks, " (rank %ld)", first);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    launch_say("process %d of %ld%s %s", proc_id, num_procs, ranks, text);
+}
+
+void procs_end_by_abort(struct procs_job *job, const struct procs_abort *abort)
+{
+    int code = abort->code & 0xff;
+    if (!job->has_failed)
+        say_of(job, abort->proc_id, "aborted the job with code %d%s%s", abort->code,
+               abort->text[0] ? ": " : "", abort->text);
+    procs_end_all(job, code ? code : 1);
+}
+
+/* Has any process called PMIx_Init? */
+static bool is_anyone_connected(const struct procs_job *job)
+{
+    for (int i = 0; i < job->options.num_procs; i++)
+        if (job->procs[i].is_connected)
+            return true;
+    return false;
+}
+
+static void process_failed(struct procs_job *job, int proc_id, int exit_code)
+{
+    note_failure(job, exit_code);
+    if (!job->options.keeps_going) {
+        procs_end_all(job, exit_code);
+        return;
+    }
+    if (job->num_running > 0)
+        procs_server_announce_loss(job, proc_id);
+}
+
+/* Process proc_id has ended. Only the first failure is said, unless the job goes on. */
+static void process_ended(struct procs_job *job, int proc_id, int status)
+{
+    const struct procs_proc *proc = &job->procs[proc_id];
+    bool is_said = job->ending == 0;
+    if (WIFSIGNALED(status)) {
+        int number = WTERMSIG(status);
+        if (is_said)
+            say_of(job, proc_id, "was ended by signal %d (%s)%s", number, strsignal(number),
+                   WCOREDUMP(status) ? ", core dumped" : "");
+        process_failed(job, proc_id, 128 + number);
+    } else if (WEXITSTATUS(status) != 0) {
+        if (is_said)
+            say_of(job, proc_id, "ended with exit code %d", WEXITSTATUS(status));
+        process_failed(job, proc_id, WEXITSTATUS(status));
+    } else if (proc->is_connected && !proc->is_finalized) {
+        if (is_said)
+            say_of(job, proc_id, "ended without finalizing MPI");
+        process_failed(job, proc_id, 1);
+    }
+}
+
+/* A process that has ended well without ever being in the job, while another one is in it: those who are will
+ * wait for it. Looked for again whenever a process ends. */
+static void check_absent(struct procs_job *job)
+{
+    if (job->has_failed || job->num_running == 0 || !is_anyone_connected(job))
+        return;
+    for (int i = 0; i < job->options.num_procs; i++) {
+        if (!job->procs[i].has_ended || job->procs[i].is_connected)
+            continue;
+        say_of(job, i, "ended without initializing MPI, which others have done");
+        process_failed(job, i, 1);
+        return;
+    }
+}
+
+void procs_end_reap(struct procs_job *job)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        int which = 0;
+        while (which < job->options.num_procs && job->procs[which].pid != pid)
+            which++;
+        if (which == job->options.num_procs)
+            continue;
+        job->procs[which].pid = 0;
+        job->procs[which].has_ended = true;
+        job->num_running--;
+        process_ended(job, which, status);
+    }
+    check_absent(job);
+}

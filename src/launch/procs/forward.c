@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Forwards what the processes print. A stream (stdout or stderr of one process) collects bytes until a line
+ * is complete; complete lines go to the queue of a sink (our stdout or stderr). Invariants:
+ *
+ *   1. A sink's queue holds whole lines, so lines are never mixed. If our stdout and stderr are the same
+ * file, both are one sink.
+ *   2. While a sink's queue is longer than QUEUE_BYTES, the streams that feed it are not read: the processes
+ * wait for a slow reader, as they would without us.
+ *   3. Writing never blocks: a sink that may (a pipe, a terminal) is polled before each write of at most one
+ *      page, which is what poll promises room for.
+ *   4. When nobody reads a sink any more, the streams that feed it are closed, and the processes get SIGPIPE
+ * or EPIPE, as they would without us.
+ *
+ * A line longer than LINE_BYTES is passed on in pieces. Used by main.c.
+ */
+#include "procs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    READ_BYTES = 1 << 16,
+    QUEUE_BYTES = 1 << 20,
+    LINE_BYTES = 16 << 20,
+    PAGE_BYTES = 4096,
+};
+
+/* Bytes start ... start + len - 1 are in use. */
+struct bytes {
+    char *data;
+    size_t start;
+    size_t len;
+    size_t cap;
+};
+
+struct sink {
+    int fd;             /* ours, 1 or 2 */
+    bool can_block;     /* it is no regular file */
+    bool is_broken;     /* nobody reads it */
+    struct bytes queue; /* whole lines, to be written */
+};
+
+struct stream {
+    int fd;             /* read end of the process's stdout or stderr; -1: closed */
+    int proc_id;        /* whose it is */
+    struct sink *sink;  /* where its lines go */
+    struct bytes line;  /* the unfinished line */
+    size_t num_scanned; /* how much of line is known to have no newline in it */
+    char tag[48];       /* in front of each line; "" without --tag-output */
+    size_t tag_len;     /* its length */
+    bool is_mid_line;   /* the line's start, with its tag, has been queued already */
+};
+
+struct procs_forward {
+    struct sink sinks[2];   /* stdout, stderr; the second one is not used if both are the same file */
+    struct stream *streams; /* num_streams of them */
+    int num_streams;        /* in use */
+    int max_streams;        /* two per process */
+    bool tags_output;       /* --tag-output */
+};
+
+/* ---- Bytes ---- */
+
+/* Makes room for count more bytes at the end. */
+static char *bytes_room(struct bytes *bytes, size_t count)
+{
+    if (bytes->start > 0 && bytes->start + bytes->len + count > bytes->cap) {
+        memmove(bytes->data, bytes->data + bytes->start, bytes->len);
+        bytes->start = 0;
+    }
+    if (bytes->len + count > bytes->cap) {
+        size_t cap = (bytes->len + count) * 2;
+        char *longer = realloc(bytes->data, cap);
+        if (longer == NULL)
+            launch_fail(1, "out of memory for the output of the processes");
+        bytes->data = longer;
+        bytes->cap = cap;
+    }
+    return bytes->data + bytes->start + bytes->len;
+}
+
+static void bytes_append(struct bytes *bytes, const char *data, size_t count)
+{
+    if (count == 0)
+        return;
+    memcpy(bytes_room(bytes, count), data, count);
+    bytes->len += count;
+}
+
+static void bytes_drop(struct bytes *bytes, size_t count)
+{
+    bytes->start += count;
+    bytes->len -= count;
+    if (bytes->len == 0)
+        bytes->start = 0;
+}
+
+/* ---- Sinks ---- */
+
+static bool is_writable_now(int fd)
+{
+    struct pollfd watched = {.fd = fd, .events = POLLOUT};
+    return poll(&watched, 1, 0) > 0;
+}
+
+/* The reader has gone. */
+static void sink_break(struct procs_forward *forward, struct sink *sink)
+{
+    sink->is_broken = true;
+    sink->queue.len = sink->queue.start = 0;
+    for (int i = 0; i < forward->num_streams; i++) {
+        struct stream *stream = &forward->streams[i];
+        if (stream->sink != sink || stream->fd < 0)
+            continue;
+        close(stream->fd);
+        stream->fd = -1;
+        stream->line.len = stream->line.start = 0;
+    }
+}
+
+static void sink_write(struct procs_forward *forward, struct sink *sink)
+{
+    struct bytes *queue = &sink->queue;
+    while (queue->len > 0) {
+        size_t count = queue->len;
+        if (sink->can_block) {
+            if (!is_writable_now(sink->fd))
+                return;
+            if (count > PAGE_BYTES)
+                count = PAGE_BYTES;
+        }
+        ssize_t put = write(sink->fd, queue->data + queue->start, count);
+        if (put < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (put < 0) {
+            if (errno != EPIPE && sink->fd != STDERR_FILENO)
+                launch_say("cannot write the output of the processes: %s", strerror(errno));
+            sink_break(forward, sink);
+            return;
+        }
+        bytes_drop(queue, (size_t)put);
+    }
+}
+
+/* ---- Streams ---- */
+
+/* Moves the first count bytes of the unfinished line, which end with a newline or are to be shown as they
+ * are, to the sink: with a tag in front of each line. */
+static void stream_queue(struct stream *stream, size_t count)
+{
+    struct bytes *line = &stream->line, *queue = &stream->sink->queue;
+    const char *at = line->data + line->start, *end = at + count;
+    if (count == 0)
+        return;
+    if (stream->tag_len == 0) {
+        bytes_append(queue, at, count);
+        stream->is_mid_line = end[-1] != '\n';
+    }
+    while (stream->tag_len != 0 && at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *next = newline ? newline + 1 : end;
+        if (!stream->is_mid_line)
+            bytes_append(queue, stream->tag, stream->tag_len);
+        bytes_append(queue, at, (size_t)(next - at));
+        stream->is_mid_line = newline == NULL;
+        at = next;
+    }
+    bytes_drop(line, count);
+    stream->num_scanned = 0;
+}
+
+/* Reads once. The pipe is known to be readable, or its end has been reached. */
+static void stream_read(struct stream *stream)
+{
+    struct bytes *line = &stream->line;
+    ssize_t got = read(stream->fd, bytes_room(line, READ_BYTES), READ_BYTES);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) { /* the end: a last line without a newline counts too */
+        stream_queue(stream, line->len);
+        close(stream->fd);
+        stream->fd = -1;
+        free(line->data);
+        *line = (struct bytes){0};
+        return;
+    }
+    line->len += (size_t)got;
+    const char *start = line->data + line->start;
+    const char *newline = memrchr(start + stream->num_scanned, '\n', line->len - stream->num_scanned);
+    if (newline != NULL)
+        stream_queue(stream, (size_t)(newline + 1 - start));
+    else if (line->len >= LINE_BYTES)
+        stream_queue(stream, line->len);
+    stream->num_scanned = line->len;
+}
+
+static bool stream_is_read(const struct stream *stream)
+{
+    return stream->fd >= 0 && stream->sink->queue.len < QUEUE_BYTES;
+}
+
+/* ---- What main.c calls ---- */
+
+static bool is_same_file(int a, int b)
+{
+    struct stat status_a, status_b;
+    return fstat(a, &status_a) == 0 && fstat(b, &status_b) == 0 && status_a.st_dev == status_b.st_dev &&
+           status_a.st_ino == status_b.st_ino;
+}
+
+static bool is_regular_file(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+struct procs_forward *procs_forward_create(int num_procs, bool tags_output)
+{
+    struct procs_forward *forward = calloc(1, sizeof *forward);
+    if (forward == NULL)
+        return NULL;
+    forward->max_streams = 2 * num_procs;
+    forward->streams = calloc((size_t)forward->max_streams, sizeof forward->streams[0]);
+    if (forward->streams == NULL) {
+        free(forward);
+        return NULL;
+    }
+    forward->tags_output = tags_output;
+    for (int i = 0; i < 2; i++)
+        forward->sinks[i] = (struct sink){.fd = i + 1, .can_block = !is_regular_file(i + 1)};
+    return forward;
+}
+
+void procs_forward_destroy(struct procs_forward *forward)
+{
+    procs_forward_stop_reading(forward);
+    free(forward->sinks[0].queue.data);
+    free(forward->sinks[1].queue.data);
+    free(forward->streams);
+    free(forward);
+}
+
+void procs_forward_add(struct procs_forward *forward, int proc_id, bool is_stderr, int fd)
+{
+    struct stream *stream = &forward->streams[forward->num_streams++];
+    bool has_own_sink = is_stderr && !is_same_file(STDOUT_FILENO, STDERR_FILENO);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    *stream = (struct stream){.fd = fd, .proc_id = proc_id, .sink = &forward->sinks[has_own_sink]};
+    if (forward->tags_output)
+        stream->tag_len = (size_t)snprintf(stream->tag, sizeof stream->tag, "[%d]<%s> ", proc_id,
+                                           is_stderr ? "stderr" : "stdout");
+}
+
+int procs_forward_max_watched(const struct procs_forward *forward)
+{
+    return forward->max_streams + 2;
+}
+
+int procs_forward_watch(struct procs_forward *forward, struct pollfd *watched)
+{
+    int num = 0;
+    for (int i = 0; i < forward->num_streams; i++)
+        if (stream_is_read(&forward->streams[i]))
+            watched[num++] = (struct pollfd){.fd = forward->streams[i].fd, .events = POLLIN};
+    for (int i = 0; i < 2; i++)
+        if (forward->sinks[i].queue.len > 0)
+            watched[num++] = (struct pollfd){.fd = forward->sinks[i].fd, .events = POLLOUT};
+    return num;
+}
+
+void procs_forward_work(struct procs_forward *forward)
+{
+    for (int i = 0; i < forward->num_streams; i++)
+        if (stream_is_read(&forward->streams[i]))
+            stream_read(&forward->streams[i]);
+    for (int i = 0; i < 2; i++)
+        sink_write(forward, &forward->sinks[i]);
+}
+
+void procs_forward_show_unfinished(struct procs_forward *forward)
+{
+    for (int i = 0; i < forward->num_streams; i++)
+        if (forward->streams[i].proc_id == 0 && forward->streams[i].fd >= 0)
+            stream_queue(&forward->streams[i], forward->streams[i].line.len);
+}
+
+bool procs_forward_is_done(const struct procs_forward *forward)
+{
+    for (int i = 0; i < forward->num_streams; i++)
+        if (forward->streams[i].fd >= 0)
+            return false;
+    return forward->sinks[0].queue.len == 0 && forward->sinks[1].queue.len == 0;
+}
+
+void procs_forward_stop_reading(struct procs_forward *forward)
+{
+    for (int i = 0; i < forward->num_streams; i++) {
+        struct stream *stream = &forward->streams[i];
+        if (stream->fd < 0)
+            continue;
+        stream_queue(stream, stream->line.len);
+        close(stream->fd);
+        stream->fd = -1;
+        free(stream->line.data);
+        stream->line = (struct bytes){0};
+    }
+}

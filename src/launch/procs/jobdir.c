@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The job's temporary folder, /dev/shm/heddle-UID-PID-RANDOM (in TMPDIR or /tmp where there is no /dev/shm):
+ * PMIx's session files and UCX's shared memory files lie in it. This process and its guard hold a lock on the
+ * folder for as long as they live, so a folder whose lock can be had is a dead job's; the next run removes
+ * it. Used by main.c and guard.c.
+ */
+#include "procs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status;
+    (void)type;
+    (void)where;
+    remove(path);
+    return 0;
+}
+
+void procs_jobdir_remove(const char *dir)
+{
+    if (dir[0] != '\0')
+        nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* Locks the folder. Returns the descriptor that holds the lock, or -1 if another process has it. */
+static int lock(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void remove_dead(const char *base)
+{
+    char start[32];
+    snprintf(start, sizeof start, "heddle-%u-", (unsigned)getuid());
+    DIR *listing = opendir(base);
+    if (listing == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        char path[512];
+        struct stat status;
+        if (strncmp(entry->d_name, start, strlen(start)) != 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
+        if (lstat(path, &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != getuid())
+            continue;
+        int fd = lock(path);
+        if (fd < 0)
+            continue;
+        procs_leftover_kill(entry->d_name);
+        procs_jobdir_remove(path);
+        close(fd);
+    }
+    closedir(listing);
+}
+
+static bool is_usable(const char *base)
+{
+    return base != NULL && base[0] == '/' && strlen(base) < 64 && access(base, W_OK | X_OK) == 0;
+}
+
+/* Another run may take the new folder for a dead job's before it is locked, and remove it: then again. */
+static bool create_in(struct procs_job *job, const char *base, int *lock_out)
+{
+    for (int i = 0; i < 100; i++) {
+        unsigned random = 0;
+        struct stat locked, there;
+        if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
+            random = (unsigned)(procs_now_s() * 1e6);
+        snprintf(job->name, sizeof job->name, "heddle-%u-%d-%08x", (unsigned)getuid(), (int)getpid(), random);
+        snprintf(job->dir, sizeof job->dir, "%s/%s", base, job->name);
+        if (mkdir(job->dir, 0700) != 0) {
+            if (errno == EEXIST)
+                continue;
+            return false;
+        }
+        int fd = lock(job->dir);
+        if (fd >= 0 && fstat(fd, &locked) == 0 && lstat(job->dir, &there) == 0 &&
+            locked.st_ino == there.st_ino) {
+            *lock_out = fd;
+            return true;
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    return false;
+}
+
+bool procs_jobdir_create(struct procs_job *job, int *lock_out)
+{
+    const char *const bases[] = {"/dev/shm", getenv("TMPDIR"), "/tmp"};
+    int error = ENOENT;
+    for (int i = 0; i < 3; i++) {
+        if (!is_usable(bases[i]))
+            continue;
+        remove_dead(bases[i]);
+        if (create_in(job, bases[i], lock_out))
+            return true;
+        error = errno;
+    }
+    launch_say("cannot make a temporary folder in /dev/shm, TMPDIR or /tmp: %s", strerror(error));
+    return false;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * mpirun-procs: the order of things, and the loop that waits for whatever happens: signals, output, input,
+ * what the PMIx server reports, and time. See procs.h.
+ */
+#include "procs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+double procs_now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- The command (written by mpirun, so mistakes in it are not explained) ---- */
+
+static void read_command(char **argv, struct procs_options *options_out)
+{
+    char **word = argv + 1;
+    *options_out = (struct procs_options){.binds = true};
+    for (; *word && strcmp(*word, "--") != 0; word++) {
+        const char *value = strchr(*word, '=') ? strchr(*word, '=') + 1 : "";
+        if (strncmp(*word, "procs=", 6) == 0)
+            options_out->num_procs = atoi(value);
+        else if (strncmp(*word, "ranks=", 6) == 0)
+            options_out->num_ranks = atoi(value);
+        else if (strncmp(*word, "timeout=", 8) == 0)
+            options_out->timeout_s = atof(value);
+        else if (strncmp(*word, "path=", 5) == 0)
+            options_out->path = value;
+        else if (strcmp(*word, "tag-output") == 0)
+            options_out->tags_output = true;
+        else if (strcmp(*word, "quiet") == 0)
+            options_out->is_quiet = true;
+        else if (strcmp(*word, "verbose") == 0)
+            options_out->is_verbose = true;
+        else if (strcmp(*word, "no-bind") == 0)
+            options_out->binds = false;
+        else if (strcmp(*word, "keep-going") == 0)
+            options_out->keeps_going = true;
+        else
+            break;
+    }
+    if (*word == NULL || strcmp(*word, "--") != 0 || word[1] == NULL || options_out->path == NULL ||
+        options_out->num_procs < 1)
+        launch_fail(LAUNCH_EXIT_USAGE, "this program is a part of mpirun: say mpirun --procs P -n N program");
+    options_out->argv = word + 1;
+}
+
+/* ---- Environment ---- */
+
+/* What another PMIx launcher has told this process does not hold for ours. */
+static void forget_outer_launcher(void)
+{
+    static const char *const starts[] = {"PMIX_NAMESPACE=",
+                                         "PMIX_RANK=",
+                                         "PMIX_SERVER_URI",
+                                         "PMIX_SECURITY_",
+                                         "PMIX_GDS_MODULE=",
+                                         "PMIX_BFROP_BUFFER_TYPE=",
+                                         "PMIX_PTL_MODULE",
+                                         "PMIX_HOSTNAME=",
+                                         "PMIX_SERVER_TMPDIR=",
+                                         "PMIX_SYSTEM_TMPDIR=",
+                                         "PMI_RANK=",
+                                         "PMI_SIZE=",
+                                         "PMI_FD=",
+                                         "PMI_PORT=",
+                                         "OMPI_COMM_WORLD_"};
+    for (char **entry = environ; *entry;) {
+        size_t i = 0, num = sizeof starts / sizeof starts[0];
+        while (i < num && strncmp(*entry, starts[i], strlen(starts[i])) != 0)
+            i++;
+        char *name = i < num ? strndup(*entry, strcspn(*entry, "=")) : NULL;
+        if (name == NULL) {
+            entry++;
+            continue;
+        }
+        unsetenv(name);
+        free(name);
+        entry = environ;
+    }
+}
+
+/* A malloc'ed copy of our environment, with what the server adds; NULL: no memory. */
+static char **make_env(const struct procs_job *job, int proc_id)
+{
+    size_t num = 0;
+    while (environ[num])
+        num++;
+    char **env = calloc(num + 1, sizeof env[0]);
+    for (size_t i = 0; env && i < num; i++)
+        if ((env[i] = strdup(environ[i])) == NULL)
+            return NULL;
+    return env && procs_server_add_env(job, proc_id, &env) ? env : NULL;
+}
+
+static void free_env(char **env)
+{
+    for (char **entry = env; *entry; entry++)
+        free(*entry);
+    free(env);
+}
+
+/* ---- Signals ---- */
+
+static const int watched_signals[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
+                                      SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+/* Blocks them, for libpmix's threads too. Returns the descriptor that they can be read from. */
+static int open_signals(struct procs_job *job)
+{
+    sigset_t signals;
+    struct sigaction pipe_action;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof watched_signals / sizeof watched_signals[0]; i++)
+        sigaddset(&signals, watched_signals[i]);
+    sigprocmask(SIG_BLOCK, &signals, &job->signals_before);
+    sigaction(SIGPIPE, NULL, &pipe_action);
+    job->was_sigpipe_default = pipe_action.sa_handler == SIG_DFL;
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* A request to end that comes twice, or when no process is there to hear it, is carried out by us. */
+static void forward_signal(struct procs_job *job, int number)
+{
+    static int num_requests;
+    bool is_request = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+    if (is_request && job->num_running == 0) {
+        procs_leftover_kill(job->name);
+        procs_jobdir_remove(job->dir);
+        _exit(128 + number);
+    }
+    if (is_request && ++num_requests > 1 && job->next_step_s == 0 && job->ending != SIGKILL) {
+        procs_end_all(job, 128 + number);
+        return;
+    }
+    procs_end_signal_all(job, number);
+    if (number == SIGTSTP)
+        raise(SIGSTOP); /* the SIGCONT that wakes us is forwarded in its turn */
+}
+
+static void read_signals(struct procs_job *job, int signals)
+{
+    struct signalfd_siginfo info;
+    while (read(signals, &info, sizeof info) == sizeof info)
+        if (info.ssi_signo != SIGCHLD)
+            forward_signal(job, (int)info.ssi_signo);
+    procs_end_reap(job);
+}
+
+/* ---- Starting ---- */
+
+static void say_what_is_run(const struct procs_job *job)
+{
+    const char *rank_options = getenv("HEDDLE_OPTIONS");
+    fprintf(stderr, "mpirun: %d processes of ", job->options.num_procs);
+    if (rank_options)
+        fprintf(stderr, "HEDDLE_OPTIONS='%s' ", rank_options);
+    fprintf(stderr, "%s", job->options.path);
+    for (char **word = job->options.argv + 1; *word; word++)
+        fprintf(stderr, " %s", *word);
+    fputc('\n', stderr);
+}
+
+static void say_why_not(const struct procs_job *job, int proc_id, int error)
+{
+    if (error == ENOENT && access(job->options.path, X_OK) == 0)
+        launch_say("%s: the interpreter or loader that it asks for does not exist", job->options.argv[0]);
+    else
+        launch_say("cannot start process %d of %d, %s: %s%s", proc_id, job->options.num_procs,
+                   job->options.argv[0], strerror(error),
+                   error == EAGAIN   ? " (ulimit -u?)"
+                   : error == EMFILE ? " (ulimit -n?)"
+                                     : "");
+}
+
+static void start_all(struct procs_job *job, struct procs_forward *forward)
+{
+    int input = procs_input_open();
+    for (int i = 0; i < job->options.num_procs && !job->has_failed; i++) {
+        int out, err, error = ENOMEM;
+        char **env = make_env(job, i);
+        if (env != NULL) {
+            error = procs_spawn(job, i, env, i == 0 ? input : -1, &out, &err);
+            free_env(env);
+        }
+        if (error != 0) {
+            say_why_not(job, i, error);
+            procs_end_all(job,
+                          error == EAGAIN || error == ENOMEM || error == EMFILE ? 1 : LAUNCH_EXIT_CANNOT_RUN);
+            break;
+        }
+        procs_forward_add(forward, i, false, out);
+        procs_forward_add(forward, i, true, err);
+    }
+    if (input > STDERR_FILENO)
+        close(input);
+}
+
+/* ---- The loop ---- */
+
+/* How long to wait, in ms: until the next step of ending, the timeout, or a look at an unfinished line. */
+static int wait_ms(const struct procs_job *job, double deadline_s)
+{
+    double now_s = procs_now_s(), until_s = now_s + 3600;
+    if (job->next_step_s > 0 && job->next_step_s < until_s)
+        until_s = job->next_step_s;
+    if (deadline_s > 0 && deadline_s < until_s)
+        until_s = deadline_s;
+    if (isatty(STDIN_FILENO) && job->num_running > 0 && until_s > now_s + 0.1)
+        until_s = now_s + 0.1;
+    return until_s <= now_s ? 0 : (int)((until_s - now_s) * 1e3) + 1;
+}
+
+static void watch_time(struct procs_job *job, double *deadline_s_inout)
+{
+    double now_s = procs_now_s();
+    if (*deadline_s_inout > 0 && now_s >= *deadline_s_inout && job->num_running > 0) {
+        *deadline_s_inout = 0;
+        if (!job->has_failed)
+            launch_say("%s ran longer than %g s (--timeout): it is ended", job->options.argv[0],
+                       job->options.timeout_s);
+        procs_end_all(job, LAUNCH_EXIT_TIMEOUT);
+    }
+    if (job->next_step_s > 0 && now_s >= job->next_step_s)
+        procs_end_step(job);
+}
+
+/* One turn: waits for something, and does what there is to do. */
+static void turn(struct procs_job *job, struct procs_forward *forward, struct pollfd *watched, int signals,
+                 int timeout_ms)
+{
+    struct procs_abort abort;
+    int num = procs_forward_watch(forward, watched);
+    watched[num++] = (struct pollfd){.fd = signals, .events = POLLIN};
+    watched[num++] = (struct pollfd){.fd = procs_server_bell(), .events = POLLIN};
+    watched[num++] = (struct pollfd){.fd = procs_input_watched(), .events = POLLIN};
+    if (poll(watched, (nfds_t)num, timeout_ms) == 0 && isatty(STDIN_FILENO))
+        procs_forward_show_unfinished(forward); /* a question, maybe */
+    if (procs_server_hear(&abort))
+        procs_end_by_abort(job, &abort);
+    read_signals(job, signals);
+    procs_input_work();
+    procs_forward_work(forward);
+}
+
+/* Until all have ended, and what they have printed is written. */
+static void run(struct procs_job *job, struct procs_forward *forward, int signals)
+{
+    struct pollfd *watched = calloc((size_t)procs_forward_max_watched(forward) + 3, sizeof watched[0]);
+    if (watched == NULL)
+        launch_fail(1, "out of memory");
+    double deadline_s = job->options.timeout_s > 0 ? procs_now_s() + job->options.timeout_s : 0;
+    start_all(job, forward);
+    while (job->num_running > 0) {
+        turn(job, forward, watched, signals, wait_ms(job, deadline_s));
+        watch_time(job, &deadline_s);
+    }
+    procs_leftover_kill(job->name);
+    while (!procs_forward_is_done(forward))
+        turn(job, forward, watched, signals, 1000);
+    free(watched);
+}
+
+/* 0, 1 and 2 must be open, or the first pipes would get these numbers. */
+static void open_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    struct procs_job job = {0};
+    int lock;
+    read_command(argv, &job.options);
+    open_standard_files();
+    forget_outer_launcher();
+    if (gethostname(job.host, sizeof job.host) != 0)
+        snprintf(job.host, sizeof job.host, "localhost");
+    job.procs = calloc((size_t)job.options.num_procs, sizeof job.procs[0]);
+    struct procs_forward *forward = procs_forward_create(job.options.num_procs, job.options.tags_output);
+    if (job.procs == NULL || forward == NULL)
+        launch_fail(1, "out of memory for %d processes", job.options.num_procs);
+
+    int signals = open_signals(&job);
+    if (!procs_jobdir_create(&job, &lock))
+        return 1;
+    procs_guard_start(&job);
+    if (getenv("UCX_POSIX_DIR") == NULL)
+        setenv("UCX_POSIX_DIR", job.dir, 1);
+    if (procs_server_start(&job)) {
+        if (job.options.is_verbose)
+            say_what_is_run(&job);
+        run(&job, forward, signals);
+        procs_server_stop();
+    } else {
+        job.exit_code = 1;
+    }
+    procs_forward_destroy(forward);
+    procs_jobdir_remove(job.dir);
+    procs_guard_dismiss();
+    free(job.procs);
+    close(lock);
+    return job.exit_code;
+}

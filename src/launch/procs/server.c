@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The PMIx server of a job whose processes are all on this node: so a fence is complete as soon as libpmix
+ * says that all local processes have joined it, and what the processes have put is already here. The upcalls
+ * run on libpmix's thread; they set flags, ring the bell and return. Used by main.c and end.c.
+ *
+ * Not offered (the clients get PMIX_ERR_NOT_SUPPORTED): publish and lookup, spawn, groups, queries,
+ * allocation.
+ */
+#include "procs.h"
+
+#include <pmix.h>
+#include <pmix_server.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static struct {
+    struct procs_job *job;    /* what the upcalls set flags in */
+    int bell;                 /* eventfd */
+    pthread_mutex_t lock;     /* for the two below */
+    bool has_abort;           /* abort is filled in, and not yet heard */
+    struct procs_abort abort; /* the first PMIx_Abort */
+} server = {.bell = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- Waiting for libpmix's answers ---- */
+
+struct answer {
+    pthread_mutex_t lock;
+    pthread_cond_t is_there_cond;
+    bool is_there;
+    pmix_status_t status;
+};
+
+static void give_answer(pmix_status_t status, void *arg)
+{
+    struct answer *answer = arg;
+    pthread_mutex_lock(&answer->lock);
+    answer->status = status;
+    answer->is_there = true;
+    pthread_cond_signal(&answer->is_there_cond);
+    pthread_mutex_unlock(&answer->lock);
+}
+
+/* The status of a request: what it returned at once, or what the callback will bring. */
+static pmix_status_t wait_for_answer(struct answer *answer, pmix_status_t at_once)
+{
+    if (at_once == PMIX_OPERATION_SUCCEEDED)
+        return PMIX_SUCCESS;
+    if (at_once != PMIX_SUCCESS)
+        return at_once;
+    pthread_mutex_lock(&answer->lock);
+    while (!answer->is_there)
+        pthread_cond_wait(&answer->is_there_cond, &answer->lock);
+    pthread_mutex_unlock(&answer->lock);
+    return answer->status;
+}
+
+#define NO_ANSWER_YET                                                                \
+    {                                                                                \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .is_there_cond = PTHREAD_COND_INITIALIZER \
+    }
+
+/* ---- Upcalls, on libpmix's thread ---- */
+
+static void ring(void)
+{
+    if (eventfd_write(server.bell, 1) != 0)
+        abort();
+}
+
+static struct procs_proc *find_proc(const pmix_proc_t *proc)
+{
+    if (strcmp(proc->nspace, server.job->name) != 0 ||
+        proc->rank >= (pmix_rank_t)server.job->options.num_procs)
+        return NULL;
+    return &server.job->procs[proc->rank];
+}
+
+static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmix_info_t *info,
+                                      size_t num_info, pmix_op_cbfunc_t done, void *done_arg)
+{
+    struct procs_proc *which = find_proc(proc);
+    (void)object;
+    (void)info;
+    (void)num_info;
+    (void)done;
+    (void)done_arg;
+    if (which == NULL)
+        return PMIX_ERR_NOT_FOUND;
+    which->is_finalized = false;
+    which->is_connected = true;
+    ring();
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done,
+                                      void *done_arg)
+{
+    struct procs_proc *which = find_proc(proc);
+    (void)object;
+    (void)done;
+    (void)done_arg;
+    if (which != NULL)
+        which->is_finalized = true;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t client_aborts(const pmix_proc_t *proc, void *object, int status, const char *text,
+                                   pmix_proc_t *procs, size_t num_procs, pmix_op_cbfunc_t done,
+                                   void *done_arg)
+{
+    (void)object;
+    (void)procs; /* one of them or all: a job that has lost a process ends */
+    (void)num_procs;
+    pthread_mutex_lock(&server.lock);
+    if (!server.has_abort) {
+        server.has_abort = true;
+        server.abort.proc_id = find_proc(proc) ? (int)proc->rank : 0;
+        server.abort.code = status;
+        snprintf(server.abort.text, sizeof server.abort.text, "%s", text ? text : "");
+    }
+    pthread_mutex_unlock(&server.lock);
+    ring();
+    done(PMIX_SUCCESS, done_arg);
+    return PMIX_SUCCESS;
+}
+
+static void free_data(void *data)
+{
+    free(data);
+}
+
+static pmix_status_t fence(const pmix_proc_t *procs, size_t num_procs, const pmix_info_t *info,
+                           size_t num_info, char *data, size_t len, pmix_modex_cbfunc_t done, void *done_arg)
+{
+    char *copy = NULL;
+    (void)procs;
+    (void)num_procs;
+    (void)info;
+    (void)num_info;
+    if (len > 0) {
+        copy = malloc(len);
+        if (copy == NULL)
+            return PMIX_ERR_NOMEM;
+        memcpy(copy, data, len);
+    }
+    done(PMIX_SUCCESS, copy, len, done_arg, free_data, copy);
+    return PMIX_SUCCESS;
+}
+
+/* Only asked for processes of other nodes: there are none. */
+static pmix_status_t fetch_remote(const pmix_proc_t *proc, const pmix_info_t *info, size_t num_info,
+                                  pmix_modex_cbfunc_t done, void *done_arg)
+{
+    (void)proc;
+    (void)info;
+    (void)num_info;
+    (void)done;
+    (void)done_arg;
+    return PMIX_ERR_NOT_FOUND;
+}
+
+static pmix_status_t connect_procs(const pmix_proc_t *procs, size_t num_procs, const pmix_info_t *info,
+                                   size_t num_info, pmix_op_cbfunc_t done, void *done_arg)
+{
+    (void)procs;
+    (void)num_procs;
+    (void)info;
+    (void)num_info;
+    (void)done;
+    (void)done_arg;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+/* Between clients of this node, libpmix passes events on by itself. */
+static pmix_status_t register_events(pmix_status_t *codes, size_t num_codes, const pmix_info_t *info,
+                                     size_t num_info, pmix_op_cbfunc_t done, void *done_arg)
+{
+    (void)codes;
+    (void)num_codes;
+    (void)info;
+    (void)num_info;
+    (void)done;
+    (void)done_arg;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t deregister_events(pmix_status_t *codes, size_t num_codes, pmix_op_cbfunc_t done,
+                                       void *done_arg)
+{
+    (void)codes;
+    (void)num_codes;
+    (void)done;
+    (void)done_arg;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source, pmix_data_range_t range,
+                                  pmix_info_t *info, size_t num_info, pmix_op_cbfunc_t done, void *done_arg)
+{
+    (void)code;
+    (void)source;
+    (void)range;
+    (void)info;
+    (void)num_info;
+    (void)done;
+    (void)done_arg;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_server_module_t upcalls = {
+    .client_connected2 = client_connected,
+    .client_finalized = client_finalized,
+    .abort = client_aborts,
+    .fence_nb = fence,
+    .direct_modex = fetch_remote,
+    .connect = connect_procs,
+    .disconnect = connect_procs,
+    .register_events = register_events,
+    .deregister_events = deregister_events,
+    .notify_event = notify_event,
+};
+
+/* ---- What the clients are told of the job ---- */
+
+/* A list of facts that grows. */
+struct facts {
+    pmix_info_t *info;
+    size_t num;
+};
+
+enum { MAX_FACTS = 24 };
+
+static void facts_init(struct facts *facts, size_t max)
+{
+    PMIX_INFO_CREATE(facts->info, max);
+    if (facts->info == NULL)
+        launch_fail(1, "out of memory");
+    facts->num = 0;
+}
+
+static void add_string(struct facts *facts, const char *key, const char *value)
+{
+    PMIX_INFO_LOAD(&facts->info[facts->num++], key, value, PMIX_STRING);
+}
+
+static void add_uint32(struct facts *facts, const char *key, uint32_t value)
+{
+    PMIX_INFO_LOAD(&facts->info[facts->num++], key, &value, PMIX_UINT32);
+}
+
+static void add_uint16(struct facts *facts, const char *key, uint16_t value)
+{
+    PMIX_INFO_LOAD(&facts->info[facts->num++], key, &value, PMIX_UINT16);
+}
+
+static void add_rank(struct facts *facts, const char *key, pmix_rank_t value)
+{
+    PMIX_INFO_LOAD(&facts->info[facts->num++], key, &value, PMIX_PROC_RANK);
+}
+
+/* A list of facts as one fact. */
+static void add_facts(struct facts *facts, const char *key, struct facts *inner)
+{
+    pmix_data_array_t array = {.type = PMIX_INFO, .size = inner->num, .array = inner->info};
+    PMIX_INFO_LOAD(&facts->info[facts->num++], key, &array, PMIX_DATA_ARRAY);
+    PMIX_INFO_FREE(inner->info, MAX_FACTS);
+}
+
+/* "0,1,2,3"; malloc'ed. */
+static char *list_procs(int num_procs)
+{
+    size_t cap = (size_t)num_procs * 12 + 1, len = 0;
+    char *list = malloc(cap);
+    if (list == NULL)
+        launch_fail(1, "out of memory");
+    list[0] = '\0';
+    for (int i = 0; i < num_procs; i++)
+        len += (size_t)snprintf(list + len, cap - len, "%s%d", i ? "," : "", i);
+    return list;
+}
+
+static void add_process(struct facts *facts, const struct procs_job *job, int proc_id)
+{
+    struct facts inner;
+    facts_init(&inner, MAX_FACTS);
+    add_rank(&inner, PMIX_RANK, (pmix_rank_t)proc_id);
+    add_uint32(&inner, PMIX_APPNUM, 0);
+    add_rank(&inner, PMIX_APPLDR, 0);
+    add_rank(&inner, PMIX_GLOBAL_RANK, (pmix_rank_t)proc_id);
+    add_rank(&inner, PMIX_APP_RANK, (pmix_rank_t)proc_id);
+    add_uint16(&inner, PMIX_LOCAL_RANK, (uint16_t)proc_id);
+    add_uint16(&inner, PMIX_NODE_RANK, (uint16_t)proc_id);
+    add_uint32(&inner, PMIX_NODEID, 0);
+    add_string(&inner, PMIX_HOSTNAME, job->host);
+    add_uint32(&inner, PMIX_REINCARNATION, 0);
+    add_facts(facts, PMIX_PROC_INFO_ARRAY, &inner);
+}
+
+static bool register_job(const struct procs_job *job)
+{
+    uint32_t num_procs = (uint32_t)job->options.num_procs;
+    struct facts facts, inner;
+    char *list = list_procs(job->options.num_procs), *node_map = NULL, *proc_map = NULL;
+    if (PMIx_generate_regex(job->host, &node_map) != PMIX_SUCCESS ||
+        PMIx_generate_ppn(list, &proc_map) != PMIX_SUCCESS)
+        launch_fail(1, "out of memory");
+
+    facts_init(&facts, MAX_FACTS + num_procs);
+    add_string(&facts, PMIX_JOBID, job->name);
+    add_uint32(&facts, PMIX_UNIV_SIZE, num_procs);
+    add_uint32(&facts, PMIX_JOB_SIZE, num_procs);
+    add_uint32(&facts, PMIX_MAX_PROCS, num_procs);
+    add_uint32(&facts, PMIX_JOB_NUM_APPS, 1);
+    add_uint32(&facts, PMIX_NUM_NODES, 1);
+    add_uint32(&facts, PMIX_LOCAL_SIZE, num_procs);
+    add_uint32(&facts, PMIX_NODE_SIZE, num_procs);
+    add_string(&facts, PMIX_LOCAL_PEERS, list);
+    add_rank(&facts, PMIX_LOCALLDR, 0);
+    PMIX_INFO_LOAD(&facts.info[facts.num++], PMIX_NODE_MAP, node_map, PMIX_REGEX);
+    PMIX_INFO_LOAD(&facts.info[facts.num++], PMIX_PROC_MAP, proc_map, PMIX_REGEX);
+    add_string(&facts, PMIX_TMPDIR, job->dir);
+    add_string(&facts, PMIX_NSDIR, job->dir);
+
+    facts_init(&inner, MAX_FACTS);
+    add_uint32(&inner, PMIX_APPNUM, 0);
+    add_uint32(&inner, PMIX_APP_SIZE, num_procs);
+    add_rank(&inner, PMIX_APPLDR, 0);
+    add_facts(&facts, PMIX_APP_INFO_ARRAY, &inner);
+
+    facts_init(&inner, MAX_FACTS);
+    add_uint32(&inner, PMIX_NODEID, 0);
+    add_string(&inner, PMIX_HOSTNAME, job->host);
+    add_uint32(&inner, PMIX_LOCAL_SIZE, num_procs);
+    add_uint32(&inner, PMIX_NODE_SIZE, num_procs);
+    add_string(&inner, PMIX_LOCAL_PEERS, list);
+    add_rank(&inner, PMIX_LOCALLDR, 0);
+    add_facts(&facts, PMIX_NODE_INFO_ARRAY, &inner);
+
+    for (int i = 0; i < job->options.num_procs; i++)
+        add_process(&facts, job, i);
+
+    struct answer answer = NO_ANSWER_YET;
+    pmix_nspace_t name;
+    PMIX_LOAD_NSPACE(name, job->name);
+    pmix_status_t status =
+        wait_for_answer(&answer, PMIx_server_register_nspace(name, job->options.num_procs, facts.info,
+                                                             facts.num, give_answer, &answer));
+    PMIX_INFO_FREE(facts.info, MAX_FACTS + num_procs);
+    free(list);
+    free(node_map);
+    free(proc_map);
+    if (status != PMIX_SUCCESS)
+        launch_say("libpmix does not take the job: %s", PMIx_Error_string(status));
+    return status == PMIX_SUCCESS;
+}
+
+static bool register_clients(const struct procs_job *job)
+{
+    for (int i = 0; i < job->options.num_procs; i++) {
+        pmix_proc_t proc;
+        struct answer answer = NO_ANSWER_YET;
+        PMIX_LOAD_PROCID(&proc, job->name, (pmix_rank_t)i);
+        pmix_status_t status = wait_for_answer(
+            &answer, PMIx_server_register_client(&proc, getuid(), getgid(), NULL, give_answer, &answer));
+        if (status != PMIX_SUCCESS) {
+            launch_say("libpmix does not take process %d: %s", i, PMIx_Error_string(status));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- What main.c calls ---- */
+
+bool procs_server_start(struct procs_job *job)
+{
+    struct facts facts;
+    bool is_false = false;
+    server.job = job;
+    server.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    facts_init(&facts, MAX_FACTS);
+    add_string(&facts, PMIX_SERVER_NSPACE, "heddle-mpirun");
+    add_rank(&facts, PMIX_SERVER_RANK, 0);
+    add_string(&facts, PMIX_SERVER_TMPDIR, job->dir);
+    add_string(&facts, PMIX_SYSTEM_TMPDIR, job->dir);
+    PMIX_INFO_LOAD(&facts.info[facts.num++], PMIX_SERVER_TOOL_SUPPORT, &is_false, PMIX_BOOL);
+    pmix_status_t status = PMIx_server_init(&upcalls, facts.info, facts.num);
+    PMIX_INFO_FREE(facts.info, MAX_FACTS);
+    if (status != PMIX_SUCCESS) {
+        launch_say("cannot start the PMIx server: %s", PMIx_Error_string(status));
+        return false;
+    }
+    return register_job(job) && register_clients(job);
+}
+
+int procs_server_bell(void)
+{
+    return server.bell;
+}
+
+bool procs_server_hear(struct procs_abort *abort_out)
+{
+    eventfd_t count;
+    eventfd_read(server.bell, &count);
+    pthread_mutex_lock(&server.lock);
+    bool has_abort = server.has_abort;
+    if (has_abort)
+        *abort_out = server.abort;
+    server.has_abort = false;
+    pthread_mutex_unlock(&server.lock);
+    return has_abort;
+}
+
+bool procs_server_add_env(const struct procs_job *job, int proc_id, char ***env_inout)
+{
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, job->name, (pmix_rank_t)proc_id);
+    return PMIx_server_setup_fork(&proc, env_inout) == PMIX_SUCCESS;
+}
+
+/* The facts must live until libpmix has passed them on. */
+static void forget_facts(pmix_status_t status, void *arg)
+{
+    pmix_info_t *info = arg;
+    (void)status;
+    PMIX_INFO_FREE(info, 1);
+}
+
+void procs_server_announce_loss(const struct procs_job *job, int proc_id)
+{
+    pmix_proc_t proc;
+    pmix_info_t *info;
+    PMIX_LOAD_PROCID(&proc, job->name, (pmix_rank_t)proc_id);
+    PMIX_INFO_CREATE(info, 1);
+    if (info == NULL)
+        return;
+    PMIX_INFO_LOAD(&info[0], PMIX_EVENT_AFFECTED_PROC, &proc, PMIX_PROC);
+    pmix_status_t status =
+        PMIx_Notify_event(PMIX_ERR_PROC_ABORTED, &proc, PMIX_RANGE_SESSION, info, 1, forget_facts, info);
+    if (status != PMIX_SUCCESS)
+        forget_facts(status, info);
+}
+
+void procs_server_stop(void)
+{
+    PMIx_server_finalize();
+}

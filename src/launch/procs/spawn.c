@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Starts one process of the job. Between fork and exec only system calls: libpmix has threads, and one of
+ * them may hold a lock of malloc's. Used by main.c.
+ */
+#include "procs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What the child does; never returns. Reports an errno through report_fd if it cannot run the program. */
+static _Noreturn void become_program(const struct procs_job *job, char **env, const cpu_set_t *cores,
+                                     pid_t parent, const int fds[3], int report_fd)
+{
+    /* The parent may have died before the request was made. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    setpgid(0, 0);
+    if (cores != NULL)
+        sched_setaffinity(0, sizeof *cores, cores);
+    for (int i = 0; i < 3; i++)
+        if (fds[i] != i && dup2(fds[i], i) < 0)
+            goto failed;
+    if (fds[0] == 0) /* ours: not closed when the program starts */
+        fcntl(0, F_SETFD, 0);
+    if (job->was_sigpipe_default)
+        signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &job->signals_before, NULL);
+    execve(job->options.path, job->options.argv, env);
+failed:;
+    int error = errno;
+    ssize_t len = write(report_fd, &error, sizeof error);
+    _exit(len > 0 ? LAUNCH_EXIT_CANNOT_RUN : 1);
+}
+
+int procs_spawn(struct procs_job *job, int proc_id, char **env, int stdin_fd, int *stdout_out,
+                int *stderr_out)
+{
+    int out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1}, nothing = -1, error = 0;
+    cpu_set_t cores;
+    bool is_bound = job->options.binds && procs_affinity_share(proc_id, job->options.num_procs, &cores);
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0 ||
+        (stdin_fd < 0 && (nothing = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)) {
+        error = errno;
+        goto err_close;
+    }
+    int fds[3] = {stdin_fd < 0 ? nothing : stdin_fd, out[1], err[1]};
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0)
+        become_program(job, env, is_bound ? &cores : NULL, parent, fds, report[1]);
+    if (pid < 0) {
+        error = errno;
+        goto err_close;
+    }
+    setpgid(pid, pid); /* both sides do it: whoever comes first */
+    close(report[1]);
+    report[1] = -1;
+    int child_error;
+    if (read(report[0], &child_error, sizeof child_error) == sizeof child_error) {
+        error = child_error;
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        goto err_close;
+    }
+    job->procs[proc_id].pid = pid;
+    job->num_running++;
+    *stdout_out = out[0];
+    *stderr_out = err[0];
+    out[0] = err[0] = -1;
+err_close:
+    for (int i = 0; i < 2; i++) {
+        if (out[i] >= 0)
+            close(out[i]);
+        if (err[i] >= 0)
+            close(err[i]);
+        if (report[i] >= 0)
+            close(report[i]);
+    }
+    if (nothing >= 0)
+        close(nothing);
+    return error;
+}
