@@ -371,12 +371,12 @@ int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup)
     return ampi_attr_copy_all(&from, &to);
 }
 
-void ampi_type_delete_attrs(struct ampi_type *type)
+int ampi_type_delete_attrs(struct ampi_type *type)
 {
     struct ampi_attr_owner owner = {
         .kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(type), .attrs = &type->attrs};
 
-    ampi_attr_delete_all(&owner);
+    return ampi_attr_delete_all(&owner);
 }
 
 void ampi_attr_fini(struct ampi_rank *rank)

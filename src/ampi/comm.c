@@ -174,9 +174,11 @@ int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_att
 {
     int error;
 
-    *newcomm = MPI_COMM_NULL;
-    if (!made)
+    if (!made) {
+        *newcomm = MPI_COMM_NULL;
         return MPI_SUCCESS;
+    }
+    made->session = old->session;
     made->errhandler = old->errhandler;
     if (made->errhandler)
         ampi_errhandler_ref(made->errhandler);

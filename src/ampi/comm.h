@@ -77,6 +77,7 @@ struct ampi_comm {
     struct ampi_info *info;              /* hints; NULL: none */
     char *name;                          /* MPI_Comm_set_name; NULL: the default */
     struct ampi_bsend_buffer *bsend;     /* MPI_Comm_attach_buffer; NULL: none */
+    struct ampi_session *session;        /* that it comes from, for buffered sends; NULL: none */
 } BASE_CACHE_ALIGNED; /* neighbours may run on different PEs */
 
 /* The running rank's MPI_COMM_SELF, made at first use. */

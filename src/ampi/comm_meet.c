@@ -92,6 +92,7 @@ static int check_from_group(struct ampi_rank *self, MPI_Group group, const char 
 static int finish_from_group(struct ampi_rank *self, struct ampi_comm *made, MPI_Info info,
                              MPI_Errhandler errhandler, MPI_Comm *newcomm)
 {
+    made->session = self->group_session;
     made->errhandler = ampi_errhandler_of(errhandler);
     ampi_errhandler_ref(made->errhandler);
     made->info = ampi_comm_info_filter(NULL, ampi_info_of(self, info));
@@ -286,7 +287,7 @@ static void lead_group(struct ampi_rank *self, struct ampi_group *local, MPI_Gro
     struct ampi_layout *layout;
 
     result->side = NULL;
-    result->error = MPI_ERR_RANK;
+    result->error = remote ? MPI_ERR_RANK : MPI_ERR_GROUP;
     if (!remote || remote_leader < 0 || remote_leader >= remote->n_ranks)
         return;
     layout = ampi_layout_create(local);
@@ -302,7 +303,7 @@ static int raise_inter_from_groups(struct ampi_errhandler *handler, int error)
     if (error == MPI_ERR_RANK)
         return ampi_raise_on(handler, &none, error, "remote_leader is no rank of the remote group");
     if (error == MPI_ERR_GROUP)
-        return ampi_raise_on(handler, &none, error, "the two groups have a rank in common");
+        return ampi_raise_on(handler, &none, error, "remote_group is no group, or has a rank in common with local_group");
     return ampi_raise_on(handler, &none, error, NO_CONTEXT);
 }
 

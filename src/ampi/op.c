@@ -229,6 +229,9 @@ static int reduce_local(const void *in, void *inout, MPI_Count count, MPI_Dataty
         return ampi_raise_self(MPI_ERR_OP, "%s is not allowed on this datatype", operation->name);
     if (count > 0 && (in == MPI_IN_PLACE || inout == MPI_IN_PLACE || in == inout))
         return ampi_raise_self(MPI_ERR_BUFFER, "inbuf and inoutbuf must be two different buffers");
+    if (count > 0 && (!in || !inout) && type->is_predefined && type->size_bytes > 0)
+        return ampi_raise_self(MPI_ERR_BUFFER, "%s is NULL, but count is %lld", in ? "inoutbuf" : "inbuf",
+                               (long long)count);
     ampi_op_apply(operation, in, inout, count, type);
     return MPI_SUCCESS;
 }

@@ -22,6 +22,7 @@ struct ampi_error_classes;
 struct ampi_handle_ints;
 struct ampi_info;
 struct ampi_keyvals;
+struct ampi_session;
 struct image;
 
 enum ampi_rank_state { AMPI_RANK_STARTED = 1, AMPI_RANK_INITIALIZED = 2, AMPI_RANK_FINALIZED = 3, AMPI_RANK_ENDED = 4 };
@@ -41,6 +42,7 @@ struct ampi_rank {
     int n_wait_for;
     int thread_level;                    /* what MPI_Init_thread provided */
     int n_sessions;                      /* open sessions (MPI_Session_init) */
+    struct ampi_session *group_session;  /* the one that made a group last: communicators made from groups are its; NULL: none */
     enum ampi_rank_state world_state;    /* what state would be without sessions; 0: STARTED */
     struct ampi_bsend_buffer *bsend;     /* MPI_Buffer_attach; NULL: none */
     struct ampi_error_classes *error_classes; /* that the program added: error_class.c; NULL: none */

@@ -14,6 +14,7 @@
 #include "ampi/errhandler.h"
 #include "ampi/group.h"
 #include "ampi/info.h"
+#include "ampi/p2p/bsend_buffer.h"
 #include "base/log.h"
 
 static const char *const psets[] = {"mpi://WORLD", "mpi://SELF"};
@@ -29,6 +30,13 @@ static int raise_null(struct ampi_session *session, const char *argument)
     MPI_Session handle = (MPI_Session)session;
 
     return ampi_raise_on(session->errhandler, &handle, MPI_ERR_ARG, "%s is NULL", argument);
+}
+
+static int raise_info(struct ampi_session *session, MPI_Info info)
+{
+    MPI_Session handle = (MPI_Session)session;
+
+    return ampi_raise_on(session->errhandler, &handle, MPI_ERR_INFO, "%p is no info object", (void *)info);
 }
 
 /* ---- Life ---- */
@@ -82,7 +90,11 @@ int PMPI_Session_finalize(MPI_Session *session)
     object = ampi_session_of(*session);
     if (!object)
         return ampi_session_raise_invalid(*session);
+    ampi_bsend_flush(object->bsend); /* what is left of it goes with the session */
+    if (self->group_session == object)
+        self->group_session = NULL;
     object->magic = AMPI_MAGIC_DEAD;
+    free(object->bsend);
     ampi_errhandler_unref(object->errhandler);
     ampi_info_destroy(object->info);
     free(object);
@@ -111,12 +123,13 @@ int PMPI_Session_get_info(MPI_Session session, MPI_Info *info_used)
 AMPI_EXPORT(Session_get_num_psets)
 int PMPI_Session_get_num_psets(MPI_Session session, MPI_Info info, int *npset_names)
 {
-    struct ampi_session *object;
+    struct ampi_rank *self = ampi_enter("MPI_Session_get_num_psets");
+    struct ampi_session *object = ampi_session_of(session);
 
-    ampi_enter("MPI_Session_get_num_psets");
-    object = ampi_session_of(session);
     if (!object)
         return ampi_session_raise_invalid(session);
+    if (info != MPI_INFO_NULL && !ampi_info_of(self, info))
+        return raise_info(object, info);
     if (!npset_names)
         return raise_null(object, "npset_names");
     *npset_names = (int)BASE_COUNT(psets);
@@ -126,12 +139,13 @@ int PMPI_Session_get_num_psets(MPI_Session session, MPI_Info info, int *npset_na
 AMPI_EXPORT(Session_get_nth_pset)
 int PMPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *pset_len, char *pset_name)
 {
-    struct ampi_session *object;
+    struct ampi_rank *self = ampi_enter("MPI_Session_get_nth_pset");
+    struct ampi_session *object = ampi_session_of(session);
 
-    ampi_enter("MPI_Session_get_nth_pset");
-    object = ampi_session_of(session);
     if (!object)
         return ampi_session_raise_invalid(session);
+    if (info != MPI_INFO_NULL && !ampi_info_of(self, info))
+        return raise_info(object, info);
     if (!pset_len || (*pset_len > 0 && !pset_name))
         return raise_null(object, pset_len ? "pset_name" : "pset_len");
     if (n < 0 || n >= (int)BASE_COUNT(psets) || *pset_len < 0)
@@ -196,6 +210,7 @@ int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI
     pset = find_pset(object, pset_name);
     if (pset < 0)
         return MPI_ERR_ARG;
+    self->group_session = object;
     group = pset == 0 ? ampi_group_create_range(0, 1, ampi_job.n_ranks)
                       : ampi_group_create_range(self->world_rank, 1, 1);
     *newgroup = ampi_group_handle(group);

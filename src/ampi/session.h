@@ -12,6 +12,7 @@ struct ampi_session {
     struct ampi_errhandler *errhandler; /* never NULL */
     struct ampi_info *info;             /* hints in use */
     int thread_level;                   /* provided */
+    struct ampi_bsend_buffer *bsend;    /* MPI_Session_attach_buffer; NULL: none */
 };
 
 /* The object of a handle; NULL if it is none (MPI_SESSION_NULL included). */

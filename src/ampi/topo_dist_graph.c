@@ -334,6 +334,12 @@ static void copy_edges(const struct ampi_topo_edges *edges, int rank, int n_max,
     }
 }
 
+/* True if the caller is to get weights but gave no room for them. */
+static bool lacks_weights(const struct ampi_topo_edges *edges, int rank, int n_max, const int *weights)
+{
+    return edges->weights && !weights && n_max > 0 && edges->first[rank + 1] > edges->first[rank];
+}
+
 AMPI_EXPORT(Dist_graph_neighbors)
 int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int *sourceweights,
                               int maxoutdegree, int destinations[], int *destweights)
@@ -349,6 +355,9 @@ int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int
                           maxoutdegree);
     if ((maxindegree > 0 && !sources) || (maxoutdegree > 0 && !destinations))
         return ampi_raise(object, MPI_ERR_ARG, "sources or destinations is NULL");
+    if (lacks_weights(&dist->in, object->rank, maxindegree, sourceweights) ||
+        lacks_weights(&dist->out, object->rank, maxoutdegree, destweights))
+        return ampi_raise(object, MPI_ERR_ARG, "sourceweights or destweights is NULL");
     copy_edges(&dist->in, object->rank, maxindegree, sources, sourceweights);
     copy_edges(&dist->out, object->rank, maxoutdegree, destinations, destweights);
     return MPI_SUCCESS;

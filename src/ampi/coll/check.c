@@ -7,7 +7,8 @@
 
 enum ampi_coll_form ampi_coll_init_form(MPI_Info info)
 {
-    return info == MPI_INFO_NULL || ampi_info_of(ampi_self(), info) ? AMPI_COLL_PERSISTENT : AMPI_COLL_WRONG_INFO;
+    return info == MPI_INFO_NULL || ampi_info_of(ampi_self(), info) ? AMPI_COLL_PERSISTENT
+                                                                    : AMPI_COLL_WRONG_INFO;
 }
 
 int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
@@ -29,13 +30,15 @@ static BASE_COLD int raise_type(struct ampi_comm *comm, const char *what, MPI_Da
     if (handle == MPI_DATATYPE_NULL)
         return ampi_raise(comm, MPI_ERR_TYPE, "the %s datatype is MPI_DATATYPE_NULL", what);
     if (!ampi_type_of(handle))
-        return ampi_raise(comm, MPI_ERR_TYPE, "the %s datatype %p is not a datatype, or has been freed", what, (void *)handle);
+        return ampi_raise(comm, MPI_ERR_TYPE, "the %s datatype %p is not a datatype, or has been freed", what,
+                          (void *)handle);
     return ampi_raise(comm, MPI_ERR_TYPE, "the %s datatype has not been committed (MPI_Type_commit)", what);
 }
 
 static BASE_COLD int raise_null(struct ampi_comm *comm, const char *what, MPI_Count count)
 {
-    return ampi_raise(comm, MPI_ERR_BUFFER, "the %s buffer is NULL, but the count is %lld", what, (long long)count);
+    return ampi_raise(comm, MPI_ERR_BUFFER, "the %s buffer is NULL, but the count is %lld", what,
+                      (long long)count);
 }
 
 static inline bool is_usable(const struct ampi_type *type)
@@ -43,7 +46,8 @@ static inline bool is_usable(const struct ampi_type *type)
     return type && type->is_committed;
 }
 
-/* MPI_BOTTOM is a valid buffer for types with absolute addresses; a NULL buffer for data of a basic type is a mistake. */
+/* MPI_BOTTOM is a valid buffer for types with absolute addresses; a NULL buffer for data of a basic type is a
+ * mistake. */
 static inline bool needs_address(const struct ampi_type *type)
 {
     return type->is_predefined && type->size_bytes > 0;
@@ -64,13 +68,15 @@ static int check_blocks(struct ampi_comm *comm, struct ampi_coll_buf *buf, const
             return ampi_raise(comm, MPI_ERR_COUNT, "%s count %d is %lld", what, i, (long long)count);
         if (buf->is_w && count > 0 && !is_usable(type = ampi_type_of(buf->types[i])))
             return raise_type(comm, what, buf->types[i]);
-        if (BASE_UNLIKELY(!buf->buf && count > 0 && (!buf->is_w || ampi_coll_displ(buf, i) == 0) && needs_address(type)))
+        if (BASE_UNLIKELY(!buf->buf && count > 0 && (!buf->is_w || ampi_coll_displ(buf, i) == 0) &&
+                          needs_address(type)))
             return raise_null(comm, what, count);
     }
     return MPI_SUCCESS;
 }
 
-int ampi_coll_check_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what, int n_blocks)
+int ampi_coll_check_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what,
+                        int n_blocks)
 {
     struct ampi_comm *comm = args->comm;
 
@@ -102,8 +108,8 @@ int ampi_coll_check_root(struct ampi_coll_args *args, int root)
     if (BASE_LIKELY((unsigned)root < (unsigned)comm->peer->n_ranks) ||
         (is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
         return MPI_SUCCESS;
-    return ampi_raise(comm, MPI_ERR_ROOT, "root %d, but the communicator has %d ranks%s", root, comm->peer->n_ranks,
-                      is_inter ? " in its remote group" : "");
+    return ampi_raise(comm, MPI_ERR_ROOT, "root %d, but the communicator has %d ranks%s", root,
+                      comm->peer->n_ranks, is_inter ? " in its remote group" : "");
 }
 
 int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op handle, const struct ampi_type *type)

@@ -30,6 +30,9 @@ int ampi_pack_check(struct ampi_pack_args *args, MPI_Count position)
     if (position < 0 || position > args->packed_bytes)
         return ampi_pack_raise(args, MPI_ERR_ARG, "the position must lie in the packed buffer, but",
                                position);
+    if (!args->data && args->count > 0 && args->type->is_predefined && args->type->size_bytes > 0)
+        return ampi_pack_raise(args, MPI_ERR_BUFFER, "the buffer of the data is NULL, but the count",
+                               args->count);
     return MPI_SUCCESS;
 }
 

@@ -41,8 +41,6 @@ void ampi_type_destroy(struct ampi_type *type)
 {
     struct ampi_type_recipe *r = type->recipe;
 
-    if (type->attrs && ampi_type_delete_attrs)
-        ampi_type_delete_attrs(type);
     for (MPI_Count i = 0; i < r->n_types; i++) {
         if (r->types[i])
             ampi_type_unref(r->types[i]);
@@ -201,7 +199,8 @@ struct ampi_type *ampi_type_arg_committed(MPI_Datatype handle, const char *what)
 
 static void commit(struct ampi_type *type)
 {
-    ampi_typemap_build(type);
+    if (!type->map && !type->is_dense) /* it has one if its handle was freed and found again through MPI_Type_get_contents */
+        ampi_typemap_build(type);
     type->is_committed = true;
 }
 
@@ -234,9 +233,13 @@ int PMPI_Type_free(MPI_Datatype *datatype)
         return MPI_ERR_TYPE;
     if (type->is_predefined)
         return ampi_raise_self(MPI_ERR_TYPE, "a predefined datatype cannot be freed");
-    if (atomic_load(&type->handles) == 1 && type->attrs && ampi_type_delete_attrs)
-        ampi_type_delete_attrs(type);
-    atomic_fetch_sub(&type->handles, 1);
+    if (type->attrs && atomic_load(&type->handles) == 1) {
+        int error = ampi_type_delete_attrs(type);
+        if (error)
+            return error;
+    }
+    if (atomic_fetch_sub(&type->handles, 1) == 1)
+        type->is_committed = false; /* no new operation may use it, however long those under way take */
     ampi_type_unref(type);
     *datatype = MPI_DATATYPE_NULL;
     return MPI_SUCCESS;
@@ -261,7 +264,7 @@ int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
         return ampi_raise_self(MPI_ERR_INTERN, "the datatype's own bounds were refused");
     if (old->is_committed)
         commit(dup);
-    if (old->attrs && ampi_type_copy_attrs)
+    if (old->attrs || old->is_predefined)
         rc = ampi_type_copy_attrs(old, dup);
     if (rc != MPI_SUCCESS) {
         ampi_type_unref(dup);

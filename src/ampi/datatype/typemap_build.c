@@ -313,7 +313,7 @@ static struct piece flatten(struct builder *b, const struct ampi_type *type)
 
     if (type->size_bytes == 0)
         return (struct piece){0, 0, NO_NODE};
-    if (type->is_committed && type->is_dense)
+    if (type->is_dense)
         return (struct piece){type->true_lb_bytes, type->size_bytes, NO_NODE};
     if (b->cap_memos) {
         struct memo *memo = find_memo(b->memos, b->cap_memos, type);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bsend.c: the calls of buffered mode (MPI 5.0, sections 3.4 and 3.6) for ranks and communicators; sessions' are in session.c.
+ * bsend.c: the calls of buffered mode (MPI 5.0, sections 3.4 and 3.6) for ranks, communicators and sessions.
  */
 #include <limits.h>
 
 #include "ampi/p2p/bsend_buffer.h"
+#include "ampi/session.h"
 
 /* Every MPI_Bsend. */
 static int bsend(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm)
@@ -249,6 +250,90 @@ int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
         return ampi_comm_raise_invalid(comm);
     if (BASE_UNLIKELY(!request))
         return ampi_raise(object, MPI_ERR_ARG, "the address of the request is NULL");
+    *request = (MPI_Request)ampi_bsend_iflush(self, object->bsend);
+    return MPI_SUCCESS;
+}
+
+/* ---- A session's buffer: for its communicators that have none of their own ---- */
+
+AMPI_EXPORT(Session_attach_buffer)
+int PMPI_Session_attach_buffer(MPI_Session session, void *buffer, int size)
+{
+    return PMPI_Session_attach_buffer_c(session, buffer, size);
+}
+
+/* Raises an error about a session's buffer. */
+static int raise_session(struct ampi_session *session, int error, const char *text)
+{
+    MPI_Session handle = (MPI_Session)session;
+
+    return ampi_raise_on(session->errhandler, &handle, error, "%s", text);
+}
+
+AMPI_EXPORT(Session_attach_buffer_c)
+int PMPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count size)
+{
+    struct ampi_session *object;
+
+    ampi_enter("MPI_Session_attach_buffer");
+    object = ampi_session_of(session);
+    if (BASE_UNLIKELY(!object))
+        return ampi_session_raise_invalid(session);
+    if (BASE_UNLIKELY(size < 0))
+        return raise_session(object, MPI_ERR_ARG, "the size of the buffer is negative");
+    if (BASE_UNLIKELY(object->bsend || (!buffer && size > 0)))
+        return raise_session(object, MPI_ERR_BUFFER, buffer ? "a buffer is attached already" : "the buffer is NULL");
+    return ampi_bsend_attach(NULL, &object->bsend, buffer, size);
+}
+
+AMPI_EXPORT(Session_detach_buffer)
+int PMPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size)
+{
+    MPI_Count size_bytes = 0;
+    int error = PMPI_Session_detach_buffer_c(session, buffer_addr, size ? &size_bytes : NULL);
+
+    return error ? error : narrow(size_bytes, size);
+}
+
+AMPI_EXPORT(Session_detach_buffer_c)
+int PMPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size)
+{
+    struct ampi_session *object;
+
+    ampi_enter("MPI_Session_detach_buffer");
+    object = ampi_session_of(session);
+    if (BASE_UNLIKELY(!object))
+        return ampi_session_raise_invalid(session);
+    if (BASE_UNLIKELY(!buffer_addr || !size))
+        return raise_session(object, MPI_ERR_ARG, "the address of the buffer or of the size is NULL");
+    if (BASE_UNLIKELY(!object->bsend))
+        return raise_session(object, MPI_ERR_BUFFER, "no buffer is attached");
+    return ampi_bsend_detach(NULL, &object->bsend, buffer_addr, size);
+}
+
+AMPI_EXPORT(Session_flush_buffer)
+int PMPI_Session_flush_buffer(MPI_Session session)
+{
+    struct ampi_session *object;
+
+    ampi_enter("MPI_Session_flush_buffer");
+    object = ampi_session_of(session);
+    if (BASE_UNLIKELY(!object))
+        return ampi_session_raise_invalid(session);
+    ampi_bsend_flush(object->bsend);
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Session_iflush_buffer)
+int PMPI_Session_iflush_buffer(MPI_Session session, MPI_Request *request)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Session_iflush_buffer");
+    struct ampi_session *object = ampi_session_of(session);
+
+    if (BASE_UNLIKELY(!object))
+        return ampi_session_raise_invalid(session);
+    if (BASE_UNLIKELY(!request))
+        return raise_session(object, MPI_ERR_ARG, "the address of the request is NULL");
     *request = (MPI_Request)ampi_bsend_iflush(self, object->bsend);
     return MPI_SUCCESS;
 }

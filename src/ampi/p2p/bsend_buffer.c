@@ -4,6 +4,7 @@
  */
 #include "ampi/p2p/bsend_buffer.h"
 
+#include "ampi/session.h"
 #include "base/log.h"
 
 _Static_assert(sizeof(struct ampi_bsend_segment) + 32 <= MPI_BSEND_OVERHEAD, "the header fits into the overhead");
@@ -189,9 +190,17 @@ int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
 
 /* ---- Sending ---- */
 
+/* The communicator's, else that of the session it comes from, else the rank's. */
+static struct ampi_bsend_buffer *buffer_for(const struct ampi_rank *self, const struct ampi_comm *comm)
+{
+    if (comm->bsend)
+        return comm->bsend;
+    return comm->session && comm->session->bsend ? comm->session->bsend : self->bsend;
+}
+
 int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args)
 {
-    struct ampi_bsend_buffer *buffer = args->comm->bsend ? args->comm->bsend : self->bsend;
+    struct ampi_bsend_buffer *buffer = buffer_for(self, args->comm);
     size_t n_bytes = (size_t)(args->count * args->type->size_bytes);
     struct ampi_bsend_segment *segment;
     struct ampi_send_args packed = *args;

@@ -44,7 +44,7 @@ void ampi_bsend_flush(struct ampi_bsend_buffer *buffer);
 /* The same as a request. */
 struct ampi_request *ampi_bsend_iflush(struct ampi_rank *self, struct ampi_bsend_buffer *buffer);
 
-/* Sends through the buffer of the communicator, else that of the rank. Raises MPI_ERR_BUFFER if there is none or no room. */
+/* Sends through the buffer of the communicator, else that of its session, else that of the rank. Raises MPI_ERR_BUFFER if there is none or no room. */
 int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args);
 
 #endif

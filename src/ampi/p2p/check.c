@@ -13,7 +13,7 @@ static BASE_COLD int raise_type(struct ampi_comm *comm, MPI_Datatype handle, con
         return ampi_raise(comm, MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL");
     if (!type)
         return ampi_raise(comm, MPI_ERR_TYPE, "the datatype %p is not a datatype, or has been freed", (void *)handle);
-    return ampi_raise(comm, MPI_ERR_TYPE, "the datatype has not been committed (MPI_Type_commit)");
+    return ampi_raise(comm, MPI_ERR_TYPE, "the datatype has been freed, or not been committed (MPI_Type_commit)");
 }
 
 static BASE_COLD int raise_rank(struct ampi_comm *comm, const char *what, int rank)

@@ -7,6 +7,7 @@
  * a started channel is one message with the channel's own tag, sent when the last partition is ready. Both kinds of
  * messages travel on the hidden communicator, where no receive of the program can match them.
  */
+#include "ampi/info.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 
@@ -156,8 +157,10 @@ static void hello_done(struct ampi_request *part, struct ampi_request *whole)
     }
 }
 
-static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Request *request)
+static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Info info, const MPI_Request *request)
 {
+    if (BASE_UNLIKELY(info != MPI_INFO_NULL && !ampi_info_of(comm->owner, info)))
+        return ampi_raise(comm, MPI_ERR_INFO, "the info argument is no info object");
     if (BASE_UNLIKELY(partitions < 0))
         return ampi_raise(comm, MPI_ERR_ARG, "the number of partitions %d is negative", partitions);
     if (BASE_UNLIKELY(!request))
@@ -175,7 +178,7 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
     struct partitioned *end;
     int error = ampi_check_send(self, datatype, comm, &args);
 
-    if (error || (error = check_partitions(args.comm, partitions, request)))
+    if (error || (error = check_partitions(args.comm, partitions, info, request)))
         return error;
     made = create(self, true, partitions, (void *)buf, count, args.type, dest, args.comm);
     end = made->u.extra;
@@ -204,7 +207,7 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
     struct partitioned *end;
     int error = ampi_check_recv(self, datatype, comm, &args);
 
-    if (error || (error = check_partitions(args.comm, partitions, request)))
+    if (error || (error = check_partitions(args.comm, partitions, info, request)))
         return error;
     if (BASE_UNLIKELY(source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG))
         return ampi_raise(args.comm, source == MPI_ANY_SOURCE ? MPI_ERR_RANK : MPI_ERR_TAG,
@@ -309,9 +312,10 @@ int PMPI_Parrived(MPI_Request request, int partition, int *flag)
     ampi_enter("MPI_Parrived");
     if (BASE_UNLIKELY(!flag))
         return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
-    *flag = 1;
-    if (request == MPI_REQUEST_NULL)
+    if (request == MPI_REQUEST_NULL) {
+        *flag = 1;
         return MPI_SUCCESS;
+    }
     if (BASE_UNLIKELY(!is_partitioned(object) || ((struct partitioned *)object->u.extra)->is_send))
         return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned receive");
     end = object->u.extra;
