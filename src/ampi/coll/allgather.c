@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * allgather.c: MPI_Allgather and MPI_Allgatherv (MPI 5.0, section 6.7): every rank's block is copied to every receiver.
- * Cost: one copy of all data per receiver; large ones on all PEs, each for its own ranks as receivers.
+ * allgather.c: MPI_Allgather and MPI_Allgatherv (MPI 5.0, section 6.7): every rank's block is copied to every
+ * receiver. Cost: one copy of all data per receiver; large ones on all PEs, each for its own ranks as
+ * receivers.
  */
 #include "ampi/coll/coll.h"
 
@@ -58,8 +59,10 @@ static void deliver_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args
     const unsigned char *first = ampi_coll_packed(slot, ampi_coll_peer_first(args->comm));
     size_t n_bytes = slot->result_bytes;
 
-    if (!recv->counts && ampi_type_is_block(recv->type, 2) && (size_t)(recv->count * recv->type->size_bytes) == n_bytes) {
-        memcpy(ampi_type_address(recv->buf, recv->type->true_lb_bytes), first, n_bytes * (size_t)args->comm->peer->n_ranks);
+    if (!recv->counts && ampi_type_is_block(recv->type, 2) &&
+        (size_t)(recv->count * recv->type->size_bytes) == n_bytes) {
+        memcpy(ampi_type_address(recv->buf, recv->type->true_lb_bytes), first,
+               n_bytes * (size_t)args->comm->peer->n_ranks);
         return;
     }
     for (int s = 0; s < args->comm->peer->n_ranks; s++)
@@ -81,7 +84,8 @@ static void allgather_middle(struct ampi_coll_slot *slot)
         return;
     }
     ampi_coll_share_or_do(slot, AMPI_COLL_ALLGATHER,
-                          ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) * (size_t)slot->state->n_members);
+                          ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) *
+                              (size_t)slot->state->n_members);
 }
 
 static const struct ampi_coll_plan allgather_plan = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * alltoall.c: the plan of MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw (MPI 5.0, section 6.8): block r of rank s becomes
- * block s of rank r. The functions are in alltoall_api.c.
- * Cost: one copy of all data; large ones on all PEs, each for its own ranks as receivers. In place: one exchange of the
- * two blocks of each pair of ranks.
+ * alltoall.c: the plan of MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw (MPI 5.0, section 6.8): block r of
+ * rank s becomes block s of rank r. The functions are in alltoall_api.c. Cost: one copy of all data; large
+ * ones on all PEs, each for its own ranks as receivers. In place: one exchange of the two blocks of each pair
+ * of ranks.
  */
 #include "ampi/coll/alltoall.h"
 
@@ -32,9 +32,10 @@ static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args
 /* Receivers that are served together: each source's blocks for them lie side by side. */
 #define TILE 16
 
-/* One source's blocks of n_bytes for up to TILE receivers. Sizes that are known when this is compiled in cost no call. */
-static inline __attribute__((always_inline)) void copy_blocks(char *const *to, size_t to_skip, const char *from,
-                                                              const int *ranks, int n, size_t n_bytes)
+/* One source's blocks of n_bytes for up to TILE receivers. Sizes that are known when this is compiled in cost
+ * no call. */
+static inline __attribute__((always_inline)) void
+copy_blocks(char *const *to, size_t to_skip, const char *from, const int *ranks, int n, size_t n_bytes)
 {
     for (int i = 0; i < n; i++)
         memcpy(to[i] + to_skip, from + (size_t)ranks[i] * n_bytes, n_bytes);
@@ -108,7 +109,8 @@ static void alltoall_middle(struct ampi_coll_slot *slot)
 
     slot->result_bytes = flat_bytes(slot);
     ampi_coll_share_or_do(slot, AMPI_COLL_ALLTOALL,
-                          ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) * (size_t)slot->state->n_members);
+                          ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) *
+                              (size_t)slot->state->n_members);
 }
 
 static const struct ampi_coll_plan alltoall_plan = {
@@ -133,7 +135,8 @@ int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct 
     } else {
         if ((error = ampi_coll_check_buf(args, &args->send, "send", n_peers)))
             return error;
-        if (!args->send.n_blocks && ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_whole(&args->recv)))
+        if (!args->send.n_blocks &&
+            ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_whole(&args->recv)))
             return ampi_coll_raise_same(args);
     }
     return ampi_coll_begin(call, args);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * bcast.c: MPI_Bcast (MPI 5.0, section 6.4): every receiver's part is copied from the root's buffer.
- * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks. A small message waits in the slot,
- * from which each PE copies it, so that no PE writes to another's ranks.
+ * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks. A small message
+ * waits in the slot, from which each PE copies it, so that no PE writes to another's ranks.
  */
 #include "ampi/coll/coll.h"
 
@@ -18,7 +18,8 @@ static void bcast_share(struct ampi_coll_slot *slot, int part)
     struct ampi_coll_block data = ampi_coll_whole(&ampi_coll_root_args(slot)->recv);
     size_t n_members = (size_t)(ampi_coll_part_to(slot, part) - ampi_coll_part_from(slot, part));
 
-    ampi_coll_spread(slot, part, data, 0, target, ampi_coll_is_stream(ampi_coll_block_bytes(&data) * n_members));
+    ampi_coll_spread(slot, part, data, 0, target,
+                     ampi_coll_is_stream(ampi_coll_block_bytes(&data) * n_members));
 }
 
 static void bcast_deliver(struct ampi_coll_slot *slot, int part)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll.h: what the files of the collectives share: a call's form, its arguments and their checks, and reading members'
- * buffers block by block.
+ * coll.h: what the files of the collectives share: a call's form, its arguments and their checks, and reading
+ * members' buffers block by block.
  *
  * The life of a call, MPI_Igatherv for instance:
- *      PMPI_Igatherv          puts what the user gave into a struct ampi_coll_args, and says which function it is
- *      gather (gather.c)      checks the arguments; the same for all forms
- *      ampi_coll_begin        starts them in the call's form (forms.c, slot.c)
- *      gather_middle, ...     the plan's stages, once all members have arrived
+ *      PMPI_Igatherv          puts what the user gave into a struct ampi_coll_args, and says which function
+ * it is gather (gather.c)      checks the arguments; the same for all forms ampi_coll_begin        starts
+ * them in the call's form (forms.c, slot.c) gather_middle, ...     the plan's stages, once all members have
+ * arrived
  */
 #ifndef AMPI_COLL_COLL_H
 #define AMPI_COLL_COLL_H
@@ -21,9 +21,9 @@ enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSI
 
 /* Which function was called. */
 struct ampi_coll_call {
-    const char *name;         /* "MPI_Igatherv" */
+    const char *name; /* "MPI_Igatherv" */
     enum ampi_coll_form form;
-    MPI_Request *request;     /* NULL for blocking calls */
+    MPI_Request *request; /* NULL for blocking calls */
 };
 
 /* The form of MPI_Xxx_init: AMPI_COLL_PERSISTENT, or AMPI_COLL_WRONG_INFO, which ampi_coll_enter raises. */
@@ -57,8 +57,10 @@ static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct
     args->op = NULL;
 }
 
-/* The buffers are filled where they stay: a struct of this size is slow to copy right after its fields were written. */
-static inline void ampi_coll_set_one(struct ampi_coll_buf *side, const void *buf, MPI_Count count, MPI_Datatype type)
+/* The buffers are filled where they stay: a struct of this size is slow to copy right after its fields were
+ * written. */
+static inline void ampi_coll_set_one(struct ampi_coll_buf *side, const void *buf, MPI_Count count,
+                                     MPI_Datatype type)
 {
     side->buf = (void *)(uintptr_t)buf;
     side->count = count;
@@ -76,8 +78,8 @@ static inline void ampi_coll_set_none(struct ampi_coll_buf *side)
     ampi_coll_set_one(side, NULL, 0, MPI_DATATYPE_NULL);
 }
 
-static inline void ampi_coll_set_v(struct ampi_coll_buf *side, const void *buf, const int *counts, const int *displs,
-                                   MPI_Datatype type)
+static inline void ampi_coll_set_v(struct ampi_coll_buf *side, const void *buf, const int *counts,
+                                   const int *displs, MPI_Datatype type)
 {
     ampi_coll_set_one(side, buf, 0, type);
     side->counts = counts;
@@ -96,8 +98,9 @@ static inline void ampi_coll_set_v_c(struct ampi_coll_buf *side, const void *buf
 }
 
 /* The w forms; displs are int or, if so told, MPI_Aint. */
-static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, const void *counts, bool has_large_counts,
-                                   const void *displs, bool has_large_displs, const MPI_Datatype *types)
+static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, const void *counts,
+                                   bool has_large_counts, const void *displs, bool has_large_displs,
+                                   const MPI_Datatype *types)
 {
     ampi_coll_set_one(side, buf, 0, MPI_DATATYPE_NULL);
     side->counts = counts;
@@ -112,12 +115,13 @@ static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, 
 /* ---- Checking them (check.c): raise the right class, or return MPI_SUCCESS ---- */
 
 /* Enters the call and finds the communicator. */
-int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args) BASE_MUST_CHECK;
+int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm,
+                    struct ampi_coll_args *args) BASE_MUST_CHECK;
 
-/* A buffer that is significant at this member; what: "send" or "receive". n_blocks: how many it has in the v and w forms.
- * Sets its type. MPI_IN_PLACE must have been dealt with. */
-int ampi_coll_check_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what, int n_blocks)
-    BASE_MUST_CHECK;
+/* A buffer that is significant at this member; what: "send" or "receive". n_blocks: how many it has in the v
+ * and w forms. Sets its type. MPI_IN_PLACE must have been dealt with. */
+int ampi_coll_check_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what,
+                        int n_blocks) BASE_MUST_CHECK;
 
 /* True if the buffer is MPI_IN_PLACE. The caller says where it is allowed. */
 static inline bool ampi_coll_is_in_place(const struct ampi_coll_buf *buf)
@@ -137,7 +141,8 @@ int ampi_coll_raise_same(const struct ampi_coll_args *args) BASE_COLD;
 
 /* ---- Members ---- */
 
-/* A member's place in the slot, and that of the first member of its own and of the side it exchanges data with. */
+/* A member's place in the slot, and that of the first member of its own and of the side it exchanges data
+ * with. */
 static inline int ampi_coll_side_first(const struct ampi_comm *comm, const struct ampi_comm_side *side)
 {
     return side == &comm->shared->side[1] ? comm->shared->side[0].n_ranks : 0;
@@ -220,7 +225,8 @@ static inline size_t ampi_coll_block_bytes(const struct ampi_coll_block *block)
 /* Are these two the same data of a basic type? Then MPI_IN_PLACE should have been used. */
 static inline bool ampi_coll_is_same(struct ampi_coll_block a, struct ampi_coll_block b)
 {
-    return a.buf && a.buf == b.buf && a.count > 0 && b.count > 0 && a.type->is_predefined && b.type->is_predefined;
+    return a.buf && a.buf == b.buf && a.count > 0 && b.count > 0 && a.type->is_predefined &&
+           b.type->is_predefined;
 }
 
 /* Bytes of data in all blocks of a buffer that has n of them. */
@@ -246,18 +252,20 @@ static inline struct ampi_coll_args *ampi_coll_part_args(const struct ampi_coll_
 /* ---- Small contributions, which are copied into the slot at arrival ---- */
 
 /* Marks a contribution for that if it is small enough for this kind of operation, and one block of memory. */
-static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_kind kind, const void *buf, MPI_Count count,
-                                  const struct ampi_type *type)
+static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_kind kind, const void *buf,
+                                  MPI_Count count, const struct ampi_type *type)
 {
     if ((size_t)count > AMPI_COLL_PACK_BYTES || !ampi_type_is_block(type, count) ||
-        (size_t)(count * type->size_bytes) > base_min_u64(ampi_coll_selections[kind].pack_to, AMPI_COLL_PACK_BYTES))
+        (size_t)(count * type->size_bytes) >
+            base_min_u64(ampi_coll_selections[kind].pack_to, AMPI_COLL_PACK_BYTES))
         return;
     args->pack_bytes = (uint32_t)(count * type->size_bytes);
     args->pack_from = ampi_type_address(buf, type->true_lb_bytes);
 }
 
-/* Middle stage: true if all members' contributions are in the slot, as large as slot->last's; sets slot->result_bytes to
- * that. Packing is but a shorter way: where it is false the members' buffers are there as ever. */
+/* Middle stage: true if all members' contributions are in the slot, as large as slot->last's; sets
+ * slot->result_bytes to that. Packing is but a shorter way: where it is false the members' buffers are there
+ * as ever. */
 static inline bool ampi_coll_all_packed(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_state *state = slot->state;
@@ -302,8 +310,10 @@ static inline void ampi_coll_set_root(struct ampi_coll_slot *slot, const struct 
     slot->result_part = slot->state->part_of_pe[root->comm->owner->pe_id];
 }
 
-/* Runs the share stage: on all PEs if the table says so for this many bytes, else here and now for all of them. */
-static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, size_t total_bytes)
+/* Runs the share stage: on all PEs if the table says so for this many bytes, else here and now for all of
+ * them. */
+static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_coll_kind kind,
+                                         size_t total_bytes)
 {
     if (slot->state->n_parts > 1 && ampi_coll_is_shared(kind, total_bytes)) {
         slot->needs_share = true;
@@ -313,8 +323,10 @@ static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_
         slot->plan->share(slot, part);
 }
 
-/* Copies a block into another; too little room is the error of the member `to`. A block onto itself is left alone. */
-static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src)
+/* Copies a block into another; too little room is the error of the member `to`. A block onto itself is left
+ * alone. */
+static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_block dst,
+                                  struct ampi_coll_block src)
 {
     size_t src_bytes = ampi_coll_block_bytes(&src);
     size_t dst_bytes = ampi_coll_block_bytes(&dst);
@@ -337,8 +349,9 @@ static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
 /* Where a member takes the block of a source; its type is NULL if it takes none. */
 typedef struct ampi_coll_block (*ampi_coll_target_fn)(const struct ampi_coll_args *args, int source);
 
-/* Copies one block to all members of a part, large ones piece by piece, each to everybody while it is in the cache.
- * is_stream: all that the part's members receive in this operation is larger than the caches (ampi_coll_is_stream). */
+/* Copies one block to all members of a part, large ones piece by piece, each to everybody while it is in the
+ * cache. is_stream: all that the part's members receive in this operation is larger than the caches
+ * (ampi_coll_is_stream). */
 void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_coll_block src, int source,
                       ampi_coll_target_fn target, bool is_stream);
 

@@ -14,7 +14,8 @@
 
 void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count)
 {
-    MPI_Count last = count > 0 ? (count - 1) * type->extent_bytes : 0; /* where the last element is; may be negative */
+    MPI_Count last =
+        count > 0 ? (count - 1) * type->extent_bytes : 0; /* where the last element is; may be negative */
     MPI_Count lo = type->true_lb_bytes + (last < 0 ? last : 0);
     MPI_Count size_bytes = type->true_extent_bytes + (last < 0 ? -last : last);
 
@@ -37,8 +38,8 @@ MPI_Count ampi_coll_fold_block(const struct ampi_type *type)
     return block ? block : SLICE_ELEMS;
 }
 
-void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span members, MPI_Count from, MPI_Count count,
-                    void *out)
+void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span members, MPI_Count from,
+                    MPI_Count count, void *out)
 {
     struct ampi_coll_args **args = slot->args + members.first;
     const struct ampi_op *op = slot->last->op;
@@ -70,7 +71,8 @@ void ampi_coll_fold_packed(struct ampi_coll_slot *slot)
     slot->has_result = true;
 }
 
-void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count count, MPI_Count *from_out, MPI_Count *to_out)
+void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count count, MPI_Count *from_out,
+                     MPI_Count *to_out)
 {
     MPI_Count n_parts = slot->state->n_parts;
     MPI_Count units = (count + SLICE_ELEMS - 1) / SLICE_ELEMS;

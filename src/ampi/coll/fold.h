@@ -2,8 +2,9 @@
  *
  * fold.h: combining members' contributions in rank order; what all reductions are made of.
  *
- * The result does not depend on how ranks are spread over PEs: every element is combined in the same order, a0 op a1 op a2 ...
- * from the left if the operation is commutative (built-in ones are), from the right if it is not; both are rank order.
+ * The result does not depend on how ranks are spread over PEs: every element is combined in the same order,
+ * a0 op a1 op a2 ... from the left if the operation is commutative (built-in ones are), from the right if it
+ * is not; both are rank order.
  */
 #ifndef AMPI_COLL_FOLD_H
 #define AMPI_COLL_FOLD_H
@@ -46,10 +47,10 @@ static inline void *ampi_coll_input(const struct ampi_coll_args *args)
     return ampi_coll_is_in_place(&args->send) ? args->recv.buf : args->send.buf;
 }
 
-/* Combines elements from .. from + count - 1 of the members' contributions into out's elements 0 .. count - 1, which may not
- * overlap any of them. Operation and type are slot->last's. */
-void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span members, MPI_Count from, MPI_Count count,
-                    void *out);
+/* Combines elements from .. from + count - 1 of the members' contributions into out's elements 0 .. count -
+ * 1, which may not overlap any of them. Operation and type are slot->last's. */
+void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span members, MPI_Count from,
+                    MPI_Count count, void *out);
 
 /* True if a user's function is called: in the middle stage, on its caller's stack, and nowhere else. */
 static inline bool ampi_coll_is_user_op(const struct ampi_op *op)
@@ -58,12 +59,16 @@ static inline bool ampi_coll_is_user_op(const struct ampi_op *op)
 }
 
 /* The share of a part in elements 0 .. count - 1: from *from_out to before *to_out. */
-void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count count, MPI_Count *from_out, MPI_Count *to_out);
+void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count count, MPI_Count *from_out,
+                     MPI_Count *to_out);
 
-/* Checks the arguments of a reduction, whose two sides are filled. has_input: send is significant; has_result: recv is. */
-int ampi_coll_check_reduction(struct ampi_coll_args *args, MPI_Op op, bool has_input, bool has_result) BASE_MUST_CHECK;
+/* Checks the arguments of a reduction, whose two sides are filled. has_input: send is significant;
+ * has_result: recv is. */
+int ampi_coll_check_reduction(struct ampi_coll_args *args, MPI_Op op, bool has_input,
+                              bool has_result) BASE_MUST_CHECK;
 
-/* Lets a small contribution go into the slot at arrival; not those of users' operations, nor on intercommunicators. */
+/* Lets a small contribution go into the slot at arrival; not those of users' operations, nor on
+ * intercommunicators. */
 static inline void ampi_coll_pack_input(struct ampi_coll_args *args, enum ampi_coll_kind kind)
 {
     if (args->op->is_predefined && !args->comm->shared->is_inter)
@@ -73,7 +78,8 @@ static inline void ampi_coll_pack_input(struct ampi_coll_args *args, enum ampi_c
 /* Middle stage, all packed: combines the contributions into slot->result, for deliver. */
 void ampi_coll_fold_packed(struct ampi_coll_slot *slot);
 
-/* Middle stage: true if all members have as many bytes as slot->last. Else all get an error and nothing may be moved. */
+/* Middle stage: true if all members have as many bytes as slot->last. Else all get an error and nothing may
+ * be moved. */
 bool ampi_coll_check_sizes(struct ampi_coll_slot *slot);
 
 #endif

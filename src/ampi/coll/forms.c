@@ -11,7 +11,8 @@ static int raise_result(struct ampi_comm *comm, const struct ampi_coll_plan *pla
     if (BASE_LIKELY(error == MPI_SUCCESS))
         return MPI_SUCCESS;
     if (error == MPI_ERR_TRUNCATE)
-        return ampi_raise(comm, error, "%s: another rank sent more data than this rank's buffer takes", plan->name);
+        return ampi_raise(comm, error, "%s: another rank sent more data than this rank's buffer takes",
+                          plan->name);
     return ampi_raise(comm, error, "%s failed", plan->name);
 }
 
@@ -32,8 +33,9 @@ int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *ar
     }
 }
 
-/* What a request holds: the arguments, and references of the types that they name, because the program may free its handles
- * while the operation is under way. The w forms' arrays may be gone by the time the references are given up. */
+/* What a request holds: the arguments, and references of the types that they name, because the program may
+ * free its handles while the operation is under way. The w forms' arrays may be gone by the time the
+ * references are given up. */
 struct held {
     struct ampi_coll_args args;
     int n_types;
@@ -48,7 +50,9 @@ static int count_types(const struct ampi_coll_buf *buf)
 static void hold_types(struct held *held, const struct ampi_coll_buf *buf)
 {
     for (int i = 0; i < count_types(buf); i++) {
-        struct ampi_type *type = !buf->is_w ? buf->type : ampi_coll_count(buf, i) ? ampi_type_of(buf->types[i]) : NULL;
+        struct ampi_type *type = !buf->is_w                ? buf->type
+                                 : ampi_coll_count(buf, i) ? ampi_type_of(buf->types[i])
+                                                           : NULL;
         if (type) {
             ampi_type_ref(type);
             held->types[held->n_types++] = type;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gather.c: MPI_Gather and MPI_Gatherv (MPI 5.0, section 6.5): every rank's block is copied to its place at the root.
- * Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
+ * gather.c: MPI_Gather and MPI_Gatherv (MPI 5.0, section 6.5): every rank's block is copied to its place at
+ * the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
 #include "ampi/coll/coll.h"
 
@@ -12,7 +12,8 @@ static void gather_share(struct ampi_coll_slot *slot, int part)
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
         if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->send))
-            ampi_coll_move(root, ampi_coll_block(&root->recv, args->comm->rank), ampi_coll_whole(&args->send));
+            ampi_coll_move(root, ampi_coll_block(&root->recv, args->comm->rank),
+                           ampi_coll_whole(&args->send));
     }
 }
 
@@ -40,7 +41,8 @@ static void gather_middle(struct ampi_coll_slot *slot)
         ampi_coll_set_root(slot, root);
         slot->has_result = true;
     } else {
-        ampi_coll_share_or_do(slot, AMPI_COLL_GATHER, ampi_coll_total_bytes(&root->recv, root->comm->peer->n_ranks));
+        ampi_coll_share_or_do(slot, AMPI_COLL_GATHER,
+                              ampi_coll_total_bytes(&root->recv, root->comm->peer->n_ranks));
     }
 }
 

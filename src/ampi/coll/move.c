@@ -29,8 +29,8 @@ size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks)
     return total;
 }
 
-/* What is copied to everybody at a time: a third of the first-level cache; of results that go past the caches, a part of
- * the second-level one, for longer runs of stores. */
+/* What is copied to everybody at a time: a third of the first-level cache; of results that go past the
+ * caches, a part of the second-level one, for longer runs of stores. */
 #define PIECE_BYTES ((size_t)16 << 10)
 #define STREAM_PIECE_BYTES ((size_t)64 << 10)
 

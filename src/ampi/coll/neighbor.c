@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * neighbor.c: the plans of the neighborhood collectives (MPI 5.0, section 9.6): every rank takes the blocks that its
- * neighbors have for it. The functions are in neighbor_api.c.
- * Cost: one copy of all data; large ones on all PEs, each for its own ranks as receivers.
+ * neighbor.c: the plans of the neighborhood collectives (MPI 5.0, section 9.6): every rank takes the blocks
+ * that its neighbors have for it. The functions are in neighbor_api.c. Cost: one copy of all data; large ones
+ * on all PEs, each for its own ranks as receivers.
  */
 #include "ampi/coll/neighbor.h"
 
@@ -34,9 +34,9 @@ static void neighbors_fini(struct neighbors *list)
         free(list->ranks);
 }
 
-/* The block of a source that belongs to the receiver's in-neighbor k; -1: none. On a grid what came from one direction
- * was sent in the other, also where both neighbors are the same rank. Elsewhere the first edge between two ranks in the
- * receiver's list is the first in the sender's, and so on. */
+/* The block of a source that belongs to the receiver's in-neighbor k; -1: none. On a grid what came from one
+ * direction was sent in the other, also where both neighbors are the same rank. Elsewhere the first edge
+ * between two ranks in the receiver's list is the first in the sender's, and so on. */
 static int matching_block(const struct ampi_comm *to, const struct neighbors *in, int k)
 {
     const struct ampi_comm *from = &to->peer->handles[in->ranks[k]];
@@ -66,7 +66,8 @@ static void receive(struct ampi_coll_slot *slot, struct ampi_coll_args *args, bo
         int block = !source ? -1 : is_alltoall ? matching_block(args->comm, &in, k) : 0;
         if (block >= 0)
             ampi_coll_move(args, ampi_coll_block(&args->recv, k),
-                           is_alltoall ? ampi_coll_block(&source->send, block) : ampi_coll_whole(&source->send));
+                           is_alltoall ? ampi_coll_block(&source->send, block)
+                                       : ampi_coll_whole(&source->send));
     }
     neighbors_fini(&in);
 }
@@ -118,7 +119,8 @@ int ampi_coll_neighbor(const struct ampi_coll_call *call, MPI_Comm comm, const s
         return ampi_raise(args->comm, MPI_ERR_TOPOLOGY, "the communicator has no topology");
     if ((error = ampi_coll_check_buf(args, &args->recv, "receive", ampi_topo_in_degree(args->comm))))
         return error;
-    if ((error = ampi_coll_check_buf(args, &args->send, "send", is_alltoall ? ampi_topo_out_degree(args->comm) : 1)))
+    if ((error = ampi_coll_check_buf(args, &args->send, "send",
+                                     is_alltoall ? ampi_topo_out_degree(args->comm) : 1)))
         return error;
     return ampi_coll_begin(call, args);
 }

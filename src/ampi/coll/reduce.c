@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reduce.c: MPI_Reduce and MPI_Allreduce (MPI 5.0, sections 6.9.1 and 6.9.6). The elements are combined in cache-sized
- * blocks, each of which goes to all receivers while it is hot.
- * Cost: one read of all contributions and one write per receiver; large ones on all PEs, each for a slice of the elements.
- * In place is safe because a PE reads a block of all ranks before it writes that block.
+ * reduce.c: MPI_Reduce and MPI_Allreduce (MPI 5.0, sections 6.9.1 and 6.9.6). The elements are combined in
+ * cache-sized blocks, each of which goes to all receivers while it is hot. Cost: one read of all
+ * contributions and one write per receiver; large ones on all PEs, each for a slice of the elements. In place
+ * is safe because a PE reads a block of all ranks before it writes that block.
  */
 #include "ampi/coll/fold.h"
 
-/* Combines elements from .. to - 1 of the sources' contributions, block_elems at a time, into the targets' buffers. */
-static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sources, struct ampi_coll_span targets,
-                    MPI_Count from, MPI_Count to, MPI_Count block_elems)
+/* Combines elements from .. to - 1 of the sources' contributions, block_elems at a time, into the targets'
+ * buffers. */
+static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sources,
+                    struct ampi_coll_span targets, MPI_Count from, MPI_Count to, MPI_Count block_elems)
 {
     const struct ampi_type *type = slot->last->send.type;
     struct ampi_coll_scratch scratch;
@@ -24,30 +25,35 @@ static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sou
         ampi_coll_fold(slot, sources, from, count, scratch.elems);
         for (int i = targets.first; i < targets.first + targets.n; i++) {
             struct ampi_coll_buf *recv = &slot->args[i]->recv;
-            ampi_type_copy(ampi_type_address(recv->buf, from * type->extent_bytes), count, recv->type, scratch.elems,
-                           count, type);
+            ampi_type_copy(ampi_type_address(recv->buf, from * type->extent_bytes), count, recv->type,
+                           scratch.elems, count, type);
         }
     }
     ampi_coll_scratch_fini(&scratch);
 }
 
 /* Elements from .. to - 1 for everybody who gets a result. */
-static void combine_all(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block_elems)
+static void combine_all(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to,
+                        MPI_Count block_elems)
 {
     bool is_inter = slot->state->shared->is_inter;
 
     for (int side = 0; side <= (is_inter ? 1 : 0); side++)
-        combine(slot, ampi_coll_side(slot, is_inter ? !side : 0), ampi_coll_side(slot, side), from, to, block_elems);
+        combine(slot, ampi_coll_side(slot, is_inter ? !side : 0), ampi_coll_side(slot, side), from, to,
+                block_elems);
 }
 
-static void combine_at_root(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block_elems)
+static void combine_at_root(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to,
+                            MPI_Count block_elems)
 {
     const struct ampi_comm *comm = ampi_coll_root_args(slot)->comm;
 
-    combine(slot, ampi_coll_peers(comm), (struct ampi_coll_span){ampi_coll_member(comm), 1}, from, to, block_elems);
+    combine(slot, ampi_coll_peers(comm), (struct ampi_coll_span){ampi_coll_member(comm), 1}, from, to,
+            block_elems);
 }
 
-typedef void (*combine_fn)(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block_elems);
+typedef void (*combine_fn)(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to,
+                           MPI_Count block_elems);
 
 /* Decides who does it. */
 static void decide(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, combine_fn fn)
@@ -94,7 +100,8 @@ static void allreduce_deliver(struct ampi_coll_slot *slot, int part)
 {
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         const struct ampi_coll_buf *recv = &ampi_coll_part_args(slot, i)->recv;
-        ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), slot->result, slot->result_bytes);
+        ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), slot->result,
+                             slot->result_bytes);
     }
 }
 
@@ -105,8 +112,8 @@ static const struct ampi_coll_plan allreduce_plan = {
     .deliver = allreduce_deliver,
 };
 
-static int allreduce(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, void *recv, MPI_Count count,
-                     MPI_Datatype type, MPI_Op op)
+static int allreduce(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, void *recv,
+                     MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     struct ampi_coll_args args;
     int error;
@@ -130,7 +137,8 @@ static void reduce_middle(struct ampi_coll_slot *slot)
     if (!root)
         return;
     if (!slot->last->op)
-        slot->last = root; /* on intercommunicators: the others of the root's group know neither operation nor type */
+        slot->last =
+            root; /* on intercommunicators: the others of the root's group know neither operation nor type */
     if (ampi_coll_all_packed(slot)) {
         ampi_coll_fold_packed(slot);
         ampi_coll_set_root(slot, root);
@@ -148,7 +156,8 @@ static void reduce_deliver(struct ampi_coll_slot *slot, int part)
 {
     if (part == slot->result_part) {
         const struct ampi_coll_buf *recv = &slot->args[slot->result_root]->recv;
-        ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), slot->result, slot->result_bytes);
+        ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), slot->result,
+                             slot->result_bytes);
     }
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reduce_scatter.c: MPI_Reduce_scatter_block and MPI_Reduce_scatter (MPI 5.0, section 6.10): a reduction whose result is dealt
- * out in blocks. Each receiver's block is combined straight into its buffer.
- * Cost: one read of all contributions; large ones on all PEs, each for its own ranks as receivers. In place, where inputs
- * and results share memory, and with users' operations the whole result is made first, by one rank.
+ * reduce_scatter.c: MPI_Reduce_scatter_block and MPI_Reduce_scatter (MPI 5.0, section 6.10): a reduction
+ * whose result is dealt out in blocks. Each receiver's block is combined straight into its buffer. Cost: one
+ * read of all contributions; large ones on all PEs, each for its own ranks as receivers. In place, where
+ * inputs and results share memory, and with users' operations the whole result is made first, by one rank.
  */
 #include "ampi/coll/fold.h"
 
@@ -46,7 +46,8 @@ static void receive_all(const struct ampi_coll_slot *slot, struct ampi_coll_span
         struct ampi_coll_args *args = slot->args[targets.first + i];
         MPI_Count count = ampi_coll_count(&args->recv, i);
         ampi_type_copy(args->recv.buf, count, args->recv.type,
-                       ampi_type_address(scratch.elems, from * last->send.type->extent_bytes), count, last->send.type);
+                       ampi_type_address(scratch.elems, from * last->send.type->extent_bytes), count,
+                       last->send.type);
         from += count;
     }
     ampi_coll_scratch_fini(&scratch);
@@ -74,7 +75,8 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
         return;
     }
     ampi_coll_share_or_do(slot, AMPI_COLL_REDUCE_SCATTER,
-                          (size_t)(last->send.count * last->send.type->size_bytes) * (size_t)slot->state->n_members);
+                          (size_t)(last->send.count * last->send.type->size_bytes) *
+                              (size_t)slot->state->n_members);
 }
 
 static const struct ampi_coll_plan reduce_scatter_plan = {
@@ -83,8 +85,10 @@ static const struct ampi_coll_plan reduce_scatter_plan = {
     .share = reduce_scatter_share,
 };
 
-/* How many elements there are in all; the counts of the blocks have to be checked before they are added up. */
-static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll_buf *recv, MPI_Count *count_out)
+/* How many elements there are in all; the counts of the blocks have to be checked before they are added up.
+ */
+static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll_buf *recv,
+                       MPI_Count *count_out)
 {
     int n_ranks = args->comm->local->n_ranks;
     bool is_array = recv->n_blocks != 0;

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * scan.c: MPI_Scan and MPI_Exscan (MPI 5.0, section 6.11): the running result is carried from rank to rank.
- * Cost: one read of all contributions, one write per receiver; large ones on all PEs, each for a slice of the elements.
+ * Cost: one read of all contributions, one write per receiver; large ones on all PEs, each for a slice of the
+ * elements.
  */
 #include "ampi/coll/fold.h"
 
-static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, const void *elems, const struct ampi_type *type)
+static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, const void *elems,
+                const struct ampi_type *type)
 {
-    ampi_type_copy(ampi_type_address(args->recv.buf, from * type->extent_bytes), count, args->recv.type, elems, count,
-                   type);
+    ampi_type_copy(ampi_type_address(args->recv.buf, from * type->extent_bytes), count, args->recv.type,
+                   elems, count, type);
 }
 
-/* One block of elements. `sum` holds what has been combined; `next` takes a rank's contribution, is combined to sum op
- * contribution, and then is the new sum: the operands stay in rank order, and in place nothing is overwritten too early. */
-static void scan_block(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count count, void *sum, void *next,
-                       bool is_exclusive)
+/* One block of elements. `sum` holds what has been combined; `next` takes a rank's contribution, is combined
+ * to sum op contribution, and then is the new sum: the operands stay in rank order, and in place nothing is
+ * overwritten too early. */
+static void scan_block(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count count, void *sum,
+                       void *next, bool is_exclusive)
 {
     struct ampi_type *type = slot->last->send.type;
     int n = slot->state->n_members;
@@ -36,7 +39,8 @@ static void scan_block(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Co
     }
 }
 
-static void scan_range(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block, bool is_exclusive)
+static void scan_range(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block,
+                       bool is_exclusive)
 {
     struct ampi_coll_scratch scratch[2];
 
@@ -47,7 +51,8 @@ static void scan_range(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Co
     ampi_coll_scratch_init(&scratch[0], slot->last->send.type, block);
     ampi_coll_scratch_init(&scratch[1], slot->last->send.type, block);
     for (; from < to; from += block)
-        scan_block(slot, from, to - from < block ? to - from : block, scratch[0].elems, scratch[1].elems, is_exclusive);
+        scan_block(slot, from, to - from < block ? to - from : block, scratch[0].elems, scratch[1].elems,
+                   is_exclusive);
     ampi_coll_scratch_fini(&scratch[0]);
     ampi_coll_scratch_fini(&scratch[1]);
 }
@@ -71,8 +76,8 @@ static void deliver(struct ampi_coll_slot *slot, int part, bool is_exclusive)
         int member = slot->state->part_members[i] - is_exclusive;
         const struct ampi_coll_buf *recv = &ampi_coll_part_args(slot, i)->recv;
         if (member >= 0)
-            ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), ampi_coll_packed(slot, member),
-                                 slot->result_bytes);
+            ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes),
+                                 ampi_coll_packed(slot, member), slot->result_bytes);
     }
 }
 
@@ -149,8 +154,8 @@ static const struct ampi_coll_plan exscan_plan = {
     .deliver = exscan_deliver,
 };
 
-static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan, const void *send,
-                void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
+static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan,
+                const void *send, void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     struct ampi_coll_args args;
     bool has_result;
@@ -163,7 +168,8 @@ static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct a
         return error;
     if (args.comm->shared->is_inter)
         return ampi_raise(args.comm, MPI_ERR_COMM, "not defined on intercommunicators");
-    /* The first rank gets no result of an exclusive scan; its buffer may be anything but for an input in place. */
+    /* The first rank gets no result of an exclusive scan; its buffer may be anything but for an input in
+     * place. */
     has_result = plan == &scan_plan || args.comm->rank > 0 || send == MPI_IN_PLACE;
     if ((error = ampi_coll_check_reduction(&args, op, true, has_result)))
         return error;

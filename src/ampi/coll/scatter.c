@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * scatter.c: MPI_Scatter and MPI_Scatterv (MPI 5.0, section 6.6): every rank's block is copied from its place at the root.
- * Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
+ * scatter.c: MPI_Scatter and MPI_Scatterv (MPI 5.0, section 6.6): every rank's block is copied from its place
+ * at the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
 #include "ampi/coll/coll.h"
 
@@ -12,7 +12,8 @@ static void scatter_share(struct ampi_coll_slot *slot, int part)
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
         if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
-            ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_block(&root->send, args->comm->rank));
+            ampi_coll_move(args, ampi_coll_whole(&args->recv),
+                           ampi_coll_block(&root->send, args->comm->rank));
     }
 }
 
@@ -49,7 +50,8 @@ static void scatter_middle(struct ampi_coll_slot *slot)
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
 
     if (root && !take_all(slot, root))
-        ampi_coll_share_or_do(slot, AMPI_COLL_SCATTER, ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks));
+        ampi_coll_share_or_do(slot, AMPI_COLL_SCATTER,
+                              ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks));
 }
 
 static const struct ampi_coll_plan scatter_plan = {

@@ -22,9 +22,12 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
 
 void ampi_coll_print_selection(void)
 {
-    printf("Collectives inside a process move data once, between the ranks' buffers: the rank that arrives last does it, or for\n"
-           "large ones all PEs in parallel (\"shared from\" so many bytes, counted as the last column says). Of small ones each\n"
-           "rank leaves its bytes at arrival (\"packed to\" so many per rank), and each PE takes the result to its ranks.\n"
+    printf("Collectives inside a process move data once, between the ranks' buffers: the rank that arrives "
+           "last does it, or for\n"
+           "large ones all PEs in parallel (\"shared from\" so many bytes, counted as the last column says). "
+           "Of small ones each\n"
+           "rank leaves its bytes at arrival (\"packed to\" so many per rank), and each PE takes the result "
+           "to its ranks.\n"
            "  %-16s %12s %12s   %s\n",
            "operation", "packed to", "shared from", "what is counted");
     for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++) {
@@ -34,7 +37,8 @@ void ampi_coll_print_selection(void)
             snprintf(from, sizeof from, "%zu", entry->share_from);
         printf("  %-16s %12zu %12s   %s\n", entry->name, entry->pack_to, from, entry->counted);
     }
-    printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO][,...]; bytes may end in K, M or G, or be \"inf\".\n");
+    printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO][,...]; bytes may end in K, M or G, "
+           "or be \"inf\".\n");
 }
 
 /* A number of bytes up to `end`. */
@@ -73,7 +77,8 @@ static bool parse_entry(struct ampi_coll_selection *table, const char *text, con
         return false;
     second = memchr(colon + 1, ':', (size_t)(end - colon - 1));
     for (int kind = 0; kind < AMPI_COLL_KIND_COUNT; kind++, table++)
-        if (strlen(table->name) == (size_t)(colon - text) && memcmp(table->name, text, (size_t)(colon - text)) == 0)
+        if (strlen(table->name) == (size_t)(colon - text) &&
+            memcmp(table->name, text, (size_t)(colon - text)) == 0)
             return parse_bytes(colon + 1, second ? second : end, &table->share_from) &&
                    (!second || (parse_bytes(second + 1, end, &table->pack_to) &&
                                 (table->pack_to <= AMPI_COLL_PACK_BYTES || table->pack_to == SIZE_MAX)));

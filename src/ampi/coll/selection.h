@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * selection.h: which way an operation goes inside a process, by its size. One table for all of them, which can be printed
+ * selection.h: which way an operation goes inside a process, by its size. One table for all of them, which
+ * can be printed
  * (+help collectives) and overridden (+coll OP:BYTES).
  */
 #ifndef AMPI_COLL_SELECTION_H
@@ -8,8 +9,8 @@
 
 #include "base/base.h"
 
-/* Contributions up to this size are copied into the slot at arrival: the data of many ranks lies together then, where the one
- * that arrives last reads it in a row instead of from as many cold pages. */
+/* Contributions up to this size are copied into the slot at arrival: the data of many ranks lies together
+ * then, where the one that arrives last reads it in a row instead of from as many cold pages. */
 #define AMPI_COLL_PACK_BYTES 64
 
 /* Results of this size per PE are written past the caches. */
@@ -30,10 +31,11 @@ enum ampi_coll_kind {
 };
 
 struct ampi_coll_selection {
-    const char *name;       /* of the operation, as the user writes it */
-    const char *counted;    /* what is compared with share_from */
-    size_t share_from;      /* from how many on all PEs share the work; fewer are moved by the rank that arrives last */
-    size_t pack_to;         /* up to how many bytes of one rank are copied into the slot at arrival; 0: never */
+    const char *name;    /* of the operation, as the user writes it */
+    const char *counted; /* what is compared with share_from */
+    size_t share_from;   /* from how many on all PEs share the work; fewer are moved by the rank that arrives
+                            last */
+    size_t pack_to;      /* up to how many bytes of one rank are copied into the slot at arrival; 0: never */
 };
 
 /* By kind. Read-only once ranks run. */
@@ -48,8 +50,8 @@ static inline bool ampi_coll_is_shared(enum ampi_coll_kind kind, size_t total_by
 /* Prints the table to stdout: +help collectives. */
 void ampi_coll_print_selection(void);
 
-/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO] with commas between them: "allreduce:16K,bcast:inf:0" (K, M and G are
- * understood). False: the text is malformed, nothing has changed. Before ranks run. */
+/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO] with commas between them: "allreduce:16K,bcast:inf:0" (K, M
+ * and G are understood). False: the text is malformed, nothing has changed. Before ranks run. */
 bool ampi_coll_override(const char *text);
 
 #endif

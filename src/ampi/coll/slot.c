@@ -50,8 +50,8 @@ static BASE_COLD void start_deferred(struct ampi_comm *comm)
 
 /* ---- From PE to PE ---- */
 
-/* What an inbox item of ours holds: with it all that a PE has to know for the last stage of an operation without a result, so
- * that it need not fetch the slot's line from the PE that wrote it. */
+/* What an inbox item of ours holds: with it all that a PE has to know for the last stage of an operation
+ * without a result, so that it need not fetch the slot's line from the PE that wrote it. */
 struct stage_item {
     struct ampi_coll_part *part;
     bool has_result;
@@ -122,7 +122,8 @@ static void handle_share(const struct ult_item *item)
 }
 
 /* Copies a small contribution into the slot. */
-static inline void pack(struct ampi_coll_slot *slot, struct ampi_coll_part *part, const struct ampi_coll_args *args, int member)
+static inline void pack(struct ampi_coll_slot *slot, struct ampi_coll_part *part,
+                        const struct ampi_coll_args *args, int member)
 {
     unsigned char *to = slot->packed + (size_t)member * args->pack_bytes;
 
@@ -229,7 +230,8 @@ static void merge_sides(struct ampi_coll_state *state)
         for (int side = 0; side < 2; side++) {
             const struct ampi_layout *layout = sides[side].layout;
             int part = layout->part_of_pe[pe];
-            for (int i = part < 0 ? 0 : layout->part_first[part]; part >= 0 && i < layout->part_first[part + 1]; i++)
+            for (int i = part < 0 ? 0 : layout->part_first[part];
+                 part >= 0 && i < layout->part_first[part + 1]; i++)
                 state->part_members[n_filled++] = layout->part_members[i] + (side ? sides[0].n_ranks : 0);
         }
         state->part_of_pe[pe] = n_filled > n_before ? state->n_parts : -1;
@@ -241,8 +243,8 @@ static void merge_sides(struct ampi_coll_state *state)
     state->part_first[state->n_parts] = n_filled;
 }
 
-/* Lays the slots' arrays out in one piece of memory, and the room for packed contributions, which costs nothing until it is
- * used, in another. */
+/* Lays the slots' arrays out in one piece of memory, and the room for packed contributions, which costs
+ * nothing until it is used, in another. */
 static void create_slots(struct ampi_coll_state *state)
 {
     size_t n_members = (size_t)state->n_members;
@@ -251,7 +253,8 @@ static void create_slots(struct ampi_coll_state *state)
     char *at = base_calloc_aligned(AMPI_COLL_SLOTS, parts_bytes + args_bytes, "a communicator's collectives");
 
     state->memory = at;
-    state->packed = base_malloc(AMPI_COLL_SLOTS * n_members * AMPI_COLL_PACK_BYTES, "a communicator's collectives");
+    state->packed =
+        base_malloc(AMPI_COLL_SLOTS * n_members * AMPI_COLL_PACK_BYTES, "a communicator's collectives");
     for (int i = 0; i < AMPI_COLL_SLOTS; i++, at += parts_bytes + args_bytes) {
         struct ampi_coll_slot *slot = &state->slots[i];
         slot->state = state;

@@ -10,12 +10,14 @@
  *      share    on every PE with members, in parallel: its share of a large operation, if middle says so
  *      finish   on every PE: results are delivered to its members, and these go on
  *
- * What the stages do is the operation's plan (struct ampi_coll_plan). The member that arrives last decides for all: counts and
- * types need not agree between members in ways that each could see, so nobody else may choose.
+ * What the stages do is the operation's plan (struct ampi_coll_plan). The member that arrives last decides
+ * for all: counts and types need not agree between members in ways that each could see, so nobody else may
+ * choose.
  *
- * A communicator has AMPI_COLL_SLOTS slots; operation number k uses slot k modulo their number. A member starts operation k
- * only when its own operations up to k - SLOTS/2 are complete; until then k is deferred in its handle. So every member has
- * arrived at k - SLOTS/2, and by the same rule has left k - SLOTS: the slot is free. No further check, no lock.
+ * A communicator has AMPI_COLL_SLOTS slots; operation number k uses slot k modulo their number. A member
+ * starts operation k only when its own operations up to k - SLOTS/2 are complete; until then k is deferred in
+ * its handle. So every member has arrived at k - SLOTS/2, and by the same rule has left k - SLOTS: the slot
+ * is free. No further check, no lock.
  */
 #ifndef AMPI_COLL_SLOT_H
 #define AMPI_COLL_SLOT_H
@@ -29,37 +31,38 @@
 struct ampi_coll_slot;
 struct ampi_coll_plan;
 
-/* One side of a member's arguments: count elements of a type at buf, or as many blocks of them as there are peers. */
+/* One side of a member's arguments: count elements of a type at buf, or as many blocks of them as there are
+ * peers. */
 struct ampi_coll_buf {
-    void *buf;                       /* NULL and MPI_IN_PLACE as the user gave them */
+    void *buf; /* NULL and MPI_IN_PLACE as the user gave them */
     MPI_Count count;
-    MPI_Datatype handle;             /* of the type, as the user gave it */
-    struct ampi_type *type;          /* NULL in the w forms, and where the argument is not significant */
-    const void *counts;              /* v and w forms: the user's int or MPI_Count array; NULL: `count` for all */
-    const void *displs;              /* v forms: the user's int or MPI_Aint array, in extents; w forms: in bytes */
-    const MPI_Datatype *types;       /* w forms: the user's array; NULL: `type` for all */
-    int n_blocks;                    /* entries of these arrays */
-    bool is_w;                       /* a w form: a type for each block */
-    bool has_large_counts;           /* counts are MPI_Count */
-    bool has_large_displs;           /* displs are MPI_Aint */
+    MPI_Datatype handle;       /* of the type, as the user gave it */
+    struct ampi_type *type;    /* NULL in the w forms, and where the argument is not significant */
+    const void *counts;        /* v and w forms: the user's int or MPI_Count array; NULL: `count` for all */
+    const void *displs;        /* v forms: the user's int or MPI_Aint array, in extents; w forms: in bytes */
+    const MPI_Datatype *types; /* w forms: the user's array; NULL: `type` for all */
+    int n_blocks;              /* entries of these arrays */
+    bool is_w;                 /* a w form: a type for each block */
+    bool has_large_counts;     /* counts are MPI_Count */
+    bool has_large_displs;     /* displs are MPI_Aint */
 };
 
 /* A member's arguments. Lives on the stack of a blocking call or in the request's extra. */
 struct ampi_coll_args {
     const struct ampi_coll_plan *plan; /* of the operation; what it does is decided in its middle stage */
     struct ampi_comm *comm;
-    struct ampi_request *request;    /* completed at finish; NULL: a blocking call, `is_done` is set */
-    const void *pack_from;           /* a small contribution, which is copied into the slot at arrival */
-    uint32_t pack_bytes;             /* its size, at most AMPI_COLL_PACK_BYTES; 0: none */
-    uint32_t seq;                    /* number of the operation on its communicator, once started */
-    int error;                       /* result for this member; MPI_SUCCESS unless a stage sets it */
-    int root;                        /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
-    bool is_done;                    /* blocking call: over */
-    bool is_waiting;                 /* blocking call: its rank is suspended */
-    int key[2];                      /* plan-specific: color and key of MPI_Comm_split */
-    struct ampi_op *op;              /* reductions */
-    void *extra;                     /* plan-specific: communicator creation hands its result over here */
-    struct ampi_coll_args *next;     /* link of the member's deferred operations */
+    struct ampi_request *request; /* completed at finish; NULL: a blocking call, `is_done` is set */
+    const void *pack_from;        /* a small contribution, which is copied into the slot at arrival */
+    uint32_t pack_bytes;          /* its size, at most AMPI_COLL_PACK_BYTES; 0: none */
+    uint32_t seq;                 /* number of the operation on its communicator, once started */
+    int error;                    /* result for this member; MPI_SUCCESS unless a stage sets it */
+    int root;           /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
+    bool is_done;       /* blocking call: over */
+    bool is_waiting;    /* blocking call: its rank is suspended */
+    int key[2];         /* plan-specific: color and key of MPI_Comm_split */
+    struct ampi_op *op; /* reductions */
+    void *extra;        /* plan-specific: communicator creation hands its result over here */
+    struct ampi_coll_args *next; /* link of the member's deferred operations */
     struct ampi_coll_buf send;
     struct ampi_coll_buf recv;
 };
@@ -67,59 +70,62 @@ struct ampi_coll_args {
 /* None of the stages may switch; all but share and deliver, which run for one part each, run once. */
 struct ampi_coll_plan {
     const char *name;
-    /* When all have arrived; members' arguments are slot->args[rank], those of the member that runs it are slot->last.
-     * Sets slot->needs_share if the share stage has work, slot->has_result if deliver has. NULL: nothing. */
+    /* When all have arrived; members' arguments are slot->args[rank], those of the member that runs it are
+     * slot->last. Sets slot->needs_share if the share stage has work, slot->has_result if deliver has. NULL:
+     * nothing. */
     void (*middle)(struct ampi_coll_slot *slot);
     /* On each PE with members, if middle asked for it; part is 0 .. slot->n_parts - 1. May be NULL. */
     void (*share)(struct ampi_coll_slot *slot, int part);
-    /* On each PE, if middle asked for it, when all PEs have done their share: takes what the slot holds to the PE's own
-     * members, whose requests complete next. Must not touch others' arguments: they may be gone. */
+    /* On each PE, if middle asked for it, when all PEs have done their share: takes what the slot holds to
+     * the PE's own members, whose requests complete next. Must not touch others' arguments: they may be gone.
+     */
     void (*deliver)(struct ampi_coll_slot *slot, int part);
 };
 
 /* Per PE with members; a cache line of its own because its PE alone writes it until `arrived_parts`. */
 struct ampi_coll_part {
     struct ampi_coll_slot *slot;
-    int index;                       /* of this part */
-    int n_arrived;                   /* members of this PE that are there */
-    int n_packed;                    /* of these, with a contribution in the slot */
-    uint32_t pack_bytes;             /* the size of these contributions; 0: they differ */
+    int index;           /* of this part */
+    int n_arrived;       /* members of this PE that are there */
+    int n_packed;        /* of these, with a contribution in the slot */
+    uint32_t pack_bytes; /* the size of these contributions; 0: they differ */
 } BASE_CACHE_ALIGNED;
 
 /* Fixed parts in the first line, which all PEs read; what each operation writes in the second. */
 struct ampi_coll_slot {
-    struct ampi_coll_state *state;   /* the communicator's */
-    struct ampi_coll_args **args;    /* by member: rank, the second side's members behind the first's */
-    struct ampi_coll_part *parts;    /* state->n_parts of them */
-    unsigned char *packed;           /* small contributions: member m's is at m * its size */
+    struct ampi_coll_state *state; /* the communicator's */
+    struct ampi_coll_args **args;  /* by member: rank, the second side's members behind the first's */
+    struct ampi_coll_part *parts;  /* state->n_parts of them */
+    unsigned char *packed;         /* small contributions: member m's is at m * its size */
     _Atomic int n_parts_arrived BASE_CACHE_ALIGNED; /* parts whose members all arrived */
-    _Atomic int n_parts_shared;      /* parts that have done their share */
-    const struct ampi_coll_plan *plan; /* of the member that arrived last */
-    struct ampi_coll_args *last;     /* its arguments; valid in middle and share */
-    bool needs_share;                /* set by middle */
-    bool has_result;                 /* set by middle */
-    size_t result_bytes;             /* from middle to deliver: of the result, or of each packed contribution */
-    int result_root;                 /* from middle to deliver: the member that is the root */
-    int result_part;                 /* from middle to deliver: the root's part */
+    _Atomic int n_parts_shared;                     /* parts that have done their share */
+    const struct ampi_coll_plan *plan;              /* of the member that arrived last */
+    struct ampi_coll_args *last;                    /* its arguments; valid in middle and share */
+    bool needs_share;                               /* set by middle */
+    bool has_result;                                /* set by middle */
+    size_t result_bytes; /* from middle to deliver: of the result, or of each packed contribution */
+    int result_root;     /* from middle to deliver: the member that is the root */
+    int result_part;     /* from middle to deliver: the root's part */
     unsigned char result[AMPI_COLL_PACK_BYTES] BASE_CACHE_ALIGNED; /* from middle to deliver */
 };
 
 struct ampi_coll_state {
     struct ampi_comm_shared *shared;
     int n_members;
-    int n_parts;                     /* PEs with members */
-    int *part_of_pe;                 /* by PE number; -1: no member there */
-    int *part_pe;                    /* PE number of each part */
-    int *part_first;                 /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1] */
+    int n_parts;     /* PEs with members */
+    int *part_of_pe; /* by PE number; -1: no member there */
+    int *part_pe;    /* PE number of each part */
+    int *part_first; /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1] */
     int *part_members;
-    bool owns_tables;                /* an intercommunicator's tables are not its layouts' */
-    void *memory;                    /* the slots' parts and args are in it */
-    unsigned char *packed;           /* the slots' packed contributions */
+    bool owns_tables;      /* an intercommunicator's tables are not its layouts' */
+    void *memory;          /* the slots' parts and args are in it */
+    unsigned char *packed; /* the slots' packed contributions */
     struct ampi_coll_slot slots[AMPI_COLL_SLOTS];
 };
 
-/* Starts a collective: arguments as described above; args and request must stay valid until the request completes. Does the
- * middle stage if this member is the last. May switch only if the plan is a reduction with a user's function that does. */
+/* Starts a collective: arguments as described above; args and request must stay valid until the request
+ * completes. Does the middle stage if this member is the last. May switch only if the plan is a reduction
+ * with a user's function that does. */
 void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request);
 
 /* Starts a collective, waits for it and returns args->error. May switch. */
