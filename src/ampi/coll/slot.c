@@ -121,15 +121,30 @@ static void handle_share(const struct ult_item *item)
     share_part(stage.part->slot, stage.part->index);
 }
 
-/* Copies a small contribution into the slot. */
-static inline void pack(struct ampi_coll_slot *slot, struct ampi_coll_part *part,
-                        const struct ampi_coll_args *args, int member)
+/* Two members do different things. Nothing can be saved: each waits for the other to come to its operation.
+ */
+static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other)
+{
+    ampi_report(
+        args->comm->owner,
+        "this rank's next collective on the communicator is %s, other ranks' is %s: all ranks have to "
+        "call the same ones in the same order",
+        args->plan->name, other->name);
+    ampi_job_abort(MPI_ERR_OTHER);
+}
+
+/* A member is there: its operation has to be the others', and a small contribution goes into the slot. */
+static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_part *part,
+                            const struct ampi_coll_args *args, int member)
 {
     unsigned char *to = slot->packed + (size_t)member * args->pack_bytes;
 
     if (part->n_arrived == 0) {
+        part->plan = args->plan;
         part->n_packed = 0;
         part->pack_bytes = args->pack_bytes;
+    } else if (BASE_UNLIKELY(part->plan != args->plan)) {
+        report_mismatch(args, part->plan);
     }
     if (args->pack_bytes == 0)
         return;
@@ -153,7 +168,7 @@ static void start_now(struct ampi_coll_args *args)
     args->seq = comm->coll_seq++;
     comm->coll_pending |= 1u << args->seq % AMPI_COLL_SLOTS;
     slot->args[member] = args;
-    pack(slot, part, args, member);
+    check_in(slot, part, args, member);
     if (++part->n_arrived < state->part_first[part->index + 1] - state->part_first[part->index])
         return;
     part->n_arrived = 0;
@@ -161,6 +176,9 @@ static void start_now(struct ampi_coll_args *args)
         if (atomic_fetch_add_explicit(&slot->n_parts_arrived, 1, memory_order_acq_rel) + 1 < state->n_parts)
             return;
         atomic_store_explicit(&slot->n_parts_arrived, 0, memory_order_relaxed);
+        for (int i = 0; i < state->n_parts; i++)
+            if (BASE_UNLIKELY(slot->parts[i].plan != args->plan))
+                report_mismatch(args, slot->parts[i].plan);
     }
     slot->last = args;
     slot->plan = args->plan;
