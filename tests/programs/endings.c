@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Ends in the way that its first argument says; the second says which rank does (default 1, or 0 if it is alone).
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Uses all of the stack. */
+static int recurse(int depth)
+{
+    volatile char room[1000];
+
+    room[depth % 1000] = (char)depth;
+    return recurse(depth + 1) + room[(depth + 1) % 1000];
+}
+
+static int divide(volatile int a, volatile int b)
+{
+    return a / b;
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "well";
+    int rank, n_ranks, chosen, value = 0;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
+    chosen = argc > 2 ? atoi(argv[2]) : n_ranks > 1;
+    printf("rank %d of %d\n", rank, n_ranks);
+    if (strcmp(how, "receive") == 0) /* from itself, on every rank: nobody will ever send */
+        MPI_Recv(&value, 1, MPI_INT, rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (strcmp(how, "barrier") == 0 && rank != chosen)
+        MPI_Barrier(MPI_COMM_WORLD);
+    if (strcmp(how, "probe") == 0)
+        MPI_Probe(MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == chosen) {
+        if (strcmp(how, "overflow") == 0)
+            return recurse(0);
+        if (strcmp(how, "segv") == 0)
+            *(volatile int *)(intptr_t)value = 1;
+        if (strcmp(how, "fpe") == 0)
+            return divide(1, value);
+        if (strcmp(how, "abort") == 0)
+            abort();
+        if (strcmp(how, "no-finalize") == 0)
+            return 0;
+        if (strcmp(how, "exit-early") == 0)
+            exit(4);
+        if (strcmp(how, "mpi-abort") == 0)
+            MPI_Abort(MPI_COMM_WORLD, 9);
+    }
+    if (strcmp(how, "arguments") == 0)
+        for (int i = 2; i < argc; i++)
+            printf("argument %s\n", argv[i]);
+    MPI_Finalize();
+    if (rank == chosen && strcmp(how, "return") == 0)
+        return 7;
+    return 0;
+}

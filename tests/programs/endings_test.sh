@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that a job that ends badly, and bad input, get one clear message and the right exit code. Usage: endings_test.sh BUILD WORK
+set -u
+build=$1
+source=$(cd "$(dirname "$0")" && pwd)/endings.c
+# shellcheck source=tools/test_expect.sh
+. "$(dirname "$0")/../../tools/test_expect.sh"
+mkdir -p "$2" && cd "$2" || exit 1
+unset HEDDLE_OPTIONS
+mpirun=$build/bin/mpirun
+ulimit -c 0
+"$build/bin/mpicc" -g -O1 -w "$source" -o endings || exit 1
+"$build/bin/mpicc" -g -w -fno-pie -no-pie "$source" -o endings_fixed || exit 1
+
+# ---- All is well ----
+expect "one rank" 0 'rank 0 of 1' '' ./endings
+expect "one rank through mpirun" 0 'rank 0 of 1' '' "$mpirun" -n 1 ./endings
+expect "+vp without mpirun" 0 'rank 2 of 3' '' ./endings +vp 3
+expect "options anywhere, +- ends them" 0 'argument a .*argument \+vp' '' ./endings +vp 1 arguments a +p 1 +- +vp
+
+# ---- A rank crashes ----
+for pes in 1 2; do
+    expect "stack overflow, $pes PEs" 139 '*' \
+        'rank 1 of 4 .*stack overflow: the stack of 256 KiB is full; give ranks larger ones with \+stacksize' \
+        "$mpirun" -n 4 +p $pes +stacksize 256K ./endings overflow
+    expect "segmentation fault, $pes PEs" 139 '*' 'rank 3 of 4 .*Segmentation fault.*at address' \
+        "$mpirun" -n 4 +p $pes ./endings segv 3
+    expect "division by zero, $pes PEs" 136 '*' 'rank 1 of 4 .*Floating point exception' \
+        "$mpirun" -n 4 +p $pes ./endings fpe
+    expect "abort, $pes PEs" 134 '*' 'rank 1 of 4 .*abort\(\) was called' "$mpirun" -n 4 +p $pes ./endings abort
+done
+
+# ---- A rank ends otherwise than by returning 0 ----
+for ranks in 1 4; do
+    for pes in 1 2; do
+        where="$ranks ranks, $pes PEs"
+        last=$((ranks > 1))
+        expect "MPI_Abort, $where" 9 '*' "rank $last of $ranks.*MPI_Abort.*9" \
+            "$mpirun" -n $ranks +p $pes ./endings mpi-abort
+        expect "no MPI_Finalize, $where" 1 '*' "rank $last of $ranks.*has not called MPI_Finalize" \
+            "$mpirun" -n $ranks +p $pes ./endings no-finalize
+        expect "exit before MPI_Finalize, $where" 4 '*' "rank $last of $ranks.*has not called MPI_Finalize" \
+            "$mpirun" -n $ranks +p $pes ./endings exit-early
+        expect "blocked for ever in a receive, $where" 1 '*' \
+            "deadlock: every rank is blocked.*rank 0 of $ranks.*MPI_Recv" "$mpirun" -n $ranks +p $pes ./endings receive
+        expect "blocked for ever in a probe, $where" 1 '*' \
+            "deadlock: every rank is blocked.*rank 0 of $ranks.*MPI_Probe" "$mpirun" -n $ranks +p $pes ./endings probe
+    done
+done
+expect "a rank returns 7" 7 '*' 'rank 1 of 4.*ended with exit code 7' "$mpirun" -n 4 ./endings return
+expect "the only rank returns 7" 7 '*' '*' "$mpirun" -n 1 ./endings return
+expect "one is missing at a barrier" 1 '*' 'deadlock: every rank is blocked.*rank 0 of 4.*(MPI_Barrier|MPI_Finalize): blocked' \
+    "$mpirun" -n 4 ./endings barrier 2
+
+# ---- Bad input ----
+expect "unknown option" 2 '' 'unknown option \+vq; the nearest is \+v' ./endings +vq 3
+expect "unknown option, through mpirun" 2 '' 'unknown option \+stack; the nearest is \+stacksize' \
+    "$mpirun" -n 2 +stack 1M ./endings
+expect "unknown option in HEDDLE_OPTIONS" 2 '' 'unknown option \+foo' env HEDDLE_OPTIONS='+foo' ./endings
+expect "+vp 0" 2 '' '\+vp 0: expected a number from 1 to' ./endings +vp 0
+expect "+vp abc" 2 '' '\+vp abc: expected a number from 1 to' ./endings +vp abc
+expect "+vp -3" 2 '' '\+vp -3: expected a number from 1 to' ./endings +vp -3
+expect "+vp without a value" 2 '' '\+vp needs a value' ./endings +vp
+expect "+vp 10000000" 2 '' '\+vp 10000000: expected a number from 1 to' ./endings +vp 10000000
+expect "-n 10000000" 2 '' '10000000' "$mpirun" -n 10000000 ./endings
+expect "+p 0" 2 '' '\+p 0: expected a number' ./endings +vp 2 +p 0
+expect "+stacksize 1" 2 '' '\+stacksize 1: expected a size' ./endings +vp 2 +stacksize 1
+expect "more ranks than mappings" 1 '' 'ranks need .* memory mappings .*vm.max_map_count allows .*use at most [0-9]+ ranks' \
+    ./endings +vp 1000000
+expect "no address space" 1 '' 'rank [0-9]+ of 60: .*(use fewer ranks|smaller stacks)' \
+    prlimit --as=300000000 ./endings +vp 60
+expect "stacks that do not fit" 1 '' 'do not fit into the address space; use \+stacksize with less' \
+    ./endings +vp 100 +stacksize 900G
+cores=$(nproc)
+expect "more PEs than cores" 0 '*' "^heddle: $((cores + 3)) PEs on $cores cores: they take turns[^:]*\$" \
+    "$mpirun" -n $((cores + 5)) +p $((cores + 3)) ./endings
+expect "no such program" 127 '' 'no_such_program' "$mpirun" -n 2 ./no_such_program
+expect "not position-independent" 126 '' 'not position-independent.*[Rr]ecompile' "$mpirun" -n 2 ./endings_fixed
+expect "not position-independent, without mpirun" 1 '' 'not position-independent.*recompile' ./endings_fixed +vp 2
+expect "not position-independent, but one rank" 0 'rank 0 of 1' '' ./endings_fixed
+finish
