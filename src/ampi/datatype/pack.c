@@ -30,9 +30,6 @@ int ampi_pack_check(struct ampi_pack_args *args, MPI_Count position)
     if (position < 0 || position > args->packed_bytes)
         return ampi_pack_raise(args, MPI_ERR_ARG, "the position must lie in the packed buffer, but",
                                position);
-    if (!args->data && args->count > 0 && args->type->is_predefined && args->type->size_bytes > 0)
-        return ampi_pack_raise(args, MPI_ERR_BUFFER, "the buffer of the data is NULL, but the count",
-                               args->count);
     return MPI_SUCCESS;
 }
 
@@ -47,6 +44,9 @@ int ampi_pack_check_room(const struct ampi_pack_args *args, MPI_Count each_bytes
     if (!args->packed && each_bytes > 0 && args->count > 0)
         return ampi_pack_raise(args, MPI_ERR_BUFFER,
                                "the packed buffer is NULL; the bytes for it:", each_bytes * args->count);
+    if (!args->data && args->count > 0 && args->type->is_predefined && args->type->size_bytes > 0)
+        return ampi_pack_raise(args, MPI_ERR_BUFFER, "the buffer of the data is NULL, but the count",
+                               args->count);
     return MPI_SUCCESS;
 }
 
