@@ -13,6 +13,7 @@ rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
 mkdir -p tools src/{base,ult,image,ampi/p2p,gpu,machine_ucx}
 cp "$here/../../tools/check_style.sh" tools/
+command -v git >/dev/null || exit 77 # the rules look at the files that git knows
 git init -q . || exit 1
 licence='/* SPDX-License-Identifier: BSD-3-Clause */'
 
