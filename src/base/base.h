@@ -20,6 +20,8 @@
 /* Everything that the function calls is inlined into it: for the few functions that a message's time consists of. */
 #define BASE_FLATTEN __attribute__((flatten))
 #define BASE_NORETURN __attribute__((noreturn))
+/* For what runs before a sanitizer is up. */
+#define BASE_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
 #define BASE_CACHE_LINE 64
 #define BASE_CACHE_ALIGNED __attribute__((aligned(BASE_CACHE_LINE)))
 #define BASE_COUNT(array) (sizeof(array) / sizeof((array)[0]))

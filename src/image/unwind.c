@@ -12,7 +12,7 @@
  *
  * Everybody but the unwinder gets exactly ld.so's answer from dl_iterate_phdr.
  *
- * Called from any thread, while an exception is thrown: no locks, no allocation.
+ * Called from any thread, while an exception is thrown: no locks, no allocation. Called by sanitizers before they are up.
  */
 #include "image/instantiate.h"
 
@@ -37,7 +37,7 @@ struct forward {
     size_t size;
 };
 
-static int forward_one(struct dl_phdr_info *info, size_t size, void *arg)
+BASE_NO_SANITIZE static int forward_one(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct forward *forward = arg;
 
@@ -46,7 +46,7 @@ static int forward_one(struct dl_phdr_info *info, size_t size, void *arg)
     return forward->callback(info, size, forward->arg);
 }
 
-static bool is_unwinder(const void *caller)
+BASE_NO_SANITIZE static bool is_unwinder(const void *caller)
 {
     const struct image_program *program = &image_program;
 
@@ -56,7 +56,7 @@ static bool is_unwinder(const void *caller)
     return image_find(caller) != NULL; /* linked into the program */
 }
 
-EXPORT int dl_iterate_phdr(phdr_callback_fn callback, void *arg)
+BASE_NO_SANITIZE EXPORT int dl_iterate_phdr(phdr_callback_fn callback, void *arg)
 {
     const struct image_program *program = &image_program;
     dl_iterate_phdr_fn real = atomic_load_explicit(&real_iterate, memory_order_relaxed);
@@ -95,7 +95,7 @@ typedef int (*dl_find_object_fn)(void *addr, struct dl_find_object *result);
 
 static _Atomic(dl_find_object_fn) real_find_object;
 
-static dl_find_object_fn get_real_find_object(void)
+BASE_NO_SANITIZE static dl_find_object_fn get_real_find_object(void)
 {
     dl_find_object_fn real = atomic_load_explicit(&real_find_object, memory_order_relaxed);
 
@@ -106,7 +106,7 @@ static dl_find_object_fn get_real_find_object(void)
     return real;
 }
 
-EXPORT int _dl_find_object(void *addr, struct dl_find_object *result)
+BASE_NO_SANITIZE EXPORT int _dl_find_object(void *addr, struct dl_find_object *result)
 {
     const struct image_module *module;
     struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;

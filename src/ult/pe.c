@@ -78,7 +78,9 @@ static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to
     swap_thread_state(pe, from, to);
     to->state = ULT_RUNNING;
     ult_current = to;
+    ult_annotate_leave(&from->annotation, &to->annotation, from->state == ULT_ENDED);
     ult_arch_switch(&from->sp, to->sp);
+    ult_annotate_enter(&from->annotation);
 }
 
 /* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none is. */
@@ -142,6 +144,7 @@ static void run_entry(void *arg)
 {
     struct ult *self = arg;
 
+    ult_annotate_enter(&self->annotation);
     self->entry(self->arg);
     ult_end();
 }
@@ -157,6 +160,7 @@ void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi
     u->arg = arg;
     u->stack_lo = stack_lo;
     u->stack_hi = stack_hi;
+    ult_annotate_create(&u->annotation, stack_lo, stack_hi);
     queue_push(pe, u);
     pe->n_live++;
     atomic_fetch_add_explicit(&ult_job.n_live, 1, memory_order_relaxed);
@@ -228,6 +232,7 @@ static void pe_attach_thread(struct ult_pe *pe)
     pe->cxa_globals = get_globals ? get_globals() : NULL;
     pe->thread = pthread_self();
     ult_current = &pe->base;
+    ult_annotate_adopt(&pe->base.annotation);
 }
 
 /* Runs the PE's ULTs until they have ended, then answers messages until all ULTs of the job have. */
@@ -314,6 +319,7 @@ void ult_job_adopt_caller(struct ult *u)
     u->pe = pe;
     u->state = ULT_RUNNING;
     u->stack_lo = u->stack_hi = NULL;
+    ult_annotate_adopt(&u->annotation);
     pe->n_live = 1;
     atomic_store(&ult_job.n_live, 1);
     ult_current = u;

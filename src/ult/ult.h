@@ -25,6 +25,7 @@
 #define ULT_ULT_H
 
 #include "base/base.h"
+#include "ult/annotate.h"
 #include "ult/inbox.h"
 
 struct ult_pe;
@@ -47,6 +48,7 @@ struct ult {
     const void *resume_at;     /* where the program's code goes on, as far as known: fetched ahead of a switch */
     struct ult *timer_next;    /* link of the PE's list of sleepers, by wake_at_ns */
     uint64_t wake_at_ns;       /* when to wake a sleeper (CLOCK_MONOTONIC) */
+    struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };
 
 /* ---- Life of a job: see pe.c ---- */

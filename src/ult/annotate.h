@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * annotate.h: tells sanitizers and valgrind of stacks and of switches between them; called by pe.c alone.
+ *
+ * In a build without them everything here is empty: no fields, no code. -DHEDDLE_SANITIZE=... makes the compiler define what
+ * it is asked for; -DHEDDLE_VALGRIND=ON defines ULT_VALGRIND.
+ */
+#ifndef ULT_ANNOTATE_H
+#define ULT_ANNOTATE_H
+
+#include <stddef.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ULT_ASAN 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define ULT_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define ULT_ASAN 1
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define ULT_TSAN 1
+#endif
+
+#if defined(ULT_ASAN)
+#include <pthread.h>
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(ULT_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+#if defined(ULT_VALGRIND)
+#include <valgrind/valgrind.h>
+#endif
+
+/* A ULT's part. */
+struct ult_annotation {
+#if defined(ULT_ASAN)
+    void *fake_stack;       /* ASan's, while the ULT does not run */
+    const char *stack_lo;   /* of a thread's own stack; else the ULT's is meant */
+    size_t stack_bytes;
+#endif
+#if defined(ULT_TSAN)
+    void *fiber;
+#endif
+#if !defined(ULT_ASAN) && !defined(ULT_TSAN)
+    char none[0];           /* an empty struct is an extension, and differs in C++ */
+#endif
+};
+
+/* A ULT was made, to run on this stack. */
+static inline void ult_annotate_create(struct ult_annotation *annotation, char *stack_lo, char *stack_hi)
+{
+    (void)annotation;
+    (void)stack_lo;
+    (void)stack_hi;
+#if defined(ULT_ASAN)
+    annotation->fake_stack = NULL;
+    annotation->stack_lo = stack_lo;
+    annotation->stack_bytes = (size_t)(stack_hi - stack_lo);
+    __asan_unpoison_memory_region(stack_lo, annotation->stack_bytes); /* others may have run there before */
+#endif
+#if defined(ULT_TSAN)
+    annotation->fiber = __tsan_create_fiber(0);
+#endif
+#if defined(ULT_VALGRIND)
+    (void)VALGRIND_STACK_REGISTER(stack_lo, stack_hi); /* for good: stacks are not used for anything else later */
+#endif
+}
+
+/* The calling thread, as it is, became a ULT. */
+static inline void ult_annotate_adopt(struct ult_annotation *annotation)
+{
+    (void)annotation;
+#if defined(ULT_ASAN)
+    pthread_attr_t attributes;
+    void *lo = NULL;
+
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &lo, &annotation->stack_bytes);
+        pthread_attr_destroy(&attributes);
+    }
+    annotation->stack_lo = lo;
+#endif
+#if defined(ULT_TSAN)
+    annotation->fiber = __tsan_get_current_fiber();
+#endif
+}
+
+#if defined(ULT_TSAN)
+/* Of the ULT that ran last on this thread, if it has ended. */
+static __thread void *ult_annotate_ended_fiber;
+#endif
+
+/* Right before a switch: the running ULT leaves, for good if it has ended. */
+static inline void ult_annotate_leave(struct ult_annotation *from, struct ult_annotation *to, int has_ended)
+{
+    (void)from;
+    (void)to;
+    (void)has_ended;
+#if defined(ULT_ASAN)
+    __sanitizer_start_switch_fiber(has_ended ? NULL : &from->fake_stack, to->stack_lo, to->stack_bytes);
+#endif
+#if defined(ULT_TSAN)
+    ult_annotate_ended_fiber = has_ended ? from->fiber : NULL;
+    __tsan_switch_to_fiber(to->fiber, 0);
+#endif
+}
+
+/* Right behind a switch, and first of all in a new ULT: it runs now. */
+static inline void ult_annotate_enter(struct ult_annotation *self)
+{
+    (void)self;
+#if defined(ULT_ASAN)
+    __sanitizer_finish_switch_fiber(self->fake_stack, NULL, NULL);
+#endif
+#if defined(ULT_TSAN)
+    if (ult_annotate_ended_fiber)
+        __tsan_destroy_fiber(ult_annotate_ended_fiber); /* TSan has room for some thousands only */
+    ult_annotate_ended_fiber = NULL;
+#endif
+}
+
+#endif
