@@ -6,6 +6,7 @@
 #include "ampi/info_env.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -33,8 +34,7 @@ static void set(struct ampi_info *info, const char *key, const char *value)
         ampi_info_set(info, key, value);
 }
 
-/* The arguments, with blanks between them. */
-static void set_argv(struct ampi_info *info, int argc, char *const *argv)
+char *ampi_info_env_join(int argc, char *const *argv)
 {
     char joined[MPI_MAX_INFO_VAL] = "";
     size_t n_bytes = 0;
@@ -42,14 +42,13 @@ static void set_argv(struct ampi_info *info, int argc, char *const *argv)
     for (int i = 1; i < argc && argv[i]; i++) {
         size_t length = strlen(argv[i]);
         if (n_bytes + length + 2 > sizeof joined)
-            return;
+            return NULL;
         if (n_bytes > 0)
             joined[n_bytes++] = ' ';
         memcpy(joined + n_bytes, argv[i], length + 1);
         n_bytes += length;
     }
-    if (n_bytes > 0)
-        set(info, "argv", joined);
+    return n_bytes > 0 ? strdup(joined) : NULL;
 }
 
 struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int argc, char *const *argv)
@@ -58,9 +57,11 @@ struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int ar
     struct utsname machine;
     char path[MPI_MAX_INFO_VAL];
     char number[16];
+    char *arguments = ampi_info_env_join(argc, argv);
 
     set(info, "command", argc > 0 && argv[0] ? argv[0] : ampi_job.program);
-    set_argv(info, argc, argv);
+    set(info, "argv", argc > 0 ? arguments : ampi_job.arguments);
+    free(arguments);
     if (ampi_job.n_ranks > 0) {
         snprintf(number, sizeof number, "%d", ampi_job.n_ranks);
         set(info, "maxprocs", number);

@@ -14,6 +14,7 @@
 #include "ampi/comm.h"
 #include "ampi/env.h"
 #include "ampi/error.h"
+#include "ampi/info_env.h"
 #include "ampi/job.h"
 #include "ampi/op.h"
 #include "ampi/options.h"
@@ -196,6 +197,7 @@ static bool wants_images(int *argc, char **argv)
 {
     ampi_options_read(argc, argv);
     ampi_job.program = argv[0];
+    ampi_job.arguments = ampi_info_env_join(*argc, argv);
     return ampi_options.n_ranks > 1;
 }
 

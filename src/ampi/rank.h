@@ -92,6 +92,7 @@ struct ampi_job {
     struct ampi_rank *ranks;      /* by world rank */
     const char *host;             /* this node's name */
     const char *program;          /* argv[0] */
+    char *arguments;              /* those behind it, less our options, with blanks between them; NULL: none */
     bool is_virtual;              /* ranks run on copies of the program */
     _Atomic int exit_code;        /* the first non-zero code of a rank */
     _Atomic int n_ended;          /* ranks that are ENDED */
