@@ -33,8 +33,10 @@ struct keyval {
 
 /* A rank's keys. */
 struct ampi_keyvals {
-    struct keyval **keyvals; /* by number - FIRST_KEYVAL; NULL: freed */
-    int n_keyvals;
+    struct keyval **keyvals; /* by number - FIRST_KEYVAL; NULL: free */
+    int n_keyvals;           /* entries, the free ones included */
+    int n_used;              /* entries that are not free: at most half */
+    int next;                /* where the search for a free one begins, so that numbers come back late */
     struct ampi_attrs **of_predefined; /* attributes of predefined types, by handle value - AMPI_TYPE_FIRST */
 };
 
@@ -82,7 +84,24 @@ static void drop_use(struct keyval *keyval)
     if (--keyval->n_uses > 0)
         return;
     ampi_self()->keyvals->keyvals[keyval->number - FIRST_KEYVAL] = NULL;
+    ampi_self()->keyvals->n_used--;
     free(keyval);
+}
+
+/* The index of a free entry. */
+static int find_free(struct ampi_keyvals *table)
+{
+    if (2 * table->n_used >= table->n_keyvals) {
+        int n_now = table->n_keyvals ? 2 * table->n_keyvals : 16;
+        table->keyvals = base_realloc(table->keyvals, (size_t)n_now * sizeof *table->keyvals, "attribute keys");
+        for (int i = table->n_keyvals; i < n_now; i++)
+            table->keyvals[i] = NULL;
+        table->next = table->n_keyvals;
+        table->n_keyvals = n_now;
+    }
+    while (table->keyvals[table->next])
+        table->next = (table->next + 1) % table->n_keyvals;
+    return table->next;
 }
 
 int ampi_keyval_create(enum ampi_attr_on kind, union ampi_attr_copy_fn copy, union ampi_attr_delete_fn delete,
@@ -90,19 +109,21 @@ int ampi_keyval_create(enum ampi_attr_on kind, union ampi_attr_copy_fn copy, uni
 {
     struct ampi_keyvals *table = keyvals_of(ampi_self());
     struct keyval *keyval;
+    int index;
 
     if (!keyval_out)
         return ampi_raise_self(MPI_ERR_ARG, "the keyval argument is NULL");
     keyval = base_calloc(1, sizeof *keyval, "an attribute key");
-    table->keyvals =
-        base_realloc(table->keyvals, (size_t)(table->n_keyvals + 1) * sizeof keyval, "attribute keys");
+    index = find_free(table);
     keyval->kind = kind;
-    keyval->number = FIRST_KEYVAL + table->n_keyvals;
+    keyval->number = FIRST_KEYVAL + index;
     keyval->n_uses = 1;
     keyval->copy = copy;
     keyval->delete = delete;
     keyval->extra_state = extra_state;
-    table->keyvals[table->n_keyvals++] = keyval;
+    table->keyvals[index] = keyval;
+    table->n_used++;
+    table->next = (index + 1) % table->n_keyvals;
     *keyval_out = keyval->number;
     return MPI_SUCCESS;
 }

@@ -132,7 +132,7 @@ void ampi_comm_shared_ref(struct ampi_comm_shared *shared);
 void ampi_comm_shared_unref(struct ampi_comm_shared *shared);
 
 /* The owner's handle of a second communicator with the same members, on which the library can send messages that no receive or
- * probe of the program sees. Made at first use, freed with the communicator. */
+ * probe of the program sees. Made at first use, freed with the communicator. NULL: no context id is left. */
 struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm);
 
 /* Gives up the owner's handle: MPI_Comm_free. Attributes have been deleted already. */

@@ -166,7 +166,7 @@ struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
         struct ampi_comm_shared *made =
             ampi_comm_build(shared->side[0].layout, shared->is_inter ? shared->side[1].layout : NULL);
         if (!made)
-            base_fatal(1, "no context id is left: free communicators that are not needed any more");
+            return NULL;
         atomic_init(&made->refs, 1); /* the communicator it belongs to */
         if (atomic_compare_exchange_strong(&shared->hidden, &hidden, made))
             hidden = made;

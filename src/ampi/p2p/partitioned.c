@@ -119,19 +119,27 @@ static bool is_partitioned(const struct ampi_request *request)
     return request && request->kind == &partitioned_kind;
 }
 
+/* NULL, and an error is raised, if there is no context id for the hidden communicator. */
 static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_partitions, void *buf, MPI_Count count,
                                    struct ampi_type *type, int peer_rank, struct ampi_comm *comm)
 {
-    struct ampi_request *request = ampi_request_create(self, &partitioned_kind, comm, true);
-    struct partitioned *end = base_calloc(1, sizeof *end, "a partitioned operation");
+    struct ampi_comm *hidden = ampi_comm_hidden(comm);
+    struct ampi_request *request;
+    struct partitioned *end;
 
+    if (BASE_UNLIKELY(!hidden)) {
+        ampi_raise(comm, MPI_ERR_OTHER, "no context id is left: free communicators that are not needed any more");
+        return NULL;
+    }
+    request = ampi_request_create(self, &partitioned_kind, comm, true);
+    end = base_calloc(1, sizeof *end, "a partitioned operation");
     *end = (struct partitioned){.is_send = is_send,
                                 .n_partitions = n_partitions,
                                 .buf = buf,
                                 .count = count * n_partitions,
                                 .type = type,
                                 .peer_rank = peer_rank,
-                                .hidden = ampi_comm_hidden(comm),
+                                .hidden = hidden,
                                 .channel = -1};
     ampi_type_ref(type);
     if (is_send)
@@ -181,6 +189,8 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
     if (error || (error = check_partitions(args.comm, partitions, info, request)))
         return error;
     made = create(self, true, partitions, (void *)buf, count, args.type, dest, args.comm);
+    if (BASE_UNLIKELY(!made))
+        return MPI_ERR_OTHER;
     end = made->u.extra;
     if (dest != MPI_PROC_NULL) {
         end->channel = (int)(end->hidden->next_channel++ % CHANNELS_MAX);
@@ -213,6 +223,8 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
         return ampi_raise(args.comm, source == MPI_ANY_SOURCE ? MPI_ERR_RANK : MPI_ERR_TAG,
                           "a partitioned receive takes no wildcards");
     made = create(self, false, partitions, buf, count, args.type, source, args.comm);
+    if (BASE_UNLIKELY(!made))
+        return MPI_ERR_OTHER;
     end = made->u.extra;
     if (source != MPI_PROC_NULL) {
         hello = ampi_recv_start(self, &(struct ampi_recv_args){.buf = &end->hello,
