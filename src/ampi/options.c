@@ -5,7 +5,9 @@
 #include "ampi/options.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "ampi/coll/selection.h"
 #include "base/log.h"
 #include "base/options.h"
 
@@ -30,11 +32,20 @@ static const struct base_option option_table[] = {
      "do not write-protect the ranks' relocated constants: one memory mapping less per rank"},
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
      "say what is set up; twice: in more detail"},
-    {"+help", BASE_OPTION_FLAG, &ampi_options.show_help, 0, 0, NULL, "print this list and stop"},
+    {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",
+     "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO], with commas between them (+help collectives)"},
+    {"+help", BASE_OPTION_TOPIC, &ampi_options.help_topic, 0, 0, "[TOPIC]",
+     "print this list and stop; topic collectives: how they are done"},
 };
 
-static void print_help(void)
+static void print_help(const char *topic) BASE_NORETURN;
+static void print_help(const char *topic)
 {
+    if (strcmp(topic, "collectives") == 0) {
+        ampi_coll_print_selection();
+        fflush(stdout);
+        _Exit(0);
+    }
     printf("Options of Heddle %s, for any MPI program built with its mpicc:\n\n", HEDDLE_VERSION);
     base_options_print(option_table, (int)BASE_COUNT(option_table));
     printf("  %-20s %s\n\n", "+-", "what follows is the program's, even if it begins with +");
@@ -57,7 +68,10 @@ void ampi_options_read(int *argc, char **argv)
         is_right = base_options_parse_argv(option_table, (int)BASE_COUNT(option_table), argc, argv, &error);
     if (!is_right)
         base_fatal(2, "%s", error);
-    if (ampi_options.show_help)
-        print_help();
+    if (ampi_options.coll && !ampi_coll_override(ampi_options.coll))
+        base_fatal(2, "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO], such as allreduce:16K,bcast:inf:0 (+help "
+                      "collectives lists the operations)", ampi_options.coll);
+    if (ampi_options.help_topic)
+        print_help(ampi_options.help_topic);
     base_log_set_verbosity((int)ampi_options.verbosity);
 }

@@ -14,7 +14,8 @@ struct ampi_options {
     long verbosity;           /* +v */
     const char *private_libs; /* +private; NULL: by their folders */
     bool no_relro;            /* +norelro */
-    bool show_help;
+    const char *help_topic;   /* +help; NULL: not given */
+    const char *coll;         /* +coll; NULL: as selected */
 };
 extern struct ampi_options ampi_options;
 

@@ -4,20 +4,24 @@
  */
 #include "base/cores.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 
 /* The whole cores that the control group's quota amounts to, rounded up; fallback: no quota, or none to be read. */
 static int quota_cores(int fallback)
 {
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    FILE *file;
     long quota_us = 0, period_us = 0;
     int n_read = 0;
+    int saved_errno = errno;
 
+    file = fopen("/sys/fs/cgroup/cpu.max", "re");
     if (file) {
         n_read = fscanf(file, "%ld %ld", &quota_us, &period_us); /* "max 100000": no quota */
         fclose(file);
     }
+    errno = saved_errno; /* no such file is no error */
     if (n_read != 2 || quota_us <= 0 || period_us <= 0)
         return fallback;
     return (int)((quota_us + period_us - 1) / period_us);

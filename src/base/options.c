@@ -118,6 +118,7 @@ static bool store_value(const struct base_option *option, const char *text)
         return true;
     case BASE_OPTION_FLAG:
     case BASE_OPTION_COUNT:
+    case BASE_OPTION_TOPIC:
         break;
     }
     snprintf(options_error, sizeof options_error, "%s %s: expected %s from %ld to %ld%s", option->name, text,
@@ -151,6 +152,11 @@ static bool take_option(const struct base_option *table, int n_options, const ch
     }
     if (option->kind == BASE_OPTION_COUNT) {
         ++*(long *)option->value;
+        return true;
+    }
+    if (option->kind == BASE_OPTION_TOPIC) {
+        *(const char **)option->value = value ? value : "";
+        *n_used_out = value && !equals ? 2 : 1;
         return true;
     }
     if (!value) {

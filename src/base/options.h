@@ -16,6 +16,7 @@ enum base_option_kind {
     BASE_OPTION_STRING, /* const char * */
     BASE_OPTION_FLAG,   /* no value; bool */
     BASE_OPTION_COUNT,  /* no value, may be repeated; long */
+    BASE_OPTION_TOPIC,  /* the next word if there is one, else ""; const char *. For options that stop the program */
 };
 
 struct base_option {

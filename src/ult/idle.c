@@ -5,11 +5,14 @@
  * Falling asleep and waking somebody race; the order of the two steps on each side decides:
  *      sleeper: is_asleep = true, then look into the inbox once more, then sleep
  *      sender:  put into the inbox, then read is_asleep, then write to event_fd
- * Both pairs are sequentially consistent, so at least one side sees the other.
+ * Between the two steps of each there must be a barrier, so that at least one side sees the other. Falling asleep is
+ * rare and sending is not, so the sleeper pays for both: membarrier(2) has every other thread of the process pass a
+ * barrier. Where the kernel has no such call, senders use a fence.
  */
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <poll.h>
-#include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -69,7 +72,7 @@ static int flush_backlogs(struct ult_pe *pe)
 
     for (int i = 0; i < ult_job.n_pes; i++) {
         struct ult_backlog *backlog = &pe->backlogs[i];
-        while (backlog->first && ult_inbox_try_put(&ult_job.pes[i].inbox, &backlog->first->item)) {
+        while (backlog->first && ult_ring_try_put(pe->rings_to[i], &backlog->first->item)) {
             struct ult_backlog_entry *entry = backlog->first;
             backlog->first = entry->next;
             if (!backlog->first)
@@ -83,15 +86,47 @@ static int flush_backlogs(struct ult_pe *pe)
     return n_moved;
 }
 
+/* Brings a sender's new ring to the receiver. */
+struct ring_note {
+    struct ult_note note;
+    struct ult_pe *dest;
+    struct ult_ring *ring;
+};
+
+static void handle_new_ring(struct ult_note *note)
+{
+    struct ring_note *brought = BASE_CONTAINER(note, struct ring_note, note);
+
+    ult_inbox_add_ring(&brought->dest->inbox, brought->ring);
+    free(brought);
+}
+
+static BASE_COLD struct ult_ring *make_ring(struct ult_pe *self, struct ult_pe *dest)
+{
+    struct ring_note *bring = base_malloc(sizeof *bring, "messages between two PEs");
+
+    *bring = (struct ring_note){{NULL, handle_new_ring}, dest, ult_ring_create()};
+    self->rings_to[dest->pe_id] = bring->ring;
+    ult_post_note(dest, &bring->note);
+    return self->rings_to[dest->pe_id];
+}
+
 void ult_post_item(struct ult_pe *dest, const struct ult_item *item)
 {
     struct ult_pe *self = ult_self()->pe;
+    struct ult_ring *ring = self->rings_to[dest->pe_id];
 
-    if (BASE_UNLIKELY(self->backlogs[dest->pe_id].first || !ult_inbox_try_put(&dest->inbox, item))) {
+    if (BASE_UNLIKELY(!ring))
+        ring = make_ring(self, dest);
+    if (BASE_UNLIKELY(self->backlogs[dest->pe_id].first || !ult_ring_try_put(ring, item))) {
         append_to_backlog(self, dest, item);
         ult_pe_wake(dest);
         return;
     }
+    if (BASE_LIKELY(ult_job.has_membarrier))
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
     if (BASE_UNLIKELY(atomic_load_explicit(&dest->is_asleep, memory_order_seq_cst)))
         ult_pe_wake(dest);
 }
@@ -193,6 +228,8 @@ void ult_pe_idle(struct ult_pe *pe, bool until_done)
         if (is_done(pe, until_done))
             break;
         atomic_store_explicit(&pe->is_asleep, true, memory_order_seq_cst);
+        if (ult_job.has_membarrier)
+            syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
         if (!ult_inbox_has_mail(&pe->inbox) && !is_done(pe, until_done)) {
             enter_sleep();
             sleep_on_events(pe);

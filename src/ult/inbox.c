@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * inbox.c: the ring of items and the queue of notes. See inbox.h for the invariants.
+ * inbox.c: the rings of items and the queue of notes. See inbox.h for the invariants.
  */
 #include "ult/inbox.h"
 
@@ -9,42 +9,40 @@
 #include "base/log.h"
 
 /* How often the receiver publishes its head: a power of two well below the size. */
-#define PUBLISH_EVERY (ULT_INBOX_CELLS / 8)
+#define PUBLISH_EVERY (ULT_RING_CELLS / 4)
 
 void ult_inbox_init(struct ult_inbox *inbox)
 {
     memset(inbox, 0, sizeof *inbox);
-    inbox->cells = base_calloc_aligned(ULT_INBOX_CELLS, sizeof(struct ult_item), "the inbox of a PE");
 }
 
-/* Claims the next free position; false: the ring is full. */
-static bool claim(struct ult_inbox *inbox, uint64_t *position_out)
+struct ult_ring *ult_ring_create(void)
 {
-    uint64_t position = atomic_load_explicit(&inbox->tail, memory_order_relaxed);
+    return base_calloc_aligned(1, sizeof(struct ult_ring), "messages between two PEs");
+}
 
-    do {
-        if (position - atomic_load_explicit(&inbox->head_seen, memory_order_acquire) >= ULT_INBOX_CELLS)
+void ult_inbox_add_ring(struct ult_inbox *inbox, struct ult_ring *ring)
+{
+    ring->next = inbox->rings;
+    inbox->rings = ring;
+}
+
+bool ult_ring_try_put(struct ult_ring *ring, const struct ult_item *item)
+{
+    uint64_t position = ring->tail;
+    struct ult_item *cell = &ring->cells[position % ULT_RING_CELLS];
+
+    if (BASE_UNLIKELY(position - ring->head_known >= ULT_RING_CELLS)) {
+        ring->head_known = atomic_load_explicit(&ring->head_seen, memory_order_acquire);
+        if (position - ring->head_known >= ULT_RING_CELLS)
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(&inbox->tail, &position, position + 1, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    *position_out = position;
-    return true;
-}
-
-bool ult_inbox_try_put(struct ult_inbox *inbox, const struct ult_item *item)
-{
-    uint64_t position;
-    struct ult_item *cell;
-
-    if (BASE_UNLIKELY(!claim(inbox, &position)))
-        return false;
-    cell = &inbox->cells[position % ULT_INBOX_CELLS];
+    }
     cell->handle = item->handle;
     memcpy(cell->body, item->body, sizeof cell->body);
     /* A plain store right behind the others: they leave the core in one burst, before the receiver, which polls this
-     * line, takes it away again. The fence is for the sender's look at whether the receiver sleeps (idle.c). */
+     * line, takes it away again. */
     atomic_store_explicit(&cell->turn, position + 1, memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst);
+    ring->tail = position + 1;
     return true;
 }
 
@@ -78,21 +76,31 @@ static int drain_notes(struct ult_inbox *inbox)
     return n_handled;
 }
 
+/* Handles the items of one sender; one round at most, so that a fast sender cannot keep the PE. */
+static int drain_ring(struct ult_ring *ring)
+{
+    int n_handled = 0;
+
+    while (n_handled < (int)ULT_RING_CELLS) {
+        const struct ult_item *cell = &ring->cells[ring->head % ULT_RING_CELLS];
+        if (atomic_load_explicit(&cell->turn, memory_order_acquire) != ring->head + 1)
+            break;
+        cell->handle(cell);
+        ring->head++;
+        n_handled++;
+        if (ring->head % PUBLISH_EVERY == 0)
+            atomic_store_explicit(&ring->head_seen, ring->head, memory_order_release);
+    }
+    return n_handled;
+}
+
 int ult_inbox_drain(struct ult_inbox *inbox)
 {
     int n_handled = 0;
 
-    for (;;) {
-        const struct ult_item *cell = &inbox->cells[inbox->head % ULT_INBOX_CELLS];
-        if (atomic_load_explicit(&cell->turn, memory_order_acquire) != inbox->head + 1)
-            break;
-        cell->handle(cell);
-        inbox->head++;
-        n_handled++;
-        if (inbox->head % PUBLISH_EVERY == 0)
-            atomic_store_explicit(&inbox->head_seen, inbox->head, memory_order_release);
-    }
     if (atomic_load_explicit(&inbox->notes, memory_order_relaxed))
         n_handled += drain_notes(inbox);
+    for (struct ult_ring *ring = inbox->rings; ring; ring = ring->next)
+        n_handled += drain_ring(ring);
     return n_handled;
 }

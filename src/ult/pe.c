@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <linux/membarrier.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cores.h"
@@ -213,6 +215,7 @@ static void pe_init(struct ult_pe *pe, int pe_id, int n_pes)
     pe->pe_id = pe_id;
     ult_inbox_init(&pe->inbox);
     pe->backlogs = base_calloc((size_t)n_pes, sizeof *pe->backlogs, "the backlogs of a PE");
+    pe->rings_to = base_calloc((size_t)n_pes, sizeof *pe->rings_to, "the rings of a PE");
     pe->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (pe->event_fd < 0)
         base_fatal(1, "no event descriptor for PE %d: %s; raise `ulimit -n` or use fewer PEs (+p)", pe_id,
@@ -286,6 +289,7 @@ void ult_job_init(int n_pes, const struct ult_hooks *hooks)
         ult_job.hooks = *hooks;
     ult_job.spin_polls = n_pes <= base_usable_cores() ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
     pthread_mutex_init(&ult_job.idle_lock, NULL);
+    ult_job.has_membarrier = n_pes > 1 && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     ult_job.pes = base_calloc_aligned((size_t)n_pes, sizeof *ult_job.pes, "the PEs");
     for (int i = 0; i < n_pes; i++)
         pe_init(&ult_job.pes[i], i, n_pes);

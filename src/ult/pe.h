@@ -32,6 +32,7 @@ struct ult_pe {
     struct ult *timer_last;
     struct ult_backlog *backlogs;  /* by destination PE */
     int n_backlogged;              /* entries in all of them */
+    struct ult_ring **rings_to;    /* by destination PE: this PE's ring in its inbox; NULL: nothing sent yet */
     pthread_t thread;
     struct ult base;               /* the PE's own context as a ULT: first and last to run */
     /* What other PEs read, in lines that are never or seldom written: */
@@ -47,6 +48,7 @@ struct ult_job {
     struct ult_pe *pes;
     struct ult_hooks hooks;
     _Atomic int n_live;            /* ULTs of all PEs that have not ended, and PEs that have not created theirs yet */
+    bool has_membarrier;           /* a PE that falls asleep can make all others pass a barrier: senders need none */
     int spin_polls;                /* polls of an idle PE before it sleeps */
     pthread_mutex_t idle_lock;     /* guards n_asleep */
     int n_asleep;                  /* PEs that sleep */

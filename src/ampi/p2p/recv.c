@@ -15,12 +15,15 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
 {
     if (BASE_LIKELY(status->MPI_ERROR == MPI_SUCCESS))
         return MPI_SUCCESS;
-    if (status->MPI_ERROR == MPI_ERR_TRUNCATE) {
+    if (status->MPI_ERROR == MPI_ERR_TRUNCATE && status->MPI_SOURCE >= 0) {
         static const char text[] = "the message from rank %d with tag %d is longer than the receive's %lld bytes";
         long long n_bytes = (long long)ampi_status_bytes(status);
         return comm ? ampi_raise(comm, MPI_ERR_TRUNCATE, text, status->MPI_SOURCE, status->MPI_TAG, n_bytes)
                     : ampi_raise_self(MPI_ERR_TRUNCATE, text, status->MPI_SOURCE, status->MPI_TAG, n_bytes);
     }
+    if (status->MPI_SOURCE < 0 && status->MPI_ERROR == MPI_ERR_TRUNCATE)
+        return comm ? ampi_raise(comm, MPI_ERR_TRUNCATE, "another rank sent more data than this rank's buffer takes")
+                    : ampi_raise_self(MPI_ERR_TRUNCATE, "another rank sent more data than this rank's buffer takes");
     return comm ? ampi_raise(comm, status->MPI_ERROR, "the operation failed")
                 : ampi_raise_self(status->MPI_ERROR, "the operation failed");
 }
