@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 void procs_end_signal_all(const struct procs_job *job, int signal_number)
 {
@@ -136,20 +137,65 @@ static void check_absent(struct procs_job *job)
     }
 }
 
-void procs_end_reap(struct procs_job *job)
+/* Collects a process that has ended, without deciding anything yet; false if there is none. pid: -1 for any.
+ */
+static bool collect(struct procs_job *job, pid_t pid)
 {
     int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        int which = 0;
-        while (which < job->options.num_procs && job->procs[which].pid != pid)
-            which++;
-        if (which == job->options.num_procs)
+    pid = waitpid(pid, &status, WNOHANG);
+    for (int i = 0; pid > 0 && i < job->options.num_procs; i++) {
+        struct procs_proc *proc = &job->procs[i];
+        if (proc->pid != pid)
             continue;
-        job->procs[which].pid = 0;
-        job->procs[which].has_ended = true;
+        proc->pid = 0;
+        proc->has_ended = proc->is_undecided = true;
+        proc->status = status;
         job->num_running--;
-        process_ended(job, which, status);
+    }
+    return pid > 0;
+}
+
+/* Waits a little for the processes that are about to end: those that have closed their output. */
+static void collect_dying(struct procs_job *job)
+{
+    for (int i = 0; i < job->options.num_procs; i++) {
+        const struct procs_proc *proc = &job->procs[i];
+        for (int ms = 0; ms < 100 && proc->pid != 0 && proc->close_order != 0; ms++)
+            if (!collect(job, proc->pid))
+                nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+/* Which of those collected together ended first? One that was killed is the cause of the others' failure;
+ * else it goes by who closed its output first. -1: all are decided. */
+static int find_first(const struct procs_job *job)
+{
+    int first = -1;
+    for (int i = 0; i < job->options.num_procs; i++) {
+        const struct procs_proc *a = &job->procs[i], *b = &job->procs[first < 0 ? i : first];
+        if (!a->is_undecided)
+            continue;
+        bool is_killed = WIFSIGNALED(a->status), is_first_killed = WIFSIGNALED(b->status);
+        bool is_earlier = a->close_order != 0 && (b->close_order == 0 || a->close_order < b->close_order);
+        if (first < 0 || (is_killed && !is_first_killed) || (is_killed == is_first_killed && is_earlier))
+            first = i;
+    }
+    return first;
+}
+
+void procs_end_reap(struct procs_job *job)
+{
+    bool is_failure = false;
+    while (collect(job, -1))
+        ;
+    for (int i = 0; i < job->options.num_procs; i++)
+        is_failure = is_failure || (job->procs[i].is_undecided && job->procs[i].status != 0);
+    /* Others may have heard of a death through PMIx, and failed too, before we hear of it from the kernel. */
+    if (is_failure && !job->has_failed)
+        collect_dying(job);
+    for (int i; (i = find_first(job)) >= 0;) {
+        job->procs[i].is_undecided = false;
+        process_ended(job, i, job->procs[i].status);
     }
     check_absent(job);
 }

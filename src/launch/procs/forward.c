@@ -44,6 +44,8 @@ struct sink {
     bool can_block;     /* it is no regular file */
     bool is_broken;     /* nobody reads it */
     struct bytes queue; /* whole lines, to be written */
+    int mid_line_of; /* the stream (its index) whose line the queue's end, or what was written, breaks off in;
+                        -1 */
 };
 
 struct stream {
@@ -54,15 +56,17 @@ struct stream {
     size_t num_scanned; /* how much of line is known to have no newline in it */
     char tag[48];       /* in front of each line; "" without --tag-output */
     size_t tag_len;     /* its length */
-    bool is_mid_line;   /* the line's start, with its tag, has been queued already */
+    int index;          /* its own, among the streams */
 };
 
 struct procs_forward {
-    struct sink sinks[2];   /* stdout, stderr; the second one is not used if both are the same file */
-    struct stream *streams; /* num_streams of them */
-    int num_streams;        /* in use */
-    int max_streams;        /* two per process */
-    bool tags_output;       /* --tag-output */
+    struct sink sinks[2];     /* stdout, stderr; the second one is not used if both are the same file */
+    struct stream *streams;   /* num_streams of them */
+    int num_streams;          /* in use */
+    int max_streams;          /* two per process */
+    bool tags_output;         /* --tag-output */
+    struct procs_proc *procs; /* whose close_order is noted */
+    int num_closed;           /* processes whose output has ended */
 };
 
 /* ---- Bytes ---- */
@@ -132,8 +136,11 @@ static void sink_write(struct procs_forward *forward, struct sink *sink)
         if (sink->can_block) {
             if (!is_writable_now(sink->fd))
                 return;
-            if (count > PAGE_BYTES)
-                count = PAGE_BYTES;
+            if (count > PAGE_BYTES) { /* if possible whole lines: what we have to say may come between */
+                const char *start = queue->data + queue->start;
+                const char *newline = memrchr(start, '\n', PAGE_BYTES);
+                count = newline ? (size_t)(newline + 1 - start) : PAGE_BYTES;
+            }
         }
         ssize_t put = write(sink->fd, queue->data + queue->start, count);
         if (put < 0 && (errno == EAGAIN || errno == EINTR))
@@ -155,28 +162,40 @@ static void sink_write(struct procs_forward *forward, struct sink *sink)
 static void stream_queue(struct stream *stream, size_t count)
 {
     struct bytes *line = &stream->line, *queue = &stream->sink->queue;
+    int *mid_line_of = &stream->sink->mid_line_of;
     const char *at = line->data + line->start, *end = at + count;
     if (count == 0)
         return;
-    if (stream->tag_len == 0) {
-        bytes_append(queue, at, count);
-        stream->is_mid_line = end[-1] != '\n';
+    if (*mid_line_of >= 0 && *mid_line_of != stream->index) {
+        bytes_append(queue, "\n", 1);
+        *mid_line_of = -1;
     }
-    while (stream->tag_len != 0 && at < end) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
+    while (at < end) {
+        const char *newline = stream->tag_len ? memchr(at, '\n', (size_t)(end - at)) : NULL;
         const char *next = newline ? newline + 1 : end;
-        if (!stream->is_mid_line)
+        if (*mid_line_of != stream->index)
             bytes_append(queue, stream->tag, stream->tag_len);
         bytes_append(queue, at, (size_t)(next - at));
-        stream->is_mid_line = newline == NULL;
+        *mid_line_of = next[-1] == '\n' ? -1 : stream->index;
         at = next;
     }
     bytes_drop(line, count);
     stream->num_scanned = 0;
 }
 
+/* The stream has ended. Has its process closed both? Then it is dying, most likely. */
+static void stream_closed(struct procs_forward *forward, struct stream *stream)
+{
+    close(stream->fd);
+    stream->fd = -1;
+    free(stream->line.data);
+    stream->line = (struct bytes){0};
+    if (forward->streams[stream->index ^ 1].fd < 0)
+        forward->procs[stream->proc_id].close_order = ++forward->num_closed;
+}
+
 /* Reads once. The pipe is known to be readable, or its end has been reached. */
-static void stream_read(struct stream *stream)
+static void stream_read(struct procs_forward *forward, struct stream *stream)
 {
     struct bytes *line = &stream->line;
     ssize_t got = read(stream->fd, bytes_room(line, READ_BYTES), READ_BYTES);
@@ -184,10 +203,7 @@ static void stream_read(struct stream *stream)
         return;
     if (got <= 0) { /* the end: a last line without a newline counts too */
         stream_queue(stream, line->len);
-        close(stream->fd);
-        stream->fd = -1;
-        free(line->data);
-        *line = (struct bytes){0};
+        stream_closed(forward, stream);
         return;
     }
     line->len += (size_t)got;
@@ -220,7 +236,7 @@ static bool is_regular_file(int fd)
     return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-struct procs_forward *procs_forward_create(int num_procs, bool tags_output)
+struct procs_forward *procs_forward_create(struct procs_proc *procs, int num_procs, bool tags_output)
 {
     struct procs_forward *forward = calloc(1, sizeof *forward);
     if (forward == NULL)
@@ -231,27 +247,22 @@ struct procs_forward *procs_forward_create(int num_procs, bool tags_output)
         free(forward);
         return NULL;
     }
+    forward->procs = procs;
     forward->tags_output = tags_output;
     for (int i = 0; i < 2; i++)
-        forward->sinks[i] = (struct sink){.fd = i + 1, .can_block = !is_regular_file(i + 1)};
+        forward->sinks[i] =
+            (struct sink){.fd = i + 1, .can_block = !is_regular_file(i + 1), .mid_line_of = -1};
     return forward;
-}
-
-void procs_forward_destroy(struct procs_forward *forward)
-{
-    procs_forward_stop_reading(forward);
-    free(forward->sinks[0].queue.data);
-    free(forward->sinks[1].queue.data);
-    free(forward->streams);
-    free(forward);
 }
 
 void procs_forward_add(struct procs_forward *forward, int proc_id, bool is_stderr, int fd)
 {
-    struct stream *stream = &forward->streams[forward->num_streams++];
+    int index = forward->num_streams++;
+    struct stream *stream = &forward->streams[index];
     bool has_own_sink = is_stderr && !is_same_file(STDOUT_FILENO, STDERR_FILENO);
     fcntl(fd, F_SETFL, O_NONBLOCK);
-    *stream = (struct stream){.fd = fd, .proc_id = proc_id, .sink = &forward->sinks[has_own_sink]};
+    *stream =
+        (struct stream){.fd = fd, .index = index, .proc_id = proc_id, .sink = &forward->sinks[has_own_sink]};
     if (forward->tags_output)
         stream->tag_len = (size_t)snprintf(stream->tag, sizeof stream->tag, "[%d]<%s> ", proc_id,
                                            is_stderr ? "stderr" : "stdout");
@@ -278,7 +289,7 @@ void procs_forward_work(struct procs_forward *forward)
 {
     for (int i = 0; i < forward->num_streams; i++)
         if (stream_is_read(&forward->streams[i]))
-            stream_read(&forward->streams[i]);
+            stream_read(forward, &forward->streams[i]);
     for (int i = 0; i < 2; i++)
         sink_write(forward, &forward->sinks[i]);
 }
@@ -296,18 +307,4 @@ bool procs_forward_is_done(const struct procs_forward *forward)
         if (forward->streams[i].fd >= 0)
             return false;
     return forward->sinks[0].queue.len == 0 && forward->sinks[1].queue.len == 0;
-}
-
-void procs_forward_stop_reading(struct procs_forward *forward)
-{
-    for (int i = 0; i < forward->num_streams; i++) {
-        struct stream *stream = &forward->streams[i];
-        if (stream->fd < 0)
-            continue;
-        stream_queue(stream, stream->line.len);
-        close(stream->fd);
-        stream->fd = -1;
-        free(stream->line.data);
-        stream->line = (struct bytes){0};
-    }
 }

@@ -253,9 +253,9 @@ static void turn(struct procs_job *job, struct procs_forward *forward, struct po
         procs_forward_show_unfinished(forward); /* a question, maybe */
     if (procs_server_hear(&abort))
         procs_end_by_abort(job, &abort);
+    procs_forward_work(forward); /* before the ends of processes: it tells their order */
     read_signals(job, signals);
     procs_input_work();
-    procs_forward_work(forward);
 }
 
 /* Until all have ended, and what they have printed is written. */
@@ -297,7 +297,8 @@ int main(int argc, char **argv)
     if (gethostname(job.host, sizeof job.host) != 0)
         snprintf(job.host, sizeof job.host, "localhost");
     job.procs = calloc((size_t)job.options.num_procs, sizeof job.procs[0]);
-    struct procs_forward *forward = procs_forward_create(job.options.num_procs, job.options.tags_output);
+    struct procs_forward *forward =
+        procs_forward_create(job.procs, job.options.num_procs, job.options.tags_output);
     if (job.procs == NULL || forward == NULL)
         launch_fail(1, "out of memory for %d processes", job.options.num_procs);
 
@@ -305,20 +306,17 @@ int main(int argc, char **argv)
     if (!procs_jobdir_create(&job, &lock))
         return 1;
     procs_guard_start(&job);
-    if (getenv("UCX_POSIX_DIR") == NULL)
-        setenv("UCX_POSIX_DIR", job.dir, 1);
+    setenv("UCX_POSIX_DIR", job.dir, 0);
+    /* libpmix's other data store is shared memory with locks, which a process that is killed may hold. */
+    setenv("PMIX_MCA_gds", "hash", 0);
     if (procs_server_start(&job)) {
         if (job.options.is_verbose)
             say_what_is_run(&job);
         run(&job, forward, signals);
-        procs_server_stop();
     } else {
         job.exit_code = 1;
     }
-    procs_forward_destroy(forward);
     procs_jobdir_remove(job.dir);
     procs_guard_dismiss();
-    free(job.procs);
-    close(lock);
-    return job.exit_code;
+    _exit(job.exit_code); /* not exit: libpmix's thread is still running */
 }

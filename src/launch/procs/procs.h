@@ -52,8 +52,11 @@ struct procs_options {
 
 /* One process of the job. */
 struct procs_proc {
-    pid_t pid;                /* also its process group; 0: not started, or has ended and been reaped */
-    bool has_ended;           /* was started and has been reaped */
+    pid_t pid;         /* also its process group; 0: not started, or has ended and been reaped */
+    int close_order;   /* it was the so-manieth to close its stdout and stderr; 0: has not (forward.c) */
+    bool has_ended;    /* was started and has been reaped */
+    bool is_undecided; /* has_ended, and what follows from status is not decided yet (end.c) */
+    int status;        /* how it ended, as waitpid tells */
     atomic_bool is_connected; /* has called PMIx_Init (server.c) */
     atomic_bool is_finalized; /* has called PMIx_Finalize for the last time (server.c) */
 };
@@ -97,7 +100,6 @@ bool procs_server_hear(struct procs_abort *abort_out);
 bool procs_server_add_env(const struct procs_job *job, int proc_id, char ***env_inout);
 /* Tells the other processes that this one is lost (PMIx event PMIX_ERR_PROC_ABORTED). */
 void procs_server_announce_loss(const struct procs_job *job, int proc_id);
-void procs_server_stop(void);
 
 /* ---- affinity.c ---- */
 
@@ -129,8 +131,8 @@ void procs_end_signal_all(const struct procs_job *job, int signal_number);
 
 struct procs_forward;
 
-struct procs_forward *procs_forward_create(int num_procs, bool tags_output);
-void procs_forward_destroy(struct procs_forward *forward);
+/* Notes in procs which process closes its output, and when. */
+struct procs_forward *procs_forward_create(struct procs_proc *procs, int num_procs, bool tags_output);
 /* Takes over the read end of a process's stdout or stderr. */
 void procs_forward_add(struct procs_forward *forward, int proc_id, bool is_stderr, int fd);
 /* How many entries procs_forward_watch needs at most. */
@@ -143,8 +145,6 @@ void procs_forward_work(struct procs_forward *forward);
 void procs_forward_show_unfinished(struct procs_forward *forward);
 /* Nothing more to read, nothing more to write. */
 bool procs_forward_is_done(const struct procs_forward *forward);
-/* Gives up reading; what is there is still written. */
-void procs_forward_stop_reading(struct procs_forward *forward);
 
 /* ---- input.c ---- */
 

@@ -4,6 +4,9 @@
  * says that all local processes have joined it, and what the processes have put is already here. The upcalls
  * run on libpmix's thread; they set flags, ring the bell and return. Used by main.c and end.c.
  *
+ * The server is never finalized: PMIx_server_finalize of libpmix 4.2.2 hangs or crashes now and then when a
+ * client's connection has just been lost. What it leaves are files in the job's folder, which is removed.
+ *
  * Not offered (the clients get PMIX_ERR_NOT_SUPPORTED): publish and lookup, spawn, groups, queries,
  * allocation.
  */
@@ -445,9 +448,4 @@ void procs_server_announce_loss(const struct procs_job *job, int proc_id)
         PMIx_Notify_event(PMIX_ERR_PROC_ABORTED, &proc, PMIX_RANGE_SESSION, info, 1, forget_facts, info);
     if (status != PMIX_SUCCESS)
         forget_facts(status, info);
-}
-
-void procs_server_stop(void)
-{
-    PMIx_server_finalize();
 }
