@@ -38,6 +38,7 @@ int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *ar
  * references are given up. */
 struct held {
     struct ampi_coll_args args;
+    void *arrays[6]; /* a persistent operation's own copies of counts, displacements and types; NULL: none */
     int n_types;
     struct ampi_type *types[];
 };
@@ -60,9 +61,31 @@ static void hold_types(struct held *held, const struct ampi_coll_buf *buf)
     }
 }
 
+/* Replaces an array of the program's by a copy; *copy_out is what to free. */
+static const void *keep_array(const void *array, int n, size_t each_bytes, void **copy_out)
+{
+    if (!array || n <= 0)
+        return array;
+    *copy_out = base_malloc((size_t)n * each_bytes, "a persistent collective");
+    return memcpy(*copy_out, array, (size_t)n * each_bytes);
+}
+
+/* The standard has programs leave these arrays as they are until the request is freed; real ones drop them after MPI_*_init. */
+static void keep_arrays(struct ampi_coll_buf *buf, void **copies)
+{
+    int n = buf->n_blocks;
+
+    buf->counts = keep_array(buf->counts, n, buf->has_large_counts ? sizeof(MPI_Count) : sizeof(int), &copies[0]);
+    buf->displs = keep_array(buf->displs, n, buf->has_large_displs ? sizeof(MPI_Aint) : sizeof(int), &copies[1]);
+    buf->types = keep_array(buf->types, n, sizeof(MPI_Datatype), &copies[2]);
+}
+
 static void release(struct ampi_request *request)
 {
     struct held *held = request->u.extra;
+
+    for (size_t i = 0; i < BASE_COUNT(held->arrays); i++)
+        free(held->arrays[i]);
 
     for (int i = 0; i < held->n_types; i++)
         ampi_type_unref(held->types[i]);
@@ -97,6 +120,11 @@ static struct ampi_request *create_request(const struct ampi_coll_args *args, bo
         ampi_request_create(args->comm->owner, &coll_kind, args->comm, is_persistent);
 
     held->args = *args;
+    memset(held->arrays, 0, sizeof held->arrays);
+    if (is_persistent) {
+        keep_arrays(&held->args.send, &held->arrays[0]);
+        keep_arrays(&held->args.recv, &held->arrays[3]);
+    }
     held->n_types = 0;
     hold_types(held, &args->send);
     hold_types(held, &args->recv);

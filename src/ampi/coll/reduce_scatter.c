@@ -124,6 +124,7 @@ static int reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, cons
     if ((error = ampi_coll_check_reduction(args, op, true, true)))
         return error;
     recv->count = block_count;
+    recv->n_blocks = recv->counts ? args->comm->local->n_ranks : 0;
     return ampi_coll_begin(call, args);
 }
 
