@@ -251,11 +251,12 @@ static inline struct ampi_coll_args *ampi_coll_part_args(const struct ampi_coll_
 
 /* ---- Small contributions, which are copied into the slot at arrival ---- */
 
-/* Marks a contribution for that if it is small enough for this kind of operation, and one block of memory. */
+/* Marks a contribution for that if it is small enough for this kind of operation, and one block of memory, without padding
+ * at its end: then each is aligned where it lies behind others. */
 static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_kind kind, const void *buf,
                                   MPI_Count count, const struct ampi_type *type)
 {
-    if ((size_t)count > AMPI_COLL_PACK_BYTES || !ampi_type_is_block(type, count) ||
+    if ((size_t)count > AMPI_COLL_PACK_BYTES || !type->is_dense || type->extent_bytes != type->size_bytes ||
         (size_t)(count * type->size_bytes) >
             base_min_u64(ampi_coll_selections[kind].pack_to, AMPI_COLL_PACK_BYTES))
         return;
