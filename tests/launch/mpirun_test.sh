@@ -183,10 +183,8 @@ expect "a very long option" 2 '' 'unknown option' "$mpirun" "--$(head -c 5000 /d
 expect "a value for an option without" 2 '' 'takes no value' "$mpirun" --quiet=1 ./app
 expect "--timeout abc" 2 '' '--timeout abc: not a time' "$mpirun" --timeout abc ./app
 expect "--timeout 0" 2 '' '--timeout 0: not a time' "$mpirun" --timeout 0 ./app
-expect "--procs 2" 2 '' 'several processes do not work yet' "$mpirun" --procs 2 -n 4 ./app
-expect "--tag-output" 2 '' '--tag-output does not work yet' "$mpirun" --tag-output -n 4 ./app
-expect "--hosts" 2 '' '--hosts does not work yet' "$mpirun" --hosts a,b -n 4 ./app
-expect "--hostfile" 2 '' '--hostfile does not work yet' "$mpirun" --hostfile x -n 4 ./app
+expect "--procs without its executable" 1 '' '(--procs needs PMIx|--procs needs mpirun-procs)' "$mpirun" --procs 2 -n 4 ./app
+expect "--procs above -n" 2 '' 'there are only 4 ranks' "$mpirun" --procs 5 -n 4 ./app
 expect "MPMD" 2 '' 'MPMD' "$mpirun" -n 2 ./app : -n 2 ./app
 expect "-wd of no folder" 2 '' '/no/such/folder: No such file' "$mpirun" -wd /no/such/folder -n 4 ./app
 expect "-x of no name" 2 '' 'not the name' "$mpirun" -x =3 ./app
