@@ -21,7 +21,8 @@ import time
 
 BENCH_DIR = os.path.dirname(os.path.abspath(__file__))
 ROOT_DIR = os.path.dirname(BENCH_DIR)
-MPI_PROGRAMS = ["latency", "bandwidth", "msgrate", "collectives", "matching", "hello", "memory", "yield"]
+MPI_PROGRAMS = ["latency", "bandwidth", "msgrate", "collectives", "matching", "hello", "memory", "comm_memory",
+                "yield"]
 PLAIN_PROGRAMS = ["memcpy", "handoff"]
 
 
