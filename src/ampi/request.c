@@ -89,6 +89,8 @@ void ampi_request_attach(struct ampi_request *whole, struct ampi_request *part, 
 static void destroy_abandoned(struct ampi_request *request, struct ampi_request *whole)
 {
     (void)whole;
+    if (request->kind->finish)
+        request->kind->finish(request);
     ampi_request_destroy(request);
 }
 
@@ -158,6 +160,10 @@ int ampi_request_retire(MPI_Request *handle, struct ampi_request *request, MPI_S
     if (BASE_UNLIKELY(request->kind->query))
         request->status.MPI_ERROR = request->kind->query(request, &request->status);
     error = request->status.MPI_ERROR;
+    if (BASE_UNLIKELY(request->kind->finish)) {
+        int finish_error = request->kind->finish(request);
+        error = error ? error : finish_error;
+    }
     ampi_status_hand_out(status, &request->status);
     if (request->is_persistent) {
         request->state = AMPI_REQUEST_INACTIVE;

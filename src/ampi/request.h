@@ -36,10 +36,13 @@ struct ampi_request_kind {
     const char *name; /* for reports: "receive" */
     /* MPI_Start: INACTIVE -> ACTIVE. Returns an error code. May not switch. */
     int (*start)(struct ampi_request *request);
-    /* MPI_Cancel of an ACTIVE request; completes it if that succeeds. */
-    void (*cancel)(struct ampi_request *request);
+    /* MPI_Cancel of an ACTIVE or COMPLETE request; completes it if that succeeds. Returns an error code. */
+    int (*cancel)(struct ampi_request *request);
     /* At Wait or Test, once complete: may fill the status and returns the request's error (generalized requests). */
     int (*query)(struct ampi_request *request, MPI_Status *status);
+    /* When the program's last call for the request returns, before release: the error is that call's, if there is none
+     * yet (generalized requests). */
+    int (*finish)(struct ampi_request *request);
     /* Before the request's memory goes back: drops what it holds. */
     void (*release)(struct ampi_request *request);
 };

@@ -23,27 +23,31 @@ static int query(struct ampi_request *request, MPI_Status *status)
     return error;
 }
 
-static void cancel(struct ampi_request *request)
+static int cancel(struct ampi_request *request)
 {
     const struct grequest *state = request->u.extra;
 
-    if (state->cancel_fn)
-        state->cancel_fn(state->extra_state, request->state == AMPI_REQUEST_COMPLETE);
+    return state->cancel_fn ? state->cancel_fn(state->extra_state, request->state == AMPI_REQUEST_COMPLETE)
+                            : MPI_SUCCESS;
+}
+
+static int finish(struct ampi_request *request)
+{
+    const struct grequest *state = request->u.extra;
+
+    return state->free_fn ? state->free_fn(state->extra_state) : MPI_SUCCESS;
 }
 
 static void release(struct ampi_request *request)
 {
-    struct grequest *state = request->u.extra;
-
-    if (state->free_fn)
-        state->free_fn(state->extra_state);
-    free(state);
+    free(request->u.extra);
 }
 
 static const struct ampi_request_kind grequest_kind = {
     .name = "generalized request",
     .cancel = cancel,
     .query = query,
+    .finish = finish,
     .release = release,
 };
 

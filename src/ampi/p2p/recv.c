@@ -87,15 +87,16 @@ static int start_recv(struct ampi_request *request)
 }
 
 /* A receive can be cancelled until it has matched. */
-static void cancel_recv(struct ampi_request *request)
+static int cancel_recv(struct ampi_request *request)
 {
     if (!request->u.p2p.is_posted)
-        return;
+        return MPI_SUCCESS;
     ampi_match_remove_posted(&request->comm->match, &request->u.p2p.node);
     request->u.p2p.is_posted = false;
     ampi_status_set_empty(&request->status);
     ampi_status_set_cancelled(&request->status, true);
     ampi_request_complete(request);
+    return MPI_SUCCESS;
 }
 
 const struct ampi_request_kind ampi_recv_kind = {

@@ -90,11 +90,8 @@ static inline void poll_before_test(void)
 
 static inline void set_status_empty(MPI_Status *status)
 {
-    if (status != MPI_STATUS_IGNORE) {
-        int kept_error = status->MPI_ERROR;
-        ampi_status_set_empty(status);
-        status->MPI_ERROR = kept_error;
-    }
+    if (status != MPI_STATUS_IGNORE)
+        ampi_status_set_empty(status); /* MPI_ERROR included: section 3.7.3 */
 }
 
 /* Retires one complete request of a call that returns its error itself, and raises that. */
@@ -104,7 +101,7 @@ static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Sta
     MPI_Status result;
     int error;
 
-    if (BASE_LIKELY(request->status.MPI_ERROR == MPI_SUCCESS && !request->kind->query))
+    if (BASE_LIKELY(request->status.MPI_ERROR == MPI_SUCCESS && !request->kind->finish))
         return ampi_request_retire(handle, request, status);
     result = request->status;
     error = ampi_request_retire(handle, request, status);
@@ -492,6 +489,7 @@ AMPI_EXPORT(Request_free)
 int PMPI_Request_free(MPI_Request *request)
 {
     struct ampi_request *object;
+    int error = MPI_SUCCESS;
 
     ampi_enter("MPI_Request_free");
     if (BASE_UNLIKELY(!request))
@@ -499,18 +497,22 @@ int PMPI_Request_free(MPI_Request *request)
     object = ampi_request_of(*request);
     if (BASE_UNLIKELY(!object))
         return raise_request(*request);
-    if (ampi_request_is_active(object))
-        ampi_request_abandon(object);
-    else
-        ampi_request_destroy(object);
     *request = MPI_REQUEST_NULL;
-    return MPI_SUCCESS;
+    if (ampi_request_is_active(object)) {
+        ampi_request_abandon(object);
+        return MPI_SUCCESS;
+    }
+    if (BASE_UNLIKELY(object->kind->finish))
+        error = object->kind->finish(object);
+    ampi_request_destroy(object);
+    return error ? ampi_raise_self(error, "the request's free function failed") : MPI_SUCCESS;
 }
 
 AMPI_EXPORT(Cancel)
 int PMPI_Cancel(MPI_Request *request)
 {
     struct ampi_request *object;
+    int error = MPI_SUCCESS;
 
     ampi_enter("MPI_Cancel");
     if (BASE_UNLIKELY(!request))
@@ -518,9 +520,9 @@ int PMPI_Cancel(MPI_Request *request)
     object = ampi_request_of(*request);
     if (BASE_UNLIKELY(!object))
         return raise_request(*request);
-    if (ampi_request_is_active(object) && object->kind->cancel)
-        object->kind->cancel(object);
-    return MPI_SUCCESS;
+    if (object->state != AMPI_REQUEST_INACTIVE && object->kind->cancel)
+        error = object->kind->cancel(object);
+    return error ? ampi_raise_self(error, "the request's cancel function failed") : MPI_SUCCESS;
 }
 
 AMPI_EXPORT(Test_cancelled)
