@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that jobs run across nodes: through Open MPI's mpirun, srun, and our mpirun that hands over to them. With
+# programs of an MPI (Open MPI, then ours) the bytes go through TCP.
+# Usage: nodes_test.sh NUM MPIRUN PMIX_CLIENT [MPI_PROGRAM...]. Each MPI_PROGRAM must end with 0 when it is run as
+# 8 ranks in as many processes as there are nodes, with one and with two per node.
+set -u
+num=$1
+mpirun=$2
+client=$3
+shift 3
+programs=("$@")
+here=$(dirname "$0")
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
+# shellcheck source=tests/nodes/nodes.sh
+. "$here/nodes.sh"
+nodes_need
+nodes_up "$num"
+trap 'nodes_down; rm -rf "$expect_dir"' EXIT
+unset HEDDLE_OPTIONS TMPDIR PMIX_RANK SLURM_JOB_ID
+EXPECT_TIMEOUT=60
+names=$(nodes_names "$num")
+twice=$((2 * num))
+all_right="^($twice of $twice right ){$twice}$"
+on() { echo "$nodes_dir/run"; } # expect runs its command with timeout, which needs a program
+# run_programs LAUNCHER words...: runs the MPI programs through our mpirun, which comes after the words.
+run_programs() {
+    local program each
+    for program in "${programs[@]}"; do
+        for each in 1 2; do
+            expect "$(basename "$program"), $each per node, $1" 0 '*' '*' \
+                "${@:2}" "$mpirun" --allow-run-as-root --hosts "$names" --procs $((each * num)) -n 8 +p 1 "$program"
+        done
+    done
+}
+
+expect "a name for each node" 0 "^node$num $" '' "$(on)" "$num" hostname
+
+# ---- Open MPI's mpirun ----
+if command -v orterun >/dev/null || command -v prterun >/dev/null; then
+    export OMPI_MCA_plm_rsh_agent="$(nodes_ssh)" OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0 \
+        PRTE_MCA_plm_ssh_agent="$(nodes_ssh)"
+    expect "handed over to Open MPI's mpirun" 0 "$all_right" '*' "$(on)" 1 \
+        "$mpirun" --allow-run-as-root --hosts "$names" --procs $twice "$client" init exchange finalize
+    expect "processes are on all nodes" 0 "^$(for i in $(seq "$num"); do printf 'node%d ' "$i"; done)$" '*' "$(on)" 1 \
+        sh -c '"$@" | sort' - "$mpirun" --allow-run-as-root --hosts "$names" hostname
+    expect "an exit code comes back" 5 '*' '*' "$(on)" 1 \
+        "$mpirun" --allow-run-as-root --hosts "$names" --procs "$num" "$client" init @1,exit=5 sleep=20000
+    run_programs "Open MPI's mpirun" "$(on)" 1
+else
+    echo "Open MPI's mpirun is not installed: left out"
+fi
+
+# ---- Slurm ----
+if nodes_slurm_up "$num"; then
+    expect "srun" 0 "$all_right" '' "$(on)" 1 \
+        srun --mpi=pmix -N "$num" -n $twice --ntasks-per-node=2 "$client" init exchange finalize
+    expect "handed over to srun" 0 "^($num of $num right ){$num}$" "mpirun: .*srun --mpi=pmix --nodes=$num --ntasks=$num " \
+        "$(on)" 1 salloc -Q -N "$num" "$mpirun" -v --procs "$num" "$client" init exchange finalize
+    # srun returns the highest code of all tasks, so that may be the SIGTERM which ends the others.
+    expect "a failure comes back from srun" 0 '*' 'Exited with exit code 5' "$(on)" 1 sh -c '"$@"; [ $? -ge 5 ]' - \
+        salloc -Q -N "$num" "$mpirun" --procs "$num" "$client" init @1,exit=5 sleep=20000
+    run_programs srun "$(on)" 1 salloc -Q -N "$num"
+else
+    echo "no Slurm: left out"
+fi
+finish
