@@ -52,11 +52,6 @@ void ampi_op_destroy(struct ampi_op *op)
     free(op);
 }
 
-static bool is_pair(enum ampi_basic basic)
-{
-    return basic >= AMPI_BASIC_FLOAT_INT;
-}
-
 static bool is_user(const struct ampi_op *op)
 {
     return !op->is_predefined;
@@ -66,7 +61,7 @@ bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type)
 {
     if (is_user(op))
         return true;
-    if (is_pair(type->basic) && !type->is_predefined)
+    if (ampi_op_is_pair(type->basic) && !type->is_predefined)
         return false; /* packed pairs have another layout than the struct that the kernels work on */
     return type->predefined != MPI_PACKED && op->kernels[type->basic];
 }
@@ -128,10 +123,10 @@ void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Co
         apply_user(op, in, inout, count, type);
     } else if (op->predefined == MPI_REPLACE) {
         ampi_type_copy(inout, count, type, in, count, type);
-    } else if (is_pair(type->basic) || ampi_type_is_block(type, count)) {
-        BASE_ASSERT(kernel && (!is_pair(type->basic) || type->extent_bytes == stride_bytes));
+    } else if (ampi_op_is_pair(type->basic) || ampi_type_is_block(type, count)) {
+        BASE_ASSERT(kernel && (!ampi_op_is_pair(type->basic) || type->extent_bytes == stride_bytes));
         kernel((const char *)in + type->true_lb_bytes, (char *)inout + type->true_lb_bytes,
-               (size_t)count * (size_t)type->n_basics);
+               ampi_op_elems(type, count));
     } else {
         BASE_ASSERT(kernel);
         apply_in_pieces(kernel, (size_t)stride_bytes, in, inout, count, type);

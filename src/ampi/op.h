@@ -47,6 +47,18 @@ extern const ampi_op_kernel_fn ampi_op_kernels[AMPI_OP_KIND_COUNT][AMPI_BASIC_CO
  * padding; 0 for a type that this compiler does not have. */
 extern const unsigned char ampi_op_stride_bytes[AMPI_BASIC_COUNT];
 
+/* The pairs of MPI_MINLOC and MPI_MAXLOC. */
+static inline bool ampi_op_is_pair(enum ampi_basic basic)
+{
+    return basic >= AMPI_BASIC_FLOAT_INT;
+}
+
+/* How many elements the kernels see in count elements of a type: a pair is one, though MPI_Get_elements counts two. */
+static inline size_t ampi_op_elems(const struct ampi_type *type, MPI_Count count)
+{
+    return (size_t)count * (ampi_op_is_pair(type->basic) ? 1 : (size_t)type->n_basics);
+}
+
 /* ---- Operations (op.c) ---- */
 
 /* The predefined operations, by handle value - 0x20; NULL where the ABI has none. Set up at start-up. */

@@ -139,6 +139,30 @@ static void collectives(struct ampi_rank *self)
     free(all2);
 }
 
+/* Pairs: nothing behind the last one is read or written. */
+static void pairs(struct ampi_rank *self)
+{
+    int n, me = self->world_rank;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    for (int count = 1; count <= 4; count++) {
+        struct {
+            double value;
+            int index;
+        } in[8], out[8];
+        for (int i = 0; i < 8; i++) {
+            in[i].value = i < count ? (me + i) % n : -1;
+            in[i].index = me;
+            out[i].value = out[i].index = 77;
+        }
+        MPI_Allreduce(in, out, count, MPI_DOUBLE_INT, MPI_MINLOC, MPI_COMM_WORLD);
+        for (int i = 0; i < 8; i++) {
+            ULT_CHECK(out[i].value == (i < count ? 0 : 77));
+            ULT_CHECK(out[i].index == (i < count ? (n - i % n) % n : 77));
+        }
+    }
+}
+
 /* Communicators come and go while messages and collectives of others are under way. */
 static void communicators(struct ampi_rank *self)
 {
@@ -163,7 +187,7 @@ static void communicators(struct ampi_rank *self)
     }
 }
 
-static void (*const bodies[])(struct ampi_rank *) = {exchange, ring, collectives, communicators};
+static void (*const bodies[])(struct ampi_rank *) = {exchange, ring, collectives, communicators, pairs};
 static const int shapes[][2] = {{2, 1}, {2, 2}, {5, 2}, {8, 3}, {12, 4}};
 
 START_TEST(traffic)

@@ -63,11 +63,11 @@ void ampi_coll_fold_packed(struct ampi_coll_slot *slot)
     const struct ampi_coll_args *last = slot->last;
     const struct ampi_type *type = last->send.type;
     ampi_op_kernel_fn kernel = last->op->kernels[type->basic];
-    size_t n_basics = (size_t)last->send.count * (size_t)type->n_basics;
+    size_t n_elems = ampi_op_elems(type, last->send.count);
 
     memcpy(slot->result, slot->packed, slot->result_bytes);
     for (int i = 1; i < slot->state->n_members; i++)
-        kernel(ampi_coll_packed(slot, i), slot->result, n_basics);
+        kernel(ampi_coll_packed(slot, i), slot->result, n_elems);
     slot->has_result = true;
 }
 
