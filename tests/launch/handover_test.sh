@@ -28,7 +28,10 @@ chmod +x srun/srun srun_no_pmix/srun prte/prterun orte/orterun
 printf '# nodes\na\nb:2  # two\nc slots=3\n\na\n' >hostfile
 printf 'a\na\nb\nb\n' >nodefile
 printf 'a\n*\n' >bad_hostfile
-printf '#!/bin/sh\necho "here: $HEDDLE_OPTIONS"\n' >app
+cat >app <<'END'
+#!/bin/sh
+echo "here: $HEDDLE_OPTIONS"
+END
 chmod +x app
 cp "$(type -P true)" plain
 for tool in sh basename; do ln -s "$(command -v $tool)" tools/$tool; done

@@ -37,15 +37,15 @@ left_over() {
 
 expect_nothing_left() {
     expect_count=$((expect_count + 1))
-    local left i
-    for i in $(seq 50); do
+    local left
+    for _ in $(seq 50); do
         left=$(left_over)
         [ -z "$left" ] && return
         sleep 0.1
     done
     expect_failed=$((expect_failed + 1))
     echo "FAILED: nothing is left behind: $1"
-    sed 's/^/    /' <<<"$left"
+    printf '%s\n' "$left" | sed 's/^/    /'
 }
 
 run=("$mpirun" --procs 4 "$client")
@@ -112,7 +112,8 @@ expect "--keep-going: the others hear of it and go on" 137 '^(process [023] hear
 expect "--timeout" 124 '' 'longer than 0.5 s' "$mpirun" --timeout 0.5 --procs 4 "$client" init sleep=100000
 expect "--timeout of deaf processes" 124 '' 'longer than 0.5 s' "$mpirun" --timeout 0.5 --procs 4 "$client" deaf sleep=100000
 expect "no such program" 127 '' 'no such file' "$mpirun" --procs 4 ./none
-expect "no interpreter" 126 '' 'interpreter' sh -c 'printf "#!/no/such\n" >"$1/bad" && chmod +x "$1/bad" && "$2" --procs 4 "$1/bad"' - "$work" "$mpirun"
+echo '#!/no/such' >"$work/bad" && chmod +x "$work/bad"
+expect "no interpreter" 126 '' 'interpreter' "$mpirun" --procs 4 "$work/bad"
 expect "more processes than ranks" 2 '' 'only 2 ranks' "$mpirun" --procs 4 -n 2 "$client"
 expect "no processes" 2 '' 'at least 1' "$mpirun" --procs 0 "$client"
 expect "descriptors run out" 1 '' 'ulimit -n|cannot' sh -c 'ulimit -n 40; "$@"' - "$mpirun" --procs 64 "$client" sleep=100000
@@ -122,11 +123,11 @@ expect_nothing_left "after all of these"
 # ---- Signals ----
 # signal NAME...: sends them to a job of processes that say what they get.
 signals() {
-    local number i
+    local number
     rm -f "$work/signals"
     "$mpirun" --procs 3 "$client" "trap=$(kill -l "$1")" say=ready sleep=1500 >"$work/signals" 2>&1 &
     local pid=$!
-    for i in $(seq 100); do
+    for _ in $(seq 100); do
         [ "$(grep -cs ready "$work/signals")" = 3 ] && break
         sleep 0.05
     done
@@ -153,8 +154,8 @@ expect "SIGTERM twice ends deaf processes" 143 '' '*' \
 # Are all processes of the job in this state? (T: stopped, S: sleeping)
 job_state() {
     local pid
-    for pid in $(cat "/proc/$1/task/$1/children"); do
-        grep -q pmix_client "/proc/$pid/comm" && cut -d' ' -f3 "/proc/$pid/stat"
+    tr ' ' '\n' <"/proc/$1/task/$1/children" | while read -r pid; do
+        grep -qs pmix_client "/proc/$pid/comm" && cut -d' ' -f3 "/proc/$pid/stat"
     done | sort -u | tr -d '\n'
 }
 "${run[@]}" sleep=4000 &
@@ -182,7 +183,7 @@ expect_nothing_left "after SIGKILL of mpirun"
 "${run[@]}" init sleep=100000 2>"$work/err" &
 pid=$!
 sleep 0.7
-guard=$(for child in $(cat "/proc/$pid/task/$pid/children"); do grep -q mpirun "/proc/$child/comm" && echo "$child"; done)
+guard=$(tr ' ' '\n' <"/proc/$pid/task/$pid/children" | while read -r child; do grep -qs mpirun "/proc/$child/comm" && echo "$child"; done)
 kill -9 "$guard" $pid
 wait $pid 2>/dev/null
 expect "the next run" 0 '' '' "$mpirun" --procs 2 true

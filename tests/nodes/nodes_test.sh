@@ -40,8 +40,9 @@ expect "a name for each node" 0 "^node$num $" '' "$(on)" "$num" hostname
 
 # ---- Open MPI's mpirun ----
 if command -v orterun >/dev/null || command -v prterun >/dev/null; then
-    export OMPI_MCA_plm_rsh_agent="$(nodes_ssh)" OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0 \
-        PRTE_MCA_plm_ssh_agent="$(nodes_ssh)"
+    ssh=$(nodes_ssh)
+    export OMPI_MCA_plm_rsh_agent=$ssh PRTE_MCA_plm_ssh_agent=$ssh OMPI_MCA_btl_tcp_if_include=eth0 \
+        OMPI_MCA_oob_tcp_if_include=eth0
     expect "handed over to Open MPI's mpirun" 0 "$all_right" '*' "$(on)" 1 \
         "$mpirun" --allow-run-as-root --hosts "$names" --procs $twice "$client" init exchange finalize
     expect "processes are on all nodes" 0 "^$(for i in $(seq "$num"); do printf 'node%d ' "$i"; done)$" '*' "$(on)" 1 \
