@@ -155,9 +155,13 @@ static bool collect(struct procs_job *job, pid_t pid)
     return pid > 0;
 }
 
-/* Waits a little for the processes that are about to end: those that have closed their output. */
+/* Waits a little for the processes that are about to end: those that have closed their output, and, as the
+ * kernel may close a process's connections before its output, any. */
 static void collect_dying(struct procs_job *job)
 {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    while (collect(job, -1))
+        ;
     for (int i = 0; i < job->options.num_procs; i++) {
         const struct procs_proc *proc = &job->procs[i];
         for (int ms = 0; ms < 100 && proc->pid != 0 && proc->close_order != 0; ms++)
