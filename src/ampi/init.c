@@ -100,7 +100,7 @@ int PMPI_Finalize(void)
     if (error)
         return error;
     self->call = "MPI_Finalize";
-    ampi_coll_barrier(self->world);
+    ampi_coll_finalize(self->world);
     ampi_rank_set_world_state(self, AMPI_RANK_FINALIZED);
     return MPI_SUCCESS;
 }

@@ -84,6 +84,7 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Comm_free(&comm));
     for (int i = 1; i < n; i += 2)
         MTEST_OK(MPI_Comm_free(&comms[i]));
+    MTEST_OK(MPI_Barrier(older)); /* freeing need not wait for the others: now all have freed comm */
     if (mtest_rank == 0) {
         again = fill(comms);
         MTEST_CHECK(again == n, "%d communicators, then %d: ids were lost", n, again);

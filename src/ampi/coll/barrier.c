@@ -7,6 +7,18 @@
 
 static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
 
+/* A plan of its own: a rank that has missed a barrier is told so, instead of meeting the others' MPI_Finalize there. */
+static const struct ampi_coll_plan finalize_plan = {.name = "finalize"};
+
+int ampi_coll_finalize(struct ampi_comm *world)
+{
+    struct ampi_coll_args args;
+
+    ampi_coll_args_init(&args, &finalize_plan);
+    args.comm = world;
+    return ampi_coll_run(&args);
+}
+
 int ampi_coll_barrier(struct ampi_comm *comm)
 {
     struct ampi_coll_args args;

@@ -46,6 +46,9 @@ int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request
 /* Everything a collective that moves no data needs: the communicator's barrier. May switch. */
 int ampi_coll_barrier(struct ampi_comm *comm);
 
+/* The same for MPI_Finalize. May switch. */
+int ampi_coll_finalize(struct ampi_comm *world);
+
 /* ---- Arguments as the user gave them ---- */
 
 /* All but the buffers, which the caller sets: a struct of this size is slow to clear as a whole. */
