@@ -42,7 +42,7 @@ static bool is_same_key(const struct ampi_meet *a, const struct ampi_meet *b)
 
 static struct meeting **chain_of(const struct ampi_meet *me)
 {
-    uint32_t hash = me->context_id * 31u + (uint32_t)me->tag;
+    uint32_t hash = (uint32_t)me->context_id * 31u + (uint32_t)me->tag;
 
     hash = hash * 31u + (uint32_t)me->group->n_ranks;
     hash = hash * 31u + (uint32_t)ampi_group_world_rank(me->group, 0);
@@ -121,4 +121,11 @@ int ampi_meet_run(struct ampi_meet *me)
     free(meeting->members);
     free(meeting);
     return me->error;
+}
+
+void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
+{
+    (void)wire;
+    (void)n_bytes;
+    free(bytes);
 }

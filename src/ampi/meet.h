@@ -17,7 +17,7 @@ struct ampi_meet {
     /* The key, the same at all members. */
     const char *function;     /* its name; compared as a string */
     struct ampi_group *group; /* who meets */
-    uint32_t context_id;      /* of the communicator whose tags these are; 0: none */
+    uint64_t context_id;      /* of the communicator whose tags these are; 0: none */
     int tag;
     const char *stringtag; /* NULL: none */
 

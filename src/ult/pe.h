@@ -47,6 +47,8 @@ struct ult_job {
     struct ult_pe *pes;
     struct ult_hooks hooks;
     _Atomic int n_live;            /* ULTs of all PEs that have not ended */
+    int node_index;                /* this process among those of the job on this node */
+    int node_n_procs;              /* how many these are; 0: not told, one */
     int spin_polls;                /* polls of an idle PE before it sleeps */
     pthread_mutex_t idle_lock;     /* guards n_asleep */
     int n_asleep;                  /* PEs that sleep */

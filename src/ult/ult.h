@@ -64,6 +64,9 @@ struct ult_hooks {
  * a message when that cannot be had. */
 void ult_job_init(int n_pes, const struct ult_hooks *hooks);
 
+/* Tells that several processes of the job share this node, and which of them this is. Before ult_job_init. */
+void ult_job_share_node(int node_index, int node_n_procs);
+
 /* Runs all ULTs until every one has ended. Called once, on the thread of ult_job_init. */
 void ult_job_run(void);
 

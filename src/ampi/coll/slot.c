@@ -4,6 +4,7 @@
  */
 #include "ampi/coll/slot.h"
 
+#include "ampi/coll/wire.h"
 #include "base/log.h"
 
 static void start_now(struct ampi_coll_args *args);
@@ -93,7 +94,26 @@ static void handle_share(struct ult_note *note)
     if (atomic_fetch_add_explicit(&slot->n_parts_shared, 1, memory_order_acq_rel) + 1 < state->n_parts)
         return;
     atomic_store_explicit(&slot->n_parts_shared, 0, memory_order_relaxed);
+    if (BASE_UNLIKELY(state->remote != NULL))
+        ampi_coll_remote_release(slot);
     run_on_parts(slot, part->index, handle_finish);
+}
+
+/* The middle stage and what follows, on the PE of the part. */
+static inline void run_middle(struct ampi_coll_slot *slot, int part)
+{
+    slot->needs_share = false;
+    slot->has_result = false;
+    if (slot->plan->middle)
+        slot->plan->middle(slot);
+    if (BASE_UNLIKELY(slot->state->remote != NULL) && !slot->needs_share)
+        ampi_coll_remote_release(slot);
+    run_on_parts(slot, part, slot->needs_share ? handle_share : handle_finish);
+}
+
+void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part)
+{
+    run_middle(slot, part);
 }
 
 /* Copies a small contribution into the slot. */
@@ -138,11 +158,10 @@ static void start_now(struct ampi_coll_args *args)
     }
     slot->last = args;
     slot->plan = args->plan;
-    slot->needs_share = false;
-    slot->has_result = false;
-    if (args->plan->middle)
-        args->plan->middle(slot);
-    run_on_parts(slot, part->index, slot->needs_share ? handle_share : handle_finish);
+    if (BASE_UNLIKELY(state->remote != NULL))
+        ampi_coll_remote_arrived(slot);
+    else
+        run_middle(slot, part->index);
 }
 
 static BASE_COLD void defer(struct ampi_coll_args *args)
@@ -252,11 +271,13 @@ struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
         state->part_members = layout->part_members;
     }
     create_slots(state);
+    state->remote = ampi_coll_remote_create(state);
     return state;
 }
 
 void ampi_coll_state_destroy(struct ampi_coll_state *state)
 {
+    ampi_coll_remote_destroy(state->remote);
     free(state->memory);
     free(state->packed);
     if (state->owns_tables) {

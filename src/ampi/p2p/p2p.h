@@ -63,7 +63,8 @@ void ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *arg
 
 /* ---- Receiving (recv.c). source is not MPI_PROC_NULL. ---- */
 
-/* True: a message was there; it has been received and *status filled, MPI_ERROR included. Never switches. */
+/* True: a message was there; it has been received and *status filled, MPI_ERROR included. False: post a request, at once: it
+ * may have to fetch the data of a message that was there from another process. Never switches. */
 bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
 
 /* Posts the (ACTIVE) request, filled with the arguments. Never switches. */
