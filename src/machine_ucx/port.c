@@ -241,6 +241,7 @@ static void progress_all(void)
 /* Lets everything leave that was sent. */
 void ucxm_ports_flush(void)
 {
+    ucxm.client.lost = NULL; /* from now on the others may leave */
     for (int i = 0; i < ucxm.n_pes; i++) {
         ucp_request_param_t param = {0};
         ucs_status_ptr_t request = ucp_worker_flush_nbx(ucxm.ports[i].worker, &param);
