@@ -182,7 +182,8 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
     struct ampi_comm_shared *shared;
     bool is_local = layout->n_local == layout->group->n_ranks && (!peer || peer->n_local == peer->group->n_ranks);
 
-    if (is_local || !context_id)
+    /* The two sides of an intercommunicator find each other by the id also within a process. */
+    if (!context_id || (is_local && !peer) || (is_local && (context_id & AMPI_CONTEXT_HIDDEN)))
         context_id = ampi_comm_context_alloc();
     if (!context_id)
         return NULL;
@@ -194,7 +195,7 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
         build_side(shared, 1, peer);
     atomic_init(&shared->refs, (uint32_t)(layout->n_local + (peer ? peer->n_local : 0)));
     shared->coll = ampi_coll_state_create(shared);
-    if (!is_local && !(context_id & AMPI_CONTEXT_HIDDEN)) /* those are found through the one they belong to */
+    if ((context_id & AMPI_CONTEXT_CROSS) && !(context_id & AMPI_CONTEXT_HIDDEN)) /* those are found through the one they belong to */
         ampi_contexts_add(shared);
     return shared;
 }
@@ -245,7 +246,7 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
         return;
     if (shared->hidden)
         ampi_comm_shared_unref(shared->hidden);
-    if (shared->context_id >= CONTEXT_IDS && !(shared->context_id & AMPI_CONTEXT_HIDDEN))
+    if ((shared->context_id & AMPI_CONTEXT_CROSS) && !(shared->context_id & AMPI_CONTEXT_HIDDEN))
         ampi_contexts_remove(shared);
     ampi_coll_state_destroy(shared->coll);
     ampi_topo_unref(shared->topo);

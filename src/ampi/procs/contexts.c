@@ -5,6 +5,8 @@
  * A hash table under a spin lock, and in front of it a small cache per PE: ids are never used again, so a cached pair is
  * right as long as messages to its communicator may come.
  */
+#include <pthread.h>
+
 #include "ampi/comm.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
@@ -14,6 +16,7 @@
 
 static struct ampi_comm_shared *table[TABLE_CHAINS];
 static atomic_flag table_lock = ATOMIC_FLAG_INIT;
+static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t generation;
 static _Atomic uint32_t n_creations = 1; /* 0 is the world's */
 
@@ -77,13 +80,13 @@ struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id, struct 
 {
     struct ampi_comm_shared *shared;
 
+    pthread_mutex_lock(&make_lock);
     lock();
     shared = find_locked(context_id);
-    if (!shared) {
-        shared = make(arg);
-        add_locked(shared);
-    }
     unlock();
+    if (!shared)
+        shared = make(arg);
+    pthread_mutex_unlock(&make_lock);
     return shared;
 }
 

@@ -10,7 +10,7 @@
  *      AMPI_WIRE_SEND   a point-to-point message             p2p/remote.c
  *      AMPI_WIRE_ACK    a synchronous send was matched       p2p/remote.c
  *      AMPI_WIRE_COLL   one process's part in a collective   coll/wire.c
- *      AMPI_WIRE_MEET   a process has come to a meeting, or  meet.c
+ *      AMPI_WIRE_MEET   a process has come to a meeting, or  procs/meet_procs.c
  *                       a meeting is complete
  *
  * In a job of one process ampi_machine is NULL and nothing of this folder is called but ampi_procs_is_launched.
@@ -115,8 +115,7 @@ void ampi_contexts_remove(struct ampi_comm_shared *shared);
 /* The communicator with this id; NULL: there is none (yet). */
 struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id);
 
-/* The communicator with this id, or what make returns, which is added: the first member of several to come makes it.
- * Adds a reference count only the maker sets. */
+/* The communicator with this id, or what make returns, which has added it: the first member of several to come makes it. */
 struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id, struct ampi_comm_shared *(*make)(void *), void *arg);
 
 /* Changes when a communicator is added. */
