@@ -137,6 +137,10 @@ void ult_pe_add_source(struct ult_pe *pe, struct ult_source *source);
 /* Handles what lies in this PE's inbox and sources; returns how many items there were. Never switches. */
 int ult_progress(void);
 
+/* Wakes all PEs that sleep, so that they poll. What they are to find must have been written before (sequentially consistent), and
+ * their sources' arm must look for it. Any thread. */
+void ult_wake_all(void);
+
 /* Inboxes: ult/inbox.h has the item types; these send to a PE. */
 
 /* Puts a copy of *item into the inbox of another PE (or of this one). Items of one sender PE stay in order. Never

@@ -517,11 +517,16 @@ void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_b
         go_on(wire_slot);
 }
 
+bool ampi_coll_wire_must_retry(int pe_id)
+{
+    return BASE_UNLIKELY(orphans[pe_id].first != NULL) && orphans[pe_id].generation != ampi_contexts_generation();
+}
+
 int ampi_coll_wire_retry(int pe_id)
 {
     struct orphan *list = orphans[pe_id].first;
 
-    if (BASE_LIKELY(!list) || orphans[pe_id].generation == ampi_contexts_generation())
+    if (!ampi_coll_wire_must_retry(pe_id))
         return 0;
     orphans[pe_id].generation = ampi_contexts_generation();
     orphans[pe_id].first = NULL;

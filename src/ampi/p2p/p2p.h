@@ -58,8 +58,8 @@ void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *a
 /* A request for a send that has been started: MPI_Isend and its kin; ampi_request_done if it is complete already. */
 struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args);
 
-/* Sends and waits. May switch. */
-void ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args);
+/* Sends and waits; raises and returns the error if the destination's process is lost. May switch. */
+int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args);
 
 /* ---- Receiving (recv.c). source is not MPI_PROC_NULL. ---- */
 

@@ -4,11 +4,18 @@
  *
  * Order: messages between the same two PEs are numbered; one that comes too early waits in its peer's list. Messages to
  * communicators that this process has not made yet wait in the PE's list of orphans.
+ *
+ * Floods: a PE may have WINDOW_BYTES of messages on the way to, or unreceived at, another PE. Beyond that a standard send
+ * waits for its receive like a synchronous one. The receiver gives the window back in large pieces, as receives take messages.
  */
 #include "ampi/p2p/remote.h"
 
 #include "ampi/procs/procs.h"
 #include "base/log.h"
+
+/* Unreceived messages from one PE to another, with this much for each besides its data. */
+#define WINDOW_BYTES (8u << 20)
+#define MESSAGE_BYTES 256u
 
 /* ---- Peers: what a PE knows of a PE of another process ---- */
 
@@ -26,6 +33,8 @@ struct peer {
     uint32_t next_sent;     /* number of the next message to it */
     uint32_t next_expected; /* number of the next message from it */
     struct waiting *early;  /* messages from it with later numbers, in any order */
+    size_t used_bytes;      /* of the window, by messages to it */
+    size_t owed_bytes;      /* of the window, received and not given back yet */
 };
 
 struct peers_of_proc {
@@ -61,6 +70,24 @@ static inline struct peer *peer_of(struct remote *remote, int proc_id, int pe_id
     if (BASE_UNLIKELY(!remote->procs || pe_id >= remote->procs[proc_id].n_pes))
         grow_peers(remote, proc_id, pe_id);
     return &remote->procs[proc_id].peers[pe_id];
+}
+
+/* A message that was not synchronous has been received: gives its part of the window back. */
+static inline void give_back(int pe_id, uint32_t src_proc, uint16_t src_pe, size_t n_bytes)
+{
+    struct peer *peer = peer_of(&remotes[pe_id], (int)src_proc, src_pe);
+
+    peer->owed_bytes += n_bytes + MESSAGE_BYTES;
+    if (BASE_UNLIKELY(peer->owed_bytes >= WINDOW_BYTES / 4)) {
+        struct ampi_wire wire = {.kind = AMPI_WIRE_CREDIT, .cookie = peer->owed_bytes};
+        peer->owed_bytes = 0;
+        ampi_procs_post((int)src_proc, src_pe, &wire, NULL, 0);
+    }
+}
+
+void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire)
+{
+    peer_of(&remotes[pe_id], (int)wire->src_proc, wire->src_pe)->used_bytes -= wire->cookie;
 }
 
 /* ---- Sending ---- */
@@ -117,8 +144,15 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     int result = MACHINE_LOST;
 
     p2p->is_lost = false;
-    p2p->n_remote_parts = is_sync ? 2 : 1;
+    p2p->n_remote_parts = 1;
     if (BASE_LIKELY(dest_pe >= 0)) {
+        struct peer *peer = peer_of(&remotes[self->pe_id], dest_proc, dest_pe);
+        if (BASE_UNLIKELY(peer->used_bytes > WINDOW_BYTES))
+            is_sync = true;
+        if (is_sync)
+            p2p->n_remote_parts = 2;
+        else
+            peer->used_bytes += n_bytes + MESSAGE_BYTES;
         p2p->wire = (struct ampi_wire){
             .kind = AMPI_WIRE_SEND,
             .flags = (uint8_t)((is_sync ? AMPI_WIRE_SYNC : 0) |
@@ -126,7 +160,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
             .src_pe = (uint16_t)self->pe_id,
             .src_proc = (uint32_t)ampi_job.proc_id,
             .context_id = comm->shared->context_id,
-            .seq = peer_of(&remotes[self->pe_id], dest_proc, dest_pe)->next_sent++,
+            .seq = peer->next_sent++,
             .tag = p2p->tag,
             .source = comm->rank,
             .dest = p2p->peer_rank,
@@ -150,6 +184,15 @@ static void acknowledge(uint32_t src_proc, uint16_t src_pe, uint64_t cookie)
     struct ampi_wire wire = {.kind = AMPI_WIRE_ACK, .cookie = cookie};
 
     ampi_procs_post((int)src_proc, src_pe, &wire, NULL, 0);
+}
+
+/* A receive has taken a message: tells the sender, one way or the other. */
+static inline void received(int pe_id, bool is_sync, uint32_t src_proc, uint16_t src_pe, uint64_t cookie, size_t n_bytes)
+{
+    if (BASE_UNLIKELY(is_sync))
+        acknowledge(src_proc, src_pe, cookie);
+    else
+        give_back(pe_id, src_proc, src_pe, n_bytes);
 }
 
 /* ---- Receiving ---- */
@@ -246,8 +289,7 @@ void ampi_remote_fetch(struct ampi_message *message, struct ampi_request *recv)
 {
     const struct kept *kept = kept_of(message);
 
-    if (kept->is_sync)
-        acknowledge(kept->src_proc, kept->src_pe, kept->cookie);
+    received(recv->owner->pe_id, kept->is_sync, kept->src_proc, kept->src_pe, kept->cookie, message->size_bytes);
     start_fetch(recv, kept->token, message->size_bytes, message->node.source, message->node.tag);
     ampi_message_free(recv->owner->messages, message);
 }
@@ -258,8 +300,7 @@ void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, v
     const struct kept *kept = kept_of(message);
 
     ampi_p2p_unpack(kept->bytes, message->size_bytes, message->node.source, message->node.tag, buf, count, type, status);
-    if (kept->is_sync)
-        acknowledge(kept->src_proc, kept->src_pe, kept->cookie);
+    received(self->pe_id, kept->is_sync, kept->src_proc, kept->src_pe, kept->cookie, message->size_bytes);
     if (kept->token)
         ampi_machine->release(self->pe_id, kept->token);
     ampi_message_free(self->messages, message);
@@ -304,8 +345,7 @@ static bool deliver(struct ampi_comm_shared *shared, const struct ampi_wire *wir
         return keep(dest, wire, data);
     recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
     recv->u.p2p.is_posted = false;
-    if (wire->flags & AMPI_WIRE_SYNC)
-        acknowledge(wire->src_proc, wire->src_pe, wire->cookie);
+    received(recv->owner->pe_id, (wire->flags & AMPI_WIRE_SYNC) != 0, wire->src_proc, wire->src_pe, wire->cookie, data->n_bytes);
     if (!data->bytes && data->n_bytes > 0) {
         start_fetch(recv, data->token, data->n_bytes, wire->source, wire->tag);
         return true;
@@ -373,13 +413,18 @@ static BASE_COLD void retry_orphans(struct remote *remote, int pe_id)
     }
 }
 
+bool ampi_remote_must_retry(int pe_id)
+{
+    const struct remote *remote = &remotes[pe_id];
+
+    return BASE_UNLIKELY(remote->orphans_first != NULL) && remote->generation != ampi_contexts_generation();
+}
+
 int ampi_remote_retry(int pe_id)
 {
-    struct remote *remote = &remotes[pe_id];
-
-    if (BASE_LIKELY(!remote->orphans_first) || remote->generation == ampi_contexts_generation())
+    if (!ampi_remote_must_retry(pe_id))
         return 0;
-    retry_orphans(remote, pe_id);
+    retry_orphans(&remotes[pe_id], pe_id);
     return 1;
 }
 

@@ -224,16 +224,18 @@ struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_s
     return request;
 }
 
-void ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args)
+int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args)
 {
     struct ampi_request request;
 
     if (args->dest == MPI_PROC_NULL || BASE_LIKELY(ampi_send_try(self, args)))
-        return;
+        return MPI_SUCCESS;
     ampi_request_init_on_stack(&request, self, &ampi_send_kind, args->comm);
+    request.status.MPI_ERROR = MPI_SUCCESS;
     ampi_send_fill(&request, args);
     ampi_send_queue(self, &request);
     ampi_request_await(&request);
+    return ampi_p2p_result(args->comm, &request.status);
 }
 
 AMPI_EXPORT(Send)
@@ -251,6 +253,5 @@ BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype data
 
     if (BASE_UNLIKELY(error))
         return error;
-    ampi_send_blocking(self, &args);
-    return MPI_SUCCESS;
+    return ampi_send_blocking(self, &args);
 }

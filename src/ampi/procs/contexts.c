@@ -74,6 +74,8 @@ void ampi_contexts_add(struct ampi_comm_shared *shared)
     lock();
     add_locked(shared);
     unlock();
+    if (ampi_job.n_pes > 1)
+        ult_wake_all(); /* messages to it may wait elsewhere */
 }
 
 struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id, struct ampi_comm_shared *(*make)(void *), void *arg)
@@ -127,5 +129,5 @@ struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)
 
 uint32_t ampi_contexts_generation(void)
 {
-    return atomic_load_explicit(&generation, memory_order_relaxed);
+    return atomic_load_explicit(&generation, memory_order_seq_cst);
 }

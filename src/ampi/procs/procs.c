@@ -99,7 +99,9 @@ static int poll_source(struct ult_source *source)
 
 static bool arm_source(struct ult_source *source)
 {
-    return ampi_machine->arm(((struct machine_source *)source)->pe_id);
+    int pe_id = ((struct machine_source *)source)->pe_id;
+
+    return !ampi_remote_must_retry(pe_id) && !ampi_coll_wire_must_retry(pe_id) && ampi_machine->arm(pe_id);
 }
 
 /* ---- What comes ---- */
@@ -164,6 +166,9 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
         return ampi_remote_handle(pe_id, &wire, data);
     case AMPI_WIRE_ACK:
         ampi_remote_handle_ack(&wire);
+        return false;
+    case AMPI_WIRE_CREDIT:
+        ampi_remote_handle_credit(pe_id, &wire);
         return false;
     case AMPI_WIRE_COLL:
         return take(pe_id, &wire, data, ampi_coll_wire_handle);

@@ -9,6 +9,7 @@
  *
  *      AMPI_WIRE_SEND   a point-to-point message             p2p/remote.c
  *      AMPI_WIRE_ACK    a synchronous send was matched       p2p/remote.c
+ *      AMPI_WIRE_CREDIT messages have been received          p2p/remote.c
  *      AMPI_WIRE_COLL   one process's part in a collective   coll/wire.c
  *      AMPI_WIRE_MEET   a process has come to a meeting, or  procs/meet_procs.c
  *                       a meeting is complete
@@ -26,7 +27,7 @@ struct ampi_comm_shared;
 /* Most PEs of a process. */
 #define AMPI_PES_MAX 1024
 
-enum ampi_wire_kind { AMPI_WIRE_SEND = 1, AMPI_WIRE_ACK, AMPI_WIRE_COLL, AMPI_WIRE_MEET, AMPI_WIRE_KINDS };
+enum ampi_wire_kind { AMPI_WIRE_SEND = 1, AMPI_WIRE_ACK, AMPI_WIRE_COLL, AMPI_WIRE_MEET, AMPI_WIRE_CREDIT };
 
 /* The header of every message between processes: 40 bytes, the same on both sides. */
 struct ampi_wire {
@@ -39,7 +40,7 @@ struct ampi_wire {
     int32_t tag;          /* SEND */
     int32_t source;       /* SEND: rank of the sender; COLL: index of its process in the communicator */
     int32_t dest;         /* SEND: rank of the destination in its side */
-    uint64_t cookie;      /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting */
+    uint64_t cookie;      /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting; CREDIT: bytes */
 };
 #define AMPI_WIRE_SIDE 1  /* the destination is in side[1] of an intercommunicator */
 #define AMPI_WIRE_SYNC 2  /* tell the sender of the match */
@@ -125,11 +126,14 @@ uint32_t ampi_contexts_generation(void);
 
 bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data); /* SEND */
 void ampi_remote_handle_ack(const struct ampi_wire *wire);
+void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
 void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
 void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
 
 /* Messages to communicators that this process has not made yet: try again. */
 int ampi_remote_retry(int pe_id);
+bool ampi_remote_must_retry(int pe_id);
 int ampi_coll_wire_retry(int pe_id);
+bool ampi_coll_wire_must_retry(int pe_id);
 
 #endif
