@@ -36,6 +36,8 @@ static const char *open_context(int n_pes)
 
     if (status != UCS_OK)
         return failed("ucp_config_read", status);
+    if (!getenv("UCX_KEEPALIVE_INTERVAL"))
+        ucp_config_modify(config, "KEEPALIVE_INTERVAL", "1s"); /* a lost process is noticed within seconds */
     status = ucp_init(&params, config, &ucxm.context);
     ucp_config_release(config);
     return status == UCS_OK ? NULL : failed("ucp_init", status);
