@@ -61,7 +61,7 @@ static void dup_middle(struct ampi_coll_slot *slot)
 {
     struct ampi_comm_shared *old = slot->state->shared;
     struct ampi_comm_shared *made =
-        ampi_comm_build(old->side[0].layout, old->is_inter ? old->side[1].layout : NULL);
+        ampi_comm_build_as(old->side[0].layout, old->is_inter ? old->side[1].layout : NULL, slot->context_id);
 
     if (!made) {
         fail_all(slot, MPI_ERR_OTHER);
@@ -72,7 +72,7 @@ static void dup_middle(struct ampi_coll_slot *slot)
     hand_out(slot, &made->side[1], NULL, old->side[0].n_ranks);
 }
 
-const struct ampi_coll_plan ampi_comm_dup_plan = {.name = "communicator duplication", .middle = dup_middle};
+const struct ampi_coll_plan ampi_comm_dup_plan = {.name = "communicator duplication", .makes_comm = true, .middle = dup_middle};
 
 /* A member of a communicator that is being split. */
 struct split_entry {
@@ -106,7 +106,8 @@ static struct ampi_layout *layout_of(struct ampi_coll_slot *slot, const struct s
 
     for (int i = 0; i < n_entries; i++) {
         members_out[i] = entries[i].member;
-        world_ranks[i] = slot->args[entries[i].member]->comm->owner->world_rank;
+        const struct ampi_comm *comm = slot->args[entries[i].member]->comm;
+        world_ranks[i] = ampi_group_world_rank(comm->local->layout->group, comm->rank);
     }
     group = ampi_group_create_list(world_ranks, n_entries);
     layout = ampi_layout_create(group);
@@ -115,8 +116,18 @@ static struct ampi_layout *layout_of(struct ampi_coll_slot *slot, const struct s
     return layout;
 }
 
-/* Makes the communicator of one color. An intercommunicator's color that only one side has gets none. */
-static void split_color(struct ampi_coll_slot *slot, const struct split_entry *entries, int n_entries, int *members)
+static bool has_local(const struct ampi_coll_slot *slot, const struct split_entry *entries, int n_entries)
+{
+    for (int i = 0; i < n_entries; i++)
+        if (!slot->args[entries[i].member]->is_remote)
+            return true;
+    return false;
+}
+
+/* Makes the communicator of one color, if any of its members are of this process. An intercommunicator's color that only one side
+ * has gets none. */
+static void split_color(struct ampi_coll_slot *slot, const struct split_entry *entries, int n_entries, int *members,
+                        uint64_t context_id)
 {
     bool is_inter = slot->state->shared->is_inter;
     int n_first = 0;
@@ -125,12 +136,12 @@ static void split_color(struct ampi_coll_slot *slot, const struct split_entry *e
 
     while (n_first < n_entries && entries[n_first].side == 0)
         n_first++;
-    if (is_inter && (n_first == 0 || n_first == n_entries))
+    if ((is_inter && (n_first == 0 || n_first == n_entries)) || !has_local(slot, entries, n_entries))
         return;
     first = layout_of(slot, entries, n_first, members);
     if (is_inter)
         second = layout_of(slot, entries + n_first, n_entries - n_first, members + n_first);
-    made = ampi_comm_build(first, second);
+    made = ampi_comm_build_as(first, second, context_id);
     if (made) {
         hand_out(slot, &made->side[0], members, 0);
         if (is_inter)
@@ -151,6 +162,7 @@ static void split_middle(struct ampi_coll_slot *slot)
     struct split_entry *entries = base_malloc((size_t)n_members * sizeof *entries, "MPI_Comm_split");
     int *members = base_malloc((size_t)n_members * sizeof *members, "MPI_Comm_split");
     int n_entries = 0;
+    uint64_t n_colors = 0;
 
     for (int i = 0; i < n_members; i++)
         if (slot->args[i]->key[0] != MPI_UNDEFINED)
@@ -160,13 +172,13 @@ static void split_middle(struct ampi_coll_slot *slot)
     for (int begin = 0, end; begin < n_entries; begin = end) {
         for (end = begin + 1; end < n_entries && entries[end].color == entries[begin].color; end++)
             ;
-        split_color(slot, entries + begin, end - begin, members);
+        split_color(slot, entries + begin, end - begin, members, slot->context_id ? slot->context_id + n_colors++ : 0);
     }
     free(entries);
     free(members);
 }
 
-const struct ampi_coll_plan ampi_comm_split_plan = {.name = "communicator split", .middle = split_middle};
+const struct ampi_coll_plan ampi_comm_split_plan = {.name = "communicator split", .makes_comm = true, .middle = split_middle};
 
 /* ---- Creation: each member's part ---- */
 

@@ -26,10 +26,14 @@ struct ampi_coll_args;
 struct ampi_coll_state;
 
 /* Where the members of a group run. Shared by the communicators with the same group. */
+/* In ampi_layout.pe_of: the member lives in another process (procs/procs.h). */
+#define AMPI_PE_REMOTE UINT16_MAX
+
 struct ampi_layout {
     _Atomic uint32_t refs;
     struct ampi_group *group;   /* the members */
-    uint16_t *pe_of;            /* PE of each member */
+    uint16_t *pe_of;            /* PE of each member; AMPI_PE_REMOTE: of another process. The parts are this process's */
+    int n_local;                /* members of this process */
     int n_parts;                /* PEs with members */
     int *part_pe;               /* their PE numbers, ascending */
     int *part_of_pe;            /* index into the parts by PE number; -1: no member there */
@@ -40,13 +44,14 @@ struct ampi_layout {
 /* One side of a communicator. */
 struct ampi_comm_side {
     struct ampi_layout *layout;
-    struct ampi_comm *handles;  /* by rank in this side; one array */
+    struct ampi_comm *handles;  /* by rank in this side; one array, untouched where members are another process's */
     int n_ranks;
 };
 
 struct ampi_comm_shared {
     _Atomic uint32_t refs;            /* handles not freed yet, and messages and requests that hold one */
-    uint32_t context_id;              /* tells this communicator's messages from others' */
+    uint64_t context_id;              /* tells this communicator's messages from others' */
+    struct ampi_comm_shared *next_context; /* link of the table of communicators over processes: procs/contexts.c */
     bool is_inter;
     struct ampi_comm_side side[2];    /* [1] is empty for an intracommunicator */
     struct ampi_coll_state *coll;     /* collectives in progress: coll/slot.h */
@@ -63,6 +68,7 @@ struct ampi_comm {
     struct ampi_rank *owner;
     struct ampi_match match;             /* receives posted by the owner and messages to it */
     uint32_t next_channel;               /* hidden communicators: number of the owner's next partitioned send */
+    struct ampi_message *away;           /* taken by ampi_recv_try, to be fetched by the ampi_recv_post that follows */
     bool is_probing;                     /* the owner is blocked in a probe for the following */
     int probe_source;
     int probe_tag;
@@ -114,6 +120,10 @@ void ampi_layout_unref(struct ampi_layout *layout);
  * intracommunicator. Takes its own references of the layouts. Run by one rank for all. */
 struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer);
 
+/* The same with a context id that all processes with members have agreed on; 0: this process's choice, as it has all the
+ * members. NULL: no id was left. */
+struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct ampi_layout *peer, uint64_t context_id);
+
 /* Makes a communicator for the members of a collective creation, in its middle stage: sets each one's
  * args->extra to its new handle, or args->error. */
 struct ampi_coll_slot;
@@ -134,6 +144,7 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared);
 /* The owner's handle of a second communicator with the same members, on which the library can send messages that no receive or
  * probe of the program sees. Made at first use, freed with the communicator. NULL: no context id is left. */
 struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm);
+struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared);
 
 /* Gives up the owner's handle: MPI_Comm_free. Attributes have been deleted already. */
 void ampi_comm_release(struct ampi_comm *comm);

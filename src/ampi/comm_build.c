@@ -5,10 +5,12 @@
 #include "ampi/comm.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "ampi/coll/slot.h"
 #include "ampi/errhandler.h"
 #include "ampi/info.h"
+#include "ampi/procs/procs.h"
 #include "ampi/topo.h"
 #include "base/log.h"
 
@@ -24,7 +26,10 @@ static void fill_parts(struct ampi_layout *layout)
     for (int pe = 0; pe < ampi_job.n_pes; pe++)
         layout->part_of_pe[pe] = 0;
     for (int i = 0; i < n_ranks; i++)
-        layout->part_of_pe[layout->pe_of[i]]++;
+        if (layout->pe_of[i] != AMPI_PE_REMOTE) {
+            layout->part_of_pe[layout->pe_of[i]]++;
+            layout->n_local++;
+        }
     layout->part_pe = base_malloc((size_t)ampi_job.n_pes * sizeof(int), "a communicator's layout");
     layout->part_first = base_malloc(((size_t)ampi_job.n_pes + 1) * sizeof(int), "a communicator's layout");
     layout->part_members = base_malloc((size_t)n_ranks * sizeof(int), "a communicator's layout");
@@ -43,7 +48,8 @@ static void fill_parts(struct ampi_layout *layout)
         layout->n_parts++;
     }
     for (int i = 0; i < n_ranks; i++)
-        layout->part_members[fill[layout->part_of_pe[layout->pe_of[i]]]++] = i;
+        if (layout->pe_of[i] != AMPI_PE_REMOTE)
+            layout->part_members[fill[layout->part_of_pe[layout->pe_of[i]]]++] = i;
     free(fill);
 }
 
@@ -55,8 +61,10 @@ struct ampi_layout *ampi_layout_create(struct ampi_group *group)
     ampi_group_ref(group);
     layout->group = group;
     layout->pe_of = base_malloc((size_t)group->n_ranks * sizeof *layout->pe_of, "a communicator's layout");
-    for (int i = 0; i < group->n_ranks; i++)
-        layout->pe_of[i] = (uint16_t)ampi_job_pe_of(ampi_group_world_rank(group, i));
+    for (int i = 0; i < group->n_ranks; i++) {
+        int world_rank = ampi_group_world_rank(group, i);
+        layout->pe_of[i] = ampi_job_is_local(world_rank) ? (uint16_t)ampi_job_pe_of(world_rank) : AMPI_PE_REMOTE;
+    }
     fill_parts(layout);
     return layout;
 }
@@ -108,7 +116,7 @@ uint32_t ampi_comm_context_alloc(void)
     return found;
 }
 
-static void context_free(uint32_t context_id)
+static void context_free(uint64_t context_id)
 {
     while (atomic_flag_test_and_set_explicit(&context_lock, memory_order_acquire))
         ;
@@ -118,6 +126,30 @@ static void context_free(uint32_t context_id)
 
 /* ---- Communicators ---- */
 
+/* The array is as long as the side has members, but memory is used where members are ours. */
+static struct ampi_comm *create_handles(const struct ampi_layout *layout)
+{
+    size_t n_bytes = (size_t)layout->group->n_ranks * sizeof(struct ampi_comm);
+    void *mapped;
+
+    if (layout->n_local == layout->group->n_ranks)
+        return base_calloc_aligned((size_t)layout->group->n_ranks, sizeof(struct ampi_comm), "a communicator's handles");
+    mapped = mmap(NULL, n_bytes ? n_bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED)
+        base_fatal(1, "out of memory: no %zu bytes for a communicator's handles", n_bytes);
+    return mapped;
+}
+
+static void destroy_handles(struct ampi_comm_side *side)
+{
+    size_t n_bytes = (size_t)side->n_ranks * sizeof(struct ampi_comm);
+
+    if (side->layout->n_local == side->n_ranks)
+        free(side->handles);
+    else
+        munmap(side->handles, n_bytes ? n_bytes : 1);
+}
+
 static void build_side(struct ampi_comm_shared *shared, int side_index, struct ampi_layout *layout)
 {
     struct ampi_comm_side *side = &shared->side[side_index];
@@ -125,24 +157,34 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
     ampi_layout_ref(layout);
     side->layout = layout;
     side->n_ranks = layout->group->n_ranks;
-    side->handles = base_calloc_aligned((size_t)side->n_ranks, sizeof *side->handles, "a communicator's handles");
+    side->handles = create_handles(layout);
     for (int i = 0; i < side->n_ranks; i++) {
         struct ampi_comm *comm = &side->handles[i];
+        if (layout->pe_of[i] == AMPI_PE_REMOTE)
+            continue;
         comm->magic = AMPI_MAGIC_COMM;
         comm->rank = i;
         comm->shared = shared;
         comm->local = side;
         comm->peer = shared->is_inter ? &shared->side[1 - side_index] : side;
-        comm->owner = &ampi_job.ranks[ampi_group_world_rank(layout->group, i)];
+        comm->owner = &ampi_job.ranks[ampi_group_world_rank(layout->group, i) - ampi_job.first_rank];
         ampi_match_init(&comm->match);
     }
 }
 
 struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer)
 {
-    uint32_t context_id = ampi_comm_context_alloc();
-    struct ampi_comm_shared *shared;
+    return ampi_comm_build_as(layout, peer, 0);
+}
 
+struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct ampi_layout *peer, uint64_t context_id)
+{
+    struct ampi_comm_shared *shared;
+    bool is_local = layout->n_local == layout->group->n_ranks && (!peer || peer->n_local == peer->group->n_ranks);
+
+    /* The two sides of an intercommunicator find each other by the id also within a process. */
+    if (!context_id || (is_local && !peer) || (is_local && (context_id & AMPI_CONTEXT_HIDDEN)))
+        context_id = ampi_comm_context_alloc();
     if (!context_id)
         return NULL;
     shared = base_calloc(1, sizeof *shared, "a communicator");
@@ -151,20 +193,21 @@ struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi
     build_side(shared, 0, layout);
     if (peer)
         build_side(shared, 1, peer);
-    atomic_init(&shared->refs, (uint32_t)(shared->side[0].n_ranks + shared->side[1].n_ranks));
+    atomic_init(&shared->refs, (uint32_t)(layout->n_local + (peer ? peer->n_local : 0)));
     shared->coll = ampi_coll_state_create(shared);
+    if ((context_id & AMPI_CONTEXT_CROSS) && !(context_id & AMPI_CONTEXT_HIDDEN)) /* those are found through the one they belong to */
+        ampi_contexts_add(shared);
     return shared;
 }
 
-struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
+struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared)
 {
-    struct ampi_comm_shared *shared = comm->shared;
     struct ampi_comm_shared *hidden = atomic_load_explicit(&shared->hidden, memory_order_acquire);
-    int side_index = comm->local == &shared->side[1];
 
     if (!hidden) {
         struct ampi_comm_shared *made =
-            ampi_comm_build(shared->side[0].layout, shared->is_inter ? shared->side[1].layout : NULL);
+            ampi_comm_build_as(shared->side[0].layout, shared->is_inter ? shared->side[1].layout : NULL,
+                               shared->context_id | AMPI_CONTEXT_HIDDEN);
         if (!made)
             return NULL;
         atomic_init(&made->refs, 1); /* the communicator it belongs to */
@@ -173,16 +216,22 @@ struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
         else
             ampi_comm_shared_unref(made); /* another PE was faster */
     }
-    return &hidden->side[side_index].handles[comm->rank];
+    return hidden;
+}
+
+struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
+{
+    return &ampi_comm_hidden_shared(comm->shared)->side[comm->local == &comm->shared->side[1]].handles[comm->rank];
 }
 
 static void destroy_side(struct ampi_comm_side *side)
 {
-    for (int i = 0; i < side->n_ranks; i++) {
-        side->handles[i].magic = AMPI_MAGIC_DEAD;
-        ampi_match_fini(&side->handles[i].match);
-    }
-    free(side->handles);
+    for (int i = 0; i < side->n_ranks; i++)
+        if (side->layout->pe_of[i] != AMPI_PE_REMOTE) {
+            side->handles[i].magic = AMPI_MAGIC_DEAD;
+            ampi_match_fini(&side->handles[i].match);
+        }
+    destroy_handles(side);
     ampi_layout_unref(side->layout);
 }
 
@@ -197,12 +246,15 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
         return;
     if (shared->hidden)
         ampi_comm_shared_unref(shared->hidden);
+    if ((shared->context_id & AMPI_CONTEXT_CROSS) && !(shared->context_id & AMPI_CONTEXT_HIDDEN))
+        ampi_contexts_remove(shared);
     ampi_coll_state_destroy(shared->coll);
     ampi_topo_unref(shared->topo);
     destroy_side(&shared->side[0]);
     if (shared->is_inter)
         destroy_side(&shared->side[1]);
-    context_free(shared->context_id);
+    if (shared->context_id < CONTEXT_IDS)
+        context_free(shared->context_id);
     free(shared);
 }
 

@@ -83,16 +83,22 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 
 /* ---- MPI_Comm_split_type ---- */
 
-/* The color of a kind of hardware that the caller is restricted to; MPI_UNDEFINED: no such kind. All ranks of
- * this process are on one node. */
+/* The color of a kind of hardware that the caller is restricted to; MPI_UNDEFINED: no such kind. A node is named
+ * by its lowest process. */
+static int color_of_pe(const struct ampi_rank *self)
+{
+    return ampi_job.first_rank + self->pe_id; /* a process has no more PEs than ranks */
+}
+
 static int color_of_resource(const struct ampi_rank *self, const char *resource)
 {
     if (!resource)
         return MPI_UNDEFINED;
-    if (strcmp(resource, "mpi_shared_memory") == 0 || strcmp(resource, "heddle://node") == 0 ||
-        strcmp(resource, "heddle://process") == 0)
-        return 0;
-    return strcmp(resource, "heddle://pe") == 0 ? self->pe_id : MPI_UNDEFINED;
+    if (strcmp(resource, "mpi_shared_memory") == 0 || strcmp(resource, "heddle://node") == 0)
+        return ampi_job.node_first;
+    if (strcmp(resource, "heddle://process") == 0)
+        return ampi_job.proc_id;
+    return strcmp(resource, "heddle://pe") == 0 ? color_of_pe(self) : MPI_UNDEFINED;
 }
 
 /* The color of a process set; MPI_UNDEFINED: no such set. */
@@ -116,7 +122,7 @@ static int color_of_type(struct ampi_comm *old, int split_type, const struct amp
         color = MPI_UNDEFINED;
         break;
     case MPI_COMM_TYPE_SHARED:
-        color = 0;
+        color = ampi_job.node_first;
         break;
     case MPI_COMM_TYPE_HW_GUIDED:
         color = color_of_resource(self, ampi_info_get(info, "mpi_hw_resource_type"));
@@ -127,7 +133,7 @@ static int color_of_type(struct ampi_comm *old, int split_type, const struct amp
             color = color_of_pset(self, ampi_info_get(info, "mpi_pset_name"));
         break;
     case MPI_COMM_TYPE_HW_UNGUIDED: /* the next level below: PEs, if there is more than one */
-        color = old->local->layout->n_parts > 1 ? self->pe_id : MPI_UNDEFINED;
+        color = old->local->layout->n_parts > 1 ? color_of_pe(self) : MPI_UNDEFINED;
         break;
     default:
         return ampi_raise(old, MPI_ERR_ARG, "split_type is %d, none of MPI_COMM_TYPE_*", split_type);
@@ -187,12 +193,12 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 
 static void merge_middle(struct ampi_coll_slot *slot)
 {
-    struct ampi_comm_side *sides = slot->args[0]->comm->shared->side;
+    struct ampi_comm_side *sides = slot->state->shared->side;
     int n[2] = {sides[0].n_ranks, sides[1].n_ranks};
     int first = slot->args[0]->key[0] && !slot->args[n[0]]->key[0] ? 1 : 0;
     struct ampi_group *group = ampi_group_union(sides[first].layout->group, sides[1 - first].layout->group);
     struct ampi_layout *layout = ampi_layout_create(group);
-    struct ampi_comm_shared *made = ampi_comm_build(layout, NULL);
+    struct ampi_comm_shared *made = ampi_comm_build_as(layout, NULL, slot->context_id);
 
     for (int member = 0; member < n[0] + n[1]; member++) {
         int side = member >= n[0];
@@ -206,7 +212,9 @@ static void merge_middle(struct ampi_coll_slot *slot)
     ampi_group_unref(group);
 }
 
-static const struct ampi_coll_plan merge_plan = {.name = "intercommunicator merge", .middle = merge_middle};
+static const struct ampi_coll_plan merge_plan = {.name = "intercommunicator merge",
+                                                .makes_comm = true,
+                                                .middle = merge_middle};
 
 AMPI_EXPORT(Intercomm_merge)
 int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm)

@@ -7,11 +7,13 @@
  * An intercommunicator is made by its two leaders, who meet each other; each then hands the handles of its
  * side out to its group.
  */
-#include "ampi/coll/slot.h"
+#include "ampi/coll/wire.h"
 #include "ampi/comm.h"
 #include "ampi/comm_info.h"
 #include "ampi/errhandler.h"
 #include "ampi/meet.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
 
 #define NO_CONTEXT "no context id is left: free communicators that are not needed any more"
 
@@ -19,10 +21,17 @@
 
 static void build_from_group(struct ampi_meet **members, int n_members)
 {
-    struct ampi_layout *layout = ampi_layout_create(members[0]->group);
-    struct ampi_comm_shared *made = ampi_comm_build(layout, NULL);
+    const struct ampi_meet *first = NULL;
+    struct ampi_layout *layout;
+    struct ampi_comm_shared *made;
 
+    for (int i = 0; i < n_members && !first; i++)
+        first = members[i];
+    layout = ampi_layout_create(first->group);
+    made = ampi_comm_build_as(layout, NULL, first->new_context_id);
     for (int i = 0; i < n_members; i++) {
+        if (!members[i])
+            continue;
         if (made)
             members[i]->got = &made->side[0].handles[i];
         else
@@ -138,6 +147,80 @@ static bool are_disjoint(const struct ampi_group *a, const struct ampi_group *b)
     return true;
 }
 
+/* An intercommunicator that was agreed on, as it goes to all processes with members. */
+struct agreement {
+    uint64_t context_id;
+    int error;
+    int side;     /* which side is meant: that of whoever hands it out */
+    int n[2];     /* members of the sides */
+    int ranks[];  /* their world ranks */
+};
+
+static size_t agreement_bytes(const struct agreement *agreement)
+{
+    return sizeof *agreement + ((size_t)agreement->n[0] + (size_t)agreement->n[1]) * sizeof agreement->ranks[0];
+}
+
+/* The world ranks of a group, malloc'ed: a leader's gift. */
+static int *ranks_of(const struct ampi_group *group)
+{
+    int *ranks = base_malloc((size_t)group->n_ranks * sizeof *ranks, "an intercommunicator");
+
+    for (int i = 0; i < group->n_ranks; i++)
+        ranks[i] = ampi_group_world_rank(group, i);
+    return ranks;
+}
+
+/* In a job of several processes: the leaders get an agreement, malloc'ed, from which each process makes its part. */
+static void agree_inter(struct ampi_meet **members, int n_members)
+{
+    for (int i = 0; i < n_members; i++) {
+        const struct ampi_meet_gift *gifts = members[i] ? members[i]->gifts : NULL;
+        struct ampi_group *first, *second;
+        struct agreement *agreement;
+        if (!gifts)
+            continue;
+        agreement = base_calloc(1, sizeof *agreement + gifts[0].n_bytes + gifts[1].n_bytes, "an intercommunicator");
+        agreement->context_id = members[i]->new_context_id;
+        agreement->side = i;
+        for (int side = 0; side < 2; side++) {
+            agreement->n[side] = (int)(gifts[side].n_bytes / sizeof(int));
+            memcpy(agreement->ranks + (side ? agreement->n[0] : 0), gifts[side].bytes, gifts[side].n_bytes);
+        }
+        first = ampi_group_create_list(agreement->ranks, agreement->n[0]);
+        second = ampi_group_create_list(agreement->ranks + agreement->n[0], agreement->n[1]);
+        members[i]->error = agreement->error = are_disjoint(first, second) ? MPI_SUCCESS : MPI_ERR_GROUP;
+        ampi_group_unref(first);
+        ampi_group_unref(second);
+        members[i]->got = agreement;
+    }
+}
+
+static struct ampi_comm_shared *make_agreed(void *arg)
+{
+    const struct agreement *agreement = arg;
+    struct ampi_layout *layouts[2];
+    struct ampi_comm_shared *made;
+
+    for (int side = 0; side < 2; side++) {
+        struct ampi_group *group = ampi_group_create_list(agreement->ranks + (side ? agreement->n[0] : 0), agreement->n[side]);
+        layouts[side] = ampi_layout_create(group);
+        ampi_group_unref(group);
+    }
+    made = ampi_comm_build_as(layouts[0], layouts[1], agreement->context_id);
+    ampi_layout_unref(layouts[0]);
+    ampi_layout_unref(layouts[1]);
+    return made;
+}
+
+/* This process's part of what was agreed on: the side meant; NULL: it was not agreed on. */
+static struct ampi_comm_side *side_agreed(const struct agreement *agreement)
+{
+    if (!agreement || agreement->error)
+        return NULL;
+    return &ampi_contexts_find_or_make(agreement->context_id, make_agreed, (void *)(uintptr_t)agreement)->side[agreement->side];
+}
+
 static void build_inter(struct ampi_meet **members, int n_members)
 {
     struct ampi_layout *first = members[0]->give;
@@ -156,9 +239,9 @@ static void build_inter(struct ampi_meet **members, int n_members)
 }
 
 /* A leader's meeting with the other one, whose world rank is given. key: function, context, tags. Sets
- * *side_out. */
+ * *side_out; in a job of several processes *agreement_out instead, malloc'ed. */
 static int meet_leader(struct ampi_rank *self, int remote_world_rank, struct ampi_layout *local,
-                       const struct ampi_meet *key, struct ampi_comm_side **side_out)
+                       const struct ampi_meet *key, struct ampi_comm_side **side_out, struct agreement **agreement_out)
 {
     int low = self->world_rank < remote_world_rank ? self->world_rank : remote_world_rank;
     int high = self->world_rank + remote_world_rank - low;
@@ -173,20 +256,29 @@ static int meet_leader(struct ampi_rank *self, int remote_world_rank, struct amp
     me.member = self->world_rank == high;
     me.give = local;
     me.build = build_inter;
+    if (ampi_machine) {
+        me.build = agree_inter;
+        me.gift = (struct ampi_meet_gift){ranks_of(local->group), (size_t)local->group->n_ranks * sizeof(int)};
+    }
     error = ampi_meet_run(&me);
     ampi_group_unref(leaders);
-    *side_out = me.got;
+    if (ampi_machine) {
+        free((void *)(uintptr_t)me.gift.bytes);
+        *agreement_out = me.got;
+    } else {
+        *side_out = me.got;
+    }
     return error;
 }
 
 /* ---- MPI_Intercomm_create: handing out is a collective of the local communicator ---- */
 
-/* The leader's args->send.buf is its side of the new communicator; key[0] says who leads, key[1] its error.
- */
+/* The leader's args->send.buf is its side of the new communicator, in a job of several processes the agreement; key[0] says
+ * who leads, key[1] its error. */
 static void hand_out_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *leader = slot->args[slot->args[0]->key[0]];
-    const struct ampi_comm_side *side = leader->send.buf;
+    const struct ampi_comm_side *side = ampi_machine ? side_agreed(leader->send.buf) : leader->send.buf;
     int n_members = leader->comm->local->n_ranks;
 
     for (int i = 0; i < n_members; i++) {
@@ -195,12 +287,20 @@ static void hand_out_middle(struct ampi_coll_slot *slot)
     }
 }
 
+static void hand_out_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+{
+    (void)slot;
+    if (args->comm->rank == args->key[0] && args->send.buf)
+        ampi_coll_put_bytes(out, 0, args->send.buf, agreement_bytes(args->send.buf));
+}
+
 static const struct ampi_coll_plan hand_out_plan = {.name = "intercommunicator creation",
+                                                    .wire = hand_out_wire,
                                                     .middle = hand_out_middle};
 
 /* The leader's part: finds the other leader and meets it. */
 static int lead(struct ampi_rank *self, struct ampi_comm *local, MPI_Comm peer_comm, int remote_leader,
-                int tag, struct ampi_comm_side **side_out)
+                int tag, struct ampi_comm_side **side_out, struct agreement **agreement_out)
 {
     struct ampi_comm *peer = ampi_comm_of(self, peer_comm);
     struct ampi_meet key = {.function = "intercomm_create", .tag = tag};
@@ -212,7 +312,7 @@ static int lead(struct ampi_rank *self, struct ampi_comm *local, MPI_Comm peer_c
         return MPI_ERR_RANK;
     remote_world_rank = ampi_group_world_rank(peer->peer->layout->group, remote_leader);
     key.context_id = peer->shared->context_id;
-    return meet_leader(self, remote_world_rank, local->local->layout, &key, side_out);
+    return meet_leader(self, remote_world_rank, local->local->layout, &key, side_out, agreement_out);
 }
 
 static int raise_inter(struct ampi_comm *local, int error)
@@ -237,6 +337,7 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
     struct ampi_comm *local = ampi_comm_of(self, local_comm);
     struct ampi_coll_args args = {.plan = &hand_out_plan, .comm = local, .key = {local_leader, MPI_SUCCESS}};
     struct ampi_comm_side *side = NULL;
+    struct agreement *agreement = NULL;
     int error;
 
     if (!local)
@@ -251,10 +352,11 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
     if (!newintercomm)
         return ampi_raise(local, MPI_ERR_ARG, "newintercomm is NULL");
     if (local->rank == local_leader) {
-        args.key[1] = lead(self, local, peer_comm, remote_leader, tag, &side);
-        args.send.buf = side;
+        args.key[1] = lead(self, local, peer_comm, remote_leader, tag, &side, &agreement);
+        args.send.buf = ampi_machine ? (void *)agreement : side;
     }
     error = ampi_coll_run(&args);
+    free(agreement);
     return error ? raise_inter(local, error) : ampi_comm_adopt(local, args.extra, false, newintercomm);
 }
 
@@ -263,13 +365,56 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
 /* What the leader brings to its group; the others bring NULL. */
 struct leader_result {
     struct ampi_comm_side *side;
+    struct agreement *agreement;
     int error;
 };
+
+/* The same in a job of several processes: the leader's gift is its error, and the agreement behind that. */
+static void hand_out_agreed(struct ampi_meet **members, int n_members)
+{
+    const struct ampi_meet_gift *gift = NULL;
+    const struct ampi_comm_side *side = NULL;
+    int64_t error = MPI_ERR_RANK;
+
+    for (int i = 0; i < n_members && !gift; i++)
+        for (int k = 0; members[i] && k < n_members; k++)
+            if (members[i]->gifts[k].n_bytes)
+                gift = &members[i]->gifts[k];
+    if (gift)
+        memcpy(&error, gift->bytes, sizeof error);
+    if (gift && gift->n_bytes > sizeof error) {
+        struct agreement *copy = base_malloc(gift->n_bytes, "an intercommunicator"); /* the gift may lie unaligned */
+        memcpy(copy, (const char *)gift->bytes + sizeof error, gift->n_bytes - sizeof error);
+        side = side_agreed(copy);
+        free(copy);
+    }
+    for (int i = 0; i < n_members; i++)
+        if (members[i]) {
+            members[i]->error = (int)error;
+            members[i]->got = side ? &side->handles[i] : NULL;
+        }
+}
+
+static struct ampi_meet_gift gift_of(const struct leader_result *result)
+{
+    int64_t error = result->error;
+    size_t n_bytes = result->agreement ? agreement_bytes(result->agreement) : 0;
+    char *bytes = base_malloc(sizeof error + n_bytes, "an intercommunicator");
+
+    memcpy(bytes, &error, sizeof error);
+    if (n_bytes)
+        memcpy(bytes + sizeof error, result->agreement, n_bytes);
+    return (struct ampi_meet_gift){bytes, sizeof error + n_bytes};
+}
 
 static void hand_out_build(struct ampi_meet **members, int n_members)
 {
     const struct leader_result *result = NULL;
 
+    if (ampi_machine) {
+        hand_out_agreed(members, n_members);
+        return;
+    }
     for (int i = 0; i < n_members && !result; i++)
         result = members[i]->give;
     for (int i = 0; i < n_members; i++) {
@@ -287,12 +432,14 @@ static void lead_group(struct ampi_rank *self, struct ampi_group *local, MPI_Gro
     struct ampi_layout *layout;
 
     result->side = NULL;
+    result->agreement = NULL;
     result->error = remote ? MPI_ERR_RANK : MPI_ERR_GROUP;
     if (!remote || remote_leader < 0 || remote_leader >= remote->n_ranks)
         return;
     layout = ampi_layout_create(local);
     result->error =
-        meet_leader(self, ampi_group_world_rank(remote, remote_leader), layout, &key, &result->side);
+        meet_leader(self, ampi_group_world_rank(remote, remote_leader), layout, &key, &result->side,
+                    &result->agreement);
     ampi_layout_unref(layout);
 }
 
@@ -319,7 +466,7 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
                            .tag = 1,
                            .build = hand_out_build};
     struct ampi_group *local = ampi_group_of(local_group);
-    struct leader_result result;
+    struct leader_result result = {0};
     MPI_Comm none = MPI_COMM_NULL;
 
     if (error)
@@ -336,8 +483,12 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
     if (me.member == local_leader) {
         lead_group(self, local, remote_group, remote_leader, stringtag, &result);
         me.give = &result;
+        if (ampi_machine)
+            me.gift = gift_of(&result);
     }
     error = ampi_meet_run(&me);
+    free((void *)(uintptr_t)me.gift.bytes);
+    free(result.agreement);
     if (error)
         return raise_inter_from_groups(ampi_errhandler_of(errhandler), error);
     return finish_from_group(self, me.got, info, errhandler, newintercomm);

@@ -19,12 +19,13 @@
 #include "ampi/op.h"
 #include "ampi/options.h"
 #include "ampi/p2p/message.h"
+#include "ampi/procs/procs.h"
 #include "ampi/type.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "image/image.h"
 
-struct ampi_job ampi_job;
+struct ampi_job ampi_job = {.n_procs = 1, .node_n_procs = 1};
 
 /* What every rank's main gets; copied for each, because programs change their arguments. */
 static struct {
@@ -38,6 +39,7 @@ static struct {
 void ampi_job_abort(int exit_code)
 {
     fflush(stdout);
+    ampi_procs_abort(ampi_exit_code_of(exit_code));
     _exit(ampi_exit_code_of(exit_code));
 }
 
@@ -112,36 +114,40 @@ static void create_world(void)
 {
     struct ampi_group *group = ampi_group_create_range(0, 1, ampi_job.n_ranks);
     struct ampi_layout *layout = ampi_layout_create(group);
-    struct ampi_comm_shared *world = ampi_comm_build(layout, NULL);
+    struct ampi_comm_shared *world =
+        ampi_machine ? ampi_comm_build_as(layout, NULL, AMPI_CONTEXT_WORLD) : ampi_comm_build(layout, NULL);
 
-    for (int i = 0; i < ampi_job.n_ranks; i++)
-        ampi_job.ranks[i].world = &world->side[0].handles[i];
+    for (int i = 0; i < ampi_job.n_local; i++)
+        ampi_job.ranks[i].world = &world->side[0].handles[ampi_job.first_rank + i];
     ampi_layout_unref(layout);
     ampi_group_unref(group);
 }
 
-void ampi_job_create(int n_ranks, int n_pes, bool is_virtual, const struct ult_hooks *hooks)
+void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_hooks *hooks)
 {
     struct ampi_message_pool *pools;
 
-    ampi_job.n_ranks = n_ranks;
+    if (!ampi_machine)
+        ampi_job.n_ranks = ampi_job.n_local = n_local;
     ampi_job.n_pes = n_pes;
     ampi_job.is_virtual = is_virtual;
     ampi_job.host = host_name();
-    ampi_job.ranks = base_calloc_aligned((size_t)n_ranks, sizeof *ampi_job.ranks, "the ranks");
+    ampi_job.ranks = base_calloc_aligned((size_t)n_local, sizeof *ampi_job.ranks, "the ranks");
     pools = ampi_message_pools_create(n_pes);
-    for (int i = 0; i < n_ranks; i++) {
+    for (int i = 0; i < n_local; i++) {
         struct ampi_rank *rank = &ampi_job.ranks[i];
         rank->state = AMPI_RANK_STARTED;
-        rank->world_rank = i;
-        rank->ult.world_rank = i;
-        rank->pe_id = ampi_job_pe_of(i);
+        rank->world_rank = ampi_job.first_rank + i;
+        rank->ult.world_rank = rank->world_rank;
+        rank->pe_id = ampi_job_pe_of(rank->world_rank);
         rank->messages = &pools[rank->pe_id];
     }
     ampi_type_init();
     ampi_op_init();
     ult_job_init(n_pes, hooks);
     create_world();
+    if (ampi_machine)
+        ampi_procs_open();
 }
 
 /* ---- Virtualized ---- */
@@ -168,8 +174,8 @@ static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
 {
     char *stack_lo, *stack_hi;
 
-    ampi_memory_map_stack(rank->world_rank, &stack_lo, &stack_hi);
-    rank->image = image_create(ampi_memory_image_base(rank->world_rank));
+    ampi_memory_map_stack(rank->world_rank - ampi_job.first_rank, &stack_lo, &stack_hi);
+    rank->image = image_create(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank));
     if (!rank->image)
         base_fatal(1,
                    "no memory for the copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or raise "
@@ -186,7 +192,7 @@ static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
 static void start_pe(struct ult_pe *pe)
 {
     ampi_crash_handler_install();
-    for (int i = 0; i < ampi_job.n_ranks; i++)
+    for (int i = 0; i < ampi_job.n_local; i++)
         if (ampi_job.ranks[i].pe_id == ult_pe_id(pe))
             create_rank(pe, &ampi_job.ranks[i]);
 }
@@ -198,19 +204,22 @@ static bool wants_images(int *argc, char **argv)
     ampi_options_read(argc, argv);
     ampi_job.program = argv[0];
     ampi_job.arguments = ampi_info_env_join(*argc, argv);
-    return ampi_options.n_ranks > 1;
+    if (ampi_procs_is_launched() && ampi_options.n_ranks > 1)
+        ampi_procs_attach(ampi_options.n_ranks);
+    return ampi_machine ? ampi_job.n_local > 1 : ampi_options.n_ranks > 1;
 }
 
 static int run_job(image_main_fn main, int argc, char **argv, char **envp)
 {
-    int n_ranks = (int)ampi_options.n_ranks;
+    int n_ranks = ampi_machine ? ampi_job.n_local : (int)ampi_options.n_ranks;
     int n_cores = base_usable_cores();
-    int n_pes = ampi_options.n_pes ? (int)ampi_options.n_pes : n_cores;
+    int n_share = base_core_share(ampi_job.node_n_procs);
+    int n_pes = ampi_options.n_pes ? (int)ampi_options.n_pes : n_share > 0 ? n_share : 1;
     const char *error;
 
     if (n_pes > n_ranks)
         n_pes = n_ranks;
-    if (n_pes > n_cores)
+    if (n_pes > n_cores && ampi_job.proc_id == 0)
         base_log("%d PEs on %d cores: they take turns, so everything takes longer", n_pes, n_cores);
     program_args.argc = argc;
     program_args.argv = argv;
@@ -224,6 +233,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks, n_pes,
                      ampi_memory_stack_bytes() >> 10, image_span_bytes() >> 10);
     ult_job_run();
+    ampi_procs_close();
     return atomic_load(&ampi_job.exit_code);
 }
 
@@ -237,24 +247,13 @@ static void check_finalized(int code, void *arg)
     struct ampi_rank *rank = &ampi_job.ranks[0];
 
     (void)arg;
-    if (rank->state != AMPI_RANK_INITIALIZED)
+    if (rank->state != AMPI_RANK_INITIALIZED) {
+        ampi_procs_close();
         return;
+    }
     rank->call = NULL;
     ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize", code & 0xff);
     ampi_job_abort(code);
-}
-
-/* Number of tasks that another launcher started, as far as it tells. */
-static int launcher_tasks(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"};
-
-    if (!getenv("PMIX_RANK") && !getenv("PMI_RANK"))
-        return 1;
-    for (size_t i = 0; i < BASE_COUNT(names); i++)
-        if (getenv(names[i]) && atoi(getenv(names[i])) > 1)
-            return atoi(getenv(names[i]));
-    return 1;
 }
 
 struct ampi_rank *ampi_rank_or_adopt(void)
@@ -272,11 +271,8 @@ struct ampi_rank *ampi_rank_or_adopt(void)
                        "later (as Python does), so it is one rank",
                        ampi_options.n_ranks);
     }
-    if (launcher_tasks() > 1)
-        base_fatal(1,
-                   "this process is one of %d that another launcher started; jobs of several processes are not supported "
-                   "yet: start one process with `mpirun -n N` of this MPI",
-                   launcher_tasks());
+    if (!ampi_machine && ampi_procs_is_launched())
+        ampi_procs_attach(0);
     ampi_job_create(1, 1, false, &single_hooks);
     ult_job_adopt_caller(&ampi_job.ranks[0].ult);
     on_exit(check_finalized, NULL);

@@ -8,7 +8,7 @@
 #include "ampi/rank.h"
 
 /* Sets up what does not depend on images: PEs, ranks, predefined objects, MPI_COMM_WORLD. */
-void ampi_job_create(int n_ranks, int n_pes, bool is_virtual, const struct ult_hooks *hooks);
+void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_hooks *hooks);
 
 /* The running rank; for a process with one rank, which is not virtualized, made at the first call. NULL: the calling thread
  * is no rank's. */

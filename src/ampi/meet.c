@@ -13,13 +13,15 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "ampi/procs/procs.h"
 #include "base/log.h"
 
 struct meeting {
     struct meeting *next;        /* link of the table's chain */
-    struct ampi_meet **members;  /* by rank in the group; NULL: has not come */
+    struct ampi_meet **members;  /* by rank in the group; NULL: has not come, or is of another process */
     const struct ampi_meet *key; /* a member's, for comparison */
     int n_arrived;
+    int n_local;                 /* members of this process */
 };
 
 #define TABLE_CHAINS 256u
@@ -42,7 +44,7 @@ static bool is_same_key(const struct ampi_meet *a, const struct ampi_meet *b)
 
 static struct meeting **chain_of(const struct ampi_meet *me)
 {
-    uint32_t hash = me->context_id * 31u + (uint32_t)me->tag;
+    uint32_t hash = (uint32_t)me->context_id * 31u + (uint32_t)me->tag;
 
     hash = hash * 31u + (uint32_t)me->group->n_ranks;
     hash = hash * 31u + (uint32_t)ampi_group_world_rank(me->group, 0);
@@ -56,6 +58,8 @@ static struct meeting *open_meeting(struct meeting **chain, const struct ampi_me
     meeting->members =
         base_calloc((size_t)key->group->n_ranks, sizeof *meeting->members, "a meeting of ranks");
     meeting->key = key;
+    for (int i = 0; i < key->group->n_ranks; i++)
+        meeting->n_local += ampi_job_is_local(ampi_group_world_rank(key->group, i));
     meeting->next = *chain;
     *chain = meeting;
     return meeting;
@@ -74,7 +78,7 @@ static struct meeting *arrive(struct ampi_meet *me)
         open_meeting(link, me);
     meeting = *link;
     meeting->members[me->member] = me;
-    if (++meeting->n_arrived == me->group->n_ranks)
+    if (++meeting->n_arrived == meeting->n_local)
         *link = meeting->next;
     else
         meeting = NULL;
@@ -97,6 +101,27 @@ static void let_go(struct ampi_meet *member, const struct ampi_rank *self)
         ult_post_note(member->owner->ult.pe, &member->note);
 }
 
+/* All members of the group have come, in all processes. On the PE of the last one of this process. */
+static void finish(struct meeting *meeting, uint64_t new_context_id, const struct ampi_meet_gift *gifts)
+{
+    const struct ampi_rank *self = ampi_self();
+    int n_members = meeting->key->group->n_ranks;
+    struct ampi_meet *first = NULL;
+
+    for (int i = 0; i < n_members; i++)
+        if (meeting->members[i]) {
+            first = first ? first : meeting->members[i];
+            meeting->members[i]->new_context_id = new_context_id;
+            meeting->members[i]->gifts = gifts;
+        }
+    first->build(meeting->members, n_members);
+    for (int i = 0; i < n_members; i++)
+        if (meeting->members[i])
+            let_go(meeting->members[i], self);
+    free(meeting->members);
+    free(meeting);
+}
+
 static const struct ampi_request_kind meet_kind = {.name = "meeting"};
 
 int ampi_meet_run(struct ampi_meet *me)
@@ -109,16 +134,20 @@ int ampi_meet_run(struct ampi_meet *me)
     me->error = MPI_SUCCESS;
     ampi_request_init_on_stack(&me->request, self, &meet_kind, NULL);
     meeting = arrive(me);
-    if (!meeting) {
-        ampi_request_await(&me->request);
-        return me->error;
+    if (meeting && meeting->n_local < n_members) {
+        ampi_meet_tell(meeting->members, n_members, meeting);
+    } else if (meeting) {
+        struct ampi_meet_gift *gifts = base_calloc((size_t)n_members, sizeof *gifts, "a meeting of ranks");
+        for (int i = 0; i < n_members; i++)
+            gifts[i] = meeting->members[i]->gift;
+        finish(meeting, ampi_machine ? ampi_contexts_propose() : 0, gifts);
+        free(gifts);
     }
-    me->build(meeting->members, n_members);
-    for (int i = 0; i < n_members; i++) {
-        if (meeting->members[i] != me)
-            let_go(meeting->members[i], self);
-    }
-    free(meeting->members);
-    free(meeting);
+    ampi_request_await(&me->request);
     return me->error;
+}
+
+void ampi_meet_finish(void *meeting, uint64_t new_context_id, const struct ampi_meet_gift *gifts)
+{
+    finish(meeting, new_context_id, gifts);
 }

@@ -89,7 +89,14 @@ static inline void ampi_rank_set_world_state(struct ampi_rank *rank, enum ampi_r
 struct ampi_job {
     int n_ranks;                  /* of MPI_COMM_WORLD */
     int n_pes;                    /* of this process */
-    struct ampi_rank *ranks;      /* by world rank */
+    int first_rank;               /* the lowest world rank of this process */
+    int n_local;                  /* ranks of this process */
+    int n_procs;                  /* processes of the job */
+    int proc_id;                  /* of this process */
+    int node_first;               /* the lowest process of this node */
+    int node_index;               /* this process among those of this node */
+    int node_n_procs;             /* processes of this node */
+    struct ampi_rank *ranks;      /* of this process, by world rank less first_rank */
     const char *host;             /* this node's name */
     const char *program;          /* argv[0] */
     char *arguments;              /* those behind it, less our options, with blanks between them; NULL: none */
@@ -139,10 +146,16 @@ static inline struct ampi_rank *ampi_enter_any_time(const char *call)
     return self;
 }
 
+/* Does the rank live in this process? */
+static inline bool ampi_job_is_local(int world_rank)
+{
+    return (unsigned)(world_rank - ampi_job.first_rank) < (unsigned)ampi_job.n_local;
+}
+
 /* The PE that runs a rank of this process. Block mapping: consecutive ranks share a PE. */
 static inline int ampi_job_pe_of(int world_rank)
 {
-    return (int)((int64_t)world_rank * ampi_job.n_pes / ampi_job.n_ranks);
+    return (int)((int64_t)(world_rank - ampi_job.first_rank) * ampi_job.n_pes / ampi_job.n_local);
 }
 
 /* Ends the whole job at once with this exit code, after what was printed so far has been flushed. */

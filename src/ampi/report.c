@@ -41,7 +41,8 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
     int overflown = ampi_memory_guard_of(info->si_addr);
     char place[256];
 
-    if ((signal_number == SIGSEGV || signal_number == SIGBUS) && rank && overflown == rank->world_rank)
+    if ((signal_number == SIGSEGV || signal_number == SIGBUS) && rank &&
+        overflown == rank->world_rank - ampi_job.first_rank)
         ampi_report(rank, "stack overflow: the stack of %zu KiB is full; give ranks larger ones with +stacksize",
                     ampi_memory_stack_bytes() >> 10);
     else
@@ -133,7 +134,7 @@ void ampi_report_deadlock(void)
 
     fflush(stdout);
     base_log("deadlock: every rank is blocked and no message is under way");
-    for (int i = 0; i < ampi_job.n_ranks; i++) {
+    for (int i = 0; i < ampi_job.n_local; i++) {
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         if (rank->state == AMPI_RANK_ENDED)
             continue;

@@ -21,6 +21,7 @@
 #define AMPI_REQUEST_H
 
 #include "ampi/comm.h"
+#include "ampi/procs/procs.h"
 #include "ampi/status.h"
 #include "ampi/type.h"
 
@@ -49,7 +50,10 @@ struct ampi_request_kind {
 
 /* A point-to-point operation. */
 struct ampi_p2p {
-    struct ampi_match_node node; /* receive: in the posted table; its key is the receive's source and tag */
+    union {
+        struct ampi_match_node node; /* receive: in the posted table; its key is the receive's source and tag */
+        struct ampi_wire wire;       /* send to another process: its header */
+    };
     void *buf;
     MPI_Count count;
     struct ampi_type *type;      /* a reference is held while the request lives, blocking calls excepted */
@@ -57,7 +61,12 @@ struct ampi_p2p {
     int tag;                     /* send */
     uint8_t mode;                /* send: enum ampi_send_mode */
     bool is_posted;              /* receive: stands in the posted table */
-    struct ult_note done;        /* send: brings the completion from the receiver's PE */
+    bool is_lost;                /* send to another process: that is gone */
+    uint8_t n_remote_parts;      /* send to another process: what it still waits for */
+    union {
+        struct ult_note done;    /* send: brings the completion from the receiver's PE */
+        void *staged;            /* send to another process: packed data; NULL: none */
+    };
 };
 
 struct ampi_request {

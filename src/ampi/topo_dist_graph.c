@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "ampi/coll/slot.h"
+#include "ampi/coll/wire.h"
 #include "ampi/comm_create.h"
 #include "ampi/comm_info.h"
 
@@ -135,7 +135,7 @@ static void create_middle(struct ampi_coll_slot *slot)
     const struct ampi_comm *made;
 
     ampi_comm_dup_plan.middle(slot);
-    made = slot->args[0]->extra;
+    made = slot->last->extra;
     if (!made)
         return;
     ampi_topo_unref(made->shared->topo); /* that of the old communicator */
@@ -143,7 +143,45 @@ static void create_middle(struct ampi_coll_slot *slot)
                                             : build_general(slot, n_ranks, first->is_weighted);
 }
 
-static const struct ampi_coll_plan create_plan = {.name = "graph creation", .middle = create_middle};
+/* What a member told, for other processes: the numbers, then each array that there is. */
+static void create_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+{
+    const struct told *told = args->send.buf;
+    size_t n_in = (size_t)told->n_in * sizeof(int);
+    size_t n_out = (size_t)told->n_out * sizeof(int);
+
+    (void)slot;
+    ampi_coll_put_bytes(out, 0, told, sizeof *told);
+    ampi_coll_put_bytes(out, 1, told->sources, n_in);
+    ampi_coll_put_bytes(out, 2, told->destinations, n_out);
+    ampi_coll_put_bytes(out, 3, told->in_weights, !told->in_weights ? 0 : told->is_adjacent ? n_in : n_out);
+    ampi_coll_put_bytes(out, 4, told->out_weights, told->out_weights ? n_out : 0);
+    ampi_coll_put_bytes(out, 5, told->degrees, told->degrees ? n_in : 0);
+}
+
+static void create_unwire(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in)
+{
+    struct told *told = ampi_coll_stand_in_alloc(in, sizeof *told);
+    const void *arrays[6];
+    size_t n_bytes;
+
+    (void)slot;
+    for (int i = 0; i < 6; i++)
+        arrays[i] = ampi_coll_get(in, &n_bytes, NULL);
+    memcpy(told, arrays[0], sizeof *told);
+    told->sources = arrays[1];
+    told->destinations = arrays[2];
+    told->in_weights = told->in_weights ? arrays[3] : NULL;
+    told->out_weights = told->out_weights ? arrays[4] : NULL;
+    told->degrees = told->degrees ? arrays[5] : NULL;
+    args->send.buf = told;
+}
+
+static const struct ampi_coll_plan create_plan = {.name = "graph creation",
+                                                 .makes_comm = true,
+                                                 .wire = create_wire,
+                                                 .unwire = create_unwire,
+                                                 .middle = create_middle};
 
 /* ---- Each member's part ---- */
 

@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* The whole cores that the control group's quota amounts to, rounded up; fallback: no quota, or none to be read. */
 static int quota_cores(int fallback)
@@ -34,4 +36,13 @@ int base_usable_cores(void)
     int n_quota = quota_cores(n_cores);
 
     return n_quota < n_cores ? n_quota : n_cores;
+}
+
+int base_core_share(int n_procs)
+{
+    cpu_set_t given;
+    bool is_bound =
+        sched_getaffinity(0, sizeof given, &given) == 0 && CPU_COUNT(&given) < sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n_procs <= 1 || is_bound ? base_usable_cores() : base_usable_cores() / n_procs;
 }

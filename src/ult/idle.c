@@ -148,6 +148,12 @@ void ult_pe_wake(struct ult_pe *pe)
         ;
 }
 
+void ult_wake_all(void)
+{
+    for (int i = 0; i < ult_job.n_pes; i++)
+        ult_pe_wake(&ult_job.pes[i]);
+}
+
 /* ---- Sleeping ---- */
 
 /* True if any PE could still be woken by something that is not a ULT of this job. */

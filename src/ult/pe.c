@@ -256,10 +256,10 @@ static void pe_run(struct ult_pe *pe)
 static void pe_pin(const struct ult_pe *pe)
 {
     cpu_set_t usable, one;
-    int wanted = pe->pe_id;
+    int wanted = pe->pe_id + ult_job.node_index * ult_job.n_pes;
+    int n_on_node = ult_job.n_pes * (ult_job.node_n_procs > 0 ? ult_job.node_n_procs : 1);
 
-    if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) != ult_job.n_pes ||
-        ult_job.n_pes == 1)
+    if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) != n_on_node || n_on_node == 1)
         return;
     CPU_ZERO(&one);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
@@ -282,12 +282,18 @@ static void *pe_thread(void *arg)
 
 /* ---- The job ---- */
 
+void ult_job_share_node(int node_index, int node_n_procs)
+{
+    ult_job.node_index = node_index;
+    ult_job.node_n_procs = node_n_procs;
+}
+
 void ult_job_init(int n_pes, const struct ult_hooks *hooks)
 {
     ult_job.n_pes = n_pes;
     if (hooks)
         ult_job.hooks = *hooks;
-    ult_job.spin_polls = n_pes <= base_usable_cores() ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
+    ult_job.spin_polls = n_pes <= base_core_share(ult_job.node_n_procs) ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
     pthread_mutex_init(&ult_job.idle_lock, NULL);
     ult_job.has_membarrier = n_pes > 1 && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     ult_job.pes = base_calloc_aligned((size_t)n_pes, sizeof *ult_job.pes, "the PEs");

@@ -49,6 +49,8 @@ struct ult_job {
     struct ult_hooks hooks;
     _Atomic int n_live;            /* ULTs of all PEs that have not ended, and PEs that have not created theirs yet */
     bool has_membarrier;           /* a PE that falls asleep can make all others pass a barrier: senders need none */
+    int node_index;                /* this process among those of the job on this node */
+    int node_n_procs;              /* how many these are; 0: not told, one */
     int spin_polls;                /* polls of an idle PE before it sleeps */
     pthread_mutex_t idle_lock;     /* guards n_asleep */
     int n_asleep;                  /* PEs that sleep */

@@ -66,6 +66,9 @@ struct ult_hooks {
  * a message when that cannot be had. */
 void ult_job_init(int n_pes, const struct ult_hooks *hooks);
 
+/* Tells that several processes of the job share this node, and which of them this is. Before ult_job_init. */
+void ult_job_share_node(int node_index, int node_n_procs);
+
 /* Runs all ULTs until every one has ended. Called once, on the thread of ult_job_init. */
 void ult_job_run(void);
 
@@ -135,6 +138,10 @@ void ult_pe_add_source(struct ult_pe *pe, struct ult_source *source);
 
 /* Handles what lies in this PE's inbox and sources; returns how many items there were. Never switches. */
 int ult_progress(void);
+
+/* Wakes all PEs that sleep, so that they poll. What they are to find must have been written before (sequentially consistent), and
+ * their sources' arm must look for it. Any thread. */
+void ult_wake_all(void);
 
 /* Inboxes: ult/inbox.h has the item types; these send to a PE. */
 

@@ -4,7 +4,7 @@
  * receiver. Cost: one copy of all data per receiver; large ones on all PEs, each for its own ranks as
  * receivers.
  */
-#include "ampi/coll/coll.h"
+#include "ampi/coll/wire.h"
 
 /* What a member contributes. */
 static struct ampi_coll_block contribution(const struct ampi_coll_args *args)
@@ -88,8 +88,14 @@ static void allgather_middle(struct ampi_coll_slot *slot)
                               (size_t)slot->state->n_members);
 }
 
+static void allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+{
+    ampi_coll_put(out, 0, contribution(args));
+}
+
 static const struct ampi_coll_plan allgather_plan = {
     .name = "allgather",
+    .wire = allgather_wire,
     .middle = allgather_middle,
     .share = allgather_share,
     .deliver = allgather_deliver,

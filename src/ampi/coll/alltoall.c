@@ -7,6 +7,8 @@
  */
 #include "ampi/coll/alltoall.h"
 
+#include "ampi/coll/wire.h"
+
 /* In place there is but one block for each pair of ranks, at both of them: the sum of their ranks says who
  * exchanges it, so that the PEs get equal shares. */
 static void swap_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
@@ -14,7 +16,9 @@ static void swap_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
     int rank = args->comm->rank;
 
     for (int s = 0; s < args->comm->peer->n_ranks; s++)
-        if (s != rank && ((s + rank) % 2 ? rank > s : rank < s))
+        if (slot->args[s]->is_remote)
+            ampi_coll_move(args, ampi_coll_block(&args->recv, s), ampi_coll_block(&slot->args[s]->send, rank));
+        else if (s != rank && ((s + rank) % 2 ? rank > s : rank < s))
             ampi_coll_swap(args, ampi_coll_block(&args->recv, s), slot->args[s],
                            ampi_coll_block(&slot->args[s]->recv, rank));
 }
@@ -113,8 +117,22 @@ static void alltoall_middle(struct ampi_coll_slot *slot)
                               (size_t)slot->state->n_members);
 }
 
+/* The blocks for the other process's members. */
+static void alltoall_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+{
+    const struct ampi_coll_buf *buf = ampi_coll_is_in_place(&args->send) ? &args->recv : &args->send;
+
+    for (int i = 0; i < ampi_coll_n_peers_in(slot, args, out->proc); i++) {
+        int rank = ampi_coll_peer_in(slot, args, out->proc, i);
+        if (rank >= 0)
+            ampi_coll_put(out, (uint64_t)rank, ampi_coll_block(buf, rank));
+    }
+}
+
 static const struct ampi_coll_plan alltoall_plan = {
     .name = "alltoall",
+    .wire = alltoall_wire,
+    .unwire = ampi_coll_unwire_blocks,
     .middle = alltoall_middle,
     .share = alltoall_share,
 };

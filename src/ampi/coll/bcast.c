@@ -4,7 +4,7 @@
  * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks. A small message
  * waits in the slot, from which each PE copies it, so that no PE writes to another's ranks.
  */
-#include "ampi/coll/coll.h"
+#include "ampi/coll/wire.h"
 
 static struct ampi_coll_block target(const struct ampi_coll_args *args, int source)
 {
@@ -47,8 +47,16 @@ static void bcast_middle(struct ampi_coll_slot *slot)
     }
 }
 
+static void bcast_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+{
+    if (ampi_coll_is_root(args))
+        ampi_coll_put(out, 0, ampi_coll_whole(&args->recv));
+}
+
 static const struct ampi_coll_plan bcast_plan = {
     .name = "bcast",
+    .flow = AMPI_COLL_FLOW_FROM_ROOT,
+    .wire = bcast_wire,
     .middle = bcast_middle,
     .share = bcast_share,
     .deliver = bcast_deliver,

@@ -116,10 +116,11 @@ bool ampi_coll_check_sizes(struct ampi_coll_slot *slot)
     bool is_same = true;
 
     for (int i = 0; i < slot->state->n_members && is_same; i++) {
-        const struct ampi_coll_buf *send = &slot->args[i]->send;
+        const struct ampi_coll_buf *send = slot->args[i] ? &slot->args[i]->send : &last->send;
         is_same = !send->type || (size_t)(send->count * send->type->size_bytes) == n_bytes;
     }
     for (int i = 0; i < slot->state->n_members && !is_same; i++)
-        slot->args[i]->error = MPI_ERR_COUNT;
+        if (slot->args[i])
+            slot->args[i]->error = MPI_ERR_COUNT;
     return is_same;
 }

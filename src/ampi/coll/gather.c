@@ -3,7 +3,7 @@
  * gather.c: MPI_Gather and MPI_Gatherv (MPI 5.0, section 6.5): every rank's block is copied to its place at
  * the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
-#include "ampi/coll/coll.h"
+#include "ampi/coll/wire.h"
 
 static void gather_share(struct ampi_coll_slot *slot, int part)
 {
@@ -15,6 +15,25 @@ static void gather_share(struct ampi_coll_slot *slot, int part)
             ampi_coll_move(root, ampi_coll_block(&root->recv, args->comm->rank),
                            ampi_coll_whole(&args->send));
     }
+}
+
+/* Blocks that came from other processes. */
+static void gather_remote(struct ampi_coll_slot *slot)
+{
+    struct ampi_coll_args *root = ampi_coll_root_args(slot);
+    int first = ampi_coll_peer_first(root->comm);
+
+    for (int i = 0; i < root->comm->peer->n_ranks; i++) {
+        const struct ampi_coll_args *args = slot->args[first + i];
+        if (args && args->is_remote)
+            ampi_coll_move(root, ampi_coll_block(&root->recv, i), ampi_coll_whole(&args->send));
+    }
+}
+
+static void gather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+{
+    if (ampi_coll_has_root(args))
+        ampi_coll_put(out, 0, ampi_coll_whole(&args->send));
 }
 
 static void gather_deliver(struct ampi_coll_slot *slot, int part)
@@ -37,6 +56,8 @@ static void gather_middle(struct ampi_coll_slot *slot)
 
     if (!root)
         return;
+    if (slot->state->remote)
+        gather_remote(slot);
     if (ampi_coll_all_packed(slot)) {
         ampi_coll_set_root(slot, root);
         slot->has_result = true;
@@ -48,6 +69,8 @@ static void gather_middle(struct ampi_coll_slot *slot)
 
 static const struct ampi_coll_plan gather_plan = {
     .name = "gather",
+    .flow = AMPI_COLL_FLOW_TO_ROOT,
+    .wire = gather_wire,
     .middle = gather_middle,
     .share = gather_share,
     .deliver = gather_deliver,

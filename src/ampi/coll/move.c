@@ -8,9 +8,9 @@
 struct ampi_coll_args *ampi_coll_root_args(const struct ampi_coll_slot *slot)
 {
     if (!slot->state->shared->is_inter)
-        return slot->args[slot->args[0]->root];
+        return slot->args[slot->last->root];
     for (int i = 0; i < slot->state->n_members; i++)
-        if (slot->args[i]->root == MPI_ROOT)
+        if (slot->args[i] && slot->args[i]->root == MPI_ROOT)
             return slot->args[i];
     return NULL;
 }

@@ -6,6 +6,8 @@
  */
 #include "ampi/coll/neighbor.h"
 
+#include "ampi/coll/wire.h"
+
 #include "ampi/topo.h"
 #include "base/log.h"
 
@@ -94,14 +96,31 @@ static void neighbor_middle(struct ampi_coll_slot *slot)
                               (size_t)slot->state->n_members);
 }
 
+static void neighbor_allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                                    struct ampi_coll_packer *out)
+{
+    ampi_coll_put(out, 0, ampi_coll_whole(&args->send));
+}
+
+/* All blocks, because the out-neighbors of one process are not a list of their own. */
+static void neighbor_alltoall_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                                   struct ampi_coll_packer *out)
+{
+    for (int i = 0; i < ampi_topo_out_degree(args->comm); i++)
+        ampi_coll_put(out, (uint64_t)i, ampi_coll_block(&args->send, i));
+}
+
 const struct ampi_coll_plan ampi_coll_neighbor_allgather_plan = {
     .name = "neighbor_allgather",
+    .wire = neighbor_allgather_wire,
     .middle = neighbor_middle,
     .share = neighbor_allgather_share,
 };
 
 const struct ampi_coll_plan ampi_coll_neighbor_alltoall_plan = {
     .name = "neighbor_alltoall",
+    .wire = neighbor_alltoall_wire,
+    .unwire = ampi_coll_unwire_blocks,
     .middle = neighbor_middle,
     .share = neighbor_alltoall_share,
 };

@@ -6,6 +6,7 @@
  * is safe because a PE reads a block of all ranks before it writes that block.
  */
 #include "ampi/coll/fold.h"
+#include "ampi/coll/wire.h"
 
 /* Combines elements from .. to - 1 of the sources' contributions, block_elems at a time, into the targets'
  * buffers. */
@@ -25,6 +26,8 @@ static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sou
         ampi_coll_fold(slot, sources, from, count, scratch.elems);
         for (int i = targets.first; i < targets.first + targets.n; i++) {
             struct ampi_coll_buf *recv = &slot->args[i]->recv;
+            if (slot->args[i]->is_remote)
+                continue;
             ampi_type_copy(ampi_type_address(recv->buf, from * type->extent_bytes), count, recv->type,
                            scratch.elems, count, type);
         }
@@ -107,6 +110,8 @@ static void allreduce_deliver(struct ampi_coll_slot *slot, int part)
 
 static const struct ampi_coll_plan allreduce_plan = {
     .name = "allreduce",
+    .wire = ampi_coll_wire_input,
+    .unwire = ampi_coll_unwire_input,
     .middle = allreduce_middle,
     .share = allreduce_share,
     .deliver = allreduce_deliver,
@@ -147,6 +152,12 @@ static void reduce_middle(struct ampi_coll_slot *slot)
     }
 }
 
+static void reduce_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+{
+    if (ampi_coll_has_root(args))
+        ampi_coll_wire_input(slot, args, out);
+}
+
 static void reduce_share(struct ampi_coll_slot *slot, int part)
 {
     share(slot, part, combine_at_root);
@@ -163,6 +174,9 @@ static void reduce_deliver(struct ampi_coll_slot *slot, int part)
 
 static const struct ampi_coll_plan reduce_plan = {
     .name = "reduce",
+    .flow = AMPI_COLL_FLOW_TO_ROOT,
+    .wire = reduce_wire,
+    .unwire = ampi_coll_unwire_input,
     .middle = reduce_middle,
     .share = reduce_share,
     .deliver = reduce_deliver,

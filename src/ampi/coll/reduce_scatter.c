@@ -6,6 +6,7 @@
  * inputs and results share memory, and with users' operations the whole result is made first, by one rank.
  */
 #include "ampi/coll/fold.h"
+#include "ampi/coll/wire.h"
 
 /* In args->recv the counts are those of the receivers' blocks; args->send.count is their sum. */
 static MPI_Count block_from(const struct ampi_coll_args *args, int rank)
@@ -36,18 +37,24 @@ static void receive_block(const struct ampi_coll_slot *slot, struct ampi_coll_ar
 static void receive_all(const struct ampi_coll_slot *slot, struct ampi_coll_span targets)
 {
     const struct ampi_coll_args *last = slot->last;
-    const struct ampi_coll_args *first = slot->args[targets.first];
+    const struct ampi_coll_args *first = NULL; /* of this process's: they all know all counts */
     struct ampi_coll_scratch scratch;
     MPI_Count from = 0;
 
+    for (int i = 0; i < targets.n && !first; i++)
+        if (!slot->args[targets.first + i]->is_remote)
+            first = slot->args[targets.first + i];
+    if (!first)
+        return;
     ampi_coll_scratch_init(&scratch, last->send.type, last->send.count);
     ampi_coll_fold(slot, ampi_coll_peers(first->comm), 0, last->send.count, scratch.elems);
     for (int i = 0; i < targets.n; i++) {
         struct ampi_coll_args *args = slot->args[targets.first + i];
-        MPI_Count count = ampi_coll_count(&args->recv, i);
-        ampi_type_copy(args->recv.buf, count, args->recv.type,
-                       ampi_type_address(scratch.elems, from * last->send.type->extent_bytes), count,
-                       last->send.type);
+        MPI_Count count = ampi_coll_count(&first->recv, i);
+        if (!args->is_remote)
+            ampi_type_copy(args->recv.buf, count, args->recv.type,
+                           ampi_type_address(scratch.elems, from * last->send.type->extent_bytes), count,
+                           last->send.type);
         from += count;
     }
     ampi_coll_scratch_fini(&scratch);
@@ -81,6 +88,8 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
 
 static const struct ampi_coll_plan reduce_scatter_plan = {
     .name = "reduce_scatter",
+    .wire = ampi_coll_wire_input,
+    .unwire = ampi_coll_unwire_input,
     .middle = reduce_scatter_middle,
     .share = reduce_scatter_share,
 };

@@ -5,10 +5,13 @@
  * elements.
  */
 #include "ampi/coll/fold.h"
+#include "ampi/coll/wire.h"
 
 static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, const void *elems,
                 const struct ampi_type *type)
 {
+    if (args->is_remote)
+        return;
     ampi_type_copy(ampi_type_address(args->recv.buf, from * type->extent_bytes), count, args->recv.type,
                    elems, count, type);
 }
@@ -142,6 +145,8 @@ static void exscan_deliver(struct ampi_coll_slot *slot, int part)
 
 static const struct ampi_coll_plan scan_plan = {
     .name = "scan",
+    .wire = ampi_coll_wire_input,
+    .unwire = ampi_coll_unwire_input,
     .middle = scan_middle,
     .share = scan_share,
     .deliver = scan_deliver,
@@ -149,6 +154,8 @@ static const struct ampi_coll_plan scan_plan = {
 
 static const struct ampi_coll_plan exscan_plan = {
     .name = "exscan",
+    .wire = ampi_coll_wire_input,
+    .unwire = ampi_coll_unwire_input,
     .middle = exscan_middle,
     .share = exscan_share,
     .deliver = exscan_deliver,

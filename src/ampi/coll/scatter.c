@@ -3,7 +3,7 @@
  * scatter.c: MPI_Scatter and MPI_Scatterv (MPI 5.0, section 6.6): every rank's block is copied from its place
  * at the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
-#include "ampi/coll/coll.h"
+#include "ampi/coll/wire.h"
 
 static void scatter_share(struct ampi_coll_slot *slot, int part)
 {
@@ -49,13 +49,28 @@ static void scatter_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
 
-    if (root && !take_all(slot, root))
+    if (root && (root->is_remote || !take_all(slot, root)))
         ampi_coll_share_or_do(slot, AMPI_COLL_SCATTER,
                               ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks));
 }
 
+/* The blocks of the other process's members. */
+static void scatter_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+{
+    if (!ampi_coll_is_root(args))
+        return;
+    for (int i = 0; i < ampi_coll_n_peers_in(slot, args, out->proc); i++) {
+        int rank = ampi_coll_peer_in(slot, args, out->proc, i);
+        if (rank >= 0)
+            ampi_coll_put(out, (uint64_t)rank, ampi_coll_block(&args->send, rank));
+    }
+}
+
 static const struct ampi_coll_plan scatter_plan = {
     .name = "scatter",
+    .flow = AMPI_COLL_FLOW_FROM_ROOT,
+    .wire = scatter_wire,
+    .unwire = ampi_coll_unwire_blocks,
     .middle = scatter_middle,
     .share = scatter_share,
     .deliver = scatter_deliver,

@@ -4,6 +4,7 @@
  */
 #include "ampi/coll/slot.h"
 
+#include "ampi/coll/wire.h"
 #include "base/log.h"
 
 static void start_now(struct ampi_coll_args *args);
@@ -110,6 +111,8 @@ static void share_part(struct ampi_coll_slot *slot, int part)
     if (atomic_fetch_add_explicit(&slot->n_parts_shared, 1, memory_order_acq_rel) + 1 < state->n_parts)
         return;
     atomic_store_explicit(&slot->n_parts_shared, 0, memory_order_relaxed);
+    if (BASE_UNLIKELY(state->remote != NULL))
+        ampi_coll_remote_release(slot);
     finish_all(slot, part);
 }
 
@@ -119,6 +122,28 @@ static void handle_share(const struct ult_item *item)
 
     memcpy(&stage, item->body, sizeof stage);
     share_part(stage.part->slot, stage.part->index);
+}
+
+/* The middle stage and what follows, on the PE of the part. */
+static inline void run_middle(struct ampi_coll_slot *slot, int part)
+{
+    slot->needs_share = false;
+    slot->has_result = false;
+    if (slot->plan->middle)
+        slot->plan->middle(slot);
+    if (BASE_UNLIKELY(slot->state->remote != NULL) && !slot->needs_share)
+        ampi_coll_remote_release(slot);
+    if (slot->needs_share) {
+        post_to_others(slot, part, handle_share);
+        share_part(slot, part);
+    } else {
+        finish_all(slot, part);
+    }
+}
+
+void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part)
+{
+    run_middle(slot, part);
 }
 
 /* Two members do different things. Nothing can be saved: each waits for the other to come to its operation.
@@ -182,16 +207,10 @@ static void start_now(struct ampi_coll_args *args)
     }
     slot->last = args;
     slot->plan = args->plan;
-    slot->needs_share = false;
-    slot->has_result = false;
-    if (args->plan->middle)
-        args->plan->middle(slot);
-    if (slot->needs_share) {
-        post_to_others(slot, part->index, handle_share);
-        share_part(slot, part->index);
-    } else {
-        finish_all(slot, part->index);
-    }
+    if (BASE_UNLIKELY(state->remote != NULL))
+        ampi_coll_remote_arrived(slot);
+    else
+        run_middle(slot, part->index);
 }
 
 static BASE_COLD void defer(struct ampi_coll_args *args)
@@ -303,11 +322,13 @@ struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
         state->part_members = layout->part_members;
     }
     create_slots(state);
+    state->remote = ampi_coll_remote_create(state);
     return state;
 }
 
 void ampi_coll_state_destroy(struct ampi_coll_state *state)
 {
+    ampi_coll_remote_destroy(state->remote);
     free(state->memory);
     free(state->packed);
     if (state->owns_tables) {

@@ -12,8 +12,7 @@ static int send_in_mode(struct ampi_rank *self, struct ampi_send_args *args, MPI
 
     if (BASE_UNLIKELY(error))
         return error;
-    ampi_send_blocking(self, args);
-    return MPI_SUCCESS;
+    return ampi_send_blocking(self, args);
 }
 
 /* A nonblocking one. */

@@ -5,6 +5,7 @@
 #include "ampi/p2p/message.h"
 
 #include "ampi/p2p/p2p.h"
+#include "ampi/p2p/remote.h"
 #include "base/log.h"
 
 /* Bytes of a slab that is cut into messages. */
@@ -80,6 +81,7 @@ struct ampi_message *ampi_message_alloc(struct ampi_message_pool *pool, size_t s
     message->magic = AMPI_MAGIC_MESSAGE;
     message->size_bytes = size_bytes;
     message->sender = NULL;
+    message->is_remote = false;
     return message;
 }
 
@@ -134,6 +136,10 @@ void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, 
 {
     struct ampi_request *sender = message->sender;
 
+    if (BASE_UNLIKELY(message->is_remote)) {
+        ampi_remote_consume(self, message, buf, count, type, status);
+        return;
+    }
     if (sender)
         ampi_p2p_copy_from_sender(sender, message->size_bytes, message->node.source, message->node.tag, buf, count,
                                   type, status);

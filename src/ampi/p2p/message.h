@@ -22,6 +22,7 @@
 struct ampi_message {
     uint32_t magic;                /* AMPI_MAGIC_MESSAGE */
     uint8_t size_class;            /* which free list it belongs to */
+    bool is_remote;                /* from another process: remote.h */
     uint16_t home_pe;              /* whose pool it came from */
     struct ampi_match_node node;   /* in the destination's unexpected table; source and tag */
     size_t size_bytes;             /* of the data */
@@ -54,7 +55,7 @@ void ampi_message_free(struct ampi_message_pool *pool, struct ampi_message *mess
  * probe for it. On the destination's PE. Never switches. */
 void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int source, int tag);
 
-/* Copies the message into a receive's buffer, completes its sender, frees it, and fills the status, whose MPI_ERROR
+/* Copies the message, which is not away (remote.h), into a receive's buffer, completes its sender, frees it, and fills the status, whose MPI_ERROR
  * becomes MPI_ERR_TRUNCATE if there was more data than room. On the destination's PE. Never switches. */
 void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
                           const struct ampi_type *type, MPI_Status *status);

@@ -58,12 +58,13 @@ void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *a
 /* A request for a send that has been started: MPI_Isend and its kin; ampi_request_done if it is complete already. */
 struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args);
 
-/* Sends and waits. May switch. */
-void ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args);
+/* Sends and waits; raises and returns the error if the destination's process is lost. May switch. */
+int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args);
 
 /* ---- Receiving (recv.c). source is not MPI_PROC_NULL. ---- */
 
-/* True: a message was there; it has been received and *status filled, MPI_ERROR included. Never switches. */
+/* True: a message was there; it has been received and *status filled, MPI_ERROR included. False: post a request, at once: it
+ * may have to fetch the data of a message that was there from another process. Never switches. */
 bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
 
 /* Posts the (ACTIVE) request, filled with the arguments. Never switches. */

@@ -7,6 +7,7 @@
  */
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
+#include "ampi/p2p/remote.h"
 
 /* What a status says of a message that has not been received. */
 static void fill_status(MPI_Status *status, const struct ampi_message *message)
@@ -172,14 +173,24 @@ static int check_mrecv(MPI_Count count, MPI_Datatype datatype, MPI_Message *hand
     return MPI_SUCCESS;
 }
 
-/* Receives it into the buffer; *status is always filled. */
+/* Receives it into the buffer; *status is always filled. May switch. */
 static void receive(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
                     const struct ampi_type *type, MPI_Status *status)
 {
-    if (message)
-        ampi_message_consume(self, message, buf, count, type, status);
-    else
+    struct ampi_recv_args args = {.buf = buf, .count = count, .type = (struct ampi_type *)(uintptr_t)type};
+    struct ampi_request request;
+
+    if (!message) {
         ampi_status_set_proc_null(status);
+    } else if (!ampi_remote_is_away(message)) {
+        ampi_message_consume(self, message, buf, count, type, status);
+    } else {
+        ampi_request_init_on_stack(&request, self, &ampi_recv_kind, message->comm);
+        ampi_recv_fill(&request, &args);
+        ampi_remote_fetch(message, &request);
+        ampi_request_await(&request);
+        *status = request.status;
+    }
 }
 
 AMPI_EXPORT(Mrecv)
@@ -229,8 +240,12 @@ int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message
     made = ampi_request_create(self, &ampi_recv_kind, object ? object->comm : NULL, false);
     ampi_recv_fill(made, &args);
     ampi_type_ref(args.type);
-    receive(self, object, buf, count, args.type, &made->status);
-    ampi_request_complete(made);
+    if (object && ampi_remote_is_away(object)) {
+        ampi_remote_fetch(object, made);
+    } else {
+        receive(self, object, buf, count, args.type, &made->status);
+        ampi_request_complete(made);
+    }
     *message = MPI_MESSAGE_NULL;
     *request = (MPI_Request)made;
     return MPI_SUCCESS;

@@ -4,6 +4,7 @@
  */
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
+#include "ampi/p2p/remote.h"
 
 void ampi_status_set_proc_null(MPI_Status *status)
 {
@@ -24,6 +25,10 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
     if (status->MPI_SOURCE < 0 && status->MPI_ERROR == MPI_ERR_TRUNCATE)
         return comm ? ampi_raise(comm, MPI_ERR_TRUNCATE, "another rank sent more data than this rank's buffer takes")
                     : ampi_raise_self(MPI_ERR_TRUNCATE, "another rank sent more data than this rank's buffer takes");
+    if (status->MPI_ERROR == MPI_ERR_PROC_ABORTED) {
+        static const char lost[] = "the process of the other rank is lost";
+        return comm ? ampi_raise(comm, MPI_ERR_PROC_ABORTED, lost) : ampi_raise_self(MPI_ERR_PROC_ABORTED, lost);
+    }
     return comm ? ampi_raise(comm, status->MPI_ERROR, "the operation failed")
                 : ampi_raise_self(status->MPI_ERROR, "the operation failed");
 }
@@ -31,16 +36,29 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
 bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)
 {
     struct ampi_match_node *node = ampi_match_take_unexpected(&args->comm->match, args->source, args->tag);
+    struct ampi_message *message;
 
     if (!node)
         return false;
-    ampi_message_consume(self, BASE_CONTAINER(node, struct ampi_message, node), args->buf, args->count, args->type,
+    message = BASE_CONTAINER(node, struct ampi_message, node);
+    if (BASE_UNLIKELY(message->is_remote) && ampi_remote_is_away(message)) {
+        args->comm->away = message;
+        return false;
+    }
+    ampi_message_consume(self, message, args->buf, args->count, args->type,
                          status);
     return true;
 }
 
 void ampi_recv_post(struct ampi_request *request, int source, int tag)
 {
+    struct ampi_message *away = request->comm->away;
+
+    if (BASE_UNLIKELY(away != NULL)) {
+        request->comm->away = NULL;
+        ampi_remote_fetch(away, request);
+        return;
+    }
     request->u.p2p.is_posted = true;
     ampi_match_add_posted(&request->comm->match, &request->u.p2p.node, source, tag);
 }

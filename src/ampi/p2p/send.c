@@ -4,10 +4,11 @@
  *
  * Routes: same PE, straight into the destination's matching engine; other PE of this process, an item
  * through that PE's inbox, with the data inside it, beside it (a message of the pool), or left in the
- * sender's buffer for the receiver to fetch.
+ * sender's buffer for the receiver to fetch; other process, through the machine (remote.c), always with a request.
  */
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
+#include "ampi/p2p/remote.h"
 
 /* What the items that travel between PEs hold. */
 struct send_item {
@@ -139,6 +140,8 @@ bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args)
 
     if (pe_id == self->pe_id)
         return try_same_pe(self, args, n_bytes);
+    if (BASE_UNLIKELY(pe_id == AMPI_PE_REMOTE))
+        return false;
     return try_other_pe(self, args, n_bytes, pe_id);
 }
 
@@ -153,6 +156,10 @@ void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
 
     if (pe_id == self->pe_id) {
         ampi_p2p_deliver_rendezvous(self->messages, dest, request->comm->rank, p2p->tag, request, n_bytes);
+        return;
+    }
+    if (BASE_UNLIKELY(pe_id == AMPI_PE_REMOTE)) {
+        ampi_remote_send(self, request);
         return;
     }
     item.handle = handle_rendezvous;
@@ -217,16 +224,18 @@ struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_s
     return request;
 }
 
-void ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args)
+int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args)
 {
     struct ampi_request request;
 
     if (args->dest == MPI_PROC_NULL || BASE_LIKELY(ampi_send_try(self, args)))
-        return;
+        return MPI_SUCCESS;
     ampi_request_init_on_stack(&request, self, &ampi_send_kind, args->comm);
+    request.status.MPI_ERROR = MPI_SUCCESS;
     ampi_send_fill(&request, args);
     ampi_send_queue(self, &request);
     ampi_request_await(&request);
+    return ampi_p2p_result(args->comm, &request.status);
 }
 
 AMPI_EXPORT(Send)
@@ -244,6 +253,5 @@ BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype data
 
     if (BASE_UNLIKELY(error))
         return error;
-    ampi_send_blocking(self, &args);
-    return MPI_SUCCESS;
+    return ampi_send_blocking(self, &args);
 }

@@ -41,11 +41,12 @@ static int run_blocking(struct ampi_rank *self, const struct sendrecv *both, MPI
     MPI_Request handle = (MPI_Request)recv;
     MPI_Status result;
 
-    ampi_send_blocking(self, &both->send);
+    int error = ampi_send_blocking(self, &both->send);
+
     ampi_request_await(recv);
     result = recv->status;
     ampi_request_retire(&handle, recv, status);
-    return ampi_p2p_result(both->recv.comm, &result);
+    return error ? error : ampi_p2p_result(both->recv.comm, &result);
 }
 
 AMPI_EXPORT(Sendrecv)

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * contexts.c: the communicators of this process that have members in others, by context id.
+ *
+ * A hash table under a spin lock, and in front of it a small cache per PE: ids are never used again, so a cached pair is
+ * right as long as messages to its communicator may come.
+ */
+#include <pthread.h>
+
+#include "ampi/comm.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+
+#define TABLE_CHAINS 1024u
+#define CACHE_ENTRIES 16u
+
+static struct ampi_comm_shared *table[TABLE_CHAINS];
+static atomic_flag table_lock = ATOMIC_FLAG_INIT;
+static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint32_t generation;
+static _Atomic uint32_t n_creations = 1; /* 0 is the world's */
+
+struct cache {
+    uint64_t context_id[CACHE_ENTRIES];
+    struct ampi_comm_shared *shared[CACHE_ENTRIES];
+} BASE_CACHE_ALIGNED;
+static struct cache *caches;
+
+static inline uint32_t hash_of(uint64_t context_id)
+{
+    return (uint32_t)((context_id * 0x9e3779b97f4a7c15u) >> 40);
+}
+
+static void lock(void)
+{
+    while (atomic_flag_test_and_set_explicit(&table_lock, memory_order_acquire))
+        ;
+}
+
+static void unlock(void)
+{
+    atomic_flag_clear_explicit(&table_lock, memory_order_release);
+}
+
+uint64_t ampi_contexts_propose(void)
+{
+    uint64_t count = atomic_fetch_add(&n_creations, 1) & ((1u << 28) - 1);
+
+    return AMPI_CONTEXT_CROSS | (uint64_t)ampi_job.proc_id << 48 | count << 20;
+}
+
+static struct ampi_comm_shared *find_locked(uint64_t context_id)
+{
+    struct ampi_comm_shared *shared = table[hash_of(context_id) % TABLE_CHAINS];
+
+    while (shared && shared->context_id != context_id)
+        shared = shared->next_context;
+    return shared;
+}
+
+static void add_locked(struct ampi_comm_shared *shared)
+{
+    struct ampi_comm_shared **chain = &table[hash_of(shared->context_id) % TABLE_CHAINS];
+
+    if (!caches)
+        caches = base_calloc_aligned((size_t)ampi_job.n_pes, sizeof *caches, "communicators");
+    shared->next_context = *chain;
+    *chain = shared;
+    atomic_fetch_add(&generation, 1);
+}
+
+void ampi_contexts_add(struct ampi_comm_shared *shared)
+{
+    lock();
+    add_locked(shared);
+    unlock();
+    if (ampi_job.n_pes > 1)
+        ult_wake_all(); /* messages to it may wait elsewhere */
+}
+
+struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id, struct ampi_comm_shared *(*make)(void *), void *arg)
+{
+    struct ampi_comm_shared *shared;
+
+    pthread_mutex_lock(&make_lock);
+    lock();
+    shared = find_locked(context_id);
+    unlock();
+    if (!shared)
+        shared = make(arg);
+    pthread_mutex_unlock(&make_lock);
+    return shared;
+}
+
+void ampi_contexts_remove(struct ampi_comm_shared *shared)
+{
+    struct ampi_comm_shared **link = &table[hash_of(shared->context_id) % TABLE_CHAINS];
+
+    lock();
+    while (*link && *link != shared)
+        link = &(*link)->next_context;
+    if (*link)
+        *link = shared->next_context;
+    unlock();
+}
+
+struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)
+{
+    struct cache *cache = caches ? &caches[pe_id] : NULL;
+    uint32_t entry = hash_of(context_id) % CACHE_ENTRIES;
+    struct ampi_comm_shared *shared;
+
+    if (cache && cache->context_id[entry] == context_id)
+        return cache->shared[entry];
+    lock();
+    shared = find_locked(context_id);
+    unlock();
+    if (!shared && (context_id & AMPI_CONTEXT_HIDDEN)) {
+        shared = ampi_contexts_find(pe_id, context_id & ~AMPI_CONTEXT_HIDDEN);
+        if (shared)
+            shared = ampi_comm_hidden_shared(shared);
+    }
+    if (shared && cache) {
+        cache->context_id[entry] = context_id;
+        cache->shared[entry] = shared;
+    }
+    return shared;
+}
+
+uint32_t ampi_contexts_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_seq_cst);
+}

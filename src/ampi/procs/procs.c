@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * procs.c: the life of a job of several processes, and what its messages have in common. See procs.h.
+ */
+#include "ampi/procs/procs.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ampi/error.h"
+#include "base/log.h"
+
+const struct machine *ampi_machine;
+
+/* ---- Life ---- */
+
+bool ampi_procs_is_launched(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"};
+
+    if (!getenv("PMIX_RANK") || !getenv("PMIX_NAMESPACE"))
+        return false;
+    for (size_t i = 0; i < BASE_COUNT(names); i++)
+        if (getenv(names[i]))
+            return atoi(getenv(names[i])) > 1;
+    return true;
+}
+
+/* The shared object of the machine lies beside libmpi, in heddle/. */
+static const struct machine *load(void)
+{
+    const char *given = getenv("HEDDLE_MACHINE");
+    char path[4096];
+    Dl_info info;
+    const char *end;
+    void *library;
+    const struct machine *machine;
+
+    if (given) {
+        snprintf(path, sizeof path, "%s", given);
+    } else if (dladdr((void *)load, &info) && (end = strrchr(info.dli_fname, '/'))) {
+        snprintf(path, sizeof path, "%.*s/heddle/machine_ucx.so", (int)(end - info.dli_fname), info.dli_fname);
+    } else {
+        snprintf(path, sizeof path, "machine_ucx.so");
+    }
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        base_fatal(1, "this job has several processes, but what connects them cannot be loaded: %s", dlerror());
+    machine = dlsym(library, MACHINE_SYMBOL);
+    if (!machine)
+        base_fatal(1, "%s is no machine of this library: %s", path, dlerror());
+    return machine;
+}
+
+void ampi_procs_attach(long n_ranks)
+{
+    const struct machine *machine = load();
+    struct machine_place place;
+    const char *error = NULL;
+
+    if (!machine->attach(&place, &error))
+        base_fatal(1, "the launcher does not answer: %s", error);
+    if (place.n_procs == 1) {
+        machine->close();
+        return;
+    }
+    if (n_ranks == 0)
+        n_ranks = place.n_procs;
+    if (n_ranks < place.n_procs)
+        base_fatal(2, "%ld ranks are fewer than the %d processes that were started; each needs one", n_ranks,
+                   place.n_procs);
+    ampi_machine = machine;
+    ampi_job.n_procs = place.n_procs;
+    ampi_job.proc_id = place.proc_id;
+    ampi_job.node_first = place.node_first;
+    ampi_job.n_ranks = (int)n_ranks;
+    ampi_job.first_rank = ampi_procs_first_rank(place.proc_id);
+    ampi_job.n_local = ampi_procs_first_rank(place.proc_id + 1) - ampi_job.first_rank;
+    ampi_job.node_index = place.node_index;
+    ampi_job.node_n_procs = place.node_n_procs;
+    ult_job_share_node(place.node_index, place.node_n_procs);
+}
+
+/* ---- Progress ---- */
+
+/* One per PE. */
+struct machine_source {
+    struct ult_source source;
+    int pe_id;
+} BASE_CACHE_ALIGNED;
+
+static int poll_source(struct ult_source *source)
+{
+    int pe_id = ((struct machine_source *)source)->pe_id;
+
+    return ampi_machine->poll(pe_id) + ampi_remote_retry(pe_id) + ampi_coll_wire_retry(pe_id);
+}
+
+static bool arm_source(struct ult_source *source)
+{
+    int pe_id = ((struct machine_source *)source)->pe_id;
+
+    return !ampi_remote_must_retry(pe_id) && !ampi_coll_wire_must_retry(pe_id) && ampi_machine->arm(pe_id);
+}
+
+/* ---- What comes ---- */
+
+struct incoming {
+    struct ampi_wire wire;
+    ampi_procs_then_fn then;
+    size_t n_bytes;
+    unsigned char bytes[];
+};
+
+static void give(struct incoming *in)
+{
+    void *bytes = in->n_bytes ? base_malloc(in->n_bytes, "a message between processes") : NULL;
+
+    if (bytes)
+        memcpy(bytes, in->bytes, in->n_bytes);
+    in->then(&in->wire, bytes, in->n_bytes);
+    free(in);
+}
+
+static void fetched(void *arg, int result)
+{
+    if (result == MACHINE_DONE)
+        give(arg);
+    else
+        free(arg);
+}
+
+/* Calls then with the bytes, now or once they are here. Returns true if the data is kept. */
+static bool take(int pe_id, const struct ampi_wire *wire, const struct machine_data *data, ampi_procs_then_fn then)
+{
+    struct incoming *in;
+    void *bytes;
+    int result;
+
+    if (data->bytes || data->n_bytes == 0) {
+        bytes = data->n_bytes ? base_malloc(data->n_bytes, "a message between processes") : NULL;
+        if (bytes)
+            memcpy(bytes, data->bytes, data->n_bytes);
+        then(wire, bytes, data->n_bytes);
+        return false;
+    }
+    in = base_malloc(sizeof *in + data->n_bytes, "a message between processes");
+    in->wire = *wire;
+    in->then = then;
+    in->n_bytes = data->n_bytes;
+    result = ampi_machine->fetch(pe_id, data->token, in->bytes, data->n_bytes, fetched, in);
+    if (result != MACHINE_PENDING)
+        fetched(in, result);
+    return true;
+}
+
+static bool handle(int pe_id, const void *header, size_t header_bytes, const struct machine_data *data)
+{
+    struct ampi_wire wire;
+
+    BASE_ASSERT(header_bytes == sizeof wire);
+    memcpy(&wire, header, sizeof wire);
+    switch (wire.kind) {
+    case AMPI_WIRE_SEND:
+        return ampi_remote_handle(pe_id, &wire, data);
+    case AMPI_WIRE_ACK:
+        ampi_remote_handle_ack(&wire);
+        return false;
+    case AMPI_WIRE_CREDIT:
+        ampi_remote_handle_credit(pe_id, &wire);
+        return false;
+    case AMPI_WIRE_COLL:
+        return take(pe_id, &wire, data, ampi_coll_wire_handle);
+    case AMPI_WIRE_MEET:
+        return take(pe_id, &wire, data, ampi_meet_handle);
+    default:
+        base_log("a message of unknown kind %d from process %u was dropped", wire.kind, wire.src_proc);
+        return false;
+    }
+}
+
+static void lost(int pe_id, int proc_id, const char *why)
+{
+    int first = ampi_procs_first_rank(proc_id);
+
+    (void)pe_id;
+    base_log("process %d of %d (ranks %d to %d) is lost: %s; the job ends", proc_id, ampi_job.n_procs, first,
+             ampi_procs_first_rank(proc_id + 1) - 1, why);
+    ampi_job_abort(MPI_ERR_PROC_ABORTED);
+}
+
+void ampi_procs_open(void)
+{
+    static const struct machine_client client = {.handle = handle, .lost = lost};
+    struct machine_source *sources;
+    const char *error = NULL;
+
+    if (!ampi_machine->open(ampi_job.n_pes, &client, &error))
+        base_fatal(1, "process %d of %d cannot be connected: %s", ampi_job.proc_id, ampi_job.n_procs, error);
+    sources = base_calloc_aligned((size_t)ampi_job.n_pes, sizeof *sources, "the PEs");
+    for (int i = 0; i < ampi_job.n_pes; i++) {
+        sources[i].pe_id = i;
+        sources[i].source = (struct ult_source){
+            .poll = poll_source, .arm = arm_source, .fd = ampi_machine->fd(i), .pending = 1};
+        ult_pe_add_source(ult_pe_get(i), &sources[i].source);
+    }
+}
+
+void ampi_procs_close(void)
+{
+    const struct machine *machine = ampi_machine;
+
+    if (!machine)
+        return;
+    machine->close();
+    ampi_machine = NULL;
+}
+
+void ampi_procs_abort(int exit_code)
+{
+    if (ampi_machine)
+        ampi_machine->abort(exit_code, "the job was aborted");
+}
+
+int ampi_procs_pe_of(int world_rank)
+{
+    int proc_id = ampi_procs_of_rank(world_rank);
+    int first = ampi_procs_first_rank(proc_id);
+    int n_pes = ampi_machine->n_pes_of(proc_id);
+
+    if (n_pes < 0)
+        return -1;
+    return (int)((int64_t)(world_rank - first) * n_pes / (ampi_procs_first_rank(proc_id + 1) - first));
+}
+
+/* ---- What leaves ---- */
+
+struct outgoing {
+    struct ampi_wire wire;
+    void *data;
+};
+
+static void posted(void *arg, int result)
+{
+    struct outgoing *out = arg;
+
+    (void)result;
+    free(out->data);
+    free(out);
+}
+
+bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes)
+{
+    struct outgoing *out = base_malloc(sizeof *out, "a message between processes");
+    int pe_id = ult_pe_id(ult_self()->pe);
+    int result;
+
+    out->wire = *wire;
+    out->wire.src_proc = (uint32_t)ampi_job.proc_id;
+    out->wire.src_pe = (uint16_t)pe_id;
+    out->data = data;
+    result = ampi_machine->send(pe_id, dest_proc, dest_pe, &out->wire, sizeof out->wire, data, n_bytes, posted, out);
+    if (result != MACHINE_PENDING)
+        posted(out, result);
+    return result >= 0;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * procs.h: jobs of several processes: which ranks are where, and what travels between processes.
+ *
+ * Ranks are dealt out in blocks: to processes first, then to the PEs of each. A process keeps its own ranks, and of a
+ * communicator the handles of its own members; of the others it knows the world rank, from which process and PE
+ * follow. All messages go from a PE to a PE through the machine (machine_ucx/machine.h), begin with a struct ampi_wire
+ * and are handled on the destination's PE:
+ *
+ *      AMPI_WIRE_SEND   a point-to-point message             p2p/remote.c
+ *      AMPI_WIRE_ACK    a synchronous send was matched       p2p/remote.c
+ *      AMPI_WIRE_CREDIT messages have been received          p2p/remote.c
+ *      AMPI_WIRE_COLL   one process's part in a collective   coll/wire.c
+ *      AMPI_WIRE_MEET   a process has come to a meeting, or  procs/meet_procs.c
+ *                       a meeting is complete
+ *
+ * In a job of one process ampi_machine is NULL and nothing of this folder is called but ampi_procs_is_launched.
+ */
+#ifndef AMPI_PROCS_H
+#define AMPI_PROCS_H
+
+#include "ampi/rank.h"
+#include "machine_ucx/machine.h"
+
+struct ampi_comm_shared;
+
+/* Most PEs of a process. */
+#define AMPI_PES_MAX 1024
+
+enum ampi_wire_kind { AMPI_WIRE_SEND = 1, AMPI_WIRE_ACK, AMPI_WIRE_COLL, AMPI_WIRE_MEET, AMPI_WIRE_CREDIT };
+
+/* The header of every message between processes: 40 bytes, the same on both sides. */
+struct ampi_wire {
+    uint8_t kind;         /* enum ampi_wire_kind */
+    uint8_t flags;        /* AMPI_WIRE_* below */
+    uint16_t src_pe;      /* PE of the sender */
+    uint32_t src_proc;    /* process of the sender */
+    uint64_t context_id;  /* of the communicator */
+    uint32_t seq;         /* SEND: number between these two PEs; COLL: number of the operation on the communicator */
+    int32_t tag;          /* SEND */
+    int32_t source;       /* SEND: rank of the sender; COLL: index of its process in the communicator */
+    int32_t dest;         /* SEND: rank of the destination in its side */
+    uint64_t cookie;      /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting; CREDIT: bytes */
+};
+#define AMPI_WIRE_SIDE 1  /* the destination is in side[1] of an intercommunicator */
+#define AMPI_WIRE_SYNC 2  /* tell the sender of the match */
+#define AMPI_WIRE_DONE 4  /* MEET: all have come */
+
+/* The machine; NULL: one process. */
+extern const struct machine *ampi_machine;
+
+/* ---- Life (procs.c) ---- */
+
+/* True if a launcher says that this process is one of several, as far as the environment tells. */
+bool ampi_procs_is_launched(void);
+
+/* Loads the machine and learns which process this is: sets ampi_job's fields about processes and, from the wanted
+ * number of ranks (0: one per process), those about ranks. Ends the process with a message when that fails. Called once. */
+void ampi_procs_attach(long n_ranks);
+
+/* Opens the machine; PEs exist. */
+void ampi_procs_open(void);
+
+/* Waits for all processes and disconnects. At the end, with no rank running. Without a machine: nothing. */
+void ampi_procs_close(void);
+
+/* Ends the other processes, as far as the launcher can. */
+void ampi_procs_abort(int exit_code);
+
+/* ---- Where ranks are ---- */
+
+static inline int ampi_procs_first_rank(int proc_id)
+{
+    return (int)((int64_t)proc_id * ampi_job.n_ranks / ampi_job.n_procs);
+}
+
+static inline int ampi_procs_of_rank(int world_rank)
+{
+    return (int)((((int64_t)world_rank + 1) * ampi_job.n_procs - 1) / ampi_job.n_ranks);
+}
+
+/* The PE of a rank in its process. Looks the process up at first use; -1: it cannot be found. */
+int ampi_procs_pe_of(int world_rank);
+
+/* ---- Sending (procs.c) ---- */
+
+/* Sends a copy of the header with data of the library's, which was malloc'ed and is freed when it has left (NULL: none).
+ * From the calling PE. False: the process is lost. */
+bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes);
+
+/* Does with data that has come what a handler wants that needs it all here: calls then(wire, bytes, n) now or when it
+ * was fetched, with malloc'ed bytes that are then's. For AMPI_WIRE_COLL and AMPI_WIRE_MEET. */
+typedef void (*ampi_procs_then_fn)(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
+
+/* ---- Communicators by context id (contexts.c) ----
+ *
+ * Ids of communicators that live in several processes are the same in all of them and never used again: the process of the
+ * first member counts them. Others have small numbers, known to their process alone.
+ *
+ *      bit 63      the hidden communicator of the one without this bit
+ *      bit 62      set
+ *      48..61      the process that made the number
+ *      20..47      its count of creations
+ *       0..19      which of the communicators that one creation made (colors)
+ */
+#define AMPI_CONTEXT_HIDDEN ((uint64_t)1 << 63)
+#define AMPI_CONTEXT_CROSS ((uint64_t)1 << 62)
+#define AMPI_CONTEXT_WORLD AMPI_CONTEXT_CROSS
+
+/* A new number of this process. */
+uint64_t ampi_contexts_propose(void);
+
+void ampi_contexts_add(struct ampi_comm_shared *shared);
+void ampi_contexts_remove(struct ampi_comm_shared *shared);
+
+/* The communicator with this id; NULL: there is none (yet). */
+struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id);
+
+/* The communicator with this id, or what make returns, which has added it: the first member of several to come makes it. */
+struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id, struct ampi_comm_shared *(*make)(void *), void *arg);
+
+/* Changes when a communicator is added. */
+uint32_t ampi_contexts_generation(void);
+
+/* ---- Handlers: on the destination's PE. Return true if the data is kept. ---- */
+
+bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data); /* SEND */
+void ampi_remote_handle_ack(const struct ampi_wire *wire);
+void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
+void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
+void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
+
+/* Messages to communicators that this process has not made yet: try again. */
+int ampi_remote_retry(int pe_id);
+bool ampi_remote_must_retry(int pe_id);
+int ampi_coll_wire_retry(int pe_id);
+bool ampi_coll_wire_must_retry(int pe_id);
+
+#endif

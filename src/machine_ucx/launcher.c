@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * launcher.c: PMIx, the launcher's interface: who we are, publishing and looking up addresses, fence, abort.
+ *
+ * Nothing is exchanged between all: each process commits its own addresses, and asks for another's when it first
+ * sends there.
+ */
+#include <pmix.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "machine_ucx/ucxm.h"
+
+#define ADDRESS_KEY "heddle.ports"
+
+static struct {
+    pmix_proc_t self;
+    char error[256];
+} launcher;
+
+static const char *failed(const char *what, pmix_status_t status)
+{
+    snprintf(launcher.error, sizeof launcher.error, "%s: %s", what, PMIx_Error_string(status));
+    return launcher.error;
+}
+
+/* An integer about the job or this process. */
+static bool get_int(const char *key, bool is_of_job, int *value_out)
+{
+    pmix_proc_t proc = launcher.self;
+    pmix_value_t *value = NULL;
+    bool is_known = true;
+
+    if (is_of_job)
+        proc.rank = PMIX_RANK_WILDCARD;
+    if (PMIx_Get(&proc, key, NULL, 0, &value) != PMIX_SUCCESS || !value)
+        return false;
+    if (value->type == PMIX_UINT32)
+        *value_out = (int)value->data.uint32;
+    else if (value->type == PMIX_UINT16)
+        *value_out = value->data.uint16;
+    else if (value->type == PMIX_PROC_RANK)
+        *value_out = (int)value->data.rank;
+    else
+        is_known = false;
+    PMIX_VALUE_RELEASE(value);
+    return is_known;
+}
+
+const char *ucxm_launcher_attach(struct machine_place *place_out)
+{
+    pmix_status_t status = PMIx_Init(&launcher.self, NULL, 0);
+    struct machine_place place = {0};
+
+    if (status != PMIX_SUCCESS)
+        return failed("PMIx_Init", status);
+    place.proc_id = (int)launcher.self.rank;
+    if (!get_int(PMIX_JOB_SIZE, true, &place.n_procs))
+        return "the launcher does not say how many processes there are (PMIX_JOB_SIZE)";
+    if (!get_int(PMIX_LOCAL_RANK, false, &place.node_index))
+        place.node_index = 0;
+    if (!get_int(PMIX_LOCAL_SIZE, true, &place.node_n_procs))
+        place.node_n_procs = 1;
+    if (!get_int(PMIX_LOCALLDR, true, &place.node_first))
+        place.node_first = place.proc_id - place.node_index;
+    *place_out = place;
+    return NULL;
+}
+
+const char *ucxm_launcher_publish(const void *blob, size_t n_bytes)
+{
+    pmix_value_t value;
+    pmix_status_t status;
+
+    PMIX_VALUE_CONSTRUCT(&value);
+    value.type = PMIX_BYTE_OBJECT;
+    value.data.bo.bytes = (char *)(uintptr_t)blob;
+    value.data.bo.size = n_bytes;
+    status = PMIx_Put(PMIX_GLOBAL, ADDRESS_KEY, &value);
+    if (status == PMIX_SUCCESS)
+        status = PMIx_Commit();
+    return status == PMIX_SUCCESS ? NULL : failed("PMIx_Put", status);
+}
+
+const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_out)
+{
+    pmix_proc_t proc = launcher.self;
+    pmix_value_t *value = NULL;
+    pmix_status_t status;
+
+    proc.rank = (pmix_rank_t)proc_id;
+    status = PMIx_Get(&proc, ADDRESS_KEY, NULL, 0, &value);
+    if (status != PMIX_SUCCESS || !value)
+        return failed("PMIx_Get", status);
+    if (value->type != PMIX_BYTE_OBJECT || value->data.bo.size == 0) {
+        PMIX_VALUE_RELEASE(value);
+        return "what the process published is not an address";
+    }
+    *n_bytes_out = value->data.bo.size;
+    *blob_out = malloc(value->data.bo.size);
+    if (*blob_out)
+        memcpy(*blob_out, value->data.bo.bytes, value->data.bo.size);
+    PMIX_VALUE_RELEASE(value);
+    return *blob_out ? NULL : "out of memory";
+}
+
+static void fence_done(pmix_status_t status, void *arg)
+{
+    __atomic_store_n((int *)arg, status == PMIX_SUCCESS ? 1 : -1, __ATOMIC_RELEASE);
+}
+
+const char *ucxm_launcher_fence(void (*progress)(void))
+{
+    int state = 0;
+    pmix_status_t status = PMIx_Fence_nb(NULL, 0, NULL, 0, fence_done, &state);
+
+    if (status == PMIX_OPERATION_SUCCEEDED)
+        return NULL;
+    if (status != PMIX_SUCCESS)
+        return failed("PMIx_Fence", status);
+    while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 0) {
+        if (progress)
+            progress();
+        usleep(50);
+    }
+    return state > 0 ? NULL : "the fence failed";
+}
+
+void ucxm_launcher_detach(void)
+{
+    PMIx_Finalize(NULL, 0);
+}
+
+void ucxm_launcher_abort(int exit_code, const char *why)
+{
+    PMIx_Abort(exit_code, why, NULL, 0);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * message.c: active messages. Data that came with its header stays in UCX's buffer as long as the client wants it; large
+ * data stays at the sender until the client fetches it. Which of the two it is, UCX decides.
+ */
+#include "base/log.h"
+#include "machine_ucx/ucxm.h"
+
+/* All our messages have this number; what they are is the client's business. */
+#define MESSAGE_ID 1
+
+static inline int result_of(ucs_status_t status)
+{
+    if (status == UCS_OK)
+        return MACHINE_DONE;
+    return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_INVALID_PARAM ? MACHINE_FAILED : MACHINE_LOST;
+}
+
+static ucs_status_t handle_message(void *arg, const void *header, size_t header_bytes, void *data, size_t n_bytes,
+                                   const ucp_am_recv_param_t *param)
+{
+    const struct ucxm_port *port = arg;
+    bool is_away = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    struct machine_data incoming = {
+        .bytes = is_away ? NULL : data,
+        .n_bytes = n_bytes,
+        .token = data,
+        .can_keep = is_away || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA),
+    };
+
+    return ucxm.client.handle(port->pe_id, header, header_bytes, &incoming) ? UCS_INPROGRESS : UCS_OK;
+}
+
+const char *ucxm_messages_init(struct ucxm_port *port)
+{
+    ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = MESSAGE_ID,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = handle_message,
+        .arg = port,
+    };
+    ucs_status_t status = ucp_worker_set_am_recv_handler(port->worker, &param);
+
+    return status == UCS_OK ? NULL : ucs_status_string(status);
+}
+
+/* ---- Sending ---- */
+
+/* UCX hands out the same memory for another request afterwards. */
+static void send_done(void *request, ucs_status_t status, void *arg)
+{
+    struct ucxm_request ours = *(struct ucxm_request *)request;
+
+    (void)arg;
+    ours.port->n_sends--;
+    ucp_request_free(request);
+    ours.done(ours.arg, result_of(status));
+}
+
+int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes, const void *data, size_t n_bytes,
+              machine_done_fn done, void *arg)
+{
+    struct ucxm_port *port = &ucxm.ports[pe_id];
+    ucp_ep_h ep = ucxm_endpoint(port, dest_proc, dest_pe);
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = send_done};
+    struct ucxm_request *request;
+    ucs_status_ptr_t started;
+
+    if (!ep)
+        return MACHINE_LOST;
+    started = ucp_am_send_nbx(ep, MESSAGE_ID, header, header_bytes, data, n_bytes, &param);
+    if (started == NULL)
+        return MACHINE_DONE;
+    if (UCS_PTR_IS_ERR(started))
+        return result_of(UCS_PTR_STATUS(started));
+    request = (struct ucxm_request *)started;
+    request->done = done;
+    request->arg = arg;
+    request->port = port;
+    port->n_sends++;
+    return MACHINE_PENDING;
+}
+
+/* ---- Receiving ---- */
+
+static void fetch_done(void *request, ucs_status_t status, size_t n_bytes, void *arg)
+{
+    struct ucxm_request ours = *(struct ucxm_request *)request;
+
+    (void)n_bytes;
+    (void)arg;
+    ucp_request_free(request);
+    ours.done(ours.arg, result_of(status));
+}
+
+int ucxm_fetch(int pe_id, void *token, void *buf, size_t n_bytes, machine_done_fn done, void *arg)
+{
+    struct ucxm_port *port = &ucxm.ports[pe_id];
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv_am = fetch_done};
+    ucs_status_ptr_t started = ucp_am_recv_data_nbx(port->worker, token, buf, n_bytes, &param);
+    struct ucxm_request *request;
+
+    if (started == NULL)
+        return MACHINE_DONE;
+    if (UCS_PTR_IS_ERR(started))
+        return result_of(UCS_PTR_STATUS(started));
+    request = (struct ucxm_request *)started;
+    request->done = done;
+    request->arg = arg;
+    request->port = port;
+    return MACHINE_PENDING;
+}
+
+void ucxm_release(int pe_id, void *token)
+{
+    ucp_am_data_release(ucxm.ports[pe_id].worker, token);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * table.c: the table of functions that the shared object exports.
+ */
+#include "machine_ucx/ucxm.h"
+
+struct ucxm ucxm;
+
+static bool attach(struct machine_place *place_out, const char **error_out)
+{
+    *error_out = ucxm_launcher_attach(&ucxm.place);
+    if (*error_out)
+        return false;
+    *place_out = ucxm.place;
+    return true;
+}
+
+static bool open_machine(int n_pes, const struct machine_client *client, const char **error_out)
+{
+    ucxm.client = *client;
+    *error_out = ucxm_ports_open(n_pes);
+    return *error_out == NULL;
+}
+
+static void close_machine(void)
+{
+    if (ucxm.ports) {
+        ucxm_ports_flush();
+        ucxm_ports_close();
+    }
+    ucxm_launcher_detach();
+}
+
+extern const struct machine machine_ucx_table;
+__attribute__((visibility("default"))) const struct machine machine_ucx_table = {
+    .name = "UCX",
+    .attach = attach,
+    .open = open_machine,
+    .n_pes_of = ucxm_n_pes_of,
+    .send = ucxm_send,
+    .fetch = ucxm_fetch,
+    .release = ucxm_release,
+    .poll = ucxm_port_poll,
+    .fd = ucxm_port_fd,
+    .arm = ucxm_port_arm,
+    .close = close_machine,
+    .abort = ucxm_launcher_abort,
+};

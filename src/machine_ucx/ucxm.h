@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * ucxm.h: the inside of the UCX machine; for the files of src/machine_ucx alone.
+ *
+ *      table.c    the table of functions, attach and close
+ *      launcher.c PMIx: place, publishing and looking up, fence, abort
+ *      port.c     one UCX worker per PE: addresses, endpoints, progress, sleeping
+ *      message.c  active messages: sending, handling, fetching
+ */
+#ifndef UCXM_H
+#define UCXM_H
+
+#include <ucp/api/ucp.h>
+
+#include "machine_ucx/machine.h"
+
+/* A connection to a port of another process. */
+struct ucxm_peer {
+    ucp_ep_h ep;      /* NULL: not connected yet */
+    bool is_lost;     /* the error handler was called */
+    int proc_id;
+    int pe_id;        /* of the port that it belongs to */
+};
+
+/* What a process published. */
+struct ucxm_process {
+    int n_pes;              /* 0: not looked up yet */
+    char *blob;             /* the addresses, one after the other */
+    const void **addresses; /* by PE */
+};
+
+struct ucxm_port {
+    ucp_worker_h worker;
+    struct ucxm_peer **peers; /* by process, then by PE; NULL: nobody of that process yet */
+    int pe_id;
+    int fd;
+    uint64_t n_sends;         /* sends under way */
+};
+
+/* The machine of this process. */
+struct ucxm {
+    struct machine_place place;
+    struct machine_client client;
+    ucp_context_h context;
+    int n_pes;
+    struct ucxm_port *ports;
+    struct ucxm_process *processes;
+};
+extern struct ucxm ucxm;
+
+/* ---- launcher.c. Errors are texts in static storage; NULL: it worked. ---- */
+const char *ucxm_launcher_attach(struct machine_place *place_out);
+const char *ucxm_launcher_publish(const void *blob, size_t n_bytes);
+/* The blob of a process, malloc'ed. */
+const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_out);
+/* Waits for all processes; calls progress meanwhile (NULL: nothing). */
+const char *ucxm_launcher_fence(void (*progress)(void));
+void ucxm_launcher_detach(void);
+void ucxm_launcher_abort(int exit_code, const char *why);
+
+/* ---- port.c ---- */
+const char *ucxm_ports_open(int n_pes);
+void ucxm_ports_flush(void);
+void ucxm_ports_close(void);
+int ucxm_port_poll(int pe_id);
+int ucxm_port_fd(int pe_id);
+bool ucxm_port_arm(int pe_id);
+int ucxm_n_pes_of(int proc_id);
+/* The endpoint, connected if need be; NULL: lost, or cannot be had. */
+ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id);
+
+/* ---- message.c ---- */
+const char *ucxm_messages_init(struct ucxm_port *port);
+int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes, const void *data, size_t n_bytes,
+              machine_done_fn done, void *arg);
+int ucxm_fetch(int pe_id, void *token, void *buf, size_t n_bytes, machine_done_fn done, void *arg);
+void ucxm_release(int pe_id, void *token);
+/* What UCX keeps for us in front of each request. */
+struct ucxm_request {
+    machine_done_fn done;
+    void *arg;
+    struct ucxm_port *port;
+};
+
+#endif
