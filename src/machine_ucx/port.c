@@ -193,9 +193,6 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
         return NULL;
     peer->proc_id = proc_id;
     peer->pe_id = port->pe_id;
-    /* UCX 1.13 does not use shared memory where it is to handle errors; on this node the launcher sees who dies. */
-    if (proc_id >= ucxm.place.node_first && proc_id < ucxm.place.node_first + ucxm.place.node_n_procs)
-        params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
     params.address = ucxm.processes[proc_id].addresses[pe_id];
     params.err_handler.cb = handle_lost;
     params.err_handler.arg = peer;
