@@ -14,7 +14,7 @@
 #include "base/log.h"
 
 /* Unreceived messages from one PE to another, with this much for each besides its data. */
-#define WINDOW_BYTES (8u << 20)
+#define WINDOW_BYTES (64u << 20)
 #define MESSAGE_BYTES 256u
 
 /* ---- Peers: what a PE knows of a PE of another process ---- */
