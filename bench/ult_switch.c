@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ult_switch: the bare switch between user-level threads, and the switch through the scheduler, measured inside the
- * library (src/ult alone, no MPI, no images). In the first, each thread hands the core to the next one of a ring with
- * ult_arch_switch; in the second, each calls ult_yield. The time of many switches is divided by their number.
+ * ult_switch: the bare switch between user-level threads, and the switch through the scheduler, measured
+ * inside the library (src/ult alone, no MPI, no images). In the first, each thread hands the core to the next
+ * one of a ring with ult_arch_switch; in the second, each calls ult_yield. The time of many switches is
+ * divided by their number.
  *
  * usage: ult_switch [-t seconds_per_point]
  * prints: ult_switch.THREADS value ns and ult_yield.THREADS value ns (and .p5, .p95)
@@ -69,7 +70,8 @@ static double yields(long n_switches)
     yields_each = n_switches / ring.n_threads;
     for (int i = 0; i < ring.n_threads; i++) {
         threads[i].world_rank = -1;
-        ult_create(&threads[i], ult_pe_get(0), stack_hi_of(i) - STACK_BYTES / 2, stack_hi_of(i), yield_often, NULL);
+        ult_create(&threads[i], ult_pe_get(0), stack_hi_of(i) - STACK_BYTES / 2, stack_hi_of(i), yield_often,
+                   NULL);
     }
     start = bench_now();
     ult_job_run();
@@ -95,7 +97,8 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "-t") == 0)
         seconds_per_point = atof(argv[2]);
-    ring.stacks = mmap(NULL, (size_t)THREADS_MAX * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ring.stacks = mmap(NULL, (size_t)THREADS_MAX * STACK_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ring.stacks == MAP_FAILED)
         return 1;
     ult_job_init(1, NULL);

@@ -93,7 +93,8 @@ static int find_free(struct ampi_keyvals *table)
 {
     if (2 * table->n_used >= table->n_keyvals) {
         int n_now = table->n_keyvals ? 2 * table->n_keyvals : 16;
-        table->keyvals = base_realloc(table->keyvals, (size_t)n_now * sizeof *table->keyvals, "attribute keys");
+        table->keyvals =
+            base_realloc(table->keyvals, (size_t)n_now * sizeof *table->keyvals, "attribute keys");
         for (int i = table->n_keyvals; i < n_now; i++)
             table->keyvals[i] = NULL;
         table->next = table->n_keyvals;

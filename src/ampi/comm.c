@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm.c: the communicator calls that every program makes: rank, size, dup, split, free (MPI 5.0, sections 7.4 and 7.6).
+ * comm.c: the communicator calls that every program makes: rank, size, dup, split, free (MPI 5.0,
+ * sections 7.4 and 7.6).
  *
  * Creating a communicator is a collective like any other: the rank that arrives last builds the new
  * communicator(s) with a handle for every member, and each member picks up its own.
@@ -43,8 +44,8 @@ int PMPI_Comm_size(MPI_Comm comm, int *size)
 
 /* ---- Creation: the collective part ---- */
 
-/* Hands the handles of one side of a new communicator to the members whose positions in the slot are given; NULL
- * stands for the positions 0, 1, 2 ... behind first. */
+/* Hands the handles of one side of a new communicator to the members whose positions in the slot are given;
+ * NULL stands for the positions 0, 1, 2 ... behind first. */
 static void hand_out(struct ampi_coll_slot *slot, struct ampi_comm_side *side, const int *members, int first)
 {
     for (int i = 0; i < side->n_ranks; i++)
@@ -72,7 +73,8 @@ static void dup_middle(struct ampi_coll_slot *slot)
     hand_out(slot, &made->side[1], NULL, old->side[0].n_ranks);
 }
 
-const struct ampi_coll_plan ampi_comm_dup_plan = {.name = "communicator duplication", .makes_comm = true, .middle = dup_middle};
+const struct ampi_coll_plan ampi_comm_dup_plan = {
+    .name = "communicator duplication", .makes_comm = true, .middle = dup_middle};
 
 /* A member of a communicator that is being split. */
 struct split_entry {
@@ -97,8 +99,8 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /* The layout of new members, whose positions in the slot go to members_out. */
-static struct ampi_layout *layout_of(struct ampi_coll_slot *slot, const struct split_entry *entries, int n_entries,
-                                     int *members_out)
+static struct ampi_layout *layout_of(struct ampi_coll_slot *slot, const struct split_entry *entries,
+                                     int n_entries, int *members_out)
 {
     int *world_ranks = base_malloc((size_t)n_entries * sizeof *world_ranks, "MPI_Comm_split");
     struct ampi_group *group;
@@ -124,10 +126,10 @@ static bool has_local(const struct ampi_coll_slot *slot, const struct split_entr
     return false;
 }
 
-/* Makes the communicator of one color, if any of its members are of this process. An intercommunicator's color that only one side
- * has gets none. */
-static void split_color(struct ampi_coll_slot *slot, const struct split_entry *entries, int n_entries, int *members,
-                        uint64_t context_id)
+/* Makes the communicator of one color, if any of its members are of this process. An intercommunicator's
+ * color that only one side has gets none. */
+static void split_color(struct ampi_coll_slot *slot, const struct split_entry *entries, int n_entries,
+                        int *members, uint64_t context_id)
 {
     bool is_inter = slot->state->shared->is_inter;
     int n_first = 0;
@@ -166,19 +168,23 @@ static void split_middle(struct ampi_coll_slot *slot)
 
     for (int i = 0; i < n_members; i++)
         if (slot->args[i]->key[0] != MPI_UNDEFINED)
-            entries[n_entries++] = (struct split_entry){
-                .color = slot->args[i]->key[0], .side = i >= n_first_side, .key = slot->args[i]->key[1], .member = i};
+            entries[n_entries++] = (struct split_entry){.color = slot->args[i]->key[0],
+                                                        .side = i >= n_first_side,
+                                                        .key = slot->args[i]->key[1],
+                                                        .member = i};
     qsort(entries, (size_t)n_entries, sizeof *entries, compare_entries);
     for (int begin = 0, end; begin < n_entries; begin = end) {
         for (end = begin + 1; end < n_entries && entries[end].color == entries[begin].color; end++)
             ;
-        split_color(slot, entries + begin, end - begin, members, slot->context_id ? slot->context_id + n_colors++ : 0);
+        split_color(slot, entries + begin, end - begin, members,
+                    slot->context_id ? slot->context_id + n_colors++ : 0);
     }
     free(entries);
     free(members);
 }
 
-const struct ampi_coll_plan ampi_comm_split_plan = {.name = "communicator split", .makes_comm = true, .middle = split_middle};
+const struct ampi_coll_plan ampi_comm_split_plan = {
+    .name = "communicator split", .makes_comm = true, .middle = split_middle};
 
 /* ---- Creation: each member's part ---- */
 

@@ -63,7 +63,8 @@ struct ampi_layout *ampi_layout_create(struct ampi_group *group)
     layout->pe_of = base_malloc((size_t)group->n_ranks * sizeof *layout->pe_of, "a communicator's layout");
     for (int i = 0; i < group->n_ranks; i++) {
         int world_rank = ampi_group_world_rank(group, i);
-        layout->pe_of[i] = ampi_job_is_local(world_rank) ? (uint16_t)ampi_job_pe_of(world_rank) : AMPI_PE_REMOTE;
+        layout->pe_of[i] =
+            ampi_job_is_local(world_rank) ? (uint16_t)ampi_job_pe_of(world_rank) : AMPI_PE_REMOTE;
     }
     fill_parts(layout);
     return layout;
@@ -133,8 +134,10 @@ static struct ampi_comm *create_handles(const struct ampi_layout *layout)
     void *mapped;
 
     if (layout->n_local == layout->group->n_ranks)
-        return base_calloc_aligned((size_t)layout->group->n_ranks, sizeof(struct ampi_comm), "a communicator's handles");
-    mapped = mmap(NULL, n_bytes ? n_bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        return base_calloc_aligned((size_t)layout->group->n_ranks, sizeof(struct ampi_comm),
+                                   "a communicator's handles");
+    mapped = mmap(NULL, n_bytes ? n_bytes : 1, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
         base_fatal(1, "out of memory: no %zu bytes for a communicator's handles", n_bytes);
     return mapped;
@@ -177,10 +180,12 @@ struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi
     return ampi_comm_build_as(layout, peer, 0);
 }
 
-struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct ampi_layout *peer, uint64_t context_id)
+struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct ampi_layout *peer,
+                                            uint64_t context_id)
 {
     struct ampi_comm_shared *shared;
-    bool is_local = layout->n_local == layout->group->n_ranks && (!peer || peer->n_local == peer->group->n_ranks);
+    bool is_local =
+        layout->n_local == layout->group->n_ranks && (!peer || peer->n_local == peer->group->n_ranks);
 
     /* The two sides of an intercommunicator find each other by the id also within a process. */
     if (!context_id || (is_local && !peer) || (is_local && (context_id & AMPI_CONTEXT_HIDDEN)))
@@ -195,7 +200,8 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
         build_side(shared, 1, peer);
     atomic_init(&shared->refs, (uint32_t)(layout->n_local + (peer ? peer->n_local : 0)));
     shared->coll = ampi_coll_state_create(shared);
-    if ((context_id & AMPI_CONTEXT_CROSS) && !(context_id & AMPI_CONTEXT_HIDDEN)) /* those are found through the one they belong to */
+    if ((context_id & AMPI_CONTEXT_CROSS) &&
+        !(context_id & AMPI_CONTEXT_HIDDEN)) /* those are found through the one they belong to */
         ampi_contexts_add(shared);
     return shared;
 }
@@ -221,7 +227,9 @@ struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared
 
 struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
 {
-    return &ampi_comm_hidden_shared(comm->shared)->side[comm->local == &comm->shared->side[1]].handles[comm->rank];
+    return &ampi_comm_hidden_shared(comm->shared)
+                ->side[comm->local == &comm->shared->side[1]]
+                .handles[comm->rank];
 }
 
 static void destroy_side(struct ampi_comm_side *side)
@@ -286,7 +294,8 @@ struct ampi_comm *ampi_comm_self(struct ampi_rank *self)
     shared = ampi_comm_build(layout, NULL);
     ampi_layout_unref(layout);
     if (!shared)
-        base_fatal(1, "rank %d: no context id is left for MPI_COMM_SELF: free communicators that are not needed",
+        base_fatal(1,
+                   "rank %d: no context id is left for MPI_COMM_SELF: free communicators that are not needed",
                    self->world_rank);
     self->self = &shared->side[0].handles[0];
     return self->self;

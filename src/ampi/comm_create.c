@@ -83,8 +83,8 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 
 /* ---- MPI_Comm_split_type ---- */
 
-/* The color of a kind of hardware that the caller is restricted to; MPI_UNDEFINED: no such kind. A node is named
- * by its lowest process. */
+/* The color of a kind of hardware that the caller is restricted to; MPI_UNDEFINED: no such kind. A node is
+ * named by its lowest process. */
 static int color_of_pe(const struct ampi_rank *self)
 {
     return ampi_job.first_rank + self->pe_id; /* a process has no more PEs than ranks */
@@ -212,9 +212,8 @@ static void merge_middle(struct ampi_coll_slot *slot)
     ampi_group_unref(group);
 }
 
-static const struct ampi_coll_plan merge_plan = {.name = "intercommunicator merge",
-                                                .makes_comm = true,
-                                                .middle = merge_middle};
+static const struct ampi_coll_plan merge_plan = {
+    .name = "intercommunicator merge", .makes_comm = true, .middle = merge_middle};
 
 AMPI_EXPORT(Intercomm_merge)
 int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm)

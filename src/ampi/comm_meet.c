@@ -151,14 +151,15 @@ static bool are_disjoint(const struct ampi_group *a, const struct ampi_group *b)
 struct agreement {
     uint64_t context_id;
     int error;
-    int side;     /* which side is meant: that of whoever hands it out */
-    int n[2];     /* members of the sides */
-    int ranks[];  /* their world ranks */
+    int side;    /* which side is meant: that of whoever hands it out */
+    int n[2];    /* members of the sides */
+    int ranks[]; /* their world ranks */
 };
 
 static size_t agreement_bytes(const struct agreement *agreement)
 {
-    return sizeof *agreement + ((size_t)agreement->n[0] + (size_t)agreement->n[1]) * sizeof agreement->ranks[0];
+    return sizeof *agreement +
+           ((size_t)agreement->n[0] + (size_t)agreement->n[1]) * sizeof agreement->ranks[0];
 }
 
 /* The world ranks of a group, malloc'ed: a leader's gift. */
@@ -171,7 +172,8 @@ static int *ranks_of(const struct ampi_group *group)
     return ranks;
 }
 
-/* In a job of several processes: the leaders get an agreement, malloc'ed, from which each process makes its part. */
+/* In a job of several processes: the leaders get an agreement, malloc'ed, from which each process makes its
+ * part. */
 static void agree_inter(struct ampi_meet **members, int n_members)
 {
     for (int i = 0; i < n_members; i++) {
@@ -180,7 +182,8 @@ static void agree_inter(struct ampi_meet **members, int n_members)
         struct agreement *agreement;
         if (!gifts)
             continue;
-        agreement = base_calloc(1, sizeof *agreement + gifts[0].n_bytes + gifts[1].n_bytes, "an intercommunicator");
+        agreement =
+            base_calloc(1, sizeof *agreement + gifts[0].n_bytes + gifts[1].n_bytes, "an intercommunicator");
         agreement->context_id = members[i]->new_context_id;
         agreement->side = i;
         for (int side = 0; side < 2; side++) {
@@ -203,7 +206,8 @@ static struct ampi_comm_shared *make_agreed(void *arg)
     struct ampi_comm_shared *made;
 
     for (int side = 0; side < 2; side++) {
-        struct ampi_group *group = ampi_group_create_list(agreement->ranks + (side ? agreement->n[0] : 0), agreement->n[side]);
+        struct ampi_group *group =
+            ampi_group_create_list(agreement->ranks + (side ? agreement->n[0] : 0), agreement->n[side]);
         layouts[side] = ampi_layout_create(group);
         ampi_group_unref(group);
     }
@@ -218,7 +222,8 @@ static struct ampi_comm_side *side_agreed(const struct agreement *agreement)
 {
     if (!agreement || agreement->error)
         return NULL;
-    return &ampi_contexts_find_or_make(agreement->context_id, make_agreed, (void *)(uintptr_t)agreement)->side[agreement->side];
+    return &ampi_contexts_find_or_make(agreement->context_id, make_agreed, (void *)(uintptr_t)agreement)
+                ->side[agreement->side];
 }
 
 static void build_inter(struct ampi_meet **members, int n_members)
@@ -241,7 +246,8 @@ static void build_inter(struct ampi_meet **members, int n_members)
 /* A leader's meeting with the other one, whose world rank is given. key: function, context, tags. Sets
  * *side_out; in a job of several processes *agreement_out instead, malloc'ed. */
 static int meet_leader(struct ampi_rank *self, int remote_world_rank, struct ampi_layout *local,
-                       const struct ampi_meet *key, struct ampi_comm_side **side_out, struct agreement **agreement_out)
+                       const struct ampi_meet *key, struct ampi_comm_side **side_out,
+                       struct agreement **agreement_out)
 {
     int low = self->world_rank < remote_world_rank ? self->world_rank : remote_world_rank;
     int high = self->world_rank + remote_world_rank - low;
@@ -258,7 +264,8 @@ static int meet_leader(struct ampi_rank *self, int remote_world_rank, struct amp
     me.build = build_inter;
     if (ampi_machine) {
         me.build = agree_inter;
-        me.gift = (struct ampi_meet_gift){ranks_of(local->group), (size_t)local->group->n_ranks * sizeof(int)};
+        me.gift =
+            (struct ampi_meet_gift){ranks_of(local->group), (size_t)local->group->n_ranks * sizeof(int)};
     }
     error = ampi_meet_run(&me);
     ampi_group_unref(leaders);
@@ -273,8 +280,8 @@ static int meet_leader(struct ampi_rank *self, int remote_world_rank, struct amp
 
 /* ---- MPI_Intercomm_create: handing out is a collective of the local communicator ---- */
 
-/* The leader's args->send.buf is its side of the new communicator, in a job of several processes the agreement; key[0] says
- * who leads, key[1] its error. */
+/* The leader's args->send.buf is its side of the new communicator, in a job of several processes the
+ * agreement; key[0] says who leads, key[1] its error. */
 static void hand_out_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *leader = slot->args[slot->args[0]->key[0]];
@@ -287,16 +294,16 @@ static void hand_out_middle(struct ampi_coll_slot *slot)
     }
 }
 
-static void hand_out_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+static void hand_out_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                          struct ampi_coll_packer *out)
 {
     (void)slot;
     if (args->comm->rank == args->key[0] && args->send.buf)
         ampi_coll_put_bytes(out, 0, args->send.buf, agreement_bytes(args->send.buf));
 }
 
-static const struct ampi_coll_plan hand_out_plan = {.name = "intercommunicator creation",
-                                                    .wire = hand_out_wire,
-                                                    .middle = hand_out_middle};
+static const struct ampi_coll_plan hand_out_plan = {
+    .name = "intercommunicator creation", .wire = hand_out_wire, .middle = hand_out_middle};
 
 /* The leader's part: finds the other leader and meets it. */
 static int lead(struct ampi_rank *self, struct ampi_comm *local, MPI_Comm peer_comm, int remote_leader,
@@ -383,7 +390,8 @@ static void hand_out_agreed(struct ampi_meet **members, int n_members)
     if (gift)
         memcpy(&error, gift->bytes, sizeof error);
     if (gift && gift->n_bytes > sizeof error) {
-        struct agreement *copy = base_malloc(gift->n_bytes, "an intercommunicator"); /* the gift may lie unaligned */
+        struct agreement *copy =
+            base_malloc(gift->n_bytes, "an intercommunicator"); /* the gift may lie unaligned */
         memcpy(copy, (const char *)gift->bytes + sizeof error, gift->n_bytes - sizeof error);
         side = side_agreed(copy);
         free(copy);
@@ -437,9 +445,8 @@ static void lead_group(struct ampi_rank *self, struct ampi_group *local, MPI_Gro
     if (!remote || remote_leader < 0 || remote_leader >= remote->n_ranks)
         return;
     layout = ampi_layout_create(local);
-    result->error =
-        meet_leader(self, ampi_group_world_rank(remote, remote_leader), layout, &key, &result->side,
-                    &result->agreement);
+    result->error = meet_leader(self, ampi_group_world_rank(remote, remote_leader), layout, &key,
+                                &result->side, &result->agreement);
     ampi_layout_unref(layout);
 }
 
@@ -450,7 +457,8 @@ static int raise_inter_from_groups(struct ampi_errhandler *handler, int error)
     if (error == MPI_ERR_RANK)
         return ampi_raise_on(handler, &none, error, "remote_leader is no rank of the remote group");
     if (error == MPI_ERR_GROUP)
-        return ampi_raise_on(handler, &none, error, "remote_group is no group, or has a rank in common with local_group");
+        return ampi_raise_on(handler, &none, error,
+                             "remote_group is no group, or has a rank in common with local_group");
     return ampi_raise_on(handler, &none, error, NO_CONTEXT);
 }
 

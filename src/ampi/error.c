@@ -20,8 +20,8 @@ static void format_origin(char *out, size_t size_bytes, const struct ampi_rank *
     const char *host = ampi_job.host ? ampi_job.host : "this host";
 
     if (rank)
-        snprintf(out, size_bytes, "rank %d of %d on host %s (PE %d): %s%s", rank->world_rank, ampi_job.n_ranks, host,
-                 rank->pe_id, rank->call ? rank->call : "", rank->call ? ": " : "");
+        snprintf(out, size_bytes, "rank %d of %d on host %s (PE %d): %s%s", rank->world_rank,
+                 ampi_job.n_ranks, host, rank->pe_id, rank->call ? rank->call : "", rank->call ? ": " : "");
     else
         snprintf(out, size_bytes, "host %s: ", host);
 }
@@ -59,7 +59,8 @@ static void call_user(const struct ampi_errhandler *errhandler, void *handle_add
 }
 
 /* What an error handler does with an error; returns the code if it returns. */
-static BASE_COLD int handle(struct ampi_errhandler *errhandler, void *handle_address, int error_code, const char *text)
+static BASE_COLD int handle(struct ampi_errhandler *errhandler, void *handle_address, int error_code,
+                            const char *text)
 {
     if (errhandler == &ampi_errors_return)
         return error_code;
@@ -103,7 +104,8 @@ int ampi_raise_self(int error_code, const char *fmt, ...)
     return handle(errhandler, &comm_handle, error_code, text);
 }
 
-int ampi_raise_on(struct ampi_errhandler *errhandler, void *handle_address, int error_code, const char *fmt, ...)
+int ampi_raise_on(struct ampi_errhandler *errhandler, void *handle_address, int error_code, const char *fmt,
+                  ...)
 {
     char text[TEXT_MAX];
     va_list args;

@@ -18,8 +18,9 @@
 
 /* Written before the definition of PMPI_<name>: exports MPI_<name> as its weak alias, and tells
  * tools/gen_unsupported.py that the function is implemented. */
-#define AMPI_EXPORT(name) \
-    extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name), visibility("default")));
+#define AMPI_EXPORT(name)                     \
+    extern __typeof__(PMPI_##name) MPI_##name \
+        __attribute__((weak, alias("PMPI_" #name), visibility("default")));
 
 enum ampi_magic {
     AMPI_MAGIC_DEAD = 0x44454144, /* what a freed object of any kind carries */

@@ -10,8 +10,8 @@
 /* A new info object with what is known of the job and of this rank (NULL: of the job alone). */
 struct ampi_info *ampi_info_env_create(const struct ampi_rank *rank);
 
-/* The arguments behind the program's name, with blanks between them; the caller frees them. NULL: there are none, or more
- * than an info value takes. */
+/* The arguments behind the program's name, with blanks between them; the caller frees them. NULL: there are
+ * none, or more than an info value takes. */
 char *ampi_info_env_join(int argc, char *const *argv);
 
 /* ampi_info_env_create with the program's own idea of its arguments; argc 0: not known. */

@@ -14,12 +14,15 @@ struct ampi_rank *ampi_enter_wrong(const char *call)
     struct ampi_rank *self = ampi_rank_or_adopt();
 
     if (!self) {
-        ampi_report(NULL, "%s: MPI_ERR_OTHER: the calling thread is not a rank's main thread; the thread level is "
-                          "MPI_THREAD_FUNNELED", call);
+        ampi_report(NULL,
+                    "%s: MPI_ERR_OTHER: the calling thread is not a rank's main thread; the thread level is "
+                    "MPI_THREAD_FUNNELED",
+                    call);
         ampi_job_abort(MPI_ERR_OTHER);
     }
     self->call = call;
-    ampi_report(self, "MPI_ERR_OTHER: called %s", self->state == AMPI_RANK_STARTED ? "before MPI_Init" : "after MPI_Finalize");
+    ampi_report(self, "MPI_ERR_OTHER: called %s",
+                self->state == AMPI_RANK_STARTED ? "before MPI_Init" : "after MPI_Finalize");
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
@@ -37,8 +40,9 @@ static int init(const char *call, int required, int *provided)
         if (self)
             self->call = call;
         return ampi_raise_self(MPI_ERR_OTHER, !self ? "called by a thread that is not a rank's main thread"
-                                              : self->world_state == AMPI_RANK_INITIALIZED ? "called twice"
-                                                                                     : "called after MPI_Finalize");
+                                              : self->world_state == AMPI_RANK_INITIALIZED
+                                                  ? "called twice"
+                                                  : "called after MPI_Finalize");
     }
     self->call = call;
     ampi_rank_set_world_state(self, AMPI_RANK_INITIALIZED);

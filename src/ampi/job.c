@@ -2,9 +2,9 @@
  *
  * job.c: from the start of the process to its end: the client of src/image and src/ult.
  *
- * Two ways to start. Virtualized (more than one rank): takeover calls wants_images and run before the program's main;
- * each PE makes its ranks' stacks and copies, then runs them. Not virtualized (one rank): the program runs as it is, and the
- * thread that calls MPI_Init becomes the rank.
+ * Two ways to start. Virtualized (more than one rank): takeover calls wants_images and run before the
+ * program's main; each PE makes its ranks' stacks and copies, then runs them. Not virtualized (one rank): the
+ * program runs as it is, and the thread that calls MPI_Init becomes the rank.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,7 +51,8 @@ static void rank_end(struct ampi_rank *rank, int code)
 
     if (rank->state == AMPI_RANK_INITIALIZED) {
         rank->call = NULL;
-        ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize; the job ends", code & 0xff);
+        ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize; the job ends",
+                    code & 0xff);
         ampi_job_abort(code);
     }
     if (code & 0xff) {
@@ -177,10 +178,11 @@ static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
     ampi_memory_map_stack(rank->world_rank - ampi_job.first_rank, &stack_lo, &stack_hi);
     rank->image = image_create(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank));
     if (!rank->image)
-        base_fatal(1,
-                   "no memory for the copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or raise "
-                   "vm.max_map_count or `ulimit -v`",
-                   rank->world_rank, ampi_job.n_ranks, strerror(errno));
+        base_fatal(
+            1,
+            "no memory for the copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or raise "
+            "vm.max_map_count or `ulimit -v`",
+            rank->world_rank, ampi_job.n_ranks, strerror(errno));
     if (ult_tls_total_bytes() > 0) {
         rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
         image_tls_init(rank->image, rank->ult.tls_save);
@@ -230,8 +232,8 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
         base_fatal(1, "%s", error);
     ampi_memory_plan(n_ranks);
     ampi_job_create(n_ranks, n_pes, true, &hooks);
-    base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks, n_pes,
-                     ampi_memory_stack_bytes() >> 10, image_span_bytes() >> 10);
+    base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks,
+                     n_pes, ampi_memory_stack_bytes() >> 10, image_span_bytes() >> 10);
     ult_job_run();
     ampi_procs_close();
     return atomic_load(&ampi_job.exit_code);
@@ -267,7 +269,8 @@ struct ampi_rank *ampi_rank_or_adopt(void)
         ampi_options_read(NULL, NULL);
         if (ampi_options.n_ranks > 1)
             base_fatal(1,
-                       "%ld ranks in this process cannot be had: it did not start as an MPI program but loaded libmpi "
+                       "%ld ranks in this process cannot be had: it did not start as an MPI program but "
+                       "loaded libmpi "
                        "later (as Python does), so it is one rank",
                        ampi_options.n_ranks);
     }

@@ -10,18 +10,18 @@
 /* Sets up what does not depend on images: PEs, ranks, predefined objects, MPI_COMM_WORLD. */
 void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_hooks *hooks);
 
-/* The running rank; for a process with one rank, which is not virtualized, made at the first call. NULL: the calling thread
- * is no rank's. */
+/* The running rank; for a process with one rank, which is not virtualized, made at the first call. NULL: the
+ * calling thread is no rank's. */
 struct ampi_rank *ampi_rank_or_adopt(void);
 
 /* ---- Where ranks lie in memory (job_memory.c) ---- */
 
-/* Decides the places of all ranks' stacks and copies of the program, after image_program_open. Ends the process with a
- * message when the limits do not allow that many ranks. */
+/* Decides the places of all ranks' stacks and copies of the program, after image_program_open. Ends the
+ * process with a message when the limits do not allow that many ranks. */
 void ampi_memory_plan(int n_ranks);
 
-/* Maps the stack of a rank: its lowest byte, and one past the highest. The copy of the program goes to image_base. Ends the process with
- * a message when that cannot be had. */
+/* Maps the stack of a rank: its lowest byte, and one past the highest. The copy of the program goes to
+ * image_base. Ends the process with a message when that cannot be had. */
 void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out);
 char *ampi_memory_image_base(int world_rank);
 
@@ -31,7 +31,8 @@ size_t ampi_memory_stack_bytes(void);
 
 /* ---- When things go wrong (report.c) ---- */
 
-/* Catches SIGSEGV, SIGBUS, SIGFPE and SIGILL and says which rank it was; on each PE's thread, because of its signal stack. */
+/* Catches SIGSEGV, SIGBUS, SIGFPE and SIGILL and says which rank it was; on each PE's thread, because of its
+ * signal stack. */
 void ampi_crash_handler_install(void);
 
 /* Prints what every rank is blocked in, and ends the job. */

@@ -2,15 +2,15 @@
  *
  * job_memory.c: where each rank's stack and copy of the program lie.
  *
- * All ranks have slots of one size, one behind the other, in a part of the address space that the kernel does not use by
- * itself (below its mmap area, whichever way that grows):
+ * All ranks have slots of one size, one behind the other, in a part of the address space that the kernel does
+ * not use by itself (below its mmap area, whichever way that grows):
  *
  *      | guard (a hole, nothing mapped) | stack ......... | copy of the program | (up to the slot's end)
  *      slot                                       stack_hi^
  *
- * A hole costs no mapping, of which a process has few (vm.max_map_count); an overflowing stack runs into it. The used
- * end of the stack and the copy lie side by side, so that they share page tables.
- * Stacks of different ranks end at different cache lines of a page, or all would compete for the same cache sets.
+ * A hole costs no mapping, of which a process has few (vm.max_map_count); an overflowing stack runs into it.
+ * The used end of the stack and the copy lie side by side, so that they share page tables. Stacks of
+ * different ranks end at different cache lines of a page, or all would compete for the same cache sets.
  */
 #include "ampi/job.h"
 
@@ -80,12 +80,14 @@ static void check_mappings(int n_ranks)
     if (wanted > room && !ampi_options.no_relro) {
         image_set_protect_relro(false);
         wanted = (long)n_ranks * (1 + image_mappings_per_copy());
-        base_log_verbose(1, "relocated constants stay writable: %d ranks would need more memory mappings otherwise",
-                         n_ranks);
+        base_log_verbose(
+            1, "relocated constants stay writable: %d ranks would need more memory mappings otherwise",
+            n_ranks);
     }
     if (wanted > room)
         base_fatal(1,
-                   "%d ranks need %ld memory mappings (%d each), but vm.max_map_count allows %ld: use at most %ld ranks "
+                   "%d ranks need %ld memory mappings (%d each), but vm.max_map_count allows %ld: use at "
+                   "most %ld ranks "
                    "(+vp), or as root: sysctl -w vm.max_map_count=%ld",
                    n_ranks, wanted, 1 + image_mappings_per_copy(), room + MAPPINGS_SPARE,
                    room / (1 + image_mappings_per_copy()), wanted + MAPPINGS_SPARE);
@@ -105,8 +107,9 @@ void ampi_memory_plan(int n_ranks)
                                       image_align > SLOT_ALIGN ? image_align : SLOT_ALIGN);
     memory.image_offset = (memory.slot_bytes - image_bytes) / image_align * image_align;
     if (memory.slot_bytes > (ARENA_END - ARENA_BASE) / (size_t)n_ranks)
-        base_fatal(1, "%d ranks with stacks of %zu MiB do not fit into the address space; use +stacksize with less",
-                   n_ranks, memory.stack_bytes >> 20);
+        base_fatal(
+            1, "%d ranks with stacks of %zu MiB do not fit into the address space; use +stacksize with less",
+            n_ranks, memory.stack_bytes >> 20);
 }
 
 static char *slot_of(int world_rank)
@@ -129,7 +132,8 @@ void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_
 
     if (got != lo)
         base_fatal(1,
-                   "no stack of %zu KiB for rank %d of %d: %s; use fewer ranks (+vp) or smaller stacks (+stacksize), or "
+                   "no stack of %zu KiB for rank %d of %d: %s; use fewer ranks (+vp) or smaller stacks "
+                   "(+stacksize), or "
                    "raise vm.max_map_count or `ulimit -v`",
                    memory.stack_bytes >> 10, world_rank, memory.n_ranks, strerror(errno));
     *stack_lo_out = lo;
@@ -141,7 +145,8 @@ int ampi_memory_guard_of(const void *addr)
     uintptr_t offset = (uintptr_t)addr - ARENA_BASE;
     int world_rank;
 
-    if (!memory.slot_bytes || (uintptr_t)addr < ARENA_BASE || offset / memory.slot_bytes >= (size_t)memory.n_ranks)
+    if (!memory.slot_bytes || (uintptr_t)addr < ARENA_BASE ||
+        offset / memory.slot_bytes >= (size_t)memory.n_ranks)
         return -1;
     world_rank = (int)(offset / memory.slot_bytes);
     return (const char *)addr < ampi_memory_image_base(world_rank) - memory.stack_bytes ? world_rank : -1;

@@ -21,7 +21,7 @@ struct meeting {
     struct ampi_meet **members;  /* by rank in the group; NULL: has not come, or is of another process */
     const struct ampi_meet *key; /* a member's, for comparison */
     int n_arrived;
-    int n_local;                 /* members of this process */
+    int n_local; /* members of this process */
 };
 
 #define TABLE_CHAINS 256u

@@ -4,9 +4,9 @@
  *
  * Communicators are also created by ranks that share none, or by a part of one's members. They meet under a
  * key: the function, the group, and what the program gave to tell several meetings apart. Whoever comes last
- * builds for all. Where members live in several processes, each process's members meet first; the process of the
- * first member of the group is told of them all, and tells all processes when everybody has come: then each
- * builds for its own members.
+ * builds for all. Where members live in several processes, each process's members meet first; the process of
+ * the first member of the group is told of them all, and tells all processes when everybody has come: then
+ * each builds for its own members.
  */
 #ifndef AMPI_MEET_H
 #define AMPI_MEET_H
@@ -31,13 +31,13 @@ struct ampi_meet {
 
     /* Run once in each process; may not switch. Members of other processes are NULL. */
     void (*build)(struct ampi_meet **members, int n_members);
-    int member;                                               /* the caller's rank in the group */
-    void *give;                 /* for build: what this member brings, within the process */
-    struct ampi_meet_gift gift; /* for build: what it brings for all processes */
+    int member;                         /* the caller's rank in the group */
+    void *give;                         /* for build: what this member brings, within the process */
+    struct ampi_meet_gift gift;         /* for build: what it brings for all processes */
     const struct ampi_meet_gift *gifts; /* in build: all members' gifts, by rank in the group */
-    uint64_t new_context_id;    /* in build: for a communicator over these processes; 0: one process */
-    void *got;                                                /* set by build: what this member gets */
-    int error;                                                /* set by build */
+    uint64_t new_context_id; /* in build: for a communicator over these processes; 0: one process */
+    void *got;               /* set by build: what this member gets */
+    int error;               /* set by build */
 
     struct ampi_request request; /* what the member waits on */
     struct ult_note note;        /* brings the completion from the PE of the last */

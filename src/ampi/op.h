@@ -53,7 +53,8 @@ static inline bool ampi_op_is_pair(enum ampi_basic basic)
     return basic >= AMPI_BASIC_FLOAT_INT;
 }
 
-/* How many elements the kernels see in count elements of a type: a pair is one, though MPI_Get_elements counts two. */
+/* How many elements the kernels see in count elements of a type: a pair is one, though MPI_Get_elements
+ * counts two. */
 static inline size_t ampi_op_elems(const struct ampi_type *type, MPI_Count count)
 {
     return (size_t)count * (ampi_op_is_pair(type->basic) ? 1 : (size_t)type->n_basics);

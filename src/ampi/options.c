@@ -26,14 +26,16 @@ static const struct base_option option_table[] = {
     {"+stacksize", BASE_OPTION_SIZE, &ampi_options.stack_bytes, STACK_MIN, STACK_MAX, "SIZE",
      "stack of a rank, such as 512K or 8M; default: `ulimit -s`"},
     {"+private", BASE_OPTION_STRING, &ampi_options.private_libs, 0, 0, "LIBS",
-     "libraries that each rank gets a copy of, besides those outside the system's folders: libfoo,-libbar (- takes one "
+     "libraries that each rank gets a copy of, besides those outside the system's folders: libfoo,-libbar (- "
+     "takes one "
      "off the list)"},
     {"+norelro", BASE_OPTION_FLAG, &ampi_options.no_relro, 0, 0, NULL,
      "do not write-protect the ranks' relocated constants: one memory mapping less per rank"},
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
      "say what is set up; twice: in more detail"},
     {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",
-     "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO], with commas between them (+help collectives)"},
+     "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO], with commas between them (+help "
+     "collectives)"},
     {"+help", BASE_OPTION_TOPIC, &ampi_options.help_topic, 0, 0, "[TOPIC]",
      "print this list and stop; topic collectives: how they are done"},
 };
@@ -49,7 +51,8 @@ static void print_help(const char *topic)
     printf("Options of Heddle %s, for any MPI program built with its mpicc:\n\n", HEDDLE_VERSION);
     base_options_print(option_table, (int)BASE_COUNT(option_table));
     printf("  %-20s %s\n\n", "+-", "what follows is the program's, even if it begins with +");
-    printf("They may stand anywhere behind the program's name, or in the environment variable HEDDLE_OPTIONS.\n");
+    printf("They may stand anywhere behind the program's name, or in the environment variable "
+           "HEDDLE_OPTIONS.\n");
     fflush(stdout);
     _Exit(0);
 }
@@ -69,8 +72,11 @@ void ampi_options_read(int *argc, char **argv)
     if (!is_right)
         base_fatal(2, "%s", error);
     if (ampi_options.coll && !ampi_coll_override(ampi_options.coll))
-        base_fatal(2, "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO], such as allreduce:16K,bcast:inf:0 (+help "
-                      "collectives lists the operations)", ampi_options.coll);
+        base_fatal(
+            2,
+            "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO], such as allreduce:16K,bcast:inf:0 (+help "
+            "collectives lists the operations)",
+            ampi_options.coll);
     if (ampi_options.help_topic)
         print_help(ampi_options.help_topic);
     base_log_set_verbosity((int)ampi_options.verbosity);

@@ -19,8 +19,9 @@ struct ampi_options {
 };
 extern struct ampi_options ampi_options;
 
-/* Reads HEDDLE_OPTIONS and takes ours out of argv (argc NULL: the environment alone). Ends the process with a message, code 2, when one is
- * wrong; prints the help and ends it with code 0 if that was asked for. Called once per process. */
+/* Reads HEDDLE_OPTIONS and takes ours out of argv (argc NULL: the environment alone). Ends the process with a
+ * message, code 2, when one is wrong; prints the help and ends it with code 0 if that was asked for. Called
+ * once per process. */
 void ampi_options_read(int *argc, char **argv);
 
 #endif

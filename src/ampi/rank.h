@@ -25,40 +25,47 @@ struct ampi_keyvals;
 struct ampi_session;
 struct image;
 
-enum ampi_rank_state { AMPI_RANK_STARTED = 1, AMPI_RANK_INITIALIZED = 2, AMPI_RANK_FINALIZED = 3, AMPI_RANK_ENDED = 4 };
+enum ampi_rank_state {
+    AMPI_RANK_STARTED = 1,
+    AMPI_RANK_INITIALIZED = 2,
+    AMPI_RANK_FINALIZED = 3,
+    AMPI_RANK_ENDED = 4
+};
 
 struct ampi_rank {
-    struct ult ult;                      /* first: a rank is its ULT */
+    struct ult ult; /* first: a rank is its ULT */
     enum ampi_rank_state state;
-    int world_rank;                      /* in MPI_COMM_WORLD */
-    int pe_id;                           /* of its PE */
-    struct ampi_message_pool *messages;  /* its PE's */
-    const char *call;                    /* the MPI function it is in or was in last; for messages */
-    struct ampi_comm *world;             /* its handle of MPI_COMM_WORLD */
-    struct ampi_comm *self;              /* its handle of MPI_COMM_SELF; NULL until first used: ampi_comm_self */
-    struct ampi_request *free_requests;  /* pool: p2p/request.c */
-    unsigned wait_left;                  /* completions it still waits for; at 0 it is made ready */
+    int world_rank;                     /* in MPI_COMM_WORLD */
+    int pe_id;                          /* of its PE */
+    struct ampi_message_pool *messages; /* its PE's */
+    const char *call;                   /* the MPI function it is in or was in last; for messages */
+    struct ampi_comm *world;            /* its handle of MPI_COMM_WORLD */
+    struct ampi_comm *self; /* its handle of MPI_COMM_SELF; NULL until first used: ampi_comm_self */
+    struct ampi_request *free_requests;   /* pool: p2p/request.c */
+    unsigned wait_left;                   /* completions it still waits for; at 0 it is made ready */
     struct ampi_request *const *wait_for; /* what it waits for, n_wait_for of them; for reports */
     int n_wait_for;
-    int thread_level;                    /* what MPI_Init_thread provided */
-    int n_sessions;                      /* open sessions (MPI_Session_init) */
-    struct ampi_session *group_session;  /* the one that made a group last: communicators made from groups are its; NULL: none */
-    enum ampi_rank_state world_state;    /* what state would be without sessions; 0: STARTED */
-    struct ampi_bsend_buffer *bsend;     /* MPI_Buffer_attach; NULL: none */
+    int thread_level;                   /* what MPI_Init_thread provided */
+    int n_sessions;                     /* open sessions (MPI_Session_init) */
+    struct ampi_session *group_session; /* the one that made a group last: communicators made from groups are
+                                           its; NULL: none */
+    enum ampi_rank_state world_state;   /* what state would be without sessions; 0: STARTED */
+    struct ampi_bsend_buffer *bsend;    /* MPI_Buffer_attach; NULL: none */
     struct ampi_error_classes *error_classes; /* that the program added: error_class.c; NULL: none */
-    struct ampi_keyvals *keyvals;        /* attribute keys that the program made: attr.c; NULL: none */
-    int last_used_code;                  /* what MPI_LASTUSEDCODE points to */
-    struct ampi_info *info_env;          /* MPI_INFO_ENV: info.c; NULL until first used */
-    struct ampi_info *fortran_booleans;  /* MPI_Abi_set_fortran_booleans: abi_query.c; NULL: never called */
+    struct ampi_keyvals *keyvals;             /* attribute keys that the program made: attr.c; NULL: none */
+    int last_used_code;                       /* what MPI_LASTUSEDCODE points to */
+    struct ampi_info *info_env;               /* MPI_INFO_ENV: info.c; NULL until first used */
+    struct ampi_info *fortran_booleans;   /* MPI_Abi_set_fortran_booleans: abi_query.c; NULL: never called */
     struct ampi_handle_ints *handle_ints; /* integers that stand for handles: fortran_int.c; NULL: none */
     struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: what files get at open; NULL: the default */
-    int n_tool_inits;                    /* MPI_T_init_thread less MPI_T_finalize */
-    struct image *image;                 /* its copy of the program; NULL: runs on the prototype */
-    int exit_code;                       /* once ENDED */
-} BASE_CACHE_ALIGNED; /* neighbours may run on different PEs */
+    int n_tool_inits;                        /* MPI_T_init_thread less MPI_T_finalize */
+    struct image *image;                     /* its copy of the program; NULL: runs on the prototype */
+    int exit_code;                           /* once ENDED */
+} BASE_CACHE_ALIGNED;                        /* neighbours may run on different PEs */
 
-/* Sessions and the world model (MPI_Init, MPI_Finalize) come and go independently: a rank is INITIALIZED while it has
- * either. These keep `state` so; the last is for MPI_Initialized and MPI_Finalized, which ask of the world model alone. */
+/* Sessions and the world model (MPI_Init, MPI_Finalize) come and go independently: a rank is INITIALIZED
+ * while it has either. These keep `state` so; the last is for MPI_Initialized and MPI_Finalized, which ask of
+ * the world model alone. */
 static inline void ampi_rank_update_state(struct ampi_rank *rank)
 {
     if (rank->n_sessions > 0)
@@ -87,22 +94,22 @@ static inline void ampi_rank_set_world_state(struct ampi_rank *rank, enum ampi_r
 
 /* The job: set up once, read-only while ranks run, but for the atomic fields. */
 struct ampi_job {
-    int n_ranks;                  /* of MPI_COMM_WORLD */
-    int n_pes;                    /* of this process */
-    int first_rank;               /* the lowest world rank of this process */
-    int n_local;                  /* ranks of this process */
-    int n_procs;                  /* processes of the job */
-    int proc_id;                  /* of this process */
-    int node_first;               /* the lowest process of this node */
-    int node_index;               /* this process among those of this node */
-    int node_n_procs;             /* processes of this node */
-    struct ampi_rank *ranks;      /* of this process, by world rank less first_rank */
-    const char *host;             /* this node's name */
-    const char *program;          /* argv[0] */
-    char *arguments;              /* those behind it, less our options, with blanks between them; NULL: none */
-    bool is_virtual;              /* ranks run on copies of the program */
-    _Atomic int exit_code;        /* the first non-zero code of a rank */
-    _Atomic int n_ended;          /* ranks that are ENDED */
+    int n_ranks;             /* of MPI_COMM_WORLD */
+    int n_pes;               /* of this process */
+    int first_rank;          /* the lowest world rank of this process */
+    int n_local;             /* ranks of this process */
+    int n_procs;             /* processes of the job */
+    int proc_id;             /* of this process */
+    int node_first;          /* the lowest process of this node */
+    int node_index;          /* this process among those of this node */
+    int node_n_procs;        /* processes of this node */
+    struct ampi_rank *ranks; /* of this process, by world rank less first_rank */
+    const char *host;        /* this node's name */
+    const char *program;     /* argv[0] */
+    char *arguments;         /* those behind it, less our options, with blanks between them; NULL: none */
+    bool is_virtual;         /* ranks run on copies of the program */
+    _Atomic int exit_code;   /* the first non-zero code of a rank */
+    _Atomic int n_ended;     /* ranks that are ENDED */
 };
 extern struct ampi_job ampi_job;
 
@@ -112,11 +119,12 @@ static inline struct ampi_rank *ampi_self(void)
     return (struct ampi_rank *)ult_self();
 }
 
-/* What ampi_enter does when the caller is no rank between MPI_Init and MPI_Finalize: raises MPI_ERR_OTHER (which ends
- * the job unless a handler says otherwise). */
+/* What ampi_enter does when the caller is no rank between MPI_Init and MPI_Finalize: raises MPI_ERR_OTHER
+ * (which ends the job unless a handler says otherwise). */
 struct ampi_rank *ampi_enter_wrong(const char *call) BASE_COLD;
 
-/* First line of every MPI function that needs an initialised MPI: the running rank. call: "MPI_Send". Never switches. */
+/* First line of every MPI function that needs an initialised MPI: the running rank. call: "MPI_Send". Never
+ * switches. */
 static inline struct ampi_rank *ampi_enter(const char *call)
 {
     struct ampi_rank *self = ampi_self();
@@ -128,11 +136,12 @@ static inline struct ampi_rank *ampi_enter(const char *call)
     return self;
 }
 
-/* What ampi_enter_any_time does where no rank runs yet: a process with one rank becomes it at its first call. */
+/* What ampi_enter_any_time does where no rank runs yet: a process with one rank becomes it at its first call.
+ */
 struct ampi_rank *ampi_enter_first(void) BASE_COLD;
 
-/* First line of the MPI functions that may be called before MPI_Init and after MPI_Finalize: the running rank, NULL on a
- * thread that is no rank's. */
+/* First line of the MPI functions that may be called before MPI_Init and after MPI_Finalize: the running
+ * rank, NULL on a thread that is no rank's. */
 static inline struct ampi_rank *ampi_enter_any_time(const char *call)
 {
     struct ampi_rank *self = ampi_self();

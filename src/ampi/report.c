@@ -32,8 +32,8 @@ int ampi_exit_code_of(int code)
 
 /* ---- Crashes ---- */
 
-/* Runs on the PE's signal stack, with the rank's stack as it was: formats with what is safe here, then lets the default
- * action end the process with the signal. */
+/* Runs on the PE's signal stack, with the rank's stack as it was: formats with what is safe here, then lets
+ * the default action end the process with the signal. */
 static void handle_crash(int signal_number, siginfo_t *info, void *context)
 {
     const struct ult *u = ult_self();
@@ -43,10 +43,12 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
 
     if ((signal_number == SIGSEGV || signal_number == SIGBUS) && rank &&
         overflown == rank->world_rank - ampi_job.first_rank)
-        ampi_report(rank, "stack overflow: the stack of %zu KiB is full; give ranks larger ones with +stacksize",
+        ampi_report(rank,
+                    "stack overflow: the stack of %zu KiB is full; give ranks larger ones with +stacksize",
                     ampi_memory_stack_bytes() >> 10);
     else
-        ampi_report(rank, "%s (signal %d) at address %p%s%s%s", strsignal(signal_number), signal_number, info->si_addr,
+        ampi_report(rank, "%s (signal %d) at address %p%s%s%s", strsignal(signal_number), signal_number,
+                    info->si_addr,
                     image_describe(ult_arch_context_pc(context), place, sizeof place) ? " in " : "", place,
                     rank && rank->call ? "; the call named is the last one of MPI" : "");
     signal(signal_number, SIG_DFL);
@@ -56,7 +58,8 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
 void ampi_crash_handler_install(void)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-    stack_t stack = {.ss_sp = base_malloc(SIGNAL_STACK_BYTES, "a signal stack"), .ss_size = SIGNAL_STACK_BYTES};
+    stack_t stack = {.ss_sp = base_malloc(SIGNAL_STACK_BYTES, "a signal stack"),
+                     .ss_size = SIGNAL_STACK_BYTES};
     struct sigaction action = {.sa_sigaction = handle_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 
     sigaltstack(&stack, NULL);

@@ -29,8 +29,8 @@ static BASE_COLD void add_slab(struct ampi_rank *self)
     }
 }
 
-static inline void init(struct ampi_request *request, struct ampi_rank *self, const struct ampi_request_kind *kind,
-                        struct ampi_comm *comm, bool is_persistent)
+static inline void init(struct ampi_request *request, struct ampi_rank *self,
+                        const struct ampi_request_kind *kind, struct ampi_comm *comm, bool is_persistent)
 {
     request->magic = AMPI_MAGIC_REQUEST;
     request->state = is_persistent ? AMPI_REQUEST_INACTIVE : AMPI_REQUEST_ACTIVE;
@@ -76,7 +76,8 @@ void ampi_request_complete(struct ampi_request *request)
         request->on_complete(request, request->whole);
 }
 
-void ampi_request_attach(struct ampi_request *whole, struct ampi_request *part, ampi_request_complete_fn on_complete)
+void ampi_request_attach(struct ampi_request *whole, struct ampi_request *part,
+                         ampi_request_complete_fn on_complete)
 {
     if (part->state == AMPI_REQUEST_COMPLETE) {
         on_complete(part, whole);

@@ -40,8 +40,8 @@ static inline bool ampi_status_is_cancelled(const MPI_Status *status)
     return status->MPI_internal[2] & AMPI_STATUS_CANCELLED;
 }
 
-/* Hands a status out to the program, member by member: a wider copy would have to wait until the stores that filled the members
- * have left the core. MPI_ERROR stays: only calls that return MPI_ERR_IN_STATUS set it. */
+/* Hands a status out to the program, member by member: a wider copy would have to wait until the stores that
+ * filled the members have left the core. MPI_ERROR stays: only calls that return MPI_ERR_IN_STATUS set it. */
 static inline void ampi_status_hand_out(MPI_Status *to, const MPI_Status *from)
 {
     if (to == MPI_STATUS_IGNORE)

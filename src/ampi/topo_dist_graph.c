@@ -144,7 +144,8 @@ static void create_middle(struct ampi_coll_slot *slot)
 }
 
 /* What a member told, for other processes: the numbers, then each array that there is. */
-static void create_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+static void create_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                        struct ampi_coll_packer *out)
 {
     const struct told *told = args->send.buf;
     size_t n_in = (size_t)told->n_in * sizeof(int);
@@ -159,7 +160,8 @@ static void create_wire(const struct ampi_coll_slot *slot, const struct ampi_col
     ampi_coll_put_bytes(out, 5, told->degrees, told->degrees ? n_in : 0);
 }
 
-static void create_unwire(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in)
+static void create_unwire(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+                          struct ampi_coll_unpacker *in)
 {
     struct told *told = ampi_coll_stand_in_alloc(in, sizeof *told);
     const void *arrays[6];
@@ -178,10 +180,10 @@ static void create_unwire(struct ampi_coll_slot *slot, struct ampi_coll_args *ar
 }
 
 static const struct ampi_coll_plan create_plan = {.name = "graph creation",
-                                                 .makes_comm = true,
-                                                 .wire = create_wire,
-                                                 .unwire = create_unwire,
-                                                 .middle = create_middle};
+                                                  .makes_comm = true,
+                                                  .wire = create_wire,
+                                                  .unwire = create_unwire,
+                                                  .middle = create_middle};
 
 /* ---- Each member's part ---- */
 

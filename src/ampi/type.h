@@ -71,7 +71,7 @@ struct ampi_type {
     enum ampi_basic basic;       /* the kind of all of them if it is one; else AMPI_BASIC_NONE */
     bool is_dense;               /* the data of one element is one block, in order: size == true extent */
     bool is_committed;           /* and a handle is left: may be used in operations */
-    bool is_predefined; /* may not be freed */
+    bool is_predefined;          /* may not be freed */
     bool has_bounds; /* lb_bytes and extent_bytes were set by a constructor (markers), not found from the data
                       */
     uint32_t align_bytes;            /* the largest alignment of its basic elements */
@@ -110,8 +110,9 @@ static inline MPI_Datatype ampi_type_handle(struct ampi_type *type)
 /* Frees the object with the last reference. Any thread. */
 void ampi_type_destroy(struct ampi_type *type);
 
-/* Attributes (attr.c): copies those of old to dup, with the copy callbacks; deletes those of a type whose last
- * handle is freed, with the delete callbacks. Both raise and return the callbacks' errors, and may switch. */
+/* Attributes (attr.c): copies those of old to dup, with the copy callbacks; deletes those of a type whose
+ * last handle is freed, with the delete callbacks. Both raise and return the callbacks' errors, and may
+ * switch. */
 int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup);
 int ampi_type_delete_attrs(struct ampi_type *type);
 

@@ -17,7 +17,8 @@
 #define BASE_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #define BASE_COLD __attribute__((cold, noinline))
 #define BASE_NOINLINE __attribute__((noinline))
-/* Everything that the function calls is inlined into it: for the few functions that a message's time consists of. */
+/* Everything that the function calls is inlined into it: for the few functions that a message's time consists
+ * of. */
 #define BASE_FLATTEN __attribute__((flatten))
 #define BASE_NORETURN __attribute__((noreturn))
 /* For what runs before a sanitizer is up. */
@@ -27,7 +28,7 @@
 #define BASE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The struct of the given type whose member lies at ptr. */
-#define BASE_CONTAINER(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define BASE_CONTAINER(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Assertions: level 0 none, 1 cheap ones (the default), 2 also those that walk structures. */
 #ifndef BASE_ASSERT_LEVEL
@@ -35,8 +36,9 @@
 #endif
 #define BASE_ASSERT(cond) base_assert_at_level(1, cond)
 #define BASE_ASSERT_FULL(cond) base_assert_at_level(2, cond)
-#define base_assert_at_level(level, cond) \
-    ((void)((level) > BASE_ASSERT_LEVEL || BASE_LIKELY(cond) || (base_assert_failed(#cond, __FILE__, __LINE__), 0)))
+#define base_assert_at_level(level, cond)                       \
+    ((void)((level) > BASE_ASSERT_LEVEL || BASE_LIKELY(cond) || \
+            (base_assert_failed(#cond, __FILE__, __LINE__), 0)))
 
 /* Prints the condition and its place, and aborts. */
 void base_assert_failed(const char *cond, const char *file, int line) BASE_NORETURN BASE_COLD;

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The whole cores that the control group's quota amounts to, rounded up; fallback: no quota, or none to be read. */
+/* The whole cores that the control group's quota amounts to, rounded up; fallback: no quota, or none to be
+ * read. */
 static int quota_cores(int fallback)
 {
     FILE *file;

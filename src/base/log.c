@@ -100,8 +100,8 @@ void base_assert_failed(const char *cond, const char *file, int line)
 static void no_memory(size_t size_bytes, const char *what) BASE_NORETURN;
 static void no_memory(size_t size_bytes, const char *what)
 {
-    base_fatal(1, "out of memory: no %zu bytes for %s; use fewer ranks (+vp) or raise `ulimit -v`", size_bytes,
-               what);
+    base_fatal(1, "out of memory: no %zu bytes for %s; use fewer ranks (+vp) or raise `ulimit -v`",
+               size_bytes, what);
 }
 
 void *base_malloc(size_t size_bytes, const char *what)

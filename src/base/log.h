@@ -34,6 +34,7 @@ void *base_calloc(size_t count, size_t size_bytes, const char *what) __attribute
 void *base_realloc(void *old, size_t size_bytes, const char *what) __attribute__((returns_nonnull));
 
 /* Zeroed, and at the beginning of a cache line; to be freed with free. */
-void *base_calloc_aligned(size_t count, size_t size_bytes, const char *what) __attribute__((malloc, returns_nonnull));
+void *base_calloc_aligned(size_t count, size_t size_bytes, const char *what)
+    __attribute__((malloc, returns_nonnull));
 
 #endif

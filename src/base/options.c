@@ -87,7 +87,8 @@ static bool unknown_option(const struct base_option *table, int n_options, const
         if (word_distance(name, table[i].name) < word_distance(name, nearest->name))
             nearest = &table[i];
     snprintf(options_error, sizeof options_error,
-             "unknown option %s; the nearest is %s (+help lists them; arguments of the program that begin with + go "
+             "unknown option %s; the nearest is %s (+help lists them; arguments of the program that begin "
+             "with + go "
              "behind +-)",
              name, nearest->name);
     return false;
@@ -127,8 +128,8 @@ static bool store_value(const struct base_option *option, const char *text)
     return false;
 }
 
-/* Takes one option and its value, if it has one: "+name" and the next word, or "+name=value"; *n_used_out says how many
- * words that were. The next word is NULL at the end. */
+/* Takes one option and its value, if it has one: "+name" and the next word, or "+name=value"; *n_used_out
+ * says how many words that were. The next word is NULL at the end. */
 static bool take_option(const struct base_option *table, int n_options, const char *word, const char *next,
                         int *n_used_out)
 {
@@ -137,7 +138,8 @@ static bool take_option(const struct base_option *table, int n_options, const ch
     const struct base_option *option;
     char name[OPTION_NAME_MAX];
 
-    snprintf(name, sizeof name, "%.*s", equals ? (int)base_min_u64((uint64_t)(equals - word), sizeof name) : INT_MAX, word);
+    snprintf(name, sizeof name, "%.*s",
+             equals ? (int)base_min_u64((uint64_t)(equals - word), sizeof name) : INT_MAX, word);
     option = find_option(table, n_options, name);
     if (!option)
         return unknown_option(table, n_options, name);
@@ -160,7 +162,8 @@ static bool take_option(const struct base_option *table, int n_options, const ch
         return true;
     }
     if (!value) {
-        snprintf(options_error, sizeof options_error, "%s needs a value: %s %s", name, name, option->arg_name);
+        snprintf(options_error, sizeof options_error, "%s needs a value: %s %s", name, name,
+                 option->arg_name);
         return false;
     }
     *n_used_out = equals ? 1 : 2;

@@ -2,8 +2,9 @@
  *
  * options.h: the options that begin with '+', as one table.
  *
- * They come from the environment variable HEDDLE_OPTIONS (mpirun sets it) and from the command line, which wins. Those of the
- * command line are taken out of argv. A value is the next word, or stands behind a '=' (+vp 64, +vp=64). An argument "+-" ends ours: what follows is the program's.
+ * They come from the environment variable HEDDLE_OPTIONS (mpirun sets it) and from the command line, which
+ * wins. Those of the command line are taken out of argv. A value is the next word, or stands behind a '='
+ * (+vp 64, +vp=64). An argument "+-" ends ours: what follows is the program's.
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
@@ -16,21 +17,23 @@ enum base_option_kind {
     BASE_OPTION_STRING, /* const char * */
     BASE_OPTION_FLAG,   /* no value; bool */
     BASE_OPTION_COUNT,  /* no value, may be repeated; long */
-    BASE_OPTION_TOPIC,  /* the next word if there is one, else ""; const char *. For options that stop the program */
+    BASE_OPTION_TOPIC,  /* the next word if there is one, else ""; const char *. For options that stop the
+                           program */
 };
 
 struct base_option {
-    const char *name;        /* with its '+' */
+    const char *name; /* with its '+' */
     enum base_option_kind kind;
-    void *value;             /* where it goes; holds the default before parsing */
-    long min;                /* INT and SIZE: least value */
-    long max;                /* INT and SIZE: greatest value */
-    const char *arg_name;    /* for the help: "N" */
-    const char *help;        /* one sentence */
+    void *value;          /* where it goes; holds the default before parsing */
+    long min;             /* INT and SIZE: least value */
+    long max;             /* INT and SIZE: greatest value */
+    const char *arg_name; /* for the help: "N" */
+    const char *help;     /* one sentence */
 };
 
-/* Parses one string of options (blanks between them) or an argument vector from argv[1] on, from which they are removed.
- * false: *error_out (static storage) says what is wrong, with the nearest valid option or the valid range. */
+/* Parses one string of options (blanks between them) or an argument vector from argv[1] on, from which they
+ * are removed. false: *error_out (static storage) says what is wrong, with the nearest valid option or the
+ * valid range. */
 bool base_options_parse_string(const struct base_option *table, int n_options, const char *text,
                                const char **error_out) BASE_MUST_CHECK;
 bool base_options_parse_argv(const struct base_option *table, int n_options, int *argc, char **argv,

@@ -3,11 +3,11 @@
  * private_libraries.c: which shared libraries each rank gets a copy of.
  *
  * In this order, the first rule that fits decides:
- *   1. never: the C and C++ runtime, sanitizers, GPU drivers, ld.so, the vdso, what defines malloc, libmpi itself and
- * what libmpi needs
+ *   1. never: the C and C++ runtime, sanitizers, GPU drivers, ld.so, the vdso, what defines malloc, libmpi
+ * itself and what libmpi needs
  *   2. the list of image_set_private_libraries
- *   3. what was preloaded: private if it needs libmpi, for then it is a tool that stands between the program and MPI
- * (PMPI) and counts for one rank; else shared
+ *   3. what was preloaded: private if it needs libmpi, for then it is a tool that stands between the program
+ * and MPI (PMPI) and counts for one rank; else shared
  *   4. libgfortran: private (its units are per process as the Fortran standard sees it)
  *   5. libraries in the system's folders: shared; others: private
  */
@@ -183,7 +183,8 @@ void image_private_libraries_mark(const struct image_module *modules, size_t cou
     if (own != 0)
         mark_needed(modules, count, own, is_ours);
     for (size_t i = 1; i < count; i++)
-        is_private[i] = !is_ours[i] && decide(&modules[i], preload, own != 0 && image_module_needs(&modules[i], &modules[own]));
+        is_private[i] = !is_ours[i] && decide(&modules[i], preload,
+                                              own != 0 && image_module_needs(&modules[i], &modules[own]));
     /* Memory is allocated by one rank's library calls and freed by another module: one allocator for all. */
     is_private[module_of(modules, count, dlsym(RTLD_DEFAULT, "malloc"))] = false;
     free(is_ours);

@@ -12,7 +12,8 @@
  *
  * Everybody but the unwinder gets exactly ld.so's answer from dl_iterate_phdr.
  *
- * Called from any thread, while an exception is thrown: no locks, no allocation. Called by sanitizers before they are up.
+ * Called from any thread, while an exception is thrown: no locks, no allocation. Called by sanitizers before
+ * they are up.
  */
 #include "image/instantiate.h"
 

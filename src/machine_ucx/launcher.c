@@ -2,8 +2,8 @@
  *
  * launcher.c: PMIx, the launcher's interface: who we are, publishing and looking up addresses, fence, abort.
  *
- * Nothing is exchanged between all: each process commits its own addresses, and asks for another's when it first
- * sends there.
+ * Nothing is exchanged between all: each process commits its own addresses, and asks for another's when it
+ * first sends there.
  */
 #include <pmix.h>
 #include <stdio.h>

@@ -3,23 +3,23 @@
  * machine.h: the seam between MPI and what connects processes. A machine moves bytes between PEs of different
  * processes and calls back; it knows nothing of ranks, tags or communicators.
  *
- * A machine is one table of functions (struct machine). This folder's is a shared object of its own, which is opened
- * when a launcher started the process as one of several; a job of one process never sees it. Another machine is
- * another table: the unit tests have one that sends to itself (tests/unit/machine_loopback.h).
+ * A machine is one table of functions (struct machine). This folder's is a shared object of its own, which is
+ * opened when a launcher started the process as one of several; a job of one process never sees it. Another
+ * machine is another table: the unit tests have one that sends to itself (tests/unit/machine_loopback.h).
  *
  * Life of a machine:
  *      attach      finds out from the launcher which process this is
- *      open        makes one endpoint of communication ("port") per PE and publishes their addresses; returns when
- *                  all processes have (one fence, no exchange of addresses: those are looked up at first use)
- *      send, poll, fetch, release, ...
- *      close       completes what is under way, waits for the others, and disconnects. abort ends all processes
+ *      open        makes one endpoint of communication ("port") per PE and publishes their addresses; returns
+ * when all processes have (one fence, no exchange of addresses: those are looked up at first use) send, poll,
+ * fetch, release, ... close       completes what is under way, waits for the others, and disconnects. abort
+ * ends all processes
  *
  * Rules:
- *   1. A port is used by its PE's thread alone. Only attach, open and close concern all ports, and are called when no
- *      other thread uses the machine. abort may be called by any thread.
+ *   1. A port is used by its PE's thread alone. Only attach, open and close concern all ports, and are called
+ * when no other thread uses the machine. abort may be called by any thread.
  *   2. Messages between two ports may overtake each other: who needs an order numbers them.
- *   3. handle and done callbacks run inside poll (done also inside close) on the port's thread. They may call send,
- *      fetch and release of this port, but not poll.
+ *   3. handle and done callbacks run inside poll (done also inside close) on the port's thread. They may call
+ * send, fetch and release of this port, but not poll.
  */
 #ifndef MACHINE_H
 #define MACHINE_H
@@ -33,28 +33,28 @@
 
 /* Results of operations, and what done callbacks get. */
 enum machine_result {
-    MACHINE_DONE = 0,     /* complete; done is not called if send or fetch return this */
-    MACHINE_PENDING = 1,  /* under way; done will be called */
-    MACHINE_LOST = -1,    /* the other process cannot be reached, or is gone */
-    MACHINE_FAILED = -2,  /* something else; the machine has logged what */
+    MACHINE_DONE = 0,    /* complete; done is not called if send or fetch return this */
+    MACHINE_PENDING = 1, /* under way; done will be called */
+    MACHINE_LOST = -1,   /* the other process cannot be reached, or is gone */
+    MACHINE_FAILED = -2, /* something else; the machine has logged what */
 };
 
 /* Which process this is. */
 struct machine_place {
-    int proc_id;       /* 0 .. n_procs - 1 */
-    int n_procs;       /* of the job */
-    int node_first;    /* the lowest process of this node: names the node */
-    int node_index;    /* this process among those of this node */
-    int node_n_procs;  /* processes of the job on this node */
+    int proc_id;      /* 0 .. n_procs - 1 */
+    int n_procs;      /* of the job */
+    int node_first;   /* the lowest process of this node: names the node */
+    int node_index;   /* this process among those of this node */
+    int node_n_procs; /* processes of the job on this node */
 };
 
-/* The data of a message that has come. Valid while handle runs, and from then on until release or fetch if handle
- * returned true. */
+/* The data of a message that has come. Valid while handle runs, and from then on until release or fetch if
+ * handle returned true. */
 struct machine_data {
-    const void *bytes;  /* the data; NULL: it is still at the sender, use fetch */
+    const void *bytes; /* the data; NULL: it is still at the sender, use fetch */
     size_t n_bytes;
-    void *token;        /* for release and fetch */
-    bool can_keep;      /* handle may return true; always so if bytes is NULL */
+    void *token;   /* for release and fetch */
+    bool can_keep; /* handle may return true; always so if bytes is NULL */
 };
 
 /* A send or fetch is over: MACHINE_DONE, or what went wrong. */
@@ -75,16 +75,18 @@ struct machine {
     bool (*attach)(struct machine_place *place_out, const char **error_out);
     bool (*open)(int n_pes, const struct machine_client *client, const char **error_out);
 
-    /* How many PEs a process has; looked up at the first call for it, which may take a while. -1: it cannot be found. */
+    /* How many PEs a process has; looked up at the first call for it, which may take a while. -1: it cannot
+     * be found. */
     int (*n_pes_of)(int proc_id);
 
-    /* Sends header and data from a port to another process's. Both must stay unchanged until the send is done, which
-     * says that they may be changed again (and, for data that was fetched by the other side, that it was).
-     * Connects at first use. */
-    int (*send)(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes, const void *data,
-                size_t n_bytes, machine_done_fn done, void *arg);
+    /* Sends header and data from a port to another process's. Both must stay unchanged until the send is
+     * done, which says that they may be changed again (and, for data that was fetched by the other side, that
+     * it was). Connects at first use. */
+    int (*send)(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+                const void *data, size_t n_bytes, machine_done_fn done, void *arg);
 
-    /* Fetches data that was kept with bytes == NULL, all of it, into a buffer with room for it; uses up the token. */
+    /* Fetches data that was kept with bytes == NULL, all of it, into a buffer with room for it; uses up the
+     * token. */
     int (*fetch)(int pe_id, void *token, void *buf, size_t n_bytes, machine_done_fn done, void *arg);
 
     /* Drops data that was kept, fetched data excepted. */
@@ -93,8 +95,8 @@ struct machine {
     /* Moves things on and calls back; returns how many events there were. */
     int (*poll)(int pe_id);
 
-    /* For sleeping: a descriptor that becomes readable when poll has something to do, provided that arm returned true;
-     * false: there are events already. fd -1: the port must be polled. */
+    /* For sleeping: a descriptor that becomes readable when poll has something to do, provided that arm
+     * returned true; false: there are events already. fd -1: the port must be polled. */
     int (*fd)(int pe_id);
     bool (*arm)(int pe_id);
 

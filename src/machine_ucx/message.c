@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * message.c: active messages. Data that came with its header stays in UCX's buffer as long as the client wants it; large
- * data stays at the sender until the client fetches it. Which of the two it is, UCX decides.
+ * message.c: active messages. Data that came with its header stays in UCX's buffer as long as the client
+ * wants it; large data stays at the sender until the client fetches it. Which of the two it is, UCX decides.
  */
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
@@ -16,8 +16,8 @@ static inline int result_of(ucs_status_t status)
     return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_INVALID_PARAM ? MACHINE_FAILED : MACHINE_LOST;
 }
 
-static ucs_status_t handle_message(void *arg, const void *header, size_t header_bytes, void *data, size_t n_bytes,
-                                   const ucp_am_recv_param_t *param)
+static ucs_status_t handle_message(void *arg, const void *header, size_t header_bytes, void *data,
+                                   size_t n_bytes, const ucp_am_recv_param_t *param)
 {
     const struct ucxm_port *port = arg;
     bool is_away = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
@@ -34,8 +34,8 @@ static ucs_status_t handle_message(void *arg, const void *header, size_t header_
 const char *ucxm_messages_init(struct ucxm_port *port)
 {
     ucp_am_handler_param_t param = {
-        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
         .id = MESSAGE_ID,
         .flags = UCP_AM_FLAG_WHOLE_MSG,
         .cb = handle_message,
@@ -59,8 +59,8 @@ static void send_done(void *request, ucs_status_t status, void *arg)
     ours.done(ours.arg, result_of(status));
 }
 
-int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes, const void *data, size_t n_bytes,
-              machine_done_fn done, void *arg)
+int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+              const void *data, size_t n_bytes, machine_done_fn done, void *arg)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
     ucp_ep_h ep = ucxm_endpoint(port, dest_proc, dest_pe);

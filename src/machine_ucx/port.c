@@ -22,8 +22,9 @@ static const char *failed(const char *what, ucs_status_t status)
 static const char *open_context(int n_pes)
 {
     ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
-                      UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN | UCP_PARAM_FIELD_NAME,
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE |
+                      UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                      UCP_PARAM_FIELD_ESTIMATED_NUM_PPN | UCP_PARAM_FIELD_NAME,
         .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
         .request_size = sizeof(struct ucxm_request),
         .mt_workers_shared = n_pes > 1,
@@ -45,7 +46,8 @@ static const char *open_context(int n_pes)
 
 static const char *open_port(struct ucxm_port *port, int pe_id)
 {
-    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS,
+    ucp_worker_params_t params = {.field_mask =
+                                      UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED,
                                   .events = UCP_WAKEUP_AMO | UCP_WAKEUP_RMA | UCP_WAKEUP_TX | UCP_WAKEUP_RX};
     ucs_status_t status = ucp_worker_create(ucxm.context, &params, &port->worker);
@@ -177,7 +179,8 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
 {
     int n_pes = ucxm_n_pes_of(proc_id);
     struct ucxm_peer *peer;
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLER,
                               .err_mode = UCP_ERR_HANDLING_MODE_PEER};
     ucs_status_t status;

@@ -16,10 +16,10 @@
 
 /* A connection to a port of another process. */
 struct ucxm_peer {
-    ucp_ep_h ep;      /* NULL: not connected yet */
-    bool is_lost;     /* the error handler was called */
+    ucp_ep_h ep;  /* NULL: not connected yet */
+    bool is_lost; /* the error handler was called */
     int proc_id;
-    int pe_id;        /* of the port that it belongs to */
+    int pe_id; /* of the port that it belongs to */
 };
 
 /* What a process published. */
@@ -34,7 +34,7 @@ struct ucxm_port {
     struct ucxm_peer **peers; /* by process, then by PE; NULL: nobody of that process yet */
     int pe_id;
     int fd;
-    uint64_t n_sends;         /* sends under way */
+    uint64_t n_sends; /* sends under way */
 };
 
 /* The machine of this process. */
@@ -71,8 +71,8 @@ ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id);
 
 /* ---- message.c ---- */
 const char *ucxm_messages_init(struct ucxm_port *port);
-int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes, const void *data, size_t n_bytes,
-              machine_done_fn done, void *arg);
+int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+              const void *data, size_t n_bytes, machine_done_fn done, void *arg);
 int ucxm_fetch(int pe_id, void *token, void *buf, size_t n_bytes, machine_done_fn done, void *arg);
 void ucxm_release(int pe_id, void *token);
 /* What UCX keeps for us in front of each request. */

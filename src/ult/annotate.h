@@ -2,8 +2,8 @@
  *
  * annotate.h: tells sanitizers and valgrind of stacks and of switches between them; called by pe.c alone.
  *
- * In a build without them everything here is empty: no fields, no code. -DHEDDLE_SANITIZE=... makes the compiler define what
- * it is asked for; -DHEDDLE_VALGRIND=ON defines ULT_VALGRIND.
+ * In a build without them everything here is empty: no fields, no code. -DHEDDLE_SANITIZE=... makes the
+ * compiler define what it is asked for; -DHEDDLE_VALGRIND=ON defines ULT_VALGRIND.
  */
 #ifndef ULT_ANNOTATE_H
 #define ULT_ANNOTATE_H
@@ -40,15 +40,15 @@
 /* A ULT's part. */
 struct ult_annotation {
 #if defined(ULT_ASAN)
-    void *fake_stack;       /* ASan's, while the ULT does not run */
-    const char *stack_lo;   /* of a thread's own stack; else the ULT's is meant */
+    void *fake_stack;     /* ASan's, while the ULT does not run */
+    const char *stack_lo; /* of a thread's own stack; else the ULT's is meant */
     size_t stack_bytes;
 #endif
 #if defined(ULT_TSAN)
     void *fiber;
 #endif
 #if !defined(ULT_ASAN) && !defined(ULT_TSAN)
-    char none[0];           /* an empty struct is an extension, and differs in C++ */
+    char none[0]; /* an empty struct is an extension, and differs in C++ */
 #endif
 };
 
@@ -68,7 +68,8 @@ static inline void ult_annotate_create(struct ult_annotation *annotation, char *
     annotation->fiber = __tsan_create_fiber(0);
 #endif
 #if defined(ULT_VALGRIND)
-    (void)VALGRIND_STACK_REGISTER(stack_lo, stack_hi); /* for good: stacks are not used for anything else later */
+    (void)VALGRIND_STACK_REGISTER(stack_lo,
+                                  stack_hi); /* for good: stacks are not used for anything else later */
 #endif
 }
 

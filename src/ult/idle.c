@@ -5,9 +5,9 @@
  * Falling asleep and waking somebody race; the order of the two steps on each side decides:
  *      sleeper: is_asleep = true, then look into the inbox once more, then sleep
  *      sender:  put into the inbox, then read is_asleep, then write to event_fd
- * Between the two steps of each there must be a barrier, so that at least one side sees the other. Falling asleep is
- * rare and sending is not, so the sleeper pays for both: membarrier(2) has every other thread of the process pass a
- * barrier. Where the kernel has no such call, senders use a fence.
+ * Between the two steps of each there must be a barrier, so that at least one side sees the other. Falling
+ * asleep is rare and sending is not, so the sleeper pays for both: membarrier(2) has every other thread of
+ * the process pass a barrier. Where the kernel has no such call, senders use a fence.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -170,7 +170,8 @@ static bool anything_under_way(void)
     return false;
 }
 
-/* Counts this PE among the sleepers. The last one to fall asleep, with nothing under way, has found a deadlock. */
+/* Counts this PE among the sleepers. The last one to fall asleep, with nothing under way, has found a
+ * deadlock. */
 static void enter_sleep(void)
 {
     pthread_mutex_lock(&ult_job.idle_lock);
@@ -219,7 +220,8 @@ static void sleep_on_events(struct ult_pe *pe)
 
 static bool is_done(const struct ult_pe *pe, bool until_done)
 {
-    return pe->queue_first || (until_done && atomic_load_explicit(&ult_job.n_live, memory_order_seq_cst) == 0);
+    return pe->queue_first ||
+           (until_done && atomic_load_explicit(&ult_job.n_live, memory_order_seq_cst) == 0);
 }
 
 void ult_pe_idle(struct ult_pe *pe, bool until_done)

@@ -39,8 +39,8 @@ bool ult_ring_try_put(struct ult_ring *ring, const struct ult_item *item)
     }
     cell->handle = item->handle;
     memcpy(cell->body, item->body, sizeof cell->body);
-    /* A plain store right behind the others: they leave the core in one burst, before the receiver, which polls this
-     * line, takes it away again. */
+    /* A plain store right behind the others: they leave the core in one burst, before the receiver, which
+     * polls this line, takes it away again. */
     atomic_store_explicit(&cell->turn, position + 1, memory_order_release);
     ring->tail = position + 1;
     return true;

@@ -68,8 +68,9 @@ static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to
     const struct ult *after = pe->queue_first;
 
     pe->n_switches++;
-    /* With thousands of ranks everything of the next one is cold, page tables included. Fetch ahead while this one runs: the
-     * stack and code of the one after it, whose struct has been fetched by the previous switch, and the struct behind that. */
+    /* With thousands of ranks everything of the next one is cold, page tables included. Fetch ahead while
+     * this one runs: the stack and code of the one after it, whose struct has been fetched by the previous
+     * switch, and the struct behind that. */
     if (after) {
         __builtin_prefetch(after->next);
         __builtin_prefetch(after->sp);
@@ -85,7 +86,8 @@ static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to
     ult_annotate_enter(&from->annotation);
 }
 
-/* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none is. */
+/* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none is.
+ */
 static void switch_away(struct ult_pe *pe, struct ult *self)
 {
     struct ult *next;
@@ -151,7 +153,8 @@ static void run_entry(void *arg)
     ult_end();
 }
 
-void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi, void (*entry)(void *), void *arg)
+void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi, void (*entry)(void *),
+                void *arg)
 {
     u->sp = ult_arch_prepare(stack_hi, run_entry, u);
     u->pe = pe;
@@ -251,15 +254,16 @@ static void pe_run(struct ult_pe *pe)
     ult_pe_idle(pe, true);
 }
 
-/* Pins the calling thread to one of the process's cores if every core has a PE. With fewer PEs the kernel places them: other
- * jobs of ours on this machine would choose the same cores. */
+/* Pins the calling thread to one of the process's cores if every core has a PE. With fewer PEs the kernel
+ * places them: other jobs of ours on this machine would choose the same cores. */
 static void pe_pin(const struct ult_pe *pe)
 {
     cpu_set_t usable, one;
     int wanted = pe->pe_id + ult_job.node_index * ult_job.n_pes;
     int n_on_node = ult_job.n_pes * (ult_job.node_n_procs > 0 ? ult_job.node_n_procs : 1);
 
-    if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) != n_on_node || n_on_node == 1)
+    if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) != n_on_node ||
+        n_on_node == 1)
         return;
     CPU_ZERO(&one);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
@@ -293,9 +297,11 @@ void ult_job_init(int n_pes, const struct ult_hooks *hooks)
     ult_job.n_pes = n_pes;
     if (hooks)
         ult_job.hooks = *hooks;
-    ult_job.spin_polls = n_pes <= base_core_share(ult_job.node_n_procs) ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
+    ult_job.spin_polls =
+        n_pes <= base_core_share(ult_job.node_n_procs) ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
     pthread_mutex_init(&ult_job.idle_lock, NULL);
-    ult_job.has_membarrier = n_pes > 1 && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    ult_job.has_membarrier =
+        n_pes > 1 && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     ult_job.pes = base_calloc_aligned((size_t)n_pes, sizeof *ult_job.pes, "the PEs");
     for (int i = 0; i < n_pes; i++)
         pe_init(&ult_job.pes[i], i, n_pes);

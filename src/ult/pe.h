@@ -20,24 +20,24 @@ struct ult_backlog {
 };
 
 struct ult_pe {
-    struct ult *queue_first;       /* the run queue, in the order in which ULTs run */
+    struct ult *queue_first; /* the run queue, in the order in which ULTs run */
     struct ult *queue_last;
-    uint64_t n_switches;           /* switches between ULTs */
-    int *errno_addr;               /* this thread's errno */
-    void **cxa_globals;            /* this thread's exception state, two words; NULL: no libstdc++ */
-    unsigned n_yields;             /* since the sources were last polled */
-    int n_live;                    /* ULTs that have not ended */
-    struct ult_source *sources;    /* what else is polled */
-    struct ult *timer_first;       /* sleepers by wake_at_ns */
+    uint64_t n_switches;        /* switches between ULTs */
+    int *errno_addr;            /* this thread's errno */
+    void **cxa_globals;         /* this thread's exception state, two words; NULL: no libstdc++ */
+    unsigned n_yields;          /* since the sources were last polled */
+    int n_live;                 /* ULTs that have not ended */
+    struct ult_source *sources; /* what else is polled */
+    struct ult *timer_first;    /* sleepers by wake_at_ns */
     struct ult *timer_last;
-    struct ult_backlog *backlogs;  /* by destination PE */
-    int n_backlogged;              /* entries in all of them */
-    struct ult_ring **rings_to;    /* by destination PE: this PE's ring in its inbox; NULL: nothing sent yet */
+    struct ult_backlog *backlogs; /* by destination PE */
+    int n_backlogged;             /* entries in all of them */
+    struct ult_ring **rings_to;   /* by destination PE: this PE's ring in its inbox; NULL: nothing sent yet */
     pthread_t thread;
-    struct ult base;               /* the PE's own context as a ULT: first and last to run */
+    struct ult base; /* the PE's own context as a ULT: first and last to run */
     /* What other PEs read, in lines that are never or seldom written: */
     int pe_id BASE_CACHE_ALIGNED;
-    int event_fd;                  /* wakes the PE from its sleep */
+    int event_fd;                              /* wakes the PE from its sleep */
     _Atomic bool is_asleep BASE_CACHE_ALIGNED; /* sleeps, or is about to: senders must wake it */
     struct ult_inbox inbox BASE_CACHE_ALIGNED;
 };
@@ -47,17 +47,18 @@ struct ult_job {
     int n_pes;
     struct ult_pe *pes;
     struct ult_hooks hooks;
-    _Atomic int n_live;            /* ULTs of all PEs that have not ended, and PEs that have not created theirs yet */
-    bool has_membarrier;           /* a PE that falls asleep can make all others pass a barrier: senders need none */
-    int node_index;                /* this process among those of the job on this node */
-    int node_n_procs;              /* how many these are; 0: not told, one */
-    int spin_polls;                /* polls of an idle PE before it sleeps */
-    pthread_mutex_t idle_lock;     /* guards n_asleep */
-    int n_asleep;                  /* PEs that sleep */
+    _Atomic int n_live;  /* ULTs of all PEs that have not ended, and PEs that have not created theirs yet */
+    bool has_membarrier; /* a PE that falls asleep can make all others pass a barrier: senders need none */
+    int node_index;      /* this process among those of the job on this node */
+    int node_n_procs;    /* how many these are; 0: not told, one */
+    int spin_polls;      /* polls of an idle PE before it sleeps */
+    pthread_mutex_t idle_lock; /* guards n_asleep */
+    int n_asleep;              /* PEs that sleep */
 };
 extern struct ult_job ult_job;
 
-/* Waits until the PE has a ready ULT, or `until_done` and every ULT of the job has ended: polls, then sleeps. (idle.c) */
+/* Waits until the PE has a ready ULT, or `until_done` and every ULT of the job has ended: polls, then sleeps.
+ * (idle.c) */
 void ult_pe_idle(struct ult_pe *pe, bool until_done) BASE_NOINLINE;
 
 /* Polls everything once; returns how many events there were. (idle.c) */
@@ -66,7 +67,8 @@ int ult_pe_poll(struct ult_pe *pe) BASE_NOINLINE;
 /* Wakes the PE if it sleeps. Any thread. (idle.c) */
 void ult_pe_wake(struct ult_pe *pe);
 
-/* Adds a sleeper; readies those whose time has come and returns their number; ns until the next one, or -1. (timer.c) */
+/* Adds a sleeper; readies those whose time has come and returns their number; ns until the next one, or -1.
+ * (timer.c) */
 void ult_timer_add(struct ult_pe *pe, struct ult *u);
 int ult_timer_fire(struct ult_pe *pe);
 int64_t ult_timer_next_ns(const struct ult_pe *pe);

@@ -10,7 +10,8 @@
 /* How many regions belong to the program; 0: nothing to swap. */
 extern int ult_tls_n_regions;
 
-/* Saves this thread's regions to *from and loads them from *to; either may be NULL: nothing to save, or to load. */
+/* Saves this thread's regions to *from and loads them from *to; either may be NULL: nothing to save, or to
+ * load. */
 void ult_tls_swap(unsigned char *from, const unsigned char *to);
 
 #endif

@@ -33,21 +33,21 @@ struct ult_pe;
 enum ult_state { ULT_READY = 1, ULT_RUNNING = 2, ULT_BLOCKED = 3, ULT_ENDED = 4 };
 
 struct ult {
-    void *sp;                  /* saved stack pointer while not RUNNING */
-    struct ult *next;          /* link of the PE's run queue */
-    struct ult_pe *pe;         /* the PE that runs it, for life */
-    unsigned char *tls_save;   /* the program's thread_local bytes while not RUNNING; NULL: none */
-    void *cxa_globals[2];      /* libstdc++'s per-thread exception state while not RUNNING */
-    int saved_errno;           /* errno while not RUNNING */
+    void *sp;                /* saved stack pointer while not RUNNING */
+    struct ult *next;        /* link of the PE's run queue */
+    struct ult_pe *pe;       /* the PE that runs it, for life */
+    unsigned char *tls_save; /* the program's thread_local bytes while not RUNNING; NULL: none */
+    void *cxa_globals[2];    /* libstdc++'s per-thread exception state while not RUNNING */
+    int saved_errno;         /* errno while not RUNNING */
     enum ult_state state;
-    int world_rank;            /* for messages: the rank that this ULT is; -1: none */
-    void (*entry)(void *arg);  /* what it runs */
+    int world_rank;           /* for messages: the rank that this ULT is; -1: none */
+    void (*entry)(void *arg); /* what it runs */
     void *arg;
-    char *stack_lo;            /* lowest byte of the stack; the guard lies below */
-    char *stack_hi;            /* one past the highest byte */
-    const void *resume_at;     /* where the program's code goes on, as far as known: fetched ahead of a switch */
-    struct ult *timer_next;    /* link of the PE's list of sleepers, by wake_at_ns */
-    uint64_t wake_at_ns;       /* when to wake a sleeper (CLOCK_MONOTONIC) */
+    char *stack_lo;         /* lowest byte of the stack; the guard lies below */
+    char *stack_hi;         /* one past the highest byte */
+    const void *resume_at;  /* where the program's code goes on, as far as known: fetched ahead of a switch */
+    struct ult *timer_next; /* link of the PE's list of sleepers, by wake_at_ns */
+    uint64_t wake_at_ns;    /* when to wake a sleeper (CLOCK_MONOTONIC) */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };
 
@@ -55,15 +55,15 @@ struct ult {
 
 /* What the upper layer wants to be told. */
 struct ult_hooks {
-    /* Every ULT of the process is blocked and nothing outside can wake one. Called on one PE while the others sleep;
-     * normally prints a report and ends the process. NULL: the PEs sleep forever. */
+    /* Every ULT of the process is blocked and nothing outside can wake one. Called on one PE while the others
+     * sleep; normally prints a report and ends the process. NULL: the PEs sleep forever. */
     void (*deadlock)(void);
     /* Called on each PE's thread before its first ULT runs: creates its ULTs. NULL: nothing. */
     void (*pe_start)(struct ult_pe *pe);
 };
 
-/* Creates n_pes PEs; PE 0 is the calling thread, the others' threads start in ult_job_run. hooks may be NULL. Ends the process with
- * a message when that cannot be had. */
+/* Creates n_pes PEs; PE 0 is the calling thread, the others' threads start in ult_job_run. hooks may be NULL.
+ * Ends the process with a message when that cannot be had. */
 void ult_job_init(int n_pes, const struct ult_hooks *hooks);
 
 /* Tells that several processes of the job share this node, and which of them this is. Before ult_job_init. */
@@ -72,8 +72,8 @@ void ult_job_share_node(int node_index, int node_n_procs);
 /* Runs all ULTs until every one has ended. Called once, on the thread of ult_job_init. */
 void ult_job_run(void);
 
-/* Makes the calling OS thread the only ULT of PE 0, without a stack of ours: for a process with one rank, which
- * then runs as if it were not virtualized. Sets *u up; to be called after ult_job_init(1). */
+/* Makes the calling OS thread the only ULT of PE 0, without a stack of ours: for a process with one rank,
+ * which then runs as if it were not virtualized. Sets *u up; to be called after ult_job_init(1). */
 void ult_job_adopt_caller(struct ult *u);
 
 /* The PE with this number, 0 <= pe_id < ult_pe_count(). */
@@ -83,14 +83,16 @@ int ult_pe_id(const struct ult_pe *pe);
 
 /* ---- ULTs ---- */
 
-/* Sets up *u to run entry(arg) on the given stack and queues it on the PE. Before ult_job_run, or on the PE itself. */
-void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi, void (*entry)(void *), void *arg);
+/* Sets up *u to run entry(arg) on the given stack and queues it on the PE. Before ult_job_run, or on the PE
+ * itself. */
+void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi, void (*entry)(void *),
+                void *arg);
 
 /* The running ULT, NULL on a thread that is no PE. */
 static inline struct ult *ult_self(void);
 
-/* Blocks the caller until ult_ready. A ready may not come before the suspend: set up what wakes it and suspend
- * without a switch in between. May switch. */
+/* Blocks the caller until ult_ready. A ready may not come before the suspend: set up what wakes it and
+ * suspend without a switch in between. May switch. */
 void ult_suspend(void);
 
 /* Makes a BLOCKED ULT of this PE ready; it runs when its turn comes. Never switches. */
@@ -110,7 +112,8 @@ uint64_t ult_pe_switches(const struct ult_pe *pe);
 
 /* ---- What is swapped with a ULT ---- */
 
-/* A stretch of the program's static TLS block: bytes [tp + tp_offset, + size_bytes), tp the thread pointer. */
+/* A stretch of the program's static TLS block: bytes [tp + tp_offset, + size_bytes), tp the thread pointer.
+ */
 struct ult_tls_region {
     ptrdiff_t tp_offset;
     size_t size_bytes;
@@ -129,24 +132,25 @@ size_t ult_tls_total_bytes(void);
  * handled. An active source (pending != 0) keeps the deadlock detector quiet. */
 struct ult_source {
     int (*poll)(struct ult_source *source);
-    int fd;                    /* an event fd that becomes readable; -1: must be polled */
+    int fd;                                 /* an event fd that becomes readable; -1: must be polled */
     bool (*arm)(struct ult_source *source); /* before sleeping on fd; false: events are there, do not sleep */
-    uint64_t pending;          /* operations under way */
-    struct ult_source *next;   /* link of the PE's list of sources */
+    uint64_t pending;                       /* operations under way */
+    struct ult_source *next;                /* link of the PE's list of sources */
 };
 void ult_pe_add_source(struct ult_pe *pe, struct ult_source *source);
 
 /* Handles what lies in this PE's inbox and sources; returns how many items there were. Never switches. */
 int ult_progress(void);
 
-/* Wakes all PEs that sleep, so that they poll. What they are to find must have been written before (sequentially consistent), and
- * their sources' arm must look for it. Any thread. */
+/* Wakes all PEs that sleep, so that they poll. What they are to find must have been written before
+ * (sequentially consistent), and their sources' arm must look for it. Any thread. */
 void ult_wake_all(void);
 
 /* Inboxes: ult/inbox.h has the item types; these send to a PE. */
 
-/* Puts a copy of *item into the inbox of another PE (or of this one). Items of one sender PE stay in order. Never
- * fails, never switches: when the inbox is full the item waits in the sender's backlog. PE threads only. */
+/* Puts a copy of *item into the inbox of another PE (or of this one). Items of one sender PE stay in order.
+ * Never fails, never switches: when the inbox is full the item waits in the sender's backlog. PE threads
+ * only. */
 void ult_post_item(struct ult_pe *dest, const struct ult_item *item);
 
 /* Queues a note: the caller provides its memory, which must stay valid until handled. Any thread. */

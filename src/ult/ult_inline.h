@@ -5,7 +5,8 @@
 #ifndef ULT_ULT_INLINE_H
 #define ULT_ULT_INLINE_H
 
-/* The ULT that this OS thread runs. ULTs stay on their PE, so an address of it taken before a switch stays valid after it. */
+/* The ULT that this OS thread runs. ULTs stay on their PE, so an address of it taken before a switch stays
+ * valid after it. */
 extern __thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
 
 static inline struct ult *ult_self(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: a function that is not implemented raises MPI_ERR_UNSUPPORTED_OPERATION, naming itself, through the error
- * handler of its communicator, and through that of MPI_COMM_SELF if it has none. With an argument: by the default
- * handler, which ends the job. Uses functions that a process without siblings has least use for.
+ * Shows: a function that is not implemented raises MPI_ERR_UNSUPPORTED_OPERATION, naming itself, through the
+ * error handler of its communicator, and through that of MPI_COMM_SELF if it has none. With an argument: by
+ * the default handler, which ends the job. Uses functions that a process without siblings has least use for.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@ static int spawn(MPI_Comm comm)
 {
     MPI_Comm children = MPI_COMM_NULL;
 
-    return MPI_Comm_spawn("program", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, comm, &children, MPI_ERRCODES_IGNORE);
+    return MPI_Comm_spawn("program", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, comm, &children,
+                          MPI_ERRCODES_IGNORE);
 }
 
 int main(int argc, char **argv)

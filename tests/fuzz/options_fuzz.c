@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Feeds the parser of options: the input is what HEDDLE_OPTIONS would hold, and split at blanks an argument vector.
- * Values that are accepted must lie in their range.
+ * Feeds the parser of options: the input is what HEDDLE_OPTIONS would hold, and split at blanks an argument
+ * vector. Values that are accepted must lie in their range.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,8 +25,8 @@ static const struct base_option table[] = {
 
 static void check_values(bool is_right, const char *error)
 {
-    if ((number != 0 && (number < 1 || number > 1000000)) || (bytes != 0 && (bytes < 16384 || bytes > 1ul << 40)) ||
-        (!is_right && strlen(error) == 0))
+    if ((number != 0 && (number < 1 || number > 1000000)) ||
+        (bytes != 0 && (bytes < 16384 || bytes > 1ul << 40)) || (!is_right && strlen(error) == 0))
         abort();
 }
 

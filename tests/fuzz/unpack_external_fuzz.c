@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Feeds MPI_Unpack_external: the first bytes of the input choose a type, a count and a position, the rest is the packed
- * data. The buffers are exactly as large as they must be, so that AddressSanitizer sees a byte too many.
+ * Feeds MPI_Unpack_external: the first bytes of the input choose a type, a count and a position, the rest is
+ * the packed data. The buffers are exactly as large as they must be, so that AddressSanitizer sees a byte too
+ * many.
  */
 #include <string.h>
 
@@ -14,8 +15,8 @@ static int n_types;
 
 static void make_types(void)
 {
-    const MPI_Datatype plain[] = {MPI_INT, MPI_DOUBLE, MPI_CHAR, MPI_LONG, MPI_C_BOOL, MPI_WCHAR, MPI_LONG_DOUBLE,
-                                  MPI_DOUBLE_INT};
+    const MPI_Datatype plain[] = {MPI_INT,    MPI_DOUBLE, MPI_CHAR,        MPI_LONG,
+                                  MPI_C_BOOL, MPI_WCHAR,  MPI_LONG_DOUBLE, MPI_DOUBLE_INT};
     MPI_Datatype made;
 
     datatype_rank_start();

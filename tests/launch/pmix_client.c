@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A client of PMIx for the tests of mpirun --procs: does what the words of its command line say, one after the
- * other. @R,word holds for process R alone.
+ * A client of PMIx for the tests of mpirun --procs: does what the words of its command line say, one after
+ * the other. @R,word holds for process R alone.
  *
  *   init             PMIx_Init
  *   facts            prints what the server says of the job, one line
@@ -70,10 +70,10 @@ static void print_facts(void)
     check("local peers", PMIx_Get(&job, PMIX_LOCAL_PEERS, NULL, 0, &peers));
     check("host", PMIx_Get(&self, PMIX_HOSTNAME, NULL, 0, &host));
     check("local rank", PMIx_Get(&self, PMIX_LOCAL_RANK, NULL, 0, &local));
-    printf("process %u of %u, universe %u, local %u of %u (%s), nodes %u, app %u, node %u, on %s\n", self.rank,
-           get_number(PMIX_JOB_SIZE), get_number(PMIX_UNIV_SIZE), local->data.uint16, get_number(PMIX_LOCAL_SIZE),
-           peers->data.string, get_number(PMIX_NUM_NODES), get_number(PMIX_JOB_NUM_APPS), get_number(PMIX_NODE_SIZE),
-           host->data.string);
+    printf("process %u of %u, universe %u, local %u of %u (%s), nodes %u, app %u, node %u, on %s\n",
+           self.rank, get_number(PMIX_JOB_SIZE), get_number(PMIX_UNIV_SIZE), local->data.uint16,
+           get_number(PMIX_LOCAL_SIZE), peers->data.string, get_number(PMIX_NUM_NODES),
+           get_number(PMIX_JOB_NUM_APPS), get_number(PMIX_NODE_SIZE), host->data.string);
 }
 
 static void fence(bool collects)
@@ -113,8 +113,8 @@ static void exchange(size_t len, bool collects)
 }
 
 static void hear_loss(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info,
-                      size_t num_info, pmix_info_t *results, size_t num_results, pmix_event_notification_cbfunc_fn_t done,
-                      void *done_arg)
+                      size_t num_info, pmix_info_t *results, size_t num_results,
+                      pmix_event_notification_cbfunc_fn_t done, void *done_arg)
 {
     (void)handler;
     (void)status;
@@ -229,8 +229,8 @@ static void act(const char *word)
     else if (IS("publish"))
         printf("publish: %s\n", PMIx_Error_string(PMIx_Publish(&(pmix_info_t){.key = "heddle.none"}, 1)));
     else if (IS("listen"))
-        check("listen", PMIx_Register_event_handler((pmix_status_t[]){PMIX_ERR_PROC_ABORTED}, 1, NULL, 0, hear_loss,
-                                                    NULL, NULL) < 0);
+        check("listen", PMIx_Register_event_handler((pmix_status_t[]){PMIX_ERR_PROC_ABORTED}, 1, NULL, 0,
+                                                    hear_loss, NULL, NULL) < 0);
     else if (IS("heard"))
         wait_for_loss();
     else if (IS("abort"))

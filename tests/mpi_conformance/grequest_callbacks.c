@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The callbacks of a generalized request are called at the right time, and what they return is the call's error. */
+/* The callbacks of a generalized request are called at the right time, and what they return is the call's
+ * error. */
 #include "mtest.h"
 
 struct calls {
@@ -65,7 +66,8 @@ int main(int argc, char **argv)
     MPI_Cancel(&request);
     MTEST_CHECK(calls.n_cancel == 2 && calls.complete_at_cancel, "cancel of a complete request");
     MPI_Wait(&request, &status);
-    MTEST_CHECK(calls.n_query == 1 && calls.n_free == 1 && request == MPI_REQUEST_NULL, "wait queries and frees");
+    MTEST_CHECK(calls.n_query == 1 && calls.n_free == 1 && request == MPI_REQUEST_NULL,
+                "wait queries and frees");
     MTEST_CHECK(status.MPI_SOURCE == 3 && status.MPI_TAG == 4, "the status is the query's");
 
     calls = (struct calls){.query_error = MPI_ERR_OTHER};
@@ -98,7 +100,8 @@ int main(int argc, char **argv)
 
     status.MPI_ERROR = 77;
     MPI_Wait(&request, &status);
-    MTEST_CHECK(status.MPI_ERROR == MPI_SUCCESS && status.MPI_SOURCE == MPI_ANY_SOURCE && status.MPI_TAG == MPI_ANY_TAG,
+    MTEST_CHECK(status.MPI_ERROR == MPI_SUCCESS && status.MPI_SOURCE == MPI_ANY_SOURCE &&
+                    status.MPI_TAG == MPI_ANY_TAG,
                 "the empty status has MPI_SUCCESS in MPI_ERROR");
     return mtest_end();
 }

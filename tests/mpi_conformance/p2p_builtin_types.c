@@ -10,11 +10,11 @@ static const struct {
     const char *name;
     size_t size;
 } sizes[] = {
+/* clang-format off: a list, not nested calls */
 #define C_TYPES(X)                                                                                          \
     X(MPI_CHAR, char)                                                                                       \
-    X(MPI_SHORT, short)                                                                                     \
-    X(MPI_INT, int) X(MPI_LONG, long) X(MPI_LONG_LONG_INT, long long) X(MPI_LONG_LONG, long long)           \
-        X(MPI_SIGNED_CHAR, signed char) X(MPI_UNSIGNED_CHAR, unsigned char)                                 \
+    X(MPI_SHORT, short) X(MPI_INT, int) X(MPI_LONG, long) X(MPI_LONG_LONG_INT, long long)                   \
+        X(MPI_LONG_LONG, long long) X(MPI_SIGNED_CHAR, signed char) X(MPI_UNSIGNED_CHAR, unsigned char)     \
             X(MPI_UNSIGNED_SHORT, unsigned short) X(MPI_UNSIGNED, unsigned)                                 \
                 X(MPI_UNSIGNED_LONG, unsigned long) X(MPI_UNSIGNED_LONG_LONG, unsigned long long)           \
                     X(MPI_FLOAT, float) X(MPI_DOUBLE, double) X(MPI_LONG_DOUBLE, long double)               \
@@ -27,6 +27,7 @@ static const struct {
                                                 X(MPI_C_DOUBLE_COMPLEX, double _Complex)                    \
                                                     X(MPI_C_LONG_DOUBLE_COMPLEX, long double _Complex)      \
                                                         X(MPI_BYTE, char)
+/* clang-format on */
 #define ONE_SIZE(name, c_type) {#name, sizeof(c_type)},
     C_TYPES(ONE_SIZE)};
 

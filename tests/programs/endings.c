@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Ends in the way that its first argument says; the second says which rank does (default 1, or 0 if it is alone).
+ * Ends in the way that its first argument says; the second says which rank does (default 1, or 0 if it is
+ * alone).
  */
 #include <mpi.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the collectives' engine keeps any number of outstanding operations apart: a member starts at most
- * AMPI_COLL_SLOTS / 2 and defers the rest, and each stage of an operation runs as often as it should, when all members
- * are there.
+ * Shows that the collectives' engine keeps any number of outstanding operations apart: a member starts at
+ * most AMPI_COLL_SLOTS / 2 and defers the rest, and each stage of an operation runs as often as it should,
+ * when all members are there.
  */
 #include "ampi/coll/coll.h"
 #include "mpi_job.h"
@@ -41,7 +41,8 @@ static void deliver(struct ampi_coll_slot *slot, int part)
     atomic_fetch_add(&n_delivers[slot->result_root], 1);
 }
 
-static const struct ampi_coll_plan plan = {.name = "test", .middle = middle, .share = share, .deliver = deliver};
+static const struct ampi_coll_plan plan = {
+    .name = "test", .middle = middle, .share = share, .deliver = deliver};
 static const struct ampi_request_kind kind = {.name = "test"};
 
 static int n_complete[N_RANKS_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that a line of the log is one write of at most BASE_LOG_LINE_MAX bytes, whatever its text, and that the
- * allocators which cannot fail end the process with a message that says how much of what there was not.
+ * Shows that a line of the log is one write of at most BASE_LOG_LINE_MAX bytes, whatever its text, and that
+ * the allocators which cannot fail end the process with a message that says how much of what there was not.
  */
 #include <errno.h>
 #include <string.h>
@@ -104,12 +104,30 @@ static int run_apart(void (*what)(void))
 
 static volatile size_t too_much = SIZE_MAX / 4;
 
-static void fatal(void) { base_fatal(3, "no %s", "way"); }
-static void fail_malloc(void) { base_malloc(too_much, "something"); }
-static void fail_calloc(void) { base_calloc(too_much / 16, 16, "something"); }
-static void fail_calloc_aligned(void) { base_calloc_aligned(too_much / 16, 16, "something"); }
-static void fail_realloc(void) { base_realloc(NULL, too_much, "something"); }
-static void fail_assertion(void) { base_assert_failed("a == b", "file.c", 7); }
+static void fatal(void)
+{
+    base_fatal(3, "no %s", "way");
+}
+static void fail_malloc(void)
+{
+    base_malloc(too_much, "something");
+}
+static void fail_calloc(void)
+{
+    base_calloc(too_much / 16, 16, "something");
+}
+static void fail_calloc_aligned(void)
+{
+    base_calloc_aligned(too_much / 16, 16, "something");
+}
+static void fail_realloc(void)
+{
+    base_realloc(NULL, too_much, "something");
+}
+static void fail_assertion(void)
+{
+    base_assert_failed("a == b", "file.c", 7);
+}
 
 START_TEST(fatal_errors)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * machine_loopback.h: a machine (machine_ucx/machine.h) of one process that sends to itself: messages wait in a list per
- * port until it is polled. Little data comes with the header, more has to be fetched. Newest first on request, because
- * messages may overtake each other.
+ * machine_loopback.h: a machine (machine_ucx/machine.h) of one process that sends to itself: messages wait in
+ * a list per port until it is polled. Little data comes with the header, more has to be fetched. Newest first
+ * on request, because messages may overtake each other.
  */
 #ifndef MACHINE_LOOPBACK_H
 #define MACHINE_LOOPBACK_H
@@ -19,7 +19,7 @@ struct loopback_message {
     struct loopback_message *next;
     unsigned char header[MACHINE_HEADER_MAX];
     size_t header_bytes;
-    const void *away;     /* the sender's buffer; NULL: the data is in bytes */
+    const void *away; /* the sender's buffer; NULL: the data is in bytes */
     size_t n_bytes;
     machine_done_fn done; /* of the send; once fetched */
     void *arg;
@@ -52,8 +52,8 @@ static int loopback_n_pes_of(int proc_id)
     return proc_id == 0 ? LOOPBACK_PES : -1;
 }
 
-static int loopback_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes, const void *data,
-                         size_t n_bytes, machine_done_fn done, void *arg)
+static int loopback_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+                         const void *data, size_t n_bytes, machine_done_fn done, void *arg)
 {
     struct loopback_message **link = &loopback.waiting[dest_pe];
     struct loopback_message *message;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the seam to a machine is complete: a second machine, written from machine.h alone, delivers headers and data,
- * lets data be kept and released or fetched, and says when sends are done.
+ * Shows that the seam to a machine is complete: a second machine, written from machine.h alone, delivers
+ * headers and data, lets data be kept and released or fetched, and says when sends are done.
  */
 #include <check.h>
 
@@ -83,7 +83,8 @@ START_TEST(large_data_is_fetched)
     unsigned char header = 2;
 
     memset(from, 42, sizeof from);
-    ck_assert_int_eq(loopback_machine.send(0, 0, 0, &header, 1, from, sizeof from, done, &seen), MACHINE_PENDING);
+    ck_assert_int_eq(loopback_machine.send(0, 0, 0, &header, 1, from, sizeof from, done, &seen),
+                     MACHINE_PENDING);
     loopback_machine.poll(0);
     ck_assert_ptr_null(seen.last.bytes);
     ck_assert_int_eq(seen.n_done, 0);

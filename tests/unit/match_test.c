@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the matching engine finds what the standard says, the oldest of all that match, wildcards included: it
- * agrees with two plain lists that are searched from the front, for long random sequences of messages, receives, probes and
- * cancels; also when its tables grow, and when there is no memory for that.
+ * Shows that the matching engine finds what the standard says, the oldest of all that match, wildcards
+ * included: it agrees with two plain lists that are searched from the front, for long random sequences of
+ * messages, receives, probes and cancels; also when its tables grow, and when there is no memory for that.
  */
 #include <string.h>
 
@@ -124,11 +124,11 @@ static void receive_is_made(int source, int tag)
 
 static const struct {
     int n_sources, n_tags;
-    int wildcards;    /* in percent */
-    int messages;     /* in percent, the rest are receives: what piles up */
+    int wildcards; /* in percent */
+    int messages;  /* in percent, the rest are receives: what piles up */
     int n_steps;
 } mixes[] = {
-    {1, 1, 0, 50, 20000},   {2, 2, 30, 50, 20000},      {5, 3, 100, 50, 5000},   {50, 50, 10, 50, 20000},
+    {1, 1, 0, 50, 20000},    {2, 2, 30, 50, 20000},      {5, 3, 100, 50, 5000},    {50, 50, 10, 50, 20000},
     {300, 10, 0, 50, 20000}, {1000, 1000, 5, 40, 10000}, {1000, 3, 20, 60, 10000}, {3, 40000, 1, 50, 20000},
 };
 
@@ -136,8 +136,10 @@ static void run_mix(int i)
 {
     random_state = 12345u + (uint32_t)i;
     for (int step = 0; step < mixes[i].n_steps; step++) {
-        int source = next_random(mixes[i].n_sources), tag = next_random(mixes[i].n_tags), what = next_random(100);
-        bool is_any_source = next_random(100) < mixes[i].wildcards, is_any_tag = next_random(100) < mixes[i].wildcards;
+        int source = next_random(mixes[i].n_sources), tag = next_random(mixes[i].n_tags),
+            what = next_random(100);
+        bool is_any_source = next_random(100) < mixes[i].wildcards,
+             is_any_tag = next_random(100) < mixes[i].wildcards;
 
         if (what < 5) {
             struct ampi_match_node *node = random_posted();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that pools of messages hand out memory of the right size once, take it back, and get back what another PE
- * consumed, from several threads at once.
+ * Shows that pools of messages hand out memory of the right size once, take it back, and get back what
+ * another PE consumed, from several threads at once.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mpi_job.h: runs a function as every rank of an MPI job inside a unit test: ULTs on several PEs, but no copies of the
- * program, so what the function shares between ranks is shared. That is what sanitizers can watch (docs/testing.md), and it
- * reaches the library's insides. Ranks say ULT_CHECK, as in ult_job.h.
+ * mpi_job.h: runs a function as every rank of an MPI job inside a unit test: ULTs on several PEs, but no
+ * copies of the program, so what the function shares between ranks is shared. That is what sanitizers can
+ * watch (docs/testing.md), and it reaches the library's insides. Ranks say ULT_CHECK, as in ult_job.h.
  */
 #ifndef MPI_JOB_H
 #define MPI_JOB_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that messages and collectives between ranks of several PEs, many at once, arrive whole: for the sanitizers, which
- * cannot run the conformance programs with several ranks (docs/testing.md).
+ * Shows that messages and collectives between ranks of several PEs, many at once, arrive whole: for the
+ * sanitizers, which cannot run the conformance programs with several ranks (docs/testing.md).
  */
 #include <string.h>
 
@@ -25,7 +25,8 @@ static void check_bytes(const unsigned char *data, int source, int round, int si
         }
 }
 
-/* Everybody sends to everybody, of all sizes, from before and after the receive is posted; wildcards in every third round. */
+/* Everybody sends to everybody, of all sizes, from before and after the receive is posted; wildcards in every
+ * third round. */
 static void exchange(struct ampi_rank *self)
 {
     int n, me = self->world_rank;
@@ -44,10 +45,11 @@ static void exchange(struct ampi_rank *self)
         for (int step = 0; step < 2; step++)
             for (int peer = 0; peer < n; peer++) {
                 if ((step == 0) == receives_late)
-                    ULT_CHECK(MPI_Isend(out, size, MPI_BYTE, peer, round, MPI_COMM_WORLD, &requests[n + peer]) ==
-                              MPI_SUCCESS);
+                    ULT_CHECK(MPI_Isend(out, size, MPI_BYTE, peer, round, MPI_COMM_WORLD,
+                                        &requests[n + peer]) == MPI_SUCCESS);
                 else
-                    ULT_CHECK(MPI_Irecv(in + (size_t)peer * 70000, 70000, MPI_BYTE, is_wild ? MPI_ANY_SOURCE : peer,
+                    ULT_CHECK(MPI_Irecv(in + (size_t)peer * 70000, 70000, MPI_BYTE,
+                                        is_wild ? MPI_ANY_SOURCE : peer,
                                         is_wild && round % 2 ? MPI_ANY_TAG : round, MPI_COMM_WORLD,
                                         &requests[peer]) == MPI_SUCCESS);
             }

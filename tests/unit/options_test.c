@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that options are read from a string and taken out of an argument vector, and that each wrong one is refused with
- * a message that names it and the nearest valid one or the valid range.
+ * Shows that options are read from a string and taken out of an argument vector, and that each wrong one is
+ * refused with a message that names it and the nearest valid one or the valid range.
  */
 #include <string.h>
 
@@ -82,7 +82,8 @@ START_TEST(taken_out_of_argv)
     ck_assert(is_set);
     /* A lone plus is the program's; so is everything behind +-, another +- included. */
     CHECK_ARGV(WORDS("prog", "+", "1"), "prog", "+", "1");
-    CHECK_ARGV(WORDS("prog", "+vp", "4", "+-", "+vp", "x", "+-", "+unknown"), "prog", "+vp", "x", "+-", "+unknown");
+    CHECK_ARGV(WORDS("prog", "+vp", "4", "+-", "+vp", "x", "+-", "+unknown"), "prog", "+vp", "x", "+-",
+               "+unknown");
     ck_assert_int_eq(ranks, 4);
     CHECK_ARGV(WORDS("+vp", "5"), "+vp", "5"); /* argv[0] is never ours */
     ck_assert_int_eq(ranks, 4);
@@ -109,7 +110,8 @@ static const struct {
     {"+vp +v", "+vp +v: expected a number"},
     {"+vp=", "+vp : expected a number"},
     {"+stacksize", "+stacksize needs a value: +stacksize SIZE"},
-    {"+stacksize 4095", "+stacksize 4095: expected a size from 4096 to 1099511627776 bytes, such as 512K or 8M"},
+    {"+stacksize 4095",
+     "+stacksize 4095: expected a size from 4096 to 1099511627776 bytes, such as 512K or 8M"},
     {"+stacksize -8M", "+stacksize -8M: expected a size"},
     {"+stacksize 8MB", "+stacksize 8MB: expected a size"},
     {"+stacksize M", "+stacksize M: expected a size"},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows the life of a request: a rank that waits for several is woken once, when enough of them are complete; an abandoned
- * one goes at completion; a part tells its whole; a persistent one becomes inactive; memory is used again.
+ * Shows the life of a request: a rank that waits for several is woken once, when enough of them are complete;
+ * an abandoned one goes at completion; a part tells its whole; a persistent one becomes inactive; memory is
+ * used again.
  */
 #include "ampi/request.h"
 #include "mpi_job.h"
@@ -24,7 +25,7 @@ static void await(struct ampi_rank *self)
             requests[i] = ampi_request_create(self, &kind, NULL, false);
         ampi_request_await(requests[0]);
         ULT_CHECK(requests[0]->state == AMPI_REQUEST_COMPLETE && ampi_request_is_active(requests[1]));
-        ampi_request_await(requests[0]); /* complete: does not block */
+        ampi_request_await(requests[0]);      /* complete: does not block */
         ampi_request_await_n(requests, 6, 3); /* one of the six is complete already */
         ULT_CHECK(!ampi_request_is_active(requests[3]) && ampi_request_is_active(requests[4]));
         for (int i = 0; i < 6; i++)
@@ -123,7 +124,8 @@ static void life(struct ampi_rank *self)
 
     /* The one that stands for all sends that were complete at once. */
     ampi_request_destroy(&ampi_request_done);
-    ULT_CHECK(ampi_request_done.magic == AMPI_MAGIC_REQUEST && ampi_request_done.state == AMPI_REQUEST_COMPLETE);
+    ULT_CHECK(ampi_request_done.magic == AMPI_MAGIC_REQUEST &&
+              ampi_request_done.state == AMPI_REQUEST_COMPLETE);
 }
 
 START_TEST(from_creation_to_retirement)

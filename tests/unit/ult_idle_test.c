@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that a PE without work sleeps and is woken by others' posts, timers and sources; that the deadlock hook is
- * called when, and only when, every ULT is blocked and nothing is under way; and that nothing is lost or reordered when
- * a PE does not read its inbox for long.
+ * Shows that a PE without work sleeps and is woken by others' posts, timers and sources; that the deadlock
+ * hook is called when, and only when, every ULT is blocked and nothing is under way; and that nothing is lost
+ * or reordered when a PE does not read its inbox for long.
  */
 #include <sched.h>
 #include <string.h>
@@ -175,8 +175,8 @@ END_TEST
 
 static struct test_source {
     struct ult_source source;
-    uint64_t ready_ns;  /* when its event comes */
-    atomic_int n_arms;  /* calls of arm_source */
+    uint64_t ready_ns; /* when its event comes */
+    atomic_int n_arms; /* calls of arm_source */
 } test_source;
 
 static int poll_source(struct ult_source *source)
@@ -231,7 +231,8 @@ static void wait_for_fd(void *arg)
         ult_suspend();
         return;
     }
-    while (atomic_load(&test_source.n_arms) <= 3) /* until the other PE sleeps on the descriptor, or is about to */
+    while (atomic_load(&test_source.n_arms) <=
+           3) /* until the other PE sleeps on the descriptor, or is about to */
         ult_sleep_ns(MS);
     ULT_CHECK(write(test_source.source.fd, &one, sizeof one) == sizeof one);
 }

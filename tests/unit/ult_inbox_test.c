@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that a ring of the inbox takes as many items as it has cells and not one more, that items of one sender come out once
- * and in order (round the ring's end, from several threads at once), and that notes come out in the order of posting.
+ * Shows that a ring of the inbox takes as many items as it has cells and not one more, that items of one
+ * sender come out once and in order (round the ring's end, from several threads at once), and that notes come
+ * out in the order of posting.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -89,7 +90,8 @@ START_TEST(full_and_round_the_end)
 }
 END_TEST
 
-/* The receiver tells senders of free cells from time to time only: after a complete drain most must be free again. */
+/* The receiver tells senders of free cells from time to time only: after a complete drain most must be free
+ * again. */
 START_TEST(room_after_drain_at_any_position)
 {
     uint32_t number = 0;

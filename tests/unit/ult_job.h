@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ult_job.h: runs a job of ULTs inside a unit test. A failed assertion must not happen on a ULT's stack (Check leaves by
- * longjmp): ULTs say ULT_CHECK, and ult_job_start fails the test afterwards, on the test's own stack.
+ * ult_job.h: runs a job of ULTs inside a unit test. A failed assertion must not happen on a ULT's stack
+ * (Check leaves by longjmp): ULTs say ULT_CHECK, and ult_job_start fails the test afterwards, on the test's
+ * own stack.
  */
 #ifndef ULT_JOB_H
 #define ULT_JOB_H
@@ -18,11 +19,11 @@
 /* The job of the running test; ULT i belongs to PE i modulo their number. */
 static struct {
     int n_ults;
-    void (*entry)(void *arg);  /* what every ULT runs; arg is its number as a pointer */
+    void (*entry)(void *arg); /* what every ULT runs; arg is its number as a pointer */
     void (*deadlock)(void);
     struct ult ults[ULT_JOB_MAX];
     char *stacks;
-    char wrong[256];           /* what went wrong first */
+    char wrong[256]; /* what went wrong first */
     atomic_int n_wrong;
 } job;
 
@@ -47,7 +48,8 @@ static inline void ult_job_pe_start(struct ult_pe *pe)
     }
 }
 
-/* Runs entry on n_ults ULTs of n_pes PEs until all have ended, and fails the test if one found something wrong. */
+/* Runs entry on n_ults ULTs of n_pes PEs until all have ended, and fails the test if one found something
+ * wrong. */
 static inline void ult_job_start(int n_pes, int n_ults, void (*entry)(void *))
 {
     struct ult_hooks hooks = {.deadlock = job.deadlock, .pe_start = ult_job_pe_start};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the thread_local bytes that belong to the program go with the ULT, on every PE, and that others stay.
+ * Shows that the thread_local bytes that belong to the program go with the ULT, on every PE, and that others
+ * stay.
  */
 #include <string.h>
 
@@ -25,7 +26,6 @@ static void use_variables(void *arg)
         ULT_CHECK(large[0] == (char)(i + 1) && large[sizeof large - 1] == (char)(i + 1));
     }
 }
-
 
 START_TEST(variables_go_with_the_ult)
 {

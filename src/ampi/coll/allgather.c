@@ -88,7 +88,8 @@ static void allgather_middle(struct ampi_coll_slot *slot)
                               (size_t)slot->state->n_members);
 }
 
-static void allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+static void allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                           struct ampi_coll_packer *out)
 {
     ampi_coll_put(out, 0, contribution(args));
 }

@@ -17,7 +17,8 @@ static void swap_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
 
     for (int s = 0; s < args->comm->peer->n_ranks; s++)
         if (slot->args[s]->is_remote)
-            ampi_coll_move(args, ampi_coll_block(&args->recv, s), ampi_coll_block(&slot->args[s]->send, rank));
+            ampi_coll_move(args, ampi_coll_block(&args->recv, s),
+                           ampi_coll_block(&slot->args[s]->send, rank));
         else if (s != rank && ((s + rank) % 2 ? rank > s : rank < s))
             ampi_coll_swap(args, ampi_coll_block(&args->recv, s), slot->args[s],
                            ampi_coll_block(&slot->args[s]->recv, rank));
@@ -118,7 +119,8 @@ static void alltoall_middle(struct ampi_coll_slot *slot)
 }
 
 /* The blocks for the other process's members. */
-static void alltoall_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+static void alltoall_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                          struct ampi_coll_packer *out)
 {
     const struct ampi_coll_buf *buf = ampi_coll_is_in_place(&args->send) ? &args->recv : &args->send;
 

@@ -7,7 +7,8 @@
 
 static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
 
-/* A plan of its own: a rank that has missed a barrier is told so, instead of meeting the others' MPI_Finalize there. */
+/* A plan of its own: a rank that has missed a barrier is told so, instead of meeting the others' MPI_Finalize
+ * there. */
 static const struct ampi_coll_plan finalize_plan = {.name = "finalize"};
 
 int ampi_coll_finalize(struct ampi_comm *world)

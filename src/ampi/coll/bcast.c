@@ -47,7 +47,8 @@ static void bcast_middle(struct ampi_coll_slot *slot)
     }
 }
 
-static void bcast_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+static void bcast_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                       struct ampi_coll_packer *out)
 {
     if (ampi_coll_is_root(args))
         ampi_coll_put(out, 0, ampi_coll_whole(&args->recv));

@@ -255,8 +255,8 @@ static inline struct ampi_coll_args *ampi_coll_part_args(const struct ampi_coll_
 
 /* ---- Small contributions, which are copied into the slot at arrival ---- */
 
-/* Marks a contribution for that if it is small enough for this kind of operation, and one block of memory, without padding
- * at its end: then each is aligned where it lies behind others. */
+/* Marks a contribution for that if it is small enough for this kind of operation, and one block of memory,
+ * without padding at its end: then each is aligned where it lies behind others. */
 static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_kind kind, const void *buf,
                                   MPI_Count count, const struct ampi_type *type)
 {

@@ -70,13 +70,16 @@ static const void *keep_array(const void *array, int n, size_t each_bytes, void 
     return memcpy(*copy_out, array, (size_t)n * each_bytes);
 }
 
-/* The standard has programs leave these arrays as they are until the request is freed; real ones drop them after MPI_*_init. */
+/* The standard has programs leave these arrays as they are until the request is freed; real ones drop them
+ * after MPI_*_init. */
 static void keep_arrays(struct ampi_coll_buf *buf, void **copies)
 {
     int n = buf->n_blocks;
 
-    buf->counts = keep_array(buf->counts, n, buf->has_large_counts ? sizeof(MPI_Count) : sizeof(int), &copies[0]);
-    buf->displs = keep_array(buf->displs, n, buf->has_large_displs ? sizeof(MPI_Aint) : sizeof(int), &copies[1]);
+    buf->counts =
+        keep_array(buf->counts, n, buf->has_large_counts ? sizeof(MPI_Count) : sizeof(int), &copies[0]);
+    buf->displs =
+        keep_array(buf->displs, n, buf->has_large_displs ? sizeof(MPI_Aint) : sizeof(int), &copies[1]);
     buf->types = keep_array(buf->types, n, sizeof(MPI_Datatype), &copies[2]);
 }
 

@@ -30,7 +30,8 @@ static void gather_remote(struct ampi_coll_slot *slot)
     }
 }
 
-static void gather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+static void gather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                        struct ampi_coll_packer *out)
 {
     if (ampi_coll_has_root(args))
         ampi_coll_put(out, 0, ampi_coll_whole(&args->send));

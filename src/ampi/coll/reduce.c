@@ -152,7 +152,8 @@ static void reduce_middle(struct ampi_coll_slot *slot)
     }
 }
 
-static void reduce_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+static void reduce_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                        struct ampi_coll_packer *out)
 {
     if (ampi_coll_has_root(args))
         ampi_coll_wire_input(slot, args, out);

@@ -55,7 +55,8 @@ static void scatter_middle(struct ampi_coll_slot *slot)
 }
 
 /* The blocks of the other process's members. */
-static void scatter_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+static void scatter_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                         struct ampi_coll_packer *out)
 {
     if (!ampi_coll_is_root(args))
         return;

@@ -76,15 +76,17 @@ struct ampi_coll_args {
 /* None of the stages may switch; all but share and deliver, which run for one part each, run once. */
 struct ampi_coll_plan {
     const char *name;
-    /* With members in several processes (wire.h): which processes need something of which; adds the items that the process
-     * out->proc needs of a local member (NULL: nothing but root and key); makes a stand-in of them (NULL: one item is all
-     * there is, send and recv are its bytes). */
+    /* With members in several processes (wire.h): which processes need something of which; adds the items
+     * that the process out->proc needs of a local member (NULL: nothing but root and key); makes a stand-in
+     * of them (NULL: one item is all there is, send and recv are its bytes). */
     enum ampi_coll_flow flow;
-    bool makes_comm;                 /* slot->context_id is wanted */
-    void (*wire)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out);
+    bool makes_comm; /* slot->context_id is wanted */
+    void (*wire)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                 struct ampi_coll_packer *out);
     void (*unwire)(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
-    /* When all have arrived; members' arguments are slot->args[rank], those of the member that runs it are slot->last.
-     * Sets slot->needs_share if the share stage has work, slot->has_result if deliver has. NULL: nothing. */
+    /* When all have arrived; members' arguments are slot->args[rank], those of the member that runs it are
+     * slot->last. Sets slot->needs_share if the share stage has work, slot->has_result if deliver has. NULL:
+     * nothing. */
     void (*middle)(struct ampi_coll_slot *slot);
     /* On each PE with members, if middle asked for it; part is 0 .. slot->n_parts - 1. May be NULL. */
     void (*share)(struct ampi_coll_slot *slot, int part);
@@ -106,21 +108,23 @@ struct ampi_coll_part {
 
 /* Fixed parts in the first line, which all PEs read; what each operation writes in the second. */
 struct ampi_coll_slot {
-    struct ampi_coll_state *state;   /* the communicator's */
-    struct ampi_coll_args **args;    /* by member: rank, the second side's members behind the first's. Of members of other
-                                      * processes from middle to share, as far as they have something for this one; else NULL */
-    struct ampi_coll_part *parts;    /* state->n_parts of them */
-    unsigned char *packed;           /* small contributions: member m's is at m * its size */
+    struct ampi_coll_state *state; /* the communicator's */
+    struct ampi_coll_args *
+        *args; /* by member: rank, the second side's members behind the first's. Of members of other
+                * processes from middle to share, as far as they have something for this one; else NULL */
+    struct ampi_coll_part *parts;                   /* state->n_parts of them */
+    unsigned char *packed;                          /* small contributions: member m's is at m * its size */
     _Atomic int n_parts_arrived BASE_CACHE_ALIGNED; /* parts whose members all arrived */
-    _Atomic int n_parts_shared;      /* parts that have done their share */
-    const struct ampi_coll_plan *plan; /* of the member that arrived last */
-    struct ampi_coll_args *last;     /* its arguments; valid in middle and share */
-    bool needs_share;                /* set by middle */
-    bool has_result;                 /* set by middle */
-    uint64_t context_id;             /* for a communicator that is being made, the same in all processes; 0: this process's choice */
-    size_t result_bytes;             /* from middle to deliver: of the result, or of each packed contribution */
-    int result_root;                 /* from middle to deliver: the member that is the root */
-    int result_part;                 /* from middle to deliver: the root's part */
+    _Atomic int n_parts_shared;                     /* parts that have done their share */
+    const struct ampi_coll_plan *plan;              /* of the member that arrived last */
+    struct ampi_coll_args *last;                    /* its arguments; valid in middle and share */
+    bool needs_share;                               /* set by middle */
+    bool has_result;                                /* set by middle */
+    uint64_t context_id; /* for a communicator that is being made, the same in all processes; 0: this
+                            process's choice */
+    size_t result_bytes; /* from middle to deliver: of the result, or of each packed contribution */
+    int result_root;     /* from middle to deliver: the member that is the root */
+    int result_part;     /* from middle to deliver: the root's part */
     unsigned char result[AMPI_COLL_PACK_BYTES] BASE_CACHE_ALIGNED; /* from middle to deliver */
 };
 
@@ -133,9 +137,9 @@ struct ampi_coll_state {
     int *part_first; /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1] */
     int *part_members;
     struct ampi_coll_remote *remote; /* NULL: all members are of this process; else: wire.h */
-    bool owns_tables;      /* an intercommunicator's tables are not its layouts' */
-    void *memory;          /* the slots' parts and args are in it */
-    unsigned char *packed; /* the slots' packed contributions */
+    bool owns_tables;                /* an intercommunicator's tables are not its layouts' */
+    void *memory;                    /* the slots' parts and args are in it */
+    unsigned char *packed;           /* the slots' packed contributions */
     struct ampi_coll_slot slots[AMPI_COLL_SLOTS];
 };
 

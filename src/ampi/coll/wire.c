@@ -3,8 +3,8 @@
  * wire.c: what goes between processes in a collective. See wire.h.
  *
  * Invariants:
- *   1. Messages that have come (remote->arrived) belong to the leader PE alone; those of an operation are moved to its slot when
- *      its local members have arrived.
+ *   1. Messages that have come (remote->arrived) belong to the leader PE alone; those of an operation are
+ * moved to its slot when its local members have arrived.
  *   2. slot->args of members elsewhere is NULL or a stand-in from the middle stage to the last share.
  */
 #include "ampi/coll/wire.h"
@@ -31,34 +31,34 @@ struct member_head {
 /* A process's part that has come. */
 struct ampi_coll_message {
     struct ampi_coll_message *next;
-    uint32_t seq;           /* number of the operation */
-    int proc;               /* index of the process */
-    unsigned char *bytes;   /* malloc'ed */
+    uint32_t seq;         /* number of the operation */
+    int proc;             /* index of the process */
+    unsigned char *bytes; /* malloc'ed */
     size_t n_bytes;
-    void *memory;           /* list of what stand-ins needed */
+    void *memory; /* list of what stand-ins needed */
 };
 
 /* Of one slot; the leader PE's, but for the note. */
 struct wire_slot {
     struct ampi_coll_slot *slot;
-    struct ult_note note;   /* takes the arrival to the leader PE */
-    bool is_ready;          /* the local members have arrived, and the middle stage has not begun */
+    struct ult_note note; /* takes the arrival to the leader PE */
+    bool is_ready;        /* the local members have arrived, and the middle stage has not begun */
     uint32_t seq;
-    int n_missing;          /* parts that are still to come */
-    uint64_t proposed;      /* this process's context id for a communicator that is being made */
+    int n_missing;                      /* parts that are still to come */
+    uint64_t proposed;                  /* this process's context id for a communicator that is being made */
     struct ampi_coll_message *messages; /* that have come */
 };
 
 struct ampi_coll_remote {
-    int n_procs;            /* with members */
-    int own;                /* index of this one */
-    int *proc_id;           /* by index, ascending */
-    int *leader_rank;       /* by index: world rank of its first member */
-    int *proc_of;           /* by member: index of its process */
-    int *first;             /* members of process i: members[first[i]] .. [first[i + 1] - 1], ascending */
+    int n_procs;      /* with members */
+    int own;          /* index of this one */
+    int *proc_id;     /* by index, ascending */
+    int *leader_rank; /* by index: world rank of its first member */
+    int *proc_of;     /* by member: index of its process */
+    int *first;       /* members of process i: members[first[i]] .. [first[i + 1] - 1], ascending */
     int *members;
-    unsigned char *sides;   /* by index: bit s is set if it has members of side s */
-    int leader_part;        /* of this process */
+    unsigned char *sides; /* by index: bit s is set if it has members of side s */
+    int leader_part;      /* of this process */
     struct ult_pe *leader;
     struct ampi_coll_message *arrived; /* of operations whose local members have not arrived; in any order */
     struct wire_slot slots[AMPI_COLL_SLOTS];
@@ -97,11 +97,13 @@ void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_col
     ampi_type_copy(packed.buf, packed.count, packed.type, block.buf, block.count, block.type);
 }
 
-void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out)
+void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                          struct ampi_coll_packer *out)
 {
     (void)slot;
     if (args->send.type)
-        ampi_coll_put(out, 0, (struct ampi_coll_block){ampi_coll_input(args), args->send.count, args->send.type});
+        ampi_coll_put(out, 0,
+                      (struct ampi_coll_block){ampi_coll_input(args), args->send.count, args->send.type});
 }
 
 /* ---- Unpacking ---- */
@@ -138,7 +140,8 @@ static void unwire_whole(struct ampi_coll_args *args, struct ampi_coll_unpacker 
     args->send.type = args->recv.type = (struct ampi_type *)(uintptr_t)block.type;
 }
 
-void ampi_coll_unwire_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in)
+void ampi_coll_unwire_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+                             struct ampi_coll_unpacker *in)
 {
     struct ampi_coll_unpacker ahead = *in;
     uint64_t index, n_blocks = 0;
@@ -178,7 +181,8 @@ static struct ampi_type *reduced_type(const struct ampi_coll_slot *slot)
     return type;
 }
 
-void ampi_coll_unwire_input(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in)
+void ampi_coll_unwire_input(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+                            struct ampi_coll_unpacker *in)
 {
     struct ampi_type *type = reduced_type(slot);
     size_t n_bytes = 0;
@@ -194,7 +198,8 @@ void ampi_coll_unwire_input(struct ampi_coll_slot *slot, struct ampi_coll_args *
     } else {
         MPI_Count last = args->send.count > 0 ? (args->send.count - 1) * type->extent_bytes : 0;
         MPI_Count lo = type->true_lb_bytes + (last < 0 ? last : 0);
-        void *memory = ampi_coll_stand_in_alloc(in, (size_t)(type->true_extent_bytes + (last < 0 ? -last : last)));
+        void *memory =
+            ampi_coll_stand_in_alloc(in, (size_t)(type->true_extent_bytes + (last < 0 ? -last : last)));
         args->send.buf = ampi_type_address(memory, -lo);
         ampi_type_copy(args->send.buf, args->send.count, type, packed.buf, packed.count, packed.type);
     }
@@ -218,8 +223,8 @@ int ampi_coll_peer_in(const struct ampi_coll_slot *slot, const struct ampi_coll_
     return rank >= 0 && rank < args->comm->peer->n_ranks ? rank : -1;
 }
 
-/* The member that is the root, as far as a member of this process knows; -1: none of them takes part. *takes_part_out: somebody
- * here exchanges data with it. */
+/* The member that is the root, as far as a member of this process knows; -1: none of them takes part.
+ * *takes_part_out: somebody here exchanges data with it. */
 static int find_root(const struct ampi_coll_slot *slot, bool *takes_part_out)
 {
     const struct ampi_coll_remote *remote = slot->state->remote;
@@ -320,7 +325,8 @@ static struct ampi_coll_args *stand_in(struct ampi_coll_slot *slot, struct ampi_
     struct ampi_comm_shared *shared = slot->state->shared;
     int side = shared->is_inter && member >= shared->side[0].n_ranks;
     int rank = member - (side ? shared->side[0].n_ranks : 0);
-    struct ampi_comm *comm = &shared->side[side].handles[rank]; /* not a member's of this process: nobody uses it */
+    struct ampi_comm *comm =
+        &shared->side[side].handles[rank]; /* not a member's of this process: nobody uses it */
 
     comm->rank = rank;
     comm->shared = shared;
@@ -423,12 +429,14 @@ void ampi_coll_remote_arrived(struct ampi_coll_slot *slot)
     struct wire_slot *wire_slot = &remote->slots[slot - state->slots];
     uint32_t seq = slot->last->seq;
     bool few[64];
-    bool *sends_to = remote->n_procs <= 64 ? few : base_malloc((size_t)remote->n_procs, "a collective over processes");
+    bool *sends_to =
+        remote->n_procs <= 64 ? few : base_malloc((size_t)remote->n_procs, "a collective over processes");
 
     wire_slot->seq = seq;
     wire_slot->n_missing = plan_exchange(slot, sends_to);
     wire_slot->proposed = slot->plan->makes_comm ? ampi_contexts_propose() : 0;
-    for (int i = 1; i < remote->n_procs; i++) { /* begin with the next one, so that not all send to the same at once */
+    for (int i = 1; i < remote->n_procs;
+         i++) { /* begin with the next one, so that not all send to the same at once */
         int proc = (remote->own + i) % remote->n_procs;
         if (sends_to[proc])
             send_part(slot, seq, proc, wire_slot->proposed);
@@ -519,7 +527,8 @@ void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_b
 
 bool ampi_coll_wire_must_retry(int pe_id)
 {
-    return BASE_UNLIKELY(orphans[pe_id].first != NULL) && orphans[pe_id].generation != ampi_contexts_generation();
+    return BASE_UNLIKELY(orphans[pe_id].first != NULL) &&
+           orphans[pe_id].generation != ampi_contexts_generation();
 }
 
 int ampi_coll_wire_retry(int pe_id)
@@ -569,7 +578,8 @@ static int world_rank_of(const struct ampi_comm_shared *shared, int member)
 {
     int side = member >= shared->side[0].n_ranks;
 
-    return ampi_group_world_rank(shared->side[side].layout->group, member - (side ? shared->side[0].n_ranks : 0));
+    return ampi_group_world_rank(shared->side[side].layout->group,
+                                 member - (side ? shared->side[0].n_ranks : 0));
 }
 
 struct ampi_coll_remote *ampi_coll_remote_create(struct ampi_coll_state *state)
@@ -579,7 +589,8 @@ struct ampi_coll_remote *ampi_coll_remote_create(struct ampi_coll_state *state)
     struct ampi_coll_remote *remote;
     int *index_of;
 
-    if (layouts[0]->n_local == shared->side[0].n_ranks && (!layouts[1] || layouts[1]->n_local == shared->side[1].n_ranks))
+    if (layouts[0]->n_local == shared->side[0].n_ranks &&
+        (!layouts[1] || layouts[1]->n_local == shared->side[1].n_ranks))
         return NULL;
     remote = base_calloc(1, sizeof *remote, "a communicator over processes");
     remote->proc_of = ints(state->n_members);

@@ -2,17 +2,20 @@
  *
  * wire.h: collectives of communicators with members in several processes.
  *
- * Between arrival and the middle stage (slot.h) comes one more: the member that arrives last in its process packs what
- * other processes need of its process's members and sends each its part; when all parts that this process needs have come, its
- * leader PE sets up stand-ins for the members elsewhere (arguments whose buffers are the data that came), and runs the
- * middle stage. So every plan's code runs as in one process; it writes to this process's members alone.
+ * Between arrival and the middle stage (slot.h) comes one more: the member that arrives last in its process
+ * packs what other processes need of its process's members and sends each its part; when all parts that this
+ * process needs have come, its leader PE sets up stand-ins for the members elsewhere (arguments whose buffers
+ * are the data that came), and runs the middle stage. So every plan's code runs as in one process; it writes
+ * to this process's members alone.
  *
- *      arrive -> [wire: plan->wire for every local member] -> ... -> [plan->unwire for every stand-in] -> middle -> ...
+ *      arrive -> [wire: plan->wire for every local member] -> ... -> [plan->unwire for every stand-in] ->
+ * middle -> ...
  *
- * Cost: one message from each process to each that needs something of it, of just that. The leader PE of a process is that of its
- * first member.
+ * Cost: one message from each process to each that needs something of it, of just that. The leader PE of a
+ * process is that of its first member.
  *
- * Which processes need something of which follows from the plan's flow and the root, and each of the two knows it.
+ * Which processes need something of which follows from the plan's flow and the root, and each of the two
+ * knows it.
  */
 #ifndef AMPI_COLL_WIRE_H
 #define AMPI_COLL_WIRE_H
@@ -21,16 +24,16 @@
 
 /* Where items are packed to. Each is padded so that its data is aligned. */
 struct ampi_coll_packer {
-    unsigned char *at;  /* NULL: sizes are only added up */
+    unsigned char *at; /* NULL: sizes are only added up */
     size_t n_bytes;
-    int proc;           /* index of the process that it is for */
-    int n_items;        /* of the current member */
+    int proc;    /* index of the process that it is for */
+    int n_items; /* of the current member */
 };
 
 /* An item of a member's part; its data follows. */
 struct ampi_coll_item {
     uint64_t n_bytes;
-    uint64_t index;     /* which of the member's blocks it is */
+    uint64_t index; /* which of the member's blocks it is */
 };
 
 /* What came of one member. */
@@ -52,11 +55,14 @@ const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, ui
 void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes);
 
 /* Ready-made: items are blocks by index, and become the stand-in's send buffer. */
-void ampi_coll_unwire_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
+void ampi_coll_unwire_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+                             struct ampi_coll_unpacker *in);
 
 /* Ready-made for reductions: the input, whose type the stand-in has in common with slot->last. */
-void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, struct ampi_coll_packer *out);
-void ampi_coll_unwire_input(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
+void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                          struct ampi_coll_packer *out);
+void ampi_coll_unwire_input(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+                            struct ampi_coll_unpacker *in);
 
 /* Calls visit for every member of the peer side of args that lives in the process. */
 int ampi_coll_n_peers_in(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, int proc);

@@ -199,7 +199,8 @@ struct ampi_type *ampi_type_arg_committed(MPI_Datatype handle, const char *what)
 
 static void commit(struct ampi_type *type)
 {
-    if (!type->map && !type->is_dense) /* it has one if its handle was freed and found again through MPI_Type_get_contents */
+    if (!type->map && !type->is_dense) /* it has one if its handle was freed and found again through
+                                          MPI_Type_get_contents */
         ampi_typemap_build(type);
     type->is_committed = true;
 }

@@ -48,7 +48,8 @@ static const struct ampi_request_kind bsend_kind = {
 };
 
 /* A new INACTIVE request. */
-static struct ampi_request *create(struct ampi_rank *self, const struct ampi_send_args *args, bool is_persistent)
+static struct ampi_request *create(struct ampi_rank *self, const struct ampi_send_args *args,
+                                   bool is_persistent)
 {
     struct ampi_request *request = ampi_request_create(self, &bsend_kind, args->comm, is_persistent);
 
@@ -67,7 +68,8 @@ int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 AMPI_EXPORT(Bsend_c)
 int PMPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
-    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
 
     return bsend(ampi_enter("MPI_Bsend"), &args, datatype, comm);
 }
@@ -84,7 +86,8 @@ int PMPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int d
                   MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Ibsend");
-    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
     struct ampi_request *made;
     int error = ampi_check_send(self, datatype, comm, &args);
 
@@ -109,11 +112,12 @@ int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 }
 
 AMPI_EXPORT(Bsend_init_c)
-int PMPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-                      MPI_Request *request)
+int PMPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                      MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Bsend_init");
-    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
     int error = ampi_check_send(self, datatype, comm, &args);
 
     if (error)
@@ -131,7 +135,8 @@ static int narrow(MPI_Count size, int *size_out)
 {
     if (BASE_UNLIKELY(size > INT_MAX)) {
         *size_out = MPI_UNDEFINED;
-        return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "the buffer's size does not fit into an int: use the _c form");
+        return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE,
+                               "the buffer's size does not fit into an int: use the _c form");
     }
     *size_out = (int)size;
     return MPI_SUCCESS;
@@ -225,7 +230,8 @@ int PMPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size)
     if (BASE_UNLIKELY(!object))
         return ampi_comm_raise_invalid(comm);
     if (BASE_UNLIKELY(!buffer_addr || !size))
-        return ampi_raise(object, MPI_ERR_ARG, "the address of the %s is NULL", buffer_addr ? "size" : "buffer");
+        return ampi_raise(object, MPI_ERR_ARG, "the address of the %s is NULL",
+                          buffer_addr ? "size" : "buffer");
     return ampi_bsend_detach(object, &object->bsend, buffer_addr, size);
 }
 
@@ -282,7 +288,8 @@ int PMPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count si
     if (BASE_UNLIKELY(size < 0))
         return raise_session(object, MPI_ERR_ARG, "the size of the buffer is negative");
     if (BASE_UNLIKELY(object->bsend || (!buffer && size > 0)))
-        return raise_session(object, MPI_ERR_BUFFER, buffer ? "a buffer is attached already" : "the buffer is NULL");
+        return raise_session(object, MPI_ERR_BUFFER,
+                             buffer ? "a buffer is attached already" : "the buffer is NULL");
     return ampi_bsend_attach(NULL, &object->bsend, buffer, size);
 }
 

@@ -7,7 +7,8 @@
 #include "ampi/session.h"
 #include "base/log.h"
 
-_Static_assert(sizeof(struct ampi_bsend_segment) + 32 <= MPI_BSEND_OVERHEAD, "the header fits into the overhead");
+_Static_assert(sizeof(struct ampi_bsend_segment) + 32 <= MPI_BSEND_OVERHEAD,
+               "the header fits into the overhead");
 
 /* ---- Segments ---- */
 
@@ -118,7 +119,8 @@ static void segment_done(struct ampi_request *request, struct ampi_request *whol
 
 /* ---- Attaching and flushing ---- */
 
-int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer, MPI_Count size_bytes)
+int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer,
+                      MPI_Count size_bytes)
 {
     struct ampi_bsend_buffer *made;
     const char *wrong = NULL;
@@ -173,7 +175,8 @@ struct ampi_request *ampi_bsend_iflush(struct ampi_rank *self, struct ampi_bsend
     return request;
 }
 
-int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer_addr, MPI_Count *size_out)
+int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer_addr,
+                      MPI_Count *size_out)
 {
     struct ampi_bsend_buffer *buffer = *slot;
 
@@ -212,8 +215,10 @@ int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args)
         return ampi_raise(args->comm, MPI_ERR_BUFFER, "no buffer is attached (MPI_Buffer_attach)");
     segment = segment_alloc(buffer, n_bytes);
     if (BASE_UNLIKELY(!segment))
-        return ampi_raise(args->comm, MPI_ERR_BUFFER, "the attached buffer of %lld bytes has no room for %zu more and the "
-                          "overhead of a message (MPI_BSEND_OVERHEAD)", (long long)buffer->user_bytes, n_bytes);
+        return ampi_raise(args->comm, MPI_ERR_BUFFER,
+                          "the attached buffer of %lld bytes has no room for %zu more and the "
+                          "overhead of a message (MPI_BSEND_OVERHEAD)",
+                          (long long)buffer->user_bytes, n_bytes);
     ampi_cursor_init(&cursor, (void *)args->buf, args->count, args->type);
     ampi_cursor_pack(&cursor, segment->data, n_bytes);
     packed.buf = segment->data;

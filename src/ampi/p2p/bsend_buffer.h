@@ -2,9 +2,10 @@
  *
  * bsend_buffer.h: buffers that programs attach for buffered sends (MPI 5.0, section 3.6).
  *
- * A buffer belongs to a rank, or to one of its communicators or sessions. It holds segments, each a header and a message's packed
- * data, in the order of their addresses. A segment is a send that waits for its receive; it goes when the data has been fetched.
- * The header is part of the MPI_BSEND_OVERHEAD that programs add for every message.
+ * A buffer belongs to a rank, or to one of its communicators or sessions. It holds segments, each a header
+ * and a message's packed data, in the order of their addresses. A segment is a send that waits for its
+ * receive; it goes when the data has been fetched. The header is part of the MPI_BSEND_OVERHEAD that programs
+ * add for every message.
  */
 #ifndef AMPI_P2P_BSEND_BUFFER_H
 #define AMPI_P2P_BSEND_BUFFER_H
@@ -12,31 +13,34 @@
 #include "ampi/p2p/p2p.h"
 
 struct ampi_bsend_segment {
-    struct ampi_bsend_segment *next;   /* link of the buffer's list, by address */
+    struct ampi_bsend_segment *next; /* link of the buffer's list, by address */
     struct ampi_bsend_segment *prev;
     struct ampi_bsend_buffer *buffer;
-    size_t size_bytes;                 /* of the data behind this header */
-    uint64_t number;                   /* order of creation */
-    struct ampi_request request;       /* the send */
+    size_t size_bytes;           /* of the data behind this header */
+    uint64_t number;             /* order of creation */
+    struct ampi_request request; /* the send */
     unsigned char data[] __attribute__((aligned(16)));
 };
 
 struct ampi_bsend_buffer {
-    void *user_address;                /* as attached; MPI_BUFFER_AUTOMATIC: segments come from malloc */
+    void *user_address; /* as attached; MPI_BUFFER_AUTOMATIC: segments come from malloc */
     MPI_Count user_bytes;
-    char *begin;                       /* the aligned part of it */
+    char *begin; /* the aligned part of it */
     char *end;
-    struct ampi_bsend_segment *first;  /* the segments */
+    struct ampi_bsend_segment *first; /* the segments */
     struct ampi_bsend_segment *last;
-    struct ampi_request *flushes;      /* flushes under way; u.extra is the number up to which they wait */
+    struct ampi_request *flushes; /* flushes under way; u.extra is the number up to which they wait */
     uint64_t next_number;
 };
 
-/* Attaches a buffer to *slot (a rank's, communicator's or session's); raises MPI_ERR_BUFFER. comm NULL: raised on MPI_COMM_SELF. */
-int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer, MPI_Count size_bytes);
+/* Attaches a buffer to *slot (a rank's, communicator's or session's); raises MPI_ERR_BUFFER. comm NULL:
+ * raised on MPI_COMM_SELF. */
+int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer,
+                      MPI_Count size_bytes);
 
 /* Waits until it is empty, and detaches it. May switch. */
-int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer_addr, MPI_Count *size_out);
+int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, void *buffer_addr,
+                      MPI_Count *size_out);
 
 /* Waits until the messages that are in it now are gone. *slot may be NULL. May switch. */
 void ampi_bsend_flush(struct ampi_bsend_buffer *buffer);
@@ -44,7 +48,8 @@ void ampi_bsend_flush(struct ampi_bsend_buffer *buffer);
 /* The same as a request. */
 struct ampi_request *ampi_bsend_iflush(struct ampi_rank *self, struct ampi_bsend_buffer *buffer);
 
-/* Sends through the buffer of the communicator, else that of its session, else that of the rank. Raises MPI_ERR_BUFFER if there is none or no room. */
+/* Sends through the buffer of the communicator, else that of its session, else that of the rank. Raises
+ * MPI_ERR_BUFFER if there is none or no room. */
 int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args);
 
 #endif

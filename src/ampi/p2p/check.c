@@ -12,8 +12,10 @@ static BASE_COLD int raise_type(struct ampi_comm *comm, MPI_Datatype handle, con
     if (handle == MPI_DATATYPE_NULL)
         return ampi_raise(comm, MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL");
     if (!type)
-        return ampi_raise(comm, MPI_ERR_TYPE, "the datatype %p is not a datatype, or has been freed", (void *)handle);
-    return ampi_raise(comm, MPI_ERR_TYPE, "the datatype has been freed, or not been committed (MPI_Type_commit)");
+        return ampi_raise(comm, MPI_ERR_TYPE, "the datatype %p is not a datatype, or has been freed",
+                          (void *)handle);
+    return ampi_raise(comm, MPI_ERR_TYPE,
+                      "the datatype has been freed, or not been committed (MPI_Type_commit)");
 }
 
 static BASE_COLD int raise_rank(struct ampi_comm *comm, const char *what, int rank)
@@ -31,15 +33,19 @@ static int check_buffer(struct ampi_comm *comm, MPI_Count count, MPI_Datatype ha
     return MPI_SUCCESS;
 }
 
-/* MPI_BOTTOM is a valid buffer for types with absolute addresses; a NULL buffer for data of a basic type is a mistake. */
-static int check_address(struct ampi_comm *comm, const void *buf, MPI_Count count, const struct ampi_type *type)
+/* MPI_BOTTOM is a valid buffer for types with absolute addresses; a NULL buffer for data of a basic type is a
+ * mistake. */
+static int check_address(struct ampi_comm *comm, const void *buf, MPI_Count count,
+                         const struct ampi_type *type)
 {
     if (BASE_UNLIKELY(!buf && count > 0 && type->is_predefined && type->size_bytes > 0))
-        return ampi_raise(comm, MPI_ERR_BUFFER, "the buffer is NULL, but the count is %lld", (long long)count);
+        return ampi_raise(comm, MPI_ERR_BUFFER, "the buffer is NULL, but the count is %lld",
+                          (long long)count);
     return MPI_SUCCESS;
 }
 
-int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_handle, struct ampi_send_args *args)
+int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_handle,
+                    struct ampi_send_args *args)
 {
     struct ampi_comm *comm = ampi_comm_of(self, comm_handle);
     int error;
@@ -51,13 +57,15 @@ int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_han
     if ((error = check_buffer(comm, args->count, type, args->type)))
         return error;
     if (BASE_UNLIKELY(args->tag < 0))
-        return ampi_raise(comm, MPI_ERR_TAG, "the tag %d is negative; tags go from 0 to %d", args->tag, INT_MAX);
+        return ampi_raise(comm, MPI_ERR_TAG, "the tag %d is negative; tags go from 0 to %d", args->tag,
+                          INT_MAX);
     if (BASE_UNLIKELY((unsigned)args->dest >= (unsigned)comm->peer->n_ranks && args->dest != MPI_PROC_NULL))
         return raise_rank(comm, "destination", args->dest);
     return check_address(comm, args->buf, args->count, args->type);
 }
 
-int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_handle, struct ampi_recv_args *args)
+int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_handle,
+                    struct ampi_recv_args *args)
 {
     struct ampi_comm *comm = NULL;
     int error = ampi_check_probe(self, comm_handle, args->source, args->tag, &comm);
@@ -71,7 +79,8 @@ int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_han
     return check_address(comm, args->buf, args->count, args->type);
 }
 
-int ampi_check_probe(struct ampi_rank *self, MPI_Comm comm_handle, int source, int tag, struct ampi_comm **comm_out)
+int ampi_check_probe(struct ampi_rank *self, MPI_Comm comm_handle, int source, int tag,
+                     struct ampi_comm **comm_out)
 {
     struct ampi_comm *comm = ampi_comm_of(self, comm_handle);
 

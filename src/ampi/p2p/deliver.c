@@ -35,8 +35,8 @@ void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void
     fill_status(status, source, tag, n_bytes, room_bytes);
 }
 
-void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag, void *buf,
-                               MPI_Count count, const struct ampi_type *type, MPI_Status *status)
+void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag,
+                               void *buf, MPI_Count count, const struct ampi_type *type, MPI_Status *status)
 {
     const struct ampi_p2p *send = &sender->u.p2p;
 

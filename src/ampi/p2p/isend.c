@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * isend.c: the other ways to send and receive (MPI 5.0, sections 3.4, 3.7 and 3.10): synchronous and ready mode, nonblocking
- * forms, and send and receive in one call.
+ * isend.c: the other ways to send and receive (MPI 5.0, sections 3.4, 3.7 and 3.10): synchronous and ready
+ * mode, nonblocking forms, and send and receive in one call.
  */
 #include "ampi/p2p/p2p.h"
 
 /* A blocking send in any mode but buffered. */
-static int send_in_mode(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm)
+static int send_in_mode(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype,
+                        MPI_Comm comm)
 {
     int error = ampi_check_send(self, datatype, comm, args);
 
@@ -16,8 +17,8 @@ static int send_in_mode(struct ampi_rank *self, struct ampi_send_args *args, MPI
 }
 
 /* A nonblocking one. */
-static int isend_in_mode(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm,
-                         MPI_Request *request)
+static int isend_in_mode(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype,
+                         MPI_Comm comm, MPI_Request *request)
 {
     int error = ampi_check_send(self, datatype, comm, args);
 
@@ -53,7 +54,8 @@ int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 AMPI_EXPORT(Rsend_c)
 int PMPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
-    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_READY};
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_READY};
 
     return send_in_mode(ampi_enter("MPI_Rsend"), &args, datatype, comm);
 }
@@ -66,10 +68,11 @@ int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 }
 
 AMPI_EXPORT(Isend_c)
-BASE_FLATTEN int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-                 MPI_Request *request)
+BASE_FLATTEN int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                              MPI_Comm comm, MPI_Request *request)
 {
-    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
 
     return isend_in_mode(ampi_enter("MPI_Isend"), &args, datatype, comm, request);
 }
@@ -102,20 +105,22 @@ AMPI_EXPORT(Irsend_c)
 int PMPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                   MPI_Request *request)
 {
-    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_READY};
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_READY};
 
     return isend_in_mode(ampi_enter("MPI_Irsend"), &args, datatype, comm, request);
 }
 
 AMPI_EXPORT(Irecv)
-int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+               MPI_Request *request)
 {
     return PMPI_Irecv_c(buf, count, datatype, source, tag, comm, request);
 }
 
 AMPI_EXPORT(Irecv_c)
-BASE_FLATTEN int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-                 MPI_Request *request)
+BASE_FLATTEN int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                              MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Irecv");
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};

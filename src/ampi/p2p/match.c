@@ -42,14 +42,14 @@ static inline void chain_append(struct ampi_match_chain *chain, struct ampi_matc
     chain->last = node;
 }
 
-/* Four times the chains. A node keeps its order among those with its key: they stood in one chain and move in order. */
+/* Four times the chains. A node keeps its order among those with its key: they stood in one chain and move in
+ * order. */
 static BASE_COLD void table_grow(struct ampi_match_table *table)
 {
     struct ampi_match_table old = *table;
     uint32_t n_old = 1u << old.log2_chains;
     bool was_one = old.chains == &table->one;
-    struct ampi_match_chain *new_chains =
-        calloc((size_t)4 << old.log2_chains, sizeof *new_chains);
+    struct ampi_match_chain *new_chains = calloc((size_t)4 << old.log2_chains, sizeof *new_chains);
 
     if (!new_chains)
         return; /* longer chains, still right */
@@ -120,12 +120,12 @@ static inline int wildcard_class(int source, int tag)
 }
 
 /* The oldest posted receive among those with and without wildcards. */
-static BASE_COLD struct ampi_match_node *find_posted_with_wildcards(const struct ampi_match *match, int source,
-                                                                    int tag)
+static BASE_COLD struct ampi_match_node *find_posted_with_wildcards(const struct ampi_match *match,
+                                                                    int source, int tag)
 {
     struct ampi_match_node *oldest = NULL;
 
-    for (int class = 0; class < 4; class++) {
+    for (int class = 0; class < 4; class ++) {
         struct ampi_match_node *node;
         if (!match->n_posted_of[class])
             continue;

@@ -2,8 +2,8 @@
  *
  * match.h: the matching engine (MPI 5.0, section 3.5): one per rank and communicator.
  *
- * Two tables of nodes keyed by (source, tag): *posted* receives, whose key may hold wildcards, and *unexpected*
- * messages. Both are hash tables whose chains keep the order of insertion.
+ * Two tables of nodes keyed by (source, tag): *posted* receives, whose key may hold wildcards, and
+ * *unexpected* messages. Both are hash tables whose chains keep the order of insertion.
  *
  * Invariants:
  *   1. Nodes with the same key stand in one chain in the order in which they were inserted.
@@ -11,8 +11,8 @@
  *   3. n_posted_of[c] counts the posted nodes of wildcard class c; classes without a node are not looked up.
  *   4. The unexpected nodes are also on one list by arrival, which receives with wildcards search.
  *
- * Cost: O(1) for a message, and for a receive without wildcards; a receive with wildcards costs the unexpected messages
- * before its match. A rank's engines belong to its PE alone: no locks. Called by p2p/.
+ * Cost: O(1) for a message, and for a receive without wildcards; a receive with wildcards costs the
+ * unexpected messages before its match. A rank's engines belong to its PE alone: no locks. Called by p2p/.
  */
 #ifndef AMPI_P2P_MATCH_H
 #define AMPI_P2P_MATCH_H
@@ -20,13 +20,13 @@
 #include "base/base.h"
 
 struct ampi_match_node {
-    struct ampi_match_node *next;       /* link of the hash chain */
-    struct ampi_match_node *prev;       /* link of the hash chain; the first node's is NULL */
-    struct ampi_match_node *later;      /* link of the arrival list (unexpected nodes only) */
-    struct ampi_match_node *earlier;    /* link of the arrival list */
-    uint64_t seq;                       /* order of posting (posted nodes only) */
-    int source;                         /* comm rank, or MPI_ANY_SOURCE */
-    int tag;                            /* or MPI_ANY_TAG */
+    struct ampi_match_node *next;    /* link of the hash chain */
+    struct ampi_match_node *prev;    /* link of the hash chain; the first node's is NULL */
+    struct ampi_match_node *later;   /* link of the arrival list (unexpected nodes only) */
+    struct ampi_match_node *earlier; /* link of the arrival list */
+    uint64_t seq;                    /* order of posting (posted nodes only) */
+    int source;                      /* comm rank, or MPI_ANY_SOURCE */
+    int tag;                         /* or MPI_ANY_TAG */
 };
 
 struct ampi_match_chain {
@@ -35,8 +35,8 @@ struct ampi_match_chain {
 };
 
 struct ampi_match_table {
-    struct ampi_match_chain *chains;    /* 1 << log2_chains of them; points to `one` while there is one */
-    struct ampi_match_chain one;        /* the only chain of a small table */
+    struct ampi_match_chain *chains; /* 1 << log2_chains of them; points to `one` while there is one */
+    struct ampi_match_chain one;     /* the only chain of a small table */
     uint32_t n_nodes;
     uint32_t log2_chains;
 };
@@ -44,8 +44,8 @@ struct ampi_match_table {
 struct ampi_match {
     struct ampi_match_table posted;
     struct ampi_match_table unexpected;
-    uint32_t n_posted_of[4];            /* by wildcard class: bit 0 any source, bit 1 any tag */
-    uint64_t next_seq;                  /* of the next posted node */
+    uint32_t n_posted_of[4];               /* by wildcard class: bit 0 any source, bit 1 any tag */
+    uint64_t next_seq;                     /* of the next posted node */
     struct ampi_match_node *first_arrived; /* the unexpected nodes by arrival */
     struct ampi_match_node *last_arrived;
 };
@@ -55,14 +55,15 @@ void ampi_match_init(struct ampi_match *match);
 /* Frees the tables; the nodes are the caller's. */
 void ampi_match_fini(struct ampi_match *match);
 
-/* A message (source, tag) came: removes and returns the receive that it matches, the one posted first; NULL: none. */
+/* A message (source, tag) came: removes and returns the receive that it matches, the one posted first; NULL:
+ * none. */
 struct ampi_match_node *ampi_match_take_posted(struct ampi_match *match, int source, int tag);
 
 /* Adds a message that matched no receive. */
 void ampi_match_add_unexpected(struct ampi_match *match, struct ampi_match_node *node, int source, int tag);
 
-/* A receive or probe (source, tag; wildcards allowed) is made: the unexpected message that it matches, the one that came
- * first; NULL: none. find leaves it in place, take removes it. */
+/* A receive or probe (source, tag; wildcards allowed) is made: the unexpected message that it matches, the
+ * one that came first; NULL: none. find leaves it in place, take removes it. */
 struct ampi_match_node *ampi_match_find_unexpected(const struct ampi_match *match, int source, int tag);
 struct ampi_match_node *ampi_match_take_unexpected(struct ampi_match *match, int source, int tag);
 

@@ -123,7 +123,8 @@ void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int
 {
     message->comm = dest;
     ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
-    if (BASE_UNLIKELY(dest->is_probing) && (dest->probe_source == MPI_ANY_SOURCE || dest->probe_source == source) &&
+    if (BASE_UNLIKELY(dest->is_probing) &&
+        (dest->probe_source == MPI_ANY_SOURCE || dest->probe_source == source) &&
         (dest->probe_tag == MPI_ANY_TAG || dest->probe_tag == tag)) {
         dest->is_probing = false;
         dest->owner->wait_left = 0;
@@ -141,11 +142,11 @@ void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, 
         return;
     }
     if (sender)
-        ampi_p2p_copy_from_sender(sender, message->size_bytes, message->node.source, message->node.tag, buf, count,
-                                  type, status);
+        ampi_p2p_copy_from_sender(sender, message->size_bytes, message->node.source, message->node.tag, buf,
+                                  count, type, status);
     else
-        ampi_p2p_unpack(message->data, message->size_bytes, message->node.source, message->node.tag, buf, count,
-                        type, status);
+        ampi_p2p_unpack(message->data, message->size_bytes, message->node.source, message->node.tag, buf,
+                        count, type, status);
     if (sender)
         ampi_p2p_complete_sender(self->pe_id, sender);
     ampi_message_free(self->messages, message);

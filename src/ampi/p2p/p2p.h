@@ -3,10 +3,10 @@
  * p2p.h: sending and receiving, below the argument checks of the public functions.
  *
  * The life of a message between two ranks of a process:
- *      ampi_send_try       matched already, or little data: delivered or buffered at once, the send is complete
- *      ampi_send_queue     else: the send request waits at the destination until a receive fetches its data
- *      ampi_recv_try       a message is there: fetched at once
- *      ampi_recv_post      else: the receive request waits in the posted table
+ *      ampi_send_try       matched already, or little data: delivered or buffered at once, the send is
+ * complete ampi_send_queue     else: the send request waits at the destination until a receive fetches its
+ * data ampi_recv_try       a message is there: fetched at once ampi_recv_post      else: the receive request
+ * waits in the posted table
  */
 #ifndef AMPI_P2P_P2P_H
 #define AMPI_P2P_P2P_H
@@ -22,7 +22,7 @@ struct ampi_send_args {
     const void *buf;
     MPI_Count count;
     struct ampi_type *type;
-    int dest;                     /* rank in the peer side, or MPI_PROC_NULL */
+    int dest; /* rank in the peer side, or MPI_PROC_NULL */
     int tag;
     struct ampi_comm *comm;
     enum ampi_send_mode mode;
@@ -33,16 +33,19 @@ struct ampi_recv_args {
     void *buf;
     MPI_Count count;
     struct ampi_type *type;
-    int source;                   /* or MPI_ANY_SOURCE or MPI_PROC_NULL */
-    int tag;                      /* or MPI_ANY_TAG */
+    int source; /* or MPI_ANY_SOURCE or MPI_PROC_NULL */
+    int tag;    /* or MPI_ANY_TAG */
     struct ampi_comm *comm;
 };
 
-/* ---- Checking arguments: the right class through the error handler, or MPI_SUCCESS. The handles come from the program;
- * the objects go to *args_out (comm, type). (check.c) ---- */
-int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm, struct ampi_send_args *args) BASE_MUST_CHECK;
-int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm, struct ampi_recv_args *args) BASE_MUST_CHECK;
-int ampi_check_probe(struct ampi_rank *self, MPI_Comm comm, int source, int tag, struct ampi_comm **comm_out) BASE_MUST_CHECK;
+/* ---- Checking arguments: the right class through the error handler, or MPI_SUCCESS. The handles come from
+ * the program; the objects go to *args_out (comm, type). (check.c) ---- */
+int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm,
+                    struct ampi_send_args *args) BASE_MUST_CHECK;
+int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm,
+                    struct ampi_recv_args *args) BASE_MUST_CHECK;
+int ampi_check_probe(struct ampi_rank *self, MPI_Comm comm, int source, int tag,
+                     struct ampi_comm **comm_out) BASE_MUST_CHECK;
 
 /* ---- Sending (send.c). Never switch. dest is not MPI_PROC_NULL. ---- */
 
@@ -52,10 +55,12 @@ bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args);
 /* Makes the (ACTIVE) request wait at the destination; it holds the arguments (ampi_send_fill). */
 void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request);
 
-/* Copies the arguments into a send request, taking a reference of the type if the request outlives the call. */
+/* Copies the arguments into a send request, taking a reference of the type if the request outlives the call.
+ */
 void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args);
 
-/* A request for a send that has been started: MPI_Isend and its kin; ampi_request_done if it is complete already. */
+/* A request for a send that has been started: MPI_Isend and its kin; ampi_request_done if it is complete
+ * already. */
 struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args);
 
 /* Sends and waits; raises and returns the error if the destination's process is lost. May switch. */
@@ -63,8 +68,9 @@ int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args
 
 /* ---- Receiving (recv.c). source is not MPI_PROC_NULL. ---- */
 
-/* True: a message was there; it has been received and *status filled, MPI_ERROR included. False: post a request, at once: it
- * may have to fetch the data of a message that was there from another process. Never switches. */
+/* True: a message was there; it has been received and *status filled, MPI_ERROR included. False: post a
+ * request, at once: it may have to fetch the data of a message that was there from another process. Never
+ * switches. */
 bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
 
 /* Posts the (ACTIVE) request, filled with the arguments. Never switches. */
@@ -74,13 +80,15 @@ void ampi_recv_fill(struct ampi_request *request, const struct ampi_recv_args *a
 /* A new request for a receive that has been started: MPI_Irecv. */
 struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_recv_args *args);
 
-/* Receives, waits, hands the status out (which may be MPI_STATUS_IGNORE), and raises and returns the result. May switch. */
+/* Receives, waits, hands the status out (which may be MPI_STATUS_IGNORE), and raises and returns the result.
+ * May switch. */
 int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
 
 /* The status of a receive from MPI_PROC_NULL. */
 void ampi_status_set_proc_null(MPI_Status *status);
 
-/* Raises the error that a finished operation left in its status, if any, and returns it. comm NULL: on MPI_COMM_SELF. */
+/* Raises the error that a finished operation left in its status, if any, and returns it. comm NULL: on
+ * MPI_COMM_SELF. */
 int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status);
 
 /* ---- Delivering (deliver.c): on the destination's PE. Never switch. ---- */
@@ -100,8 +108,8 @@ void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_com
 /* Fills a receive's buffer and status from n contiguous bytes, or from a send request's buffer. */
 void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void *buf, MPI_Count count,
                      const struct ampi_type *type, MPI_Status *status);
-void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag, void *buf,
-                               MPI_Count count, const struct ampi_type *type, MPI_Status *status);
+void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag,
+                               void *buf, MPI_Count count, const struct ampi_type *type, MPI_Status *status);
 
 /* Completes a send request whose data has been fetched, on whichever PE it is; pe_id is the caller's. */
 void ampi_p2p_complete_sender(int pe_id, struct ampi_request *sender);

@@ -2,16 +2,18 @@
  *
  * partitioned.c: partitioned point-to-point communication (MPI 5.0, chapter 4).
  *
- * The two ends agree on a channel when they are made: MPI_Psend_init sends its channel number as a message with the user's
- * tag; MPI_Precv_init receives it, so channels pair up in the order of the init calls, as the standard asks. The data of
- * a started channel is one message with the channel's own tag, sent when the last partition is ready. Both kinds of
- * messages travel on the hidden communicator, where no receive of the program can match them.
+ * The two ends agree on a channel when they are made: MPI_Psend_init sends its channel number as a message
+ * with the user's tag; MPI_Precv_init receives it, so channels pair up in the order of the init calls, as the
+ * standard asks. The data of a started channel is one message with the channel's own tag, sent when the last
+ * partition is ready. Both kinds of messages travel on the hidden communicator, where no receive of the
+ * program can match them.
  */
 #include "ampi/info.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 
-/* Data of channel c has tag CHANNEL_TAG_BASE + c; hello messages have the user's tags, which are not negative. */
+/* Data of channel c has tag CHANNEL_TAG_BASE + c; hello messages have the user's tags, which are not
+ * negative. */
 #define CHANNEL_TAG_BASE (-2000000000)
 #define CHANNELS_MAX 1900000000
 
@@ -19,17 +21,17 @@
 struct partitioned {
     bool is_send;
     int n_partitions;
-    bool *is_ready;             /* send: which partitions MPI_Pready was called for */
+    bool *is_ready; /* send: which partitions MPI_Pready was called for */
     int n_ready;
     void *buf;
-    MPI_Count count;            /* elements of the whole buffer */
+    MPI_Count count; /* elements of the whole buffer */
     struct ampi_type *type;
     int peer_rank;
     struct ampi_comm *hidden;
-    int channel;                /* receive: -1 until the hello has come */
-    int hello;                  /* the message of MPI_Psend_init: the channel */
-    bool is_waiting_for_hello;  /* receive: started before it came */
-    bool is_dropped;            /* receive: the request is gone, the hello still has to come */
+    int channel;               /* receive: -1 until the hello has come */
+    int hello;                 /* the message of MPI_Psend_init: the channel */
+    bool is_waiting_for_hello; /* receive: started before it came */
+    bool is_dropped;           /* receive: the request is gone, the hello still has to come */
 };
 
 /* ---- Data ---- */
@@ -120,15 +122,17 @@ static bool is_partitioned(const struct ampi_request *request)
 }
 
 /* NULL, and an error is raised, if there is no context id for the hidden communicator. */
-static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_partitions, void *buf, MPI_Count count,
-                                   struct ampi_type *type, int peer_rank, struct ampi_comm *comm)
+static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_partitions, void *buf,
+                                   MPI_Count count, struct ampi_type *type, int peer_rank,
+                                   struct ampi_comm *comm)
 {
     struct ampi_comm *hidden = ampi_comm_hidden(comm);
     struct ampi_request *request;
     struct partitioned *end;
 
     if (BASE_UNLIKELY(!hidden)) {
-        ampi_raise(comm, MPI_ERR_OTHER, "no context id is left: free communicators that are not needed any more");
+        ampi_raise(comm, MPI_ERR_OTHER,
+                   "no context id is left: free communicators that are not needed any more");
         return NULL;
     }
     request = ampi_request_create(self, &partitioned_kind, comm, true);
@@ -177,8 +181,8 @@ static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Info inf
 }
 
 AMPI_EXPORT(Psend_init)
-int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                    MPI_Comm comm, MPI_Info info, MPI_Request *request)
+int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest,
+                    int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Psend_init");
     struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag};
@@ -332,7 +336,8 @@ int PMPI_Parrived(MPI_Request request, int partition, int *flag)
         return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned receive");
     end = object->u.extra;
     if (BASE_UNLIKELY(partition < 0 || partition >= end->n_partitions))
-        return ampi_raise_self(MPI_ERR_ARG, "partition %d is not one of 0 to %d", partition, end->n_partitions - 1);
+        return ampi_raise_self(MPI_ERR_ARG, "partition %d is not one of 0 to %d", partition,
+                               end->n_partitions - 1);
     if (ampi_request_is_active(object))
         ult_progress();
     *flag = !ampi_request_is_active(object);

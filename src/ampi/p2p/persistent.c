@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * persistent.c: MPI_Start and MPI_Startall (MPI 5.0, section 3.9) for all kinds of persistent requests, and the making of
- * persistent receives and sends.
+ * persistent.c: MPI_Start and MPI_Startall (MPI 5.0, section 3.9) for all kinds of persistent requests, and
+ * the making of persistent receives and sends.
  */
 #include "ampi/p2p/p2p.h"
 
 static BASE_COLD int raise_start(MPI_Request handle, const struct ampi_request *object)
 {
     if (!object)
-        return ampi_raise_self(MPI_ERR_REQUEST, "the request %p is not a request, or has been freed", (void *)handle);
+        return ampi_raise_self(MPI_ERR_REQUEST, "the request %p is not a request, or has been freed",
+                               (void *)handle);
     if (!object->is_persistent)
-        return ampi_raise_self(MPI_ERR_REQUEST, "the request is a %s, which is not persistent", object->kind->name);
+        return ampi_raise_self(MPI_ERR_REQUEST, "the request is a %s, which is not persistent",
+                               object->kind->name);
     return ampi_raise_self(MPI_ERR_REQUEST, "the persistent %s is active already", object->kind->name);
 }
 
@@ -60,8 +62,8 @@ int PMPI_Startall(int count, MPI_Request array_of_requests[])
 }
 
 /* Every MPI_*send_init. */
-static int send_init(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm,
-                     MPI_Request *request)
+static int send_init(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype,
+                     MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_request *object;
     int error = ampi_check_send(self, datatype, comm, args);
@@ -85,10 +87,11 @@ int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, 
 }
 
 AMPI_EXPORT(Send_init_c)
-int PMPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-                     MPI_Request *request)
+int PMPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                     MPI_Comm comm, MPI_Request *request)
 {
-    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
 
     return send_init(ampi_enter("MPI_Send_init"), &args, datatype, comm, request);
 }
@@ -101,8 +104,8 @@ int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 }
 
 AMPI_EXPORT(Ssend_init_c)
-int PMPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-                      MPI_Request *request)
+int PMPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                      MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_send_args args = {
         .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_SYNCHRONOUS};
@@ -118,10 +121,11 @@ int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 }
 
 AMPI_EXPORT(Rsend_init_c)
-int PMPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-                      MPI_Request *request)
+int PMPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                      MPI_Comm comm, MPI_Request *request)
 {
-    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_READY};
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_READY};
 
     return send_init(ampi_enter("MPI_Rsend_init"), &args, datatype, comm, request);
 }

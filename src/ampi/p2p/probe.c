@@ -2,8 +2,8 @@
  *
  * probe.c: looking for a message without receiving it, and matched probes (MPI 5.0, section 3.8).
  *
- * A blocking probe leaves word in the communicator's handle: the next unexpected message that matches wakes it
- * (ampi_message_keep). A rank can be in one probe only.
+ * A blocking probe leaves word in the communicator's handle: the next unexpected message that matches wakes
+ * it (ampi_message_keep). A rank can be in one probe only.
  */
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
@@ -158,17 +158,19 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
 /* ---- Receiving a matched message ---- */
 
 /* The arguments of MPI_Mrecv and MPI_Imrecv. *message_out is NULL for MPI_MESSAGE_NO_PROC. */
-static int check_mrecv(MPI_Count count, MPI_Datatype datatype, MPI_Message *handle, struct ampi_type **type_out,
-                       struct ampi_message **message_out)
+static int check_mrecv(MPI_Count count, MPI_Datatype datatype, MPI_Message *handle,
+                       struct ampi_type **type_out, struct ampi_message **message_out)
 {
-    if (BASE_UNLIKELY(!handle || (*handle != MPI_MESSAGE_NO_PROC && !ampi_handle_has_magic(*handle, AMPI_MAGIC_MESSAGE))))
+    if (BASE_UNLIKELY(!handle || (*handle != MPI_MESSAGE_NO_PROC &&
+                                  !ampi_handle_has_magic(*handle, AMPI_MAGIC_MESSAGE))))
         return ampi_raise_self(MPI_ERR_REQUEST, "the message is %s",
                                handle && *handle == MPI_MESSAGE_NULL ? "MPI_MESSAGE_NULL" : "not a message");
     if (BASE_UNLIKELY(count < 0))
         return ampi_raise_self(MPI_ERR_COUNT, "the count %lld is negative", (long long)count);
     *type_out = ampi_type_of(datatype);
     if (BASE_UNLIKELY(!*type_out || !(*type_out)->is_committed))
-        return ampi_raise_self(MPI_ERR_TYPE, "the datatype is %s", *type_out ? "not committed" : "not a datatype");
+        return ampi_raise_self(MPI_ERR_TYPE, "the datatype is %s",
+                               *type_out ? "not committed" : "not a datatype");
     *message_out = *handle == MPI_MESSAGE_NO_PROC ? NULL : (struct ampi_message *)*handle;
     return MPI_SUCCESS;
 }
@@ -225,7 +227,8 @@ int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *messag
 }
 
 AMPI_EXPORT(Imrecv_c)
-int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
+int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
+                  MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Imrecv");
     struct ampi_recv_args args = {.buf = buf, .count = count};

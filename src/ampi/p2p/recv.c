@@ -17,17 +17,21 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
     if (BASE_LIKELY(status->MPI_ERROR == MPI_SUCCESS))
         return MPI_SUCCESS;
     if (status->MPI_ERROR == MPI_ERR_TRUNCATE && status->MPI_SOURCE >= 0) {
-        static const char text[] = "the message from rank %d with tag %d is longer than the receive's %lld bytes";
+        static const char text[] =
+            "the message from rank %d with tag %d is longer than the receive's %lld bytes";
         long long n_bytes = (long long)ampi_status_bytes(status);
         return comm ? ampi_raise(comm, MPI_ERR_TRUNCATE, text, status->MPI_SOURCE, status->MPI_TAG, n_bytes)
                     : ampi_raise_self(MPI_ERR_TRUNCATE, text, status->MPI_SOURCE, status->MPI_TAG, n_bytes);
     }
     if (status->MPI_SOURCE < 0 && status->MPI_ERROR == MPI_ERR_TRUNCATE)
-        return comm ? ampi_raise(comm, MPI_ERR_TRUNCATE, "another rank sent more data than this rank's buffer takes")
-                    : ampi_raise_self(MPI_ERR_TRUNCATE, "another rank sent more data than this rank's buffer takes");
+        return comm ? ampi_raise(comm, MPI_ERR_TRUNCATE,
+                                 "another rank sent more data than this rank's buffer takes")
+                    : ampi_raise_self(MPI_ERR_TRUNCATE,
+                                      "another rank sent more data than this rank's buffer takes");
     if (status->MPI_ERROR == MPI_ERR_PROC_ABORTED) {
         static const char lost[] = "the process of the other rank is lost";
-        return comm ? ampi_raise(comm, MPI_ERR_PROC_ABORTED, lost) : ampi_raise_self(MPI_ERR_PROC_ABORTED, lost);
+        return comm ? ampi_raise(comm, MPI_ERR_PROC_ABORTED, lost)
+                    : ampi_raise_self(MPI_ERR_PROC_ABORTED, lost);
     }
     return comm ? ampi_raise(comm, status->MPI_ERROR, "the operation failed")
                 : ampi_raise_self(status->MPI_ERROR, "the operation failed");
@@ -45,8 +49,7 @@ bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MP
         args->comm->away = message;
         return false;
     }
-    ampi_message_consume(self, message, args->buf, args->count, args->type,
-                         status);
+    ampi_message_consume(self, message, args->buf, args->count, args->type, status);
     return true;
 }
 
@@ -97,7 +100,8 @@ static void start_active(struct ampi_request *request, const struct ampi_recv_ar
 static int start_recv(struct ampi_request *request)
 {
     const struct ampi_p2p *p2p = &request->u.p2p;
-    struct ampi_recv_args args = {p2p->buf, p2p->count, p2p->type, p2p->node.source, p2p->node.tag, request->comm};
+    struct ampi_recv_args args = {p2p->buf,         p2p->count,    p2p->type,
+                                  p2p->node.source, p2p->node.tag, request->comm};
 
     request->state = AMPI_REQUEST_ACTIVE;
     start_active(request, &args);
@@ -151,14 +155,15 @@ int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args
 }
 
 AMPI_EXPORT(Recv)
-int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+              MPI_Status *status)
 {
     return PMPI_Recv_c(buf, count, datatype, source, tag, comm, status);
 }
 
 AMPI_EXPORT(Recv_c)
-BASE_FLATTEN int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-                MPI_Status *status)
+BASE_FLATTEN int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                             MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_rank *self = ampi_enter("MPI_Recv");
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};

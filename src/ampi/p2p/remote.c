@@ -2,11 +2,12 @@
  *
  * remote.c: messages between ranks of different processes. See remote.h.
  *
- * Order: messages between the same two PEs are numbered; one that comes too early waits in its peer's list. Messages to
- * communicators that this process has not made yet wait in the PE's list of orphans.
+ * Order: messages between the same two PEs are numbered; one that comes too early waits in its peer's list.
+ * Messages to communicators that this process has not made yet wait in the PE's list of orphans.
  *
- * Floods: a PE may have WINDOW_BYTES of messages on the way to, or unreceived at, another PE. Beyond that a standard send
- * waits for its receive like a synchronous one. The receiver gives the window back in large pieces, as receives take messages.
+ * Floods: a PE may have WINDOW_BYTES of messages on the way to, or unreceived at, another PE. Beyond that a
+ * standard send waits for its receive like a synchronous one. The receiver gives the window back in large
+ * pieces, as receives take messages.
  */
 #include "ampi/p2p/remote.h"
 
@@ -23,9 +24,9 @@
 struct waiting {
     struct waiting *next;
     struct ampi_wire wire;
-    const void *bytes;      /* NULL: away */
+    const void *bytes; /* NULL: away */
     size_t n_bytes;
-    void *token;            /* NULL: bytes lie behind this struct */
+    void *token; /* NULL: bytes lie behind this struct */
     unsigned char copy[];
 };
 
@@ -56,11 +57,14 @@ static BASE_COLD void grow_peers(struct remote *remote, int proc_id, int pe_id)
     struct peers_of_proc *of_proc;
 
     if (!remote->procs)
-        remote->procs = base_calloc((size_t)ampi_job.n_procs, sizeof *remote->procs, "peers in other processes");
+        remote->procs =
+            base_calloc((size_t)ampi_job.n_procs, sizeof *remote->procs, "peers in other processes");
     of_proc = &remote->procs[proc_id];
     if (pe_id >= of_proc->n_pes) {
-        of_proc->peers = base_realloc(of_proc->peers, ((size_t)pe_id + 1) * sizeof *of_proc->peers, "peers in other processes");
-        memset(of_proc->peers + of_proc->n_pes, 0, (size_t)(pe_id + 1 - of_proc->n_pes) * sizeof *of_proc->peers);
+        of_proc->peers = base_realloc(of_proc->peers, ((size_t)pe_id + 1) * sizeof *of_proc->peers,
+                                      "peers in other processes");
+        memset(of_proc->peers + of_proc->n_pes, 0,
+               (size_t)(pe_id + 1 - of_proc->n_pes) * sizeof *of_proc->peers);
         of_proc->n_pes = pe_id + 1;
     }
 }
@@ -166,8 +170,8 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
             .dest = p2p->peer_rank,
             .cookie = (uint64_t)(uintptr_t)request,
         };
-        result = ampi_machine->send(self->pe_id, dest_proc, dest_pe, &p2p->wire, sizeof p2p->wire, data, n_bytes, sent,
-                                    request);
+        result = ampi_machine->send(self->pe_id, dest_proc, dest_pe, &p2p->wire, sizeof p2p->wire, data,
+                                    n_bytes, sent, request);
     }
     if (result != MACHINE_PENDING)
         sent(request, result);
@@ -187,7 +191,8 @@ static void acknowledge(uint32_t src_proc, uint16_t src_pe, uint64_t cookie)
 }
 
 /* A receive has taken a message: tells the sender, one way or the other. */
-static inline void received(int pe_id, bool is_sync, uint32_t src_proc, uint16_t src_pe, uint64_t cookie, size_t n_bytes)
+static inline void received(int pe_id, bool is_sync, uint32_t src_proc, uint16_t src_pe, uint64_t cookie,
+                            size_t n_bytes)
 {
     if (BASE_UNLIKELY(is_sync))
         acknowledge(src_proc, src_pe, cookie);
@@ -199,9 +204,9 @@ static inline void received(int pe_id, bool is_sync, uint32_t src_proc, uint16_t
 
 /* What a kept message's data[] begins with. */
 struct kept {
-    const void *bytes;   /* NULL: away */
-    void *token;         /* NULL: the bytes lie behind this */
-    uint64_t cookie;     /* of a synchronous send */
+    const void *bytes; /* NULL: away */
+    void *token;       /* NULL: the bytes lie behind this */
+    uint64_t cookie;   /* of a synchronous send */
     uint32_t src_proc;
     uint16_t src_pe;
     bool is_sync;
@@ -234,7 +239,9 @@ static void fill_status(struct ampi_request *recv, size_t n_bytes, int source, i
 
     recv->status.MPI_SOURCE = source;
     recv->status.MPI_TAG = tag;
-    recv->status.MPI_ERROR = result < 0 ? MPI_ERR_PROC_ABORTED : n_bytes > room_bytes ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+    recv->status.MPI_ERROR = result < 0             ? MPI_ERR_PROC_ABORTED
+                             : n_bytes > room_bytes ? MPI_ERR_TRUNCATE
+                                                    : MPI_SUCCESS;
     ampi_status_set_bytes(&recv->status, (MPI_Count)(n_bytes > room_bytes ? room_bytes : n_bytes));
     ampi_status_set_cancelled(&recv->status, false);
 }
@@ -245,8 +252,8 @@ static void fetched_staged(void *arg, int result)
     struct ampi_request *recv = fetch->recv;
 
     if (result == MACHINE_DONE)
-        ampi_p2p_unpack(fetch->staged, fetch->n_bytes, fetch->source, fetch->tag, recv->u.p2p.buf, recv->u.p2p.count,
-                        recv->u.p2p.type, &recv->status);
+        ampi_p2p_unpack(fetch->staged, fetch->n_bytes, fetch->source, fetch->tag, recv->u.p2p.buf,
+                        recv->u.p2p.count, recv->u.p2p.type, &recv->status);
     else
         fill_status(recv, fetch->n_bytes, fetch->source, fetch->tag, result);
     free(fetch);
@@ -270,10 +277,11 @@ static void start_fetch(struct ampi_request *recv, void *token, size_t n_bytes, 
     struct fetch *fetch;
     int result;
 
-    if (ampi_type_is_block(p2p->type, p2p->count) && n_bytes <= (size_t)(p2p->count * p2p->type->size_bytes)) {
+    if (ampi_type_is_block(p2p->type, p2p->count) &&
+        n_bytes <= (size_t)(p2p->count * p2p->type->size_bytes)) {
         fill_status(recv, n_bytes, source, tag, MACHINE_DONE);
-        result = ampi_machine->fetch(pe_id, token, ampi_type_address(p2p->buf, p2p->type->true_lb_bytes), n_bytes, fetched,
-                                     recv);
+        result = ampi_machine->fetch(pe_id, token, ampi_type_address(p2p->buf, p2p->type->true_lb_bytes),
+                                     n_bytes, fetched, recv);
         if (result != MACHINE_PENDING)
             fetched(recv, result);
         return;
@@ -289,7 +297,8 @@ void ampi_remote_fetch(struct ampi_message *message, struct ampi_request *recv)
 {
     const struct kept *kept = kept_of(message);
 
-    received(recv->owner->pe_id, kept->is_sync, kept->src_proc, kept->src_pe, kept->cookie, message->size_bytes);
+    received(recv->owner->pe_id, kept->is_sync, kept->src_proc, kept->src_pe, kept->cookie,
+             message->size_bytes);
     start_fetch(recv, kept->token, message->size_bytes, message->node.source, message->node.tag);
     ampi_message_free(recv->owner->messages, message);
 }
@@ -299,7 +308,8 @@ void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, v
 {
     const struct kept *kept = kept_of(message);
 
-    ampi_p2p_unpack(kept->bytes, message->size_bytes, message->node.source, message->node.tag, buf, count, type, status);
+    ampi_p2p_unpack(kept->bytes, message->size_bytes, message->node.source, message->node.tag, buf, count,
+                    type, status);
     received(self->pe_id, kept->is_sync, kept->src_proc, kept->src_pe, kept->cookie, message->size_bytes);
     if (kept->token)
         ampi_machine->release(self->pe_id, kept->token);
@@ -311,7 +321,8 @@ static bool keep(struct ampi_comm *dest, const struct ampi_wire *wire, const str
 {
     bool is_copied = data->bytes && (!data->can_keep || data->n_bytes <= 64);
     size_t room = sizeof(struct kept) + (is_copied ? data->n_bytes : 0);
-    struct ampi_message *message = ampi_message_alloc(dest->owner->messages, room <= AMPI_EAGER_MAX_BYTES ? room : 0);
+    struct ampi_message *message =
+        ampi_message_alloc(dest->owner->messages, room <= AMPI_EAGER_MAX_BYTES ? room : 0);
     struct kept *kept = kept_of(message);
 
     message->size_bytes = data->n_bytes;
@@ -335,7 +346,8 @@ static bool keep(struct ampi_comm *dest, const struct ampi_wire *wire, const str
 }
 
 /* Matches a message. Returns true if its data is kept or being fetched. */
-static bool deliver(struct ampi_comm_shared *shared, const struct ampi_wire *wire, const struct machine_data *data)
+static bool deliver(struct ampi_comm_shared *shared, const struct ampi_wire *wire,
+                    const struct machine_data *data)
 {
     struct ampi_comm *dest = &shared->side[wire->flags & AMPI_WIRE_SIDE ? 1 : 0].handles[wire->dest];
     struct ampi_match_node *node = ampi_match_take_posted(&dest->match, wire->source, wire->tag);
@@ -345,7 +357,8 @@ static bool deliver(struct ampi_comm_shared *shared, const struct ampi_wire *wir
         return keep(dest, wire, data);
     recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
     recv->u.p2p.is_posted = false;
-    received(recv->owner->pe_id, (wire->flags & AMPI_WIRE_SYNC) != 0, wire->src_proc, wire->src_pe, wire->cookie, data->n_bytes);
+    received(recv->owner->pe_id, (wire->flags & AMPI_WIRE_SYNC) != 0, wire->src_proc, wire->src_pe,
+             wire->cookie, data->n_bytes);
     if (!data->bytes && data->n_bytes > 0) {
         start_fetch(recv, data->token, data->n_bytes, wire->source, wire->tag);
         return true;
@@ -359,12 +372,15 @@ static bool deliver(struct ampi_comm_shared *shared, const struct ampi_wire *wir
 /* ---- Messages that have to wait ---- */
 
 /* Makes a message wait; *is_kept_out says whether its data is kept where it is. */
-static struct waiting *set_aside(const struct ampi_wire *wire, const struct machine_data *data, bool *is_kept_out)
+static struct waiting *set_aside(const struct ampi_wire *wire, const struct machine_data *data,
+                                 bool *is_kept_out)
 {
     bool is_copied = data->bytes && !data->can_keep;
-    struct waiting *waiting = base_malloc(sizeof *waiting + (is_copied ? data->n_bytes : 0), "a message that came early");
+    struct waiting *waiting =
+        base_malloc(sizeof *waiting + (is_copied ? data->n_bytes : 0), "a message that came early");
 
-    *waiting = (struct waiting){.wire = *wire, .bytes = data->bytes, .n_bytes = data->n_bytes, .token = data->token};
+    *waiting =
+        (struct waiting){.wire = *wire, .bytes = data->bytes, .n_bytes = data->n_bytes, .token = data->token};
     if (is_copied) {
         memcpy(waiting->copy, data->bytes, data->n_bytes);
         waiting->bytes = waiting->copy;
@@ -374,20 +390,24 @@ static struct waiting *set_aside(const struct ampi_wire *wire, const struct mach
     return waiting;
 }
 
-static bool deliver_or_orphan(struct remote *remote, int pe_id, const struct ampi_wire *wire, const struct machine_data *data);
+static bool deliver_or_orphan(struct remote *remote, int pe_id, const struct ampi_wire *wire,
+                              const struct machine_data *data);
 
 /* Delivers a message that had to wait; its data is the machine's or behind it. */
 static void deliver_waiting(struct remote *remote, int pe_id, struct waiting *waiting)
 {
-    struct machine_data data = {
-        .bytes = waiting->bytes, .n_bytes = waiting->n_bytes, .token = waiting->token, .can_keep = waiting->token != NULL};
+    struct machine_data data = {.bytes = waiting->bytes,
+                                .n_bytes = waiting->n_bytes,
+                                .token = waiting->token,
+                                .can_keep = waiting->token != NULL};
 
     if (!deliver_or_orphan(remote, pe_id, &waiting->wire, &data) && waiting->token)
         ampi_machine->release(pe_id, waiting->token);
     free(waiting);
 }
 
-static BASE_COLD bool make_orphan(struct remote *remote, const struct ampi_wire *wire, const struct machine_data *data)
+static BASE_COLD bool make_orphan(struct remote *remote, const struct ampi_wire *wire,
+                                  const struct machine_data *data)
 {
     bool is_kept;
     struct waiting *waiting = set_aside(wire, data, &is_kept);
@@ -429,7 +449,8 @@ int ampi_remote_retry(int pe_id)
 }
 
 /* The next message in order. */
-static bool deliver_or_orphan(struct remote *remote, int pe_id, const struct ampi_wire *wire, const struct machine_data *data)
+static bool deliver_or_orphan(struct remote *remote, int pe_id, const struct ampi_wire *wire,
+                              const struct machine_data *data)
 {
     struct ampi_comm_shared *shared = ampi_contexts_find(pe_id, wire->context_id);
 

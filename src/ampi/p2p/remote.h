@@ -2,9 +2,9 @@
  *
  * remote.h: the third route of a message: to and from a rank of another process.
  *
- * The sender's request waits until its buffer may be changed and, in synchronous mode, until the match is reported. Data
- * that came with its header is kept where the machine put it, or copied if it is little; other data stays at the
- * sender and is fetched straight into the receive's buffer at the match.
+ * The sender's request waits until its buffer may be changed and, in synchronous mode, until the match is
+ * reported. Data that came with its header is kept where the machine put it, or copied if it is little; other
+ * data stays at the sender and is fetched straight into the receive's buffer at the match.
  */
 #ifndef AMPI_P2P_REMOTE_H
 #define AMPI_P2P_REMOTE_H
@@ -12,7 +12,8 @@
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
 
-/* Starts the (ACTIVE) send request, whose destination lives in another process; it may be COMPLETE on return. */
+/* Starts the (ACTIVE) send request, whose destination lives in another process; it may be COMPLETE on return.
+ */
 void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request);
 
 /* A kept message's data is still at its sender: it takes a request to receive it. */

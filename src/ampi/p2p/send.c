@@ -4,7 +4,8 @@
  *
  * Routes: same PE, straight into the destination's matching engine; other PE of this process, an item
  * through that PE's inbox, with the data inside it, beside it (a message of the pool), or left in the
- * sender's buffer for the receiver to fetch; other process, through the machine (remote.c), always with a request.
+ * sender's buffer for the receiver to fetch; other process, through the machine (remote.c), always with a
+ * request.
  */
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
@@ -68,7 +69,8 @@ static inline bool try_same_pe(struct ampi_rank *self, const struct ampi_send_ar
             ampi_p2p_unpack((const char *)args->buf + args->type->true_lb_bytes, n_bytes, source, args->tag,
                             recv->u.p2p.buf, recv->u.p2p.count, recv->u.p2p.type, &recv->status);
         } else {
-            struct ampi_request sender = {.u.p2p = {.buf = (void *)args->buf, .count = args->count, .type = args->type}};
+            struct ampi_request sender = {
+                .u.p2p = {.buf = (void *)args->buf, .count = args->count, .type = args->type}};
             ampi_p2p_copy_from_sender(&sender, n_bytes, source, args->tag, recv->u.p2p.buf, recv->u.p2p.count,
                                       recv->u.p2p.type, &recv->status);
         }
@@ -89,15 +91,16 @@ static void handle_inline(const struct ult_item *item)
 {
     const struct send_item *send = (const struct send_item *)item->body;
 
-    ampi_p2p_deliver_bytes(send->dest->owner->messages, send->dest, send->source, send->tag, send->u.inline_data.data,
-                           send->u.inline_data.n_bytes);
+    ampi_p2p_deliver_bytes(send->dest->owner->messages, send->dest, send->source, send->tag,
+                           send->u.inline_data.data, send->u.inline_data.n_bytes);
 }
 
 static void handle_message(const struct ult_item *item)
 {
     const struct send_item *send = (const struct send_item *)item->body;
 
-    ampi_p2p_deliver_message(send->dest->owner->messages, send->dest, send->source, send->tag, send->u.message);
+    ampi_p2p_deliver_message(send->dest->owner->messages, send->dest, send->source, send->tag,
+                             send->u.message);
 }
 
 static void handle_rendezvous(const struct ult_item *item)
@@ -193,7 +196,7 @@ static void release_send(struct ampi_request *request)
 static int start_send(struct ampi_request *request)
 {
     const struct ampi_p2p *p2p = &request->u.p2p;
-    struct ampi_send_args args = {p2p->buf, p2p->count, p2p->type,    p2p->peer_rank,
+    struct ampi_send_args args = {p2p->buf, p2p->count,    p2p->type, p2p->peer_rank,
                                   p2p->tag, request->comm, p2p->mode};
 
     request->state = AMPI_REQUEST_ACTIVE;
@@ -245,10 +248,12 @@ int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int t
 }
 
 AMPI_EXPORT(Send_c)
-BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                             MPI_Comm comm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Send");
-    struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
     int error = ampi_check_send(self, datatype, comm, &args);
 
     if (BASE_UNLIKELY(error))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sendrecv.c: sending and receiving in one call (MPI 5.0, section 3.11). The _replace forms send a packed copy.
+ * sendrecv.c: sending and receiving in one call (MPI 5.0, section 3.11). The _replace forms send a packed
+ * copy.
  */
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
@@ -50,17 +51,18 @@ static int run_blocking(struct ampi_rank *self, const struct sendrecv *both, MPI
 }
 
 AMPI_EXPORT(Sendrecv)
-int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
-                  int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                  void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
+                  MPI_Status *status)
 {
-    return PMPI_Sendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
-                           comm, status);
+    return PMPI_Sendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                           recvtag, comm, status);
 }
 
 AMPI_EXPORT(Sendrecv_c)
 int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-                    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
-                    MPI_Status *status)
+                    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
+                    MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_rank *self = ampi_enter("MPI_Sendrecv");
     struct sendrecv both = {.send = {.buf = sendbuf, .count = sendcount, .dest = dest, .tag = sendtag},
@@ -71,15 +73,15 @@ int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendt
 }
 
 AMPI_EXPORT(Sendrecv_replace)
-int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
-                          MPI_Comm comm, MPI_Status *status)
+int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
+                          int recvtag, MPI_Comm comm, MPI_Status *status)
 {
     return PMPI_Sendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
 }
 
 AMPI_EXPORT(Sendrecv_replace_c)
-int PMPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
-                            int recvtag, MPI_Comm comm, MPI_Status *status)
+int PMPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
+                            int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_rank *self = ampi_enter("MPI_Sendrecv_replace");
     struct sendrecv both = {.send = {.buf = buf, .count = count, .dest = dest, .tag = sendtag},
@@ -110,7 +112,8 @@ static void release_isendrecv(struct ampi_request *request)
     free(state);
 }
 
-static const struct ampi_request_kind isendrecv_kind = {.name = "send and receive", .release = release_isendrecv};
+static const struct ampi_request_kind isendrecv_kind = {.name = "send and receive",
+                                                        .release = release_isendrecv};
 
 /* A half is complete. The status of the whole is the receive's. */
 static void half_done(struct ampi_request *half, struct ampi_request *whole)
@@ -124,7 +127,8 @@ static void half_done(struct ampi_request *half, struct ampi_request *whole)
         ampi_request_complete(whole);
 }
 
-static void run_nonblocking(struct ampi_rank *self, const struct sendrecv *both, void *copy, MPI_Request *request)
+static void run_nonblocking(struct ampi_rank *self, const struct sendrecv *both, void *copy,
+                            MPI_Request *request)
 {
     struct ampi_request *whole = ampi_request_create(self, &isendrecv_kind, both->recv.comm, false);
     struct isendrecv *state = base_malloc(sizeof *state, "MPI_Isendrecv");
@@ -140,17 +144,18 @@ static void run_nonblocking(struct ampi_rank *self, const struct sendrecv *both,
 }
 
 AMPI_EXPORT(Isendrecv)
-int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
-                   int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request)
+int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                   void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
+                   MPI_Comm comm, MPI_Request *request)
 {
-    return PMPI_Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
-                            comm, request);
+    return PMPI_Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                            recvtag, comm, request);
 }
 
 AMPI_EXPORT(Isendrecv_c)
 int PMPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-                     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
-                     MPI_Request *request)
+                     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
+                     MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Isendrecv");
     struct sendrecv both = {.send = {.buf = sendbuf, .count = sendcount, .dest = dest, .tag = sendtag},
@@ -166,15 +171,15 @@ int PMPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype send
 }
 
 AMPI_EXPORT(Isendrecv_replace)
-int PMPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
-                           MPI_Comm comm, MPI_Request *request)
+int PMPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
+                           int recvtag, MPI_Comm comm, MPI_Request *request)
 {
     return PMPI_Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
 }
 
 AMPI_EXPORT(Isendrecv_replace_c)
-int PMPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
-                             int recvtag, MPI_Comm comm, MPI_Request *request)
+int PMPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
+                             int source, int recvtag, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Isendrecv_replace");
     struct sendrecv both = {.send = {.buf = buf, .count = count, .dest = dest, .tag = sendtag},

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * wait.c: all forms of Wait and Test (MPI 5.0, sections 3.7.3 and 3.7.5), Request_free, Request_get_status, Cancel.
+ * wait.c: all forms of Wait and Test (MPI 5.0, sections 3.7.3 and 3.7.5), Request_free, Request_get_status,
+ * Cancel.
  *
- * A Test that finds nothing lets the other ranks of the PE run before it returns, so that loops around it make progress.
+ * A Test that finds nothing lets the other ranks of the PE run before it returns, so that loops around it
+ * make progress.
  */
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
@@ -15,13 +17,14 @@ struct request_set {
     struct ampi_request **requests;
     struct ampi_request *on_stack[REQUESTS_ON_STACK];
     int n_requests;
-    int n_live;    /* ACTIVE or COMPLETE */
-    int n_active;  /* not COMPLETE yet */
+    int n_live;   /* ACTIVE or COMPLETE */
+    int n_active; /* not COMPLETE yet */
 };
 
 static BASE_COLD int raise_request(MPI_Request handle)
 {
-    return ampi_raise_self(MPI_ERR_REQUEST, "the request %p is not a request, or has been freed or completed already",
+    return ampi_raise_self(MPI_ERR_REQUEST,
+                           "the request %p is not a request, or has been freed or completed already",
                            (void *)handle);
 }
 
@@ -158,7 +161,8 @@ int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 
 /* ---- All ---- */
 
-/* Retires all live requests, which are complete, and fills the statuses. Their MPI_ERROR is set only if one failed. */
+/* Retires all live requests, which are complete, and fills the statuses. Their MPI_ERROR is set only if one
+ * failed. */
 static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status statuses[])
 {
     bool has_failed = false;
@@ -232,7 +236,8 @@ int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Stat
 /* ---- Any ---- */
 
 /* The first complete request, retired; false: there is none. */
-static bool retire_any(struct request_set *set, MPI_Request handles[], int *index, MPI_Status *status, int *error_out)
+static bool retire_any(struct request_set *set, MPI_Request handles[], int *index, MPI_Status *status,
+                       int *error_out)
 {
     for (int i = 0; i < set->n_requests; i++)
         if (is_complete(set->requests[i])) {
@@ -313,18 +318,21 @@ static int retire_some(struct request_set *set, MPI_Request handles[], int *outc
         indices[n_done++] = i;
     }
     *outcount = n_done;
-    return has_error ? ampi_raise_self(MPI_ERR_IN_STATUS, "an operation failed; see the statuses") : MPI_SUCCESS;
+    return has_error ? ampi_raise_self(MPI_ERR_IN_STATUS, "an operation failed; see the statuses")
+                     : MPI_SUCCESS;
 }
 
 /* MPI_Waitsome and MPI_Testsome. */
-static int some(int incount, MPI_Request handles[], int *outcount, int indices[], MPI_Status statuses[], bool may_wait)
+static int some(int incount, MPI_Request handles[], int *outcount, int indices[], MPI_Status statuses[],
+                bool may_wait)
 {
     struct request_set set;
     bool is_idle = false;
     int error;
 
     if (BASE_UNLIKELY(!outcount || (incount > 0 && !indices)))
-        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", outcount ? "indices" : "outcount");
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL",
+                               outcount ? "indices" : "outcount");
     if ((error = set_open(&set, incount, handles)))
         return error;
     if (set.n_live == 0) {
@@ -465,7 +473,8 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
 
     ampi_enter("MPI_Request_get_status_some");
     if (BASE_UNLIKELY(!outcount || (incount > 0 && !array_of_indices)))
-        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", outcount ? "indices" : "outcount");
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL",
+                               outcount ? "indices" : "outcount");
     if ((error = set_open(&set, incount, (MPI_Request *)array_of_requests)))
         return error;
     if (set.n_live > 0 && set.n_active == set.n_live)
@@ -473,8 +482,9 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
     *outcount = set.n_live == 0 ? MPI_UNDEFINED : 0;
     for (int i = 0; i < incount; i++)
         if (is_complete(set.requests[i])) {
-            look_at(set.requests[i],
-                    array_of_statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &array_of_statuses[*outcount]);
+            look_at(set.requests[i], array_of_statuses == MPI_STATUSES_IGNORE
+                                         ? MPI_STATUS_IGNORE
+                                         : &array_of_statuses[*outcount]);
             array_of_indices[(*outcount)++] = i;
         }
     set_close(&set);

@@ -2,8 +2,8 @@
  *
  * contexts.c: the communicators of this process that have members in others, by context id.
  *
- * A hash table under a spin lock, and in front of it a small cache per PE: ids are never used again, so a cached pair is
- * right as long as messages to its communicator may come.
+ * A hash table under a spin lock, and in front of it a small cache per PE: ids are never used again, so a
+ * cached pair is right as long as messages to its communicator may come.
  */
 #include <pthread.h>
 
@@ -78,7 +78,8 @@ void ampi_contexts_add(struct ampi_comm_shared *shared)
         ult_wake_all(); /* messages to it may wait elsewhere */
 }
 
-struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id, struct ampi_comm_shared *(*make)(void *), void *arg)
+struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
+                                                    struct ampi_comm_shared *(*make)(void *), void *arg)
 {
     struct ampi_comm_shared *shared;
 

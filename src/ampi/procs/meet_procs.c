@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * meet_procs.c: meetings over processes (meet.h). The process of the group's first member, on that member's PE, collects who
- * has come, and then tells every process what all have brought.
+ * meet_procs.c: meetings over processes (meet.h). The process of the group's first member, on that member's
+ * PE, collects who has come, and then tells every process what all have brought.
  *
  *      to the collector    key, then for each member of the process its rank in the group and its gift
  *      from it             the new context id, then the same for all members
@@ -117,8 +117,8 @@ static void handle_done(const struct ampi_wire *wire, const unsigned char *at)
 struct guest {
     struct guest *next;
     struct ampi_wire wire;
-    unsigned char *bytes;            /* what it sent; malloc'ed */
-    const unsigned char *members;    /* the part behind the key and the numbers */
+    unsigned char *bytes;         /* what it sent; malloc'ed */
+    const unsigned char *members; /* the part behind the key and the numbers */
     const unsigned char *end;
 };
 
@@ -145,7 +145,8 @@ static void answer(struct collection *collection)
         put(&out, guest->members, (size_t)(guest->end - guest->members));
     while (collection->guests) {
         struct guest *guest = collection->guests;
-        struct ampi_wire wire = {.kind = AMPI_WIRE_MEET, .flags = AMPI_WIRE_DONE, .cookie = guest->wire.cookie};
+        struct ampi_wire wire = {
+            .kind = AMPI_WIRE_MEET, .flags = AMPI_WIRE_DONE, .cookie = guest->wire.cookie};
         unsigned char *copy = base_malloc(out.n, "a meeting of ranks");
         memcpy(copy, out.at, out.n);
         ampi_procs_post((int)guest->wire.src_proc, guest->wire.src_pe, &wire, copy, out.n);

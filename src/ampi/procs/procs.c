@@ -40,13 +40,15 @@ static const struct machine *load(void)
     if (given) {
         snprintf(path, sizeof path, "%s", given);
     } else if (dladdr((void *)load, &info) && (end = strrchr(info.dli_fname, '/'))) {
-        snprintf(path, sizeof path, "%.*s/heddle/machine_ucx.so", (int)(end - info.dli_fname), info.dli_fname);
+        snprintf(path, sizeof path, "%.*s/heddle/machine_ucx.so", (int)(end - info.dli_fname),
+                 info.dli_fname);
     } else {
         snprintf(path, sizeof path, "machine_ucx.so");
     }
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        base_fatal(1, "this job has several processes, but what connects them cannot be loaded: %s", dlerror());
+        base_fatal(1, "this job has several processes, but what connects them cannot be loaded: %s",
+                   dlerror());
     machine = dlsym(library, MACHINE_SYMBOL);
     if (!machine)
         base_fatal(1, "%s is no machine of this library: %s", path, dlerror());
@@ -132,7 +134,8 @@ static void fetched(void *arg, int result)
 }
 
 /* Calls then with the bytes, now or once they are here. Returns true if the data is kept. */
-static bool take(int pe_id, const struct ampi_wire *wire, const struct machine_data *data, ampi_procs_then_fn then)
+static bool take(int pe_id, const struct ampi_wire *wire, const struct machine_data *data,
+                 ampi_procs_then_fn then)
 {
     struct incoming *in;
     void *bytes;
@@ -260,7 +263,8 @@ bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, v
     out->wire.src_proc = (uint32_t)ampi_job.proc_id;
     out->wire.src_pe = (uint16_t)pe_id;
     out->data = data;
-    result = ampi_machine->send(pe_id, dest_proc, dest_pe, &out->wire, sizeof out->wire, data, n_bytes, posted, out);
+    result = ampi_machine->send(pe_id, dest_proc, dest_pe, &out->wire, sizeof out->wire, data, n_bytes,
+                                posted, out);
     if (result != MACHINE_PENDING)
         posted(out, result);
     return result >= 0;

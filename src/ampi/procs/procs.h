@@ -2,10 +2,10 @@
  *
  * procs.h: jobs of several processes: which ranks are where, and what travels between processes.
  *
- * Ranks are dealt out in blocks: to processes first, then to the PEs of each. A process keeps its own ranks, and of a
- * communicator the handles of its own members; of the others it knows the world rank, from which process and PE
- * follow. All messages go from a PE to a PE through the machine (machine_ucx/machine.h), begin with a struct ampi_wire
- * and are handled on the destination's PE:
+ * Ranks are dealt out in blocks: to processes first, then to the PEs of each. A process keeps its own ranks,
+ * and of a communicator the handles of its own members; of the others it knows the world rank, from which
+ * process and PE follow. All messages go from a PE to a PE through the machine (machine_ucx/machine.h), begin
+ * with a struct ampi_wire and are handled on the destination's PE:
  *
  *      AMPI_WIRE_SEND   a point-to-point message             p2p/remote.c
  *      AMPI_WIRE_ACK    a synchronous send was matched       p2p/remote.c
@@ -14,7 +14,8 @@
  *      AMPI_WIRE_MEET   a process has come to a meeting, or  procs/meet_procs.c
  *                       a meeting is complete
  *
- * In a job of one process ampi_machine is NULL and nothing of this folder is called but ampi_procs_is_launched.
+ * In a job of one process ampi_machine is NULL and nothing of this folder is called but
+ * ampi_procs_is_launched.
  */
 #ifndef AMPI_PROCS_H
 #define AMPI_PROCS_H
@@ -31,20 +32,21 @@ enum ampi_wire_kind { AMPI_WIRE_SEND = 1, AMPI_WIRE_ACK, AMPI_WIRE_COLL, AMPI_WI
 
 /* The header of every message between processes: 40 bytes, the same on both sides. */
 struct ampi_wire {
-    uint8_t kind;         /* enum ampi_wire_kind */
-    uint8_t flags;        /* AMPI_WIRE_* below */
-    uint16_t src_pe;      /* PE of the sender */
-    uint32_t src_proc;    /* process of the sender */
-    uint64_t context_id;  /* of the communicator */
-    uint32_t seq;         /* SEND: number between these two PEs; COLL: number of the operation on the communicator */
-    int32_t tag;          /* SEND */
-    int32_t source;       /* SEND: rank of the sender; COLL: index of its process in the communicator */
-    int32_t dest;         /* SEND: rank of the destination in its side */
-    uint64_t cookie;      /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting; CREDIT: bytes */
+    uint8_t kind;        /* enum ampi_wire_kind */
+    uint8_t flags;       /* AMPI_WIRE_* below */
+    uint16_t src_pe;     /* PE of the sender */
+    uint32_t src_proc;   /* process of the sender */
+    uint64_t context_id; /* of the communicator */
+    uint32_t seq; /* SEND: number between these two PEs; COLL: number of the operation on the communicator */
+    int32_t tag;  /* SEND */
+    int32_t source;  /* SEND: rank of the sender; COLL: index of its process in the communicator */
+    int32_t dest;    /* SEND: rank of the destination in its side */
+    uint64_t cookie; /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting;
+                        CREDIT: bytes */
 };
-#define AMPI_WIRE_SIDE 1  /* the destination is in side[1] of an intercommunicator */
-#define AMPI_WIRE_SYNC 2  /* tell the sender of the match */
-#define AMPI_WIRE_DONE 4  /* MEET: all have come */
+#define AMPI_WIRE_SIDE 1 /* the destination is in side[1] of an intercommunicator */
+#define AMPI_WIRE_SYNC 2 /* tell the sender of the match */
+#define AMPI_WIRE_DONE 4 /* MEET: all have come */
 
 /* The machine; NULL: one process. */
 extern const struct machine *ampi_machine;
@@ -54,8 +56,9 @@ extern const struct machine *ampi_machine;
 /* True if a launcher says that this process is one of several, as far as the environment tells. */
 bool ampi_procs_is_launched(void);
 
-/* Loads the machine and learns which process this is: sets ampi_job's fields about processes and, from the wanted
- * number of ranks (0: one per process), those about ranks. Ends the process with a message when that fails. Called once. */
+/* Loads the machine and learns which process this is: sets ampi_job's fields about processes and, from the
+ * wanted number of ranks (0: one per process), those about ranks. Ends the process with a message when that
+ * fails. Called once. */
 void ampi_procs_attach(long n_ranks);
 
 /* Opens the machine; PEs exist. */
@@ -84,18 +87,18 @@ int ampi_procs_pe_of(int world_rank);
 
 /* ---- Sending (procs.c) ---- */
 
-/* Sends a copy of the header with data of the library's, which was malloc'ed and is freed when it has left (NULL: none).
- * From the calling PE. False: the process is lost. */
+/* Sends a copy of the header with data of the library's, which was malloc'ed and is freed when it has left
+ * (NULL: none). From the calling PE. False: the process is lost. */
 bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes);
 
-/* Does with data that has come what a handler wants that needs it all here: calls then(wire, bytes, n) now or when it
- * was fetched, with malloc'ed bytes that are then's. For AMPI_WIRE_COLL and AMPI_WIRE_MEET. */
+/* Does with data that has come what a handler wants that needs it all here: calls then(wire, bytes, n) now or
+ * when it was fetched, with malloc'ed bytes that are then's. For AMPI_WIRE_COLL and AMPI_WIRE_MEET. */
 typedef void (*ampi_procs_then_fn)(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
 
 /* ---- Communicators by context id (contexts.c) ----
  *
- * Ids of communicators that live in several processes are the same in all of them and never used again: the process of the
- * first member counts them. Others have small numbers, known to their process alone.
+ * Ids of communicators that live in several processes are the same in all of them and never used again: the
+ * process of the first member counts them. Others have small numbers, known to their process alone.
  *
  *      bit 63      the hidden communicator of the one without this bit
  *      bit 62      set
@@ -116,8 +119,10 @@ void ampi_contexts_remove(struct ampi_comm_shared *shared);
 /* The communicator with this id; NULL: there is none (yet). */
 struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id);
 
-/* The communicator with this id, or what make returns, which has added it: the first member of several to come makes it. */
-struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id, struct ampi_comm_shared *(*make)(void *), void *arg);
+/* The communicator with this id, or what make returns, which has added it: the first member of several to
+ * come makes it. */
+struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
+                                                    struct ampi_comm_shared *(*make)(void *), void *arg);
 
 /* Changes when a communicator is added. */
 uint32_t ampi_contexts_generation(void);

@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* Saves the callee-saved registers on the stack and the stack pointer in *save_sp; continues where load_sp was saved. */
+/* Saves the callee-saved registers on the stack and the stack pointer in *save_sp; continues where load_sp
+ * was saved. */
 void ult_arch_switch(void **save_sp, void *load_sp);
 
 /* What a new ULT's first switch jumps to. */
@@ -33,7 +34,8 @@ static inline void *ult_arch_prepare(char *stack_hi, void (*entry)(void *), void
     return top;
 }
 
-/* The address of the instruction at which a signal interrupted the thread; context is the third argument of a handler. */
+/* The address of the instruction at which a signal interrupted the thread; context is the third argument of a
+ * handler. */
 static inline void *ult_arch_context_pc(void *context)
 {
     return (void *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
