@@ -10,23 +10,20 @@ static const struct {
     const char *name;
     size_t size;
 } sizes[] = {
-/* clang-format off: a list, not nested calls */
-#define C_TYPES(X)                                                                                          \
-    X(MPI_CHAR, char)                                                                                       \
-    X(MPI_SHORT, short) X(MPI_INT, int) X(MPI_LONG, long) X(MPI_LONG_LONG_INT, long long)                   \
-        X(MPI_LONG_LONG, long long) X(MPI_SIGNED_CHAR, signed char) X(MPI_UNSIGNED_CHAR, unsigned char)     \
-            X(MPI_UNSIGNED_SHORT, unsigned short) X(MPI_UNSIGNED, unsigned)                                 \
-                X(MPI_UNSIGNED_LONG, unsigned long) X(MPI_UNSIGNED_LONG_LONG, unsigned long long)           \
-                    X(MPI_FLOAT, float) X(MPI_DOUBLE, double) X(MPI_LONG_DOUBLE, long double)               \
-                        X(MPI_WCHAR, wchar_t) X(MPI_C_BOOL, bool) X(MPI_INT8_T, int8_t)                     \
-                            X(MPI_INT16_T, int16_t) X(MPI_INT32_T, int32_t) X(MPI_INT64_T, int64_t)         \
-                                X(MPI_UINT8_T, uint8_t) X(MPI_UINT16_T, uint16_t) X(MPI_UINT32_T, uint32_t) \
-                                    X(MPI_UINT64_T, uint64_t) X(MPI_AINT, MPI_Aint) X(MPI_COUNT, MPI_Count) \
-                                        X(MPI_OFFSET, MPI_Offset) X(MPI_C_COMPLEX, float _Complex)          \
-                                            X(MPI_C_FLOAT_COMPLEX, float _Complex)                          \
-                                                X(MPI_C_DOUBLE_COMPLEX, double _Complex)                    \
-                                                    X(MPI_C_LONG_DOUBLE_COMPLEX, long double _Complex)      \
-                                                        X(MPI_BYTE, char)
+/* A list, not nested calls. */
+/* clang-format off */
+#define C_TYPES(X) \
+    X(MPI_CHAR, char) X(MPI_SHORT, short) X(MPI_INT, int) \
+    X(MPI_LONG, long) X(MPI_LONG_LONG_INT, long long) X(MPI_LONG_LONG, long long) \
+    X(MPI_SIGNED_CHAR, signed char) X(MPI_UNSIGNED_CHAR, unsigned char) X(MPI_UNSIGNED_SHORT, unsigned short) \
+    X(MPI_UNSIGNED, unsigned) X(MPI_UNSIGNED_LONG, unsigned long) X(MPI_UNSIGNED_LONG_LONG, unsigned long long) \
+    X(MPI_FLOAT, float) X(MPI_DOUBLE, double) X(MPI_LONG_DOUBLE, long double) \
+    X(MPI_WCHAR, wchar_t) X(MPI_C_BOOL, bool) X(MPI_INT8_T, int8_t) \
+    X(MPI_INT16_T, int16_t) X(MPI_INT32_T, int32_t) X(MPI_INT64_T, int64_t) \
+    X(MPI_UINT8_T, uint8_t) X(MPI_UINT16_T, uint16_t) X(MPI_UINT32_T, uint32_t) \
+    X(MPI_UINT64_T, uint64_t) X(MPI_AINT, MPI_Aint) X(MPI_COUNT, MPI_Count) \
+    X(MPI_OFFSET, MPI_Offset) X(MPI_C_COMPLEX, float _Complex) X(MPI_C_FLOAT_COMPLEX, float _Complex) \
+    X(MPI_C_DOUBLE_COMPLEX, double _Complex) X(MPI_C_LONG_DOUBLE_COMPLEX, long double _Complex) X(MPI_BYTE, char)
 /* clang-format on */
 #define ONE_SIZE(name, c_type) {#name, sizeof(c_type)},
     C_TYPES(ONE_SIZE)};
