@@ -227,9 +227,9 @@ struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared
 
 struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
 {
-    return &ampi_comm_hidden_shared(comm->shared)
-                ->side[comm->local == &comm->shared->side[1]]
-                .handles[comm->rank];
+    struct ampi_comm_shared *hidden = ampi_comm_hidden_shared(comm->shared);
+
+    return hidden ? &hidden->side[comm->local == &comm->shared->side[1]].handles[comm->rank] : NULL;
 }
 
 static void destroy_side(struct ampi_comm_side *side)
