@@ -12,27 +12,21 @@
 /* What a status says of a message that has not been received. */
 static void fill_status(MPI_Status *status, const struct ampi_message *message)
 {
-    int kept_error;
+    MPI_Status found;
 
-    if (status == MPI_STATUS_IGNORE)
-        return;
-    kept_error = status->MPI_ERROR;
-    ampi_status_set_empty(status);
-    status->MPI_SOURCE = message->node.source;
-    status->MPI_TAG = message->node.tag;
-    status->MPI_ERROR = kept_error;
-    ampi_status_set_bytes(status, (MPI_Count)message->size_bytes);
+    ampi_status_set_empty(&found);
+    found.MPI_SOURCE = message->node.source;
+    found.MPI_TAG = message->node.tag;
+    ampi_status_set_bytes(&found, (MPI_Count)message->size_bytes);
+    ampi_status_hand_out(status, &found);
 }
 
 static void fill_proc_null(MPI_Status *status)
 {
-    int kept_error;
+    MPI_Status nobody;
 
-    if (status == MPI_STATUS_IGNORE)
-        return;
-    kept_error = status->MPI_ERROR;
-    ampi_status_set_proc_null(status);
-    status->MPI_ERROR = kept_error;
+    ampi_status_set_proc_null(&nobody);
+    ampi_status_hand_out(status, &nobody);
 }
 
 /* The first message that matches, taken out of the table if asked to; NULL: none yet. */

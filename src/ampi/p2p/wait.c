@@ -3,8 +3,8 @@
  * wait.c: all forms of Wait and Test (MPI 5.0, sections 3.7.3 and 3.7.5), Request_free, Request_get_status,
  * Cancel.
  *
- * A Test that finds nothing lets the other ranks of the PE run before it returns, so that loops around it
- * make progress.
+ * A Test looks at what has arrived for the PE first; one that finds nothing lets the other ranks of the PE
+ * run before it returns, so that loops around it make progress.
  */
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
@@ -85,12 +85,6 @@ static inline bool is_complete(const struct ampi_request *request)
     return request && request->state == AMPI_REQUEST_COMPLETE;
 }
 
-/* Before a Test looks: what has arrived for this PE. After one that found nothing: the other ranks' turn. */
-static inline void poll_before_test(void)
-{
-    ult_progress();
-}
-
 static inline void set_status_empty(MPI_Status *status)
 {
     if (status != MPI_STATUS_IGNORE)
@@ -151,7 +145,7 @@ int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
         return MPI_SUCCESS;
     }
     if (!is_complete(object))
-        poll_before_test();
+        ult_progress();
     if (is_complete(object))
         return retire_one(request, object, status);
     *flag = 0;
@@ -221,7 +215,7 @@ int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Stat
     if ((error = set_open(&set, count, array_of_requests)))
         return error;
     if (set.n_active > 0) {
-        poll_before_test();
+        ult_progress();
         set_count(&set);
     }
     *flag = set.n_active == 0;
@@ -288,7 +282,7 @@ int PMPI_Testany(int count, MPI_Request array_of_requests[], int *index, int *fl
         set_status_empty(status);
     } else {
         if (set.n_active == set.n_live)
-            poll_before_test();
+            ult_progress();
         *flag = retire_any(&set, array_of_requests, index, status, &error);
     }
     set_close(&set);
@@ -342,7 +336,7 @@ static int some(int incount, MPI_Request handles[], int *outcount, int indices[]
             if (may_wait)
                 ampi_request_await_n(set.requests, incount, 1);
             else
-                poll_before_test();
+                ult_progress();
         }
         error = retire_some(&set, handles, outcount, indices, statuses);
         is_idle = *outcount == 0;
@@ -395,7 +389,7 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
         return MPI_SUCCESS;
     }
     if (!is_complete(object))
-        poll_before_test();
+        ult_progress();
     if (is_complete(object)) {
         look_at(object, status);
         return MPI_SUCCESS;
@@ -418,7 +412,7 @@ int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[]
     if ((error = set_open(&set, count, (MPI_Request *)array_of_requests)))
         return error;
     if (set.n_active > 0) {
-        poll_before_test();
+        ult_progress();
         set_count(&set);
     }
     *flag = set.n_active == 0;
@@ -447,7 +441,7 @@ int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[]
     if ((error = set_open(&set, count, (MPI_Request *)array_of_requests)))
         return error;
     if (set.n_live > 0 && set.n_active == set.n_live)
-        poll_before_test();
+        ult_progress();
     *index = MPI_UNDEFINED;
     *flag = set.n_live == 0;
     if (*flag)
@@ -478,7 +472,7 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
     if ((error = set_open(&set, incount, (MPI_Request *)array_of_requests)))
         return error;
     if (set.n_live > 0 && set.n_active == set.n_live)
-        poll_before_test();
+        ult_progress();
     *outcount = set.n_live == 0 ? MPI_UNDEFINED : 0;
     for (int i = 0; i < incount; i++)
         if (is_complete(set.requests[i])) {
@@ -495,18 +489,24 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
 
 /* ---- Giving up ---- */
 
+/* The request of a call that takes no MPI_REQUEST_NULL. */
+static int find_request(const MPI_Request *handle, struct ampi_request **object_out)
+{
+    if (BASE_UNLIKELY(!handle))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
+    *object_out = ampi_request_of(*handle);
+    return *object_out ? MPI_SUCCESS : raise_request(*handle);
+}
+
 AMPI_EXPORT(Request_free)
 int PMPI_Request_free(MPI_Request *request)
 {
-    struct ampi_request *object;
-    int error = MPI_SUCCESS;
+    struct ampi_request *object = NULL;
+    int error;
 
     ampi_enter("MPI_Request_free");
-    if (BASE_UNLIKELY(!request))
-        return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
-    object = ampi_request_of(*request);
-    if (BASE_UNLIKELY(!object))
-        return raise_request(*request);
+    if ((error = find_request(request, &object)))
+        return error;
     *request = MPI_REQUEST_NULL;
     if (ampi_request_is_active(object)) {
         ampi_request_abandon(object);
@@ -521,15 +521,12 @@ int PMPI_Request_free(MPI_Request *request)
 AMPI_EXPORT(Cancel)
 int PMPI_Cancel(MPI_Request *request)
 {
-    struct ampi_request *object;
-    int error = MPI_SUCCESS;
+    struct ampi_request *object = NULL;
+    int error;
 
     ampi_enter("MPI_Cancel");
-    if (BASE_UNLIKELY(!request))
-        return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
-    object = ampi_request_of(*request);
-    if (BASE_UNLIKELY(!object))
-        return raise_request(*request);
+    if ((error = find_request(request, &object)))
+        return error;
     if (object->state != AMPI_REQUEST_INACTIVE && object->kind->cancel)
         error = object->kind->cancel(object);
     return error ? ampi_raise_self(error, "the request's cancel function failed") : MPI_SUCCESS;
