@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * gpu.h: moving and combining data that GPUs own; the seam between MPI (src/ampi) and CUDA (src/gpu).
+ *
+ * src/gpu knows nothing of MPI. Without CUDA's headers at build time, null.c stands in for all of it: then
+ * gpu_is_active stays false and nothing here is called.
+ *
+ *      gpu_move       data from one layout to another, either side on the host or on a GPU: p2p, collectives
+ *      gpu_combine    n inputs into one output with an operation: reductions
+ *      gpu_pack ...   between a layout and consecutive memory: MPI_Pack, eager messages
+ *
+ * All are asynchronous: started here, finished by the PE's source (ult_source), which calls back on the PE that
+ * started them. A PE has its own streams and objects; nothing is shared between PEs, no locks.
+ * Errors are CUDA's: `enum cudaError_enum` as an int, 0 is success; gpu_error_text has the driver's words.
+ */
+#ifndef GPU_GPU_H
+#define GPU_GPU_H
+
+#include "gpu_detect.h"
+#include "ult/ult.h"
+
+/* ---- Devices (device.c) ---- */
+
+/* How many the driver shows; 0 without a driver. Opens the driver if it is there. */
+int gpu_device_count(void);
+
+/* Prints them, and which PE uses which: +help devices. */
+void gpu_print_devices(int n_pes);
+
+/* The driver's name and text of an error: "CUDA_ERROR_INVALID_VALUE: invalid argument". Static storage. */
+const char *gpu_error_text(int error);
+
+/* ---- Data ---- */
+
+/* `count` elements of a layout at buf. */
+struct gpu_data {
+    void *buf;
+    int64_t count;
+    const int64_t *program; /* of one element: base/layout.h; NULL: consecutive bytes */
+    int64_t extent_bytes;   /* from element to element; with a program */
+    int64_t true_lb_bytes;  /* where the first byte lies; without a program, of all the data */
+    size_t size_bytes;      /* of all the data */
+};
+
+/* ---- Moving (move.c) ---- */
+
+/* One move. The caller provides it (p2p: in the request) and leaves it alone until `done` is called. */
+struct gpu_move {
+    struct gpu_data dst;
+    struct gpu_data src;
+    size_t n_bytes; /* to move; <= the size of either */
+    /* The data is there, or error says why not. On the PE that started it, from its progress; never from
+     * within gpu_move_start. May not switch. */
+    void (*done)(struct gpu_move *move, int error);
+    void *owner; /* for done */
+    /* Private to src/gpu: */
+    struct gpu_move *next;
+    size_t done_bytes;
+    int step;
+    int error;
+    void *staging[2];
+    void *event;
+};
+
+/* Starts a move between any memories. Never switches, never blocks on the GPU. On a PE. */
+void gpu_move_start(struct gpu_move *move);
+
+/* Moves and waits: suspends the calling rank until it is done (on a thread that is no ULT: waits). Returns the
+ * error. May switch. */
+int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes) BASE_MUST_CHECK;
+
+/* The same without a switch, for places that may not: the PE waits. */
+int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes) BASE_MUST_CHECK;
+
+/* ---- Combining (combine.c) ---- */
+
+/* The elements' type and the operation, in the terms of MPI's table: see gpu/kernels. */
+struct gpu_combine {
+    void *out;                 /* consecutive elements, on a device; may be one of the inputs */
+    const void *const *inputs; /* n of them, each consecutive elements on a device that out's can reach */
+    int n_inputs;
+    int64_t count_elems;
+    int op;   /* enum gpu_op */
+    int type; /* enum gpu_type */
+};
+
+/* True if there is a kernel for this pair. */
+bool gpu_can_combine(int op, int type);
+
+/* out = inputs[0] op inputs[1] op ... in this order. The PE waits. */
+int gpu_combine_now(const struct gpu_combine *combine) BASE_MUST_CHECK;
+
+#endif
