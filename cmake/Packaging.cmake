@@ -19,4 +19,10 @@ set(CPACK_DEBIAN_PACKAGE_SUGGESTS "g++ | c++-compiler")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
     ${PROJECT_SOURCE_DIR}/cmake/debian/postinst ${PROJECT_SOURCE_DIR}/cmake/debian/prerm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian/stage.cmake)
 include(CPack)
+
+# What people read: licence, guide, and the commands for gdb.
+install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN results EXCLUDE)
+install(FILES src/image/heddle-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/heddle)
