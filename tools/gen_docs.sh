@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Writes the pages that are generated: coverage.md from the sources, options.md from what +help prints.
+# Writes what is generated: coverage.md and the table in README.md from the sources, options.md from what +help prints.
 #
-#   tools/gen_docs.sh BUILD FOLDER    BUILD: a finished build; FOLDER: docs
+#   tools/gen_docs.sh BUILD FOLDER    BUILD: a finished build; FOLDER: docs, which lies beside README.md
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
@@ -13,6 +13,8 @@ trap 'rm -rf "$work"' EXIT
 unset HEDDLE_OPTIONS
 
 python3 "$root/tools/gen_unsupported.py" "$root/src/ampi/abi/functions.tsv" "$root/src/ampi" "$folder/coverage.md"
+[ -e "$folder/../README.md" ] || cp "$root/README.md" "$folder/../README.md"
+python3 "$root/tools/gen_unsupported.py" "$root/src/ampi/abi/functions.tsv" "$root/src/ampi" "$folder/../README.md"
 
 printf '#include <mpi.h>\nint main(int argc, char **argv) { return MPI_Init(&argc, &argv); }\n' >"$work/program.c"
 "$build/bin/mpicc" "$work/program.c" -o "$work/program"

@@ -5,6 +5,8 @@
 usage: gen_unsupported.py FUNCTIONS.tsv SOURCE_DIR OUT.c     writes a body for each, which raises
                                                              MPI_ERR_UNSUPPORTED_OPERATION with its name
        gen_unsupported.py FUNCTIONS.tsv SOURCE_DIR OUT.md    writes docs/coverage.md
+       gen_unsupported.py FUNCTIONS.tsv SOURCE_DIR README.md rewrites its table, between the lines <!-- coverage --> and
+                                                             <!-- end -->
 
 A function is implemented if a source file says AMPI_EXPORT(name).
 """
@@ -18,13 +20,13 @@ CHAPTERS = [
                        r"Probe|Iprobe|Mprobe|Improbe|Mrecv|Imrecv|Cancel|Start|Request|Buffer|Comm_(attach|detach|flush|iflush)_buffer|"
                        r"Session_(attach|detach|flush|iflush)_buffer|Status|Get_count|Get_elements|Grequest|Message)"),
     ("Partitioned", r"(Psend|Precv|Pready|Parrived)"),
-    ("Datatypes", r"(Type|Pack|Unpack|Get_address|Aint|Register_datarep|Sizeof)"),
+    ("Datatypes", r"(Type|Pack|Unpack|Get_address|Aint|Sizeof)"),
     ("Collectives", r"(Barrier|Ibarrier|Bcast|Ibcast|Gather|Igather|Scatter|Iscatter|Allgather|Iallgather|Alltoall|"
                     r"Ialltoall|Reduce|Ireduce|Allreduce|Iallreduce|Scan|Iscan|Exscan|Iexscan|Op|Neighbor|Ineighbor)"),
     ("Groups and communicators", r"(Group|Comm|Intercomm|Keyval|Attr)"),
     ("Topologies", r"(Cart|Graph|Dist_graph|Dims|Topo)"),
     ("One-sided", r"(Win|Put|Get$|Get_c$|Accumulate|Get_accumulate|Fetch|Compare|Rput|Rget|Raccumulate)"),
-    ("Input and output", r"File"),
+    ("Input and output", r"(File|Register_datarep)"),
     ("Dynamic processes", r"(Open_port|Close_port|Publish|Unpublish|Lookup|Comm_(spawn|accept|connect|disconnect|join|get_parent))"),
     ("Tools", r"(T_|Pcontrol)"),
     ("Environment", r""),
@@ -87,6 +89,27 @@ def write_md(out, functions, have):
             out.write(f"\n### {chapter}\n\n" + ", ".join(f"`{n}`" for n in names) + "\n")
 
 
+def write_readme(path, functions, have):
+    missing, counts = {}, {}
+    for name, _, _ in functions:
+        chapter = chapter_of(name[len("MPI_"):])
+        counts[chapter] = counts.get(chapter, 0) + 1
+        missing[chapter] = missing.get(chapter, 0) + (name[len("MPI_"):] not in have)
+    whole = [c for c, _ in CHAPTERS if missing.get(c) == 0]
+    lines = ["| chapter of MPI 5.0 | functions that work | of |", "| --- | ---: | ---: |"]
+    lines.append(f"| {', '.join(c if i == 0 else c[0].lower() + c[1:] for i, c in enumerate(whole))} | "
+                 f"{sum(counts[c] for c in whole)} | {sum(counts[c] for c in whole)} |")
+    for chapter, _ in CHAPTERS:
+        if missing.get(chapter):
+            lines.append(f"| {chapter} | {counts[chapter] - missing[chapter]} | {counts[chapter]} |")
+    text = pathlib.Path(path).read_text(encoding="ascii")
+    new, n_blocks = re.subn(r"(<!-- coverage -->\n).*?(<!-- end -->)",
+                            lambda m: m.group(1) + "\n".join(lines) + "\n" + m.group(2), text, flags=re.S)
+    if n_blocks != 1:
+        sys.exit(f"{path} has no lines <!-- coverage --> and <!-- end -->")
+    pathlib.Path(path).write_text(new, encoding="ascii")
+
+
 def main():
     table, source_dir, target = sys.argv[1:4]
     functions = list(rows(table))
@@ -94,6 +117,9 @@ def main():
     unknown = have - {name[len("MPI_"):] for name, _, _ in functions}
     if unknown:
         sys.exit(f"AMPI_EXPORT of names that are no functions of the standard: {', '.join(sorted(unknown))}")
+    if pathlib.Path(target).name == "README.md":
+        write_readme(target, functions, have)
+        return
     with open(target, "w", encoding="ascii") as out:
         if target.endswith(".md"):
             write_md(out, functions, have)
