@@ -7,10 +7,10 @@
  * For the bidirectional figure both ranks do both; it counts the bytes of both directions.
  *
  * usage: bandwidth [-a rankA] [-b rankB] [-m min_bytes] [-M max_bytes] [-w window] [-t seconds_per_size]
- *                  [-d uni|bi|both]
+ *                  [-d uni|bi|both] [-B gpus]
  * prints: bandwidth.BYTES value GB/s and bibandwidth.BYTES value GB/s    (and .p5, .p95; GB = 10^9 bytes)
  */
-#include "bench.h"
+#include "bench_buffer.h"
 
 #define TAG_DATA 1
 #define TAG_ACK 2
@@ -25,6 +25,7 @@ struct pair {
     unsigned char *sendbuf; /* one message */
     unsigned char *recvbuf; /* window messages */
     MPI_Request requests[2 * WINDOW_MAX];
+    struct bench_buffers buffers; /* where sendbuf and recvbuf are */
 };
 
 static int post_receives(struct pair *p, int peer, MPI_Request *requests)
@@ -93,7 +94,8 @@ static void check_received(const struct pair *p, int from)
 {
     size_t len_bytes = (size_t)p->len_bytes * (size_t)p->window;
     unsigned char expected = (unsigned char)(from + 1);
-    if (p->recvbuf[0] != expected || p->recvbuf[len_bytes - 1] != expected) {
+    if (bench_buffer_byte(&p->buffers, p->recvbuf, 0) != expected ||
+        bench_buffer_byte(&p->buffers, p->recvbuf, len_bytes - 1) != expected) {
         bench_fail("bandwidth: the received data are wrong");
     }
 }
@@ -119,8 +121,9 @@ int main(int argc, char **argv)
     }
     size_t largest = (size_t)max_bytes > RECV_BYTES_MAX ? (size_t)max_bytes : RECV_BYTES_MAX;
     size_t wanted = (size_t)max_bytes * (size_t)window;
-    p.sendbuf = bench_alloc((size_t)max_bytes, p.rank + 1);
-    p.recvbuf = bench_alloc(wanted < largest ? wanted : largest, 0);
+    p.buffers = bench_buffers_init(argc, argv);
+    p.sendbuf = bench_buffer_alloc(&p.buffers, (size_t)max_bytes, p.rank + 1);
+    p.recvbuf = bench_buffer_alloc(&p.buffers, wanted < largest ? wanted : largest, 0);
 
     for (long len = min_bytes; len <= max_bytes; len *= 2) {
         char key[64];
@@ -150,8 +153,8 @@ int main(int argc, char **argv)
             }
         }
     }
-    free(p.sendbuf);
-    free(p.recvbuf);
+    bench_buffer_free(&p.buffers, p.sendbuf);
+    bench_buffer_free(&p.buffers, p.recvbuf);
     MPI_Finalize();
     return 0;
 }

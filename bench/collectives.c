@@ -9,10 +9,10 @@
  * allreduce; what goes to each other rank for alltoall, scatter; what comes from each rank for gather,
  * allgather.
  *
- * usage: collectives [-o op,op,...] [-s bytes,bytes,...] [-k loop|each] [-t seconds_per_point]
+ * usage: collectives [-o op,op,...] [-s bytes,bytes,...] [-k loop|each] [-t seconds_per_point] [-B gpus]
  * prints: coll.OP.RANKS.BYTES value us    (and .p5, .p95; barrier has 0 bytes; n/a: needs too much memory)
  */
-#include "bench.h"
+#include "bench_buffer.h"
 
 #define RANK_BYTES_MAX ((size_t)256 << 20) /* no larger buffer per rank */
 #define TOTAL_BYTES_MAX ((size_t)3 << 30)  /* nor of all ranks together */
@@ -39,6 +39,7 @@ struct work {
     int count;       /* doubles that one rank contributes */
     double *sendbuf; /* every element is the rank's number + 1 */
     double *recvbuf;
+    struct bench_buffers buffers; /* where sendbuf and recvbuf are */
 };
 
 static void run_barrier(struct work *w, int root)
@@ -142,15 +143,24 @@ static size_t extent_bytes(const struct work *w, enum extent extent)
     return extent == NOTHING ? 0 : extent == ONE ? one : one * (size_t)w->size;
 }
 
+/* Gives all elements of a buffer one value. */
+static void fill(struct work *w, double *buf, size_t n, double value)
+{
+    double *values = (double *)bench_alloc(n * sizeof(double), 0);
+    for (size_t i = 0; i < n; i++) {
+        values[i] = value;
+    }
+    bench_buffer_write(&w->buffers, buf, values, n * sizeof(double));
+    free(values);
+}
+
 /* One more operation with root 0, whose result is compared at the first and at the last element. */
 static void check_result(struct work *w)
 {
     size_t n = extent_bytes(w, w->op->receive) / sizeof(double);
     double all = 0.5 * w->size * (w->size + 1), first = 1, last = w->op->receive == PER_RANK ? w->size : 1;
 
-    for (size_t i = 0; i < n; i++) {
-        w->recvbuf[i] = -1;
-    }
+    fill(w, w->recvbuf, n, -1);
     w->op->run(w, 0);
     if (n == 0 || (w->rank != 0 && !w->op->is_everywhere) || (w->rank == 0 && w->op->run == run_bcast)) {
         return;
@@ -158,7 +168,10 @@ static void check_result(struct work *w)
     if (w->op->is_sum) {
         first = last = w->op->run == run_scan ? 0.5 * (w->rank + 1) * (w->rank + 2) : all;
     }
-    if (w->recvbuf[0] != first || w->recvbuf[n - 1] != last) {
+    double got_first, got_last;
+    bench_buffer_read(&w->buffers, &got_first, w->recvbuf, sizeof got_first);
+    bench_buffer_read(&w->buffers, &got_last, w->recvbuf + n - 1, sizeof got_last);
+    if (got_first != first || got_last != last) {
         bench_fail("collectives: the result is wrong");
     }
 }
@@ -177,11 +190,9 @@ static void measure(struct work *w, size_t len_bytes, double seconds)
         }
         return;
     }
-    w->sendbuf = (double *)bench_alloc(send_bytes, 0);
-    w->recvbuf = (double *)bench_alloc(recv_bytes, 0);
-    for (size_t i = 0; i < send_bytes / sizeof(double); i++) {
-        w->sendbuf[i] = w->rank + 1;
-    }
+    w->sendbuf = (double *)bench_buffer_alloc(&w->buffers, send_bytes, 0);
+    w->recvbuf = (double *)bench_buffer_alloc(&w->buffers, recv_bytes, 0);
+    fill(w, w->sendbuf, send_bytes / sizeof(double), w->rank + 1);
     int is_each = w->is_each && w->op->run != run_barrier;
     struct bench_stats stats =
         bench_sample(is_each ? one_by_one : back_to_back, w, seconds, is_each ? BENCH_MEAN : BENCH_MAX);
@@ -189,8 +200,8 @@ static void measure(struct work *w, size_t len_bytes, double seconds)
     if (w->rank == 0) {
         bench_print_time(key, stats, 1e6, "us");
     }
-    free(w->sendbuf);
-    free(w->recvbuf);
+    bench_buffer_free(&w->buffers, w->sendbuf);
+    bench_buffer_free(&w->buffers, w->recvbuf);
 }
 
 /* Is `name` one of the comma-separated words of the list? */
@@ -218,6 +229,7 @@ int main(int argc, char **argv)
     w.is_each = strcmp(bench_option(argc, argv, "-k", "loop"), "each") == 0;
     w.rank = bench_comm_rank();
     w.size = bench_comm_size();
+    w.buffers = bench_buffers_init(argc, argv);
 
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
         w.op = &operations[i];

@@ -5,10 +5,10 @@
  * (so small messages stay in the cache, as in the OSU benchmark). The time of many round trips is divided by
  * twice their number.
  *
- * usage: latency [-a rankA] [-b rankB] [-m min_bytes] [-M max_bytes] [-t seconds_per_size]
+ * usage: latency [-a rankA] [-b rankB] [-m min_bytes] [-M max_bytes] [-t seconds_per_size] [-B gpus]
  * prints: latency.BYTES value us    (and .p5, .p95)
  */
-#include "bench.h"
+#include "bench_buffer.h"
 
 #define TAG 1
 
@@ -56,11 +56,12 @@ int main(int argc, char **argv)
     if (p.a == p.b || p.a < 0 || p.b < 0 || p.a >= bench_comm_size() || p.b >= bench_comm_size()) {
         bench_fail("latency needs two different ranks (start it with -n 2)");
     }
+    struct bench_buffers buffers = bench_buffers_init(argc, argv);
     if (min_bytes < 1 || max_bytes < min_bytes) {
         bench_fail("latency: the smallest size (-m) must be 1 or more and the largest (-M) not below it");
     }
-    p.sendbuf = bench_alloc((size_t)max_bytes, p.rank + 1);
-    p.recvbuf = bench_alloc((size_t)max_bytes, 0);
+    p.sendbuf = bench_buffer_alloc(&buffers, (size_t)max_bytes, p.rank + 1);
+    p.recvbuf = bench_buffer_alloc(&buffers, (size_t)max_bytes, 0);
 
     for (long len = min_bytes; len <= max_bytes; len *= 2) {
         char key[64];
@@ -69,7 +70,8 @@ int main(int argc, char **argv)
 
         int peer = p.rank == p.a ? p.b : p.a;
         if ((p.rank == p.a || p.rank == p.b) &&
-            (p.recvbuf[0] != (unsigned char)(peer + 1) || p.recvbuf[len - 1] != (unsigned char)(peer + 1))) {
+            (bench_buffer_byte(&buffers, p.recvbuf, 0) != (peer + 1) % 256 ||
+             bench_buffer_byte(&buffers, p.recvbuf, (size_t)len - 1) != (peer + 1) % 256)) {
             bench_fail("latency: the received data are wrong");
         }
         if (bench_comm_rank() == 0) {
@@ -77,8 +79,8 @@ int main(int argc, char **argv)
             bench_print_time(key, stats, 1e6, "us");
         }
     }
-    free(p.sendbuf);
-    free(p.recvbuf);
+    bench_buffer_free(&buffers, p.sendbuf);
+    bench_buffer_free(&buffers, p.recvbuf);
     MPI_Finalize();
     return 0;
 }

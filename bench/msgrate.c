@@ -5,10 +5,10 @@
  * answer closes the window. The figure is the messages of all pairs over the time of the slowest pair; the
  * answers are not counted.
  *
- * usage: msgrate [-p pairs] [-s bytes] [-w window] [-t seconds]    (pairs: default ranks/2)
+ * usage: msgrate [-p pairs] [-s bytes] [-w window] [-t seconds] [-B gpus]    (pairs: default ranks/2)
  * prints: msgrate.PAIRS value million/s    (and .p5, .p95)
  */
-#include "bench.h"
+#include "bench_buffer.h"
 
 #define TAG_DATA 1
 #define TAG_ACK 2
@@ -69,10 +69,12 @@ int main(int argc, char **argv)
     p.sends = rank < pairs ? 1 : rank >= half && rank < half + pairs ? 0 : -1;
     p.peer = rank < half ? rank + half : rank - half;
     p.slot_bytes = ((size_t)p.len_bytes + 63) / 64 * 64;
-    p.buffers = bench_alloc(p.slot_bytes * (size_t)p.window, p.sends == 1 ? 7 : 0);
+    struct bench_buffers memory = bench_buffers_init(argc, argv);
+    p.buffers = bench_buffer_alloc(&memory, p.slot_bytes * (size_t)p.window, p.sends == 1 ? 7 : 0);
 
     struct bench_stats stats = bench_sample(windows, &p, seconds, BENCH_MAX);
-    if (p.sends == 0 && (p.buffers[0] != 7 || p.buffers[p.slot_bytes * (size_t)(p.window - 1)] != 7)) {
+    if (p.sends == 0 && (bench_buffer_byte(&memory, p.buffers, 0) != 7 ||
+                         bench_buffer_byte(&memory, p.buffers, p.slot_bytes * (size_t)(p.window - 1)) != 7)) {
         bench_fail("msgrate: the received data are wrong");
     }
     if (rank == 0) {
@@ -80,7 +82,7 @@ int main(int argc, char **argv)
         snprintf(key, sizeof key, "msgrate.%d", pairs);
         bench_print_rate(key, stats, 1e-6 * p.window * pairs, "million/s");
     }
-    free(p.buffers);
+    bench_buffer_free(&memory, p.buffers);
     MPI_Finalize();
     return 0;
 }
