@@ -12,7 +12,7 @@
 
 #include "ampi/handle.h"
 
-struct ampi_typemap;     /* the flattened program: datatype/typemap.h */
+struct base_layout;      /* the flattened program: datatype/typemap.h */
 struct ampi_type_recipe; /* how it was made: datatype/recipe.h */
 struct ampi_attrs;       /* attr.h */
 
@@ -77,7 +77,7 @@ struct ampi_type {
     uint32_t align_bytes;            /* the largest alignment of its basic elements */
     _Atomic uint32_t handles;        /* handles the program holds; attributes are deleted with the last one */
     MPI_Datatype predefined;         /* the constant, for predefined types; else MPI_DATATYPE_NULL */
-    struct ampi_typemap *map;        /* the flattened program; NULL for dense types and before commit */
+    struct base_layout *map;         /* the flattened program; NULL for dense types and before commit */
     struct ampi_type_recipe *recipe; /* constructor and arguments; NULL for predefined types */
     struct ampi_attrs *attrs;        /* cached attributes; NULL: none ever set */
     char *name;                      /* MPI_Type_set_name; NULL: the default */
@@ -166,9 +166,9 @@ static inline size_t ampi_type_copy(void *dst, MPI_Count dst_count, const struct
  * Addresses are integers because buf may be MPI_BOTTOM. It holds the innermost frames of the walk through the
  * typemap program; those further out are found again by a seek when the walk comes back to them. */
 #define AMPI_CURSOR_FRAMES 8
-struct ampi_node;
+struct base_node;
 struct ampi_cursor_frame {
-    const struct ampi_node *node; /* what repeats; NULL: the count elements of the cursor */
+    const struct base_node *node; /* what repeats; NULL: the count elements of the cursor */
     int64_t index;                /* the repetition or table entry the walk is in */
     uintptr_t base;               /* address of the node's first repetition */
 };

@@ -9,13 +9,14 @@
  *      gpu_combine    n inputs into one output with an operation: reductions
  *      gpu_pack ...   between a layout and consecutive memory: MPI_Pack, eager messages
  *
- * All are asynchronous: started here, finished by the PE's source (ult_source), which calls back on the PE that
- * started them. A PE has its own streams and objects; nothing is shared between PEs, no locks.
- * Errors are CUDA's: `enum cudaError_enum` as an int, 0 is success; gpu_error_text has the driver's words.
+ * All are asynchronous: started here, finished by the PE's source (ult_source), which calls back on the PE
+ * that started them. A PE has its own streams and objects; nothing is shared between PEs, no locks. Errors
+ * are CUDA's: `enum cudaError_enum` as an int, 0 is success; gpu_error_text has the driver's words.
  */
 #ifndef GPU_GPU_H
 #define GPU_GPU_H
 
+#include "base/layout.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
 
@@ -32,14 +33,14 @@ const char *gpu_error_text(int error);
 
 /* ---- Data ---- */
 
-/* `count` elements of a layout at buf. */
+/* `count` elements at buf, as MPI has them. */
 struct gpu_data {
     void *buf;
     int64_t count;
-    const int64_t *program; /* of one element: base/layout.h; NULL: consecutive bytes */
-    int64_t extent_bytes;   /* from element to element; with a program */
-    int64_t true_lb_bytes;  /* where the first byte lies; without a program, of all the data */
-    size_t size_bytes;      /* of all the data */
+    struct base_layout *layout; /* of one element; NULL: a block of size_bytes / count bytes */
+    int64_t extent_bytes;       /* from element to element */
+    int64_t true_lb_bytes;      /* where an element's first byte lies that has no layout */
+    size_t size_bytes;          /* of all the data */
 };
 
 /* ---- Moving (move.c) ---- */
@@ -65,8 +66,8 @@ struct gpu_move {
 /* Starts a move between any memories. Never switches, never blocks on the GPU. On a PE. */
 void gpu_move_start(struct gpu_move *move);
 
-/* Moves and waits: suspends the calling rank until it is done (on a thread that is no ULT: waits). Returns the
- * error. May switch. */
+/* Moves and waits: suspends the calling rank until it is done (on a thread that is no ULT: waits). Returns
+ * the error. May switch. */
 int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes) BASE_MUST_CHECK;
 
 /* The same without a switch, for places that may not: the PE waits. */
@@ -74,7 +75,7 @@ int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t 
 
 /* ---- Combining (combine.c) ---- */
 
-/* The elements' type and the operation, in the terms of MPI's table: see gpu/kernels. */
+/* Consecutive elements of a type and an operation of gpu/kernels/kernels.h. */
 struct gpu_combine {
     void *out;                 /* consecutive elements, on a device; may be one of the inputs */
     const void *const *inputs; /* n of them, each consecutive elements on a device that out's can reach */
@@ -84,10 +85,12 @@ struct gpu_combine {
     int type; /* enum gpu_type */
 };
 
-/* True if there is a kernel for this pair. */
+/* True if there is a kernel for this pair: not without nvcc at build time, and not for all that MPI allows.
+ */
 bool gpu_can_combine(int op, int type);
 
-/* out = inputs[0] op inputs[1] op ... in this order. The PE waits. */
+/* out = inputs[n - 1] op (... (inputs[1] op inputs[0])), which is rank order for operations that are
+ * commutative, bit for bit as the CPU has it (any NaN for a NaN). The PE waits. */
 int gpu_combine_now(const struct gpu_combine *combine) BASE_MUST_CHECK;
 
 #endif

@@ -14,10 +14,10 @@ static struct ampi_type *committed(MPI_Datatype *handle)
     return ampi_type_of(*handle);
 }
 
-static const struct ampi_node *root_of(const struct ampi_type *type)
+static const struct base_node *root_of(const struct ampi_type *type)
 {
     ck_assert_ptr_nonnull(type->map);
-    return ampi_typemap_node(type->map, type->map->root);
+    return base_layout_node(type->map->words, type->map->root);
 }
 
 START_TEST(neighbours_become_one_block)
@@ -42,7 +42,7 @@ END_TEST
 START_TEST(even_blocks_become_one_loop)
 {
     MPI_Datatype a, b, c;
-    const struct ampi_node *root;
+    const struct base_node *root;
     int displacements[1000];
 
     datatype_rank_start();
@@ -50,7 +50,7 @@ START_TEST(even_blocks_become_one_loop)
     MPI_Type_create_resized(a, 0, 80, &b);
     MPI_Type_contiguous(8, b, &c);
     root = root_of(committed(&c));
-    ck_assert(root->kind == AMPI_NODE_STRIDED && root->n == 40 && root->stride == 16 && root->unit == 8);
+    ck_assert(root->kind == BASE_NODE_STRIDED && root->n == 40 && root->stride == 16 && root->unit == 8);
     MPI_Type_free(&a);
     MPI_Type_free(&b);
     MPI_Type_free(&c);
@@ -58,8 +58,8 @@ START_TEST(even_blocks_become_one_loop)
         displacements[i] = 3 * i;
     MPI_Type_create_indexed_block(1000, 2, displacements, MPI_INT, &a);
     root = root_of(committed(&a));
-    ck_assert(root->kind == AMPI_NODE_STRIDED && root->n == 1000 && root->stride == 12 && root->unit == 8);
-    ck_assert_int_eq(ampi_type_of(a)->map->n_words, AMPI_NODE_WORDS);
+    ck_assert(root->kind == BASE_NODE_STRIDED && root->n == 1000 && root->stride == 12 && root->unit == 8);
+    ck_assert_int_eq(ampi_type_of(a)->map->n_words, BASE_NODE_WORDS);
     MPI_Type_free(&a);
 }
 END_TEST
@@ -70,7 +70,7 @@ START_TEST(memory_follows_the_description)
 
     datatype_rank_start();
     MPI_Type_vector(1000000, 1, 2, MPI_INT, &type);
-    ck_assert_int_eq(committed(&type)->map->n_words, AMPI_NODE_WORDS);
+    ck_assert_int_eq(committed(&type)->map->n_words, BASE_NODE_WORDS);
     MPI_Type_free(&type);
     /* Each level has the one below twice: 2^40 blocks, 40 structs. */
     MPI_Type_vector(5, 1, 2, MPI_CHAR, &type);

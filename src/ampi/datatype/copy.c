@@ -63,7 +63,7 @@ static size_t copy_runs(struct ampi_cursor_run *dst, struct ampi_cursor_run *src
 static size_t copy_table(struct ampi_cursor *cursor, struct ampi_cursor *flat, size_t n_bytes, bool is_pack)
 {
     struct ampi_cursor_frame *frame = ampi_cursor_frame_at(cursor, cursor->depth - 1);
-    const struct ampi_node *node = frame->node;
+    const struct base_node *node = frame->node;
     size_t room = flat->run.block - flat->run.used, done = 0;
     uintptr_t place = flat->run.ptr + flat->run.used;
     int64_t n = 0;
@@ -72,13 +72,13 @@ static size_t copy_table(struct ampi_cursor *cursor, struct ampi_cursor *flat, s
         room = n_bytes;
     if (!node || cursor->run.used)
         return 0;
-    if (node->kind == AMPI_NODE_OFFSETS) {
+    if (node->kind == BASE_NODE_OFFSETS) {
         n = (int64_t)min3((size_t)(node->n - frame->index), room / (size_t)node->unit, SIZE_MAX);
         ampi_copy_offsets(frame->base, node->table + frame->index, place, (size_t)node->unit, (size_t)n,
                           is_pack);
         done = (size_t)(n * node->unit);
-    } else if (node->kind == AMPI_NODE_BLOCKS) {
-        done = ampi_copy_entries(frame->base, ampi_node_entries(node) + frame->index, node->n - frame->index,
+    } else if (node->kind == BASE_NODE_BLOCKS) {
+        done = ampi_copy_entries(frame->base, base_node_entries(node) + frame->index, node->n - frame->index,
                                  place, room, is_pack, &n);
     }
     if (n == 0)

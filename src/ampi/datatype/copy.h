@@ -18,7 +18,7 @@ void ampi_copy_offsets(uintptr_t base, const int64_t *disps, uintptr_t flat, siz
 
 /* The same for a table of blocks of various sizes, as many of the n as fit into room bytes: *n_out. Returns
  * the bytes. */
-size_t ampi_copy_entries(uintptr_t base, const struct ampi_node_entry *entries, int64_t n, uintptr_t flat,
+size_t ampi_copy_entries(uintptr_t base, const struct base_node_entry *entries, int64_t n, uintptr_t flat,
                          size_t room, bool is_pack, int64_t *n_out);
 
 /* Copies many repetitions of a small leaf at once, if both cursors stand where that can be done: one of them

@@ -12,7 +12,7 @@
 
 /* Repetitions of a leaf, or of its packed form in consecutive memory. */
 struct view {
-    const struct ampi_node *leaf; /* NULL: consecutive memory */
+    const struct base_node *leaf; /* NULL: consecutive memory */
     uintptr_t base;               /* of the current repetition */
     int64_t stride;               /* from repetition to repetition; of consecutive memory: the leaf's size */
     size_t n;                     /* repetitions left */
@@ -20,32 +20,32 @@ struct view {
 };
 
 /* A block of the leaf: its place in a repetition, and its bytes. */
-static int64_t block_at(const struct ampi_node *leaf, int64_t index, int64_t *disp_out)
+static int64_t block_at(const struct base_node *leaf, int64_t index, int64_t *disp_out)
 {
-    if (leaf->kind == AMPI_NODE_BLOCKS) {
-        *disp_out = ampi_node_entries(leaf)[index].disp;
-        return ampi_node_entries(leaf)[index].unit;
+    if (leaf->kind == BASE_NODE_BLOCKS) {
+        *disp_out = base_node_entries(leaf)[index].disp;
+        return base_node_entries(leaf)[index].unit;
     }
-    *disp_out = leaf->kind == AMPI_NODE_STRIDED ? index * leaf->stride : leaf->table[index];
+    *disp_out = leaf->kind == BASE_NODE_STRIDED ? index * leaf->stride : leaf->table[index];
     return leaf->unit;
 }
 
 /* The repetitions of a loop frame, and its child. */
-static const struct ampi_node *loop_child(const struct ampi_cursor *cursor, struct view *view)
+static const struct base_node *loop_child(const struct ampi_cursor *cursor, struct view *view)
 {
-    const struct ampi_typemap *map = cursor->type->map;
+    const struct base_layout *map = cursor->type->map;
     const struct ampi_cursor_frame *loop = view->loop;
 
     if (!loop->node) {
         view->stride = cursor->type->extent_bytes;
         view->n = (size_t)(cursor->count - loop->index);
-        return ampi_typemap_node(map, map->root);
+        return base_layout_node(map->words, map->root);
     }
-    if (loop->node->kind != AMPI_NODE_LOOP)
+    if (loop->node->kind != BASE_NODE_LOOP)
         return NULL;
     view->stride = loop->node->stride;
     view->n = (size_t)(loop->node->n - loop->index);
-    return ampi_typemap_node(map, loop->node->unit);
+    return base_layout_node(map->words, loop->node->unit);
 }
 
 /* True if the cursor stands at the first byte of a small leaf that a loop repeats. */
@@ -57,7 +57,7 @@ static bool loop_view(struct ampi_cursor *cursor, struct view *view)
         return false;
     view->table = NULL;
     view->loop = ampi_cursor_frame_at(cursor, depth - 1);
-    if (view->loop->node && view->loop->node->kind <= AMPI_NODE_BLOCKS) {
+    if (view->loop->node && view->loop->node->kind <= BASE_NODE_BLOCKS) {
         view->table = view->loop;
         if (view->table->index > 0 || view->table->node->n > BLOCKS_MAX || depth < cursor->low + 2)
             return false;
@@ -70,7 +70,7 @@ static bool loop_view(struct ampi_cursor *cursor, struct view *view)
     return view->table || cursor->run.n_blocks == (size_t)view->leaf->n;
 }
 
-static bool flat_view(const struct ampi_cursor *cursor, const struct ampi_node *leaf, struct view *view)
+static bool flat_view(const struct ampi_cursor *cursor, const struct base_node *leaf, struct view *view)
 {
     size_t size = (size_t)leaf->size_bytes, room = cursor->run.block - cursor->run.used;
 
@@ -80,7 +80,7 @@ static bool flat_view(const struct ampi_cursor *cursor, const struct ampi_node *
     return true;
 }
 
-static bool has_same_blocks(const struct ampi_node *p, const struct ampi_node *q)
+static bool has_same_blocks(const struct base_node *p, const struct base_node *q)
 {
     int64_t disp;
 
@@ -97,7 +97,7 @@ static bool has_same_blocks(const struct ampi_node *p, const struct ampi_node *q
 
 static void copy_portion(const struct view *dst, const struct view *src, size_t first, size_t n)
 {
-    const struct ampi_node *leaf = dst->leaf ? dst->leaf : src->leaf;
+    const struct base_node *leaf = dst->leaf ? dst->leaf : src->leaf;
     uintptr_t to = dst->base + (uintptr_t)((int64_t)first * dst->stride);
     uintptr_t from = src->base + (uintptr_t)((int64_t)first * src->stride);
     int64_t packed = 0;

@@ -197,7 +197,7 @@ static inline void copy_small(char *dst, const char *src, size_t n_bytes)
     }
 }
 
-size_t ampi_copy_entries(uintptr_t base, const struct ampi_node_entry *entries, int64_t n, uintptr_t flat,
+size_t ampi_copy_entries(uintptr_t base, const struct base_node_entry *entries, int64_t n, uintptr_t flat,
                          size_t room, bool is_pack, int64_t *n_out)
 {
     size_t done = 0;

@@ -8,23 +8,7 @@
  */
 #include "ampi/datatype/cursor.h"
 
-int64_t ampi_node_find(const struct ampi_node *node, int64_t offset)
-{
-    const struct ampi_node_entry *entries = ampi_node_entries(node);
-    int64_t low = 0, high = node->n;
-
-    /* entries[low].prefix <= offset < entries[high].prefix */
-    while (high - low > 1) {
-        int64_t mid = low + (high - low) / 2;
-        if (entries[mid].prefix <= offset)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-static void push_frame(struct ampi_cursor *cursor, const struct ampi_node *node, int64_t index,
+static void push_frame(struct ampi_cursor *cursor, const struct base_node *node, int64_t index,
                        uintptr_t base)
 {
     *ampi_cursor_frame_at(cursor, cursor->depth) = (struct ampi_cursor_frame){node, index, base};
@@ -39,46 +23,46 @@ static void set_block(struct ampi_cursor *cursor, uintptr_t ptr, int64_t bytes, 
 }
 
 /* The address of a repetition, and the node there; NULL for the blocks of OFFSETS and BLOCKS. */
-static const struct ampi_node *child_at(const struct ampi_typemap *map, const struct ampi_node *node,
+static const struct base_node *child_at(const struct base_layout *map, const struct base_node *node,
                                         int64_t index, uintptr_t *base)
 {
     switch (node->kind) {
-    case AMPI_NODE_OFFSETS:
+    case BASE_NODE_OFFSETS:
         *base += (uintptr_t)node->table[index];
         return NULL;
-    case AMPI_NODE_BLOCKS:
-        *base += (uintptr_t)ampi_node_entries(node)[index].disp;
+    case BASE_NODE_BLOCKS:
+        *base += (uintptr_t)base_node_entries(node)[index].disp;
         return NULL;
-    case AMPI_NODE_LOOP:
+    case BASE_NODE_LOOP:
         *base += (uintptr_t)(index * node->stride);
-        return ampi_typemap_node(map, node->unit);
-    case AMPI_NODE_LIST:
+        return base_layout_node(map->words, node->unit);
+    case BASE_NODE_LIST:
         *base += (uintptr_t)node->table[index];
-        return ampi_typemap_node(map, node->unit);
+        return base_layout_node(map->words, node->unit);
     default:
-        *base += (uintptr_t)ampi_node_entries(node)[index].disp;
-        return ampi_typemap_node(map, ampi_node_entries(node)[index].unit);
+        *base += (uintptr_t)base_node_entries(node)[index].disp;
+        return base_layout_node(map->words, base_node_entries(node)[index].unit);
     }
 }
 
-static int64_t block_bytes(const struct ampi_node *node, int64_t index)
+static int64_t block_bytes(const struct base_node *node, int64_t index)
 {
-    return node->kind == AMPI_NODE_OFFSETS ? node->unit : ampi_node_entries(node)[index].unit;
+    return node->kind == BASE_NODE_OFFSETS ? node->unit : base_node_entries(node)[index].unit;
 }
 
 /* Descends to the data byte with this number in the node, and sets the run. */
-static void descend(struct ampi_cursor *cursor, const struct ampi_node *node, uintptr_t base, int64_t offset)
+static void descend(struct ampi_cursor *cursor, const struct base_node *node, uintptr_t base, int64_t offset)
 {
-    const struct ampi_typemap *map = cursor->type->map;
+    const struct base_layout *map = cursor->type->map;
 
-    while (node->kind != AMPI_NODE_STRIDED) {
-        const struct ampi_node *child;
+    while (node->kind != BASE_NODE_STRIDED) {
+        const struct base_node *child;
         int64_t index = 0;
         uintptr_t child_base = base;
 
-        if (offset && (node->kind == AMPI_NODE_BLOCKS || node->kind == AMPI_NODE_STRUCT)) {
-            index = ampi_node_find(node, offset);
-            offset -= ampi_node_entries(node)[index].prefix;
+        if (offset && (node->kind == BASE_NODE_BLOCKS || node->kind == BASE_NODE_STRUCT)) {
+            index = base_node_find(node, offset);
+            offset -= base_node_entries(node)[index].prefix;
         } else if (offset) {
             int64_t unit_size = node->size_bytes / node->n;
             index = offset / unit_size;
@@ -106,7 +90,7 @@ static void descend(struct ampi_cursor *cursor, const struct ampi_node *node, ui
 static bool is_one_run(const struct ampi_cursor *cursor, struct ampi_cursor_run *run_out)
 {
     const struct ampi_type *type = cursor->type;
-    const struct ampi_node *root;
+    const struct base_node *root;
 
     if (!type->map) {
         *run_out = (struct ampi_cursor_run){cursor->buf + (uintptr_t)type->true_lb_bytes, type->extent_bytes,
@@ -117,8 +101,8 @@ static bool is_one_run(const struct ampi_cursor *cursor, struct ampi_cursor_run 
         }
         return true;
     }
-    root = ampi_typemap_node(type->map, type->map->root);
-    if (root->kind != AMPI_NODE_STRIDED ||
+    root = base_layout_node(type->map->words, type->map->root);
+    if (root->kind != BASE_NODE_STRIDED ||
         (cursor->count > 1 && type->extent_bytes != root->n * root->stride))
         return false;
     *run_out = (struct ampi_cursor_run){cursor->buf + (uintptr_t)type->map->disp_bytes, root->stride,
@@ -148,7 +132,7 @@ void ampi_cursor_seek(struct ampi_cursor *cursor, MPI_Count packed_bytes)
     }
     index = packed_bytes / type->size_bytes;
     push_frame(cursor, NULL, index, cursor->buf);
-    descend(cursor, ampi_typemap_node(type->map, type->map->root),
+    descend(cursor, base_layout_node(type->map->words, type->map->root),
             cursor->buf + (uintptr_t)(index * type->extent_bytes + type->map->disp_bytes),
             packed_bytes % type->size_bytes);
 }
@@ -168,7 +152,7 @@ bool ampi_cursor_next_run(struct ampi_cursor *cursor)
 
     while (cursor->depth > 0) {
         struct ampi_cursor_frame *frame = ampi_cursor_frame_at(cursor, cursor->depth - 1);
-        const struct ampi_node *node;
+        const struct base_node *node;
         uintptr_t base;
 
         if (cursor->depth - 1 < cursor->low) {
@@ -180,7 +164,7 @@ bool ampi_cursor_next_run(struct ampi_cursor *cursor)
         if (!frame->node) {
             if (frame->index < cursor->count) {
                 base += (uintptr_t)(frame->index * type->extent_bytes + type->map->disp_bytes);
-                descend(cursor, ampi_typemap_node(type->map, type->map->root), base, 0);
+                descend(cursor, base_layout_node(type->map->words, type->map->root), base, 0);
                 return true;
             }
         } else if (frame->index < frame->node->n) {

@@ -41,23 +41,23 @@ struct pieces {
     size_t n, cap;
 };
 
-static struct ampi_node *node_at(struct builder *b, int64_t index)
+static struct base_node *node_at(struct builder *b, int64_t index)
 {
-    return (struct ampi_node *)(b->words + index);
+    return (struct base_node *)(b->words + index);
 }
 
-static int64_t new_node(struct builder *b, enum ampi_node_kind kind, int64_t size, int64_t n, int64_t stride,
+static int64_t new_node(struct builder *b, enum base_node_kind kind, int64_t size, int64_t n, int64_t stride,
                         int64_t unit, size_t table_words)
 {
     int64_t index = (int64_t)b->n_words;
-    size_t need = b->n_words + (size_t)AMPI_NODE_WORDS + table_words;
+    size_t need = b->n_words + (size_t)BASE_NODE_WORDS + table_words;
 
     if (need > b->cap_words) {
         b->cap_words = need * 2;
         b->words = base_realloc(b->words, b->cap_words * sizeof *b->words, "a datatype");
     }
     b->n_words = need;
-    *node_at(b, index) = (struct ampi_node){kind, size, n, stride, unit};
+    *node_at(b, index) = (struct base_node){kind, size, n, stride, unit};
     return index;
 }
 
@@ -96,14 +96,14 @@ static int64_t piece_node(struct builder *b, struct piece piece)
 {
     if (piece.node != NO_NODE)
         return piece.node;
-    return new_node(b, AMPI_NODE_STRIDED, piece.bytes, 1, piece.bytes, piece.bytes, 0);
+    return new_node(b, BASE_NODE_STRIDED, piece.bytes, 1, piece.bytes, piece.bytes, 0);
 }
 
 /* n copies of a piece, stride bytes apart. */
 static struct piece loop(struct builder *b, int64_t n, int64_t stride, struct piece piece)
 {
     int64_t size = n * piece.bytes;
-    struct ampi_node *node;
+    struct base_node *node;
 
     if (size == 0)
         return (struct piece){0, 0, NO_NODE};
@@ -113,16 +113,16 @@ static struct piece loop(struct builder *b, int64_t n, int64_t stride, struct pi
         if (stride == piece.bytes)
             return (struct piece){piece.disp, size, NO_NODE};
         return (struct piece){piece.disp, size,
-                              new_node(b, AMPI_NODE_STRIDED, size, n, stride, piece.bytes, 0)};
+                              new_node(b, BASE_NODE_STRIDED, size, n, stride, piece.bytes, 0)};
     }
     node = node_at(b, piece.node);
-    if ((node->kind == AMPI_NODE_STRIDED || node->kind == AMPI_NODE_LOOP) &&
+    if ((node->kind == BASE_NODE_STRIDED || node->kind == BASE_NODE_LOOP) &&
         stride == node->n * node->stride) {
-        struct ampi_node copy = {node->kind, 0, node->n, node->stride, node->unit};
+        struct base_node copy = {node->kind, 0, node->n, node->stride, node->unit};
         return (struct piece){piece.disp, size,
                               new_node(b, copy.kind, size, n * copy.n, copy.stride, copy.unit, 0)};
     }
-    return (struct piece){piece.disp, size, new_node(b, AMPI_NODE_LOOP, size, n, stride, piece.node, 0)};
+    return (struct piece){piece.disp, size, new_node(b, BASE_NODE_LOOP, size, n, stride, piece.node, 0)};
 }
 
 /* ---- Tables ---- */
@@ -149,7 +149,7 @@ static void push_block(struct pieces *table, int64_t disp, int64_t bytes)
 /* Adds a piece; blocks that touch become one, small leaves are taken apart. */
 static void push_piece(struct builder *b, struct pieces *table, struct piece piece)
 {
-    const struct ampi_node *node;
+    const struct base_node *node;
 
     if (piece.bytes == 0)
         return;
@@ -158,17 +158,17 @@ static void push_piece(struct builder *b, struct pieces *table, struct piece pie
         return;
     }
     node = node_at(b, piece.node);
-    if (node->kind > AMPI_NODE_BLOCKS || node->n > INLINE_BLOCKS) {
+    if (node->kind > BASE_NODE_BLOCKS || node->n > INLINE_BLOCKS) {
         push(table, piece);
         return;
     }
     for (int64_t i = 0; i < node->n; i++) {
-        if (node->kind == AMPI_NODE_STRIDED)
+        if (node->kind == BASE_NODE_STRIDED)
             push_block(table, piece.disp + i * node->stride, node->unit);
-        else if (node->kind == AMPI_NODE_OFFSETS)
+        else if (node->kind == BASE_NODE_OFFSETS)
             push_block(table, piece.disp + node->table[i], node->unit);
         else
-            push_block(table, piece.disp + ampi_node_entries(node)[i].disp, ampi_node_entries(node)[i].unit);
+            push_block(table, piece.disp + base_node_entries(node)[i].disp, base_node_entries(node)[i].unit);
     }
 }
 
@@ -205,7 +205,7 @@ static int64_t cut_bytes(const struct piece *p, int64_t n, int64_t size)
 
 static int64_t cut_table(struct builder *b, const struct piece *p, int64_t n, int64_t size, int64_t unit)
 {
-    int64_t index = new_node(b, AMPI_NODE_OFFSETS, size, size / unit, 0, unit, (size_t)(size / unit));
+    int64_t index = new_node(b, BASE_NODE_OFFSETS, size, size / unit, 0, unit, (size_t)(size / unit));
     int64_t *disps = node_at(b, index)->table;
 
     for (int64_t i = 0; i < n; i++) {
@@ -236,7 +236,7 @@ static struct piece close_table(struct builder *b, const struct pieces *table)
         return loop(b, n, n > 1 ? p[1].disp - first : 0, p[0]);
     if (is_same) {
         unit = is_blocks ? p[0].bytes : p[0].node;
-        index = new_node(b, is_blocks ? AMPI_NODE_OFFSETS : AMPI_NODE_LIST, size, n, 0, unit, (size_t)n);
+        index = new_node(b, is_blocks ? BASE_NODE_OFFSETS : BASE_NODE_LIST, size, n, 0, unit, (size_t)n);
         for (int64_t i = 0; i < n; i++)
             node_at(b, index)->table[i] = p[i].disp - first;
         return (struct piece){first, size, index};
@@ -247,12 +247,12 @@ static struct piece close_table(struct builder *b, const struct pieces *table)
         for (int64_t i = 0; i < n; i++)
             table->items[i].node = i && is_same_piece(&p[i], &p[i - 1]) ? p[i - 1].node : piece_node(b, p[i]);
     }
-    index = new_node(b, is_blocks ? AMPI_NODE_BLOCKS : AMPI_NODE_STRUCT, size, n, 0, 0,
-                     (size_t)(n * AMPI_NODE_ENTRY_WORDS));
+    index = new_node(b, is_blocks ? BASE_NODE_BLOCKS : BASE_NODE_STRUCT, size, n, 0, 0,
+                     (size_t)(n * BASE_NODE_ENTRY_WORDS));
     size = 0;
     for (int64_t i = 0; i < n; i++) {
-        struct ampi_node_entry *entry = (struct ampi_node_entry *)node_at(b, index)->table + i;
-        *entry = (struct ampi_node_entry){p[i].disp - first, is_blocks ? p[i].bytes : p[i].node, size};
+        struct base_node_entry *entry = (struct base_node_entry *)node_at(b, index)->table + i;
+        *entry = (struct base_node_entry){p[i].disp - first, is_blocks ? p[i].bytes : p[i].node, size};
         size += p[i].bytes;
     }
     return (struct piece){first, size, index};
@@ -337,69 +337,59 @@ static struct piece flatten(struct builder *b, const struct ampi_type *type)
 
 /* ---- The finished program ---- */
 
-static size_t node_words(const struct ampi_node *node)
-{
-    int64_t per_entry = 0;
-
-    if (node->kind == AMPI_NODE_OFFSETS || node->kind == AMPI_NODE_LIST)
-        per_entry = 1;
-    else if (node->kind == AMPI_NODE_BLOCKS || node->kind == AMPI_NODE_STRUCT)
-        per_entry = AMPI_NODE_ENTRY_WORDS;
-    return (size_t)(AMPI_NODE_WORDS + (per_entry ? node->n * per_entry : 0));
-}
-
 /* Marks the nodes that can be reached. Children come before their parents, so one pass from the end does. */
 static void mark(struct builder *b, int64_t *new_index, int64_t root)
 {
     int64_t *starts = base_malloc((b->n_words + 1) * sizeof *starts, "a datatype");
     size_t n = 0;
 
-    for (size_t i = 0; i <= (size_t)root; i += node_words(node_at(b, (int64_t)i)))
+    for (size_t i = 0; i <= (size_t)root; i += (size_t)base_node_words(node_at(b, (int64_t)i)))
         starts[n++] = (int64_t)i;
     new_index[root] = 1;
     while (n > 0) {
         int64_t index = starts[--n];
-        const struct ampi_node *node = node_at(b, index);
+        const struct base_node *node = node_at(b, index);
         if (!new_index[index])
             continue;
-        if (node->kind == AMPI_NODE_LOOP || node->kind == AMPI_NODE_LIST)
+        if (node->kind == BASE_NODE_LOOP || node->kind == BASE_NODE_LIST)
             new_index[node->unit] = 1;
-        for (int64_t i = 0; node->kind == AMPI_NODE_STRUCT && i < node->n; i++)
-            new_index[ampi_node_entries(node)[i].unit] = 1;
+        for (int64_t i = 0; node->kind == BASE_NODE_STRUCT && i < node->n; i++)
+            new_index[base_node_entries(node)[i].unit] = 1;
     }
     free(starts);
 }
 
-static void relocate(struct ampi_node *node, const int64_t *new_index)
+static void relocate(struct base_node *node, const int64_t *new_index)
 {
-    if (node->kind == AMPI_NODE_LOOP || node->kind == AMPI_NODE_LIST)
+    if (node->kind == BASE_NODE_LOOP || node->kind == BASE_NODE_LIST)
         node->unit = new_index[node->unit];
-    for (int64_t i = 0; node->kind == AMPI_NODE_STRUCT && i < node->n; i++) {
-        struct ampi_node_entry *entry = (struct ampi_node_entry *)node->table + i;
+    for (int64_t i = 0; node->kind == BASE_NODE_STRUCT && i < node->n; i++) {
+        struct base_node_entry *entry = (struct base_node_entry *)node->table + i;
         entry->unit = new_index[entry->unit];
     }
 }
 
-static struct ampi_typemap *copy_out(struct builder *b, struct piece root)
+static struct base_layout *copy_out(struct builder *b, struct piece root)
 {
     int64_t *new_index = base_calloc(b->n_words, sizeof *new_index, "a datatype");
-    struct ampi_typemap *map;
+    struct base_layout *map;
     size_t n_words = 0, words;
 
     mark(b, new_index, root.node);
-    for (size_t i = 0; i < b->n_words; i += node_words(node_at(b, (int64_t)i)))
-        n_words += new_index[i] ? node_words(node_at(b, (int64_t)i)) : 0;
+    for (size_t i = 0; i < b->n_words; i += (size_t)base_node_words(node_at(b, (int64_t)i)))
+        n_words += new_index[i] ? (size_t)base_node_words(node_at(b, (int64_t)i)) : 0;
     map = base_malloc(sizeof *map + n_words * sizeof(int64_t), "a datatype");
     n_words = 0;
     for (size_t i = 0; i < b->n_words; i += words) {
-        words = node_words(node_at(b, (int64_t)i));
+        words = (size_t)base_node_words(node_at(b, (int64_t)i));
         if (!new_index[i])
             continue;
         new_index[i] = (int64_t)n_words;
         memcpy(map->words + n_words, b->words + i, words * sizeof(int64_t));
-        relocate((struct ampi_node *)(map->words + n_words), new_index);
+        relocate((struct base_node *)(map->words + n_words), new_index);
         n_words += words;
     }
+    map->gpu = NULL;
     map->n_words = (int64_t)n_words;
     map->root = new_index[root.node];
     map->disp_bytes = root.disp;

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * kernels.h: the kernels and what they are told; shared by those who launch them (gpu/pack.c, gpu/combine.c)
+ * and the kernels themselves (kernels.cu), so it is both C and CUDA C++.
+ *
+ * Addresses are integers: a kernel turns them into pointers with GPU_AT (portable.h), because in the fake
+ * driver of the tests the address of device memory is not where its bytes are.
+ */
+#ifndef GPU_KERNELS_KERNELS_H
+#define GPU_KERNELS_KERNELS_H
+
+#include "base/layout.h"
+
+/* The types that a GPU can combine: Y(X, type). The names and what they mean are MPI's basic types
+ * (ampi/type.h). */
+#define GPU_TYPES(Y, X)                                                                                    \
+    Y(X, INT8)                                                                                             \
+    Y(X, INT16) Y(X, INT32) Y(X, INT64) Y(X, UINT8) Y(X, UINT16) Y(X, UINT32) Y(X, UINT64) Y(X, FLOAT16)   \
+        Y(X, FLOAT) Y(X, DOUBLE) Y(X, COMPLEX_FLOAT16) Y(X, COMPLEX_FLOAT) Y(X, COMPLEX_DOUBLE) Y(X, BYTE) \
+            Y(X, BOOL) Y(X, LOGICAL8) Y(X, LOGICAL16) Y(X, LOGICAL32) Y(X, LOGICAL64) Y(X, FLOAT_INT)      \
+                Y(X, DOUBLE_INT) Y(X, LONG_INT) Y(X, 2INT) Y(X, SHORT_INT) Y(X, 2FLOAT) Y(X, 2DOUBLE)
+#define GPU_TYPE_ENUM(X, type) GPU_TYPE_##type,
+enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
+
+/* X(ENUM, name in the module, type of its one argument). All are called with one struct by value. */
+#define GPU_KERNELS(X)                                           \
+    X(COPY, heddle_copy, struct gpu_kernel_copy)                 \
+    X(PACK_BOX, heddle_pack_box, struct gpu_kernel_box)          \
+    X(PACK_PROGRAM, heddle_pack_program, struct gpu_kernel_pack) \
+    GPU_TYPES(GPU_KERNEL_OF_TYPE, X)
+#define GPU_KERNEL_OF_TYPE(X, type) X(COMBINE_##type, heddle_combine_##type, struct gpu_kernel_combine)
+
+#define GPU_KERNEL_ENUM(kernel, name, type) GPU_KERNEL_##kernel,
+enum gpu_kernel { GPU_KERNELS(GPU_KERNEL_ENUM) GPU_KERNEL_COUNT };
+
+/* The kernel that combines elements of a type. */
+#define GPU_KERNEL_COMBINE(type) ((enum gpu_kernel)(GPU_KERNEL_COMBINE_INT8 + (type)))
+
+/* All threads of a kernel's launch step through the units of their data with a grid-stride loop, so any
+ * number of blocks and threads is right. */
+
+/* Consecutive bytes to consecutive bytes. */
+struct gpu_kernel_copy {
+    uint64_t to;
+    uint64_t from;
+    uint64_t n_bytes;
+};
+
+/* Division of 32-bit numbers by a constant: (n * mul >> 32 + shift), exact for n < 2^31. */
+struct gpu_divisor {
+    uint32_t by;
+    uint32_t mul; /* 0: by is a power of two */
+    uint32_t shift;
+};
+
+/* Blocks of one size in up to GPU_BOX_DIMS nested loops, the innermost first. */
+#define GPU_BOX_DIMS 4
+struct gpu_kernel_box {
+    uint64_t base;   /* address of the data's first block */
+    uint64_t flat;   /* where the unit `first` is in consecutive memory */
+    uint64_t first;  /* unit to begin with */
+    uint32_t n;      /* units to copy; < 2^31 */
+    uint16_t unit;   /* bytes that are copied at once: 1, 2, 4, 8 or 16; all addresses are multiples */
+    uint8_t n_dims;  /* loops */
+    uint8_t is_pack; /* 0: from flat to base */
+    struct gpu_divisor block;             /* units per block */
+    struct gpu_divisor dim[GPU_BOX_DIMS]; /* repetitions; not used of the last */
+    int64_t stride[GPU_BOX_DIMS];         /* bytes between repetitions */
+};
+
+/* Any program. */
+#define GPU_PROGRAM_WORDS 440 /* that can travel in the arguments, which may have 4 KiB */
+struct gpu_kernel_pack {
+    uint64_t base;        /* address of element 0's displacement 0 */
+    uint64_t flat;        /* where the byte `first` is in consecutive memory */
+    uint64_t first;       /* byte of data to begin with */
+    uint64_t n;           /* units to copy */
+    uint32_t unit;        /* bytes that are copied at once, as above */
+    uint32_t is_pack;     /* 0: from flat to base */
+    int64_t size_bytes;   /* of an element's data */
+    int64_t extent_bytes; /* from element to element */
+    int64_t disp_bytes;   /* of an element's first byte of data */
+    int64_t root;         /* word index of the outermost node */
+    uint64_t program;     /* address of the words in the GPU's memory; 0: they are here */
+    int64_t n_words;      /* in words */
+    int64_t words[GPU_PROGRAM_WORDS];
+};
+
+/* What elements are combined with: X(ENUM). The order is that of MPI's operations in ampi/op.h. */
+#define GPU_OPS(X) \
+    X(SUM) X(PROD) X(MIN) X(MAX) X(BAND) X(BOR) X(BXOR) X(LAND) X(LOR) X(LXOR) X(MINLOC) X(MAXLOC)
+#define GPU_OP_ENUM(op) GPU_OP_##op,
+enum gpu_op { GPU_OPS(GPU_OP_ENUM) GPU_OP_COUNT };
+
+/* out[i] = inputs[n - 1][i] op (... (inputs[1][i] op inputs[0][i])). */
+#define GPU_COMBINE_INPUTS 256
+struct gpu_kernel_combine {
+    uint64_t out;
+    int64_t count; /* of elements */
+    int32_t n_inputs;
+    int32_t op; /* enum gpu_op */
+    uint64_t inputs[GPU_COMBINE_INPUTS];
+};
+
+#endif
