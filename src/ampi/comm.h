@@ -73,13 +73,13 @@ struct ampi_comm {
     struct ampi_comm_side *peer;  /* the side that messages go to; == local in an intracommunicator */
     struct ampi_rank *owner;
     struct ampi_match match;   /* receives posted by the owner and messages to it */
-    uint32_t next_channel;     /* hidden communicators: number of the owner's next partitioned send */
     struct ampi_message *away; /* taken by ampi_recv_try, to be fetched by the ampi_recv_post that follows */
     bool is_probing;           /* the owner is blocked in a probe for the following */
     int probe_source;
     int probe_tag;
-    uint32_t coll_seq;                          /* collectives that the owner started on it */
-    uint32_t coll_pending;                      /* the slots of those under way, one bit each */
+    uint32_t coll_seq;     /* collectives that the owner started on it */
+    uint32_t coll_pending; /* the slots of those under way, one bit each */
+    uint32_t next_channel; /* hidden communicators: number of the owner's next partitioned send */
     struct ampi_coll_args *coll_deferred_first; /* collectives that may not start yet, in order */
     struct ampi_coll_args *coll_deferred_last;
     uint32_t n_pending;                 /* requests under way on it: keep it alive after MPI_Comm_free */

@@ -35,6 +35,9 @@ enum ampi_magic {
     AMPI_MAGIC_SESSION = 0x53455353,
     AMPI_MAGIC_WIN = 0x57494e57,
     AMPI_MAGIC_FILE = 0x46494c45,
+    AMPI_MAGIC_TOOL_CVAR = 0x54435652,
+    AMPI_MAGIC_TOOL_PVAR = 0x54505652,
+    AMPI_MAGIC_TOOL_SESSION = 0x54534553,
 };
 
 /* Largest value of a predefined handle, plus one. */

@@ -32,17 +32,21 @@ enum ampi_rank_state {
     AMPI_RANK_ENDED = 4
 };
 
+/* The ways that a message takes: p2p/send.c. */
+enum ampi_route { AMPI_ROUTE_SAME_PE, AMPI_ROUTE_OTHER_PE, AMPI_ROUTE_OTHER_PROCESS, AMPI_ROUTE_COUNT };
+
 struct ampi_rank {
     struct ult ult; /* first: a rank is its ULT */
     enum ampi_rank_state state;
     int world_rank;                     /* in MPI_COMM_WORLD */
     int pe_id;                          /* of its PE */
+    unsigned wait_left;                 /* completions it still waits for; at 0 it is made ready */
     struct ampi_message_pool *messages; /* its PE's */
     const char *call;                   /* the MPI function it is in or was in last; for messages */
     struct ampi_comm *world;            /* its handle of MPI_COMM_WORLD */
+    struct ampi_request *free_requests; /* pool: p2p/request.c */
+    uint64_t n_sent[AMPI_ROUTE_COUNT];  /* messages that it sent; for the tool interface */
     struct ampi_comm *self; /* its handle of MPI_COMM_SELF; NULL until first used: ampi_comm_self */
-    struct ampi_request *free_requests;   /* pool: p2p/request.c */
-    unsigned wait_left;                   /* completions it still waits for; at 0 it is made ready */
     struct ampi_request *const *wait_for; /* what it waits for, n_wait_for of them; for reports */
     int n_wait_for;
     int thread_level;                   /* what MPI_Init_thread provided */

@@ -239,6 +239,7 @@ void ult_pe_idle(struct ult_pe *pe, bool until_done)
         if (ult_job.has_membarrier)
             syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
         if (!ult_inbox_has_mail(&pe->inbox) && !is_done(pe, until_done)) {
+            pe->n_sleeps++;
             enter_sleep();
             sleep_on_events(pe);
             leave_sleep();

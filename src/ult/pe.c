@@ -207,6 +207,21 @@ uint64_t ult_pe_switches(const struct ult_pe *pe)
     return pe->n_switches;
 }
 
+uint64_t ult_pe_sleeps(const struct ult_pe *pe)
+{
+    return pe->n_sleeps;
+}
+
+uint64_t ult_pe_backlogged(const struct ult_pe *pe)
+{
+    return (uint64_t)pe->n_backlogged;
+}
+
+int ult_spin_polls(void)
+{
+    return ult_job.spin_polls;
+}
+
 void ult_pe_add_source(struct ult_pe *pe, struct ult_source *source)
 {
     source->next = pe->sources;

@@ -107,8 +107,13 @@ void ult_sleep_ns(uint64_t duration_ns);
 /* Ends the caller. Never returns. */
 void ult_end(void) BASE_NORETURN;
 
-/* How many switches between ULTs this PE made. */
-uint64_t ult_pe_switches(const struct ult_pe *pe);
+/* What a PE counts. To be read on the PE. */
+uint64_t ult_pe_switches(const struct ult_pe *pe);   /* switches between ULTs */
+uint64_t ult_pe_sleeps(const struct ult_pe *pe);     /* times it slept, because none of its ULTs was ready */
+uint64_t ult_pe_backlogged(const struct ult_pe *pe); /* items that wait for room in other PEs' inboxes */
+
+/* How often an idle PE polls before it sleeps. */
+int ult_spin_polls(void);
 
 /* ---- What is swapped with a ULT ---- */
 

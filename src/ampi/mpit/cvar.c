@@ -35,6 +35,16 @@ static long get_virtual(void)
     return ampi_job.is_virtual;
 }
 
+static long get_processes(void)
+{
+    return ampi_job.n_procs;
+}
+
+static long get_spin_polls(void)
+{
+    return ult_spin_polls();
+}
+
 static long get_eager_max(void)
 {
     return AMPI_EAGER_MAX_BYTES;
@@ -52,12 +62,16 @@ static const struct cvar {
      "ranks of the job (+vp, mpirun -n)"},
     {"heddle_pes", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_pes,
      "PEs (OS threads) that carry the ranks of this process (+p)"},
+    {"heddle_processes", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_processes,
+     "processes that carry the ranks of the job (mpirun --procs)"},
     {"heddle_virtual", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_DETAIL, get_virtual,
      "1 if ranks run on copies of the program, 0 if the process is one rank"},
     {"heddle_stack_bytes", AMPI_TOOL_JOB, MPI_UNSIGNED_LONG, MPI_T_VERBOSITY_USER_BASIC, get_stack_bytes,
      "stack of a rank (+stacksize); 0: as `ulimit -s` says"},
     {"heddle_verbosity", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_verbosity,
      "how often +v was given"},
+    {"heddle_spin_polls", AMPI_TOOL_SCHEDULER, MPI_INT, MPI_T_VERBOSITY_TUNER_DETAIL, get_spin_polls,
+     "how often a PE without a rank that can run looks for messages before it sleeps"},
     {"heddle_eager_max_bytes", AMPI_TOOL_MESSAGES, MPI_INT, MPI_T_VERBOSITY_TUNER_BASIC, get_eager_max,
      "longest message that is sent before its receive is known"},
 };
@@ -65,6 +79,7 @@ static const struct cvar {
 #define N_CVARS ((int)BASE_COUNT(cvars))
 
 struct MPI_ABI_T_cvar_handle {
+    uint32_t magic; /* AMPI_MAGIC_TOOL_CVAR */
     const struct cvar *cvar;
 };
 
@@ -137,18 +152,29 @@ int PMPI_T_cvar_handle_alloc(int cvar_index, void *obj_handle, MPI_T_cvar_handle
     if (!handle || !count)
         return MPI_T_ERR_INVALID;
     *handle = base_malloc(sizeof **handle, "a handle of the tool interface");
+    (*handle)->magic = AMPI_MAGIC_TOOL_CVAR;
     (*handle)->cvar = &cvars[cvar_index];
     *count = 1;
+    return MPI_SUCCESS;
+}
+
+static int check_handle(MPI_T_cvar_handle handle)
+{
+    int error = ampi_tool_check();
+
+    if (error || !ampi_handle_has_magic(handle, AMPI_MAGIC_TOOL_CVAR))
+        return error ? error : MPI_T_ERR_INVALID_HANDLE;
     return MPI_SUCCESS;
 }
 
 AMPI_EXPORT(T_cvar_handle_free)
 int PMPI_T_cvar_handle_free(MPI_T_cvar_handle *handle)
 {
-    int error = ampi_tool_check();
+    int error = check_handle(handle ? *handle : MPI_T_CVAR_HANDLE_NULL);
 
-    if (error || !handle || !*handle)
-        return error ? error : MPI_T_ERR_INVALID_HANDLE;
+    if (error)
+        return error;
+    (*handle)->magic = AMPI_MAGIC_DEAD;
     free(*handle);
     *handle = MPI_T_CVAR_HANDLE_NULL;
     return MPI_SUCCESS;
@@ -157,12 +183,10 @@ int PMPI_T_cvar_handle_free(MPI_T_cvar_handle *handle)
 AMPI_EXPORT(T_cvar_read)
 int PMPI_T_cvar_read(MPI_T_cvar_handle handle, void *buf)
 {
-    int error = ampi_tool_check();
+    int error = check_handle(handle);
 
-    if (error || !handle)
-        return error ? error : MPI_T_ERR_INVALID_HANDLE;
-    if (!buf)
-        return MPI_T_ERR_INVALID;
+    if (error || !buf)
+        return error ? error : MPI_T_ERR_INVALID;
     if (handle->cvar->type == MPI_INT)
         *(int *)buf = (int)handle->cvar->get();
     else
@@ -173,9 +197,7 @@ int PMPI_T_cvar_read(MPI_T_cvar_handle handle, void *buf)
 AMPI_EXPORT(T_cvar_write)
 int PMPI_T_cvar_write(MPI_T_cvar_handle handle, const void *buf)
 {
-    int error = ampi_tool_check();
+    int error = check_handle(handle);
 
-    if (error || !handle)
-        return error ? error : MPI_T_ERR_INVALID_HANDLE;
-    return MPI_T_ERR_CVAR_SET_NEVER;
+    return error ? error : MPI_T_ERR_CVAR_SET_NEVER;
 }

@@ -8,7 +8,7 @@
 #ifndef AMPI_MPIT_TOOL_H
 #define AMPI_MPIT_TOOL_H
 
-#include "ampi/rank.h"
+#include "ampi/comm.h"
 
 enum ampi_tool_category { AMPI_TOOL_JOB, AMPI_TOOL_SCHEDULER, AMPI_TOOL_MESSAGES, AMPI_TOOL_CATEGORY_COUNT };
 
@@ -26,10 +26,24 @@ static inline void ampi_tool_put_int(int value, int *out)
         *out = value;
 }
 
-/* For the categories: how many variables there are, and which category each is in. */
+/* A performance variable: a number that the library keeps anyway. All values are MPI_UNSIGNED_LONG. */
+struct ampi_tool_pvar {
+    const char *name;
+    enum ampi_tool_category category;
+    int class; /* MPI_T_PVAR_CLASS_COUNTER, or MPI_T_PVAR_CLASS_LEVEL */
+    int bind;  /* MPI_T_BIND_NO_OBJECT, or MPI_T_BIND_MPI_COMM */
+    /* The value now, for a counter since the start of the job. comm: the object; NULL: not bound to one. */
+    uint64_t (*get)(const struct ampi_rank *self, const struct ampi_comm *comm);
+    const char *description;
+};
+
+/* The table of them (pvar_table.c); 0 <= index < ampi_tool_pvar_count(). */
+const struct ampi_tool_pvar *ampi_tool_pvar_get(int index);
+int ampi_tool_pvar_count(void);
+
+/* For the categories: how many control variables there are, and which category each is in. */
 int ampi_tool_cvar_count(void);
 enum ampi_tool_category ampi_tool_cvar_category(int index);
-int ampi_tool_pvar_count(void);
 enum ampi_tool_category ampi_tool_pvar_category(int index);
 
 #endif

@@ -177,6 +177,7 @@ void ampi_match_add_unexpected(struct ampi_match *match, struct ampi_match_node 
     else
         match->first_arrived = node;
     match->last_arrived = node;
+    match->n_unexpected_ever++;
     table_add(&match->unexpected, node);
 }
 

@@ -48,6 +48,7 @@ struct ampi_match {
     uint64_t next_seq;                     /* of the next posted node */
     struct ampi_match_node *first_arrived; /* the unexpected nodes by arrival */
     struct ampi_match_node *last_arrived;
+    uint64_t n_unexpected_ever; /* messages that were added as unexpected; for the tool interface */
 };
 
 void ampi_match_init(struct ampi_match *match);

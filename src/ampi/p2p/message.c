@@ -56,6 +56,7 @@ static BASE_COLD void add_slab(struct ampi_message_pool *pool, int size_class)
     size_t n_messages = SLAB_BYTES / each_bytes ? SLAB_BYTES / each_bytes : 1;
     char *slab = base_malloc(n_messages * each_bytes, "messages that wait for their receives");
 
+    pool->n_bytes += n_messages * each_bytes;
     for (size_t i = n_messages; i-- > 0;) {
         struct ampi_message *message = (struct ampi_message *)(slab + i * each_bytes);
         message->magic = AMPI_MAGIC_DEAD;

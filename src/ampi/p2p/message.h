@@ -37,6 +37,7 @@ struct ampi_message {
 struct ampi_message_pool {
     struct ampi_message *free[AMPI_MESSAGE_CLASSES];
     uint16_t pe_id;
+    size_t n_bytes;                 /* memory that it has taken from the system; none goes back */
     struct ampi_message **homeward; /* by home PE: messages of others consumed here */
     int *n_homeward;                /* how many of each */
     _Atomic(struct ampi_message *) returned BASE_CACHE_ALIGNED; /* ours, consumed elsewhere; any PE adds */

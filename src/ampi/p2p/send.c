@@ -75,6 +75,7 @@ static inline bool try_same_pe(struct ampi_rank *self, const struct ampi_send_ar
                                       recv->u.p2p.type, &recv->status);
         }
         ampi_request_complete(recv);
+        self->n_sent[AMPI_ROUTE_SAME_PE]++;
         return true;
     }
     if (n_bytes > AMPI_EAGER_MAX_BYTES || args->mode == AMPI_SEND_SYNCHRONOUS)
@@ -82,6 +83,7 @@ static inline bool try_same_pe(struct ampi_rank *self, const struct ampi_send_ar
     message = ampi_message_alloc(self->messages, n_bytes);
     pack(message->data, args, n_bytes);
     ampi_message_keep(dest, message, source, args->tag);
+    self->n_sent[AMPI_ROUTE_SAME_PE]++;
     return true;
 }
 
@@ -131,6 +133,7 @@ static bool try_other_pe(struct ampi_rank *self, const struct ampi_send_args *ar
         pack(send->u.message->data, args, n_bytes);
     }
     ult_post_item(ult_pe_get(pe_id), &item);
+    self->n_sent[AMPI_ROUTE_OTHER_PE]++;
     return true;
 }
 
@@ -158,13 +161,16 @@ void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
     struct send_item *send = (struct send_item *)item.body;
 
     if (pe_id == self->pe_id) {
+        self->n_sent[AMPI_ROUTE_SAME_PE]++;
         ampi_p2p_deliver_rendezvous(self->messages, dest, request->comm->rank, p2p->tag, request, n_bytes);
         return;
     }
     if (BASE_UNLIKELY(pe_id == AMPI_PE_REMOTE)) {
+        self->n_sent[AMPI_ROUTE_OTHER_PROCESS]++;
         ampi_remote_send(self, request);
         return;
     }
+    self->n_sent[AMPI_ROUTE_OTHER_PE]++;
     item.handle = handle_rendezvous;
     send->dest = dest;
     send->source = request->comm->rank;
