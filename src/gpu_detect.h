@@ -2,13 +2,12 @@
  *
  * gpu_detect.h: what memory is this address in?
  *
- * The message path asks this of every buffer once the process has CUDA's driver loaded, and pays one load
- * before that. Answers come from a cache per PE, a table of ranges that is found by page; a miss asks the driver.
+ * The message path asks gpu_is_device of every buffer: a load and a branch as long as CUDA's driver is not in
+ * this process. Whoever then handles the device's memory asks gpu_resolve once more, which is exact.
  *
- * How an entry dies:
- *      host     the driver mapped address space (its mmap is watched): all host entries of all PEs
- *      device   it is verified where it is used (gpu_verify, 0.05 us before a copy that takes 6): the driver's
- *               id of the buffer must be the one that was cached
+ *      gpu_is_device   from the calling PE's cache, 10 ns. Host or device: always right. Which device, and
+ * how far the allocation goes: as it was when it was cached gpu_resolve     the same, compared with the
+ * driver (0.1 us)
  */
 #ifndef GPU_DETECT_H
 #define GPU_DETECT_H
@@ -25,27 +24,35 @@ enum gpu_memory {
 /* An allocation, or for host memory a part of one. */
 struct gpu_range {
     uintptr_t from;
-    uintptr_t to;     /* one past its end */
-    uint64_t buffer;  /* the driver's id; 0: host */
-    uint8_t memory;   /* enum gpu_memory */
-    int8_t device;    /* ordinal; -1: none */
+    uintptr_t to;    /* one past its end */
+    uint64_t buffer; /* the driver's id, never used twice; 0: host */
+    uint8_t memory;  /* enum gpu_memory */
+    int8_t device;   /* ordinal; -1: none */
 };
 
+/* Begins to watch for CUDA's driver: once per process, before any of the others. */
+void gpu_detect_init(void);
+
 /* True once CUDA's driver is in this process; stays so. */
-extern bool gpu_is_active;
+extern atomic_bool gpu_is_active;
 
-/* True if a library was loaded since the driver was last looked for; then gpu_watch looks again. */
-bool gpu_watch_is_due(void);
-void gpu_watch(void) BASE_COLD;
+/* Points to what is not NULL if the driver is there, or if a library was loaded since it was last looked for.
+ */
+extern void *const *_Atomic gpu_hint;
 
-/* What the address is in, from the calling PE's cache or the driver. Valid until the PE's next call. Never
- * switches. Call it only if gpu_is_active. */
+/* What the address is in. Valid until the PE's next call. On a PE, and only if gpu_is_active. Never switches.
+ */
 const struct gpu_range *gpu_find(const void *addr);
+const struct gpu_range *gpu_resolve(const void *addr);
 
-/* True if the CPU must leave the data at this address to the GPU. 1 ns without CUDA, <= 10 ns on a hit. */
-static inline bool gpu_is_device(const void *addr);
+/* gpu_is_device for a process that may have a driver. */
+bool gpu_look(const void *addr);
 
-/* True if a range of a device is still what it was when it was cached. false: it is forgotten; ask again. */
-bool gpu_verify(const struct gpu_range *range);
+/* True if the CPU must leave the data at this address to the GPU (a device's or managed memory). On a PE; on
+ * other threads always false. Never switches. */
+static inline bool gpu_is_device(const void *addr)
+{
+    return BASE_UNLIKELY(*atomic_load_explicit(&gpu_hint, memory_order_relaxed) != NULL) && gpu_look(addr);
+}
 
 #endif

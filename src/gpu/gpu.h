@@ -25,6 +25,10 @@
 /* How many the driver shows; 0 without a driver. Opens the driver if it is there. */
 int gpu_device_count(void);
 
+/* Which of them a PE uses that is told nothing else: blocks of PEs. pe_index counts the PEs of this node. -1:
+ * none. */
+int gpu_device_of_pe(int pe_index, int n_pes, int n_devices);
+
 /* Prints them, and which PE uses which: +help devices. */
 void gpu_print_devices(int n_pes);
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * driver.c: finds CUDA's driver, and keeps what it last complained of.
+ */
+#include "gpu/driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/log.h"
+
+#define DRIVER_NAME "libcuda.so.1"
+#define AS_TEXT(name) AS_TEXT_2(name)
+#define AS_TEXT_2(name) #name
+
+struct gpu_driver gpu_driver;
+
+/* ---- Opening ---- */
+
+/* Where each function goes in the table, and its name in the library. */
+static const struct {
+    const char *name;
+    size_t offset;
+} symbols[] = {
+#define SYMBOL(name) {AS_TEXT(name), offsetof(struct gpu_driver, name)},
+    GPU_DRIVER_SYMBOLS(SYMBOL)
+#undef SYMBOL
+};
+
+static bool fill(void *library)
+{
+    struct gpu_driver found;
+
+    for (size_t i = 0; i < BASE_COUNT(symbols); i++) {
+        void *address = dlsym(library, symbols[i].name);
+        if (!address) {
+            base_log("device buffers cannot be used: " DRIVER_NAME
+                     " has no %s; it is older than the CUDA %d.%d that this library was built with",
+                     symbols[i].name, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
+            return false;
+        }
+        *(void **)((char *)&found + symbols[i].offset) = address;
+    }
+    gpu_driver = found;
+    return true;
+}
+
+bool gpu_driver_open(const char *path)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static enum { UNKNOWN, OPEN, UNUSABLE } state;
+    bool is_open;
+
+    pthread_mutex_lock(&lock);
+    if (state == UNKNOWN) {
+        /* The handle is kept: the driver stays in the process. */
+        void *library = dlopen(path ? path : DRIVER_NAME, RTLD_NOW);
+        if (library)
+            state = fill(library) ? OPEN : UNUSABLE;
+    }
+    is_open = state == OPEN;
+    pthread_mutex_unlock(&lock);
+    return is_open;
+}
+
+/* ---- Errors ---- */
+
+/* The last error of this thread, and who returned it. */
+static __thread struct {
+    int error;
+    const char *function;
+} last __attribute__((tls_model("initial-exec")));
+
+int gpu_driver_last(void)
+{
+    return last.error;
+}
+
+int gpu_driver_note(int error, const char *function)
+{
+    last.error = error;
+    last.function = function;
+    return error;
+}
+
+const char *gpu_error_text(int error)
+{
+    static __thread char text[256] __attribute__((tls_model("initial-exec")));
+    const char *name = NULL, *words = NULL;
+    bool has_function = last.error == error && last.function;
+
+    if (!gpu_driver.cuGetErrorName || gpu_driver.cuGetErrorName((CUresult)error, &name) != CUDA_SUCCESS)
+        name = NULL;
+    if (!name || gpu_driver.cuGetErrorString((CUresult)error, &words) != CUDA_SUCCESS)
+        words = NULL;
+    if (!name)
+        snprintf(text, sizeof text, "%s%sCUDA error %d", has_function ? last.function : "",
+                 has_function ? ": " : "", error);
+    else
+        snprintf(text, sizeof text, "%s%s%s: %s", has_function ? last.function : "", has_function ? ": " : "",
+                 name, words ? words : "no text");
+    return text;
+}

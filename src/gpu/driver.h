@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * driver.h: CUDA's driver as a table of functions that is filled at run time; for the files of src/gpu alone.
+ *
+ * Nothing of ours is linked with libcuda. The one list below gives the table its members, their types (from
+ * cuda.h) and the names to look up: cuda.h turns a name into that of its current version (cuMemAlloc is
+ * cuMemAlloc_v2), in the member as well as in the string.
+ *
+ * Every call goes through gpu_call: an error is noted for gpu_error_text, and returned.
+ */
+#ifndef GPU_DRIVER_H
+#define GPU_DRIVER_H
+
+#include <cuda.h>
+
+#include "gpu/gpu.h"
+#include "gpu/query.h"
+
+#define GPU_DRIVER_SYMBOLS(X)      \
+    X(cuInit)                      \
+    X(cuDriverGetVersion)          \
+    X(cuGetErrorName)              \
+    X(cuGetErrorString)            \
+    X(cuDeviceGetCount)            \
+    X(cuDeviceGet)                 \
+    X(cuDeviceGetName)             \
+    X(cuDeviceGetAttribute)        \
+    X(cuDeviceGetPCIBusId)         \
+    X(cuDeviceTotalMem)            \
+    X(cuDeviceCanAccessPeer)       \
+    X(cuDevicePrimaryCtxRetain)    \
+    X(cuCtxGetCurrent)             \
+    X(cuCtxSetCurrent)             \
+    X(cuCtxGetStreamPriorityRange) \
+    X(cuCtxEnablePeerAccess)       \
+    X(cuPointerGetAttributes)      \
+    X(cuMemAlloc)                  \
+    X(cuMemFree)                   \
+    X(cuMemHostAlloc)              \
+    X(cuMemFreeHost)               \
+    X(cuMemHostGetDevicePointer)   \
+    X(cuMemcpyAsync)               \
+    X(cuStreamCreateWithPriority)  \
+    X(cuStreamQuery)               \
+    X(cuStreamWriteValue32)        \
+    X(cuModuleLoadData)            \
+    X(cuModuleGetFunction)         \
+    X(cuLaunchKernel)
+
+struct gpu_driver {
+#define GPU_DRIVER_MEMBER(name) __typeof__(&name) name;
+    GPU_DRIVER_SYMBOLS(GPU_DRIVER_MEMBER)
+#undef GPU_DRIVER_MEMBER
+};
+extern struct gpu_driver gpu_driver;
+
+/* Calls a function of the table and returns its CUresult as an int: gpu_call(cuMemFree, (addr)). */
+#define gpu_call(function, arguments) gpu_driver_check(gpu_driver.function arguments, #function)
+
+/* The error that this thread was last told of. */
+int gpu_driver_last(void);
+
+/* Remembers that `function` returned this error, for gpu_error_text on this thread. Returns it. */
+int gpu_driver_note(int error, const char *function) BASE_COLD;
+
+static inline int gpu_driver_check(CUresult result, const char *function)
+{
+    return BASE_LIKELY(result == CUDA_SUCCESS) ? 0 : gpu_driver_note((int)result, function);
+}
+
+/* ---- Contexts (device.c) ---- */
+
+/* The primary context of a device, kept for the rest of the process. NULL: cannot be had (noted). */
+CUcontext gpu_context_of(int device);
+
+/* Makes a context current on this thread; what was current comes back by gpu_context_leave. 0 or an error
+ * (noted); after an error there is nothing to leave. */
+static inline int gpu_context_enter(CUcontext wanted, CUcontext *before_out) BASE_MUST_CHECK;
+static inline int gpu_context_enter(CUcontext wanted, CUcontext *before_out)
+{
+    CUcontext before = NULL;
+    int error = gpu_call(cuCtxGetCurrent, (&before));
+
+    if (!error && before != wanted)
+        error = gpu_call(cuCtxSetCurrent, (wanted));
+    *before_out = before;
+    return error;
+}
+
+static inline void gpu_context_leave(CUcontext wanted, CUcontext before)
+{
+    if (before != wanted)
+        gpu_driver.cuCtxSetCurrent(before);
+}
+
+#endif

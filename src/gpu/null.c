@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * null.c: stands in for src/gpu in a library that was built without CUDA's headers. There are no devices, no
+ * address is a device's (gpu_is_active stays false), and so nothing but these is ever called.
+ */
+#include <stdio.h>
+
+#include "gpu/gpu.h"
+#include "gpu/query.h"
+
+bool gpu_driver_open(const char *path)
+{
+    return false;
+}
+
+void gpu_query(uintptr_t addr, struct gpu_range *range_out)
+{
+    *range_out = (struct gpu_range){addr, addr + 1, 0, GPU_MEMORY_HOST, -1};
+}
+
+uint64_t gpu_query_buffer(uintptr_t addr)
+{
+    return 0;
+}
+
+int gpu_device_count(void)
+{
+    return 0;
+}
+
+void gpu_print_devices(int n_pes)
+{
+    printf("No GPUs: this library was built without CUDA's headers\n");
+}
+
+const char *gpu_error_text(int error)
+{
+    static __thread char text[64];
+
+    snprintf(text, sizeof text, "CUDA error %d", error);
+    return text;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * query.h: what gpu_detect.c asks of the driver. Knows no CUDA type; null.c answers without one.
+ */
+#ifndef GPU_QUERY_H
+#define GPU_QUERY_H
+
+#include "gpu_detect.h"
+
+/* Fills the table of the driver's functions from libcuda at this path; NULL: from where the loader finds it,
+ * which loads it if it is not there yet. false: not to be had, or not one that can be used (logged). Any
+ * thread; once true, always true. */
+bool gpu_driver_open(const char *path) BASE_COLD;
+
+/* What the driver says of an address: its range, of which it fills all fields. Memory that it does not know
+ * is host memory, [addr, addr + 1). */
+void gpu_query(uintptr_t addr, struct gpu_range *range_out);
+
+/* The id of the buffer at an address; 0: none. No two buffers of a process ever have the same. */
+uint64_t gpu_query_buffer(uintptr_t addr);
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * queue.c: streams, and noticing that they have come somewhere. See queue.h.
+ */
+#include "base/log.h"
+#include "gpu/driver.h"
+#include "gpu/module.h"
+#include "gpu/pe_state.h"
+#include "ult/arch/arch.h"
+
+/* The driver is asked for errors after so many looks without news: at most some tens of microseconds apart
+ * while a PE is idle, and next to nothing beside the looks themselves. */
+#define LOOKS_PER_QUERY 1024
+
+/* Tickets handled in one turn of a queue. */
+#define TICKETS_PER_POLL 64
+
+struct gpu_queue {
+    struct gpu_pe *owner;   /* the PE that uses it */
+    struct gpu_queue *next; /* link of the owner's list `busy` */
+    CUcontext context;      /* the device's primary context */
+    CUstream stream;
+    struct gpu_ticket *first; /* those that wait, in order */
+    struct gpu_ticket *last;
+    volatile uint32_t *written; /* pinned: the number that the GPU has come to */
+    CUdeviceptr written_at;     /* the same word as the GPU sees it */
+    uint32_t issued;            /* the number that the GPU was last asked to write */
+    bool is_written;            /* nothing was queued since then */
+    bool cannot_write;          /* the device does not write numbers: the driver is asked instead */
+    bool is_busy;               /* is on the owner's list, or is being polled */
+    unsigned n_looks;           /* without news */
+    int device;
+    int error; /* the queue has failed: all that wait are told so, then it is 0 again */
+};
+
+/* ---- The PE's part ---- */
+
+static int poll_queues(struct ult_source *source);
+
+static __thread struct gpu_pe *pe_of_thread __attribute__((tls_model("initial-exec")));
+
+static BASE_COLD struct gpu_pe *make_pe(void)
+{
+    const struct ult *self = ult_self();
+    struct gpu_pe *made;
+
+    BASE_ASSERT(self != NULL);
+    made = base_calloc(1, sizeof *made, "a PE's part in device buffers");
+    made->source = (struct ult_source){.poll = poll_queues, .fd = -1};
+    ult_pe_add_source(self->pe, &made->source);
+    pe_of_thread = made;
+    return made;
+}
+
+struct gpu_pe *gpu_pe_self(void)
+{
+    return BASE_LIKELY(pe_of_thread != NULL) ? pe_of_thread : make_pe();
+}
+
+/* ---- Making a queue ---- */
+
+/* Each queue has a cache line of pinned memory to be written to. */
+static int make_word(struct gpu_queue *queue)
+{
+    void *memory = NULL;
+    int error = gpu_call(cuMemHostAlloc, (&memory, BASE_CACHE_LINE, CU_MEMHOSTALLOC_DEVICEMAP));
+
+    if (!error)
+        error = gpu_call(cuMemHostGetDevicePointer, (&queue->written_at, memory, 0));
+    if (!error) {
+        queue->written = memory;
+        *queue->written = 0;
+    }
+    return error;
+}
+
+static int make_stream(struct gpu_queue *queue)
+{
+    int least = 0, greatest = 0;
+    int error = gpu_call(cuCtxGetStreamPriorityRange, (&least, &greatest));
+
+    if (!error)
+        error = gpu_call(cuStreamCreateWithPriority, (&queue->stream, CU_STREAM_NON_BLOCKING, greatest));
+    return error;
+}
+
+static BASE_COLD struct gpu_queue *make_queue(struct gpu_pe *pe, int device, int *error_out)
+{
+    struct gpu_queue *made = base_calloc(1, sizeof *made, "a stream");
+    CUcontext before;
+    int error = CUDA_ERROR_INVALID_DEVICE;
+
+    made->owner = pe;
+    made->device = device;
+    made->context = gpu_context_of(device);
+    if (!made->context) {
+        error = gpu_driver_last();
+        goto err_free;
+    }
+    error = gpu_context_enter(made->context, &before);
+    if (error)
+        goto err_free;
+    error = make_stream(made);
+    if (!error)
+        error = make_word(made);
+    gpu_context_leave(made->context, before);
+    if (error)
+        goto err_free;
+    return made;
+err_free:
+    free(made);
+    *error_out = error;
+    return NULL;
+}
+
+struct gpu_queue *gpu_queue_of(int device, enum gpu_lane lane, int *error_out)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+    struct gpu_queue **queue;
+
+    if (device < 0 || device >= GPU_DEVICES_MAX) {
+        *error_out = gpu_driver_note(CUDA_ERROR_INVALID_DEVICE, "gpu_queue_of");
+        return NULL;
+    }
+    queue = &pe->queues[device][lane];
+    if (BASE_UNLIKELY(!*queue))
+        *queue = make_queue(pe, device, error_out);
+    return *queue;
+}
+
+int gpu_queue_device(const struct gpu_queue *queue)
+{
+    return queue->device;
+}
+
+/* ---- Queuing work ---- */
+
+int gpu_queue_copy(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
+{
+    CUcontext before;
+    int error = gpu_context_enter(queue->context, &before);
+
+    if (error)
+        return error;
+    error = gpu_call(cuMemcpyAsync, ((CUdeviceptr)dst, (CUdeviceptr)src, n_bytes, queue->stream));
+    gpu_context_leave(queue->context, before);
+    queue->is_written = false;
+    return error;
+}
+
+int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, unsigned n_threads,
+                     const void *args, size_t args_bytes)
+{
+    void *options[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_bytes,
+                       CU_LAUNCH_PARAM_END};
+    CUfunction function;
+    CUcontext before;
+    int error = gpu_context_enter(queue->context, &before);
+
+    if (error)
+        return error;
+    error = gpu_module_function(queue->device, kernel, &function);
+    if (!error)
+        error = gpu_call(cuLaunchKernel,
+                         (function, n_blocks, 1, 1, n_threads, 1, 1, 0, queue->stream, NULL, options));
+    gpu_context_leave(queue->context, before);
+    queue->is_written = false;
+    return error;
+}
+
+/* ---- Completion ---- */
+
+/* Has the GPU write the next number behind all that was queued. */
+static void issue_number(struct gpu_queue *queue)
+{
+    CUcontext before;
+    int error;
+
+    if (queue->is_written)
+        return;
+    queue->issued++;
+    queue->is_written = true;
+    if (queue->cannot_write)
+        return;
+    error = gpu_context_enter(queue->context, &before);
+    if (!error) {
+        error = gpu_call(cuStreamWriteValue32, (queue->stream, queue->written_at, queue->issued, 0));
+        gpu_context_leave(queue->context, before);
+    }
+    /* If it failed because the context is broken, the driver will say so when it is asked. */
+    if (error)
+        queue->cannot_write = true;
+}
+
+/* Asks the driver: everything may be done, or the queue may have failed. */
+static BASE_COLD void ask_driver(struct gpu_queue *queue)
+{
+    CUcontext before;
+    int error = gpu_context_enter(queue->context, &before);
+
+    if (!error) {
+        CUresult result = gpu_driver.cuStreamQuery(queue->stream);
+        gpu_context_leave(queue->context, before);
+        if (result == CUDA_ERROR_NOT_READY)
+            return;
+        error = gpu_driver_check(result, "cuStreamQuery");
+    }
+    if (error)
+        queue->error = error;
+    else
+        *queue->written = queue->issued; /* the stream is empty: nobody else writes */
+}
+
+/* True if the queue has come to this number, or failed. */
+static inline bool has_reached(struct gpu_queue *queue, uint32_t number)
+{
+    if ((int32_t)(*queue->written - number) >= 0) {
+        atomic_thread_fence(memory_order_acquire);
+        queue->n_looks = 0;
+        return true;
+    }
+    if (BASE_UNLIKELY(queue->cannot_write || queue->error || ++queue->n_looks % LOOKS_PER_QUERY == 0)) {
+        if (!queue->error)
+            ask_driver(queue);
+        return queue->error || (int32_t)(*queue->written - number) >= 0;
+    }
+    return false;
+}
+
+static int handle_tickets(struct gpu_queue *queue)
+{
+    int n_handled = 0;
+
+    while (queue->first && n_handled < TICKETS_PER_POLL && has_reached(queue, queue->first->number)) {
+        struct gpu_ticket *ticket = queue->first;
+        bool is_done = (int32_t)(*queue->written - ticket->number) >= 0;
+        queue->first = ticket->next;
+        queue->owner->source.pending--;
+        n_handled++;
+        ticket->handle(ticket, is_done ? 0 : queue->error);
+    }
+    if (!queue->first)
+        queue->error = 0;
+    return n_handled;
+}
+
+/* A ticket's handle may queue more, also on queues that are not busy now. */
+static int poll_queues(struct ult_source *source)
+{
+    struct gpu_pe *pe = BASE_CONTAINER(source, struct gpu_pe, source);
+    struct gpu_queue *queue = pe->busy, *next;
+    int n_handled = 0;
+
+    pe->busy = NULL;
+    for (; queue; queue = next) {
+        next = queue->next;
+        queue->is_busy = true;
+        n_handled += handle_tickets(queue);
+        queue->is_busy = queue->first != NULL;
+        if (queue->first) {
+            queue->next = pe->busy;
+            pe->busy = queue;
+        }
+    }
+    return n_handled;
+}
+
+void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket)
+{
+    struct gpu_pe *pe = queue->owner;
+
+    issue_number(queue);
+    ticket->number = queue->issued;
+    ticket->next = NULL;
+    if (queue->first)
+        queue->last->next = ticket;
+    else
+        queue->first = ticket;
+    queue->last = ticket;
+    pe->source.pending++;
+    if (!queue->is_busy) {
+        queue->is_busy = true;
+        queue->next = pe->busy;
+        pe->busy = queue;
+    }
+}
+
+/* ---- Waiting ---- */
+
+/* A ULT that waits, on its stack. */
+struct sleeper {
+    struct gpu_ticket ticket;
+    struct ult *u;
+    int error;
+};
+
+static void wake_sleeper(struct gpu_ticket *ticket, int error)
+{
+    struct sleeper *sleeper = BASE_CONTAINER(ticket, struct sleeper, ticket);
+
+    sleeper->error = error;
+    ult_ready(sleeper->u);
+}
+
+int gpu_queue_wait(struct gpu_queue *queue)
+{
+    struct sleeper sleeper = {.ticket.handle = wake_sleeper, .u = ult_self()};
+
+    gpu_queue_then(queue, &sleeper.ticket);
+    ult_suspend();
+    return sleeper.error;
+}
+
+int gpu_queue_spin(struct gpu_queue *queue)
+{
+    int error;
+
+    issue_number(queue);
+    while (!has_reached(queue, queue->issued))
+        ult_arch_relax();
+    error = queue->error;
+    if (!queue->first)
+        queue->error = 0;
+    return error;
+}

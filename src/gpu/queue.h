@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * queue.h: streams of a PE, completion of what is in them, and pools of memory: what moving and combining
+ * are made of. For the files of src/gpu alone; knows no CUDA type.
+ *
+ * Everything here belongs to the calling PE, and must be given back on the same PE. A queue is a stream of
+ * highest priority on a device's primary context. Its order is kept; between queues there is none.
+ *
+ * Completion: behind the work that somebody waits for, the GPU is asked to write a number into pinned memory,
+ * and the PE's source looks whether it is there (a load; asking the driver takes 0.25 us a time). Errors
+ * never get written, so now and then the driver is asked as well.
+ *
+ * Each call makes the queue's context current for as long as it takes and restores the program's.
+ * Errors are CUDA's, 0 is success, and are noted for gpu_error_text.
+ */
+#ifndef GPU_QUEUE_H
+#define GPU_QUEUE_H
+
+#include "base/base.h"
+
+struct gpu_queue;
+
+/* What a queue is for: work that would delay each other goes different ways. */
+enum gpu_lane { GPU_LANE_OUT, GPU_LANE_IN, GPU_LANE_KERNELS, GPU_LANES };
+
+/* The calling PE's queue on a device, made at first use. NULL: it cannot be had; *error_out says why. */
+struct gpu_queue *gpu_queue_of(int device, enum gpu_lane lane, int *error_out);
+
+int gpu_queue_device(const struct gpu_queue *queue);
+
+/* Queues a copy between any two addresses that the driver knows, or of the host's. With pageable host memory
+ * the driver may have copied when this returns; with others the caller leaves both alone until a later
+ * ticket. */
+int gpu_queue_copy(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes) BASE_MUST_CHECK;
+
+/* Queues a kernel of gpu_module by its number; args is one struct, passed by value. The module is loaded at
+ * the first launch on a device. */
+int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, unsigned n_threads,
+                     const void *args, size_t args_bytes) BASE_MUST_CHECK;
+
+/* Told when all that was queued before is done. The caller's memory, left alone until handle is called. */
+struct gpu_ticket {
+    void (*handle)(struct gpu_ticket *ticket, int error); /* on this PE, from its progress; may not switch */
+    struct gpu_ticket *next;                              /* link of the queue's list of those that wait */
+    uint32_t number;                                      /* what the GPU writes when it has come here */
+};
+
+/* handle is called, in the order of the tickets, never from within this call; the error is 0 or why the queue
+ * failed. */
+void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket);
+
+/* Waits until all that was queued is done; 0 or an error. gpu_queue_wait suspends the calling ULT: may
+ * switch. gpu_queue_spin never switches and calls no ticket's handle. */
+int gpu_queue_wait(struct gpu_queue *queue) BASE_MUST_CHECK;
+int gpu_queue_spin(struct gpu_queue *queue) BASE_MUST_CHECK;
+
+/* ---- Kernels (module.c) ---- */
+
+/* The kernels that this library was built with. */
+struct gpu_module {
+    const void *image;        /* a fatbin; NULL: built without a compiler for them */
+    const char *const *names; /* by number */
+    int n_kernels;
+};
+extern const struct gpu_module gpu_module;
+
+/* ---- Between devices (device.c) ---- */
+
+/* Lets kernels and copies of one device reach the memory of another; asked of the driver once per pair.
+ * false: the hardware cannot (copies go through the host, kernels may not). */
+bool gpu_peer_enable(int from_device, int to_device);
+
+/* ---- Memory (pool.c) ---- */
+
+/* A pinned block, for copies of any device: at least min(n_bytes, 1 MiB) large; *size_out says how large.
+ * NULL: out of memory; *error_out. */
+#define GPU_PINNED_SMALL ((size_t)64 << 10)
+#define GPU_PINNED_LARGE ((size_t)1 << 20)
+void *gpu_pinned_get(size_t n_bytes, size_t *size_out, int *error_out);
+void gpu_pinned_put(void *block);
+
+/* Memory of a device, aligned as the driver's. NULL: out of memory; *error_out. Given back when no queued
+ * work uses it any more. */
+void *gpu_scratch_get(int device, size_t n_bytes, int *error_out);
+void gpu_scratch_put(int device, void *block, size_t n_bytes);
+
+#endif
