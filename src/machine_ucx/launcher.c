@@ -69,6 +69,30 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
     return NULL;
 }
 
+const char *ucxm_launcher_find_near(bool **is_near_out)
+{
+    pmix_proc_t proc = launcher.self;
+    pmix_value_t *value = NULL;
+    bool *is_near = calloc((size_t)ucxm.place.n_procs, sizeof *is_near);
+
+    if (!is_near)
+        return "out of memory";
+    is_near[ucxm.place.proc_id] = true;
+    proc.rank = PMIX_RANK_WILDCARD;
+    if (PMIx_Get(&proc, PMIX_LOCAL_PEERS, NULL, 0, &value) == PMIX_SUCCESS && value) {
+        const char *at = value->type == PMIX_STRING && value->data.string ? value->data.string : "";
+        char *end;
+        for (long i = strtol(at, &end, 10); end != at; i = strtol(at, &end, 10)) { /* "0,1,2" */
+            if (i >= 0 && i < ucxm.place.n_procs)
+                is_near[i] = true;
+            at = *end == ',' ? end + 1 : end;
+        }
+        PMIX_VALUE_RELEASE(value);
+    }
+    *is_near_out = is_near;
+    return NULL;
+}
+
 const char *ucxm_launcher_publish(const void *blob, size_t n_bytes)
 {
     pmix_value_t value;

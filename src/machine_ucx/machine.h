@@ -96,7 +96,8 @@ struct machine {
     int (*poll)(int pe_id);
 
     /* For sleeping: a descriptor that becomes readable when poll has something to do, provided that arm
-     * returned true; false: there are events already. fd -1: the port must be polled. */
+     * returned true and poll was not called since; false: poll first, there may be something. fd -1: the port
+     * must be polled. */
     int (*fd)(int pe_id);
     bool (*arm)(int pe_id);
 

@@ -6,9 +6,6 @@
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
 
-/* All our messages have this number; what they are is the client's business. */
-#define MESSAGE_ID 1
-
 static inline int result_of(ucs_status_t status)
 {
     if (status == UCS_OK)
@@ -31,19 +28,24 @@ static ucs_status_t handle_message(void *arg, const void *header, size_t header_
     return ucxm.client.handle(port->pe_id, header, header_bytes, &incoming) ? UCS_INPROGRESS : UCS_OK;
 }
 
-const char *ucxm_messages_init(struct ucxm_port *port)
+const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler)
 {
     ucp_am_handler_param_t param = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
-        .id = MESSAGE_ID,
+        .id = id,
         .flags = UCP_AM_FLAG_WHOLE_MSG,
-        .cb = handle_message,
+        .cb = handler,
         .arg = port,
     };
     ucs_status_t status = ucp_worker_set_am_recv_handler(port->worker, &param);
 
     return status == UCS_OK ? NULL : ucs_status_string(status);
+}
+
+const char *ucxm_messages_init(struct ucxm_port *port)
+{
+    return ucxm_handler_set(port, UCXM_MESSAGE_ID, handle_message);
 }
 
 /* ---- Sending ---- */
@@ -70,7 +72,7 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
 
     if (!ep)
         return MACHINE_LOST;
-    started = ucp_am_send_nbx(ep, MESSAGE_ID, header, header_bytes, data, n_bytes, &param);
+    started = ucp_am_send_nbx(ep, UCXM_MESSAGE_ID, header, header_bytes, data, n_bytes, &param);
     if (started == NULL)
         return MACHINE_DONE;
     if (UCS_PTR_IS_ERR(started))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * port.c: ports: one UCX worker per PE, their addresses, endpoints to others, progress.
+ * port.c: ports: one UCX worker per PE, their addresses, progress.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,16 +51,16 @@ static const char *open_port(struct ucxm_port *port, int pe_id)
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED,
                                   .events = UCP_WAKEUP_AMO | UCP_WAKEUP_RMA | UCP_WAKEUP_TX | UCP_WAKEUP_RX};
     ucs_status_t status = ucp_worker_create(ucxm.context, &params, &port->worker);
+    const char *error;
 
     if (status != UCS_OK)
         return failed("ucp_worker_create", status);
     port->pe_id = pe_id;
-    port->peers = calloc((size_t)ucxm.place.n_procs, sizeof(struct ucxm_peer *));
-    if (!port->peers)
-        return "out of memory";
     if (ucp_worker_get_efd(port->worker, &port->fd) != UCS_OK)
         port->fd = -1;
-    return ucxm_messages_init(port);
+    port->is_busy = true;
+    error = ucxm_connect_init(port);
+    return error ? error : ucxm_messages_init(port);
 }
 
 /* Number of PEs, then length and bytes of each address. */
@@ -102,7 +102,7 @@ const char *ucxm_ports_open(int n_pes)
 {
     const char *error = open_context(n_pes);
 
-    if (error)
+    if (error || (error = ucxm_launcher_find_near(&ucxm.is_near)))
         return error;
     ucxm.n_pes = n_pes;
     ucxm.ports = calloc((size_t)n_pes, sizeof *ucxm.ports);
@@ -117,111 +117,17 @@ const char *ucxm_ports_open(int n_pes)
     return ucxm_launcher_fence(NULL);
 }
 
-/* ---- Looking up ---- */
-
-/* Several ports may look the same process up: the last one wins, nothing is freed. */
-static const char *look_up(int proc_id)
-{
-    struct ucxm_process *process = &ucxm.processes[proc_id];
-    void *blob = NULL;
-    size_t n_bytes = 0;
-    size_t at = sizeof(uint32_t);
-    uint32_t n_pes = 0;
-    const void **addresses;
-    const char *error = ucxm_launcher_look_up(proc_id, &blob, &n_bytes);
-
-    if (error)
-        return error;
-    if (n_bytes >= sizeof n_pes)
-        memcpy(&n_pes, blob, sizeof n_pes);
-    addresses = calloc(n_pes ? n_pes : 1, sizeof *addresses);
-    for (uint32_t i = 0; addresses && i < n_pes; i++) {
-        uint32_t length;
-        memcpy(&length, (char *)blob + at, sizeof length);
-        addresses[i] = (char *)blob + at + sizeof length;
-        at += sizeof length + length;
-    }
-    if (!addresses || n_pes == 0 || at > n_bytes)
-        return "what the process published is not an address";
-    __atomic_store_n(&process->addresses, addresses, __ATOMIC_RELEASE);
-    __atomic_store_n(&process->n_pes, (int)n_pes, __ATOMIC_RELEASE);
-    return NULL;
-}
-
-int ucxm_n_pes_of(int proc_id)
-{
-    struct ucxm_process *process = &ucxm.processes[proc_id];
-    const char *error;
-
-    if (__atomic_load_n(&process->n_pes, __ATOMIC_ACQUIRE) == 0 && (error = look_up(proc_id))) {
-        base_log("process %d of %d cannot be found: %s", proc_id, ucxm.place.n_procs, error);
-        return -1;
-    }
-    return process->n_pes;
-}
-
-/* ---- Connecting ---- */
-
-/* UCX found that the other side is gone. */
-static void handle_lost(void *arg, ucp_ep_h ep, ucs_status_t status)
-{
-    struct ucxm_peer *peer = arg;
-
-    (void)ep;
-    if (peer->is_lost)
-        return;
-    peer->is_lost = true;
-    if (ucxm.client.lost)
-        ucxm.client.lost(peer->pe_id, peer->proc_id, ucs_status_string(status));
-}
-
-static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
-{
-    int n_pes = ucxm_n_pes_of(proc_id);
-    struct ucxm_peer *peer;
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                                            UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                              .err_mode = UCP_ERR_HANDLING_MODE_PEER};
-    ucs_status_t status;
-
-    if (n_pes < 0 || pe_id >= n_pes)
-        return NULL;
-    if (!port->peers[proc_id])
-        port->peers[proc_id] = calloc((size_t)n_pes, sizeof *port->peers[proc_id]);
-    if (!port->peers[proc_id])
-        return NULL;
-    peer = &port->peers[proc_id][pe_id];
-    if (peer->is_lost)
-        return NULL;
-    peer->proc_id = proc_id;
-    peer->pe_id = port->pe_id;
-    params.address = ucxm.processes[proc_id].addresses[pe_id];
-    params.err_handler.cb = handle_lost;
-    params.err_handler.arg = peer;
-    status = ucp_ep_create(port->worker, &params, &peer->ep);
-    if (status != UCS_OK) {
-        base_log("no connection to process %d, PE %d: %s", proc_id, pe_id, ucs_status_string(status));
-        peer->ep = NULL;
-        return NULL;
-    }
-    return peer->ep;
-}
-
-ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id)
-{
-    const struct ucxm_peer *of_proc = port->peers[proc_id];
-
-    if (of_proc && of_proc[pe_id].ep)
-        return of_proc[pe_id].is_lost ? NULL : of_proc[pe_id].ep;
-    return connect_peer(port, proc_id, pe_id);
-}
-
 /* ---- Progress ---- */
 
 int ucxm_port_poll(int pe_id)
 {
-    return (int)ucp_worker_progress(ucxm.ports[pe_id].worker);
+    struct ucxm_port *port = &ucxm.ports[pe_id];
+    unsigned n_events = ucp_worker_progress(port->worker);
+
+    port->is_busy = n_events > 0;
+    if (__builtin_expect(port->greetings != NULL, 0))
+        ucxm_answer_greetings(port);
+    return (int)n_events;
 }
 
 int ucxm_port_fd(int pe_id)
@@ -229,9 +135,13 @@ int ucxm_port_fd(int pe_id)
     return ucxm.ports[pe_id].fd;
 }
 
+/* UCX may be armed only after a poll that found nothing: transports without a connection of ours are not
+ * armed here but inside such a poll (seen in UCX 1.13). */
 bool ucxm_port_arm(int pe_id)
 {
-    return ucp_worker_arm(ucxm.ports[pe_id].worker) == UCS_OK;
+    const struct ucxm_port *port = &ucxm.ports[pe_id];
+
+    return !port->is_busy && ucp_worker_arm(port->worker) == UCS_OK;
 }
 
 /* ---- Closing ---- */
@@ -259,27 +169,10 @@ void ucxm_ports_flush(void)
     ucxm_launcher_fence(progress_all);
 }
 
-static void close_endpoint(struct ucxm_port *port, ucp_ep_h ep)
-{
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
-
-    if (!UCS_PTR_IS_PTR(request))
-        return;
-    while (ucp_request_check_status(request) == UCS_INPROGRESS)
-        ucp_worker_progress(port->worker);
-    ucp_request_free(request);
-}
-
 void ucxm_ports_close(void)
 {
-    for (int i = 0; i < ucxm.n_pes; i++) {
-        struct ucxm_port *port = &ucxm.ports[i];
-        for (int proc = 0; proc < ucxm.place.n_procs; proc++)
-            for (int pe = 0; port->peers[proc] && pe < ucxm.processes[proc].n_pes; pe++)
-                if (port->peers[proc][pe].ep)
-                    close_endpoint(port, port->peers[proc][pe].ep);
-    }
+    for (int i = 0; i < ucxm.n_pes; i++)
+        ucxm_disconnect(&ucxm.ports[i]);
     for (int i = 0; i < ucxm.n_pes; i++)
         ucp_worker_destroy(ucxm.ports[i].worker);
     ucp_cleanup(ucxm.context);

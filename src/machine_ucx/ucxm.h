@@ -4,7 +4,8 @@
  *
  *      table.c    the table of functions, attach and close
  *      launcher.c PMIx: place, publishing and looking up, fence, abort
- *      port.c     one UCX worker per PE: addresses, endpoints, progress, sleeping
+ *      port.c     one UCX worker per PE: addresses, progress, sleeping
+ *      connect.c  endpoints to ports of other processes
  *      message.c  active messages: sending, handling, fetching
  */
 #ifndef UCXM_H
@@ -14,12 +15,28 @@
 
 #include "machine_ucx/machine.h"
 
+/* Our active messages' numbers: for the client, and between machines. */
+#define UCXM_MESSAGE_ID 1
+#define UCXM_GREETING_ID 2
+
 /* A connection to a port of another process. */
 struct ucxm_peer {
     ucp_ep_h ep;  /* NULL: not connected yet */
     bool is_lost; /* the error handler was called */
     int proc_id;
     int pe_id; /* of the port that it belongs to */
+};
+
+/* Which port of the job. */
+struct ucxm_port_name {
+    int32_t proc_id;
+    int32_t pe_id;
+};
+
+/* A port of another process has connected to one of this process's. */
+struct ucxm_greeting {
+    struct ucxm_greeting *next; /* of the port's list */
+    struct ucxm_port_name from;
 };
 
 /* What a process published. */
@@ -32,14 +49,18 @@ struct ucxm_process {
 struct ucxm_port {
     ucp_worker_h worker;
     struct ucxm_peer **peers; /* by process, then by PE; NULL: nobody of that process yet */
+    struct ucxm_port_name name;
     int pe_id;
     int fd;
-    uint64_t n_sends; /* sends under way */
+    bool is_busy;                    /* the last poll had events: there may be more */
+    uint64_t n_sends;                /* sends under way */
+    struct ucxm_greeting *greetings; /* of ports that connected to this one; not answered yet */
 };
 
 /* The machine of this process. */
 struct ucxm {
     struct machine_place place;
+    bool *is_near; /* by process: on this node */
     struct machine_client client;
     ucp_context_h context;
     int n_pes;
@@ -51,6 +72,8 @@ extern struct ucxm ucxm;
 /* ---- launcher.c. Errors are texts in static storage; NULL: it worked. ---- */
 const char *ucxm_launcher_attach(struct machine_place *place_out);
 const char *ucxm_launcher_publish(const void *blob, size_t n_bytes);
+/* Which processes are on this node: true for those, malloc'ed. */
+const char *ucxm_launcher_find_near(bool **is_near_out);
 /* The blob of a process, malloc'ed. */
 const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_out);
 /* Waits for all processes; calls progress meanwhile (NULL: nothing). */
@@ -65,11 +88,19 @@ void ucxm_ports_close(void);
 int ucxm_port_poll(int pe_id);
 int ucxm_port_fd(int pe_id);
 bool ucxm_port_arm(int pe_id);
+
+/* ---- connect.c ---- */
+const char *ucxm_connect_init(struct ucxm_port *port);
 int ucxm_n_pes_of(int proc_id);
 /* The endpoint, connected if need be; NULL: lost, or cannot be had. */
 ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id);
+/* Connects to the ports that have connected to this one. */
+void ucxm_answer_greetings(struct ucxm_port *port);
+void ucxm_disconnect(struct ucxm_port *port);
 
 /* ---- message.c ---- */
+/* What UCX calls for active messages with this number. */
+const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler);
 const char *ucxm_messages_init(struct ucxm_port *port);
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
               const void *data, size_t n_bytes, machine_done_fn done, void *arg);

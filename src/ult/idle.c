@@ -228,7 +228,9 @@ void ult_pe_idle(struct ult_pe *pe, bool until_done)
 {
     while (!is_done(pe, until_done)) {
         for (int i = 0; i < ult_job.spin_polls; i++) {
-            if (ult_pe_poll(pe) > 0 || is_done(pe, until_done))
+            if (ult_pe_poll(pe) > 0)
+                i = 0; /* where something comes, more may come */
+            if (is_done(pe, until_done))
                 break;
             if (i % POLLS_PER_RELAX == 0)
                 ult_arch_relax();

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * connect.c: endpoints to ports of other processes, made when something is first sent there, and back.
+ *
+ * A port that connects greets the other one, which connects back. It would not need that before it sends
+ * something; but UCX arms only the transports that some endpoint uses, and a port that only receives would
+ * sleep through messages.
+ *
+ * Endpoints inside a node are made without UCX's handling of errors, which rules out shared memory
+ * (UCX 1.13); that a process of this node is gone is the launcher's to tell. Between nodes UCX notices.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "machine_ucx/ucxm.h"
+
+/* ---- Looking up ---- */
+
+/* Several ports may look the same process up: the last one wins, nothing is freed. */
+static const char *look_up(int proc_id)
+{
+    struct ucxm_process *process = &ucxm.processes[proc_id];
+    void *blob = NULL;
+    size_t n_bytes = 0;
+    size_t at = sizeof(uint32_t);
+    uint32_t n_pes = 0;
+    const void **addresses;
+    const char *error = ucxm_launcher_look_up(proc_id, &blob, &n_bytes);
+
+    if (error)
+        return error;
+    if (n_bytes >= sizeof n_pes)
+        memcpy(&n_pes, blob, sizeof n_pes);
+    addresses = calloc(n_pes ? n_pes : 1, sizeof *addresses);
+    for (uint32_t i = 0; addresses && i < n_pes; i++) {
+        uint32_t length;
+        memcpy(&length, (char *)blob + at, sizeof length);
+        addresses[i] = (char *)blob + at + sizeof length;
+        at += sizeof length + length;
+    }
+    if (!addresses || n_pes == 0 || at > n_bytes)
+        return "what the process published is not an address";
+    __atomic_store_n(&process->addresses, addresses, __ATOMIC_RELEASE);
+    __atomic_store_n(&process->n_pes, (int)n_pes, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+int ucxm_n_pes_of(int proc_id)
+{
+    struct ucxm_process *process = &ucxm.processes[proc_id];
+    const char *error;
+
+    if (__atomic_load_n(&process->n_pes, __ATOMIC_ACQUIRE) == 0 && (error = look_up(proc_id))) {
+        base_log("process %d of %d cannot be found: %s", proc_id, ucxm.place.n_procs, error);
+        return -1;
+    }
+    return process->n_pes;
+}
+
+/* ---- Connecting ---- */
+
+/* UCX found that the other side is gone. */
+static void handle_lost(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct ucxm_peer *peer = arg;
+
+    (void)ep;
+    if (peer->is_lost)
+        return;
+    peer->is_lost = true;
+    if (ucxm.client.lost)
+        ucxm.client.lost(peer->pe_id, peer->proc_id, ucs_status_string(status));
+}
+
+static void greeted(void *request, ucs_status_t status, void *arg)
+{
+    (void)status;
+    (void)arg;
+    ucp_request_free(request);
+}
+
+static void greet(const struct ucxm_port *port, ucp_ep_h ep)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = greeted};
+
+    /* If it fails, so will what is sent afterwards. */
+    ucp_am_send_nbx(ep, UCXM_GREETING_ID, &port->name, sizeof port->name, NULL, 0, &param);
+}
+
+static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
+{
+    int n_pes = ucxm_n_pes_of(proc_id);
+    struct ucxm_peer *peer;
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .err_mode = ucxm.is_near[proc_id] ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER};
+    ucs_status_t status;
+
+    if (n_pes < 0 || pe_id >= n_pes)
+        return NULL;
+    if (!port->peers[proc_id])
+        port->peers[proc_id] = calloc((size_t)n_pes, sizeof *port->peers[proc_id]);
+    if (!port->peers[proc_id])
+        return NULL;
+    peer = &port->peers[proc_id][pe_id];
+    if (peer->is_lost)
+        return NULL;
+    peer->proc_id = proc_id;
+    peer->pe_id = port->pe_id;
+    params.address = ucxm.processes[proc_id].addresses[pe_id];
+    params.err_handler.cb = handle_lost;
+    params.err_handler.arg = peer;
+    status = ucp_ep_create(port->worker, &params, &peer->ep);
+    if (status != UCS_OK) {
+        base_log("no connection to process %d, PE %d: %s", proc_id, pe_id, ucs_status_string(status));
+        peer->ep = NULL;
+        return NULL;
+    }
+    greet(port, peer->ep);
+    return peer->ep;
+}
+
+ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id)
+{
+    const struct ucxm_peer *of_proc = port->peers[proc_id];
+
+    if (of_proc && of_proc[pe_id].ep)
+        return of_proc[pe_id].is_lost ? NULL : of_proc[pe_id].ep;
+    return connect_peer(port, proc_id, pe_id);
+}
+
+/* ---- Greetings ---- */
+
+/* A port has connected to this one. Endpoints are not made inside UCX's callbacks: it is answered after them.
+ */
+static ucs_status_t handle_greeting(void *arg, const void *header, size_t header_bytes, void *data,
+                                    size_t n_bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucxm_port *port = arg;
+    struct ucxm_greeting *greeting = malloc(sizeof *greeting);
+
+    (void)data;
+    (void)n_bytes;
+    (void)param;
+    if (!greeting || header_bytes != sizeof greeting->from) {
+        base_log("a greeting from another process is lost: %s",
+                 greeting ? "it has a wrong size" : "out of memory");
+        free(greeting);
+        return UCS_OK;
+    }
+    memcpy(&greeting->from, header, sizeof greeting->from);
+    greeting->next = port->greetings;
+    port->greetings = greeting;
+    return UCS_OK;
+}
+
+void ucxm_answer_greetings(struct ucxm_port *port)
+{
+    while (port->greetings) {
+        struct ucxm_greeting *greeting = port->greetings;
+        port->greetings = greeting->next;
+        ucxm_endpoint(port, greeting->from.proc_id, greeting->from.pe_id);
+        free(greeting);
+    }
+}
+
+const char *ucxm_connect_init(struct ucxm_port *port)
+{
+    port->name = (struct ucxm_port_name){ucxm.place.proc_id, port->pe_id};
+    port->peers = calloc((size_t)ucxm.place.n_procs, sizeof(struct ucxm_peer *));
+    return port->peers ? ucxm_handler_set(port, UCXM_GREETING_ID, handle_greeting) : "out of memory";
+}
+
+/* ---- Disconnecting ---- */
+
+static void close_endpoint(struct ucxm_port *port, ucp_ep_h ep, bool is_near)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                 .flags = is_near ? 0 : UCP_EP_CLOSE_FLAG_FORCE};
+    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
+
+    if (!UCS_PTR_IS_PTR(request))
+        return;
+    while (ucp_request_check_status(request) == UCS_INPROGRESS)
+        ucp_worker_progress(port->worker);
+    ucp_request_free(request);
+}
+
+void ucxm_disconnect(struct ucxm_port *port)
+{
+    for (int proc = 0; proc < ucxm.place.n_procs; proc++)
+        for (int pe = 0; port->peers[proc] && pe < ucxm.processes[proc].n_pes; pe++)
+            if (port->peers[proc][pe].ep)
+                close_endpoint(port, port->peers[proc][pe].ep, ucxm.is_near[proc]);
+}

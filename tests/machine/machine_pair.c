@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Two processes use the machine (src/machine_ucx/machine.h) alone, without MPI:
+ *
+ *      mpirun --procs 2 machine_pair MACHINE.so TEST [COUNT]
+ *
+ *   one-way      process 0 sends COUNT messages; process 1, which never sends, sleeps on the port's
+ * descriptor whenever arm lets it, and is woken for every message in-turn      both sleep until the other's
+ * message is there keep         process 1 keeps what data it may of COUNT messages until the last is there;
+ * it is right then large        large data is fetched, and the send is done then
+ *
+ * Exits with 1 and says why if it was not so.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "machine_ucx/machine.h"
+
+/* A message that has not come after this long will not come. */
+#define PATIENCE_MS 8000
+
+#define LARGE_BYTES ((size_t)3 << 20)
+
+static const struct machine *machine;
+static struct machine_place place;
+
+static void fail(const char *what, long number)
+{
+    fprintf(stderr, "process %d: %s (%ld)\n", place.proc_id, what, number);
+    machine->abort(1, what);
+    _exit(1);
+}
+
+/* ---- What comes ---- */
+
+static struct {
+    uint64_t n_handled;
+    uint64_t sum_of_numbers;
+    struct machine_data *kept; /* NULL: nothing is kept */
+    bool is_away;              /* data has to be fetched */
+    struct machine_data away;
+} got;
+
+struct header {
+    uint64_t number;
+    uint64_t unused[4];
+};
+
+static bool handle(int pe_id, const void *bytes, size_t header_bytes, const struct machine_data *data)
+{
+    struct header header;
+
+    if (pe_id != 0 || header_bytes != sizeof header)
+        fail("a wrong port or header", (long)header_bytes);
+    memcpy(&header, bytes, sizeof header);
+    got.sum_of_numbers += header.number;
+    got.n_handled++;
+    if (!data->bytes && data->n_bytes) {
+        got.is_away = true;
+        got.away = *data;
+        return true;
+    }
+    if (!got.kept)
+        return false;
+    got.kept[header.number] = *data;
+    if (data->can_keep)
+        return true;
+    got.kept[header.number].bytes = memcpy(malloc(data->n_bytes), data->bytes, data->n_bytes);
+    return false;
+}
+
+/* One poll, and sleep if the machine says that nothing is there. */
+static void poll_or_sleep(void)
+{
+    struct pollfd fd = {.fd = machine->fd(0), .events = POLLIN};
+
+    machine->poll(0);
+    if (fd.fd >= 0 && machine->arm(0) && poll(&fd, 1, PATIENCE_MS) == 0)
+        fail("slept although messages are on their way; so many had come:", (long)got.n_handled);
+}
+
+static void wait_for(uint64_t n_messages)
+{
+    while (got.n_handled < n_messages)
+        poll_or_sleep();
+    if (got.n_handled != n_messages || got.sum_of_numbers != n_messages * (n_messages - 1) / 2)
+        fail("a message came twice", (long)got.n_handled);
+}
+
+/* ---- What leaves ---- */
+
+static uint64_t n_sent, n_done, n_pending;
+
+static void done(void *arg, int result)
+{
+    if (result != MACHINE_DONE)
+        fail("a send failed", result);
+    n_done++;
+    free(arg);
+}
+
+static void send_message(const void *data, size_t n_bytes)
+{
+    struct header *header = calloc(1, sizeof *header);
+    int result;
+
+    header->number = n_sent++;
+    result = machine->send(0, 1 - place.proc_id, 0, header, sizeof *header, data, n_bytes, done, header);
+    if (result == MACHINE_PENDING)
+        n_pending++;
+    else if (result == MACHINE_DONE)
+        free(header);
+    else
+        fail("a message cannot be sent", result);
+}
+
+static void wait_for_sends(void)
+{
+    while (n_done < n_pending)
+        machine->poll(0);
+}
+
+/* ---- The tests ---- */
+
+static void test_one_way(long count)
+{
+    for (long i = 0; i < count && place.proc_id == 0; i++) {
+        send_message(&i, sizeof i);
+        while (n_pending - n_done > 100)
+            machine->poll(0);
+        if (i % 1000 == 999)
+            usleep(100); /* let the other one fall asleep */
+    }
+    if (place.proc_id == 1)
+        wait_for((uint64_t)count);
+}
+
+static void test_in_turn(long count)
+{
+    for (long i = 0; i < count; i++) {
+        if (place.proc_id == i % 2)
+            send_message(&i, sizeof i);
+        else
+            wait_for(got.n_handled + 1);
+    }
+}
+
+/* Sizes and bytes of the messages that are kept: a function of their number. */
+static size_t kept_bytes(long i)
+{
+    return 1 + (size_t)(i * 7919 % 6000);
+}
+
+static void test_keep(long count)
+{
+    static unsigned char data[8192];
+
+    for (long i = 0; i < count && place.proc_id == 0; i++) {
+        memset(data, (int)(i % 251), kept_bytes(i));
+        send_message(data, kept_bytes(i));
+        wait_for_sends();
+    }
+    if (place.proc_id == 0)
+        return;
+    got.kept = calloc((size_t)count, sizeof *got.kept);
+    wait_for((uint64_t)count);
+    for (long i = 0; i < count; i++) {
+        const unsigned char *bytes = got.kept[i].bytes;
+        if (got.kept[i].n_bytes != kept_bytes(i) || bytes[0] != i % 251 ||
+            bytes[kept_bytes(i) - 1] != i % 251)
+            fail("kept data has changed", i);
+        if (got.kept[i].can_keep)
+            machine->release(0, got.kept[i].token);
+    }
+}
+
+static bool is_fetched;
+
+static void fetched(void *arg, int result)
+{
+    (void)arg;
+    is_fetched = true;
+    if (result != MACHINE_DONE)
+        fail("a fetch failed", result);
+}
+
+static void test_large(long count)
+{
+    unsigned char *data = malloc(LARGE_BYTES);
+
+    for (long i = 0; i < count; i++) {
+        memset(data, place.proc_id == 0 ? (int)i + 1 : 0, LARGE_BYTES);
+        if (place.proc_id == 0) {
+            send_message(data, LARGE_BYTES);
+            while (n_done < n_pending)
+                poll_or_sleep();
+            continue;
+        }
+        wait_for((uint64_t)i + 1);
+        if (!got.is_away || got.away.n_bytes != LARGE_BYTES)
+            fail("large data came with its header, or in another size", (long)got.away.n_bytes);
+        got.is_away = is_fetched = false;
+        if (machine->fetch(0, got.away.token, data, LARGE_BYTES, fetched, NULL) == MACHINE_PENDING)
+            while (!is_fetched)
+                poll_or_sleep();
+        for (size_t at = 0; at < LARGE_BYTES; at += 1023)
+            if (data[at] != (unsigned char)(i + 1))
+                fail("fetched data is wrong", (long)at);
+    }
+    free(data);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(long count);
+} tests[] = {
+    {"one-way", test_one_way},
+    {"in-turn", test_in_turn},
+    {"keep", test_keep},
+    {"large", test_large},
+};
+
+int main(int argc, char **argv)
+{
+    static const struct machine_client client = {.handle = handle};
+    void *library = argc > 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    const char *error = NULL;
+    bool is_known = false;
+
+    machine = library ? dlsym(library, MACHINE_SYMBOL) : NULL;
+    if (!machine) {
+        fprintf(stderr, "usage: machine_pair MACHINE.so TEST [COUNT]; %s\n", library ? "" : dlerror());
+        return 2;
+    }
+    if (!machine->attach(&place, &error) || !machine->open(1, &client, &error)) {
+        fprintf(stderr, "the machine does not start: %s\n", error);
+        return 1;
+    }
+    if (place.n_procs != 2)
+        fail("two processes are needed, not", place.n_procs);
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
+        if (strcmp(tests[i].name, argv[2]) == 0) {
+            is_known = true;
+            tests[i].run(argc > 3 ? atol(argv[3]) : 1000);
+        }
+    if (!is_known)
+        fail("there is no such test", 0);
+    wait_for_sends();
+    machine->close();
+    return 0;
+}
