@@ -44,14 +44,17 @@ class Mpi:
     def is_there(self):
         return shutil.which(self.mpicc[0]) is not None and shutil.which(self.mpirun[0]) is not None
 
-    def command(self, ranks, program, arguments=(), pes=None):
-        """The command line that runs a built program. Ranks get cores of their own where there are enough."""
+    def command(self, ranks, program, arguments=(), pes=None, procs=None):
+        """The command line that runs a built program. Ranks get cores of their own where there are enough.
+        pes and procs: of Heddle, PEs per process, and processes."""
         words = list(self.mpirun)
         fits = ranks <= core_count()
         if self.kind == "openmpi":
             words += ["--bind-to", "core"] if fits else ["--oversubscribe"]
         elif self.kind == "mpich" and fits:
             words += ["-bind-to", "core"]
+        if procs:
+            words += ["--procs", str(procs)]
         words += ["-n", str(ranks), program, *map(str, arguments)]
         if self.kind == "heddle" and pes:
             words += ["+p", str(pes)]

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 from xml.sax.saxutils import escape
 
-KNOWN_COLOURS = {("heddle", 1): "#0b5fa5", ("heddle", 2): "#52a8e8", ("openmpi", 1): "#d9730d",
+KNOWN_COLOURS = {("heddle", 1): "#0b5fa5", ("heddle", 2): "#52a8e8", ("heddle", "procs"): "#7a4fbf",
+                 ("openmpi", 1): "#d9730d",
                  ("mpich", 1): "#3a8f3a"}
 COLOURS = ["#8a4fbf", "#b03060", "#7a6a00", "#007a7a"]  # for the others
 GREY, BROWN = "#888888", "#8a6d4a"
