@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * portable.h: what the kernels' one source needs from a GPU (nvcc), and its stand-in on a CPU (the C++
+ * compiler, for the fake driver of the tests).
+ *
+ * A kernel's body is a function of its argument, the number of the thread and the number of threads. On a
+ * CPU all threads of a launch are calls in a row, so bodies hold no barriers; what a block prepares together
+ * is in GPU_BLOCK_WORDS.
+ */
+#ifndef GPU_KERNELS_PORTABLE_H
+#define GPU_KERNELS_PORTABLE_H
+
+#include "gpu/kernels/kernels.h"
+
+#ifdef __CUDACC__
+
+#define GPU_FN static __device__ __forceinline__
+#define GPU_UNROLL _Pragma("unroll")
+
+/* The memory at an address. */
+#define GPU_AT(T, addr) ((T *)(addr))
+
+#define GPU_KERNEL(name, type, body)                                                                  \
+    extern "C" __global__ void __launch_bounds__(512) name(const __grid_constant__ type args)         \
+    {                                                                                                 \
+        body(args, (uint64_t)blockIdx.x *blockDim.x + threadIdx.x, (uint64_t)gridDim.x * blockDim.x); \
+    }
+
+/* A table of the argument as a pointer that is fast to read at places that differ from thread to thread. */
+#define GPU_BLOCK_WORDS(pointer, from, n, max)                                  \
+    __shared__ int64_t block_words[max];                                        \
+    for (unsigned word = threadIdx.x; word < (unsigned)(n); word += blockDim.x) \
+        block_words[word] = (from)[word];                                       \
+    __syncthreads();                                                            \
+    const int64_t *pointer = block_words
+
+GPU_FN uint32_t high_word(uint32_t a, uint32_t b)
+{
+    return __umulhi(a, b);
+}
+
+#else
+
+#include <cstring>
+
+#define GPU_FN static inline
+#define GPU_UNROLL
+
+/* From the fake driver: where the bytes of an address are, if it is one of a fake GPU's; else the address. */
+extern "C" void *fakecuda_at(uint64_t addr);
+#define GPU_AT(T, addr) ((T *)fakecuda_at(addr))
+
+#define GPU_KERNEL(name, type, body)                            \
+    extern "C" void name(const void *args, uint64_t n_threads)  \
+    {                                                           \
+        for (uint64_t thread = 0; thread < n_threads; thread++) \
+            body(*(const type *)args, thread, n_threads);       \
+    }
+
+#define GPU_BLOCK_WORDS(pointer, from, n, max) const int64_t *pointer = (from)
+
+struct alignas(16) uint4 {
+    uint32_t x, y, z, w;
+};
+
+GPU_FN uint32_t high_word(uint32_t a, uint32_t b)
+{
+    return (uint32_t)((uint64_t)a * b >> 32);
+}
+
+#endif
+
+#endif
