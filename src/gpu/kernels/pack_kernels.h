@@ -13,7 +13,9 @@
 #include "gpu/kernels/portable.h"
 
 /* Units that a thread loads before it stores the first. */
+#ifndef PACK_UNITS
 #define PACK_UNITS 4
+#endif
 
 /* ---- Consecutive bytes ---- */
 
