@@ -31,19 +31,19 @@ static const struct {
     uint16_t ops;       /* a bit per enum gpu_op */
     uint16_t elem_size; /* bytes from element to element */
 } types[GPU_TYPE_COUNT] = {
-    [GPU_TYPE_INT8] = {INTEGER, 1},     [GPU_TYPE_INT16] = {INTEGER, 2},
-    [GPU_TYPE_INT32] = {INTEGER, 4},    [GPU_TYPE_INT64] = {INTEGER, 8},
-    [GPU_TYPE_UINT8] = {INTEGER, 1},    [GPU_TYPE_UINT16] = {INTEGER, 2},
-    [GPU_TYPE_UINT32] = {INTEGER, 4},   [GPU_TYPE_UINT64] = {INTEGER, 8},
-    [GPU_TYPE_FLOAT16] = {REAL, 2},     [GPU_TYPE_FLOAT] = {REAL, 4},
-    [GPU_TYPE_DOUBLE] = {REAL, 8},      [GPU_TYPE_COMPLEX_FLOAT16] = {COMPLEX, 4},
-    [GPU_TYPE_BYTE] = {BITS, 1},        [GPU_TYPE_COMPLEX_FLOAT] = {COMPLEX, 8},
-    [GPU_TYPE_BOOL] = {BOOL, 1},        [GPU_TYPE_COMPLEX_DOUBLE] = {COMPLEX, 16},
-    [GPU_TYPE_LOGICAL8] = {BOOL, 1},    [GPU_TYPE_LOGICAL16] = {BOOL, 2},
-    [GPU_TYPE_LOGICAL32] = {BOOL, 4},   [GPU_TYPE_LOGICAL64] = {BOOL, 8},
-    [GPU_TYPE_FLOAT_INT] = {PAIR, 8},   [GPU_TYPE_DOUBLE_INT] = {PAIR, 16},
-    [GPU_TYPE_LONG_INT] = {PAIR, 16},   [GPU_TYPE_2INT] = {PAIR, 8},
-    [GPU_TYPE_SHORT_INT] = {PAIR, 8},   [GPU_TYPE_2FLOAT] = {PAIR, 8},
+    [GPU_TYPE_INT8] = {INTEGER, 1},   [GPU_TYPE_INT16] = {INTEGER, 2},
+    [GPU_TYPE_INT32] = {INTEGER, 4},  [GPU_TYPE_INT64] = {INTEGER, 8},
+    [GPU_TYPE_UINT8] = {INTEGER, 1},  [GPU_TYPE_UINT16] = {INTEGER, 2},
+    [GPU_TYPE_UINT32] = {INTEGER, 4}, [GPU_TYPE_UINT64] = {INTEGER, 8},
+    [GPU_TYPE_FLOAT16] = {REAL, 2},   [GPU_TYPE_FLOAT] = {REAL, 4},
+    [GPU_TYPE_DOUBLE] = {REAL, 8},    [GPU_TYPE_COMPLEX_FLOAT16] = {COMPLEX, 4},
+    [GPU_TYPE_BYTE] = {BITS, 1},      [GPU_TYPE_COMPLEX_FLOAT] = {COMPLEX, 8},
+    [GPU_TYPE_BOOL] = {BOOL, 1},      [GPU_TYPE_COMPLEX_DOUBLE] = {COMPLEX, 16},
+    [GPU_TYPE_LOGICAL8] = {BOOL, 1},  [GPU_TYPE_LOGICAL16] = {BOOL, 2},
+    [GPU_TYPE_LOGICAL32] = {BOOL, 4}, [GPU_TYPE_LOGICAL64] = {BOOL, 8},
+    [GPU_TYPE_FLOAT_INT] = {PAIR, 8}, [GPU_TYPE_DOUBLE_INT] = {PAIR, 16},
+    [GPU_TYPE_LONG_INT] = {PAIR, 16}, [GPU_TYPE_2INT] = {PAIR, 8},
+    [GPU_TYPE_SHORT_INT] = {PAIR, 8}, [GPU_TYPE_2FLOAT] = {PAIR, 8},
     [GPU_TYPE_2DOUBLE] = {PAIR, 16},
 };
 
@@ -60,8 +60,8 @@ struct run {
     struct gpu_queue *queue;
     int device;
     size_t elem_size;
-    size_t chunk_elems;    /* that are combined at a time; all if nothing is staged */
-    char *scratch;         /* NULL: nothing is staged */
+    size_t chunk_elems; /* that are combined at a time; all if nothing is staged */
+    char *scratch;      /* NULL: nothing is staged */
     size_t scratch_bytes;
     bool is_out_staged;
     bool *is_staged; /* per input */
@@ -89,7 +89,8 @@ static int choose_device(const struct gpu_combine *combine)
     return range.device;
 }
 
-/* Elements from .. from + n - 1 of inputs first .. first + n_inputs - 1; has_result: on top of what out has. */
+/* Elements from .. from + n - 1 of inputs first .. first + n_inputs - 1; has_result: on top of what out has.
+ */
 static int launch(const struct run *run, uint64_t out, const uint64_t *inputs, int n_inputs, size_t n)
 {
     struct gpu_kernel_combine args = {

@@ -40,19 +40,3 @@ COMBINE_KERNEL(2INT, combine_pair<int, int>)
 COMBINE_KERNEL(SHORT_INT, combine_pair<short, int>)
 COMBINE_KERNEL(2FLOAT, combine_pair<float, float>)
 COMBINE_KERNEL(2DOUBLE, combine_pair<double, double>)
-
-#ifndef __CUDACC__
-/* What the fake driver finds them by. */
-extern "C" {
-struct fakecuda_kernel {
-    const char *name;
-    size_t args_bytes;
-    void (*run)(const void *args, uint64_t n_threads);
-};
-#define FAKECUDA_KERNEL(kernel, name, type) {#name, sizeof(type), name},
-extern const struct fakecuda_kernel fakecuda_kernels[];
-extern const size_t fakecuda_n_kernels;
-const struct fakecuda_kernel fakecuda_kernels[] = {GPU_KERNELS(FAKECUDA_KERNEL)};
-const size_t fakecuda_n_kernels = sizeof fakecuda_kernels / sizeof fakecuda_kernels[0];
-}
-#endif

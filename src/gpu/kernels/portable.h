@@ -42,19 +42,33 @@ GPU_FN uint32_t high_word(uint32_t a, uint32_t b)
 #else
 
 #include <cstring>
+#include <type_traits>
+
+#include "fakecuda.h"
 
 #define GPU_FN static inline
 #define GPU_UNROLL
 
-/* From the fake driver: where the bytes of an address are, if it is one of a fake GPU's; else the address. */
-extern "C" void *fakecuda_at(uint64_t addr);
-#define GPU_AT(T, addr) ((T *)fakecuda_at(addr))
+/* Where the fake driver has the bytes of an address. It has noted the error if the address is wrong; the
+ * kernel goes on with other memory. */
+template <typename T>
+GPU_FN T *gpu_at(uint64_t addr)
+{
+    static thread_local typename std::remove_const<T>::type nowhere;
+    void *bytes = fakecuda_alias(addr, sizeof(T));
 
-#define GPU_KERNEL(name, type, body)                            \
-    extern "C" void name(const void *args, uint64_t n_threads)  \
-    {                                                           \
-        for (uint64_t thread = 0; thread < n_threads; thread++) \
-            body(*(const type *)args, thread, n_threads);       \
+    return bytes ? (T *)bytes : &nowhere;
+}
+#define GPU_AT(T, addr) gpu_at<T>(addr)
+
+/* Few, so that each has many units to step through. */
+#define GPU_FAKE_THREADS 96
+
+#define GPU_KERNEL(name, type, body)                                              \
+    extern "C" __attribute__((visibility("default"))) void name(const void *args) \
+    {                                                                             \
+        for (uint64_t thread = 0; thread < GPU_FAKE_THREADS; thread++)            \
+            body(*(const type *)args, thread, GPU_FAKE_THREADS);                  \
     }
 
 #define GPU_BLOCK_WORDS(pointer, from, n, max) const int64_t *pointer = (from)
