@@ -39,6 +39,13 @@ enum machine_result {
     MACHINE_FAILED = -2, /* something else; the machine has logged what */
 };
 
+/* What kind of memory data lies in. */
+enum machine_memory {
+    MACHINE_HOST = 0,
+    MACHINE_CUDA = 1,         /* a device's */
+    MACHINE_CUDA_MANAGED = 2, /* the driver moves it to and fro */
+};
+
 /* Which process this is. */
 struct machine_place {
     int proc_id;      /* 0 .. n_procs - 1 */
@@ -79,15 +86,20 @@ struct machine {
      * be found. */
     int (*n_pes_of)(int proc_id);
 
+    /* True if send and fetch take data in such memory; host memory is always taken. From open on. */
+    bool (*takes)(enum machine_memory memory);
+
     /* Sends header and data from a port to another process's. Both must stay unchanged until the send is
      * done, which says that they may be changed again (and, for data that was fetched by the other side, that
-     * it was). Connects at first use. */
+     * it was). memory says where the data lies; the header lies in host memory. Connects at first use. */
     int (*send)(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
-                const void *data, size_t n_bytes, machine_done_fn done, void *arg);
+                const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done,
+                void *arg);
 
     /* Fetches data that was kept with bytes == NULL, all of it, into a buffer with room for it; uses up the
-     * token. */
-    int (*fetch)(int pe_id, void *token, void *buf, size_t n_bytes, machine_done_fn done, void *arg);
+     * token. memory says where the buffer lies, whatever the sender's was. */
+    int (*fetch)(int pe_id, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
+                 machine_done_fn done, void *arg);
 
     /* Drops data that was kept, fetched data excepted. */
     void (*release)(int pe_id, void *token);

@@ -62,11 +62,13 @@ static void send_done(void *request, ucs_status_t status, void *arg)
 }
 
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
-              const void *data, size_t n_bytes, machine_done_fn done, void *arg)
+              const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
     ucp_ep_h ep = ucxm_endpoint(port, dest_proc, dest_pe);
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = send_done};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                 .cb.send = send_done,
+                                 .memory_type = ucxm_memory_type(memory)};
     struct ucxm_request *request;
     ucs_status_ptr_t started;
 
@@ -97,10 +99,13 @@ static void fetch_done(void *request, ucs_status_t status, size_t n_bytes, void 
     ours.done(ours.arg, result_of(status));
 }
 
-int ucxm_fetch(int pe_id, void *token, void *buf, size_t n_bytes, machine_done_fn done, void *arg)
+int ucxm_fetch(int pe_id, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
+               machine_done_fn done, void *arg)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv_am = fetch_done};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                 .cb.recv_am = fetch_done,
+                                 .memory_type = ucxm_memory_type(memory)};
     ucs_status_ptr_t started = ucp_am_recv_data_nbx(port->worker, token, buf, n_bytes, &param);
     struct ucxm_request *request;
 

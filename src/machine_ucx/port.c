@@ -32,6 +32,7 @@ static const char *open_context(int n_pes)
         .estimated_num_ppn = (size_t)ucxm.place.node_n_procs,
         .name = "heddle",
     };
+    ucp_context_attr_t attributes = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
@@ -41,7 +42,16 @@ static const char *open_context(int n_pes)
         ucp_config_modify(config, "KEEPALIVE_INTERVAL", "1s"); /* a lost process is noticed within seconds */
     status = ucp_init(&params, config, &ucxm.context);
     ucp_config_release(config);
-    return status == UCS_OK ? NULL : failed("ucp_init", status);
+    if (status != UCS_OK)
+        return failed("ucp_init", status);
+    if (ucp_context_query(ucxm.context, &attributes) == UCS_OK)
+        ucxm.memory_types = attributes.memory_types;
+    return NULL;
+}
+
+bool ucxm_takes(enum machine_memory memory)
+{
+    return memory == MACHINE_HOST || (ucxm.memory_types >> ucxm_memory_type(memory) & 1);
 }
 
 static const char *open_port(struct ucxm_port *port, int pe_id)

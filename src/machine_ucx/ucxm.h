@@ -63,6 +63,7 @@ struct ucxm {
     bool *is_near; /* by process: on this node */
     struct machine_client client;
     ucp_context_h context;
+    uint64_t memory_types; /* that UCX knows, bits of ucs_memory_type_t */
     int n_pes;
     struct ucxm_port *ports;
     struct ucxm_process *processes;
@@ -85,6 +86,7 @@ void ucxm_launcher_abort(int exit_code, const char *why);
 const char *ucxm_ports_open(int n_pes);
 void ucxm_ports_flush(void);
 void ucxm_ports_close(void);
+bool ucxm_takes(enum machine_memory memory);
 int ucxm_port_poll(int pe_id);
 int ucxm_port_fd(int pe_id);
 bool ucxm_port_arm(int pe_id);
@@ -103,9 +105,18 @@ void ucxm_disconnect(struct ucxm_port *port);
 const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler);
 const char *ucxm_messages_init(struct ucxm_port *port);
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
-              const void *data, size_t n_bytes, machine_done_fn done, void *arg);
-int ucxm_fetch(int pe_id, void *token, void *buf, size_t n_bytes, machine_done_fn done, void *arg);
+              const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
+int ucxm_fetch(int pe_id, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
+               machine_done_fn done, void *arg);
 void ucxm_release(int pe_id, void *token);
+/* UCX's word for a kind of memory. */
+static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)
+{
+    return memory == MACHINE_HOST   ? UCS_MEMORY_TYPE_HOST
+           : memory == MACHINE_CUDA ? UCS_MEMORY_TYPE_CUDA
+                                    : UCS_MEMORY_TYPE_CUDA_MANAGED;
+}
+
 /* What UCX keeps for us in front of each request. */
 struct ucxm_request {
     machine_done_fn done;

@@ -110,7 +110,8 @@ static void send_message(const void *data, size_t n_bytes)
     int result;
 
     header->number = n_sent++;
-    result = machine->send(0, 1 - place.proc_id, 0, header, sizeof *header, data, n_bytes, done, header);
+    result = machine->send(0, 1 - place.proc_id, 0, header, sizeof *header, data, n_bytes, MACHINE_HOST, done,
+                           header);
     if (result == MACHINE_PENDING)
         n_pending++;
     else if (result == MACHINE_DONE)
@@ -205,7 +206,8 @@ static void test_large(long count)
         if (!got.is_away || got.away.n_bytes != LARGE_BYTES)
             fail("large data came with its header, or in another size", (long)got.away.n_bytes);
         got.is_away = is_fetched = false;
-        if (machine->fetch(0, got.away.token, data, LARGE_BYTES, fetched, NULL) == MACHINE_PENDING)
+        if (machine->fetch(0, got.away.token, data, LARGE_BYTES, MACHINE_HOST, fetched, NULL) ==
+            MACHINE_PENDING)
             while (!is_fetched)
                 poll_or_sleep();
         for (size_t at = 0; at < LARGE_BYTES; at += 1023)

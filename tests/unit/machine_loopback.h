@@ -52,13 +52,20 @@ static int loopback_n_pes_of(int proc_id)
     return proc_id == 0 ? LOOPBACK_PES : -1;
 }
 
+static bool loopback_takes(enum machine_memory memory)
+{
+    return memory == MACHINE_HOST;
+}
+
 static int loopback_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
-                         const void *data, size_t n_bytes, machine_done_fn done, void *arg)
+                         const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done,
+                         void *arg)
 {
     struct loopback_message **link = &loopback.waiting[dest_pe];
     struct loopback_message *message;
 
     (void)pe_id;
+    (void)memory;
     if (dest_proc != 0)
         return MACHINE_LOST;
     message = calloc(1, sizeof *message);
@@ -87,10 +94,12 @@ static void loopback_release(int pe_id, void *token)
     free(token);
 }
 
-static int loopback_fetch(int pe_id, void *token, void *buf, size_t n_bytes, machine_done_fn done, void *arg)
+static int loopback_fetch(int pe_id, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
+                          machine_done_fn done, void *arg)
 {
     struct loopback_message *message = token;
 
+    (void)memory;
     (void)done;
     (void)arg;
     memcpy(buf, message->away, n_bytes);
@@ -142,6 +151,7 @@ static const struct machine loopback_machine = {
     .attach = loopback_attach,
     .open = loopback_open,
     .n_pes_of = loopback_n_pes_of,
+    .takes = loopback_takes,
     .send = loopback_send,
     .fetch = loopback_fetch,
     .release = loopback_release,

@@ -49,7 +49,8 @@ START_TEST(little_data_comes_with_its_header)
 {
     unsigned char header = 7;
 
-    ck_assert_int_eq(loopback_machine.send(0, 0, 1, &header, 1, "abc", 3, done, &seen), MACHINE_DONE);
+    ck_assert_int_eq(loopback_machine.send(0, 0, 1, &header, 1, "abc", 3, MACHINE_HOST, done, &seen),
+                     MACHINE_DONE);
     ck_assert(!loopback_machine.arm(1));
     ck_assert_int_eq(loopback_machine.poll(0), 0);
     ck_assert_int_eq(loopback_machine.poll(1), 1);
@@ -67,7 +68,8 @@ START_TEST(kept_data_lives_until_it_is_released)
     unsigned char header = 1;
 
     seen.keeps = true;
-    ck_assert_int_eq(loopback_machine.send(0, 0, 0, &header, 1, "xyz", 3, done, &seen), MACHINE_DONE);
+    ck_assert_int_eq(loopback_machine.send(0, 0, 0, &header, 1, "xyz", 3, MACHINE_HOST, done, &seen),
+                     MACHINE_DONE);
     loopback_machine.poll(0);
     ck_assert(seen.last.can_keep);
     ck_assert_mem_eq(seen.last.bytes, "xyz", 3);
@@ -83,12 +85,13 @@ START_TEST(large_data_is_fetched)
     unsigned char header = 2;
 
     memset(from, 42, sizeof from);
-    ck_assert_int_eq(loopback_machine.send(0, 0, 0, &header, 1, from, sizeof from, done, &seen),
+    ck_assert_int_eq(loopback_machine.send(0, 0, 0, &header, 1, from, sizeof from, MACHINE_HOST, done, &seen),
                      MACHINE_PENDING);
     loopback_machine.poll(0);
     ck_assert_ptr_null(seen.last.bytes);
     ck_assert_int_eq(seen.n_done, 0);
-    ck_assert_int_eq(loopback_machine.fetch(0, seen.last.token, to, sizeof to, done, &seen), MACHINE_DONE);
+    ck_assert_int_eq(loopback_machine.fetch(0, seen.last.token, to, sizeof to, MACHINE_HOST, done, &seen),
+                     MACHINE_DONE);
     ck_assert_int_eq(seen.n_done, 1);
     ck_assert_mem_eq(from, to, sizeof to);
     ck_assert_int_eq(loopback.n_live, 0);
@@ -100,7 +103,8 @@ START_TEST(nobody_is_there)
     unsigned char header = 3;
 
     ck_assert_int_eq(loopback_machine.n_pes_of(1), -1);
-    ck_assert_int_eq(loopback_machine.send(0, 1, 0, &header, 1, NULL, 0, done, &seen), MACHINE_LOST);
+    ck_assert_int_eq(loopback_machine.send(0, 1, 0, &header, 1, NULL, 0, MACHINE_HOST, done, &seen),
+                     MACHINE_LOST);
 }
 END_TEST
 

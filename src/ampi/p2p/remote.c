@@ -171,7 +171,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
             .cookie = (uint64_t)(uintptr_t)request,
         };
         result = ampi_machine->send(self->pe_id, dest_proc, dest_pe, &p2p->wire, sizeof p2p->wire, data,
-                                    n_bytes, sent, request);
+                                    n_bytes, MACHINE_HOST, sent, request);
     }
     if (result != MACHINE_PENDING)
         sent(request, result);
@@ -281,14 +281,14 @@ static void start_fetch(struct ampi_request *recv, void *token, size_t n_bytes, 
         n_bytes <= (size_t)(p2p->count * p2p->type->size_bytes)) {
         fill_status(recv, n_bytes, source, tag, MACHINE_DONE);
         result = ampi_machine->fetch(pe_id, token, ampi_type_address(p2p->buf, p2p->type->true_lb_bytes),
-                                     n_bytes, fetched, recv);
+                                     n_bytes, MACHINE_HOST, fetched, recv);
         if (result != MACHINE_PENDING)
             fetched(recv, result);
         return;
     }
     fetch = base_malloc(sizeof *fetch + n_bytes, "a message from another process");
     *fetch = (struct fetch){recv, n_bytes, source, tag};
-    result = ampi_machine->fetch(pe_id, token, fetch->staged, n_bytes, fetched_staged, fetch);
+    result = ampi_machine->fetch(pe_id, token, fetch->staged, n_bytes, MACHINE_HOST, fetched_staged, fetch);
     if (result != MACHINE_PENDING)
         fetched_staged(fetch, result);
 }

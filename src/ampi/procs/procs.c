@@ -152,7 +152,7 @@ static bool take(int pe_id, const struct ampi_wire *wire, const struct machine_d
     in->wire = *wire;
     in->then = then;
     in->n_bytes = data->n_bytes;
-    result = ampi_machine->fetch(pe_id, data->token, in->bytes, data->n_bytes, fetched, in);
+    result = ampi_machine->fetch(pe_id, data->token, in->bytes, data->n_bytes, MACHINE_HOST, fetched, in);
     if (result != MACHINE_PENDING)
         fetched(in, result);
     return true;
@@ -264,7 +264,7 @@ bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, v
     out->wire.src_pe = (uint16_t)pe_id;
     out->data = data;
     result = ampi_machine->send(pe_id, dest_proc, dest_pe, &out->wire, sizeof out->wire, data, n_bytes,
-                                posted, out);
+                                MACHINE_HOST, posted, out);
     if (result != MACHINE_PENDING)
         posted(out, result);
     return result >= 0;
