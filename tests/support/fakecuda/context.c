@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * context.c: the fake driver's devices and contexts.
+ */
+#include "fake.h"
+
+#include <stdio.h>
+
+/* ---- Devices ---- */
+
+static CUresult check_device(const char *function, int device)
+{
+    CUresult error = fake_enter(function);
+
+    return error ? error : device < 0 || device >= fake.n_devices ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuDeviceGetCount(int *count)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (!error)
+        *count = fake.n_devices;
+    return error;
+}
+
+FAKE_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    CUresult error = check_device(__func__, ordinal);
+
+    if (!error)
+        *device = ordinal;
+    return error;
+}
+
+FAKE_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (!error)
+        snprintf(name, (size_t)length, "fake GPU (test double)");
+    return error;
+}
+
+FAKE_EXPORT CUresult cuDeviceGetPCIBusId(char *name, int length, CUdevice device)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (!error)
+        snprintf(name, (size_t)length, "0000:%02X:00.0", (unsigned)device + 1);
+    return error;
+}
+
+FAKE_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (!error) {
+        memset(uuid, 0xfa, sizeof *uuid);
+        uuid->bytes[15] = (char)device;
+    }
+    return error;
+}
+
+FAKE_EXPORT CUresult cuDeviceTotalMem(size_t *n_bytes, CUdevice device)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (!error)
+        *n_bytes = fake.memory_bytes;
+    return error;
+}
+
+FAKE_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (error)
+        return error;
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        *value = 4;
+        return error;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *value = 1024;
+        return error;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *value = 9;
+        return error;
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        *value = 1;
+        return error;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+        *value = 2;
+        return error;
+    default:
+        *value = 0;
+        return error;
+    }
+}
+
+FAKE_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (!error && (peer < 0 || peer >= fake.n_devices))
+        error = CUDA_ERROR_INVALID_DEVICE;
+    if (!error)
+        *can = fake.has_peers && device != peer;
+    return error;
+}
+
+/* ---- Contexts of devices ---- */
+
+static struct fake_context *primaries[FAKE_DEVICES_MAX];
+
+static struct fake_context *create(int device, bool is_primary)
+{
+    struct fake_context *context = calloc(1, sizeof *context);
+
+    context->device = device;
+    context->is_primary = is_primary;
+    context->is_alive = true;
+    context->can_reach[device] = true;
+    return context;
+}
+
+FAKE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&fake_lock);
+    if (!primaries[device])
+        primaries[device] = create(device, true);
+    primaries[device]->is_alive = true;
+    primaries[device]->n_refs++;
+    *context = (CUcontext)primaries[device];
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (error)
+        return error;
+    if (!primaries[device] || primaries[device]->n_refs == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    fake_wait_context(primaries[device]);
+    primaries[device]->is_alive = --primaries[device]->n_refs > 0;
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *is_active)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (!error) {
+        *flags = 0;
+        *is_active = primaries[device] && primaries[device]->n_refs > 0;
+    }
+    return error;
+}
+
+FAKE_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags)
+{
+    return check_device(__func__, device);
+}
+
+/* ---- The current context: a stack per thread ---- */
+
+#define STACK_MAX 32
+static __thread struct fake_context *stack[STACK_MAX];
+static __thread int depth;
+
+struct fake_context *fake_current(void)
+{
+    return depth > 0 ? stack[depth - 1] : NULL;
+}
+
+FAKE_EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (!error)
+        *context = (CUcontext)fake_current();
+    return error;
+}
+
+FAKE_EXPORT CUresult cuCtxSetCurrent(CUcontext context)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (error)
+        return error;
+    if (!context) {
+        depth -= depth > 0;
+        return CUDA_SUCCESS;
+    }
+    if (!((struct fake_context *)context)->is_alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    depth += depth == 0;
+    stack[depth - 1] = (struct fake_context *)context;
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuCtxPushCurrent(CUcontext context)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (error)
+        return error;
+    if (!context || depth == STACK_MAX)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    stack[depth++] = (struct fake_context *)context;
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuCtxPopCurrent(CUcontext *context)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (error)
+        return error;
+    if (depth == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    depth--;
+    if (context)
+        *context = (CUcontext)stack[depth];
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuCtxCreate(CUcontext *context, CUctxCreateParams *params, unsigned flags,
+                                 CUdevice device)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (error)
+        return error;
+    *context = (CUcontext)create(device, false);
+    return cuCtxPushCurrent(*context);
+}
+
+FAKE_EXPORT CUresult cuCtxDestroy(CUcontext context)
+{
+    CUresult error = fake_enter(__func__);
+    struct fake_context *destroyed = (struct fake_context *)context;
+
+    if (error)
+        return error;
+    if (!destroyed || destroyed->is_primary || !destroyed->is_alive)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    fake_wait_context(destroyed);
+    destroyed->is_alive = false; /* its memory stays: others may have the handle */
+    pthread_mutex_unlock(&fake_lock);
+    if (fake_current() == destroyed)
+        depth--;
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+
+    if (!error)
+        *device = context->device;
+    return error;
+}
+
+FAKE_EXPORT CUresult cuCtxSynchronize(void)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&fake_lock);
+    fake_wait_context(context);
+    pthread_mutex_unlock(&fake_lock);
+    return context->broken;
+}
+
+FAKE_EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+
+    if (!error) {
+        *least = 0;
+        *greatest = -5;
+    }
+    return error;
+}
+
+/* ---- Peers ---- */
+
+FAKE_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+    struct fake_context *other = (struct fake_context *)peer;
+
+    if (error)
+        return error;
+    if (!other || other == context || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake.has_peers || other->device == context->device)
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    if (context->can_reach[other->device])
+        return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    context->can_reach[other->device] = true;
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+    struct fake_context *other = (struct fake_context *)peer;
+
+    if (error)
+        return error;
+    if (!other || !context->can_reach[other->device])
+        return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    context->can_reach[other->device] = false;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fakecuda.h: what tests may ask of the fake CUDA driver (the libcuda.so.1 in this folder), a test double:
+ * GPUs without a GPU. Its devices' memory is host memory at other addresses than those it gives out, which
+ * fault when the CPU touches them; its streams are threads. It refuses what CUDA refuses, as far as our tests
+ * need.
+ *
+ * The functions are weak: with the real driver they are NULL, and fakecuda_is_here() is false.
+ *
+ * Environment, read by cuInit:
+ *      FAKECUDA_DEVICES     how many devices there are; 2
+ *      FAKECUDA_MEMORY_MIB  memory of each; 256
+ *      FAKECUDA_DELAY_US    how long each operation of a stream waits before it begins; 0
+ *      FAKECUDA_PEER        0: no device can reach another's memory
+ *      FAKECUDA_WRITE_VALUE 0: cuStreamWriteValue32 is not supported
+ *      FAKECUDA_FAIL        what is to fail: FUNCTION:NTH:ERROR[,...], such as cuMemAlloc:3:2
+ */
+#ifndef FAKECUDA_H
+#define FAKECUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FAKECUDA_WEAK __attribute__((weak, visibility("default")))
+
+/* The nth call of a function from now on (1: the next) returns this error. The name is cuda.h's, without
+ * version. */
+void fakecuda_fail(const char *function, int nth, int error) FAKECUDA_WEAK;
+
+/* How often a function was called. */
+int fakecuda_calls(const char *function) FAKECUDA_WEAK;
+
+/* While held, no stream begins an operation. */
+void fakecuda_hold(bool is_held) FAKECUDA_WEAK;
+
+/* The next memory of 1 MiB or more that is allocated lies at this address (of a multiple of 2 MiB), where
+ * nothing may be mapped. */
+void fakecuda_place_next(uintptr_t address) FAKECUDA_WEAK;
+
+/* An operation of the current context's device goes wrong: from now on its calls return this error. */
+void fakecuda_break_context(int error) FAKECUDA_WEAK;
+
+/* ---- For kernels that run on the CPU ---- */
+
+/* A kernel does the work of all its threads in one call. args is the struct of the launch. */
+typedef void (*fakecuda_kernel_fn)(const void *args);
+
+/* Makes cuModuleGetFunction find a kernel by this name. Others are looked up in libfakekernels.so, which lies
+ * beside the fake driver or is found by the loader. */
+void fakecuda_add_kernel(const char *name, fakecuda_kernel_fn kernel) FAKECUDA_WEAK;
+
+/* Where the n_bytes at a device's address (or a host's) are for the CPU. Within a kernel, an address that its
+ * device cannot reach breaks its context and gives NULL. */
+void *fakecuda_alias(uintptr_t address, size_t n_bytes) FAKECUDA_WEAK;
+
+static inline bool fakecuda_is_here(void)
+{
+    return fakecuda_alias != NULL;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

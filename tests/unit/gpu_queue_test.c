@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that streams of a PE copy between any memories, tell of what is done in order and of what failed,
+ * leave the program's current context alone, and that pools give memory out again. On the fake CUDA driver.
+ */
+#include <cuda.h>
+#include <string.h>
+
+#include "fakecuda.h"
+#include "gpu/gpu.h"
+#include "gpu/pe_state.h"
+#include "gpu/query.h"
+#include "ult_job.h"
+
+#define N 5000
+
+static int failure; /* what the last call said */
+
+static void open_driver(void)
+{
+    CUcontext context;
+
+    ULT_CHECK(gpu_driver_open(NULL));
+    ULT_CHECK(cuInit(0) == 0);
+    ULT_CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0);
+    ULT_CHECK(cuCtxSetCurrent(context) == 0);
+}
+
+/* Device memory on a device, with each byte 7 * its index + seed. */
+static char *device_bytes(int device, size_t n_bytes, int seed)
+{
+    unsigned char *pattern = malloc(n_bytes);
+    CUcontext context, before;
+    CUdeviceptr made = 0;
+
+    for (size_t i = 0; i < n_bytes; i++)
+        pattern[i] = (unsigned char)(7 * i + (size_t)seed);
+    cuCtxGetCurrent(&before);
+    cuDevicePrimaryCtxRetain(&context, device);
+    cuCtxSetCurrent(context);
+    ULT_CHECK(cuMemAlloc(&made, n_bytes) == 0);
+    ULT_CHECK(cuMemcpyHtoD(made, pattern, n_bytes) == 0);
+    cuCtxSetCurrent(before);
+    free(pattern);
+    return (char *)made;
+}
+
+static bool has_pattern(const unsigned char *bytes, size_t n_bytes, int seed)
+{
+    for (size_t i = 0; i < n_bytes; i++)
+        if (bytes[i] != (unsigned char)(7 * i + (size_t)seed))
+            return false;
+    return true;
+}
+
+/* ---- Copies ---- */
+
+static void copy_around(void *arg)
+{
+    char *first, *second;
+    unsigned char *host = calloc(1, N);
+    struct gpu_queue *queue;
+
+    open_driver();
+    first = device_bytes(0, N, 3);
+    second = device_bytes(1, N, 4);
+    queue = gpu_queue_of(0, GPU_LANE_OUT, &failure);
+    ULT_CHECK(queue && gpu_queue_device(queue) == 0);
+    ULT_CHECK(queue == gpu_queue_of(0, GPU_LANE_OUT, &failure));
+    ULT_CHECK(queue != gpu_queue_of(0, GPU_LANE_IN, &failure));
+    ULT_CHECK(queue != gpu_queue_of(1, GPU_LANE_OUT, &failure));
+    ULT_CHECK(gpu_queue_copy(queue, second, first, N) == 0);
+    ULT_CHECK(gpu_queue_copy(queue, host, second, N) == 0);
+    ULT_CHECK(gpu_queue_wait(queue) == 0);
+    ULT_CHECK(has_pattern(host, N, 3));
+    memset(host, 0, N);
+    ULT_CHECK(gpu_queue_copy(queue, host, first, N) == 0);
+    ULT_CHECK(gpu_queue_spin(queue) == 0);
+    ULT_CHECK(has_pattern(host, N, 3));
+    free(host);
+}
+
+START_TEST(copies_between_devices_and_host)
+{
+    ult_job_start(1, 1, copy_around);
+}
+END_TEST
+
+START_TEST(copies_where_numbers_cannot_be_written)
+{
+    setenv("FAKECUDA_WRITE_VALUE", "0", 1);
+    ult_job_start(1, 1, copy_around);
+}
+END_TEST
+
+START_TEST(copies_on_two_pes)
+{
+    ult_job_start(2, 8, copy_around);
+}
+END_TEST
+
+/* ---- The order of tickets ---- */
+
+struct numbered {
+    struct gpu_ticket ticket;
+    int number;
+    int error;
+};
+static int n_handled, handled[100];
+
+static void handle_numbered(struct gpu_ticket *ticket, int error)
+{
+    struct numbered *numbered = BASE_CONTAINER(ticket, struct numbered, ticket);
+
+    numbered->error = error;
+    handled[n_handled++] = numbered->number;
+}
+
+static void tickets_in_order(void *arg)
+{
+    static struct numbered tickets[100];
+    struct gpu_queue *queue;
+    size_t size;
+    char *from, *to;
+
+    open_driver();
+    queue = gpu_queue_of(1, GPU_LANE_OUT, &failure);
+    from = device_bytes(1, N, 0);
+    to = gpu_pinned_get(N, &size, &failure);
+    ULT_CHECK(to && size >= N);
+    fakecuda_hold(true);
+    for (int i = 0; i < 100; i++) {
+        tickets[i] = (struct numbered){.ticket.handle = handle_numbered, .number = i, .error = -1};
+        if (i % 3 == 0)
+            ULT_CHECK(gpu_queue_copy(queue, to, from, N) == 0);
+        gpu_queue_then(queue, &tickets[i].ticket);
+    }
+    for (int i = 0; i < 100; i++)
+        ult_progress();
+    ULT_CHECK(n_handled == 0);
+    fakecuda_hold(false);
+    while (n_handled < 100)
+        ult_yield();
+    for (int i = 0; i < 100; i++)
+        ULT_CHECK(handled[i] == i && tickets[i].error == 0);
+    gpu_pinned_put(to);
+}
+
+START_TEST(tickets_are_handled_in_order_and_not_early)
+{
+    ult_job_start(1, 1, tickets_in_order);
+}
+END_TEST
+
+/* A waiting ULT lets others run, and the deadlock report stays silent. */
+static atomic_int n_turns, is_copied;
+
+static void wait_or_work(void *arg)
+{
+    if (self_index() == 0) {
+        struct gpu_queue *queue;
+        char *memory, *device;
+        size_t size;
+        open_driver();
+        queue = gpu_queue_of(0, GPU_LANE_IN, &failure);
+        memory = gpu_pinned_get(8, &size, &failure);
+        device = device_bytes(0, 8, 0);
+        fakecuda_hold(true);
+        ULT_CHECK(gpu_queue_copy(queue, device, memory, 8) == 0);
+        ULT_CHECK(gpu_queue_wait(queue) == 0);
+        ULT_CHECK(n_turns == 1000);
+        is_copied = 1;
+        return;
+    }
+    for (int i = 0; i < 1000; i++) {
+        n_turns++;
+        ult_yield();
+    }
+    ULT_CHECK(!is_copied);
+    fakecuda_hold(false);
+}
+
+static void report_deadlock(void)
+{
+    ULT_CHECK(!"deadlock");
+}
+
+START_TEST(a_waiting_ult_lets_others_run)
+{
+    setenv("FAKECUDA_DELAY_US", "20000", 1);
+    job.deadlock = report_deadlock;
+    ult_job_start(1, 2, wait_or_work);
+    ck_assert_int_eq(is_copied, 1);
+}
+END_TEST
+
+/* ---- Errors ---- */
+
+static void break_and_wait(void *arg)
+{
+    struct gpu_queue *queue;
+    struct numbered ticket = {.ticket.handle = handle_numbered, .error = -1};
+    size_t size;
+    void *memory;
+    char *device;
+
+    open_driver();
+    queue = gpu_queue_of(0, GPU_LANE_OUT, &failure);
+    memory = gpu_pinned_get(8, &size, &failure);
+    device = device_bytes(0, 8, 0);
+    fakecuda_hold(true);
+    ULT_CHECK(gpu_queue_copy(queue, device, memory, 8) == 0);
+    gpu_queue_then(queue, &ticket.ticket);
+    fakecuda_break_context(CUDA_ERROR_ILLEGAL_ADDRESS);
+    fakecuda_hold(false);
+    ULT_CHECK(gpu_queue_wait(queue) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    ULT_CHECK(ticket.error == CUDA_ERROR_ILLEGAL_ADDRESS);
+    ULT_CHECK(strstr(gpu_error_text(CUDA_ERROR_ILLEGAL_ADDRESS), "an illegal memory access was encountered"));
+    ULT_CHECK(gpu_queue_copy(queue, device, memory, 8) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    ULT_CHECK(gpu_queue_spin(queue) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+START_TEST(a_broken_context_ends_all_waiting)
+{
+    ult_job_start(1, 1, break_and_wait);
+}
+END_TEST
+
+static void fail_calls(void *arg)
+{
+    struct gpu_queue *queue;
+    size_t size;
+
+    open_driver();
+    fakecuda_fail("cuStreamCreateWithPriority", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    ULT_CHECK(!gpu_queue_of(0, GPU_LANE_OUT, &failure) && failure == CUDA_ERROR_OUT_OF_MEMORY);
+    ULT_CHECK(strcmp(gpu_error_text(failure),
+                     "cuStreamCreateWithPriority: CUDA_ERROR_OUT_OF_MEMORY: out of memory") == 0);
+    ULT_CHECK(!gpu_queue_of(9, GPU_LANE_OUT, &failure) && failure == CUDA_ERROR_INVALID_DEVICE);
+    queue = gpu_queue_of(0, GPU_LANE_OUT, &failure);
+    fakecuda_fail("cuMemcpyAsync", 1, CUDA_ERROR_INVALID_VALUE);
+    ULT_CHECK(gpu_queue_copy(queue, &size, &size, 1) == CUDA_ERROR_INVALID_VALUE);
+    ULT_CHECK(gpu_queue_wait(queue) == 0);
+    fakecuda_fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    ULT_CHECK(!gpu_pinned_get(1, &size, &failure) && failure == CUDA_ERROR_OUT_OF_MEMORY);
+    ULT_CHECK(!gpu_scratch_get(0, (size_t)1 << 40, &failure) && failure == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+START_TEST(errors_name_the_function)
+{
+    ult_job_start(1, 1, fail_calls);
+}
+END_TEST
+
+/* ---- The program's context ---- */
+
+static void keep_context(void *arg)
+{
+    CUcontext mine, now;
+    size_t size;
+
+    ULT_CHECK(gpu_driver_open(NULL) && cuInit(0) == 0);
+    for (int i = 0; i < 2; i++) {
+        mine = NULL;
+        if (i == 1)
+            ULT_CHECK(cuCtxCreate(&mine, NULL, 0, 0) == 0);
+        gpu_pinned_put(gpu_pinned_get(1, &size, &failure));
+        gpu_scratch_put(1, gpu_scratch_get(1, 100, &failure), 100);
+        ULT_CHECK(gpu_queue_wait(gpu_queue_of(1, GPU_LANE_IN, &failure)) == 0);
+        gpu_peer_enable(0, 1);
+        ULT_CHECK(cuCtxGetCurrent(&now) == 0 && now == mine);
+    }
+}
+
+START_TEST(the_programs_context_stays_current)
+{
+    ult_job_start(1, 1, keep_context);
+}
+END_TEST
+
+/* ---- Peers ---- */
+
+static void enable_peers(void *arg)
+{
+    bool has_peers = getenv("FAKECUDA_PEER") == NULL;
+    int n_calls;
+
+    open_driver();
+    ULT_CHECK(gpu_peer_enable(0, 1) == has_peers);
+    n_calls = fakecuda_calls("cuDeviceCanAccessPeer");
+    ULT_CHECK(gpu_peer_enable(0, 1) == has_peers);
+    ULT_CHECK(fakecuda_calls("cuDeviceCanAccessPeer") == n_calls);
+    ULT_CHECK(gpu_peer_enable(1, 1));
+}
+
+START_TEST(peer_access_is_enabled_once)
+{
+    ult_job_start(1, 1, enable_peers);
+}
+END_TEST
+
+START_TEST(peer_access_may_be_missing)
+{
+    setenv("FAKECUDA_PEER", "0", 1);
+    ult_job_start(1, 1, enable_peers);
+}
+END_TEST
+
+/* ---- Pools ---- */
+
+static void use_pools(void *arg)
+{
+    void *pinned[40], *scratch[6];
+    size_t size;
+    int n_calls;
+
+    open_driver();
+    for (int round = 0; round < 2; round++) {
+        n_calls = fakecuda_calls("cuMemHostAlloc");
+        for (int i = 0; i < 40; i++) {
+            pinned[i] = gpu_pinned_get(i % 2 ? 1 : GPU_PINNED_SMALL + 1, &size, &failure);
+            ULT_CHECK(pinned[i] && size == (i % 2 ? GPU_PINNED_SMALL : GPU_PINNED_LARGE));
+            memset(pinned[i], i, size);
+        }
+        for (int i = 0; i < 40; i++) {
+            ULT_CHECK(*(char *)pinned[i] == i);
+            gpu_pinned_put(pinned[i]);
+        }
+        ULT_CHECK((fakecuda_calls("cuMemHostAlloc") > n_calls) == (round == 0));
+    }
+    scratch[0] = gpu_scratch_get(1, 100000, &failure);
+    gpu_scratch_put(1, scratch[0], 100000);
+    ULT_CHECK(gpu_scratch_get(1, 120000, &failure) == scratch[0]);
+    gpu_scratch_put(1, scratch[0], 120000);
+    for (int i = 0; i < 6; i++) /* more than are kept: the rest goes back to the driver */
+        scratch[i] = gpu_scratch_get(1, 1, &failure);
+    n_calls = fakecuda_calls("cuMemFree");
+    for (int i = 0; i < 6; i++)
+        gpu_scratch_put(1, scratch[i], 1);
+    ULT_CHECK(fakecuda_calls("cuMemFree") == n_calls + 6 - GPU_SCRATCH_KEPT);
+    /* What is kept goes back when memory is short. */
+    fakecuda_fail("cuMemAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    ULT_CHECK(gpu_scratch_get(1, 1 << 20, &failure) != NULL);
+    ULT_CHECK(fakecuda_calls("cuMemFree") > n_calls + 6);
+}
+
+START_TEST(pools_give_memory_out_again)
+{
+    ult_job_start(1, 1, use_pools);
+}
+END_TEST
+
+/* ---- Devices ---- */
+
+START_TEST(devices_are_given_to_pes_in_blocks)
+{
+    static const struct {
+        int n_pes, n_devices;
+        const char *expected;
+    } cases[] = {{1, 1, "0"}, {4, 2, "0011"}, {3, 2, "001"}, {2, 4, "02"}, {8, 3, "00011122"}, {2, 0, "//"}};
+
+    for (size_t i = 0; i < BASE_COUNT(cases); i++)
+        for (int pe = 0; pe < cases[i].n_pes; pe++)
+            ck_assert_int_eq(gpu_device_of_pe(pe, cases[i].n_pes, cases[i].n_devices),
+                             cases[i].expected[pe] - '0');
+    setenv("FAKECUDA_DEVICES", "3", 1);
+    ck_assert_int_eq(gpu_device_count(), 3);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gpu_queue");
+    TCase *tests = tcase_create("queue");
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, copies_between_devices_and_host);
+    tcase_add_test(tests, copies_where_numbers_cannot_be_written);
+    tcase_add_test(tests, copies_on_two_pes);
+    tcase_add_test(tests, tickets_are_handled_in_order_and_not_early);
+    tcase_add_test(tests, a_waiting_ult_lets_others_run);
+    tcase_add_test(tests, a_broken_context_ends_all_waiting);
+    tcase_add_test(tests, errors_name_the_function);
+    tcase_add_test(tests, the_programs_context_stays_current);
+    tcase_add_test(tests, peer_access_is_enabled_once);
+    tcase_add_test(tests, peer_access_may_be_missing);
+    tcase_add_test(tests, pools_give_memory_out_again);
+    tcase_add_test(tests, devices_are_given_to_pes_in_blocks);
+    suite_add_tcase(suite, tests);
+    return ult_run_suite(suite);
+}
