@@ -66,6 +66,20 @@ struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_s
 /* Sends and waits; raises and returns the error if the destination's process is lost. May switch. */
 int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args);
 
+/* Copies all data of the send into contiguous memory. */
+static inline void ampi_p2p_pack(void *out, const struct ampi_send_args *args, size_t n_bytes)
+{
+    if (BASE_LIKELY(ampi_type_is_block(args->type, args->count))) {
+        const char *data = (const char *)args->buf + args->type->true_lb_bytes;
+        if (n_bytes)
+            memcpy(out, data, n_bytes);
+    } else {
+        struct ampi_cursor cursor;
+        ampi_cursor_init(&cursor, (void *)args->buf, args->count, args->type);
+        ampi_cursor_pack(&cursor, out, n_bytes);
+    }
+}
+
 /* ---- Receiving (recv.c). source is not MPI_PROC_NULL. ---- */
 
 /* True: a message was there; it has been received and *status filled, MPI_ERROR included. False: post a

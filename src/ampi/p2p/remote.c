@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * remote.c: messages between ranks of different processes. See remote.h.
+ * remote.c: receiving messages from ranks of other processes. See remote.h; the sending half is in
+ * remote_send.c.
  *
  * Order: messages between the same two PEs are numbered; one that comes too early waits in its peer's list.
  * Messages to communicators that this process has not made yet wait in the PE's list of orphans.
  *
- * Floods: a PE may have WINDOW_BYTES of messages on the way to, or unreceived at, another PE. Beyond that a
- * standard send waits for its receive like a synchronous one. The receiver gives the window back in large
- * pieces, as receives take messages.
+ * What is kept until its receive comes: large data (EAGER_KEEP_BYTES) that came with its header stays where
+ * the machine put it; less is copied into a message of the pools, because the machine's pieces of memory are
+ * some KiB each, and a flood of small messages would hold as many of them.
  */
 #include "ampi/p2p/remote.h"
 
-#include "ampi/procs/procs.h"
+#include "ampi/p2p/remote_peer.h"
 #include "base/log.h"
 
-/* Unreceived messages from one PE to another, with this much for each besides its data. */
-#define WINDOW_BYTES (64u << 20)
-#define MESSAGE_BYTES 256u
+/* Data of this size or more is kept where the machine put it. */
+#define EAGER_KEEP_BYTES 4096
 
-/* ---- Peers: what a PE knows of a PE of another process ---- */
+struct ampi_remote ampi_remotes[AMPI_PES_MAX];
+
+/* ---- Peers ---- */
 
 /* A message that cannot be delivered yet. */
 struct waiting {
@@ -30,31 +32,9 @@ struct waiting {
     unsigned char copy[];
 };
 
-struct peer {
-    uint32_t next_sent;     /* number of the next message to it */
-    uint32_t next_expected; /* number of the next message from it */
-    struct waiting *early;  /* messages from it with later numbers, in any order */
-    size_t used_bytes;      /* of the window, by messages to it */
-    size_t owed_bytes;      /* of the window, received and not given back yet */
-};
-
-struct peers_of_proc {
-    struct peer *peers; /* by PE */
-    int n_pes;          /* entries */
-};
-
-/* A PE's. */
-struct remote {
-    struct peers_of_proc *procs; /* by process */
-    struct waiting *orphans_first;
-    struct waiting *orphans_last;
-    uint32_t generation; /* of the communicators when the orphans were last tried */
-} BASE_CACHE_ALIGNED;
-static struct remote remotes[AMPI_PES_MAX];
-
-static BASE_COLD void grow_peers(struct remote *remote, int proc_id, int pe_id)
+struct ampi_peer *ampi_remote_add_peer(struct ampi_remote *remote, int proc_id, int pe_id)
 {
-    struct peers_of_proc *of_proc;
+    struct ampi_peers_of_proc *of_proc;
 
     if (!remote->procs)
         remote->procs =
@@ -67,148 +47,50 @@ static BASE_COLD void grow_peers(struct remote *remote, int proc_id, int pe_id)
                (size_t)(pe_id + 1 - of_proc->n_pes) * sizeof *of_proc->peers);
         of_proc->n_pes = pe_id + 1;
     }
-}
-
-static inline struct peer *peer_of(struct remote *remote, int proc_id, int pe_id)
-{
-    if (BASE_UNLIKELY(!remote->procs || pe_id >= remote->procs[proc_id].n_pes))
-        grow_peers(remote, proc_id, pe_id);
-    return &remote->procs[proc_id].peers[pe_id];
+    if (!of_proc->peers[pe_id]) {
+        of_proc->peers[pe_id] = base_calloc(1, sizeof *of_proc->peers[pe_id], "peers in other processes");
+        of_proc->peers[pe_id]->proc_id = proc_id;
+        of_proc->peers[pe_id]->pe_id = pe_id;
+    }
+    return of_proc->peers[pe_id];
 }
 
 /* A message that was not synchronous has been received: gives its part of the window back. */
-static inline void give_back(int pe_id, uint32_t src_proc, uint16_t src_pe, size_t n_bytes)
+static inline void give_back(struct ampi_peer *peer, size_t n_bytes)
 {
-    struct peer *peer = peer_of(&remotes[pe_id], (int)src_proc, src_pe);
-
-    peer->owed_bytes += n_bytes + MESSAGE_BYTES;
-    if (BASE_UNLIKELY(peer->owed_bytes >= WINDOW_BYTES / 4)) {
+    peer->owed_bytes += n_bytes + AMPI_WINDOW_MESSAGE_BYTES;
+    if (BASE_UNLIKELY(peer->owed_bytes >= ampi_remote_window_bytes() / 4)) {
         struct ampi_wire wire = {.kind = AMPI_WIRE_CREDIT, .cookie = peer->owed_bytes};
         peer->owed_bytes = 0;
-        ampi_procs_post((int)src_proc, src_pe, &wire, NULL, 0);
+        ampi_procs_post(peer->proc_id, peer->pe_id, &wire, NULL, 0);
     }
-}
-
-void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire)
-{
-    peer_of(&remotes[pe_id], (int)wire->src_proc, wire->src_pe)->used_bytes -= wire->cookie;
-}
-
-/* ---- Sending ---- */
-
-/* One of the two things that a send waits for has happened: its buffer is free, or it was matched. */
-static void send_part_done(struct ampi_request *request)
-{
-    struct ampi_p2p *p2p = &request->u.p2p;
-
-    if (--p2p->n_remote_parts > 0)
-        return;
-    free(p2p->staged);
-    request->status.MPI_ERROR = p2p->is_lost ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
-    ampi_request_complete(request);
-}
-
-static void sent(void *arg, int result)
-{
-    struct ampi_request *request = arg;
-
-    if (BASE_UNLIKELY(result < 0)) {
-        request->u.p2p.is_lost = true;
-        request->u.p2p.n_remote_parts = 1; /* no match will be reported */
-    }
-    send_part_done(request);
-}
-
-/* The data as one piece of memory. */
-static const void *gather(struct ampi_p2p *p2p, size_t n_bytes)
-{
-    struct ampi_cursor cursor;
-
-    p2p->staged = NULL;
-    if (BASE_LIKELY(ampi_type_is_block(p2p->type, p2p->count)))
-        return ampi_type_address(p2p->buf, p2p->type->true_lb_bytes);
-    if (n_bytes == 0)
-        return NULL;
-    p2p->staged = base_malloc(n_bytes, "a message to another process");
-    ampi_cursor_init(&cursor, p2p->buf, p2p->count, p2p->type);
-    ampi_cursor_pack(&cursor, p2p->staged, n_bytes);
-    return p2p->staged;
-}
-
-void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
-{
-    struct ampi_p2p *p2p = &request->u.p2p;
-    struct ampi_comm *comm = request->comm;
-    size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
-    int world_rank = ampi_group_world_rank(comm->peer->layout->group, p2p->peer_rank);
-    int dest_proc = ampi_procs_of_rank(world_rank);
-    int dest_pe = ampi_procs_pe_of(world_rank);
-    bool is_sync = p2p->mode == AMPI_SEND_SYNCHRONOUS;
-    const void *data = gather(p2p, n_bytes);
-    int result = MACHINE_LOST;
-
-    p2p->is_lost = false;
-    p2p->n_remote_parts = 1;
-    if (BASE_LIKELY(dest_pe >= 0)) {
-        struct peer *peer = peer_of(&remotes[self->pe_id], dest_proc, dest_pe);
-        if (BASE_UNLIKELY(peer->used_bytes > WINDOW_BYTES))
-            is_sync = true;
-        if (is_sync)
-            p2p->n_remote_parts = 2;
-        else
-            peer->used_bytes += n_bytes + MESSAGE_BYTES;
-        p2p->wire = (struct ampi_wire){
-            .kind = AMPI_WIRE_SEND,
-            .flags = (uint8_t)((is_sync ? AMPI_WIRE_SYNC : 0) |
-                               (comm->peer == &comm->shared->side[1] ? AMPI_WIRE_SIDE : 0)),
-            .src_pe = (uint16_t)self->pe_id,
-            .src_proc = (uint32_t)ampi_job.proc_id,
-            .context_id = comm->shared->context_id,
-            .seq = peer->next_sent++,
-            .tag = p2p->tag,
-            .source = comm->rank,
-            .dest = p2p->peer_rank,
-            .cookie = (uint64_t)(uintptr_t)request,
-        };
-        result = ampi_machine->send(self->pe_id, dest_proc, dest_pe, &p2p->wire, sizeof p2p->wire, data,
-                                    n_bytes, MACHINE_HOST, sent, request);
-    }
-    if (result != MACHINE_PENDING)
-        sent(request, result);
-}
-
-void ampi_remote_handle_ack(const struct ampi_wire *wire)
-{
-    send_part_done((struct ampi_request *)(uintptr_t)wire->cookie);
 }
 
 /* Tells a synchronous send that it was matched. */
-static void acknowledge(uint32_t src_proc, uint16_t src_pe, uint64_t cookie)
+static void acknowledge(const struct ampi_peer *peer, uint64_t cookie)
 {
     struct ampi_wire wire = {.kind = AMPI_WIRE_ACK, .cookie = cookie};
 
-    ampi_procs_post((int)src_proc, src_pe, &wire, NULL, 0);
+    ampi_procs_post(peer->proc_id, peer->pe_id, &wire, NULL, 0);
 }
 
 /* A receive has taken a message: tells the sender, one way or the other. */
-static inline void received(int pe_id, bool is_sync, uint32_t src_proc, uint16_t src_pe, uint64_t cookie,
-                            size_t n_bytes)
+static inline void received(struct ampi_peer *peer, bool is_sync, uint64_t cookie, size_t n_bytes)
 {
     if (BASE_UNLIKELY(is_sync))
-        acknowledge(src_proc, src_pe, cookie);
+        acknowledge(peer, cookie);
     else
-        give_back(pe_id, src_proc, src_pe, n_bytes);
+        give_back(peer, n_bytes);
 }
 
 /* ---- Receiving ---- */
 
 /* What a kept message's data[] begins with. */
 struct kept {
-    const void *bytes; /* NULL: away */
-    void *token;       /* NULL: the bytes lie behind this */
-    uint64_t cookie;   /* of a synchronous send */
-    uint32_t src_proc;
-    uint16_t src_pe;
+    const void *bytes;      /* NULL: away */
+    void *token;            /* NULL: the bytes lie behind this */
+    uint64_t cookie;        /* of a synchronous send */
+    struct ampi_peer *peer; /* that it came from */
     bool is_sync;
     unsigned char copy[];
 };
@@ -297,8 +179,7 @@ void ampi_remote_fetch(struct ampi_message *message, struct ampi_request *recv)
 {
     const struct kept *kept = kept_of(message);
 
-    received(recv->owner->pe_id, kept->is_sync, kept->src_proc, kept->src_pe, kept->cookie,
-             message->size_bytes);
+    received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
     start_fetch(recv, kept->token, message->size_bytes, message->node.source, message->node.tag);
     ampi_message_free(recv->owner->messages, message);
 }
@@ -310,16 +191,17 @@ void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, v
 
     ampi_p2p_unpack(kept->bytes, message->size_bytes, message->node.source, message->node.tag, buf, count,
                     type, status);
-    received(self->pe_id, kept->is_sync, kept->src_proc, kept->src_pe, kept->cookie, message->size_bytes);
+    received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
     if (kept->token)
         ampi_machine->release(self->pe_id, kept->token);
     ampi_message_free(self->messages, message);
 }
 
 /* No receive is there: keeps the message. Returns true if its data is kept where it is. */
-static bool keep(struct ampi_comm *dest, const struct ampi_wire *wire, const struct machine_data *data)
+static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct ampi_wire *wire,
+                 const struct machine_data *data)
 {
-    bool is_copied = data->bytes && (!data->can_keep || data->n_bytes <= 64);
+    bool is_copied = data->bytes && (!data->can_keep || data->n_bytes < EAGER_KEEP_BYTES);
     size_t room = sizeof(struct kept) + (is_copied ? data->n_bytes : 0);
     struct ampi_message *message =
         ampi_message_alloc(dest->owner->messages, room <= AMPI_EAGER_MAX_BYTES ? room : 0);
@@ -330,8 +212,7 @@ static bool keep(struct ampi_comm *dest, const struct ampi_wire *wire, const str
     *kept = (struct kept){.bytes = data->bytes,
                           .token = is_copied ? NULL : data->token,
                           .cookie = wire->cookie,
-                          .src_proc = wire->src_proc,
-                          .src_pe = wire->src_pe,
+                          .peer = peer,
                           .is_sync = (wire->flags & AMPI_WIRE_SYNC) != 0};
     if (is_copied && data->n_bytes) {
         if (BASE_UNLIKELY(room > AMPI_EAGER_MAX_BYTES))
@@ -346,7 +227,7 @@ static bool keep(struct ampi_comm *dest, const struct ampi_wire *wire, const str
 }
 
 /* Matches a message. Returns true if its data is kept or being fetched. */
-static bool deliver(struct ampi_comm_shared *shared, const struct ampi_wire *wire,
+static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, const struct ampi_wire *wire,
                     const struct machine_data *data)
 {
     struct ampi_comm *dest = &shared->side[wire->flags & AMPI_WIRE_SIDE ? 1 : 0].handles[wire->dest];
@@ -354,11 +235,10 @@ static bool deliver(struct ampi_comm_shared *shared, const struct ampi_wire *wir
     struct ampi_request *recv;
 
     if (!node)
-        return keep(dest, wire, data);
+        return keep(peer, dest, wire, data);
     recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
     recv->u.p2p.is_posted = false;
-    received(recv->owner->pe_id, (wire->flags & AMPI_WIRE_SYNC) != 0, wire->src_proc, wire->src_pe,
-             wire->cookie, data->n_bytes);
+    received(peer, (wire->flags & AMPI_WIRE_SYNC) != 0, wire->cookie, data->n_bytes);
     if (!data->bytes && data->n_bytes > 0) {
         start_fetch(recv, data->token, data->n_bytes, wire->source, wire->tag);
         return true;
@@ -390,11 +270,11 @@ static struct waiting *set_aside(const struct ampi_wire *wire, const struct mach
     return waiting;
 }
 
-static bool deliver_or_orphan(struct remote *remote, int pe_id, const struct ampi_wire *wire,
+static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_wire *wire,
                               const struct machine_data *data);
 
 /* Delivers a message that had to wait; its data is the machine's or behind it. */
-static void deliver_waiting(struct remote *remote, int pe_id, struct waiting *waiting)
+static void deliver_waiting(struct ampi_remote *remote, int pe_id, struct waiting *waiting)
 {
     struct machine_data data = {.bytes = waiting->bytes,
                                 .n_bytes = waiting->n_bytes,
@@ -406,7 +286,7 @@ static void deliver_waiting(struct remote *remote, int pe_id, struct waiting *wa
     free(waiting);
 }
 
-static BASE_COLD bool make_orphan(struct remote *remote, const struct ampi_wire *wire,
+static BASE_COLD bool make_orphan(struct ampi_remote *remote, const struct ampi_wire *wire,
                                   const struct machine_data *data)
 {
     bool is_kept;
@@ -420,7 +300,7 @@ static BASE_COLD bool make_orphan(struct remote *remote, const struct ampi_wire 
     return is_kept;
 }
 
-static BASE_COLD void retry_orphans(struct remote *remote, int pe_id)
+static BASE_COLD void retry_orphans(struct ampi_remote *remote, int pe_id)
 {
     struct waiting *waiting = remote->orphans_first;
 
@@ -435,7 +315,7 @@ static BASE_COLD void retry_orphans(struct remote *remote, int pe_id)
 
 bool ampi_remote_must_retry(int pe_id)
 {
-    const struct remote *remote = &remotes[pe_id];
+    const struct ampi_remote *remote = &ampi_remotes[pe_id];
 
     return BASE_UNLIKELY(remote->orphans_first != NULL) && remote->generation != ampi_contexts_generation();
 }
@@ -444,22 +324,22 @@ int ampi_remote_retry(int pe_id)
 {
     if (!ampi_remote_must_retry(pe_id))
         return 0;
-    retry_orphans(&remotes[pe_id], pe_id);
+    retry_orphans(&ampi_remotes[pe_id], pe_id);
     return 1;
 }
 
 /* The next message in order. */
-static bool deliver_or_orphan(struct remote *remote, int pe_id, const struct ampi_wire *wire,
+static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_wire *wire,
                               const struct machine_data *data)
 {
     struct ampi_comm_shared *shared = ampi_contexts_find(pe_id, wire->context_id);
 
     if (BASE_UNLIKELY(!shared))
         return make_orphan(remote, wire, data);
-    return deliver(shared, wire, data);
+    return deliver(ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe), shared, wire, data);
 }
 
-static BASE_COLD void deliver_early(struct remote *remote, int pe_id, struct peer *peer)
+static BASE_COLD void deliver_early(struct ampi_remote *remote, int pe_id, struct ampi_peer *peer)
 {
     struct waiting **link = &peer->early;
 
@@ -478,8 +358,8 @@ static BASE_COLD void deliver_early(struct remote *remote, int pe_id, struct pee
 
 bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data)
 {
-    struct remote *remote = &remotes[pe_id];
-    struct peer *peer = peer_of(remote, (int)wire->src_proc, wire->src_pe);
+    struct ampi_remote *remote = &ampi_remotes[pe_id];
+    struct ampi_peer *peer = ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe);
     bool is_kept;
 
     if (BASE_UNLIKELY(wire->seq != peer->next_expected)) {

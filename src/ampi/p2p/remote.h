@@ -2,15 +2,19 @@
  *
  * remote.h: the third route of a message: to and from a rank of another process.
  *
- * The sender's request waits until its buffer may be changed and, in synchronous mode, until the match is
- * reported. Data that came with its header is kept where the machine put it, or copied if it is little; other
- * data stays at the sender and is fetched straight into the receive's buffer at the match.
+ * Little data is copied and sent without a request. Otherwise the sender's request waits until its buffer may
+ * be changed and, in synchronous mode, until the match is reported. Data that came with its header is kept
+ * where the machine put it, or copied if it is little; other data stays at the sender and is fetched straight
+ * into the receive's buffer at the match.
  */
 #ifndef AMPI_P2P_REMOTE_H
 #define AMPI_P2P_REMOTE_H
 
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
+
+/* ampi_send_try for another process: true if the message has left or lies in the library's memory. */
+bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *args, size_t n_bytes);
 
 /* Starts the (ACTIVE) send request, whose destination lives in another process; it may be COMPLETE on return.
  */

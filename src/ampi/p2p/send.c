@@ -4,8 +4,7 @@
  *
  * Routes: same PE, straight into the destination's matching engine; other PE of this process, an item
  * through that PE's inbox, with the data inside it, beside it (a message of the pool), or left in the
- * sender's buffer for the receiver to fetch; other process, through the machine (remote.c), always with a
- * request.
+ * sender's buffer for the receiver to fetch; other process, through the machine (remote_send.c).
  */
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
@@ -38,20 +37,6 @@ static inline int dest_pe(const struct ampi_comm *comm, int dest)
     return comm->peer->layout->pe_of[dest];
 }
 
-/* Copies all data of the send into contiguous memory. */
-static inline void pack(void *out, const struct ampi_send_args *args, size_t n_bytes)
-{
-    if (BASE_LIKELY(ampi_type_is_block(args->type, args->count))) {
-        const char *data = (const char *)args->buf + args->type->true_lb_bytes;
-        if (n_bytes)
-            memcpy(out, data, n_bytes);
-    } else {
-        struct ampi_cursor cursor;
-        ampi_cursor_init(&cursor, (void *)args->buf, args->count, args->type);
-        ampi_cursor_pack(&cursor, out, n_bytes);
-    }
-}
-
 /* ---- Same PE ---- */
 
 /* Matched already: copies into the receive, from layout to layout. */
@@ -81,7 +66,7 @@ static inline bool try_same_pe(struct ampi_rank *self, const struct ampi_send_ar
     if (n_bytes > AMPI_EAGER_MAX_BYTES || args->mode == AMPI_SEND_SYNCHRONOUS)
         return false;
     message = ampi_message_alloc(self->messages, n_bytes);
-    pack(message->data, args, n_bytes);
+    ampi_p2p_pack(message->data, args, n_bytes);
     ampi_message_keep(dest, message, source, args->tag);
     self->n_sent[AMPI_ROUTE_SAME_PE]++;
     return true;
@@ -126,11 +111,11 @@ static bool try_other_pe(struct ampi_rank *self, const struct ampi_send_args *ar
     if (n_bytes <= INLINE_MAX_BYTES) {
         item.handle = handle_inline;
         send->u.inline_data.n_bytes = (uint32_t)n_bytes;
-        pack(send->u.inline_data.data, args, n_bytes);
+        ampi_p2p_pack(send->u.inline_data.data, args, n_bytes);
     } else {
         item.handle = handle_message;
         send->u.message = ampi_message_alloc(self->messages, n_bytes);
-        pack(send->u.message->data, args, n_bytes);
+        ampi_p2p_pack(send->u.message->data, args, n_bytes);
     }
     ult_post_item(ult_pe_get(pe_id), &item);
     self->n_sent[AMPI_ROUTE_OTHER_PE]++;
@@ -147,7 +132,7 @@ bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args)
     if (pe_id == self->pe_id)
         return try_same_pe(self, args, n_bytes);
     if (BASE_UNLIKELY(pe_id == AMPI_PE_REMOTE))
-        return false;
+        return ampi_remote_try_send(self, args, n_bytes);
     return try_other_pe(self, args, n_bytes, pe_id);
 }
 

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * remote_peer.h: what a PE knows of PEs of other processes; for remote.c and remote_send.c alone.
+ */
+#ifndef AMPI_P2P_REMOTE_PEER_H
+#define AMPI_P2P_REMOTE_PEER_H
+
+#include "ampi/procs/procs.h"
+
+/* Floods: a PE may have a window of messages on the way to, or unreceived at, another PE: their bytes, and
+ * this much more for each. Beyond that a standard send waits for its receive like a synchronous one. The
+ * receiver gives the window back in large pieces, as receives take messages. */
+#define AMPI_WINDOW_MESSAGE_BYTES 256u
+
+/* The window: less in a job of many processes, all of which may flood one. */
+static inline size_t ampi_remote_window_bytes(void)
+{
+    const size_t most = (size_t)64 << 20, least = (size_t)1 << 20;
+    size_t share = ((size_t)1 << 30) / (size_t)ampi_job.n_procs;
+
+    return share > most ? most : share < least ? least : share;
+}
+
+struct waiting;
+
+/* A PE of another process, as one of this process's sees it. */
+struct ampi_peer {
+    int proc_id;
+    int pe_id;
+    uint32_t next_sent;     /* number of the next message to it */
+    uint32_t next_expected; /* number of the next message from it */
+    struct waiting *early;  /* messages from it with later numbers, in any order */
+    size_t used_bytes;      /* of the window, by messages to it */
+    size_t owed_bytes;      /* of the window, received and not given back yet */
+};
+
+struct ampi_peers_of_proc {
+    struct ampi_peer **peers; /* by PE; NULL: never heard of */
+    int n_pes;                /* entries */
+};
+
+/* Where a rank is: found by arithmetic with several divisions, so it is remembered. */
+struct ampi_route_entry {
+    int world_rank_plus_1; /* 0: empty */
+    struct ampi_peer *peer;
+};
+#define AMPI_ROUTE_ENTRIES 256 /* by the low bits of the world rank */
+
+/* A PE's. */
+struct ampi_remote {
+    struct ampi_peers_of_proc *procs; /* by process */
+    struct waiting *orphans_first;
+    struct waiting *orphans_last;
+    uint32_t generation;             /* of the communicators when the orphans were last tried */
+    struct ampi_route_entry *routes; /* AMPI_ROUTE_ENTRIES of them; NULL: nothing was sent yet */
+    struct ampi_parcel *parcels;     /* free ones */
+    int n_parcels_out;               /* how many the machine has */
+} BASE_CACHE_ALIGNED;
+extern struct ampi_remote ampi_remotes[AMPI_PES_MAX];
+
+struct ampi_peer *ampi_remote_add_peer(struct ampi_remote *remote, int proc_id, int pe_id) BASE_COLD;
+
+static inline struct ampi_peer *ampi_remote_peer(struct ampi_remote *remote, int proc_id, int pe_id)
+{
+    if (BASE_UNLIKELY(!remote->procs || pe_id >= remote->procs[proc_id].n_pes ||
+                      !remote->procs[proc_id].peers[pe_id]))
+        return ampi_remote_add_peer(remote, proc_id, pe_id);
+    return remote->procs[proc_id].peers[pe_id];
+}
+
+#endif

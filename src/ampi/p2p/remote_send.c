@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * remote_send.c: sending messages to ranks of other processes. See remote.h.
+ *
+ * Little data leaves in a parcel: the machine gets a copy of it, and the send is complete at once. Other data
+ * leaves from the sender's buffer (or packed, if it is noncontiguous), and its request waits for the machine.
+ */
+#include "ampi/p2p/remote.h"
+#include "ampi/p2p/remote_peer.h"
+#include "base/log.h"
+
+/* Largest data of a parcel, and most parcels of a PE that the machine may hold. */
+#define PARCEL_BYTES 256
+#define PARCELS_OUT_MAX 1024
+
+/* Parcels that are allocated at once. */
+#define PARCELS_PER_SLAB 64
+
+/* ---- Routes ---- */
+
+static BASE_COLD struct ampi_peer *find_peer(struct ampi_remote *remote, int world_rank)
+{
+    int dest_pe = ampi_procs_pe_of(world_rank);
+    struct ampi_route_entry *entry;
+
+    if (dest_pe < 0)
+        return NULL;
+    if (!remote->routes)
+        remote->routes = base_calloc(AMPI_ROUTE_ENTRIES, sizeof *remote->routes, "routes to other processes");
+    entry = &remote->routes[world_rank % AMPI_ROUTE_ENTRIES];
+    entry->peer = ampi_remote_peer(remote, ampi_procs_of_rank(world_rank), dest_pe);
+    entry->world_rank_plus_1 = world_rank + 1;
+    return entry->peer;
+}
+
+/* The PE of a member of the communicator's peer side; NULL: its process cannot be found. */
+static inline struct ampi_peer *peer_of_member(struct ampi_remote *remote, const struct ampi_comm *comm,
+                                               int dest)
+{
+    int world_rank = ampi_group_world_rank(comm->peer->layout->group, dest);
+    const struct ampi_route_entry *entry;
+
+    if (BASE_UNLIKELY(!remote->routes))
+        return find_peer(remote, world_rank);
+    entry = &remote->routes[world_rank % AMPI_ROUTE_ENTRIES];
+    if (BASE_UNLIKELY(entry->world_rank_plus_1 != world_rank + 1))
+        return find_peer(remote, world_rank);
+    return entry->peer;
+}
+
+void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire)
+{
+    ampi_remote_peer(&ampi_remotes[pe_id], (int)wire->src_proc, wire->src_pe)->used_bytes -= wire->cookie;
+}
+
+static inline bool is_window_used(const struct ampi_peer *peer)
+{
+    return BASE_UNLIKELY(peer->used_bytes > ampi_remote_window_bytes());
+}
+
+static inline void fill_wire(struct ampi_wire *wire, const struct ampi_comm *comm, int pe_id, int dest,
+                             int tag, uint32_t seq)
+{
+    *wire = (struct ampi_wire){
+        .kind = AMPI_WIRE_SEND,
+        .flags = comm->peer == &comm->shared->side[1] ? AMPI_WIRE_SIDE : 0,
+        .src_pe = (uint16_t)pe_id,
+        .src_proc = (uint32_t)ampi_job.proc_id,
+        .context_id = comm->shared->context_id,
+        .seq = seq,
+        .tag = tag,
+        .source = comm->rank,
+        .dest = dest,
+    };
+}
+
+/* ---- Parcels ---- */
+
+struct ampi_parcel {
+    struct ampi_parcel *next;   /* link of the free ones */
+    struct ampi_remote *remote; /* whose it is */
+    struct ampi_wire wire;
+    unsigned char data[PARCEL_BYTES];
+};
+
+static BASE_COLD void add_parcels(struct ampi_remote *remote)
+{
+    struct ampi_parcel *slab =
+        base_calloc_aligned(PARCELS_PER_SLAB, sizeof *slab, "messages to other processes");
+
+    for (int i = 0; i < PARCELS_PER_SLAB; i++) {
+        slab[i].remote = remote;
+        slab[i].next = remote->parcels;
+        remote->parcels = &slab[i];
+    }
+}
+
+static void parcel_sent(void *arg, int result)
+{
+    struct ampi_parcel *parcel = arg;
+    struct ampi_remote *remote = parcel->remote;
+
+    (void)result; /* the send was complete before; who waits for an answer learns of the loss */
+    parcel->next = remote->parcels;
+    remote->parcels = parcel;
+    remote->n_parcels_out--;
+}
+
+bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *args, size_t n_bytes)
+{
+    struct ampi_remote *remote = &ampi_remotes[self->pe_id];
+    struct ampi_parcel *parcel;
+    struct ampi_peer *peer;
+    int result;
+
+    if (n_bytes > PARCEL_BYTES || args->mode == AMPI_SEND_SYNCHRONOUS ||
+        remote->n_parcels_out >= PARCELS_OUT_MAX)
+        return false;
+    peer = peer_of_member(remote, args->comm, args->dest);
+    if (BASE_UNLIKELY(!peer) || is_window_used(peer))
+        return false;
+    if (BASE_UNLIKELY(!remote->parcels))
+        add_parcels(remote);
+    parcel = remote->parcels;
+    fill_wire(&parcel->wire, args->comm, self->pe_id, args->dest, args->tag, peer->next_sent);
+    ampi_p2p_pack(parcel->data, args, n_bytes);
+    result = ampi_machine->send(self->pe_id, peer->proc_id, peer->pe_id, &parcel->wire, sizeof parcel->wire,
+                                parcel->data, n_bytes, MACHINE_HOST, parcel_sent, parcel);
+    if (BASE_UNLIKELY(result < 0))
+        return false; /* the request will tell */
+    if (result == MACHINE_PENDING) {
+        remote->parcels = parcel->next;
+        remote->n_parcels_out++;
+    }
+    peer->next_sent++;
+    peer->used_bytes += n_bytes + AMPI_WINDOW_MESSAGE_BYTES;
+    self->n_sent[AMPI_ROUTE_OTHER_PROCESS]++;
+    return true;
+}
+
+/* ---- Requests ---- */
+
+/* One of the two things that a send waits for has happened: its buffer is free, or it was matched. */
+static void send_part_done(struct ampi_request *request)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+
+    if (--p2p->n_remote_parts > 0)
+        return;
+    free(p2p->staged);
+    request->status.MPI_ERROR = p2p->is_lost ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+    ampi_request_complete(request);
+}
+
+static void sent(void *arg, int result)
+{
+    struct ampi_request *request = arg;
+
+    if (BASE_UNLIKELY(result < 0)) {
+        request->u.p2p.is_lost = true;
+        request->u.p2p.n_remote_parts = 1; /* no match will be reported */
+    }
+    send_part_done(request);
+}
+
+/* The data as one piece of memory. */
+static const void *gather(struct ampi_p2p *p2p, size_t n_bytes)
+{
+    struct ampi_cursor cursor;
+
+    p2p->staged = NULL;
+    if (BASE_LIKELY(ampi_type_is_block(p2p->type, p2p->count)))
+        return ampi_type_address(p2p->buf, p2p->type->true_lb_bytes);
+    if (n_bytes == 0)
+        return NULL;
+    p2p->staged = base_malloc(n_bytes, "a message to another process");
+    ampi_cursor_init(&cursor, p2p->buf, p2p->count, p2p->type);
+    ampi_cursor_pack(&cursor, p2p->staged, n_bytes);
+    return p2p->staged;
+}
+
+void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+    size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
+    struct ampi_peer *peer = peer_of_member(&ampi_remotes[self->pe_id], request->comm, p2p->peer_rank);
+    bool is_sync = p2p->mode == AMPI_SEND_SYNCHRONOUS;
+    const void *data = gather(p2p, n_bytes);
+    int result = MACHINE_LOST;
+
+    p2p->is_lost = false;
+    p2p->n_remote_parts = 1;
+    if (BASE_LIKELY(peer != NULL)) {
+        fill_wire(&p2p->wire, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
+        if (is_sync || is_window_used(peer)) {
+            p2p->wire.flags |= AMPI_WIRE_SYNC;
+            p2p->wire.cookie = (uint64_t)(uintptr_t)request;
+            p2p->n_remote_parts = 2;
+        } else {
+            peer->used_bytes += n_bytes + AMPI_WINDOW_MESSAGE_BYTES;
+        }
+        result = ampi_machine->send(self->pe_id, peer->proc_id, peer->pe_id, &p2p->wire, sizeof p2p->wire,
+                                    data, n_bytes, MACHINE_HOST, sent, request);
+    }
+    if (result != MACHINE_PENDING)
+        sent(request, result);
+}
+
+void ampi_remote_handle_ack(const struct ampi_wire *wire)
+{
+    send_part_done((struct ampi_request *)(uintptr_t)wire->cookie);
+}
