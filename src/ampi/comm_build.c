@@ -10,6 +10,7 @@
 #include "ampi/coll/slot.h"
 #include "ampi/errhandler.h"
 #include "ampi/info.h"
+#include "ampi/p2p/bsend_buffer.h"
 #include "ampi/procs/procs.h"
 #include "ampi/topo.h"
 #include "base/log.h"
@@ -276,6 +277,8 @@ void ampi_comm_release(struct ampi_comm *comm)
     comm->info = NULL;
     free(comm->name);
     comm->name = NULL;
+    ampi_bsend_release(comm->bsend);
+    comm->bsend = NULL;
     if (comm->n_pending == 0)
         ampi_comm_shared_unref(comm->shared);
 }

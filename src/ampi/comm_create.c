@@ -101,6 +101,16 @@ static int color_of_resource(const struct ampi_rank *self, const char *resource)
     return strcmp(resource, "heddle://pe") == 0 ? color_of_pe(self) : MPI_UNDEFINED;
 }
 
+/* The largest kind of hardware that has some of the members but not all; NULL: there is none. */
+static const char *next_resource(const struct ampi_comm *comm)
+{
+    const struct ampi_layout *layout = comm->local->layout;
+
+    if (layout->n_local < comm->local->n_ranks)
+        return "heddle://process";
+    return layout->n_parts > 1 ? "heddle://pe" : NULL;
+}
+
 /* The color of a process set; MPI_UNDEFINED: no such set. */
 static int color_of_pset(const struct ampi_rank *self, const char *pset)
 {
@@ -132,8 +142,8 @@ static int color_of_type(struct ampi_comm *old, int split_type, const struct amp
         if (color == MPI_UNDEFINED)
             color = color_of_pset(self, ampi_info_get(info, "mpi_pset_name"));
         break;
-    case MPI_COMM_TYPE_HW_UNGUIDED: /* the next level below: PEs, if there is more than one */
-        color = old->local->layout->n_parts > 1 ? color_of_pe(self) : MPI_UNDEFINED;
+    case MPI_COMM_TYPE_HW_UNGUIDED:
+        color = color_of_resource(self, next_resource(old));
         break;
     default:
         return ampi_raise(old, MPI_ERR_ARG, "split_type is %d, none of MPI_COMM_TYPE_*", split_type);
@@ -147,7 +157,7 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_split_type");
     struct ampi_comm *old = ampi_comm_of(self, comm);
-    const struct ampi_info *hints = ampi_info_of(self, info);
+    struct ampi_info *hints = ampi_info_of(self, info);
     int color = MPI_UNDEFINED;
     int error;
 
@@ -160,7 +170,11 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
     if (!newcomm)
         return raise_null(old);
     error = color_of_type(old, split_type, hints, &color);
-    return error ? error : ampi_comm_create_split(old, color, key, NULL, hints, newcomm);
+    if (error)
+        return error;
+    if (split_type == MPI_COMM_TYPE_HW_UNGUIDED && color != MPI_UNDEFINED && hints)
+        ampi_info_set(hints, "mpi_hw_resource_type", next_resource(old));
+    return ampi_comm_create_split(old, color, key, NULL, hints, newcomm);
 }
 
 /* ---- MPI_Comm_dup_with_info ---- */

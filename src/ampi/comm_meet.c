@@ -98,10 +98,10 @@ static int check_from_group(struct ampi_rank *self, MPI_Group group, const char 
 }
 
 /* Sets a new communicator up as the program asked for and hands it out. */
-static int finish_from_group(struct ampi_rank *self, struct ampi_comm *made, MPI_Info info,
+static int finish_from_group(struct ampi_rank *self, struct ampi_comm *made, MPI_Group group, MPI_Info info,
                              MPI_Errhandler errhandler, MPI_Comm *newcomm)
 {
-    made->session = self->group_session;
+    made->session = ampi_group_session(group);
     made->errhandler = ampi_errhandler_of(errhandler);
     ampi_errhandler_ref(made->errhandler);
     made->info = ampi_comm_info_filter(NULL, ampi_info_of(self, info));
@@ -133,7 +133,7 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
     error = ampi_meet_run(&me);
     if (error)
         return ampi_raise_on(ampi_errhandler_of(errhandler), &none, error, NO_CONTEXT);
-    return finish_from_group(self, me.got, info, errhandler, newcomm);
+    return finish_from_group(self, me.got, group, info, errhandler, newcomm);
 }
 
 /* ---- Intercommunicators: the leaders meet ---- */
@@ -499,5 +499,5 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
     free(result.agreement);
     if (error)
         return raise_inter_from_groups(ampi_errhandler_of(errhandler), error);
-    return finish_from_group(self, me.got, info, errhandler, newintercomm);
+    return finish_from_group(self, me.got, local_group, info, errhandler, newintercomm);
 }

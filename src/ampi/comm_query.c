@@ -15,10 +15,10 @@ static int raise_no_inter(struct ampi_comm *comm)
     return ampi_raise(comm, MPI_ERR_COMM, "the communicator is no intercommunicator");
 }
 
-static MPI_Group group_of(const struct ampi_comm_side *side)
+static MPI_Group group_of(const struct ampi_comm *comm, const struct ampi_comm_side *side)
 {
     ampi_group_ref(side->layout->group);
-    return ampi_group_handle(side->layout->group);
+    return ampi_group_handle_create(side->layout->group, comm->session);
 }
 
 AMPI_EXPORT(Comm_group)
@@ -30,7 +30,7 @@ int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
         return ampi_comm_raise_invalid(comm);
     if (!group)
         return raise_null(object, "group");
-    *group = group_of(object->local);
+    *group = group_of(object, object->local);
     return MPI_SUCCESS;
 }
 
@@ -45,7 +45,7 @@ int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
         return raise_no_inter(object);
     if (!group)
         return raise_null(object, "group");
-    *group = group_of(object->peer);
+    *group = group_of(object, object->peer);
     return MPI_SUCCESS;
 }
 

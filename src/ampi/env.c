@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ampi/attr.h"
 #include "ampi/error.h"
@@ -34,9 +35,10 @@ void ampi_env_fini(struct ampi_rank *rank)
     ampi_error_classes_fini(rank);
 }
 
+/* Another thread than the process's first may ask before the one that is to be the rank calls MPI_Init. */
 struct ampi_rank *ampi_enter_first(void)
 {
-    return ampi_rank_or_adopt();
+    return gettid() == getpid() ? ampi_rank_or_adopt() : NULL;
 }
 
 static int raise_null(const char *argument)
@@ -114,33 +116,6 @@ int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
     ampi_info_set(info, "heddle://process", "true");
     ampi_info_set(info, "heddle://pe", "true");
     *hw_info = (MPI_Info)info;
-    return MPI_SUCCESS;
-}
-
-/* ---- Threads ---- */
-
-AMPI_EXPORT(Query_thread)
-int PMPI_Query_thread(int *provided)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Query_thread");
-
-    if (!provided)
-        return raise_null("provided");
-    *provided = self->thread_level;
-    return MPI_SUCCESS;
-}
-
-/* A rank is its main thread; threads that the program starts run no rank. */
-AMPI_EXPORT(Is_thread_main)
-int PMPI_Is_thread_main(int *flag)
-{
-    bool is_rank = ampi_self() != NULL;
-
-    if (is_rank)
-        ampi_enter("MPI_Is_thread_main");
-    if (!flag)
-        return raise_null("flag");
-    *flag = is_rank;
     return MPI_SUCCESS;
 }
 

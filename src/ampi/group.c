@@ -15,9 +15,10 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "ampi/session.h"
 #include "base/log.h"
 
-struct ampi_group ampi_group_empty = {.magic = AMPI_MAGIC_GROUP, .stride = 1};
+struct ampi_group ampi_group_empty = {.stride = 1};
 
 #define TABLE_CHAINS 1024
 
@@ -78,7 +79,6 @@ static struct ampi_group *create(int n_ranks)
 {
     struct ampi_group *group = base_calloc(1, sizeof *group, "a group");
 
-    group->magic = AMPI_MAGIC_GROUP;
     atomic_init(&group->refs, 1);
     group->n_ranks = n_ranks;
     group->stride = 1;
@@ -173,10 +173,40 @@ void ampi_group_destroy(struct ampi_group *group)
         table_remove(group);
         pthread_mutex_unlock(&table.lock);
     }
-    group->magic = AMPI_MAGIC_DEAD;
     free(group->sorted);
     free(group->list);
     free(group);
+}
+
+/* ---- Handles ---- */
+
+struct ampi_session *ampi_group_session(MPI_Group handle)
+{
+    const struct ampi_group_ref *ref = (const struct ampi_group_ref *)handle;
+
+    return handle == MPI_GROUP_EMPTY ? NULL : ampi_session_of((MPI_Session)ref->session);
+}
+
+MPI_Group ampi_group_handle_create(struct ampi_group *group, struct ampi_session *session)
+{
+    struct ampi_group_ref *ref;
+
+    if (group == &ampi_group_empty)
+        return MPI_GROUP_EMPTY;
+    ref = base_malloc(sizeof *ref, "a group");
+    *ref = (struct ampi_group_ref){AMPI_MAGIC_GROUP, group, session};
+    return (MPI_Group)ref;
+}
+
+void ampi_group_handle_destroy(MPI_Group handle)
+{
+    struct ampi_group_ref *ref = (struct ampi_group_ref *)handle;
+
+    if (handle == MPI_GROUP_EMPTY)
+        return;
+    ampi_group_unref(ref->group);
+    ref->magic = AMPI_MAGIC_DEAD;
+    free(ref);
 }
 
 /* ---- Looking up ---- */

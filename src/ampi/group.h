@@ -11,8 +11,9 @@
 
 #include "ampi/handle.h"
 
+struct ampi_session;
+
 struct ampi_group {
-    uint32_t magic;        /* AMPI_MAGIC_GROUP */
     _Atomic uint32_t refs; /* handles, communicators, ...; the empty group: not counted */
     int n_ranks;
     int first;     /* member i is world rank first + i * stride if list is NULL */
@@ -26,18 +27,30 @@ struct ampi_group {
 
 extern struct ampi_group ampi_group_empty;
 
-/* The object of a handle; NULL if it is none (MPI_GROUP_NULL included). */
+/* What an MPI_Group points to: each handle has its own, so that a freed one is found though others have the
+ * group. */
+struct ampi_group_ref {
+    uint32_t magic;               /* AMPI_MAGIC_GROUP */
+    struct ampi_group *group;     /* holds a reference */
+    struct ampi_session *session; /* that it comes from, which its communicators will be of; NULL: none */
+};
+
+/* The group of a handle; NULL if it is none (MPI_GROUP_NULL included). */
 static inline struct ampi_group *ampi_group_of(MPI_Group handle)
 {
     if (handle == MPI_GROUP_EMPTY)
         return &ampi_group_empty;
-    return ampi_handle_has_magic(handle, AMPI_MAGIC_GROUP) ? (struct ampi_group *)handle : NULL;
+    return ampi_handle_has_magic(handle, AMPI_MAGIC_GROUP) ? ((struct ampi_group_ref *)handle)->group : NULL;
 }
 
-static inline MPI_Group ampi_group_handle(struct ampi_group *group)
-{
-    return group == &ampi_group_empty ? MPI_GROUP_EMPTY : (MPI_Group)group;
-}
+/* The session that the group of a handle comes from; NULL: none, or it has ended. */
+struct ampi_session *ampi_group_session(MPI_Group handle);
+
+/* A new handle, which takes over the reference. session: where it comes from; NULL: no session. */
+MPI_Group ampi_group_handle_create(struct ampi_group *group, struct ampi_session *session);
+
+/* Frees a handle of a group, and drops its reference. */
+void ampi_group_handle_destroy(MPI_Group handle);
 
 /* New groups, with one reference; the list is copied, and recognised if it is an arithmetic sequence. The
  * empty group for n_ranks == 0. */

@@ -92,16 +92,13 @@ int PMPI_Group_compare(MPI_Group group1, MPI_Group group2, int *result)
 AMPI_EXPORT(Group_free)
 int PMPI_Group_free(MPI_Group *group)
 {
-    struct ampi_group *object;
-
     ampi_enter("MPI_Group_free");
     if (!group)
         return raise_null("group");
-    object = ampi_group_of(*group);
-    if (!object)
+    if (!ampi_group_of(*group))
         return raise_no_group(*group);
+    ampi_group_handle_destroy(*group);
     *group = MPI_GROUP_NULL;
-    ampi_group_unref(object);
     return MPI_SUCCESS;
 }
 
@@ -112,12 +109,14 @@ static int combine(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup,
 {
     struct ampi_group *a = ampi_group_of(group1);
     struct ampi_group *b = ampi_group_of(group2);
+    struct ampi_session *session;
 
     if (!a || !b)
         return raise_no_group(a ? group2 : group1);
     if (!newgroup)
         return raise_null("newgroup");
-    *newgroup = ampi_group_handle(operation(a, b));
+    session = ampi_group_session(group1);
+    *newgroup = ampi_group_handle_create(operation(a, b), session ? session : ampi_group_session(group2));
     return MPI_SUCCESS;
 }
 
@@ -179,7 +178,7 @@ static int select_ranks(MPI_Group group, int n, const int *ranks, MPI_Group *new
     error = check_distinct(object, n, ranks);
     if (error)
         return error;
-    *newgroup = ampi_group_handle(operation(object, n, ranks));
+    *newgroup = ampi_group_handle_create(operation(object, n, ranks), ampi_group_session(group));
     return MPI_SUCCESS;
 }
 

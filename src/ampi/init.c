@@ -70,28 +70,6 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     return init("MPI_Init_thread", required, provided);
 }
 
-AMPI_EXPORT(Initialized)
-int PMPI_Initialized(int *flag)
-{
-    const struct ampi_rank *self = ampi_rank_or_adopt();
-
-    if (!flag)
-        return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
-    *flag = self ? self->world_state >= AMPI_RANK_INITIALIZED : ampi_job.n_ranks > 0;
-    return MPI_SUCCESS;
-}
-
-AMPI_EXPORT(Finalized)
-int PMPI_Finalized(int *flag)
-{
-    const struct ampi_rank *self = ampi_rank_or_adopt();
-
-    if (!flag)
-        return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
-    *flag = self && self->world_state >= AMPI_RANK_FINALIZED;
-    return MPI_SUCCESS;
-}
-
 AMPI_EXPORT(Finalize)
 int PMPI_Finalize(void)
 {

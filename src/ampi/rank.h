@@ -22,7 +22,6 @@ struct ampi_error_classes;
 struct ampi_handle_ints;
 struct ampi_info;
 struct ampi_keyvals;
-struct ampi_session;
 struct image;
 
 enum ampi_rank_state {
@@ -49,12 +48,10 @@ struct ampi_rank {
     struct ampi_comm *self; /* its handle of MPI_COMM_SELF; NULL until first used: ampi_comm_self */
     struct ampi_request *const *wait_for; /* what it waits for, n_wait_for of them; for reports */
     int n_wait_for;
-    int thread_level;                   /* what MPI_Init_thread provided */
-    int n_sessions;                     /* open sessions (MPI_Session_init) */
-    struct ampi_session *group_session; /* the one that made a group last: communicators made from groups are
-                                           its; NULL: none */
-    enum ampi_rank_state world_state;   /* what state would be without sessions; 0: STARTED */
-    struct ampi_bsend_buffer *bsend;    /* MPI_Buffer_attach; NULL: none */
+    int thread_level;                         /* what MPI_Init_thread provided */
+    int n_sessions;                           /* open sessions (MPI_Session_init) */
+    enum ampi_rank_state world_state;         /* what state would be without sessions; 0: STARTED */
+    struct ampi_bsend_buffer *bsend;          /* MPI_Buffer_attach; NULL: none */
     struct ampi_error_classes *error_classes; /* that the program added: error_class.c; NULL: none */
     struct ampi_keyvals *keyvals;             /* attribute keys that the program made: attr.c; NULL: none */
     int last_used_code;                       /* what MPI_LASTUSEDCODE points to */
@@ -72,10 +69,10 @@ struct ampi_rank {
  * the world model alone. */
 static inline void ampi_rank_update_state(struct ampi_rank *rank)
 {
-    if (rank->n_sessions > 0)
-        rank->state = AMPI_RANK_INITIALIZED;
-    else
-        rank->state = rank->world_state ? rank->world_state : AMPI_RANK_STARTED;
+    enum ampi_rank_state state = rank->world_state ? rank->world_state : AMPI_RANK_STARTED;
+
+    /* Threads of the program may look: thread.c. */
+    __atomic_store_n(&rank->state, rank->n_sessions > 0 ? AMPI_RANK_INITIALIZED : state, __ATOMIC_RELAXED);
 }
 
 static inline void ampi_rank_open_session(struct ampi_rank *rank)
@@ -92,7 +89,7 @@ static inline void ampi_rank_close_session(struct ampi_rank *rank)
 
 static inline void ampi_rank_set_world_state(struct ampi_rank *rank, enum ampi_rank_state world_state)
 {
-    rank->world_state = world_state;
+    __atomic_store_n(&rank->world_state, world_state, __ATOMIC_RELAXED);
     ampi_rank_update_state(rank);
 }
 

@@ -14,6 +14,7 @@
 #include "ampi/errhandler.h"
 #include "ampi/group.h"
 #include "ampi/info.h"
+#include "ampi/job.h"
 #include "ampi/p2p/bsend_buffer.h"
 #include "base/log.h"
 
@@ -52,7 +53,8 @@ static int provided_level(const struct ampi_info *info)
 AMPI_EXPORT(Session_init)
 int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session)
 {
-    struct ampi_rank *self = ampi_enter_any_time("MPI_Session_init");
+    bool is_rank = ampi_rank_or_adopt() != NULL; /* the thread that starts MPI becomes the rank */
+    struct ampi_rank *self = is_rank ? ampi_enter_any_time("MPI_Session_init") : NULL;
     struct ampi_errhandler *handler = ampi_errhandler_of(errhandler);
     const struct ampi_info *hints = ampi_info_of(self, info);
     MPI_Session none = MPI_SESSION_NULL;
@@ -91,8 +93,6 @@ int PMPI_Session_finalize(MPI_Session *session)
     if (!object)
         return ampi_session_raise_invalid(*session);
     ampi_bsend_flush(object->bsend); /* what is left of it goes with the session */
-    if (self->group_session == object)
-        self->group_session = NULL;
     object->magic = AMPI_MAGIC_DEAD;
     free(object->bsend);
     ampi_errhandler_unref(object->errhandler);
@@ -210,10 +210,9 @@ int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI
     pset = find_pset(object, pset_name);
     if (pset < 0)
         return MPI_ERR_ARG;
-    self->group_session = object;
     group = pset == 0 ? ampi_group_create_range(0, 1, ampi_job.n_ranks)
                       : ampi_group_create_range(self->world_rank, 1, 1);
-    *newgroup = ampi_group_handle(group);
+    *newgroup = ampi_group_handle_create(group, object);
     return MPI_SUCCESS;
 }
 

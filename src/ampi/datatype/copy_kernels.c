@@ -85,6 +85,78 @@ static void blocks_64s(char *dst, int64_t dst_stride, const char *src, int64_t s
     }
 }
 
+/* Blocks of 32 bytes or multiples of 64, where the processor moves 32 bytes at once. */
+#ifdef __x86_64__
+#define WIDE __attribute__((target("avx")))
+typedef uint64_t unit32 __attribute__((vector_size(32), aligned(1), may_alias));
+
+static inline bool has_wide(void)
+{
+    return __builtin_cpu_supports("avx");
+}
+
+WIDE static void wide_blocks_32(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t n)
+{
+    for (; n >= 2; n -= 2, dst += 2 * dst_stride, src += 2 * src_stride) {
+        unit32 a = *(const unit32 *)src, b = *(const unit32 *)(src + src_stride);
+        *(unit32 *)dst = a;
+        *(unit32 *)(dst + dst_stride) = b;
+    }
+    if (n > 0)
+        *(unit32 *)dst = *(const unit32 *)src;
+}
+
+WIDE static void wide_blocks_64(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t n)
+{
+    for (; n >= 2; n -= 2, dst += 2 * dst_stride, src += 2 * src_stride) {
+        unit32 a = ((const unit32 *)src)[0], b = ((const unit32 *)src)[1];
+        unit32 c = ((const unit32 *)(src + src_stride))[0], d = ((const unit32 *)(src + src_stride))[1];
+        ((unit32 *)dst)[0] = a;
+        ((unit32 *)dst)[1] = b;
+        ((unit32 *)(dst + dst_stride))[0] = c;
+        ((unit32 *)(dst + dst_stride))[1] = d;
+    }
+    if (n > 0) {
+        unit32 a = ((const unit32 *)src)[0], b = ((const unit32 *)src)[1];
+        ((unit32 *)dst)[0] = a;
+        ((unit32 *)dst)[1] = b;
+    }
+}
+
+WIDE static void wide_blocks_64s(char *dst, int64_t dst_stride, const char *src, int64_t src_stride,
+                                 size_t block, size_t n)
+{
+    for (; n > 0; n--, dst += dst_stride, src += src_stride) {
+        for (size_t i = 0; i < block; i += 64) {
+            unit32 a = ((const unit32 *)(src + i))[0], b = ((const unit32 *)(src + i))[1];
+            ((unit32 *)(dst + i))[0] = a;
+            ((unit32 *)(dst + i))[1] = b;
+        }
+    }
+}
+
+/* True if it has copied the blocks. */
+static bool try_wide(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block,
+                     size_t n)
+{
+    if (!has_wide())
+        return false;
+    if (block == 32)
+        wide_blocks_32(dst, dst_stride, src, src_stride, n);
+    else if (block == 64)
+        wide_blocks_64(dst, dst_stride, src, src_stride, n);
+    else
+        wide_blocks_64s(dst, dst_stride, src, src_stride, block, n);
+    return true;
+}
+#else
+static bool try_wide(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block,
+                     size_t n)
+{
+    return false;
+}
+#endif
+
 /* Blocks of any other size. */
 static void blocks_any(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block,
                        size_t n)
@@ -103,6 +175,9 @@ void ampi_copy_blocks(uintptr_t to, int64_t dst_stride, uintptr_t from, int64_t 
         memcpy(dst, src, block);
         return;
     }
+    if (block >= 32 && block <= 256 && (block == 32 || block % 64 == 0) &&
+        try_wide(dst, dst_stride, src, src_stride, block, n))
+        return;
     switch (block) {
 #define FIXED(bytes)                                         \
     case bytes:                                              \

@@ -115,6 +115,8 @@ static void segment_done(struct ampi_request *request, struct ampi_request *whol
         free(segment);
     if (buffer->flushes)
         complete_flushes(buffer);
+    if (buffer->is_released && !buffer->first)
+        free(buffer);
 }
 
 /* ---- Attaching and flushing ---- */
@@ -143,6 +145,14 @@ int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
     }
     *slot = made;
     return MPI_SUCCESS;
+}
+
+void ampi_bsend_release(struct ampi_bsend_buffer *buffer)
+{
+    if (buffer && buffer->first)
+        buffer->is_released = true;
+    else
+        free(buffer);
 }
 
 static const struct ampi_request_kind flush_kind = {.name = "buffer flush"};

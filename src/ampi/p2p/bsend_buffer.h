@@ -31,6 +31,7 @@ struct ampi_bsend_buffer {
     struct ampi_bsend_segment *last;
     struct ampi_request *flushes; /* flushes under way; u.extra is the number up to which they wait */
     uint64_t next_number;
+    bool is_released; /* ampi_bsend_release was called */
 };
 
 /* Attaches a buffer to *slot (a rank's, communicator's or session's); raises MPI_ERR_BUFFER. comm NULL:
@@ -47,6 +48,10 @@ void ampi_bsend_flush(struct ampi_bsend_buffer *buffer);
 
 /* The same as a request. */
 struct ampi_request *ampi_bsend_iflush(struct ampi_rank *self, struct ampi_bsend_buffer *buffer);
+
+/* Gives the buffer up, as its communicator is freed: what is kept of it goes when its messages are gone.
+ * NULL: nothing. */
+void ampi_bsend_release(struct ampi_bsend_buffer *buffer);
 
 /* Sends through the buffer of the communicator, else that of its session, else that of the rank. Raises
  * MPI_ERR_BUFFER if there is none or no room. */

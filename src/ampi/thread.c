@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * thread.c: threads that the program starts (MPI 5.0, section 11.6): which rank is theirs, and what they may
+ * ask.
+ *
+ * The thread level is MPI_THREAD_FUNNELED: such a thread runs no rank, so ampi_self() is NULL on it. But it
+ * is some rank's: the one that called pthread_create, which ranks' code is bound to a version of that passes
+ * this on. Threads that a shared library started (std::thread, OpenMP) are not known; they get the answer of
+ * most ranks.
+ */
+#include "ampi/thread.h"
+
+#include <pthread.h>
+
+#include "ampi/error.h"
+#include "ampi/job.h"
+#include "base/log.h"
+#include "image/image.h"
+
+/* The rank that the thread belongs to without running it; NULL: not known. */
+static __thread struct ampi_rank *thread_rank;
+
+const struct ampi_rank *ampi_rank_of_thread(void)
+{
+    const struct ampi_rank *self = ampi_self();
+
+    if (self)
+        return self;
+    if (thread_rank)
+        return thread_rank;
+    return ampi_job.is_virtual ? NULL : ampi_job.ranks;
+}
+
+/* ---- pthread_create in ranks' code ---- */
+
+struct start {
+    void *(*function)(void *arg);
+    void *arg;
+    struct ampi_rank *rank;
+};
+
+static void *run_thread(void *arg)
+{
+    struct start start = *(struct start *)arg;
+
+    free(arg);
+    thread_rank = start.rank;
+    return start.function(start.arg);
+}
+
+static int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *), void *arg)
+{
+    struct ampi_rank *rank = ampi_self() ? ampi_self() : thread_rank;
+    struct start *start = base_malloc(sizeof *start, "a thread of the program");
+    int error;
+
+    *start = (struct start){function, arg, rank};
+    error = pthread_create(thread, attr, run_thread, start);
+    if (error)
+        free(start);
+    return error;
+}
+
+static const struct image_rebinding rebindings[] = {
+    {"pthread_create", (void *)create_thread, -1, "the thread knows whose it is"},
+};
+
+void ampi_thread_init(void)
+{
+    image_rebind_add(rebindings, BASE_COUNT(rebindings));
+}
+
+/* ---- What any thread may ask ---- */
+
+/* Where the rank's world model is; read by its threads while it moves on. */
+static enum ampi_rank_state world_state_of(const struct ampi_rank *rank)
+{
+    return __atomic_load_n(&rank->world_state, __ATOMIC_RELAXED);
+}
+
+/* Has the calling thread's rank come that far? Of a thread whose rank is not known: has any rank, or, for the
+ * end, have all? */
+static bool has_reached(enum ampi_rank_state state)
+{
+    const struct ampi_rank *rank = ampi_rank_of_thread();
+    bool wants_all = state >= AMPI_RANK_FINALIZED;
+
+    if (rank)
+        return world_state_of(rank) >= state;
+    for (int i = 0; i < ampi_job.n_local && ampi_job.ranks; i++)
+        if ((world_state_of(&ampi_job.ranks[i]) >= state) != wants_all)
+            return !wants_all;
+    return wants_all && ampi_job.ranks;
+}
+
+AMPI_EXPORT(Initialized)
+int PMPI_Initialized(int *flag)
+{
+    if (!flag)
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
+    *flag = has_reached(AMPI_RANK_INITIALIZED);
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Finalized)
+int PMPI_Finalized(int *flag)
+{
+    if (!flag)
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
+    *flag = has_reached(AMPI_RANK_FINALIZED);
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Query_thread)
+int PMPI_Query_thread(int *provided)
+{
+    const struct ampi_rank *rank = ampi_rank_of_thread();
+
+    if (!rank)
+        rank = ampi_job.ranks; /* all ranks get the same, unless some asked for less */
+    if (ampi_self() || !rank || __atomic_load_n(&rank->state, __ATOMIC_RELAXED) != AMPI_RANK_INITIALIZED)
+        rank = ampi_enter("MPI_Query_thread");
+    if (!provided)
+        return ampi_raise_self(MPI_ERR_ARG, "provided is NULL");
+    *provided = rank->thread_level;
+    return MPI_SUCCESS;
+}
+
+/* A rank is its main thread; threads that the program starts run no rank. */
+AMPI_EXPORT(Is_thread_main)
+int PMPI_Is_thread_main(int *flag)
+{
+    if (ampi_self())
+        ampi_enter("MPI_Is_thread_main");
+    if (!flag)
+        return ampi_raise_self(MPI_ERR_ARG, "flag is NULL");
+    *flag = ampi_self() != NULL;
+    return MPI_SUCCESS;
+}
