@@ -178,7 +178,7 @@ struct load {
 
 /* ---- Methods ---- */
 
-static CUstream stream, peer_stream;
+static CUstream stream;
 static CUevent event;
 static volatile uint32_t *flag; /* pinned */
 static CUdeviceptr flag_at;
@@ -240,6 +240,101 @@ static void submit_bounce(size_t n)
 {
     CHECK(cuMemcpyAsync((CUdeviceptr)bounce, (CUdeviceptr)from, n, stream));
     CHECK(cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)bounce, n, stream));
+}
+/* Through pinned memory in pieces, which lets the two engines overlap and keeps each of their transfers short. */
+static CUstream second_stream;
+static CUevent piece_events[4096];
+static void submit_pieces(size_t n, size_t piece)
+{
+    for (size_t i = 0; i < n; i += piece)
+        CHECK(cuMemcpyAsync((CUdeviceptr)bounce + i, (CUdeviceptr)from + i, std::min(piece, n - i), stream));
+    for (size_t i = 0; i < n; i += piece)
+        CHECK(cuMemcpyAsync((CUdeviceptr)to + i, (CUdeviceptr)bounce + i, std::min(piece, n - i), stream));
+}
+static void submit_pipeline(size_t n, size_t piece)
+{
+    for (size_t i = 0, k = 0; i < n; i += piece, k++) {
+        CHECK(cuMemcpyAsync((CUdeviceptr)bounce + i, (CUdeviceptr)from + i, std::min(piece, n - i), second_stream));
+        CHECK(cuEventRecord(piece_events[k], second_stream));
+        CHECK(cuStreamWaitEvent(stream, piece_events[k], 0));
+        CHECK(cuMemcpyAsync((CUdeviceptr)to + i, (CUdeviceptr)bounce + i, std::min(piece, n - i), stream));
+    }
+}
+/* Every second row of a matrix, then the others: no block of memory. */
+static void submit_rows(size_t n)
+{
+    CUDA_MEMCPY2D copy = {};
+    size_t width = n <= 8 ? 2 : n / 4;
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcPitch = copy.dstPitch = 2 * width;
+    copy.WidthInBytes = width;
+    copy.Height = 2;
+    for (int i = 0; i < 2; i++) {
+        copy.srcDevice = (CUdeviceptr)from + i * width;
+        copy.dstDevice = (CUdeviceptr)to + i * width;
+        CHECK(cuMemcpy2DAsync(&copy, stream));
+    }
+}
+/* Through an array, whose memory is laid out in another way. */
+static CUarray array;
+static void submit_array(size_t n)
+{
+    CUDA_MEMCPY2D copy = {};
+    size_t width = std::min<size_t>(n, 16384);
+    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = (CUdeviceptr)from;
+    copy.srcPitch = width;
+    copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy.dstArray = array;
+    copy.WidthInBytes = width;
+    copy.Height = n / width;
+    CHECK(cuMemcpy2DAsync(&copy, stream));
+    copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy.srcArray = array;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = (CUdeviceptr)to;
+    copy.dstPitch = width;
+    CHECK(cuMemcpy2DAsync(&copy, stream));
+}
+/* A graph of both copies, whose addresses are set before each launch. */
+static CUgraphNode nodes[2];
+static void graph_copy_params(CUDA_MEMCPY3D *copy, char *dst, char *src, size_t n, bool is_out)
+{
+    *copy = {};
+    copy->srcMemoryType = is_out ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    copy->srcDevice = (CUdeviceptr)src;
+    copy->srcHost = src;
+    copy->dstMemoryType = is_out ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    copy->dstDevice = (CUdeviceptr)dst;
+    copy->dstHost = dst;
+    copy->WidthInBytes = n;
+    copy->Height = copy->Depth = 1;
+}
+static void make_bounce_graph(size_t n)
+{
+    CUDA_MEMCPY3D copy;
+    CUcontext context;
+    CUgraph graph;
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuGraphCreate(&graph, 0));
+    graph_copy_params(&copy, bounce, from, n, true);
+    CHECK(cuGraphAddMemcpyNode(&nodes[0], graph, nullptr, 0, &copy, context));
+    graph_copy_params(&copy, to, bounce, n, false);
+    CHECK(cuGraphAddMemcpyNode(&nodes[1], graph, nodes, 1, &copy, context));
+    CHECK(cuGraphInstantiate(&graph_exec, graph, 0));
+}
+static void submit_bounce_graph(size_t n, bool is_updated)
+{
+    CUDA_MEMCPY3D copy;
+    CUcontext context;
+    if (is_updated) {
+        CHECK(cuCtxGetCurrent(&context));
+        graph_copy_params(&copy, bounce, from, n, true);
+        CHECK(cuGraphExecMemcpyNodeSetParams(graph_exec, nodes[0], &copy, context));
+        graph_copy_params(&copy, to, bounce, n, false);
+        CHECK(cuGraphExecMemcpyNodeSetParams(graph_exec, nodes[1], &copy, context));
+    }
+    CHECK(cuGraphLaunch(graph_exec, stream));
 }
 static void submit_2d(size_t n)
 {
@@ -308,8 +403,8 @@ struct method {
     const char *name;
     std::function<void(size_t)> run;
     int service_blocks; /* 0: not the service */
-    bool is_graph;
-    bool is_broken;
+    int graph;          /* 1: of a memcpy, 2: through pinned memory */
+    size_t n_max;       /* the largest size; 0: any */
 };
 
 static char fill = 1;
@@ -345,8 +440,8 @@ static void measure(const struct method &m, size_t n, double *median_out, double
 
 int main()
 {
-    static const size_t sizes[] = {8, 1024, 8192, 16384, 65536, 262144, 1048576, 4194304};
-    static const unsigned loads[] = {0, 10, 100, 1000};
+    static const size_t sizes[] = {8, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 262144, 1048576, 4194304};
+    static const unsigned loads[] = {0, 10, 1000};
     int least, greatest;
     void *memory;
 
@@ -356,7 +451,12 @@ int main()
     CHECK(cuCtxGetStreamPriorityRange(&least, &greatest));
     CHECK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest));
     CHECK(cuStreamCreateWithPriority(&service_stream, CU_STREAM_NON_BLOCKING, greatest));
+    CHECK(cuStreamCreateWithPriority(&second_stream, CU_STREAM_NON_BLOCKING, greatest));
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (CUevent &e : piece_events)
+        CHECK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    CUDA_ARRAY_DESCRIPTOR descriptor = {16384, 256, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    CHECK(cuArrayCreate(&array, &descriptor));
     CHECK(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     flag = (volatile uint32_t *)memory;
     *flag = 0;
@@ -380,24 +480,32 @@ int main()
         {"kernel, WriteValue", [](size_t n) { submit_kernel(n); finish_flag(); }},
         {"kernel writes flag", [](size_t n) { kernel_flag(n); }},
         {"D2H + H2D, WriteValue", [](size_t n) { submit_bounce(n); finish_flag(); }},
+        {"D2H + H2D, pieces of 1 KiB", [](size_t n) { submit_pieces(n, 1024); finish_flag(); }, 0, 0, 16384},
+        {"D2H + H2D, pieces of 2 KiB", [](size_t n) { submit_pieces(n, 2048); finish_flag(); }, 0, 0, 32768},
+        {"D2H + H2D, pieces of 4 KiB", [](size_t n) { submit_pieces(n, 4096); finish_flag(); }, 0, 0, 65536},
+        {"the same, pipeline of 4 KiB", [](size_t n) { submit_pipeline(n, 4096); finish_flag(); }, 0, 0, 65536},
+        {"the same, pipeline of 64 KiB", [](size_t n) { submit_pipeline(n, 65536); finish_flag(); }},
+        {"the same, pipeline of 256 KiB", [](size_t n) { submit_pipeline(n, 262144); finish_flag(); }},
+        {"D2H + H2D as a graph", [](size_t n) { submit_bounce_graph(n, false); finish_flag(); }, 0, 2},
+        {"D2H + H2D as a graph, updated", [](size_t n) { submit_bounce_graph(n, true); finish_flag(); }, 0, 2},
+        {"D2H + H2D, stream query", [](size_t n) { submit_bounce(n); finish_stream(); }},
+        {"through an array, WriteValue", [](size_t n) { submit_array(n); finish_flag(); }},
+        {"memcpy2D of alternate rows", [](size_t n) { submit_rows(n); finish_flag(); }},
         {"memcpy2D, WriteValue", [](size_t n) { submit_2d(n); finish_flag(); }},
         {"memcpyPeer to itself, WriteV.", [](size_t n) { submit_peer(n); finish_flag(); }},
-        {"graph of a memcpy, WriteValue", [](size_t n) { CHECK(cuGraphLaunch(graph_exec, stream)); finish_flag(); }, 0, true},
+        {"graph of a memcpy, WriteValue", [](size_t n) { CHECK(cuGraphLaunch(graph_exec, stream)); finish_flag(); }, 0, 1},
         {"service, 1 block", [](size_t n) { service_copy(n); }, 1},
         {"service, 4 blocks", [](size_t n) { service_copy(n); }, 4},
         {"service, 16 blocks", [](size_t n) { service_copy(n); }, 16},
     };
     for (unsigned block_us : loads) {
-        for (bool is_p95 : {false, true}) {
-            if (is_p95)
-                continue;
-            printf("\n### load: %s%.0u%s: median (95th percentile), us\n", block_us ? "blocks of " : "none", block_us,
-                   block_us ? " us" : "");
-            printf("| %-30s |", "method");
-            for (size_t n : sizes)
-                printf(" %12zu |", n);
-            printf("\n");
-        }
+        printf("\n### load: ");
+        if (block_us)
+            printf("blocks of %u us", block_us);
+        printf("%s: median (95th percentile), us\n| %-30s |", block_us ? "" : "none", "method");
+        for (size_t n : sizes)
+            printf(" %12zu |", n);
+        printf("\n");
         for (auto &m : methods) {
             load load;
             load.block_us = block_us;
@@ -407,11 +515,17 @@ int main()
             printf("| %-30s |", m.name);
             for (size_t n : sizes) {
                 double median, p95;
-                if (m.is_graph)
+                if (m.n_max && n > m.n_max) {
+                    printf("              |");
+                    continue;
+                }
+                if (m.graph == 1)
                     make_graph(n);
+                if (m.graph == 2)
+                    make_bounce_graph(n);
                 measure(m, n, &median, &p95);
                 printf(" %5.1f (%5.0f)|", median, p95);
-                if (m.is_graph)
+                if (m.graph)
                     CHECK(cuGraphExecDestroy(graph_exec));
             }
             printf("\n");
