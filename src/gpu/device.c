@@ -182,6 +182,10 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out)
     range_out->memory = is_managed                     ? GPU_MEMORY_MANAGED
                         : type == CU_MEMORYTYPE_DEVICE ? GPU_MEMORY_DEVICE
                                                        : GPU_MEMORY_PINNED;
+    /* A cudaMemcpy from pageable memory may return before the bytes have arrived, and our streams do not wait
+     * for it; with this set it does not, and those under way have arrived. Not all memory has it (pools). */
+    if (range_out->memory == GPU_MEMORY_DEVICE)
+        gpu_driver.cuPointerSetAttribute(&(unsigned){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr);
     if (addr - from < size_bytes) {
         range_out->from = from;
         range_out->to = from + size_bytes;

@@ -33,6 +33,7 @@
     X(cuCtxSetCurrent)             \
     X(cuCtxGetStreamPriorityRange) \
     X(cuCtxEnablePeerAccess)       \
+    X(cuPointerSetAttribute)       \
     X(cuPointerGetAttributes)      \
     X(cuMemAlloc)                  \
     X(cuMemFree)                   \

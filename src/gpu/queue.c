@@ -7,6 +7,7 @@
 #include "gpu/module.h"
 #include "gpu/pe_state.h"
 #include "ult/arch/arch.h"
+#include "ult/pe.h"
 
 /* The driver is asked for errors after so many looks without news: at most some tens of microseconds apart
  * while a PE is idle, and next to nothing beside the looks themselves. */
@@ -14,6 +15,16 @@
 
 /* Tickets handled in one turn of a queue. */
 #define TICKETS_PER_POLL 64
+
+/* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0008 has the measurement. A copy between two
+ * places of its memory runs as a kernel: 8 us while the GPU is idle, 20 to 300 us behind the kernels of the
+ * program. The engines that copy from and to the host's memory do not wait for kernels. */
+#define LOCAL_AROUND ((size_t)8 << 10)     /* up to here through the host's memory: 8 to 9 us, idle or busy */
+#define LOCAL_AROUND_BUSY GPU_PINNED_LARGE /* up to here while the GPU is busy: 16 us, 1 MiB 54 us */
+#define LOCAL_ASKED \
+    ((size_t)8 << 10)          /* up to here the driver knows sooner than a number is written: 9, 16 us */
+#define LOCAL_SLOW_NS 25000    /* a direct copy that takes longer met a busy GPU ... */
+#define LOCAL_BUSY_NS 20000000 /* ... which is then taken to be busy for this long */
 
 struct gpu_queue {
     struct gpu_pe *owner;   /* the PE that uses it */
@@ -29,6 +40,14 @@ struct gpu_queue {
     bool cannot_write;          /* the device does not write numbers: the driver is asked instead */
     bool is_busy;               /* is on the owner's list, or is being polled */
     unsigned n_looks;           /* without news */
+    bool is_asked;              /* the work after `written` is such that asking the driver is quicker */
+    struct {                    /* gpu_queue_copy_local */
+        char *bounce;           /* pinned: GPU_PINNED_LARGE bytes; NULL: not needed yet */
+        uint32_t watched;       /* the number behind a direct copy that is being timed */
+        bool is_watching;       /* `watched` is still to come */
+        uint64_t since_ns;      /* when that copy was queued */
+        uint64_t busy_until_ns; /* the GPU is taken to be busy */
+    } local;
     int device;
     int error; /* the queue has failed: all that wait are told so, then it is 0 again */
 };
@@ -135,6 +154,13 @@ int gpu_queue_device(const struct gpu_queue *queue)
 
 /* ---- Queuing work ---- */
 
+static int copy(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
+{
+    queue->is_written = false;
+    queue->is_asked = false;
+    return gpu_call(cuMemcpyAsync, ((CUdeviceptr)dst, (CUdeviceptr)src, n_bytes, queue->stream));
+}
+
 int gpu_queue_copy(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
 {
     CUcontext before;
@@ -142,10 +168,61 @@ int gpu_queue_copy(struct gpu_queue *queue, void *dst, const void *src, size_t n
 
     if (error)
         return error;
-    error = gpu_call(cuMemcpyAsync, ((CUdeviceptr)dst, (CUdeviceptr)src, n_bytes, queue->stream));
+    error = copy(queue, dst, src, n_bytes);
     gpu_context_leave(queue->context, before);
-    queue->is_written = false;
     return error;
+}
+
+/* Out of the GPU's memory and back in, by the copy engines. The queue keeps its order, so its one bounce
+ * buffer is free again when the next copy begins. */
+static int copy_around(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
+{
+    size_t size;
+    int error = 0;
+
+    if (BASE_UNLIKELY(!queue->local.bounce)) {
+        queue->local.bounce = gpu_pinned_get(GPU_PINNED_LARGE, &size, &error);
+        if (!queue->local.bounce)
+            return error;
+    }
+    error = copy(queue, queue->local.bounce, src, n_bytes);
+    if (!error)
+        error = copy(queue, dst, queue->local.bounce, n_bytes);
+    queue->is_asked = n_bytes <= LOCAL_ASKED;
+    return error;
+}
+
+int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
+{
+    bool is_around = n_bytes <= LOCAL_AROUND;
+    CUcontext before;
+    int error;
+
+    if (!is_around && n_bytes <= LOCAL_AROUND_BUSY) {
+        uint64_t now_ns = ult_now_ns();
+        is_around = now_ns < queue->local.busy_until_ns;
+        if (!is_around && !queue->local.is_watching) {
+            queue->local.is_watching = true;
+            queue->local.watched = queue->issued + 1;
+            queue->local.since_ns = now_ns;
+        }
+    }
+    error = gpu_context_enter(queue->context, &before);
+    if (error)
+        return error;
+    error = is_around ? copy_around(queue, dst, src, n_bytes) : copy(queue, dst, src, n_bytes);
+    gpu_context_leave(queue->context, before);
+    return error;
+}
+
+/* The direct copy that was timed is done: was it slow? */
+static void note_local(struct gpu_queue *queue)
+{
+    uint64_t now_ns = ult_now_ns();
+
+    queue->local.is_watching = false;
+    if (now_ns - queue->local.since_ns > LOCAL_SLOW_NS)
+        queue->local.busy_until_ns = now_ns + LOCAL_BUSY_NS;
 }
 
 int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, unsigned n_threads,
@@ -165,6 +242,7 @@ int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, uns
                          (function, n_blocks, 1, 1, n_threads, 1, 1, 0, queue->stream, NULL, options));
     gpu_context_leave(queue->context, before);
     queue->is_written = false;
+    queue->is_asked = false;
     return error;
 }
 
@@ -180,7 +258,7 @@ static void issue_number(struct gpu_queue *queue)
         return;
     queue->issued++;
     queue->is_written = true;
-    if (queue->cannot_write)
+    if (queue->cannot_write || queue->is_asked)
         return;
     error = gpu_context_enter(queue->context, &before);
     if (!error) {
@@ -217,9 +295,12 @@ static inline bool has_reached(struct gpu_queue *queue, uint32_t number)
     if ((int32_t)(*queue->written - number) >= 0) {
         atomic_thread_fence(memory_order_acquire);
         queue->n_looks = 0;
+        if (queue->local.is_watching && (int32_t)(*queue->written - queue->local.watched) >= 0)
+            note_local(queue);
         return true;
     }
-    if (BASE_UNLIKELY(queue->cannot_write || queue->error || ++queue->n_looks % LOOKS_PER_QUERY == 0)) {
+    if (BASE_UNLIKELY(queue->cannot_write || queue->is_asked || queue->error ||
+                      ++queue->n_looks % LOOKS_PER_QUERY == 0)) {
         if (!queue->error)
             ask_driver(queue);
         return queue->error || (int32_t)(*queue->written - number) >= 0;

@@ -21,7 +21,7 @@
 struct gpu_queue;
 
 /* What a queue is for: work that would delay each other goes different ways. */
-enum gpu_lane { GPU_LANE_OUT, GPU_LANE_IN, GPU_LANE_KERNELS, GPU_LANES };
+enum gpu_lane { GPU_LANE_OUT, GPU_LANE_IN, GPU_LANE_KERNELS, GPU_LANE_LOCAL, GPU_LANES };
 
 /* The calling PE's queue on a device, made at first use. NULL: it cannot be had; *error_out says why. */
 struct gpu_queue *gpu_queue_of(int device, enum gpu_lane lane, int *error_out);
@@ -32,6 +32,10 @@ int gpu_queue_device(const struct gpu_queue *queue);
  * the driver may have copied when this returns; with others the caller leaves both alone until a later
  * ticket. */
 int gpu_queue_copy(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes) BASE_MUST_CHECK;
+
+/* The same between two addresses of the queue's device, in a way that does not wait for the program's kernels
+ * where there is one. Best in a queue of its own (GPU_LANE_LOCAL). */
+int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes) BASE_MUST_CHECK;
 
 /* Queues a kernel of gpu_module by its number; args is one struct, passed by value. The module is loaded at
  * the first launch on a device. */

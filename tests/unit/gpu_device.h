@@ -31,9 +31,11 @@ static inline char *device_alloc(size_t n_bytes)
     return (char *)made;
 }
 
+/* cuMemcpyHtoD may return while the bytes are on their way, and our queues do not wait for it. */
 static inline void device_write(char *device, const void *host, size_t n_bytes)
 {
     ULT_CHECK(cuMemcpyHtoD((CUdeviceptr)device, host, n_bytes) == CUDA_SUCCESS);
+    ULT_CHECK(cuStreamSynchronize(NULL) == CUDA_SUCCESS);
 }
 
 static inline void device_read(void *host, const char *device, size_t n_bytes)

@@ -63,6 +63,12 @@ FAKE_EXPORT CUresult cuPointerGetAttribute(void *to, CUpointer_attribute attribu
     return error;
 }
 
+FAKE_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
+                                           CUdeviceptr address)
+{
+    return fake_enter(__func__);
+}
+
 /* Unlike the above, this one has an answer for addresses that it does not know. */
 FAKE_EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, void **to,
                                             CUdeviceptr address)
