@@ -27,6 +27,7 @@ struct partitioned {
     MPI_Count count; /* elements of the whole buffer */
     struct ampi_type *type;
     int peer_rank;
+    int tag; /* the user's */
     struct ampi_comm *hidden;
     int channel;               /* receive: -1 until the hello has come */
     int hello;                 /* the message of MPI_Psend_init: the channel */
@@ -39,7 +40,14 @@ struct partitioned {
 /* The message of a started channel has been sent, or received. */
 static void data_done(struct ampi_request *part, struct ampi_request *whole)
 {
-    whole->status.MPI_ERROR = part->status.MPI_ERROR;
+    const struct partitioned *end = whole->u.extra;
+
+    if (end->is_send) {
+        whole->status.MPI_ERROR = part->status.MPI_ERROR;
+    } else {
+        whole->status = part->status;
+        whole->status.MPI_TAG = end->tag;
+    }
     ampi_request_destroy(part);
     ampi_request_complete(whole);
 }
@@ -91,7 +99,11 @@ static int start(struct ampi_request *request)
         memset(end->is_ready, 0, (size_t)end->n_partitions * sizeof *end->is_ready);
     if (end->peer_rank == MPI_PROC_NULL) {
         if (!end->is_send)
+            ampi_status_set_proc_null(&request->status);
+        if (!end->is_send || end->n_partitions == 0)
             ampi_request_complete(request);
+    } else if (end->is_send && end->n_partitions == 0) {
+        send_data(request);
     } else if (!end->is_send && end->channel >= 0) {
         receive_data(request);
     } else if (!end->is_send) {
@@ -123,7 +135,7 @@ static bool is_partitioned(const struct ampi_request *request)
 
 /* NULL, and an error is raised, if there is no context id for the hidden communicator. */
 static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_partitions, void *buf,
-                                   MPI_Count count, struct ampi_type *type, int peer_rank,
+                                   MPI_Count count, struct ampi_type *type, int peer_rank, int tag,
                                    struct ampi_comm *comm)
 {
     struct ampi_comm *hidden = ampi_comm_hidden(comm);
@@ -143,6 +155,7 @@ static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_p
                                 .count = count * n_partitions,
                                 .type = type,
                                 .peer_rank = peer_rank,
+                                .tag = tag,
                                 .hidden = hidden,
                                 .channel = -1};
     ampi_type_ref(type);
@@ -192,7 +205,7 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
 
     if (error || (error = check_partitions(args.comm, partitions, info, request)))
         return error;
-    made = create(self, true, partitions, (void *)buf, count, args.type, dest, args.comm);
+    made = create(self, true, partitions, (void *)buf, count, args.type, dest, tag, args.comm);
     if (BASE_UNLIKELY(!made))
         return MPI_ERR_OTHER;
     end = made->u.extra;
@@ -226,7 +239,7 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
     if (BASE_UNLIKELY(source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG))
         return ampi_raise(args.comm, source == MPI_ANY_SOURCE ? MPI_ERR_RANK : MPI_ERR_TAG,
                           "a partitioned receive takes no wildcards");
-    made = create(self, false, partitions, buf, count, args.type, source, args.comm);
+    made = create(self, false, partitions, buf, count, args.type, source, tag, args.comm);
     if (BASE_UNLIKELY(!made))
         return MPI_ERR_OTHER;
     end = made->u.extra;
