@@ -49,6 +49,7 @@ static const struct ampi_request_kind idup_kind = {
     .name = "communicator duplication",
     .query = adopt,
     .release = release,
+    .is_collective = true,
 };
 
 static int idup(struct ampi_rank *self, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request)

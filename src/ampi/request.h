@@ -47,6 +47,7 @@ struct ampi_request_kind {
     int (*finish)(struct ampi_request *request);
     /* Before the request's memory goes back: drops what it holds. */
     void (*release)(struct ampi_request *request);
+    bool is_collective; /* may not be cancelled, nor freed once started */
 };
 
 /* A point-to-point operation. */

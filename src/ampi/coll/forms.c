@@ -113,6 +113,7 @@ static const struct ampi_request_kind coll_kind = {
     .name = "collective",
     .start = start,
     .release = release,
+    .is_collective = true,
 };
 
 static struct ampi_request *create_request(const struct ampi_coll_args *args, bool is_persistent)

@@ -498,6 +498,11 @@ static int find_request(const MPI_Request *handle, struct ampi_request **object_
     return *object_out ? MPI_SUCCESS : raise_request(*handle);
 }
 
+static BASE_COLD int raise_collective(const char *what)
+{
+    return ampi_raise_self(MPI_ERR_REQUEST, "a collective operation cannot be %s", what);
+}
+
 AMPI_EXPORT(Request_free)
 int PMPI_Request_free(MPI_Request *request)
 {
@@ -507,6 +512,8 @@ int PMPI_Request_free(MPI_Request *request)
     ampi_enter("MPI_Request_free");
     if ((error = find_request(request, &object)))
         return error;
+    if (BASE_UNLIKELY(object->kind->is_collective && object->state != AMPI_REQUEST_INACTIVE))
+        return raise_collective("freed before it is complete");
     *request = MPI_REQUEST_NULL;
     if (ampi_request_is_active(object)) {
         ampi_request_abandon(object);
@@ -527,6 +534,8 @@ int PMPI_Cancel(MPI_Request *request)
     ampi_enter("MPI_Cancel");
     if ((error = find_request(request, &object)))
         return error;
+    if (BASE_UNLIKELY(object->kind->is_collective))
+        return raise_collective("cancelled");
     if (object->state != AMPI_REQUEST_INACTIVE && object->kind->cancel)
         error = object->kind->cancel(object);
     return error ? ampi_raise_self(error, "the request's cancel function failed") : MPI_SUCCESS;
