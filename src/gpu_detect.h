@@ -12,7 +12,7 @@
 #ifndef GPU_DETECT_H
 #define GPU_DETECT_H
 
-#include "base/base.h"
+#include "gpu_watch.h"
 
 enum gpu_memory {
     GPU_MEMORY_HOST,    /* the CPU's; also what nobody knows */
@@ -30,29 +30,39 @@ struct gpu_range {
     int8_t device;   /* ordinal; -1: none */
 };
 
-/* Begins to watch for CUDA's driver: once per process, before any of the others. */
+/* Begins to look for CUDA's driver: once per process, before any of the others. */
 void gpu_detect_init(void);
 
-/* True once CUDA's driver is in this process; stays so. */
+/* True once the driver is in this process and in use; stays so. */
 extern atomic_bool gpu_is_active;
 
-/* Points to what is not NULL if the driver is there, or if a library was loaded since it was last looked for.
+/* True if there may be device buffers: a load and a branch in processes without the driver. Looks for the
+ * driver when a library was loaded, so it must be asked before data is touched. Any thread; never switches.
  */
-extern void *const *_Atomic gpu_hint;
+static inline bool gpu_is_used(void)
+{
+    return BASE_UNLIKELY(*atomic_load_explicit(&gpu_hint, memory_order_relaxed) != NULL) &&
+           (BASE_LIKELY(atomic_load_explicit(&gpu_is_active, memory_order_acquire)) || gpu_watch());
+}
 
 /* What the address is in. Valid until the PE's next call. On a PE, and only if gpu_is_active. Never switches.
  */
 const struct gpu_range *gpu_find(const void *addr);
 const struct gpu_range *gpu_resolve(const void *addr);
 
-/* gpu_is_device for a process that may have a driver. */
-bool gpu_look(const void *addr);
-
 /* True if the CPU must leave the data at this address to the GPU (a device's or managed memory). On a PE; on
  * other threads always false. Never switches. */
 static inline bool gpu_is_device(const void *addr)
 {
-    return BASE_UNLIKELY(*atomic_load_explicit(&gpu_hint, memory_order_relaxed) != NULL) && gpu_look(addr);
+    return gpu_is_used() && gpu_find(addr)->memory >= GPU_MEMORY_MANAGED;
 }
+
+/* How the calling thread's cache has done so far. */
+struct gpu_counts {
+    uint64_t hits;    /* answers from the table */
+    uint64_t misses;  /* others */
+    uint64_t queries; /* questions to the driver */
+};
+void gpu_detect_counts(struct gpu_counts *counts_out);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "ampi/error.h"
 #include "base/log.h"
+#include "base/place.h"
 
 const struct machine *ampi_machine;
 
@@ -32,19 +33,13 @@ static const struct machine *load(void)
 {
     const char *given = getenv("HEDDLE_MACHINE");
     char path[4096];
-    Dl_info info;
-    const char *end;
     void *library;
     const struct machine *machine;
 
-    if (given) {
+    if (given)
         snprintf(path, sizeof path, "%s", given);
-    } else if (dladdr((void *)load, &info) && (end = strrchr(info.dli_fname, '/'))) {
-        snprintf(path, sizeof path, "%.*s/heddle/machine_ucx.so", (int)(end - info.dli_fname),
-                 info.dli_fname);
-    } else {
-        snprintf(path, sizeof path, "machine_ucx.so");
-    }
+    else
+        base_place_of("machine_ucx.so", path, sizeof path);
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         base_fatal(1, "this job has several processes, but what connects them cannot be loaded: %s",

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * gpu_watch.c: notices the driver and what it maps. See gpu_watch.h.
+ */
+#include "gpu_watch.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/place.h"
+#include "gpu/query.h"
+#include "gpu_detect.h"
+
+_Atomic uint64_t gpu_map_count BASE_CACHE_ALIGNED;
+
+/* What gpu_hint points to while there is nothing to look for, and when there always is. */
+static void *const nothing = NULL;
+static void *const something = (void *)&nothing;
+void *const *_Atomic gpu_hint BASE_CACHE_ALIGNED = &nothing;
+
+static bool is_sound;
+
+bool gpu_watch_is_sound(void)
+{
+    return is_sound;
+}
+
+/* ---- What the driver calls in place of the C library's functions ---- */
+
+/* Before and after: what is unmapped may be the host's at once, what is mapped is the device's when it
+ * returns. */
+static inline void count_change(void)
+{
+    atomic_fetch_add_explicit(&gpu_map_count, 1, memory_order_seq_cst);
+}
+
+static void *watched_mmap(void *addr, size_t n_bytes, int prot, int flags, int fd, off_t offset)
+{
+    void *mapped;
+
+    count_change();
+    mapped = mmap(addr, n_bytes, prot, flags, fd, offset);
+    count_change();
+    return mapped;
+}
+
+static int watched_munmap(void *addr, size_t n_bytes)
+{
+    count_change();
+    return munmap(addr, n_bytes);
+}
+
+static void *watched_mremap(void *addr, size_t old_bytes, size_t new_bytes, int flags, ...)
+{
+    va_list args;
+    void *mapped, *wanted;
+
+    va_start(args, flags);
+    wanted = flags & MREMAP_FIXED ? va_arg(args, void *) : NULL;
+    va_end(args);
+    count_change();
+    mapped = mremap(addr, old_bytes, new_bytes, flags, wanted);
+    count_change();
+    return mapped;
+}
+
+/* The driver uses this for gettid and the like; it could map, too. */
+static long watched_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    long result;
+
+    if (number != SYS_mmap && number != SYS_munmap && number != SYS_mremap)
+        return syscall(number, a, b, c, d, e, f);
+    count_change();
+    result = syscall(number, a, b, c, d, e, f);
+    count_change();
+    return result;
+}
+
+static const struct {
+    const char *name;
+    void (*replacement)(void);
+    bool is_needed; /* a driver that does not import it maps in another way */
+} watched[] = {
+    {"mmap", (void (*)(void))watched_mmap, false},       {"mmap64", (void (*)(void))watched_mmap, false},
+    {"munmap", (void (*)(void))watched_munmap, true},    {"mremap", (void (*)(void))watched_mremap, false},
+    {"syscall", (void (*)(void))watched_syscall, false},
+};
+
+/* ---- The driver's global offset table ---- */
+
+/* What is needed of a library's dynamic section. */
+struct tables {
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const ElfW(Rela) * relocations[2]; /* of functions (DT_JMPREL), others (DT_RELA) */
+    size_t n_relocations[2];
+};
+
+static struct tables read_tables(const struct link_map *map)
+{
+    struct tables tables = {0};
+
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        /* The C library has made these absolute on this CPU. */
+        const void *address = (const void *)entry->d_un.d_ptr;
+        switch (entry->d_tag) {
+        case DT_SYMTAB:
+            tables.symbols = address;
+            break;
+        case DT_STRTAB:
+            tables.strings = address;
+            break;
+        case DT_JMPREL:
+            tables.relocations[0] = address;
+            break;
+        case DT_PLTRELSZ:
+            tables.n_relocations[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
+            break;
+        case DT_RELA:
+            tables.relocations[1] = address;
+            break;
+        case DT_RELASZ:
+            tables.n_relocations[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
+            break;
+        default:
+            break;
+        }
+    }
+    return tables;
+}
+
+/* The part of a library that the loader has write-protected. */
+struct protected_part {
+    uintptr_t base; /* of the library: what to look for */
+    uintptr_t from, to;
+};
+
+static int find_protected(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct protected_part *part = arg;
+
+    if (info->dlpi_addr != part->base)
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO) {
+            part->from = part->base + info->dlpi_phdr[i].p_vaddr;
+            part->to = part->from + info->dlpi_phdr[i].p_memsz;
+        }
+    return 1;
+}
+
+static bool set_slot(void **slot, void (*value)(void), const struct protected_part *part)
+{
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE), page = (uintptr_t)slot & ~(page_bytes - 1);
+    bool is_protected = page >= (part->from & ~(page_bytes - 1)) && page < part->to;
+
+    if (is_protected && mprotect((void *)page, page_bytes, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    *slot = (void *)(uintptr_t)value;
+    if (is_protected)
+        mprotect((void *)page, page_bytes, PROT_READ);
+    return true;
+}
+
+/* The index in `watched` of what a relocation fills a slot with; -1: nothing of that. */
+static int watched_index(const struct tables *tables, const ElfW(Rela) * relocation)
+{
+    unsigned type = ELF64_R_TYPE(relocation->r_info);
+    const char *name;
+
+    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
+        return -1;
+    name = tables->strings + tables->symbols[ELF64_R_SYM(relocation->r_info)].st_name;
+    for (size_t i = 0; i < BASE_COUNT(watched); i++)
+        if (strcmp(name, watched[i].name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* Redirects what the library imports. false: it does not import what it would have to. */
+static bool watch_mappings(const struct link_map *map)
+{
+    struct tables tables = read_tables(map);
+    struct protected_part part = {.base = map->l_addr};
+    bool is_found[BASE_COUNT(watched)] = {false};
+
+    dl_iterate_phdr(find_protected, &part);
+    for (int table = 0; table < 2; table++)
+        for (size_t i = 0; i < tables.n_relocations[table]; i++) {
+            const ElfW(Rela) *relocation = &tables.relocations[table][i];
+            int index = watched_index(&tables, relocation);
+            if (index >= 0 &&
+                set_slot((void **)(map->l_addr + relocation->r_offset), watched[index].replacement, &part))
+                is_found[index] = true;
+        }
+    return (is_found[0] || is_found[1]) && is_found[2];
+}
+
+/* ---- The loader's list ---- */
+
+static bool is_driver(const struct link_map *map)
+{
+    const char *slash = strrchr(map->l_name, '/');
+
+    return strncmp(slash ? slash + 1 : map->l_name, "libcuda.so", strlen("libcuda.so")) == 0;
+}
+
+/* The driver in the list that `map` is in; NULL: it is not there. */
+static const struct link_map *find_driver(const struct link_map *map)
+{
+    while (map && map->l_prev)
+        map = map->l_prev;
+    while (map && !is_driver(map))
+        map = map->l_next;
+    return map;
+}
+
+/* Loads one of the two sentinels, unloading it first, so that it stands at the end of the list. NULL: cannot.
+ */
+static const struct link_map *place_sentinel(void)
+{
+    static void *handles[2];
+    static int turn;
+    char name[32], path[4096];
+    struct link_map *map = NULL;
+
+    turn = !turn;
+    if (handles[turn])
+        dlclose(handles[turn]);
+    snprintf(name, sizeof name, "sentinel_%d.so", turn);
+    base_place_of(name, path, sizeof path);
+    handles[turn] = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handles[turn] || dlinfo(handles[turn], RTLD_DI_LINKMAP, &map) != 0) {
+        base_log_verbose(1, "device buffers are not recognized if CUDA is loaded later: %s", dlerror());
+        return NULL;
+    }
+    return map;
+}
+
+/* ---- Looking ---- */
+
+static void use_driver(const struct link_map *driver)
+{
+    if (!gpu_driver_open(driver->l_name)) {
+        atomic_store(&gpu_hint, &nothing);
+        return;
+    }
+    is_sound = watch_mappings(driver);
+    if (!is_sound)
+        base_log_verbose(1, "%s maps memory in a way that cannot be watched: every address costs a question",
+                         driver->l_name);
+    atomic_store(&gpu_is_active, true);
+    atomic_store(&gpu_hint, &something);
+}
+
+bool gpu_watch(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct link_map *here, *driver;
+
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&gpu_is_active)) {
+        /* In this order: what is loaded in between stands behind the sentinel, and is looked for next time.
+         */
+        here = place_sentinel();
+        atomic_store(&gpu_hint, here ? (void *const *)&here->l_next : &nothing);
+        driver = find_driver(here);
+        if (driver)
+            use_driver(driver);
+    }
+    pthread_mutex_unlock(&lock);
+    return atomic_load(&gpu_is_active);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * gpu_watch.h: notices when CUDA's driver comes into this process, and when it maps or unmaps address space.
+ *
+ * Coming in: libraries are in the loader's list in the order in which they were loaded. An empty library of
+ * ours (heddle/sentinel_0.so) stands at its end, and its link to the next is NULL until another one is
+ * loaded. If that was not the driver, a second sentinel is loaded behind it, and so on in turn.
+ *
+ * Mapping: the driver calls mmap, munmap and mremap through slots of its global offset table, which we point
+ * to functions of ours that count and go on to the C library's. Memory of a device comes into being, and
+ * addresses go back to the host, in no other way (docs/decisions/0008).
+ */
+#ifndef GPU_WATCH_H
+#define GPU_WATCH_H
+
+#include "base/base.h"
+
+/* How often the driver has changed the address space. */
+extern _Atomic uint64_t gpu_map_count;
+
+/* Points to what is not NULL if the driver is here, or may be here since a library was loaded. */
+extern void *const *_Atomic gpu_hint;
+
+/* Looks for the driver, which is used from then on. Returns whether it is here. Any thread. */
+bool gpu_watch(void) BASE_COLD;
+
+/* True if the driver's mappings are watched; else nothing that the driver does not know may be remembered. */
+bool gpu_watch_is_sound(void);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that CUDA's driver is noticed when the program loads it, at any time, and that a program which loads
+ * other libraries, or forks, is left alone. The fake driver is loaded by dlopen here.
+ */
+#include <check.h>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpu_detect.h"
+
+/* A library that is not loaded yet. */
+#define OTHER_LIBRARY "libresolv.so.2"
+
+static void *load_driver(void)
+{
+    void *driver = dlopen(FAKE_DRIVER, RTLD_NOW);
+
+    ck_assert_msg(driver != NULL, "%s", dlerror());
+    return driver;
+}
+
+#define FUNCTION(driver, name) ((__typeof__(&name))(uintptr_t)dlsym(driver, FUNCTION_NAME(name)))
+#define FUNCTION_NAME(name) FUNCTION_NAME_2(name)
+#define FUNCTION_NAME_2(name) #name
+
+/* Initializes the driver and allocates. */
+static void *device_memory(void *driver)
+{
+    CUcontext context;
+    CUdeviceptr address;
+
+    ck_assert_int_eq(FUNCTION(driver, cuInit)(0), 0);
+    ck_assert_int_eq(FUNCTION(driver, cuDevicePrimaryCtxRetain)(&context, 1), 0);
+    ck_assert_int_eq(FUNCTION(driver, cuCtxSetCurrent)(context), 0);
+    ck_assert_int_eq(FUNCTION(driver, cuMemAlloc)(&address, 100), 0);
+    return (void *)address;
+}
+
+START_TEST(the_driver_is_noticed_when_it_is_loaded)
+{
+    void *device;
+
+    gpu_detect_init();
+    ck_assert(!gpu_is_used());
+    ck_assert_ptr_null(*gpu_hint);
+    device = device_memory(load_driver());
+    ck_assert_ptr_nonnull(*gpu_hint);
+    ck_assert(!gpu_is_active);
+    ck_assert(gpu_is_device(device));
+    ck_assert(gpu_is_active);
+    ck_assert(gpu_watch_is_sound());
+    ck_assert(!gpu_is_device(&device));
+    ck_assert_int_eq(gpu_resolve(device)->device, 1);
+}
+END_TEST
+
+START_TEST(other_libraries_cost_one_look_each)
+{
+    void *other;
+
+    gpu_detect_init();
+    for (int round = 0; round < 5; round++) {
+        other = dlopen(OTHER_LIBRARY, RTLD_NOW);
+        ck_assert_ptr_nonnull(other);
+        ck_assert_ptr_nonnull(*gpu_hint);
+        ck_assert(!gpu_is_used());
+        ck_assert_ptr_null(*gpu_hint);
+        ck_assert_int_eq(dlclose(other), 0);
+        ck_assert_ptr_null(dlopen(OTHER_LIBRARY, RTLD_NOW | RTLD_NOLOAD)); /* it could go */
+        ck_assert(!gpu_is_used());
+    }
+    ck_assert(gpu_is_device(device_memory(load_driver())));
+}
+END_TEST
+
+START_TEST(libraries_that_come_and_go_before_a_look)
+{
+    gpu_detect_init();
+    dlclose(dlopen(OTHER_LIBRARY, RTLD_NOW));
+    ck_assert(!gpu_is_used());
+    dlclose(dlopen(OTHER_LIBRARY, RTLD_NOW));
+    ck_assert(gpu_is_device(device_memory(load_driver())));
+}
+END_TEST
+
+START_TEST(the_driver_may_be_there_before_us)
+{
+    void *device = device_memory(load_driver());
+
+    gpu_detect_init();
+    ck_assert(gpu_is_active);
+    ck_assert(gpu_is_device(device));
+}
+END_TEST
+
+START_TEST(a_driver_that_the_program_closes_stays)
+{
+    void *driver, *device;
+
+    gpu_detect_init();
+    driver = load_driver();
+    device = device_memory(driver);
+    ck_assert(gpu_is_device(device));
+    ck_assert_int_eq(dlclose(driver), 0);
+    ck_assert_int_eq(gpu_resolve(device)->memory, GPU_MEMORY_DEVICE);
+}
+END_TEST
+
+/* Parent and child load the driver each for itself, and know only their own devices' memory. */
+START_TEST(forked_processes)
+{
+    int status;
+    pid_t child;
+
+    gpu_detect_init();
+    child = fork();
+    if (child == 0)
+        _exit(gpu_is_used() ? 1 : gpu_is_device(device_memory(load_driver())) ? 0 : 2);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert(!gpu_is_used());
+    ck_assert(gpu_is_device(device_memory(load_driver())));
+    child = fork();
+    if (child == 0) /* has no driver any more: all is the host's */
+        _exit(gpu_is_device(&status) ? 1 : 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gpu_watch");
+    TCase *tests = tcase_create("watch");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_add_test(tests, the_driver_is_noticed_when_it_is_loaded);
+    tcase_add_test(tests, other_libraries_cost_one_look_each);
+    tcase_add_test(tests, libraries_that_come_and_go_before_a_look);
+    tcase_add_test(tests, the_driver_may_be_there_before_us);
+    tcase_add_test(tests, a_driver_that_the_program_closes_stays);
+    tcase_add_test(tests, forked_processes);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
