@@ -14,6 +14,12 @@
 extern "C" {
 #endif
 
+/* The class of errors of calls that involve ranks of a lost process (docs/guide.md, "When a process is
+ * lost"). The name that the fault tolerance proposal gives it is not in MPI 5.0, which has a class of the
+ * same meaning. */
+#define MPI_ERR_PROC_FAILED MPI_ERR_PROC_ABORTED
+#define MPIX_ERR_PROC_FAILED MPI_ERR_PROC_ABORTED
+
 /* Lets the other ranks that are ready on this rank's PE run first. Never fails. May switch. */
 int AMPI_Yield(void);
 

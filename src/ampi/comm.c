@@ -10,6 +10,7 @@
 
 #include "ampi/attr.h"
 #include "ampi/coll/coll.h"
+#include "ampi/comm_create.h"
 #include "ampi/errhandler.h"
 #include "ampi/topo.h"
 #include "base/log.h"
@@ -208,11 +209,6 @@ int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_att
     return MPI_SUCCESS;
 }
 
-static int raise_creation(struct ampi_comm *comm, int error)
-{
-    return ampi_raise(comm, error, "no context id is left: free communicators that are not needed any more");
-}
-
 AMPI_EXPORT(Comm_dup)
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 {
@@ -225,7 +221,7 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
     if (BASE_UNLIKELY(!newcomm))
         return ampi_raise(old, MPI_ERR_ARG, "the address of the new communicator is NULL");
     error = ampi_coll_run(&args);
-    return error ? raise_creation(old, error) : ampi_comm_adopt(old, args.extra, true, newcomm);
+    return error ? ampi_comm_raise_creation(old, error) : ampi_comm_adopt(old, args.extra, true, newcomm);
 }
 
 AMPI_EXPORT(Comm_split)
@@ -242,7 +238,7 @@ int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
     if (BASE_UNLIKELY(color < 0 && color != MPI_UNDEFINED))
         return ampi_raise(old, MPI_ERR_ARG, "the color %d is negative and not MPI_UNDEFINED", color);
     error = ampi_coll_run(&args);
-    return error ? raise_creation(old, error) : ampi_comm_adopt(old, args.extra, false, newcomm);
+    return error ? ampi_comm_raise_creation(old, error) : ampi_comm_adopt(old, args.extra, false, newcomm);
 }
 
 AMPI_EXPORT(Comm_free)

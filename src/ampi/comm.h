@@ -74,6 +74,7 @@ struct ampi_comm {
     struct ampi_rank *owner;
     struct ampi_match match;   /* receives posted by the owner and messages to it */
     struct ampi_message *away; /* taken by ampi_recv_try, to be fetched by the ampi_recv_post that follows */
+    bool has_lost;             /* a member's process is lost: ampi_comm_mark_lost */
     bool is_probing;           /* the owner is blocked in a probe for the following */
     int probe_source;
     int probe_tag;
@@ -148,6 +149,9 @@ int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_att
 uint32_t ampi_comm_context_alloc(void);
 
 void ampi_comm_shared_ref(struct ampi_comm_shared *shared);
+
+/* The same if nobody has begun to destroy it. */
+bool ampi_comm_shared_try_ref(struct ampi_comm_shared *shared);
 void ampi_comm_shared_unref(struct ampi_comm_shared *shared);
 
 /* The owner's handle of a second communicator with the same members, on which the library can send messages
@@ -155,6 +159,19 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared);
  * context id is left. */
 struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm);
 struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared);
+
+/* Is the process of any member lost? (procs/lost.c) */
+bool ampi_comm_has_lost(const struct ampi_comm_shared *shared);
+
+/* From now on the owner's receives that have to be posted (`away`) and its collectives (`coll_pending`) leave
+ * the quick path, to be looked at one by one. On the owner's PE, or while nobody knows of the handle. */
+void ampi_comm_mark_lost(struct ampi_comm *comm);
+
+/* What `away` is of a handle with that mark, unless there is a message. */
+extern struct ampi_message ampi_message_lost_mark;
+
+/* A bit of coll_pending that belongs to no slot. */
+#define AMPI_COLL_PENDING_LOST (1u << 31)
 
 /* Gives up the owner's handle: MPI_Comm_free. Attributes have been deleted already. */
 void ampi_comm_release(struct ampi_comm *comm);

@@ -157,11 +157,13 @@ static void destroy_handles(struct ampi_comm_side *side)
 static void build_side(struct ampi_comm_shared *shared, int side_index, struct ampi_layout *layout)
 {
     struct ampi_comm_side *side = &shared->side[side_index];
+    bool has_lost;
 
     ampi_layout_ref(layout);
     side->layout = layout;
     side->n_ranks = layout->group->n_ranks;
     side->handles = create_handles(layout);
+    has_lost = ampi_lost_any() && ampi_comm_has_lost(shared);
     for (int i = 0; i < side->n_ranks; i++) {
         struct ampi_comm *comm = &side->handles[i];
         if (layout->pe_of[i] == AMPI_PE_REMOTE)
@@ -173,6 +175,8 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
         comm->peer = shared->is_inter ? &shared->side[1 - side_index] : side;
         comm->owner = &ampi_job.ranks[ampi_group_world_rank(layout->group, i) - ampi_job.first_rank];
         ampi_match_init(&comm->match);
+        if (BASE_UNLIKELY(has_lost))
+            ampi_comm_mark_lost(comm);
     }
 }
 
@@ -247,6 +251,31 @@ static void destroy_side(struct ampi_comm_side *side)
 void ampi_comm_shared_ref(struct ampi_comm_shared *shared)
 {
     atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
+}
+
+bool ampi_comm_shared_try_ref(struct ampi_comm_shared *shared)
+{
+    uint32_t refs = atomic_load_explicit(&shared->refs, memory_order_relaxed);
+
+    while (refs > 0)
+        if (atomic_compare_exchange_weak_explicit(&shared->refs, &refs, refs + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+bool ampi_comm_has_lost(const struct ampi_comm_shared *shared)
+{
+    return ampi_lost_any() && (ampi_lost_in_group(shared->side[0].layout->group) ||
+                               (shared->side[1].layout && ampi_lost_in_group(shared->side[1].layout->group)));
+}
+
+void ampi_comm_mark_lost(struct ampi_comm *comm)
+{
+    comm->has_lost = true;
+    comm->coll_pending |= AMPI_COLL_PENDING_LOST;
+    if (!comm->away)
+        comm->away = &ampi_message_lost_mark;
 }
 
 void ampi_comm_shared_unref(struct ampi_comm_shared *shared)

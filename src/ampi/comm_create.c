@@ -13,9 +13,19 @@
 #include "ampi/info.h"
 #include "base/log.h"
 
+const char *ampi_comm_creation_text(int error, const struct ampi_group *group, char *text)
+{
+    if (error != MPI_ERR_PROC_ABORTED)
+        return "no context id is left: free communicators that are not needed any more";
+    ampi_lost_describe(group, text);
+    return text;
+}
+
 int ampi_comm_raise_creation(struct ampi_comm *comm, int error)
 {
-    return ampi_raise(comm, error, "no context id is left: free communicators that are not needed any more");
+    char text[AMPI_LOST_TEXT_MAX];
+
+    return ampi_raise(comm, error, "%s", ampi_comm_creation_text(error, comm->local->layout->group, text));
 }
 
 void ampi_comm_set_topo(struct ampi_comm_shared *shared, struct ampi_topo *topo)

@@ -22,4 +22,8 @@ void ampi_comm_set_topo(struct ampi_comm_shared *shared, struct ampi_topo *topo)
 /* Raises that a communicator could not be made. */
 int ampi_comm_raise_creation(struct ampi_comm *comm, int error) BASE_COLD;
 
+/* What was wrong: a context id is missing, or a member of the group is lost. text: room for
+ * AMPI_LOST_TEXT_MAX bytes, which may be used. */
+const char *ampi_comm_creation_text(int error, const struct ampi_group *group, char *text);
+
 #endif

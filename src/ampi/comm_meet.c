@@ -9,13 +9,12 @@
  */
 #include "ampi/coll/wire.h"
 #include "ampi/comm.h"
+#include "ampi/comm_create.h"
 #include "ampi/comm_info.h"
 #include "ampi/errhandler.h"
 #include "ampi/meet.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
-
-#define NO_CONTEXT "no context id is left: free communicators that are not needed any more"
 
 /* ---- A group makes its communicator ---- */
 
@@ -71,7 +70,7 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
     }
     me.context_id = old->shared->context_id;
     error = ampi_meet_run(&me);
-    return error ? ampi_raise(old, error, NO_CONTEXT) : ampi_comm_adopt(old, me.got, false, newcomm);
+    return error ? ampi_comm_raise_creation(old, error) : ampi_comm_adopt(old, me.got, false, newcomm);
 }
 
 /* ---- The same without a communicator: errors go to the handler that is given ---- */
@@ -104,6 +103,7 @@ static int finish_from_group(struct ampi_rank *self, struct ampi_comm *made, MPI
     made->session = ampi_group_session(group);
     made->errhandler = ampi_errhandler_of(errhandler);
     ampi_errhandler_ref(made->errhandler);
+    ampi_errhandler_chosen(made->errhandler);
     made->info = ampi_comm_info_filter(NULL, ampi_info_of(self, info));
     *newcomm = ampi_comm_handle(made);
     return MPI_SUCCESS;
@@ -118,6 +118,7 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
     struct ampi_meet me = {
         .function = "create_from_group", .stringtag = stringtag, .build = build_from_group};
     MPI_Comm none = MPI_COMM_NULL;
+    char text[AMPI_LOST_TEXT_MAX];
 
     if (error)
         return error;
@@ -132,7 +133,8 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
                              "the caller is not in the group");
     error = ampi_meet_run(&me);
     if (error)
-        return ampi_raise_on(ampi_errhandler_of(errhandler), &none, error, NO_CONTEXT);
+        return ampi_raise_on(ampi_errhandler_of(errhandler), &none, error, "%s",
+                             ampi_comm_creation_text(error, me.group, text));
     return finish_from_group(self, me.got, group, info, errhandler, newcomm);
 }
 
@@ -332,7 +334,7 @@ static int raise_inter(struct ampi_comm *local, int error)
     case MPI_ERR_GROUP:
         return ampi_raise(local, MPI_ERR_COMM, "the two groups have a rank in common");
     default:
-        return ampi_raise(local, error, NO_CONTEXT);
+        return ampi_comm_raise_creation(local, error);
     }
 }
 
@@ -453,13 +455,14 @@ static void lead_group(struct ampi_rank *self, struct ampi_group *local, MPI_Gro
 static int raise_inter_from_groups(struct ampi_errhandler *handler, int error)
 {
     MPI_Comm none = MPI_COMM_NULL;
+    char text[AMPI_LOST_TEXT_MAX];
 
     if (error == MPI_ERR_RANK)
         return ampi_raise_on(handler, &none, error, "remote_leader is no rank of the remote group");
     if (error == MPI_ERR_GROUP)
         return ampi_raise_on(handler, &none, error,
                              "remote_group is no group, or has a rank in common with local_group");
-    return ampi_raise_on(handler, &none, error, NO_CONTEXT);
+    return ampi_raise_on(handler, &none, error, "%s", ampi_comm_creation_text(error, NULL, text));
 }
 
 AMPI_EXPORT(Intercomm_create_from_groups)

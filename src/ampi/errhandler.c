@@ -10,6 +10,7 @@
 
 #include "ampi/comm.h"
 #include "ampi/error.h"
+#include "ampi/procs/procs.h"
 #include "ampi/rank.h"
 #include "base/log.h"
 
@@ -72,7 +73,14 @@ int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, en
     ampi_errhandler_ref(errhandler);
     ampi_errhandler_unref(*slot);
     *slot = errhandler;
+    ampi_errhandler_chosen(errhandler);
     return MPI_SUCCESS;
+}
+
+void ampi_errhandler_chosen(const struct ampi_errhandler *errhandler)
+{
+    if (errhandler != &ampi_errors_are_fatal && errhandler != &ampi_errors_abort)
+        ampi_lost_tolerate();
 }
 
 int ampi_errhandler_get(struct ampi_errhandler *const *slot, struct ampi_errhandler *when_null,

@@ -44,6 +44,9 @@ bool ampi_errhandler_fits(const struct ampi_errhandler *errhandler, enum ampi_er
  * that is none or fits no object of this kind. */
 int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, enum ampi_errhandler_for kind);
 
+/* The program has attached it to something: if errors are to return, so are those of lost processes. */
+void ampi_errhandler_chosen(const struct ampi_errhandler *errhandler);
+
 /* The handle for MPI_*_get_errhandler: a reference is added, which MPI_Errhandler_free gives back. when_null:
  * what a NULL in the slot stands for. */
 int ampi_errhandler_get(struct ampi_errhandler *const *slot, struct ampi_errhandler *when_null,

@@ -44,15 +44,19 @@ struct ampi_meet {
     struct ampi_rank *owner;
 };
 
-/* Waits until all members of the group have come; returns me->error. May switch. */
+/* Waits until all members of the group have come; returns me->error, MPI_ERR_PROC_ABORTED if one is lost. May
+ * switch. */
 int ampi_meet_run(struct ampi_meet *me);
 
 /* ---- Between meet.c and procs/meet_procs.c ---- */
 
 /* All members of this process have come (the others are NULL): tells the first member's process. */
-void ampi_meet_tell(struct ampi_meet *const *members, int n_members, void *meeting);
+void ampi_meet_tell(struct ampi_meet *const *members, int n_members, uint64_t number);
 
 /* Those of all processes have. On the PE that told. */
-void ampi_meet_finish(void *meeting, uint64_t new_context_id, const struct ampi_meet_gift *gifts);
+void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct ampi_meet_gift *gifts);
+
+/* Processes are lost (procs/lost.c): meetings with their ranks end with MPI_ERR_PROC_ABORTED. Any PE. */
+void ampi_meet_lose(void);
 
 #endif

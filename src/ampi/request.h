@@ -65,10 +65,14 @@ struct ampi_p2p {
     uint8_t mode;           /* send: enum ampi_send_mode */
     bool is_posted;         /* receive: stands in the posted table */
     bool is_lost;           /* send to another process: that is gone */
+    bool is_unmatched;      /* send to another process: on the list of those that wait for their match */
     uint8_t n_remote_parts; /* send to another process: what it still waits for */
     union {
-        struct ult_note done; /* send: brings the completion from the receiver's PE */
-        void *staged;         /* send to another process: packed data; NULL: none */
+        struct ult_note done;                    /* send: brings the completion from the receiver's PE */
+        struct {                                 /* send to another process: */
+            void *staged;                        /* packed data; NULL: none */
+            struct ampi_request *prev_unmatched; /* link of the list */
+        };
     };
 };
 
@@ -83,7 +87,7 @@ struct ampi_request {
     ampi_request_complete_fn on_complete; /* invariant 3; NULL: nothing */
     struct ampi_request *whole;           /* the operation that this is a part of; for on_complete */
     MPI_Status status;                    /* valid once COMPLETE; MPI_ERROR is the operation's result */
-    struct ampi_request *next;            /* link of the pool */
+    struct ampi_request *next;            /* link of the pool; of remote_send.c's list while under way */
     union {
         struct ampi_p2p p2p;
         void *extra; /* what other kinds hang on it */

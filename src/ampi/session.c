@@ -72,6 +72,7 @@ int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *ses
     object->magic = AMPI_MAGIC_SESSION;
     object->errhandler = handler;
     ampi_errhandler_ref(handler);
+    ampi_errhandler_chosen(handler);
     object->thread_level = provided_level(hints);
     object->info = ampi_info_create();
     ampi_info_set(object->info, "thread_level",

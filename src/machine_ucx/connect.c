@@ -51,6 +51,8 @@ int ucxm_n_pes_of(int proc_id)
     struct ucxm_process *process = &ucxm.processes[proc_id];
     const char *error;
 
+    if (ucxm_is_lost(proc_id))
+        return -1;
     if (__atomic_load_n(&process->n_pes, __ATOMIC_ACQUIRE) == 0 && (error = look_up(proc_id))) {
         base_log("process %d of %d cannot be found: %s", proc_id, ucxm.place.n_procs, error);
         return -1;
@@ -63,14 +65,11 @@ int ucxm_n_pes_of(int proc_id)
 /* UCX found that the other side is gone. */
 static void handle_lost(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
-    struct ucxm_peer *peer = arg;
+    const struct ucxm_peer *peer = arg;
 
     (void)ep;
-    if (peer->is_lost)
-        return;
-    peer->is_lost = true;
-    if (ucxm.client.lost)
-        ucxm.client.lost(peer->pe_id, peer->proc_id, ucs_status_string(status));
+    if (!__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE))
+        ucxm_lost_note(peer->proc_id, ucs_status_string(status));
 }
 
 static void greeted(void *request, ucs_status_t status, void *arg)
@@ -105,8 +104,6 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
     if (!port->peers[proc_id])
         return NULL;
     peer = &port->peers[proc_id][pe_id];
-    if (peer->is_lost)
-        return NULL;
     peer->proc_id = proc_id;
     peer->pe_id = port->pe_id;
     params.address = ucxm.processes[proc_id].addresses[pe_id];
@@ -126,8 +123,10 @@ ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id)
 {
     const struct ucxm_peer *of_proc = port->peers[proc_id];
 
+    if (ucxm_is_lost(proc_id))
+        return NULL;
     if (of_proc && of_proc[pe_id].ep)
-        return of_proc[pe_id].is_lost ? NULL : of_proc[pe_id].ep;
+        return of_proc[pe_id].ep;
     return connect_peer(port, proc_id, pe_id);
 }
 
@@ -186,6 +185,18 @@ static void close_endpoint(struct ucxm_port *port, ucp_ep_h ep, bool is_near)
     while (ucp_request_check_status(request) == UCS_INPROGRESS)
         ucp_worker_progress(port->worker);
     ucp_request_free(request);
+}
+
+void ucxm_abandon(struct ucxm_port *port, int proc_id)
+{
+    int n_pes = __atomic_load_n(&ucxm.processes[proc_id].n_pes, __ATOMIC_ACQUIRE);
+
+    for (int i = 0; port->peers[proc_id] && i < n_pes; i++) {
+        struct ucxm_peer *peer = &port->peers[proc_id][i];
+        if (peer->ep && !ucxm.is_near[proc_id])
+            close_endpoint(port, peer->ep, false);
+        peer->ep = NULL;
+    }
 }
 
 void ucxm_disconnect(struct ucxm_port *port)

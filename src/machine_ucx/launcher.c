@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "machine_ucx/tolerance.h"
 #include "machine_ucx/ucxm.h"
 
 #define ADDRESS_KEY "heddle.ports"
@@ -130,6 +131,30 @@ const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_
     return *blob_out ? NULL : "out of memory";
 }
 
+static size_t count_alive(void)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < ucxm.place.n_procs; i++)
+        n += !ucxm_is_lost(i);
+    return n;
+}
+
+/* The processes that are not lost; malloc'ed. */
+static pmix_proc_t *list_alive(size_t *n_out)
+{
+    pmix_proc_t *alive = calloc(count_alive(), sizeof *alive);
+    size_t n = 0;
+
+    for (int i = 0; alive && i < ucxm.place.n_procs; i++)
+        if (!ucxm_is_lost(i)) {
+            alive[n] = launcher.self;
+            alive[n++].rank = (pmix_rank_t)i;
+        }
+    *n_out = n;
+    return alive;
+}
+
 static void fence_done(pmix_status_t status, void *arg)
 {
     __atomic_store_n((int *)arg, status == PMIX_SUCCESS ? 1 : -1, __ATOMIC_RELEASE);
@@ -137,9 +162,16 @@ static void fence_done(pmix_status_t status, void *arg)
 
 const char *ucxm_launcher_fence(void (*progress)(void))
 {
-    int state = 0;
-    pmix_status_t status = PMIx_Fence_nb(NULL, 0, NULL, 0, fence_done, &state);
+    static int state; /* not on the stack: the answer may come when nobody waits for it any more */
+    pmix_proc_t *alive = NULL;
+    size_t n_alive = 0;
+    size_t n_alive_before = count_alive();
+    pmix_status_t status;
 
+    if (ucxm_lost_any() && !(alive = list_alive(&n_alive)))
+        return "out of memory";
+    __atomic_store_n(&state, 0, __ATOMIC_RELEASE);
+    status = PMIx_Fence_nb(alive, n_alive, NULL, 0, fence_done, &state);
     if (status == PMIX_OPERATION_SUCCEEDED)
         return NULL;
     if (status != PMIX_SUCCESS)
@@ -148,8 +180,10 @@ const char *ucxm_launcher_fence(void (*progress)(void))
         if (progress)
             progress();
         usleep(50);
+        if (count_alive() != n_alive_before)
+            return "a process was lost";
     }
-    return state > 0 ? NULL : "the fence failed";
+    return __atomic_load_n(&state, __ATOMIC_ACQUIRE) > 0 ? NULL : "the fence failed";
 }
 
 void ucxm_launcher_detach(void)
@@ -160,4 +194,77 @@ void ucxm_launcher_detach(void)
 void ucxm_launcher_abort(int exit_code, const char *why)
 {
     PMIx_Abort(exit_code, why, NULL, 0);
+}
+
+/* ---- Losses ---- */
+
+/* How long to wait for a launcher's answer. */
+#define ANSWER_US 2000000
+
+/* What launchers report when a process is gone before its time. */
+static pmix_status_t loss_codes[] = {PMIX_ERR_PROC_ABORTED, PMIX_ERR_PROC_ABORTED_BY_SIG,
+                                     PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_ERR_EXIT_NONZERO_TERM,
+                                     PMIX_ERR_PROC_KILLED_BY_CMD};
+
+/* On PMIx's thread. */
+static void handle_loss(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info,
+                        size_t n_info, pmix_info_t *results, size_t n_results,
+                        pmix_event_notification_cbfunc_fn_t done, void *done_arg)
+{
+    const pmix_proc_t *affected = source;
+    const char *why = PMIx_Error_string(status);
+
+    (void)handler;
+    (void)results;
+    (void)n_results;
+    for (size_t i = 0; i < n_info; i++) {
+        if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC)
+            affected = info[i].value.data.proc;
+        if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_TEXT_MESSAGE) && info[i].value.type == PMIX_STRING)
+            why = info[i].value.data.string;
+    }
+    if (affected && PMIX_CHECK_NSPACE(affected->nspace, launcher.self.nspace) && affected->rank <= INT32_MAX)
+        ucxm_lost_note((int)affected->rank, why);
+    if (done)
+        done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_arg);
+}
+
+/* 0: no answer yet; 1: there is one. */
+static void registered(pmix_status_t status, size_t handler, void *arg)
+{
+    (void)status;
+    (void)handler;
+    __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
+}
+
+static void told(pmix_status_t status, void *arg)
+{
+    (void)status;
+    __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
+}
+
+/* Not for ever: a launcher that does not answer is none that would tell of losses. */
+static void await_answer(const int *has_answer)
+{
+    for (int i = 0; !__atomic_load_n(has_answer, __ATOMIC_ACQUIRE) && i < ANSWER_US / 20; i++)
+        usleep(20);
+}
+
+/* The answers are waited for: when this returns, the launcher knows. Of the ranges of events only this one is
+ * answered by libpmix 4.2 whatever the launcher's server does with events. */
+void ucxm_launcher_tolerate(void)
+{
+    static int is_registered, is_told, is_called;
+    pmix_status_t status;
+
+    if (__atomic_exchange_n(&is_called, 1, __ATOMIC_SEQ_CST))
+        return;
+    status = PMIx_Register_event_handler(loss_codes, sizeof loss_codes / sizeof loss_codes[0], NULL, 0,
+                                         handle_loss, registered, &is_registered);
+    if (status == PMIX_SUCCESS)
+        await_answer(&is_registered);
+    status =
+        PMIx_Notify_event(MACHINE_TOLERATES_EVENT, &launcher.self, PMIX_RANGE_LOCAL, NULL, 0, told, &is_told);
+    if (status == PMIX_SUCCESS)
+        await_answer(&is_told);
 }

@@ -18,8 +18,10 @@
  *   1. A port is used by its PE's thread alone. Only attach, open and close concern all ports, and are called
  * when no other thread uses the machine. abort may be called by any thread.
  *   2. Messages between two ports may overtake each other: who needs an order numbers them.
- *   3. handle and done callbacks run inside poll (done also inside close) on the port's thread. They may call
- * send, fetch and release of this port, but not poll.
+ *   3. handle and done callbacks run inside poll (done also inside forget and close) on the port's thread.
+ * They may call send, fetch and release of this port, but not poll.
+ *   4. A process that is lost stays lost. Whoever finds out first says so, once, through client->lost; each
+ * PE then calls forget, and from there on nothing of that process reaches the PE's buffers.
  */
 #ifndef MACHINE_H
 #define MACHINE_H
@@ -71,8 +73,9 @@ typedef void (*machine_done_fn)(void *arg, int result);
 struct machine_client {
     /* A message for a port. Returns true if the data is kept; false: the machine may drop it. */
     bool (*handle)(int pe_id, const void *header, size_t header_bytes, const struct machine_data *data);
-    /* A process was found to be lost; called once for each port that was connected to it. May be NULL. */
-    void (*lost)(int pe_id, int proc_id, const char *why);
+    /* A process was found to be lost; called once for each, by any thread. Must not call the machine. May be
+     * NULL. */
+    void (*lost)(int proc_id, const char *why);
 };
 
 struct machine {
@@ -97,8 +100,8 @@ struct machine {
                 void *arg);
 
     /* Fetches data that was kept with bytes == NULL, all of it, into a buffer with room for it; uses up the
-     * token. memory says where the buffer lies, whatever the sender's was. */
-    int (*fetch)(int pe_id, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
+     * token. src_proc: where it lies; memory says where the buffer lies, whatever the sender's was. */
+    int (*fetch)(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
                  machine_done_fn done, void *arg);
 
     /* Drops data that was kept, fetched data excepted. */
@@ -114,6 +117,14 @@ struct machine {
     bool (*arm)(int pe_id);
 
     void (*close)(void);
+
+    /* The process would rather go on than end when another one is lost: asks the launcher for that, and to be
+     * told of losses. May take a while; the second call does nothing. */
+    void (*tolerate)(void);
+
+    /* On the port's thread, once for each process that is lost: ends what is under way between the port and
+     * that process with MACHINE_LOST; sends and fetches return that from now on. */
+    void (*forget)(int pe_id, int proc_id);
 
     /* Ends all processes of the job. May return: then the caller has to end its own. */
     void (*abort)(int exit_code, const char *why);

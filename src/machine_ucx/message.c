@@ -48,17 +48,50 @@ const char *ucxm_messages_init(struct ucxm_port *port)
     return ucxm_handler_set(port, UCXM_MESSAGE_ID, handle_message);
 }
 
-/* ---- Sending ---- */
+/* ---- Requests ---- */
+
+static void link_request(struct ucxm_request *request, struct ucxm_port *port, int proc_id,
+                         machine_done_fn done, void *arg)
+{
+    *request = (struct ucxm_request){done, arg, port, proc_id, port->pending, &port->pending};
+    if (port->pending)
+        port->pending->link = &request->next;
+    port->pending = request;
+}
+
+void ucxm_request_unlink(struct ucxm_request *request)
+{
+    *request->link = request->next;
+    if (request->next)
+        request->next->link = request->link;
+}
+
+void ucxm_request_give_up(struct ucxm_request *request)
+{
+    machine_done_fn done = request->done;
+
+    request->done = NULL;
+    done(request->arg, MACHINE_LOST);
+}
 
 /* UCX hands out the same memory for another request afterwards. */
+static void request_done(struct ucxm_request *request, ucs_status_t status)
+{
+    struct ucxm_request ours = *request;
+
+    if (ours.done)
+        ucxm_request_unlink(request);
+    ucp_request_free(request);
+    if (ours.done)
+        ours.done(ours.arg, result_of(status));
+}
+
+/* ---- Sending ---- */
+
 static void send_done(void *request, ucs_status_t status, void *arg)
 {
-    struct ucxm_request ours = *(struct ucxm_request *)request;
-
     (void)arg;
-    ours.port->n_sends--;
-    ucp_request_free(request);
-    ours.done(ours.arg, result_of(status));
+    request_done(request, status);
 }
 
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
@@ -69,7 +102,6 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
                                  .cb.send = send_done,
                                  .memory_type = ucxm_memory_type(memory)};
-    struct ucxm_request *request;
     ucs_status_ptr_t started;
 
     if (!ep)
@@ -79,11 +111,7 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
         return MACHINE_DONE;
     if (UCS_PTR_IS_ERR(started))
         return result_of(UCS_PTR_STATUS(started));
-    request = (struct ucxm_request *)started;
-    request->done = done;
-    request->arg = arg;
-    request->port = port;
-    port->n_sends++;
+    link_request(started, port, dest_proc, done, arg);
     return MACHINE_PENDING;
 }
 
@@ -91,32 +119,28 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
 
 static void fetch_done(void *request, ucs_status_t status, size_t n_bytes, void *arg)
 {
-    struct ucxm_request ours = *(struct ucxm_request *)request;
-
     (void)n_bytes;
     (void)arg;
-    ucp_request_free(request);
-    ours.done(ours.arg, result_of(status));
+    request_done(request, status);
 }
 
-int ucxm_fetch(int pe_id, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
+int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
                machine_done_fn done, void *arg)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
                                  .cb.recv_am = fetch_done,
                                  .memory_type = ucxm_memory_type(memory)};
-    ucs_status_ptr_t started = ucp_am_recv_data_nbx(port->worker, token, buf, n_bytes, &param);
-    struct ucxm_request *request;
+    ucs_status_ptr_t started;
 
+    if (ucxm_is_lost(src_proc))
+        return MACHINE_LOST; /* what UCX keeps of it stays there */
+    started = ucp_am_recv_data_nbx(port->worker, token, buf, n_bytes, &param);
     if (started == NULL)
         return MACHINE_DONE;
     if (UCS_PTR_IS_ERR(started))
         return result_of(UCS_PTR_STATUS(started));
-    request = (struct ucxm_request *)started;
-    request->done = done;
-    request->arg = arg;
-    request->port = port;
+    link_request(started, port, src_proc, done, arg);
     return MACHINE_PENDING;
 }
 

@@ -163,16 +163,17 @@ static void progress_all(void)
             ;
 }
 
-/* Lets everything leave that was sent. */
+/* Lets everything leave that was sent. What was sent to a lost process never does, and what was not is on its
+ * way already: its requests are complete. */
 void ucxm_ports_flush(void)
 {
-    ucxm.client.lost = NULL; /* from now on the others may leave */
-    for (int i = 0; i < ucxm.n_pes; i++) {
+    __atomic_store_n(&ucxm.is_closing, true, __ATOMIC_RELEASE);
+    for (int i = 0; i < ucxm.n_pes && !ucxm_lost_any(); i++) {
         ucp_request_param_t param = {0};
         ucs_status_ptr_t request = ucp_worker_flush_nbx(ucxm.ports[i].worker, &param);
         if (!UCS_PTR_IS_PTR(request))
             continue;
-        while (ucp_request_check_status(request) == UCS_INPROGRESS)
+        while (ucp_request_check_status(request) == UCS_INPROGRESS && !ucxm_lost_any())
             progress_all();
         ucp_request_free(request);
     }

@@ -26,7 +26,8 @@ static void close_machine(void)
 {
     if (ucxm.ports) {
         ucxm_ports_flush();
-        ucxm_ports_close();
+        if (!ucxm_lost_any()) /* else UCX may wait for it; the process ends anyway */
+            ucxm_ports_close();
     }
     ucxm_launcher_detach();
 }
@@ -45,5 +46,7 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .fd = ucxm_port_fd,
     .arm = ucxm_port_arm,
     .close = close_machine,
+    .tolerate = ucxm_launcher_tolerate,
+    .forget = ucxm_forget,
     .abort = ucxm_launcher_abort,
 };

@@ -7,6 +7,7 @@
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
  *      connect.c  endpoints to ports of other processes
  *      message.c  active messages: sending, handling, fetching
+ *      lost.c     processes that are gone
  */
 #ifndef UCXM_H
 #define UCXM_H
@@ -21,8 +22,7 @@
 
 /* A connection to a port of another process. */
 struct ucxm_peer {
-    ucp_ep_h ep;  /* NULL: not connected yet */
-    bool is_lost; /* the error handler was called */
+    ucp_ep_h ep; /* NULL: not connected yet, or abandoned */
     int proc_id;
     int pe_id; /* of the port that it belongs to */
 };
@@ -44,6 +44,17 @@ struct ucxm_process {
     int n_pes;              /* 0: not looked up yet */
     char *blob;             /* the addresses, one after the other */
     const void **addresses; /* by PE */
+    bool is_lost;           /* any thread sets it (lost.c) */
+};
+
+/* What UCX keeps for us in front of each request. */
+struct ucxm_request {
+    machine_done_fn done; /* NULL: given up, nobody wants to know */
+    void *arg;
+    struct ucxm_port *port;
+    int proc_id;                /* of the other side */
+    struct ucxm_request *next;  /* links of the port's list of those under way */
+    struct ucxm_request **link; /* what points to it */
 };
 
 struct ucxm_port {
@@ -53,7 +64,7 @@ struct ucxm_port {
     int pe_id;
     int fd;
     bool is_busy;                    /* the last poll had events: there may be more */
-    uint64_t n_sends;                /* sends under way */
+    struct ucxm_request *pending;    /* under way */
     struct ucxm_greeting *greetings; /* of ports that connected to this one; not answered yet */
 };
 
@@ -67,8 +78,14 @@ struct ucxm {
     int n_pes;
     struct ucxm_port *ports;
     struct ucxm_process *processes;
+    bool is_closing; /* the others may leave now: UCX's errors are no losses. Any thread reads it */
 };
 extern struct ucxm ucxm;
+
+static inline bool ucxm_is_lost(int proc_id)
+{
+    return __atomic_load_n(&ucxm.processes[proc_id].is_lost, __ATOMIC_RELAXED);
+}
 
 /* ---- launcher.c. Errors are texts in static storage; NULL: it worked. ---- */
 const char *ucxm_launcher_attach(struct machine_place *place_out);
@@ -79,6 +96,8 @@ const char *ucxm_launcher_find_near(bool **is_near_out);
 const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_out);
 /* Waits for all processes; calls progress meanwhile (NULL: nothing). */
 const char *ucxm_launcher_fence(void (*progress)(void));
+/* Asks to be told of lost processes (ucxm_lost_note), and to go on without them. */
+void ucxm_launcher_tolerate(void);
 void ucxm_launcher_detach(void);
 void ucxm_launcher_abort(int exit_code, const char *why);
 
@@ -99,6 +118,9 @@ ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id);
 /* Connects to the ports that have connected to this one. */
 void ucxm_answer_greetings(struct ucxm_port *port);
 void ucxm_disconnect(struct ucxm_port *port);
+/* The process is lost: UCX completes what is under way on the port's endpoints to it with errors, and touches
+ * no buffer afterwards. Those to a process of this node are left to UCX as they are. */
+void ucxm_abandon(struct ucxm_port *port, int proc_id);
 
 /* ---- message.c ---- */
 /* What UCX calls for active messages with this number. */
@@ -106,7 +128,7 @@ const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_ca
 const char *ucxm_messages_init(struct ucxm_port *port);
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
               const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
-int ucxm_fetch(int pe_id, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
+int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
                machine_done_fn done, void *arg);
 void ucxm_release(int pe_id, void *token);
 /* UCX's word for a kind of memory. */
@@ -117,11 +139,15 @@ static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)
                                     : UCS_MEMORY_TYPE_CUDA_MANAGED;
 }
 
-/* What UCX keeps for us in front of each request. */
-struct ucxm_request {
-    machine_done_fn done;
-    void *arg;
-    struct ucxm_port *port;
-};
+void ucxm_request_unlink(struct ucxm_request *request);
+/* Tells its owner that the other side is lost; what UCX says of it later is ignored. */
+void ucxm_request_give_up(struct ucxm_request *request);
+
+/* ---- lost.c ---- */
+
+/* A process was found to be lost. Any thread; the first call for each process counts. */
+void ucxm_lost_note(int proc_id, const char *why);
+bool ucxm_lost_any(void);
+void ucxm_forget(int pe_id, int proc_id);
 
 #endif

@@ -206,7 +206,7 @@ static void test_large(long count)
         if (!got.is_away || got.away.n_bytes != LARGE_BYTES)
             fail("large data came with its header, or in another size", (long)got.away.n_bytes);
         got.is_away = is_fetched = false;
-        if (machine->fetch(0, got.away.token, data, LARGE_BYTES, MACHINE_HOST, fetched, NULL) ==
+        if (machine->fetch(0, 0, got.away.token, data, LARGE_BYTES, MACHINE_HOST, fetched, NULL) ==
             MACHINE_PENDING)
             while (!is_fetched)
                 poll_or_sleep();

@@ -94,11 +94,12 @@ static void loopback_release(int pe_id, void *token)
     free(token);
 }
 
-static int loopback_fetch(int pe_id, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
-                          machine_done_fn done, void *arg)
+static int loopback_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes,
+                          enum machine_memory memory, machine_done_fn done, void *arg)
 {
     struct loopback_message *message = token;
 
+    (void)src_proc;
     (void)memory;
     (void)done;
     (void)arg;
@@ -140,6 +141,15 @@ static void loopback_close(void)
         loopback_poll(i);
 }
 
+/* There is nobody to lose. */
+static void loopback_tolerate(void) {}
+
+static void loopback_forget(int pe_id, int proc_id)
+{
+    (void)pe_id;
+    (void)proc_id;
+}
+
 static void loopback_abort(int exit_code, const char *why)
 {
     (void)why;
@@ -159,6 +169,8 @@ static const struct machine loopback_machine = {
     .fd = loopback_fd,
     .arm = loopback_arm,
     .close = loopback_close,
+    .tolerate = loopback_tolerate,
+    .forget = loopback_forget,
     .abort = loopback_abort,
 };
 

@@ -90,7 +90,7 @@ START_TEST(large_data_is_fetched)
     loopback_machine.poll(0);
     ck_assert_ptr_null(seen.last.bytes);
     ck_assert_int_eq(seen.n_done, 0);
-    ck_assert_int_eq(loopback_machine.fetch(0, seen.last.token, to, sizeof to, MACHINE_HOST, done, &seen),
+    ck_assert_int_eq(loopback_machine.fetch(0, 0, seen.last.token, to, sizeof to, MACHINE_HOST, done, &seen),
                      MACHINE_DONE);
     ck_assert_int_eq(seen.n_done, 1);
     ck_assert_mem_eq(from, to, sizeof to);

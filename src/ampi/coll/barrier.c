@@ -4,6 +4,7 @@
  * Cost: one arrival per rank, one note per other PE.
  */
 #include "ampi/coll/coll.h"
+#include "ampi/meet.h"
 
 static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
 
@@ -11,13 +12,35 @@ static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
  * there. */
 static const struct ampi_coll_plan finalize_plan = {.name = "finalize"};
 
-int ampi_coll_finalize(struct ampi_comm *world)
+static void build_nothing(struct ampi_meet **members, int n_members)
+{
+    (void)members;
+    (void)n_members;
+}
+
+/* Those that are left meet, and if one more is lost meanwhile, those that are left then: all hear of all
+ * losses, so in the end all mean the same group. */
+static BASE_COLD void await_survivors(struct ampi_comm *world)
+{
+    int error;
+
+    do {
+        struct ampi_group *survivors = ampi_lost_survivors();
+        struct ampi_meet me = {.function = "finalize", .group = survivors, .build = build_nothing};
+        me.member = ampi_group_find(survivors, world->rank);
+        error = ampi_meet_run(&me);
+        ampi_group_unref(survivors);
+    } while (error == MPI_ERR_PROC_ABORTED);
+}
+
+void ampi_coll_finalize(struct ampi_comm *world)
 {
     struct ampi_coll_args args;
 
     ampi_coll_args_init(&args, &finalize_plan);
     args.comm = world;
-    return ampi_coll_run(&args);
+    if (ampi_coll_run(&args) == MPI_ERR_PROC_ABORTED)
+        await_survivors(world);
 }
 
 int ampi_coll_barrier(struct ampi_comm *comm)

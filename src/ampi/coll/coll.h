@@ -46,8 +46,8 @@ int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request
 /* Everything a collective that moves no data needs: the communicator's barrier. May switch. */
 int ampi_coll_barrier(struct ampi_comm *comm);
 
-/* The same for MPI_Finalize. May switch. */
-int ampi_coll_finalize(struct ampi_comm *world);
+/* The same for MPI_Finalize: with those whose process is not lost. May switch. */
+void ampi_coll_finalize(struct ampi_comm *world);
 
 /* ---- Arguments as the user gave them ---- */
 

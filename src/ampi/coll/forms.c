@@ -10,6 +10,11 @@ static int raise_result(struct ampi_comm *comm, const struct ampi_coll_plan *pla
 {
     if (BASE_LIKELY(error == MPI_SUCCESS))
         return MPI_SUCCESS;
+    if (error == MPI_ERR_PROC_ABORTED) {
+        char text[AMPI_LOST_TEXT_MAX];
+        ampi_lost_describe(comm->shared->is_inter ? NULL : comm->local->layout->group, text);
+        return ampi_raise(comm, error, "%s", text);
+    }
     if (error == MPI_ERR_TRUNCATE)
         return ampi_raise(comm, error, "%s: another rank sent more data than this rank's buffer takes",
                           plan->name);

@@ -11,21 +11,27 @@ static void start_now(struct ampi_coll_args *args);
 
 /* ---- Stages ---- */
 
-/* The member's operation is over. Its arguments may be gone from here on. */
-static inline void finish_member(struct ampi_coll_args *args)
+/* The member goes on with this result. Its arguments may be gone from here on. */
+static inline void end_member(struct ampi_coll_args *args, int error)
 {
-    struct ampi_comm *comm = args->comm;
     struct ampi_request *request = args->request;
 
-    comm->coll_pending &= ~(1u << args->seq % AMPI_COLL_SLOTS);
+    args->error = error;
     if (request) {
-        request->status.MPI_ERROR = args->error;
+        request->status.MPI_ERROR = error;
         ampi_request_complete(request);
         return;
     }
     args->is_done = true;
     if (args->is_waiting)
-        ult_ready(&comm->owner->ult);
+        ult_ready(&args->comm->owner->ult);
+}
+
+/* The member's operation is over. Its arguments may be gone from here on. */
+static inline void finish_member(struct ampi_coll_args *args)
+{
+    args->comm->coll_pending &= ~(1u << args->seq % AMPI_COLL_SLOTS);
+    end_member(args, args->error);
 }
 
 /* True if the next operation of the member may start (see the top of slot.h). */
@@ -213,10 +219,15 @@ static void start_now(struct ampi_coll_args *args)
         run_middle(slot, part->index);
 }
 
+/* Not now: others of the member's are under way; or never, as a member is lost. */
 static BASE_COLD void defer(struct ampi_coll_args *args)
 {
     struct ampi_comm *comm = args->comm;
 
+    if (comm->coll_pending & AMPI_COLL_PENDING_LOST) {
+        end_member(args, MPI_ERR_PROC_ABORTED);
+        return;
+    }
     if (comm->coll_deferred_last)
         comm->coll_deferred_last->next = args;
     else
@@ -246,6 +257,89 @@ int ampi_coll_run(struct ampi_coll_args *args)
         BASE_ASSERT(args->is_done);
     }
     return args->error;
+}
+
+/* ---- Lost members: no collective of the communicator ends well any more ---- */
+
+static struct ampi_comm *handle_of(const struct ampi_coll_state *state, int member)
+{
+    int n_first = state->shared->side[0].n_ranks;
+
+    return member < n_first ? &state->shared->side[0].handles[member]
+                            : &state->shared->side[1].handles[member - n_first];
+}
+
+/* Has this member, of this PE, an operation in the slot? Else its arguments there are old ones. */
+static bool is_pending(const struct ampi_coll_slot *slot, int member)
+{
+    return handle_of(slot->state, member)->coll_pending >> (slot - slot->state->slots) & 1;
+}
+
+/* Ends the operations in a slot of this PE's members. */
+static void fail_part(struct ampi_coll_slot *slot, struct ampi_coll_part *part)
+{
+    const struct ampi_coll_state *state = slot->state;
+
+    part->n_arrived = 0;
+    for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
+        int member = state->part_members[i];
+        if (!is_pending(slot, member))
+            continue;
+        slot->args[member]->error = MPI_ERR_PROC_ABORTED;
+        finish_member(slot->args[member]);
+    }
+}
+
+/* Takes back the arrival of a part in which all have arrived. False: it was the last of all parts, or has
+ * been joined by the last: the operation goes on, or fails at the leader (wire.c). */
+static bool withdraw(struct ampi_coll_slot *slot)
+{
+    int n_arrived = atomic_load(&slot->n_parts_arrived);
+
+    while (n_arrived > 0 && n_arrived < slot->state->n_parts)
+        if (atomic_compare_exchange_weak(&slot->n_parts_arrived, &n_arrived, n_arrived - 1))
+            return true;
+    return false;
+}
+
+static void fail_deferred(struct ampi_comm *comm)
+{
+    struct ampi_coll_args *args = comm->coll_deferred_first;
+
+    comm->coll_deferred_first = comm->coll_deferred_last = NULL;
+    while (args) {
+        struct ampi_coll_args *next = args->next;
+        end_member(args, MPI_ERR_PROC_ABORTED);
+        args = next;
+    }
+}
+
+void ampi_coll_lose(struct ampi_coll_state *state, int pe_id)
+{
+    int part = state->part_of_pe[pe_id];
+
+    if (part < 0)
+        return;
+    for (int i = state->part_first[part]; i < state->part_first[part + 1]; i++)
+        fail_deferred(handle_of(state, state->part_members[i]));
+    for (int i = 0; i < AMPI_COLL_SLOTS; i++) {
+        struct ampi_coll_slot *slot = &state->slots[i];
+        if (slot->parts[part].n_arrived > 0 ||
+            (is_pending(slot, state->part_members[state->part_first[part]]) && withdraw(slot)))
+            fail_part(slot, &slot->parts[part]);
+    }
+    ampi_coll_wire_lose(state, pe_id);
+}
+
+void ampi_coll_fail(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_state *state = slot->state;
+
+    for (int i = 0; i < state->part_first[state->n_parts]; i++)
+        slot->args[state->part_members[i]]->error = MPI_ERR_PROC_ABORTED;
+    slot->has_result = false;
+    ampi_coll_remote_release(slot);
+    finish_all(slot, part);
 }
 
 /* ---- The state of a communicator ---- */

@@ -151,6 +151,10 @@ void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request);
 /* Starts a collective, waits for it and returns args->error. May switch. */
 int ampi_coll_run(struct ampi_coll_args *args);
 
+/* A member of the communicator is lost: ends what members of this PE have under way, but for operations whose
+ * data is being moved. On the PE, whose handles are marked already (ampi_comm_mark_lost). */
+void ampi_coll_lose(struct ampi_coll_state *state, int pe_id);
+
 /* The engine's state of a new communicator; freed with it. */
 struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared);
 void ampi_coll_state_destroy(struct ampi_coll_state *state);

@@ -314,8 +314,11 @@ static void send_part(const struct ampi_coll_slot *slot, uint32_t seq, int proc,
         out.at = base_malloc(out.n_bytes, "a collective over processes");
         pack_part(slot, &out, proposed);
     }
-    if (pe_id < 0 || !ampi_procs_post(remote->proc_id[proc], pe_id, &wire, out.at, out.n_bytes))
-        base_log("process %d is lost", remote->proc_id[proc]);
+    if (pe_id < 0)
+        free(out.at);
+    else
+        ampi_procs_post(remote->proc_id[proc], pe_id, &wire, out.at,
+                        out.n_bytes); /* false: a loss is noticed */
 }
 
 /* ---- The leader PE ---- */
@@ -397,6 +400,22 @@ static void take_message(struct wire_slot *wire_slot, struct ampi_coll_message *
     wire_slot->n_missing--;
 }
 
+/* What is missing may never come. */
+static BASE_COLD void fail(struct wire_slot *wire_slot)
+{
+    wire_slot->is_ready = false;
+    ampi_coll_fail(wire_slot->slot, wire_slot->slot->state->remote->leader_part);
+}
+
+void ampi_coll_wire_lose(struct ampi_coll_state *state, int pe_id)
+{
+    struct ampi_coll_remote *remote = state->remote;
+
+    for (int i = 0; remote && ult_pe_id(remote->leader) == pe_id && i < AMPI_COLL_SLOTS; i++)
+        if (remote->slots[i].is_ready)
+            fail(&remote->slots[i]);
+}
+
 /* The local members have arrived: looks for parts that have come already. */
 static void ready(struct wire_slot *wire_slot)
 {
@@ -415,6 +434,8 @@ static void ready(struct wire_slot *wire_slot)
     }
     if (wire_slot->n_missing == 0)
         go_on(wire_slot);
+    else if (ampi_comm_has_lost(wire_slot->slot->state->shared))
+        fail(wire_slot);
 }
 
 static void handle_ready(struct ult_note *note)

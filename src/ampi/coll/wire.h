@@ -81,6 +81,13 @@ void ampi_coll_remote_arrived(struct ampi_coll_slot *slot);
 /* The stand-ins are not needed any more. */
 void ampi_coll_remote_release(struct ampi_coll_slot *slot);
 
+/* A member is lost: operations that all local members have arrived at, and that wait for others, fail. On any
+ * PE; the leader's does it. */
+void ampi_coll_wire_lose(struct ampi_coll_state *state, int pe_id);
+
+/* All local members go on with MPI_ERR_PROC_ABORTED, on the PE of the part. (slot.c) */
+void ampi_coll_fail(struct ampi_coll_slot *slot, int part);
+
 /* Runs the middle stage and what follows, on the PE of the part. (slot.c) */
 void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part);
 

@@ -166,6 +166,28 @@ void ampi_match_remove_posted(struct ampi_match *match, struct ampi_match_node *
     table_remove(&match->posted, node);
 }
 
+struct ampi_match_node *ampi_match_take_all_posted(struct ampi_match *match,
+                                                   bool (*is_meant)(int source, void *arg), void *arg)
+{
+    struct ampi_match_node *taken = NULL;
+    struct ampi_match_node **end = &taken;
+
+    for (uint32_t i = 0; i < 1u << match->posted.log2_chains; i++) {
+        struct ampi_match_node *node = match->posted.chains[i].first;
+        while (node) {
+            struct ampi_match_node *next = node->next;
+            if (is_meant(node->source, arg)) {
+                ampi_match_remove_posted(match, node);
+                node->next = NULL;
+                *end = node;
+                end = &node->next;
+            }
+            node = next;
+        }
+    }
+    return taken;
+}
+
 void ampi_match_add_unexpected(struct ampi_match *match, struct ampi_match_node *node, int source, int tag)
 {
     node->source = source;

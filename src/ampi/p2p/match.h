@@ -74,6 +74,11 @@ void ampi_match_add_posted(struct ampi_match *match, struct ampi_match_node *nod
 /* Removes a receive that is to be cancelled. */
 void ampi_match_remove_posted(struct ampi_match *match, struct ampi_match_node *node);
 
+/* Removes all posted receives whose source is_meant tells of, and returns them, linked by next, in the order
+ * of posting within each key. */
+struct ampi_match_node *ampi_match_take_all_posted(struct ampi_match *match,
+                                                   bool (*is_meant)(int source, void *arg), void *arg);
+
 /* Checks the invariants; for tests and full assertions. */
 bool ampi_match_validate(const struct ampi_match *match);
 

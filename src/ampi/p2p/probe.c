@@ -5,6 +5,7 @@
  * A blocking probe leaves word in the communicator's handle: the next unexpected message that matches wakes
  * it (ampi_message_keep). A rank can be in one probe only.
  */
+#include "ampi/p2p/lost.h"
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/p2p/remote.h"
@@ -49,11 +50,18 @@ static struct ampi_message *poll(struct ampi_comm *comm, int source, int tag, bo
     return look(comm, source, tag, take);
 }
 
+/* Is there no message yet, and for sure none to come? */
+static inline bool is_hopeless(const struct ampi_comm *comm, int source)
+{
+    return BASE_UNLIKELY(comm->has_lost) && ampi_p2p_is_lost(comm, source);
+}
+
+/* NULL: hopeless. */
 static struct ampi_message *await(struct ampi_comm *comm, int source, int tag, bool take)
 {
     struct ampi_message *message;
 
-    while (!(message = poll(comm, source, tag, take))) {
+    while (!(message = poll(comm, source, tag, take)) && !is_hopeless(comm, source)) {
         comm->probe_source = source;
         comm->probe_tag = tag;
         comm->is_probing = true;
@@ -67,14 +75,19 @@ AMPI_EXPORT(Probe)
 int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_comm *object = NULL;
+    struct ampi_message *found;
     int error = ampi_check_probe(ampi_enter("MPI_Probe"), comm, source, tag, &object);
 
     if (error)
         return error;
-    if (source == MPI_PROC_NULL)
+    if (source == MPI_PROC_NULL) {
         fill_proc_null(status);
-    else
-        fill_status(status, await(object, source, tag, false));
+        return MPI_SUCCESS;
+    }
+    found = await(object, source, tag, false);
+    if (!found)
+        return ampi_p2p_raise_lost(object);
+    fill_status(status, found);
     return MPI_SUCCESS;
 }
 
@@ -96,6 +109,8 @@ int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
         fill_status(status, message);
     } else {
         *flag = 0;
+        if (is_hopeless(object, source))
+            return ampi_p2p_raise_lost(object);
         ult_yield();
     }
     return MPI_SUCCESS;
@@ -118,6 +133,10 @@ int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_St
         return MPI_SUCCESS;
     }
     taken = await(object, source, tag, true);
+    if (!taken) {
+        *message = MPI_MESSAGE_NULL;
+        return ampi_p2p_raise_lost(object);
+    }
     fill_status(status, taken);
     *message = (MPI_Message)taken;
     return MPI_SUCCESS;
@@ -144,6 +163,8 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
     } else {
         *flag = 0;
         *message = MPI_MESSAGE_NULL;
+        if (is_hopeless(object, source))
+            return ampi_p2p_raise_lost(object);
         ult_yield();
     }
     return MPI_SUCCESS;

@@ -2,6 +2,7 @@
  *
  * recv.c: the receiving half of a message, from MPI_Recv down to the matching engine.
  */
+#include "ampi/p2p/lost.h"
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/p2p/remote.h"
@@ -28,11 +29,8 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
                                  "another rank sent more data than this rank's buffer takes")
                     : ampi_raise_self(MPI_ERR_TRUNCATE,
                                       "another rank sent more data than this rank's buffer takes");
-    if (status->MPI_ERROR == MPI_ERR_PROC_ABORTED) {
-        static const char lost[] = "the process of the other rank is lost";
-        return comm ? ampi_raise(comm, MPI_ERR_PROC_ABORTED, lost)
-                    : ampi_raise_self(MPI_ERR_PROC_ABORTED, lost);
-    }
+    if (status->MPI_ERROR == MPI_ERR_PROC_ABORTED)
+        return ampi_p2p_raise_lost(comm);
     return comm ? ampi_raise(comm, status->MPI_ERROR, "the operation failed")
                 : ampi_raise_self(status->MPI_ERROR, "the operation failed");
 }
@@ -53,15 +51,26 @@ bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MP
     return true;
 }
 
+/* A message has to be fetched, or the communicator has lost members. False: the receive is to be posted. */
+static BASE_COLD bool post_specially(struct ampi_request *request, int source)
+{
+    struct ampi_comm *comm = request->comm;
+    struct ampi_message *away = comm->away;
+
+    comm->away = comm->has_lost ? &ampi_message_lost_mark : NULL;
+    if (away != &ampi_message_lost_mark)
+        ampi_remote_fetch(away, request);
+    else if (ampi_p2p_is_lost(comm, source))
+        ampi_p2p_fail_recv(request);
+    else
+        return false;
+    return true;
+}
+
 void ampi_recv_post(struct ampi_request *request, int source, int tag)
 {
-    struct ampi_message *away = request->comm->away;
-
-    if (BASE_UNLIKELY(away != NULL)) {
-        request->comm->away = NULL;
-        ampi_remote_fetch(away, request);
+    if (BASE_UNLIKELY(request->comm->away != NULL) && post_specially(request, source))
         return;
-    }
     request->u.p2p.is_posted = true;
     ampi_match_add_posted(&request->comm->match, &request->u.p2p.node, source, tag);
 }

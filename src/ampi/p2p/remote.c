@@ -152,7 +152,8 @@ static void fetched(void *arg, int result)
     ampi_request_complete(recv);
 }
 
-static void start_fetch(struct ampi_request *recv, void *token, size_t n_bytes, int source, int tag)
+static void start_fetch(struct ampi_request *recv, int src_proc, void *token, size_t n_bytes, int source,
+                        int tag)
 {
     struct ampi_p2p *p2p = &recv->u.p2p;
     int pe_id = recv->owner->pe_id;
@@ -162,15 +163,17 @@ static void start_fetch(struct ampi_request *recv, void *token, size_t n_bytes, 
     if (ampi_type_is_block(p2p->type, p2p->count) &&
         n_bytes <= (size_t)(p2p->count * p2p->type->size_bytes)) {
         fill_status(recv, n_bytes, source, tag, MACHINE_DONE);
-        result = ampi_machine->fetch(pe_id, token, ampi_type_address(p2p->buf, p2p->type->true_lb_bytes),
-                                     n_bytes, MACHINE_HOST, fetched, recv);
+        result =
+            ampi_machine->fetch(pe_id, src_proc, token, ampi_type_address(p2p->buf, p2p->type->true_lb_bytes),
+                                n_bytes, MACHINE_HOST, fetched, recv);
         if (result != MACHINE_PENDING)
             fetched(recv, result);
         return;
     }
     fetch = base_malloc(sizeof *fetch + n_bytes, "a message from another process");
     *fetch = (struct fetch){recv, n_bytes, source, tag};
-    result = ampi_machine->fetch(pe_id, token, fetch->staged, n_bytes, MACHINE_HOST, fetched_staged, fetch);
+    result = ampi_machine->fetch(pe_id, src_proc, token, fetch->staged, n_bytes, MACHINE_HOST, fetched_staged,
+                                 fetch);
     if (result != MACHINE_PENDING)
         fetched_staged(fetch, result);
 }
@@ -180,7 +183,8 @@ void ampi_remote_fetch(struct ampi_message *message, struct ampi_request *recv)
     const struct kept *kept = kept_of(message);
 
     received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
-    start_fetch(recv, kept->token, message->size_bytes, message->node.source, message->node.tag);
+    start_fetch(recv, kept->peer->proc_id, kept->token, message->size_bytes, message->node.source,
+                message->node.tag);
     ampi_message_free(recv->owner->messages, message);
 }
 
@@ -240,7 +244,7 @@ static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, con
     recv->u.p2p.is_posted = false;
     received(peer, (wire->flags & AMPI_WIRE_SYNC) != 0, wire->cookie, data->n_bytes);
     if (!data->bytes && data->n_bytes > 0) {
-        start_fetch(recv, data->token, data->n_bytes, wire->source, wire->tag);
+        start_fetch(recv, peer->proc_id, data->token, data->n_bytes, wire->source, wire->tag);
         return true;
     }
     ampi_p2p_unpack(data->bytes, data->n_bytes, wire->source, wire->tag, recv->u.p2p.buf, recv->u.p2p.count,

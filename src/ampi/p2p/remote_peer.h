@@ -55,6 +55,7 @@ struct ampi_remote {
     struct ampi_route_entry *routes; /* AMPI_ROUTE_ENTRIES of them; NULL: nothing was sent yet */
     struct ampi_parcel *parcels;     /* free ones */
     int n_parcels_out;               /* how many the machine has */
+    struct ampi_request *unmatched;  /* sends that wait to be matched */
 } BASE_CACHE_ALIGNED;
 extern struct ampi_remote ampi_remotes[AMPI_PES_MAX];
 

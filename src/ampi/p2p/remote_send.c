@@ -5,6 +5,7 @@
  * Little data leaves in a parcel: the machine gets a copy of it, and the send is complete at once. Other data
  * leaves from the sender's buffer (or packed, if it is noncontiguous), and its request waits for the machine.
  */
+#include "ampi/p2p/lost.h"
 #include "ampi/p2p/remote.h"
 #include "ampi/p2p/remote_peer.h"
 #include "base/log.h"
@@ -140,6 +141,27 @@ bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *a
 
 /* ---- Requests ---- */
 
+/* Sends that wait to be matched are listed: nothing else would tell of them when the other process is lost.
+ * The list's links are those of the request's pool, which it is not in, and one of its own. */
+static void add_unmatched(struct ampi_remote *remote, struct ampi_request *request)
+{
+    request->u.p2p.is_unmatched = true;
+    request->next = remote->unmatched;
+    request->u.p2p.prev_unmatched = NULL;
+    if (remote->unmatched)
+        remote->unmatched->u.p2p.prev_unmatched = request;
+    remote->unmatched = request;
+}
+
+static void remove_unmatched(struct ampi_request *request)
+{
+    struct ampi_request *prev = request->u.p2p.prev_unmatched;
+
+    *(prev ? &prev->next : &ampi_remotes[request->owner->pe_id].unmatched) = request->next;
+    if (request->next)
+        request->next->u.p2p.prev_unmatched = prev;
+}
+
 /* One of the two things that a send waits for has happened: its buffer is free, or it was matched. */
 static void send_part_done(struct ampi_request *request)
 {
@@ -147,6 +169,8 @@ static void send_part_done(struct ampi_request *request)
 
     if (--p2p->n_remote_parts > 0)
         return;
+    if (p2p->is_unmatched)
+        remove_unmatched(request);
     free(p2p->staged);
     request->status.MPI_ERROR = p2p->is_lost ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
     ampi_request_complete(request);
@@ -188,7 +212,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     const void *data = gather(p2p, n_bytes);
     int result = MACHINE_LOST;
 
-    p2p->is_lost = false;
+    p2p->is_lost = p2p->is_unmatched = false;
     p2p->n_remote_parts = 1;
     if (BASE_LIKELY(peer != NULL)) {
         fill_wire(&p2p->wire, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
@@ -196,6 +220,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
             p2p->wire.flags |= AMPI_WIRE_SYNC;
             p2p->wire.cookie = (uint64_t)(uintptr_t)request;
             p2p->n_remote_parts = 2;
+            add_unmatched(&ampi_remotes[self->pe_id], request);
         } else {
             peer->used_bytes += n_bytes + AMPI_WINDOW_MESSAGE_BYTES;
         }
@@ -209,4 +234,18 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
 void ampi_remote_handle_ack(const struct ampi_wire *wire)
 {
     send_part_done((struct ampi_request *)(uintptr_t)wire->cookie);
+}
+
+void ampi_remote_lose(int pe_id, int proc_id)
+{
+    struct ampi_request *request = ampi_remotes[pe_id].unmatched;
+
+    while (request) {
+        const struct ampi_comm *comm = request->comm;
+        int world_rank = ampi_group_world_rank(comm->peer->layout->group, request->u.p2p.peer_rank);
+        struct ampi_request *next = request->next;
+        if (ampi_procs_of_rank(world_rank) == proc_id)
+            sent(request, MACHINE_LOST);
+        request = next;
+    }
 }

@@ -74,6 +74,8 @@ void ampi_contexts_add(struct ampi_comm_shared *shared)
     lock();
     add_locked(shared);
     unlock();
+    if (ampi_comm_has_lost(shared))
+        ampi_lost_look_again();
     if (ampi_job.n_pes > 1)
         ult_wake_all(); /* messages to it may wait elsewhere */
 }
@@ -131,4 +133,37 @@ struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)
 uint32_t ampi_contexts_generation(void)
 {
     return atomic_load_explicit(&generation, memory_order_seq_cst);
+}
+
+/* A reference of each, of those that still live; NULL: there is none. */
+static struct ampi_comm_shared **take_all(size_t *n_out)
+{
+    struct ampi_comm_shared **all = NULL;
+    size_t n = 0, n_room = 0;
+
+    lock();
+    for (uint32_t i = 0; i < TABLE_CHAINS; i++)
+        for (struct ampi_comm_shared *shared = table[i]; shared; shared = shared->next_context) {
+            if (n == n_room) {
+                n_room = 2 * n_room + 16;
+                all = base_realloc(all, n_room * sizeof(struct ampi_comm_shared *), "communicators");
+            }
+            if (ampi_comm_shared_try_ref(shared))
+                all[n++] = shared;
+        }
+    unlock();
+    *n_out = n;
+    return all;
+}
+
+void ampi_contexts_each(void (*fn)(struct ampi_comm_shared *shared, void *arg), void *arg)
+{
+    size_t n;
+    struct ampi_comm_shared **all = take_all(&n);
+
+    for (size_t i = 0; i < n; i++) {
+        fn(all[i], arg);
+        ampi_comm_shared_unref(all[i]);
+    }
+    free(all);
 }

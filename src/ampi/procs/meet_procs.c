@@ -69,9 +69,9 @@ static void put_key(struct bytes *out, const struct ampi_meet *me)
         put_int(out, ampi_group_world_rank(me->group, i));
 }
 
-void ampi_meet_tell(struct ampi_meet *const *members, int n_members, void *meeting)
+void ampi_meet_tell(struct ampi_meet *const *members, int n_members, uint64_t number)
 {
-    struct ampi_wire wire = {.kind = AMPI_WIRE_MEET, .cookie = (uint64_t)(uintptr_t)meeting};
+    struct ampi_wire wire = {.kind = AMPI_WIRE_MEET, .cookie = number};
     const struct ampi_meet *first = NULL;
     struct bytes out = {0};
     int collector, n_local = 0;
@@ -90,8 +90,11 @@ void ampi_meet_tell(struct ampi_meet *const *members, int n_members, void *meeti
     for (int i = 0; i < n_members; i++)
         if (members[i])
             put_member(&out, i, members[i]->gift);
-    if (!ampi_procs_post(ampi_procs_of_rank(collector), ampi_procs_pe_of(collector), &wire, out.at, out.n))
-        base_fatal(1, "process %d is lost", ampi_procs_of_rank(collector));
+    if (ampi_procs_pe_of(collector) < 0)
+        free(out.at);
+    else
+        ampi_procs_post(ampi_procs_of_rank(collector), ampi_procs_pe_of(collector), &wire, out.at, out.n);
+    /* If it is lost, ampi_meet_lose ends the meeting. */
 }
 
 /* The collector says that all have come. */
@@ -107,7 +110,7 @@ static void handle_done(const struct ampi_wire *wire, const unsigned char *at)
         gifts[member].bytes = at;
         at += gifts[member].n_bytes;
     }
-    ampi_meet_finish((void *)(uintptr_t)wire->cookie, new_context_id, gifts);
+    ampi_meet_finish(wire->cookie, new_context_id, gifts);
     free(gifts);
 }
 
@@ -183,6 +186,45 @@ static void handle_guest(const struct ampi_wire *wire, unsigned char *bytes, siz
     if (collection->n_arrived == collection->n_members) {
         *link = collection->next;
         answer(collection);
+    }
+}
+
+/* Will somebody never come? The others hear of the loss themselves. */
+static bool has_lost_member(const struct collection *collection)
+{
+    const unsigned char *at = collection->key;
+    int64_t n_chars, n_ranks;
+
+    at += 2 * sizeof(int64_t); /* context, tag */
+    n_chars = get_int(&at);
+    at += n_chars;
+    n_chars = get_int(&at);
+    at += n_chars > 0 ? n_chars : 0;
+    n_ranks = get_int(&at);
+    for (int64_t i = 0; i < n_ranks; i++)
+        if (ampi_lost_is_rank((int)get_int(&at)))
+            return true;
+    return false;
+}
+
+void ampi_meet_lose_guests(int pe_id)
+{
+    struct collection **link = &collections[pe_id];
+
+    while (*link) {
+        struct collection *collection = *link;
+        if (!has_lost_member(collection)) {
+            link = &collection->next;
+            continue;
+        }
+        *link = collection->next;
+        while (collection->guests) {
+            struct guest *guest = collection->guests;
+            collection->guests = guest->next;
+            free(guest->bytes);
+            free(guest);
+        }
+        free(collection);
     }
 }
 

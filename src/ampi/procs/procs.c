@@ -77,6 +77,7 @@ void ampi_procs_attach(long n_ranks)
     ampi_job.node_index = place.node_index;
     ampi_job.node_n_procs = place.node_n_procs;
     ult_job_share_node(place.node_index, place.node_n_procs);
+    ampi_lost_init();
 }
 
 /* ---- Progress ---- */
@@ -91,14 +92,16 @@ static int poll_source(struct ult_source *source)
 {
     int pe_id = ((struct machine_source *)source)->pe_id;
 
-    return ampi_machine->poll(pe_id) + ampi_remote_retry(pe_id) + ampi_coll_wire_retry(pe_id);
+    return ampi_machine->poll(pe_id) + ampi_remote_retry(pe_id) + ampi_coll_wire_retry(pe_id) +
+           ampi_lost_handle(pe_id);
 }
 
 static bool arm_source(struct ult_source *source)
 {
     int pe_id = ((struct machine_source *)source)->pe_id;
 
-    return !ampi_remote_must_retry(pe_id) && !ampi_coll_wire_must_retry(pe_id) && ampi_machine->arm(pe_id);
+    return !ampi_remote_must_retry(pe_id) && !ampi_coll_wire_must_retry(pe_id) &&
+           !ampi_lost_must_handle(pe_id) && ampi_machine->arm(pe_id);
 }
 
 /* ---- What comes ---- */
@@ -147,7 +150,8 @@ static bool take(int pe_id, const struct ampi_wire *wire, const struct machine_d
     in->wire = *wire;
     in->then = then;
     in->n_bytes = data->n_bytes;
-    result = ampi_machine->fetch(pe_id, data->token, in->bytes, data->n_bytes, MACHINE_HOST, fetched, in);
+    result = ampi_machine->fetch(pe_id, (int)wire->src_proc, data->token, in->bytes, data->n_bytes,
+                                 MACHINE_HOST, fetched, in);
     if (result != MACHINE_PENDING)
         fetched(in, result);
     return true;
@@ -159,6 +163,8 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
 
     BASE_ASSERT(header_bytes == sizeof wire);
     memcpy(&wire, header, sizeof wire);
+    if (BASE_UNLIKELY(ampi_lost_is((int)wire.src_proc)))
+        return false; /* what it meant may be gone: requests that it answers have failed */
     switch (wire.kind) {
     case AMPI_WIRE_SEND:
         return ampi_remote_handle(pe_id, &wire, data);
@@ -178,19 +184,9 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
     }
 }
 
-static void lost(int pe_id, int proc_id, const char *why)
-{
-    int first = ampi_procs_first_rank(proc_id);
-
-    (void)pe_id;
-    base_log("process %d of %d (ranks %d to %d) is lost: %s; the job ends", proc_id, ampi_job.n_procs, first,
-             ampi_procs_first_rank(proc_id + 1) - 1, why);
-    ampi_job_abort(MPI_ERR_PROC_ABORTED);
-}
-
 void ampi_procs_open(void)
 {
-    static const struct machine_client client = {.handle = handle, .lost = lost};
+    static const struct machine_client client = {.handle = handle, .lost = ampi_lost_note};
     struct machine_source *sources;
     const char *error = NULL;
 

@@ -24,6 +24,7 @@
 #include "machine_ucx/machine.h"
 
 struct ampi_comm_shared;
+struct ampi_group;
 
 /* Most PEs of a process. */
 #define AMPI_PES_MAX 1024
@@ -127,6 +128,42 @@ struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
 /* Changes when a communicator is added. */
 uint32_t ampi_contexts_generation(void);
 
+/* Calls fn for each communicator in the table, which stays alive meanwhile. */
+void ampi_contexts_each(void (*fn)(struct ampi_comm_shared *shared, void *arg), void *arg);
+
+/* ---- Lost processes (lost.c) ---- */
+
+/* No process is lost yet. Once the job's processes are known. */
+void ampi_lost_init(void);
+
+/* A rank of this process wants an error, not the job's end, when processes are lost: tells the launcher,
+ * once; that takes a while. Without this a loss ends the job. */
+void ampi_lost_tolerate(void);
+
+/* A process was found to be gone; why: "was ended by signal 9". Any thread, once for each process. */
+void ampi_lost_note(int proc_id, const char *why);
+
+bool ampi_lost_any(void);
+bool ampi_lost_is(int proc_id);
+bool ampi_lost_is_rank(int world_rank);
+bool ampi_lost_in_group(const struct ampi_group *group);
+
+/* All ranks of the job whose process is not lost. */
+struct ampi_group *ampi_lost_survivors(void);
+
+/* "process 2 of 4 (ranks 4 to 5) is lost: it was ...": the first one with ranks of the group (NULL: of all),
+ * to room for AMPI_LOST_TEXT_MAX bytes. */
+#define AMPI_LOST_TEXT_MAX 320
+void ampi_lost_describe(const struct ampi_group *group, char *text);
+
+/* In the PE's loop: if there are losses that it has not handled, ends what its ranks have under way with
+ * those processes. Returns how many events there were. */
+int ampi_lost_handle(int pe_id);
+bool ampi_lost_must_handle(int pe_id);
+
+/* A communicator was made that has lost members: PEs have to look at all again. */
+void ampi_lost_look_again(void);
+
 /* ---- Handlers: on the destination's PE. Return true if the data is kept. ---- */
 
 bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data); /* SEND */
@@ -134,6 +171,9 @@ void ampi_remote_handle_ack(const struct ampi_wire *wire);
 void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
 void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
 void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
+
+/* Meetings that wait for a lost process are forgotten by their collector: on the PE. (meet_procs.c) */
+void ampi_meet_lose_guests(int pe_id);
 
 /* Messages to communicators that this process has not made yet: try again. */
 int ampi_remote_retry(int pe_id);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What the end of a process means for the job. The job's exit code is that of the first process that failed:
- * its own, or 128 and the signal that ended it, or the code it gave to PMIx_Abort. One failure ends all
- * (unless
- * --keep-going): SIGTERM, and after a grace time SIGKILL. Used by main.c.
+ * its own, or 128 and the signal that ended it, or the code it gave to PMIx_Abort. One failure ends all:
+ * SIGTERM, and after a grace time SIGKILL; unless --keep-going was given, or all others have said that they
+ * tolerate it. Used by main.c.
  *
  * A process that ends with 0, but without PMIx_Finalize where that is due, has failed too: the others would
  * wait for it forever.
@@ -71,15 +71,6 @@ static void say_of(const struct procs_job *job, int proc_id, const char *format,
     launch_say("process %d of %ld%s %s", proc_id, num_procs, ranks, text);
 }
 
-void procs_end_by_abort(struct procs_job *job, const struct procs_abort *abort)
-{
-    int code = abort->code & 0xff;
-    if (!job->has_failed)
-        say_of(job, abort->proc_id, "aborted the job with code %d%s%s", abort->code,
-               abort->text[0] ? ": " : "", abort->text);
-    procs_end_all(job, code ? code : 1);
-}
-
 /* Has any process called PMIx_Init? */
 static bool is_anyone_connected(const struct procs_job *job)
 {
@@ -89,36 +80,48 @@ static bool is_anyone_connected(const struct procs_job *job)
     return false;
 }
 
-static void process_failed(struct procs_job *job, int proc_id, int exit_code)
+/* Would all that still run rather go on without a lost one? Those that have left the job are not asked. */
+static bool are_others_tolerant(const struct procs_job *job)
 {
+    for (int i = 0; i < job->options.num_procs; i++) {
+        const struct procs_proc *proc = &job->procs[i];
+        if (!proc->has_ended && !proc->is_tolerant && !proc->is_finalized)
+            return false;
+    }
+    return job->num_running > 0 && !job->is_told_to_end;
+}
+
+/* Process proc_id has failed; why: "was ended by ...". Only the first failure is said, unless the job goes
+ * on.
+ */
+static void process_failed(struct procs_job *job, int proc_id, int exit_code, const char *why)
+{
+    bool is_tolerated = job->ending == 0 && are_others_tolerant(job);
+    if (job->ending == 0)
+        say_of(job, proc_id, "%s%s", why, is_tolerated ? "; the others go on" : "");
     note_failure(job, exit_code);
-    if (!job->options.keeps_going) {
+    if (!job->options.keeps_going && !is_tolerated) {
         procs_end_all(job, exit_code);
         return;
     }
     if (job->num_running > 0)
-        procs_server_announce_loss(job, proc_id);
+        procs_server_announce_loss(job, proc_id, why);
 }
 
-/* Process proc_id has ended. Only the first failure is said, unless the job goes on. */
 static void process_ended(struct procs_job *job, int proc_id, int status)
 {
     const struct procs_proc *proc = &job->procs[proc_id];
-    bool is_said = job->ending == 0;
+    char why[256];
     if (WIFSIGNALED(status)) {
         int number = WTERMSIG(status);
-        if (is_said)
-            say_of(job, proc_id, "was ended by signal %d (%s)%s", number, strsignal(number),
-                   WCOREDUMP(status) ? ", core dumped" : "");
-        process_failed(job, proc_id, 128 + number);
+        snprintf(why, sizeof why, "was ended by signal %d (%s)%s", number, strsignal(number),
+                 WCOREDUMP(status) ? ", core dumped" : "");
+        process_failed(job, proc_id, 128 + number, why);
     } else if (WEXITSTATUS(status) != 0) {
-        if (is_said)
-            say_of(job, proc_id, "ended with exit code %d", WEXITSTATUS(status));
-        process_failed(job, proc_id, WEXITSTATUS(status));
+        snprintf(why, sizeof why, "ended with exit code %d", WEXITSTATUS(status));
+        process_failed(job, proc_id, WEXITSTATUS(status), why);
     } else if (proc->is_connected && !proc->is_finalized) {
-        if (is_said)
-            say_of(job, proc_id, "ended without finalizing MPI");
-        process_failed(job, proc_id, 1);
+        process_failed(job, proc_id, 1, "ended without finalizing MPI");
     }
 }
 
@@ -131,8 +134,7 @@ static void check_absent(struct procs_job *job)
     for (int i = 0; i < job->options.num_procs; i++) {
         if (!job->procs[i].has_ended || job->procs[i].is_connected)
             continue;
-        say_of(job, i, "ended without initializing MPI, which others have done");
-        process_failed(job, i, 1);
+        process_failed(job, i, 1, "ended without initializing MPI, which others have done");
         return;
     }
 }
@@ -187,6 +189,15 @@ static int find_first(const struct procs_job *job)
     return first;
 }
 
+/* What follows for those that have been collected. */
+static void decide(struct procs_job *job)
+{
+    for (int i; (i = find_first(job)) >= 0;) {
+        job->procs[i].is_undecided = false;
+        process_ended(job, i, job->procs[i].status);
+    }
+}
+
 void procs_end_reap(struct procs_job *job)
 {
     bool is_failure = false;
@@ -197,9 +208,21 @@ void procs_end_reap(struct procs_job *job)
     /* Others may have heard of a death through PMIx, and failed too, before we hear of it from the kernel. */
     if (is_failure && !job->has_failed)
         collect_dying(job);
-    for (int i; (i = find_first(job)) >= 0;) {
-        job->procs[i].is_undecided = false;
-        process_ended(job, i, job->procs[i].status);
-    }
+    decide(job);
     check_absent(job);
+}
+
+void procs_end_by_abort(struct procs_job *job, const struct procs_abort *abort)
+{
+    int code = abort->code & 0xff;
+    if (!job->has_failed) { /* it may have aborted because another one has died, of which we hear later */
+        while (collect(job, -1))
+            ;
+        collect_dying(job);
+        decide(job);
+    }
+    if (!job->has_failed)
+        say_of(job, abort->proc_id, "aborted the job with code %d%s%s", abort->code,
+               abort->text[0] ? ": " : "", abort->text);
+    procs_end_all(job, code ? code : 1);
 }

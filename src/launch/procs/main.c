@@ -148,6 +148,7 @@ static void forward_signal(struct procs_job *job, int number)
         procs_end_all(job, 128 + number);
         return;
     }
+    job->is_told_to_end = job->is_told_to_end || is_request;
     procs_end_signal_all(job, number);
     if (number == SIGTSTP)
         raise(SIGSTOP); /* the SIGCONT that wakes us is forwarded in its turn */

@@ -59,6 +59,7 @@ struct procs_proc {
     int status;        /* how it ended, as waitpid tells */
     atomic_bool is_connected; /* has called PMIx_Init (server.c) */
     atomic_bool is_finalized; /* has called PMIx_Finalize for the last time (server.c) */
+    atomic_bool is_tolerant;  /* has said that it would go on when another one is lost (server.c) */
 };
 
 struct procs_job {
@@ -72,6 +73,7 @@ struct procs_job {
     bool was_sigpipe_default;  /* so was SIGPIPE */
     int exit_code;             /* of the first process that failed */
     bool has_failed;           /* one has */
+    bool is_told_to_end;       /* a signal to end has been forwarded: what dies now is not lost */
     int ending;                /* 0: nobody is ended; else the signal that was sent last to end them */
     double next_step_s;        /* when the next step of ending them is due; 0: none is */
 };
@@ -98,8 +100,8 @@ bool procs_server_hear(struct procs_abort *abort_out);
 /* Adds to env what the process needs to find the server. *env_inout is a malloc'ed, NULL-terminated array of
  * malloc'ed strings, and may move. */
 bool procs_server_add_env(const struct procs_job *job, int proc_id, char ***env_inout);
-/* Tells the other processes that this one is lost (PMIx event PMIX_ERR_PROC_ABORTED). */
-void procs_server_announce_loss(const struct procs_job *job, int proc_id);
+/* Tells the other processes that this one is lost, and why (PMIx event PMIX_ERR_PROC_ABORTED). */
+void procs_server_announce_loss(const struct procs_job *job, int proc_id, const char *why);
 
 /* ---- affinity.c ---- */
 

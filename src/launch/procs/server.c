@@ -12,6 +12,8 @@
  */
 #include "procs.h"
 
+#include "../../machine_ucx/tolerance.h"
+
 #include <pmix.h>
 #include <pmix_server.h>
 
@@ -216,6 +218,24 @@ static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source,
     return PMIX_OPERATION_SUCCEEDED;
 }
 
+/* A process says that it tolerates losses. No upcall, but the server's own handler of such events. */
+static void hear_tolerance(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info,
+                           size_t num_info, pmix_info_t *results, size_t num_results,
+                           pmix_event_notification_cbfunc_fn_t done, void *done_arg)
+{
+    struct procs_proc *which = source ? find_proc(source) : NULL;
+    (void)handler;
+    (void)status;
+    (void)info;
+    (void)num_info;
+    (void)results;
+    (void)num_results;
+    if (which != NULL)
+        which->is_tolerant = true;
+    if (done != NULL)
+        done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_arg);
+}
+
 static pmix_server_module_t upcalls = {
     .client_connected2 = client_connected,
     .client_finalized = client_finalized,
@@ -399,6 +419,8 @@ bool procs_server_start(struct procs_job *job)
         launch_say("cannot start the PMIx server: %s", PMIx_Error_string(status));
         return false;
     }
+    static pmix_status_t tolerance = MACHINE_TOLERATES_EVENT;
+    PMIx_Register_event_handler(&tolerance, 1, NULL, 0, hear_tolerance, NULL, NULL);
     return register_job(job) && register_clients(job);
 }
 
@@ -427,25 +449,28 @@ bool procs_server_add_env(const struct procs_job *job, int proc_id, char ***env_
     return PMIx_server_setup_fork(&proc, env_inout) == PMIX_SUCCESS;
 }
 
+enum { LOSS_FACTS = 2 };
+
 /* The facts must live until libpmix has passed them on. */
 static void forget_facts(pmix_status_t status, void *arg)
 {
     pmix_info_t *info = arg;
     (void)status;
-    PMIX_INFO_FREE(info, 1);
+    PMIX_INFO_FREE(info, LOSS_FACTS);
 }
 
-void procs_server_announce_loss(const struct procs_job *job, int proc_id)
+void procs_server_announce_loss(const struct procs_job *job, int proc_id, const char *why)
 {
     pmix_proc_t proc;
     pmix_info_t *info;
     PMIX_LOAD_PROCID(&proc, job->name, (pmix_rank_t)proc_id);
-    PMIX_INFO_CREATE(info, 1);
+    PMIX_INFO_CREATE(info, LOSS_FACTS);
     if (info == NULL)
         return;
     PMIX_INFO_LOAD(&info[0], PMIX_EVENT_AFFECTED_PROC, &proc, PMIX_PROC);
-    pmix_status_t status =
-        PMIx_Notify_event(PMIX_ERR_PROC_ABORTED, &proc, PMIX_RANGE_SESSION, info, 1, forget_facts, info);
+    PMIX_INFO_LOAD(&info[1], PMIX_EVENT_TEXT_MESSAGE, why, PMIX_STRING);
+    pmix_status_t status = PMIx_Notify_event(PMIX_ERR_PROC_ABORTED, &proc, PMIX_RANGE_SESSION, info,
+                                             LOSS_FACTS, forget_facts, info);
     if (status != PMIX_SUCCESS)
         forget_facts(status, info);
 }

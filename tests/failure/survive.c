@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that the ranks of other processes survive the loss of one: calls that involve its ranks return
+ * MPI_ERR_PROC_FAILED within five seconds, and all others work, on the old communicators and on new ones.
+ *
+ *   survive PROCS LOST [traffic | default | wait]
+ *
+ * PROCS processes were started; number LOST kills itself, while all exchange messages with `traffic`, and
+ * while the others wait in all kinds of operations without it. `default`: errors are not returned, so the job
+ * has to end. `wait`: it does not kill itself but says its process id and waits for somebody to do it.
+ */
+#include <mpi-ext.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "../mpi_conformance/mtest.h"
+
+#define LARGE (4 << 20)
+#define LIMIT_S 5.0
+
+static int num_procs, lost_proc, first_lost, num_lost;
+static double began;
+
+static int proc_of(int rank)
+{
+    return (int)((((long)rank + 1) * num_procs - 1) / mtest_size);
+}
+
+/* The call has to fail because of the loss, and soon. */
+#define LOST(call)                                                                                          \
+    do {                                                                                                    \
+        double lost_began_ = MPI_Wtime();                                                                   \
+        MTEST_CLASS(call, MPI_ERR_PROC_FAILED);                                                             \
+        MTEST_CHECK(MPI_Wtime() - lost_began_ < LIMIT_S, "%s took %g s", #call, MPI_Wtime() - lost_began_); \
+    } while (0)
+
+static void *kill_later(void *arg)
+{
+    usleep(*(int *)arg);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+static void die_in(int us)
+{
+    static int delay_us;
+    pthread_t thread;
+    delay_us = us;
+    if (pthread_create(&thread, NULL, kill_later, &delay_us) != 0)
+        abort();
+}
+
+/* ---- Before the loss ---- */
+
+/* Connections between all: UCX 1.13 fails an assertion when a process is lost that it is connecting to over
+ * TCP. */
+static void meet_everybody(void)
+{
+    int got;
+    for (int step = 1; step < mtest_size; step++)
+        MPI_Sendrecv(&step, 1, MPI_INT, (mtest_rank + step) % mtest_size, 1, &got, 1, MPI_INT,
+                     (mtest_rank + mtest_size - step) % mtest_size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static int count_of(int round)
+{
+    return round % 3 == 0 ? LARGE : round % 3 == 1 ? 8 : 20000;
+}
+
+/* Each survivor exchanges messages, small and large, with one of the ranks that will be lost; never ends
+ * there. */
+static void exchange_until_loss(void)
+{
+    char *in = mtest_alloc((size_t)LARGE), *out = mtest_alloc((size_t)LARGE);
+    int is_lost = proc_of(mtest_rank) == lost_proc, num_partners = 0, error = MPI_SUCCESS;
+    int *partners = mtest_alloc((size_t)mtest_size * sizeof(int));
+    MPI_Request *requests = mtest_alloc((size_t)mtest_size * 2 * sizeof(MPI_Request));
+    for (int rank = 0; rank < mtest_size; rank++)
+        if (is_lost ? proc_of(rank) != lost_proc && first_lost + rank % num_lost == mtest_rank
+                    : rank == first_lost + mtest_rank % num_lost)
+            partners[num_partners++] = rank;
+    for (int round = 0; error == MPI_SUCCESS; round++) {
+        int failed = MPI_SUCCESS;
+        for (int i = 0; i < num_partners; i++) {
+            MPI_Irecv(in, count_of(round), MPI_BYTE, partners[i], 5, MPI_COMM_WORLD, &requests[2 * i]);
+            MPI_Isend(out, count_of(round), MPI_BYTE, partners[i], 5, MPI_COMM_WORLD, &requests[2 * i + 1]);
+        }
+        for (int i = 0; i < 2 * num_partners; i++) {
+            int result = MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+            failed = result ? result : failed;
+        }
+        error = failed;
+        MTEST_CHECK(MPI_Wtime() - began < 20, "no failure is noticed");
+    }
+    MTEST_CLASS(error, MPI_ERR_PROC_FAILED);
+    /* A receive that has failed leaves its buffer alone from then on. */
+    memset(in, 7, LARGE);
+    usleep(200000);
+    MPI_Iprobe(mtest_rank, 99, MPI_COMM_WORLD, &(int){0}, MPI_STATUS_IGNORE);
+    MTEST_CHECK(mtest_touched(in, LARGE, 7) < 0, "a buffer was written after its receive had failed");
+    free(requests);
+    free(partners);
+    free(in);
+    free(out);
+}
+
+/* Everything that can be under way when it happens. */
+static void wait_for_loss(void)
+{
+    char *large = mtest_alloc((size_t)LARGE);
+    int small = 1, got[4], sum, index, which = proc_of(mtest_rank) * 2 + mtest_rank % 2;
+    MPI_Request requests[6], any[2];
+    MPI_Status status;
+    MPI_Message message;
+    memset(large, 1, LARGE);
+    MPI_Irecv(&got[0], 1, MPI_INT, first_lost, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(&got[1], 1, MPI_INT, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &requests[1]);
+    MPI_Issend(&small, 1, MPI_INT, first_lost + num_lost - 1, 3, MPI_COMM_WORLD, &requests[2]);
+    MPI_Isend(large, LARGE, MPI_BYTE, first_lost, 3, MPI_COMM_WORLD, &requests[3]);
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[4]);
+    MPI_Iallreduce(&small, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[5]);
+    switch (which % 8) {
+    case 0:
+        LOST(MPI_Recv(&got[2], 1, MPI_INT, first_lost, 4, MPI_COMM_WORLD, &status));
+        break;
+    case 1:
+        LOST(MPI_Probe(first_lost, 4, MPI_COMM_WORLD, &status));
+        break;
+    case 2:
+        LOST(MPI_Allreduce(&small, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        break;
+    case 3:
+        MPI_Irecv(&got[2], 1, MPI_INT, first_lost, 4, MPI_COMM_WORLD, &any[0]);
+        MPI_Irecv(&got[3], 1, MPI_INT, first_lost, 5, MPI_COMM_WORLD, &any[1]);
+        LOST(MPI_Waitany(2, any, &index, &status));
+        LOST(MPI_Wait(&any[1 - index], &status));
+        break;
+    case 4:
+        LOST(MPI_Ssend(&small, 1, MPI_INT, first_lost, 6, MPI_COMM_WORLD));
+        break;
+    case 5:
+        LOST(MPI_Mprobe(MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &message, &status));
+        break;
+    case 6:
+        LOST(MPI_Recv(&got[2], 1, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &status));
+        break;
+    default:
+        LOST(MPI_Sendrecv(&small, 1, MPI_INT, MPI_PROC_NULL, 0, &got[2], 1, MPI_INT, first_lost, 4,
+                          MPI_COMM_WORLD, &status));
+    }
+    if (mtest_rank % 2) {
+        MPI_Status statuses[6];
+        double waited = MPI_Wtime();
+        MTEST_CLASS(MPI_Waitall(6, requests, statuses), MPI_ERR_IN_STATUS);
+        MTEST_CHECK(MPI_Wtime() - waited < LIMIT_S, "MPI_Waitall took %g s", MPI_Wtime() - waited);
+        for (int i = 0; i < 6; i++)
+            MTEST_CHECK(mtest_class(statuses[i].MPI_ERROR) == MPI_ERR_PROC_FAILED, "request %d: class %d", i,
+                        mtest_class(statuses[i].MPI_ERROR));
+    } else {
+        for (int i = 0; i < 6; i++)
+            LOST(MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
+    }
+    free(large);
+}
+
+/* ---- After it ---- */
+
+static void check_new_calls(void)
+{
+    int value = 1, got, flag = 0;
+    double asked = MPI_Wtime();
+    MPI_Request request;
+    MPI_Comm none;
+    LOST(MPI_Send(&value, 1, MPI_INT, first_lost, 7, MPI_COMM_WORLD));
+    LOST(MPI_Recv(&got, 1, MPI_INT, first_lost, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    LOST(MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Isend(&value, 1, MPI_INT, first_lost, 7, MPI_COMM_WORLD, &request));
+    LOST(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Irecv(&got, 1, MPI_INT, first_lost, 7, MPI_COMM_WORLD, &request));
+    for (int error = MPI_SUCCESS; !flag && error == MPI_SUCCESS;) {
+        error = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+        MTEST_CHECK(flag == (error != MPI_SUCCESS) && MPI_Wtime() - asked < LIMIT_S,
+                    "MPI_Test: error %d, flag %d", error, flag);
+    }
+    LOST(MPI_Iprobe(first_lost, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+    LOST(MPI_Barrier(MPI_COMM_WORLD));
+    LOST(MPI_Bcast(&value, 1, MPI_INT, mtest_rank, MPI_COMM_WORLD));
+    LOST(MPI_Comm_dup(MPI_COMM_WORLD, &none));
+    LOST(MPI_Comm_split(MPI_COMM_WORLD, 0, 0, &none));
+    MTEST_OK(MPI_Iallreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+    LOST(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+/* A ring and some collectives on a communicator of survivors. */
+static void use(MPI_Comm comm)
+{
+    static const int counts[] = {1, 2000, LARGE / 4};
+    int rank, size, sum = 0;
+    int *in = mtest_alloc((size_t)LARGE), *out = mtest_alloc((size_t)LARGE);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < counts[i]; j++)
+            out[j] = rank + j;
+        MTEST_OK(MPI_Sendrecv(out, counts[i], MPI_INT, (rank + 1) % size, 8, in, counts[i], MPI_INT,
+                              i == 0 ? MPI_ANY_SOURCE : (rank + size - 1) % size, 8, comm,
+                              MPI_STATUS_IGNORE));
+        MTEST_CHECK(in[counts[i] - 1] == (rank + size - 1) % size + counts[i] - 1, "ring: %d",
+                    in[counts[i] - 1]);
+    }
+    MTEST_OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
+    MTEST_CHECK(sum == size * (size - 1) / 2, "sum %d", sum);
+    out[0] = rank == size - 1 ? 42 : 0;
+    MTEST_OK(MPI_Bcast(out, LARGE / 4, MPI_INT, size - 1, comm));
+    MTEST_CHECK(out[0] == 42, "bcast %d", out[0]);
+    MTEST_OK(MPI_Barrier(comm));
+    free(in);
+    free(out);
+}
+
+/* Point-to-point on a communicator that has lost members, with those that are left. */
+static void exchange_on_world(void)
+{
+    int to = mtest_rank, from = mtest_rank, got = -1;
+    do
+        to = (to + 1) % mtest_size;
+    while (proc_of(to) == lost_proc);
+    do
+        from = (from + mtest_size - 1) % mtest_size;
+    while (proc_of(from) == lost_proc);
+    MTEST_OK(MPI_Sendrecv(&mtest_rank, 1, MPI_INT, to, 9, &got, 1, MPI_INT, from, 9, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE));
+    MTEST_CHECK(got == from, "from %d came %d", from, got);
+}
+
+static MPI_Comm comm_of_survivors(void)
+{
+    MPI_Group world, survivors;
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_range_excl(world, 1, (int[1][3]){{first_lost, first_lost + num_lost - 1, 1}}, &survivors);
+    LOST(MPI_Comm_create_group(MPI_COMM_WORLD, world, 3, &comm));
+    MTEST_OK(MPI_Comm_create_group(MPI_COMM_WORLD, survivors, 4, &comm));
+    MPI_Group_free(&world);
+    MPI_Group_free(&survivors);
+    return comm;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm before, after;
+    const char *mode = argc > 3 ? argv[3] : "";
+    mtest_init(&argc, &argv, 2);
+    num_procs = atoi(argv[1]);
+    lost_proc = atoi(argv[2]);
+    while (proc_of(first_lost) != lost_proc)
+        first_lost++;
+    while (first_lost + num_lost < mtest_size && proc_of(first_lost + num_lost) == lost_proc)
+        num_lost++;
+    if (strcmp(mode, "default") != 0)
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_split(MPI_COMM_WORLD, proc_of(mtest_rank) == lost_proc, mtest_rank, &before);
+    use(before);
+    meet_everybody();
+    began = MPI_Wtime();
+    if (proc_of(mtest_rank) == lost_proc && strcmp(mode, "traffic") != 0) {
+        if (strcmp(mode, "wait") == 0 && mtest_rank == first_lost)
+            printf("process %d\n", (int)getpid());
+        fflush(stdout);
+        if (strcmp(mode, "wait") != 0 && mtest_rank == first_lost)
+            die_in(300000);
+        for (;;)
+            usleep(10000);
+    }
+    if (mtest_rank == first_lost)
+        die_in(100000 + (int)(getpid() * 7919 % 100000));
+    if (strcmp(mode, "traffic") == 0)
+        exchange_until_loss();
+    else
+        wait_for_loss();
+    check_new_calls();
+    exchange_on_world();
+    use(before);
+    after = comm_of_survivors();
+    use(after);
+    MPI_Comm_free(&after);
+    MPI_Comm_free(&before);
+    if (mtest_errors == 0)
+        printf("survived\n");
+    return mtest_end();
+}

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows what becomes of a job that loses a process: with MPI_ERRORS_RETURN the others get errors from calls that
+# involve its ranks, and go on; by default the job ends with a message that names the process and its ranks.
+# Usage: survive_test.sh MPICC MPIRUN
+set -u
+mpicc=$1
+mpirun=$2
+here=$(dirname "$0")
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
+EXPECT_TIMEOUT=60
+unset HEDDLE_OPTIONS
+survive=$expect_dir/survive
+"$mpicc" -O1 -o "$survive" "$here/survive.c" -lpthread || exit 1
+
+# 137: 128 + SIGKILL, what the lost process ended with.
+lost='mpirun: process %d of 4 \(ranks? %s\) was ended by signal 9 \(Killed\)'
+# survivors NUM: so many ranks say that they have survived.
+survivors() { echo "^(survived ){$1}$"; }
+run() { # run RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE...
+    # shellcheck disable=SC2059
+    expect "$1 ranks, $2 PEs, process $3 is lost${6:+, $6}" 137 "$(survivors "$5")" \
+        "^$(printf "$lost" "$3" "$4"); the others go on $" \
+        "$mpirun" --procs 4 -n "$1" +p "$2" "$survive" 4 "$3" ${6:+"$6"}
+}
+run 4 1 2 2 3
+run 8 1 2 '4 to 5' 6
+run 8 2 0 '0 to 1' 6
+run 16 2 3 '12 to 15' 12
+run 4 1 3 3 3 traffic
+run 8 1 0 '0 to 1' 6 traffic
+run 8 2 2 '4 to 5' 6 traffic
+# shellcheck disable=SC2059
+expect "by default the job ends" 137 '' "$(printf "$lost" 2 '4 to 5') $" \
+    "$mpirun" --procs 4 -n 8 +p 1 "$survive" 4 2 default
+finish
