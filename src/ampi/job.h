@@ -25,6 +25,10 @@ void ampi_memory_plan(int n_ranks);
 void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out);
 char *ampi_memory_image_base(int world_rank);
 
+/* The rank, counted from the process's first, in whose stack, copy of the program or guard the address lies;
+ * -1: none. */
+int ampi_memory_slot_of(const void *addr);
+
 /* The rank into the guard of whose stack the address falls; -1: none. */
 int ampi_memory_guard_of(const void *addr);
 size_t ampi_memory_stack_bytes(void);

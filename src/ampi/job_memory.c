@@ -140,16 +140,21 @@ void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_
     *stack_hi_out = end - (size_t)(world_rank % COLOURS) * COLOUR_BYTES;
 }
 
-int ampi_memory_guard_of(const void *addr)
+int ampi_memory_slot_of(const void *addr)
 {
     uintptr_t offset = (uintptr_t)addr - ARENA_BASE;
-    int world_rank;
 
     if (!memory.slot_bytes || (uintptr_t)addr < ARENA_BASE ||
         offset / memory.slot_bytes >= (size_t)memory.n_ranks)
         return -1;
-    world_rank = (int)(offset / memory.slot_bytes);
-    return (const char *)addr < ampi_memory_image_base(world_rank) - memory.stack_bytes ? world_rank : -1;
+    return (int)(offset / memory.slot_bytes);
+}
+
+int ampi_memory_guard_of(const void *addr)
+{
+    int slot = ampi_memory_slot_of(addr);
+
+    return slot >= 0 && (const char *)addr < ampi_memory_image_base(slot) - memory.stack_bytes ? slot : -1;
 }
 
 size_t ampi_memory_stack_bytes(void)

@@ -5,8 +5,8 @@
  *
  * The thread level is MPI_THREAD_FUNNELED: such a thread runs no rank, so ampi_self() is NULL on it. But it
  * is some rank's: the one that called pthread_create, which ranks' code is bound to a version of that passes
- * this on. Threads that a shared library started (std::thread, OpenMP) are not known; they get the answer of
- * most ranks.
+ * this on; or, of threads that a shared library started (std::thread, OpenMP), the one in whose copy of the
+ * program the call is. What is left gets the answer of most ranks.
  */
 #include "ampi/thread.h"
 
@@ -20,15 +20,20 @@
 /* The rank that the thread belongs to without running it; NULL: not known. */
 static __thread struct ampi_rank *thread_rank;
 
-const struct ampi_rank *ampi_rank_of_thread(void)
+/* The rank that the calling thread runs or belongs to; NULL: not known. caller: where it was called from. */
+static const struct ampi_rank *rank_of_thread(const void *caller)
 {
     const struct ampi_rank *self = ampi_self();
+    int slot;
 
     if (self)
         return self;
     if (thread_rank)
         return thread_rank;
-    return ampi_job.is_virtual ? NULL : ampi_job.ranks;
+    if (!ampi_job.is_virtual)
+        return ampi_job.ranks;
+    slot = ampi_memory_slot_of(caller);
+    return slot >= 0 ? &ampi_job.ranks[slot] : NULL;
 }
 
 /* ---- pthread_create in ranks' code ---- */
@@ -80,9 +85,9 @@ static enum ampi_rank_state world_state_of(const struct ampi_rank *rank)
 
 /* Has the calling thread's rank come that far? Of a thread whose rank is not known: has any rank, or, for the
  * end, have all? */
-static bool has_reached(enum ampi_rank_state state)
+static bool has_reached(enum ampi_rank_state state, const void *caller)
 {
-    const struct ampi_rank *rank = ampi_rank_of_thread();
+    const struct ampi_rank *rank = rank_of_thread(caller);
     bool wants_all = state >= AMPI_RANK_FINALIZED;
 
     if (rank)
@@ -98,7 +103,7 @@ int PMPI_Initialized(int *flag)
 {
     if (!flag)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
-    *flag = has_reached(AMPI_RANK_INITIALIZED);
+    *flag = has_reached(AMPI_RANK_INITIALIZED, __builtin_return_address(0));
     return MPI_SUCCESS;
 }
 
@@ -107,22 +112,22 @@ int PMPI_Finalized(int *flag)
 {
     if (!flag)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
-    *flag = has_reached(AMPI_RANK_FINALIZED);
+    *flag = has_reached(AMPI_RANK_FINALIZED, __builtin_return_address(0));
     return MPI_SUCCESS;
 }
 
 AMPI_EXPORT(Query_thread)
 int PMPI_Query_thread(int *provided)
 {
-    const struct ampi_rank *rank = ampi_rank_of_thread();
+    const struct ampi_rank *rank = rank_of_thread(__builtin_return_address(0));
+    bool is_known = rank || !ampi_job.is_virtual;
 
-    if (!rank)
-        rank = ampi_job.ranks; /* all ranks get the same, unless some asked for less */
-    if (ampi_self() || !rank || __atomic_load_n(&rank->state, __ATOMIC_RELAXED) != AMPI_RANK_INITIALIZED)
+    if (is_known &&
+        (ampi_self() || !rank || __atomic_load_n(&rank->state, __ATOMIC_RELAXED) != AMPI_RANK_INITIALIZED))
         rank = ampi_enter("MPI_Query_thread");
     if (!provided)
         return ampi_raise_self(MPI_ERR_ARG, "provided is NULL");
-    *provided = rank->thread_level;
+    *provided = rank ? rank->thread_level : MPI_THREAD_FUNNELED; /* not known: what ranks with threads get */
     return MPI_SUCCESS;
 }
 

@@ -5,13 +5,8 @@
 #ifndef AMPI_THREAD_H
 #define AMPI_THREAD_H
 
-#include "ampi/rank.h"
-
 /* Has ranks' code pass on, in pthread_create, whose the new thread is. Before the first copy of the program.
  */
 void ampi_thread_init(void);
-
-/* The rank that the calling thread runs, or belongs to; NULL: not known. */
-const struct ampi_rank *ampi_rank_of_thread(void);
 
 #endif
