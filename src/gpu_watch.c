@@ -18,6 +18,7 @@
 #include "base/place.h"
 #include "gpu/query.h"
 #include "gpu_detect.h"
+#include "ult/ult.h"
 
 _Atomic uint64_t gpu_map_count BASE_CACHE_ALIGNED;
 
@@ -25,6 +26,12 @@ _Atomic uint64_t gpu_map_count BASE_CACHE_ALIGNED;
 static void *const nothing = NULL;
 static void *const something = (void *)&nothing;
 void *const *_Atomic gpu_hint BASE_CACHE_ALIGNED = &nothing;
+
+static void set_hint(void *const *hint)
+{
+    atomic_store(&gpu_hint, hint);
+    ult_hook_switches(hint, gpu_current_swap);
+}
 
 static bool is_sound;
 
@@ -251,7 +258,7 @@ static const struct link_map *place_sentinel(void)
 static void use_driver(const struct link_map *driver)
 {
     if (!gpu_driver_open(driver->l_name)) {
-        atomic_store(&gpu_hint, &nothing);
+        set_hint(&nothing);
         return;
     }
     is_sound = watch_mappings(driver);
@@ -259,7 +266,7 @@ static void use_driver(const struct link_map *driver)
         base_log_verbose(1, "%s maps memory in a way that cannot be watched: every address costs a question",
                          driver->l_name);
     atomic_store(&gpu_is_active, true);
-    atomic_store(&gpu_hint, &something);
+    set_hint(&something);
 }
 
 bool gpu_watch(void)
@@ -272,7 +279,7 @@ bool gpu_watch(void)
         /* In this order: what is loaded in between stands behind the sentinel, and is looked for next time.
          */
         here = place_sentinel();
-        atomic_store(&gpu_hint, here ? (void *const *)&here->l_next : &nothing);
+        set_hint(here ? (void *const *)&here->l_next : &nothing);
         driver = find_driver(here);
         if (driver)
             use_driver(driver);

@@ -21,6 +21,10 @@ extern _Atomic uint64_t gpu_map_count;
 /* Points to what is not NULL if the driver is here, or may be here since a library was loaded. */
 extern void *const *_Atomic gpu_hint;
 
+/* Called at each switch between ULTs while gpu_hint says so (src/gpu/current.c). */
+struct ult;
+void gpu_current_swap(struct ult *from, struct ult *to);
+
 /* Looks for the driver, which is used from then on. Returns whether it is here. Any thread. */
 bool gpu_watch(void) BASE_COLD;
 

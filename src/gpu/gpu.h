@@ -32,6 +32,10 @@ int gpu_device_of_pe(int pe_index, int n_pes, int n_devices);
 /* Prints them, and which PE uses which: +help devices. */
 void gpu_print_devices(int n_pes);
 
+/* The device of the calling PE, by blocks of the node's PEs; -1: there is none. Never opens or initializes the driver:
+ * only for processes that have done so. */
+int gpu_device_of_self(void);
+
 /* The driver's name and text of an error: "CUDA_ERROR_INVALID_VALUE: invalid argument". Static storage. */
 const char *gpu_error_text(int error);
 

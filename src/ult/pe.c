@@ -50,6 +50,17 @@ static inline struct ult *queue_pop(struct ult_pe *pe)
 
 /* ---- The switch ---- */
 
+/* See ult_hook_switches. */
+static void *const no_hint = NULL;
+static void *const *_Atomic switch_hint = &no_hint;
+static void (*_Atomic switch_hook)(struct ult *from, struct ult *to);
+
+void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct ult *to))
+{
+    atomic_store(&switch_hook, hook);
+    atomic_store(&switch_hint, hint);
+}
+
 /* What is kept per OS thread on behalf of a ULT goes with it. */
 static inline void swap_thread_state(struct ult_pe *pe, struct ult *from, struct ult *to)
 {
@@ -61,6 +72,8 @@ static inline void swap_thread_state(struct ult_pe *pe, struct ult *from, struct
     }
     if (BASE_UNLIKELY(ult_tls_n_regions))
         ult_tls_swap(from->tls_save, to->tls_save);
+    if (BASE_UNLIKELY(*atomic_load_explicit(&switch_hint, memory_order_acquire) != NULL))
+        atomic_load_explicit(&switch_hook, memory_order_relaxed)(from, to);
 }
 
 static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to)
@@ -159,6 +172,7 @@ void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi
     u->sp = ult_arch_prepare(stack_hi, run_entry, u);
     u->pe = pe;
     u->saved_errno = 0;
+    u->hook_state = NULL;
     memset(u->cxa_globals, 0, sizeof u->cxa_globals);
     u->state = ULT_READY;
     u->entry = entry;
@@ -200,6 +214,12 @@ int ult_pe_count(void)
 int ult_pe_id(const struct ult_pe *pe)
 {
     return pe->pe_id;
+}
+
+int ult_pe_node_index(const struct ult_pe *pe, int *n_on_node_out)
+{
+    *n_on_node_out = ult_job.n_pes * (ult_job.node_n_procs > 0 ? ult_job.node_n_procs : 1);
+    return pe->pe_id + ult_job.node_index * ult_job.n_pes;
 }
 
 uint64_t ult_pe_switches(const struct ult_pe *pe)
@@ -274,8 +294,7 @@ static void pe_run(struct ult_pe *pe)
 static void pe_pin(const struct ult_pe *pe)
 {
     cpu_set_t usable, one;
-    int wanted = pe->pe_id + ult_job.node_index * ult_job.n_pes;
-    int n_on_node = ult_job.n_pes * (ult_job.node_n_procs > 0 ? ult_job.node_n_procs : 1);
+    int n_on_node, wanted = ult_pe_node_index(pe, &n_on_node);
 
     if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) != n_on_node ||
         n_on_node == 1)
