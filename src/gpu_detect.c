@@ -146,7 +146,10 @@ const struct gpu_range *gpu_resolve(const void *addr)
 
 void gpu_detect_init(void)
 {
-    gpu_watch();
+    static atomic_flag is_done = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&is_done))
+        gpu_watch();
 }
 
 void gpu_detect_counts(struct gpu_counts *counts_out)

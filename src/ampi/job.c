@@ -24,6 +24,7 @@
 #include "ampi/type.h"
 #include "base/cores.h"
 #include "base/log.h"
+#include "gpu_detect.h"
 #include "image/image.h"
 
 struct ampi_job ampi_job = {.n_procs = 1, .node_n_procs = 1};
@@ -147,6 +148,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     ampi_type_init();
     ampi_op_init();
     ult_job_init(n_pes, hooks);
+    gpu_detect_init();
     create_world();
     if (ampi_machine)
         ampi_procs_open();

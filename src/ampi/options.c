@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "ampi/coll/selection.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "gpu/gpu.h"
 
 /* Most ranks that a command line may ask for; how many fit is found out later (job_memory.c). */
 #define RANKS_MAX 1000000
@@ -37,7 +39,8 @@ static const struct base_option option_table[] = {
      "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO], with commas between them (+help "
      "collectives)"},
     {"+help", BASE_OPTION_TOPIC, &ampi_options.help_topic, 0, 0, "[TOPIC]",
-     "print this list and stop; topic collectives: how they are done"},
+     "print this list and stop; topic collectives: how they are done; topic devices: GPUs, and which PE has "
+     "which"},
 };
 
 static void print_help(const char *topic) BASE_NORETURN;
@@ -45,6 +48,14 @@ static void print_help(const char *topic)
 {
     if (strcmp(topic, "collectives") == 0) {
         ampi_coll_print_selection();
+        fflush(stdout);
+        _Exit(0);
+    }
+    if (strcmp(topic, "devices") == 0) {
+        int n_pes = ampi_options.n_pes ? (int)ampi_options.n_pes : base_usable_cores();
+        if (ampi_options.n_ranks > 0 && ampi_options.n_ranks < n_pes)
+            n_pes = (int)ampi_options.n_ranks;
+        gpu_print_devices(n_pes, (int)ampi_options.n_ranks);
         fflush(stdout);
         _Exit(0);
     }

@@ -2,13 +2,14 @@
  *
  * current.c: the current CUDA context belongs to the rank, not to the thread.
  *
- * CUDA keeps it per OS thread, and the ranks of a PE share one. So it is swapped with the ULT, as errno is, once CUDA
- * is in this process (gpu_watch.h): a rank finds what it left, whether by cudaSetDevice or cuCtxSetCurrent.
+ * CUDA keeps it per OS thread, and the ranks of a PE share one. So it is swapped with the ULT, as errno is,
+ * once CUDA is in this process (gpu_watch.h): a rank finds what it left, whether by cudaSetDevice or
+ * cuCtxSetCurrent.
  *
- * A rank that has not had one begins with the primary context of its PE's device, or with none if that is device 0,
- * which is what CUDA's runtime takes by itself. The first rank of a PE to load CUDA chooses before we know of it, so it
- * begins with device 0 unless it says otherwise. What lies below the top of the driver's context stack
- * (cuCtxPushCurrent twice) stays with the thread.
+ * A rank that has not had one begins with the primary context of its PE's device, or with none if that is
+ * device 0, which is what CUDA's runtime takes by itself. The first rank of a PE to load CUDA chooses before
+ * we know of it, so it begins with device 0 unless it says otherwise. What lies below the top of the driver's
+ * context stack (cuCtxPushCurrent twice) stays with the thread.
  */
 #include "gpu/driver.h"
 #include "gpu_detect.h"

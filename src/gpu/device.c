@@ -111,7 +111,7 @@ int gpu_device_of_pe(int pe_index, int n_pes, int n_devices)
     return n_devices > 0 ? (int)((int64_t)pe_index * n_devices / n_pes) : -1;
 }
 
-static void describe(int device, char *text, size_t text_bytes)
+void gpu_device_describe(int device, char *text, size_t text_bytes)
 {
     CUdevice handle;
     char name[96] = "?", bus[32] = "?";
@@ -125,7 +125,29 @@ static void describe(int device, char *text, size_t text_bytes)
     snprintf(text, text_bytes, "GPU %d: %s, %zu MiB, PCI %s", device, name, total >> 20, bus);
 }
 
-void gpu_print_devices(int n_pes)
+/* "; PEs 0 to 3, ranks 0 to 15": the blocks that have this device. */
+static void print_users(int device, int n_devices, int n_pes, int n_ranks)
+{
+    int first = n_pes, last = -1, first_rank, last_rank;
+
+    for (int pe = n_pes - 1; pe >= 0; pe--)
+        if (gpu_device_of_pe(pe, n_pes, n_devices) == device) {
+            last = last < 0 ? pe : last;
+            first = pe;
+        }
+    if (last < 0) {
+        printf("; no PE");
+        return;
+    }
+    printf(first == last ? "; PE %d" : "; PEs %d to %d", first, last);
+    if (n_ranks < n_pes)
+        return;
+    first_rank = (int)(((int64_t)first * n_ranks + n_pes - 1) / n_pes);
+    last_rank = (int)(((int64_t)(last + 1) * n_ranks + n_pes - 1) / n_pes) - 1;
+    printf(first_rank == last_rank ? ", rank %d" : ", ranks %d to %d", first_rank, last_rank);
+}
+
+void gpu_print_devices(int n_pes, int n_ranks)
 {
     int n_devices = gpu_device_count();
     int version = 0;
@@ -140,19 +162,10 @@ void gpu_print_devices(int n_pes)
     printf("%d GPU%s, CUDA driver %d.%d:\n", n_devices, n_devices == 1 ? "" : "s", version / 1000,
            version % 1000 / 10);
     for (int i = 0; i < n_devices; i++) {
-        int first = n_pes, last = -1;
-        describe(i, text, sizeof text);
-        for (int pe = 0; pe < n_pes; pe++)
-            if (gpu_device_of_pe(pe, n_pes, n_devices) == i) {
-                first = pe < first ? pe : first;
-                last = pe;
-            }
-        if (last < 0)
-            printf("    %s; no PE\n", text);
-        else if (first == last)
-            printf("    %s; PE %d\n", text, first);
-        else
-            printf("    %s; PEs %d to %d\n", text, first, last);
+        gpu_device_describe(i, text, sizeof text);
+        printf("    %s", text);
+        print_users(i, n_devices, n_pes, n_ranks);
+        printf("\n");
     }
 }
 

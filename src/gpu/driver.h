@@ -69,7 +69,10 @@ static inline int gpu_driver_check(CUresult result, const char *function)
     return BASE_LIKELY(result == CUDA_SUCCESS) ? 0 : gpu_driver_note((int)result, function);
 }
 
-/* ---- Contexts (device.c) ---- */
+/* ---- Devices and contexts (device.c) ---- */
+
+/* "GPU 0: NVIDIA H200, 143771 MiB, PCI 0000:01:00.0" */
+void gpu_device_describe(int device, char *text, size_t text_bytes);
 
 /* The primary context of a device, kept for the rest of the process. NULL: cannot be had (noted). */
 CUcontext gpu_context_of(int device);

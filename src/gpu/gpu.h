@@ -29,11 +29,12 @@ int gpu_device_count(void);
  * none. */
 int gpu_device_of_pe(int pe_index, int n_pes, int n_devices);
 
-/* Prints them, and which PE uses which: +help devices. */
-void gpu_print_devices(int n_pes);
+/* Prints them, and which PEs and ranks of a job of one process have which: +help devices. n_ranks 0: not
+ * known. */
+void gpu_print_devices(int n_pes, int n_ranks);
 
-/* The device of the calling PE, by blocks of the node's PEs; -1: there is none. Never opens or initializes the driver:
- * only for processes that have done so. */
+/* The device of the calling PE, by blocks of the node's PEs; -1: there is none. Never opens or initializes
+ * the driver: only for processes that have done so. */
 int gpu_device_of_self(void);
 
 /* The driver's name and text of an error: "CUDA_ERROR_INVALID_VALUE: invalid argument". Static storage. */

@@ -43,7 +43,7 @@ int gpu_device_count(void)
     return 0;
 }
 
-void gpu_print_devices(int n_pes)
+void gpu_print_devices(int n_pes, int n_ranks)
 {
     printf("No GPUs: this library was built without CUDA's headers\n");
 }

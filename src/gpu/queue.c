@@ -103,6 +103,19 @@ static int make_stream(struct gpu_queue *queue)
     return error;
 }
 
+/* What +v says of devices: when a PE first uses one. */
+static void tell(const struct gpu_pe *pe, int device)
+{
+    const struct ult *self = ult_self();
+    char text[256];
+
+    for (int lane = 0; lane < GPU_LANES; lane++)
+        if (pe->queues[device][lane])
+            return;
+    gpu_device_describe(device, text, sizeof text);
+    base_log_verbose(1, "PE %d uses %s (first by rank %d)", ult_pe_id(self->pe), text, self->world_rank);
+}
+
 static BASE_COLD struct gpu_queue *make_queue(struct gpu_pe *pe, int device, int *error_out)
 {
     struct gpu_queue *made = base_calloc(1, sizeof *made, "a stream");
@@ -125,6 +138,7 @@ static BASE_COLD struct gpu_queue *make_queue(struct gpu_pe *pe, int device, int
     gpu_context_leave(made->context, before);
     if (error)
         goto err_free;
+    tell(pe, device);
     return made;
 err_free:
     free(made);

@@ -48,7 +48,7 @@ struct ult {
     const void *resume_at;  /* where the program's code goes on, as far as known: fetched ahead of a switch */
     struct ult *timer_next; /* link of the PE's list of sleepers, by wake_at_ns */
     uint64_t wake_at_ns;    /* when to wake a sleeper (CLOCK_MONOTONIC) */
-    void *hook_state; /* what the hook of ult_hook_switches keeps; NULL at first */
+    void *hook_state;       /* what the hook of ult_hook_switches keeps; NULL at first */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };
 
@@ -82,8 +82,8 @@ struct ult_pe *ult_pe_get(int pe_id);
 int ult_pe_count(void);
 int ult_pe_id(const struct ult_pe *pe);
 
-/* Its number among all PEs of the job on this node, and how many these are (as far as this process knows: as many in
- * each of the node's processes as here). */
+/* Its number among all PEs of the job on this node, and how many these are (as far as this process knows: as
+ * many in each of the node's processes as here). */
 int ult_pe_node_index(const struct ult_pe *pe, int *n_on_node_out);
 
 /* ---- ULTs ---- */
@@ -136,9 +136,9 @@ void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions);
 /* The sum of the regions' sizes: the size of the block that `tls_save` has to have. */
 size_t ult_tls_total_bytes(void);
 
-/* Something else that is kept per OS thread on a ULT's behalf, and comes and goes: hook is called on the PE's thread at
- * each switch, before `to` runs, while *hint is not NULL (a load and a branch if it is). It must not switch. Any
- * thread; what hint points to must stay valid until some time after the next call. */
+/* Something else that is kept per OS thread on a ULT's behalf, and comes and goes: hook is called on the PE's
+ * thread at each switch, before `to` runs, while *hint is not NULL (a load and a branch if it is). It must
+ * not switch. Any thread; what hint points to must stay valid until some time after the next call. */
 void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct ult *to));
 
 /* ---- Progress: what a PE polls between ULTs ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the current CUDA context is kept per ULT, and that PEs begin with their own device. On the fake CUDA
- * driver.
+ * Shows that the current CUDA context is kept per ULT, and that PEs begin with their own device. On the fake
+ * CUDA driver.
  */
 #include <cuda.h>
 

@@ -5,6 +5,7 @@
  */
 #include <cuda.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fakecuda.h"
 #include "gpu/gpu.h"
@@ -368,6 +369,29 @@ START_TEST(devices_are_given_to_pes_in_blocks)
 }
 END_TEST
 
+START_TEST(help_says_which_pe_and_ranks_have_which_device)
+{
+    char path[] = "/tmp/heddle-gpu-XXXXXX", text[1000] = "";
+    int fd = mkstemp(path), saved = dup(1);
+    ssize_t n_bytes;
+
+    setenv("FAKECUDA_DEVICES", "3", 1);
+    fflush(stdout);
+    dup2(fd, 1);
+    gpu_print_devices(2, 9);
+    fflush(stdout);
+    dup2(saved, 1);
+    n_bytes = pread(fd, text, sizeof text - 1, 0);
+    unlink(path);
+    ck_assert_int_gt(n_bytes, 0);
+    ck_assert_ptr_nonnull(strstr(text, "3 GPUs"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "GPU 0: fake GPU (test double), 256 MiB, PCI 0000:01:00.0; PE 0, ranks 0 to 4\n"));
+    ck_assert_ptr_nonnull(strstr(text, "PCI 0000:02:00.0; PE 1, ranks 5 to 8\n"));
+    ck_assert_ptr_nonnull(strstr(text, "PCI 0000:03:00.0; no PE\n"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_queue");
@@ -386,6 +410,7 @@ int main(void)
     tcase_add_test(tests, peer_access_may_be_missing);
     tcase_add_test(tests, pools_give_memory_out_again);
     tcase_add_test(tests, devices_are_given_to_pes_in_blocks);
+    tcase_add_test(tests, help_says_which_pe_and_ranks_have_which_device);
     suite_add_tcase(suite, tests);
     return ult_run_suite(suite);
 }
