@@ -21,7 +21,7 @@
 #define PREDEFINED(constant, kind)                                                                     \
     {                                                                                                  \
         .magic = AMPI_MAGIC_OP, .is_commutative = true, .is_predefined = true, .predefined = constant, \
-        .name = #constant, .kernels = ampi_op_kernels[kind],                                           \
+        .name = #constant, .kernels = ampi_op_kernels[kind], .kernels_4 = ampi_op_kernels_4[kind],      \
     }
 
 /* MPI_REPLACE is no function of both operands in either order; the standard has it non-commutative. */
@@ -133,6 +133,22 @@ void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Co
     }
 }
 
+void ampi_op_apply_many(const struct ampi_op *op, const void *const *ins, int n, void *inout, MPI_Count count,
+                        struct ampi_type *type)
+{
+    ampi_op_kernel_4_fn kernel = op->kernels_4[type->basic];
+
+    if (kernel && count > 0 && ampi_type_is_block(type, count))
+        for (; n >= 4; ins += 4, n -= 4) {
+            const void *data[4];
+            for (int i = 0; i < 4; i++)
+                data[i] = (const char *)ins[i] + type->true_lb_bytes;
+            kernel(data, (char *)inout + type->true_lb_bytes, ampi_op_elems(type, count));
+        }
+    for (int i = 0; i < n; i++)
+        ampi_op_apply(op, ins[i], inout, count, type);
+}
+
 /* ---- MPI_Op_create and its kin ---- */
 
 static int op_create(MPI_User_function *fn, MPI_User_function_c *fn_c, int commute, MPI_Op *handle_out)
@@ -152,6 +168,7 @@ static int op_create(MPI_User_function *fn, MPI_User_function_c *fn_c, int commu
     op->user_fn = fn;
     op->user_fn_c = fn_c;
     op->kernels = ampi_op_kernels[AMPI_OP_NONE];
+    op->kernels_4 = ampi_op_kernels_4[AMPI_OP_NONE];
     *handle_out = (MPI_Op)op;
     return MPI_SUCCESS;
 }

@@ -10,6 +10,9 @@
 /* Combines count basic elements: inout[i] = in[i] op inout[i]. */
 typedef void (*ampi_op_kernel_fn)(const void *in, void *inout, size_t count);
 
+/* The same for four inputs, one after the other: inout[i] = ins[3][i] op (... op (ins[0][i] op inout[i])). */
+typedef void (*ampi_op_kernel_4_fn)(const void *const ins[4], void *inout, size_t count);
+
 struct ampi_op {
     uint32_t magic;        /* AMPI_MAGIC_OP */
     _Atomic uint32_t refs; /* handles and operations under way; predefined: not counted */
@@ -20,6 +23,7 @@ struct ampi_op {
     MPI_User_function *user_fn;       /* MPI_Op_create; NULL otherwise */
     MPI_User_function_c *user_fn_c;   /* MPI_Op_create_c; NULL otherwise */
     const ampi_op_kernel_fn *kernels; /* by basic type; NULL entry: not allowed on it (users': all) */
+    const ampi_op_kernel_4_fn *kernels_4; /* by basic type; NULL entry: there is none */
 };
 
 /* ---- Kernels (op_kernels.c) ---- */
@@ -42,6 +46,7 @@ enum ampi_op_kind {
     AMPI_OP_KIND_COUNT,
 };
 extern const ampi_op_kernel_fn ampi_op_kernels[AMPI_OP_KIND_COUNT][AMPI_BASIC_COUNT];
+extern const ampi_op_kernel_4_fn ampi_op_kernels_4[AMPI_OP_KIND_COUNT][AMPI_BASIC_COUNT];
 
 /* Distance in bytes of the elements that a kernel works on: for pairs the size of the C struct, with its
  * padding; 0 for a type that this compiler does not have. */
@@ -101,5 +106,9 @@ bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type);
  * in and inout may not overlap. A user's function runs on the caller's stack. */
 void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
                    struct ampi_type *type);
+
+/* Does it for n inputs, one after the other: ins[0] first. */
+void ampi_op_apply_many(const struct ampi_op *op, const void *const *ins, int n, void *inout, MPI_Count count,
+                        struct ampi_type *type);
 
 #endif

@@ -82,6 +82,7 @@ void ampi_options_read(int *argc, char **argv)
         is_right = base_options_parse_argv(option_table, (int)BASE_COUNT(option_table), argc, argv, &error);
     if (!is_right)
         base_fatal(2, "%s", error);
+    ampi_coll_selection_init();
     if (ampi_options.coll && !ampi_coll_override(ampi_options.coll))
         base_fatal(
             2,

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The whole cores that the control group's quota amounts to, rounded up; fallback: no quota, or none to be
@@ -37,6 +38,28 @@ int base_usable_cores(void)
     int n_quota = quota_cores(n_cores);
 
     return n_quota < n_cores ? n_quota : n_cores;
+}
+
+/* Not sysconf(3): on virtual machines it multiplies by cores that are not there. */
+size_t base_cache_bytes(void)
+{
+    static const size_t guess = (size_t)32 << 20;
+    char path[] = "/sys/devices/system/cpu/cpu0/cache/index0/size";
+    char *digit = strrchr(path, '0');
+    size_t largest = 0;
+    int saved_errno = errno;
+
+    for (; *digit < '5'; (*digit)++) {
+        unsigned long kib = 0;
+        FILE *file = fopen(path, "re");
+        if (!file)
+            break;
+        if (fscanf(file, "%luK", &kib) == 1 && (size_t)kib << 10 > largest)
+            largest = (size_t)kib << 10;
+        fclose(file);
+    }
+    errno = saved_errno;
+    return largest ? largest : guess;
 }
 
 int base_core_share(int n_procs)

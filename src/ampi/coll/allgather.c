@@ -40,12 +40,11 @@ static void allgather_share(struct ampi_coll_slot *slot, int part)
     const struct ampi_comm_shared *shared = slot->state->shared;
 
     size_t each_bytes = shared->is_inter ? 0 : ampi_coll_total_bytes(&any->recv, slot->state->n_members);
-    size_t n_members = (size_t)(ampi_coll_part_to(slot, part) - ampi_coll_part_from(slot, part));
 
     if (each_bytes >= SPREAD_FROM) {
         for (int s = 0; s < slot->state->n_members; s++)
             ampi_coll_spread(slot, part, contribution(slot->args[s]), s, target,
-                             ampi_coll_is_stream(each_bytes * n_members));
+                             ampi_coll_is_stream(each_bytes * (size_t)ampi_coll_n_local(slot->state)));
         return;
     }
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)

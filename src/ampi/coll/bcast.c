@@ -16,10 +16,10 @@ static struct ampi_coll_block target(const struct ampi_coll_args *args, int sour
 static void bcast_share(struct ampi_coll_slot *slot, int part)
 {
     struct ampi_coll_block data = ampi_coll_whole(&ampi_coll_root_args(slot)->recv);
-    size_t n_members = (size_t)(ampi_coll_part_to(slot, part) - ampi_coll_part_from(slot, part));
 
-    ampi_coll_spread(slot, part, data, 0, target,
-                     ampi_coll_is_stream(ampi_coll_block_bytes(&data) * n_members));
+    ampi_coll_spread(
+        slot, part, data, 0, target,
+        ampi_coll_is_stream(ampi_coll_block_bytes(&data) * (size_t)ampi_coll_n_local(slot->state)));
 }
 
 static void bcast_deliver(struct ampi_coll_slot *slot, int part)

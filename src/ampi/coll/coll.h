@@ -247,6 +247,12 @@ static inline int ampi_coll_part_to(const struct ampi_coll_slot *slot, int part)
     return slot->state->part_first[part + 1];
 }
 
+/* How many members are of this process. */
+static inline int ampi_coll_n_local(const struct ampi_coll_state *state)
+{
+    return state->part_first[state->n_parts];
+}
+
 /* The arguments of entry i of the parts' table of members. */
 static inline struct ampi_coll_args *ampi_coll_part_args(const struct ampi_coll_slot *slot, int i)
 {
@@ -355,16 +361,13 @@ static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
 typedef struct ampi_coll_block (*ampi_coll_target_fn)(const struct ampi_coll_args *args, int source);
 
 /* Copies one block to all members of a part, large ones piece by piece, each to everybody while it is in the
- * cache. is_stream: all that the part's members receive in this operation is larger than the caches
- * (ampi_coll_is_stream). */
+ * cache. is_stream: past the caches (ampi_coll_is_stream says when). */
 void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_coll_block src, int source,
                       ampi_coll_target_fn target, bool is_stream);
 
-/* Does this much written by one PE go past the caches? */
-static inline bool ampi_coll_is_stream(size_t n_bytes)
-{
-    return n_bytes >= AMPI_COLL_STREAM_BYTES;
-}
+/* Copies a block, or past the caches if is_stream. */
+void ampi_coll_give(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src,
+                    bool is_stream);
 
 /* Exchanges the data of two blocks, in pieces; the smaller one says how much. */
 void ampi_coll_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,

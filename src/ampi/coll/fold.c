@@ -12,6 +12,9 @@
 /* Slices begin at multiples of this many elements, so that PEs do not write to the same cache line. */
 #define SLICE_ELEMS 64
 
+/* Contributions that are handed to the operation at a time. */
+#define INPUTS 16
+
 void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count)
 {
     MPI_Count last =
@@ -45,16 +48,17 @@ void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span mem
     const struct ampi_op *op = slot->last->op;
     struct ampi_type *type = slot->last->send.type;
     MPI_Count skip = from * type->extent_bytes;
-    int n = members.n;
-    int begin = op->is_commutative ? 0 : n - 1;
+    int step = op->is_commutative ? 1 : -1;
+    int next = op->is_commutative ? 0 : members.n - 1;
+    const void *ins[INPUTS];
 
-    ampi_type_copy(out, count, type, ampi_type_address(ampi_coll_input(args[begin]), skip), count, type);
-    if (op->is_commutative) {
-        for (int i = 1; i < n; i++)
-            ampi_op_apply(op, ampi_type_address(ampi_coll_input(args[i]), skip), out, count, type);
-    } else {
-        for (int i = n - 2; i >= 0; i--)
-            ampi_op_apply(op, ampi_type_address(ampi_coll_input(args[i]), skip), out, count, type);
+    ampi_type_copy(out, count, type, ampi_type_address(ampi_coll_input(args[next]), skip), count, type);
+    for (int left = members.n - 1; left > 0;) {
+        int n = left < INPUTS ? left : INPUTS;
+        for (int i = 0; i < n; i++)
+            ins[i] = ampi_type_address(ampi_coll_input(args[next += step]), skip);
+        ampi_op_apply_many(op, ins, n, out, count, type);
+        left -= n;
     }
 }
 

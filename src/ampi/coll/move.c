@@ -63,6 +63,20 @@ void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_c
         ampi_coll_stream_end();
 }
 
+void ampi_coll_give(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src,
+                    bool is_stream)
+{
+    char *at = is_stream ? ampi_coll_flat(&dst) : NULL;
+    const char *from = at ? ampi_coll_flat(&src) : NULL;
+
+    if (from && ampi_coll_block_bytes(&src) == ampi_coll_block_bytes(&dst)) {
+        ampi_coll_stream(at, from, ampi_coll_block_bytes(&src));
+        ampi_coll_stream_end();
+    } else {
+        ampi_coll_move(to, dst, src);
+    }
+}
+
 void ampi_coll_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
                     struct ampi_coll_block block_b)
 {

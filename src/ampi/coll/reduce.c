@@ -14,6 +14,8 @@ static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sou
                     struct ampi_coll_span targets, MPI_Count from, MPI_Count to, MPI_Count block_elems)
 {
     const struct ampi_type *type = slot->last->send.type;
+    bool is_stream =
+        ampi_coll_is_stream((size_t)(slot->last->send.count * type->size_bytes) * (size_t)targets.n);
     struct ampi_coll_scratch scratch;
 
     if (block_elems > to - from)
@@ -25,11 +27,11 @@ static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sou
         MPI_Count count = to - from < block_elems ? to - from : block_elems;
         ampi_coll_fold(slot, sources, from, count, scratch.elems);
         for (int i = targets.first; i < targets.first + targets.n; i++) {
-            struct ampi_coll_buf *recv = &slot->args[i]->recv;
-            if (slot->args[i]->is_remote)
-                continue;
-            ampi_type_copy(ampi_type_address(recv->buf, from * type->extent_bytes), count, recv->type,
-                           scratch.elems, count, type);
+            struct ampi_coll_args *args = slot->args[i];
+            struct ampi_coll_block dst = {ampi_type_address(args->recv.buf, from * type->extent_bytes), count,
+                                          args->recv.type};
+            if (!args->is_remote)
+                ampi_coll_give(args, dst, (struct ampi_coll_block){scratch.elems, count, type}, is_stream);
         }
     }
     ampi_coll_scratch_fini(&scratch);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cores.h"
+
 struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
     [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384, 64},
     [AMPI_COLL_GATHER] = {"gather", "all that the root receives", 65536, 64},
@@ -18,7 +20,13 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
     [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768, 0},
     [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64},
     [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all that is received", 16384, 0},
+    [AMPI_COLL_PAST_CACHES] = {"past-caches", "all that all ranks receive", (size_t)32 << 20, 0},
 };
+
+void ampi_coll_selection_init(void)
+{
+    ampi_coll_selections[AMPI_COLL_PAST_CACHES].share_from = base_cache_bytes();
+}
 
 void ampi_coll_print_selection(void)
 {
@@ -28,6 +36,9 @@ void ampi_coll_print_selection(void)
            "Of small ones each\n"
            "rank leaves its bytes at arrival (\"packed to\" so many per rank), and each PE takes the result "
            "to its ranks.\n"
+           "\"past-caches\": results of bcast, allgather and allreduce of so many bytes (the size of this "
+           "machine's last-level cache)\n"
+           "are written past the caches.\n"
            "  %-16s %12s %12s   %s\n",
            "operation", "packed to", "shared from", "what is counted");
     for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++) {

@@ -13,9 +13,6 @@
  * then, where the one that arrives last reads it in a row instead of from as many cold pages. */
 #define AMPI_COLL_PACK_BYTES 64
 
-/* Results of this size per PE are written past the caches. */
-#define AMPI_COLL_STREAM_BYTES ((size_t)64 << 20)
-
 enum ampi_coll_kind {
     AMPI_COLL_BCAST,
     AMPI_COLL_GATHER,
@@ -27,6 +24,7 @@ enum ampi_coll_kind {
     AMPI_COLL_REDUCE_SCATTER,
     AMPI_COLL_SCAN,
     AMPI_COLL_NEIGHBOR,
+    AMPI_COLL_PAST_CACHES, /* no operation: results that are written past the caches */
     AMPI_COLL_KIND_COUNT,
 };
 
@@ -46,6 +44,16 @@ static inline bool ampi_coll_is_shared(enum ampi_coll_kind kind, size_t total_by
 {
     return total_bytes >= ampi_coll_selections[kind].share_from;
 }
+
+/* True if results of so many bytes, of all ranks of the process, are to be written past the caches: they do
+ * not fit, and an ordinary store first reads the line that it is going to overwrite. */
+static inline bool ampi_coll_is_stream(size_t total_bytes)
+{
+    return total_bytes >= ampi_coll_selections[AMPI_COLL_PAST_CACHES].share_from;
+}
+
+/* Fills in what depends on the machine. At start-up. */
+void ampi_coll_selection_init(void);
 
 /* Prints the table to stdout: +help collectives. */
 void ampi_coll_print_selection(void);
