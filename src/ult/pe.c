@@ -116,19 +116,78 @@ static void switch_away(struct ult_pe *pe, struct ult *self)
         switch_to(pe, self, next);
 }
 
+static void run_errands(struct ult *self)
+{
+    while (self->errands) {
+        struct ult_errand *errand = self->errands;
+        self->errands = errand->next;
+        errand->run(errand);
+    }
+}
+
+/* What the caller waits for has not come: it does its errands, until it has. */
+static BASE_COLD void suspend_with_errands(struct ult *self)
+{
+    self->is_called = true;
+    for (;;) {
+        run_errands(self);
+        self->is_called = false;
+        if (self->is_ready_too)
+            break;
+        self->state = ULT_BLOCKED;
+        switch_away(self->pe, self);
+        if (!self->is_called)
+            return;
+    }
+    self->is_ready_too = false;
+}
+
+/* It could not be told what wakes the caller: what it waits for, or what it waited for before the errand. */
+static BASE_COLD void refuse_suspend(const struct ult *self)
+{
+    base_fatal(1, "rank %d: a reduction's function has called something that waits for other ranks",
+               self->world_rank);
+}
+
 void ult_suspend(void)
 {
     struct ult *self = ult_self();
 
-    self->state = ULT_BLOCKED;
-    switch_away(self->pe, self);
+    if (BASE_UNLIKELY(self->is_called))
+        refuse_suspend(self);
+    if (BASE_LIKELY(!self->errands)) {
+        self->state = ULT_BLOCKED;
+        switch_away(self->pe, self);
+        if (BASE_LIKELY(!self->is_called))
+            return;
+    }
+    suspend_with_errands(self);
 }
 
 void ult_ready(struct ult *u)
 {
-    BASE_ASSERT(u->state == ULT_BLOCKED);
+    if (BASE_UNLIKELY(u->state != ULT_BLOCKED)) {
+        BASE_ASSERT(u->is_called && !u->is_ready_too);
+        u->is_ready_too = true;
+        return;
+    }
     u->state = ULT_READY;
     queue_push(u->pe, u);
+}
+
+void ult_send(struct ult *u, struct ult_errand *errand)
+{
+    struct ult_errand **link = &u->errands;
+
+    while (*link)
+        link = &(*link)->next;
+    errand->next = NULL;
+    *link = errand;
+    if (u->state == ULT_BLOCKED) {
+        u->is_called = true;
+        u->state = ULT_READY;
+        queue_push(u->pe, u);
+    }
 }
 
 void ult_yield(void)
@@ -136,14 +195,15 @@ void ult_yield(void)
     struct ult *self = ult_self();
     struct ult_pe *pe = self->pe;
 
-    if (!pe->queue_first) {
+    if (!pe->queue_first)
         ult_pe_poll(pe);
-        if (!pe->queue_first)
-            return;
+    if (pe->queue_first) {
+        self->state = ULT_READY;
+        queue_push(pe, self);
+        switch_away(pe, self);
     }
-    self->state = ULT_READY;
-    queue_push(pe, self);
-    switch_away(pe, self);
+    if (BASE_UNLIKELY(self->errands != NULL))
+        run_errands(self);
 }
 
 /* ---- Begin and end of a ULT ---- */
@@ -175,6 +235,8 @@ void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi
     u->hook_state = NULL;
     memset(u->cxa_globals, 0, sizeof u->cxa_globals);
     u->state = ULT_READY;
+    u->is_called = u->is_ready_too = false;
+    u->errands = NULL;
     u->entry = entry;
     u->arg = arg;
     u->stack_lo = stack_lo;

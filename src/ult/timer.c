@@ -59,6 +59,11 @@ void ult_sleep_ns(uint64_t duration_ns)
 {
     struct ult *self = ult_self();
 
+    if (BASE_UNLIKELY(self->is_called)) { /* it is blocked already, but for an errand */
+        for (uint64_t end_ns = ult_now_ns() + duration_ns; ult_now_ns() < end_ns;)
+            ult_yield();
+        return;
+    }
     self->wake_at_ns = ult_now_ns() + duration_ns;
     ult_timer_add(self->pe, self);
     ult_suspend();

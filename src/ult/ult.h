@@ -14,6 +14,7 @@
  *      2 RUNNING  --ult_suspend-->                  3 BLOCKED
  *      3 BLOCKED  --ult_ready-->                    1 READY
  *      2 RUNNING  --ult_end-->                      4 ENDED
+ *      3 BLOCKED  --ult_send-->                     1 READY, and BLOCKED again when the errand is done
  *
  * Invariants:
  *   1. A ULT is in its PE's run queue if and only if it is READY.
@@ -32,6 +33,12 @@ struct ult_pe;
 
 enum ult_state { ULT_READY = 1, ULT_RUNNING = 2, ULT_BLOCKED = 3, ULT_ENDED = 4 };
 
+/* Something that has to be done on the stack of a certain ULT. */
+struct ult_errand {
+    struct ult_errand *next;          /* link of the ULT's list */
+    void (*run)(struct ult_errand *); /* on the ULT; may switch by yielding and sleeping only */
+};
+
 struct ult {
     void *sp;                /* saved stack pointer while not RUNNING */
     struct ult *next;        /* link of the PE's run queue */
@@ -40,6 +47,9 @@ struct ult {
     void *cxa_globals[2];    /* libstdc++'s per-thread exception state while not RUNNING */
     int saved_errno;         /* errno while not RUNNING */
     enum ult_state state;
+    bool is_called;              /* blocked, but for its errands, which it is to do or does */
+    bool is_ready_too;           /* ult_ready came while is_called: no longer blocked when these are done */
+    struct ult_errand *errands;  /* in order */
     int world_rank;           /* for messages: the rank that this ULT is; -1: none */
     void (*entry)(void *arg); /* what it runs */
     void *arg;
@@ -102,6 +112,10 @@ void ult_suspend(void);
 
 /* Makes a BLOCKED ULT of this PE ready; it runs when its turn comes. Never switches. */
 void ult_ready(struct ult *u);
+
+/* Has a ULT of this PE do an errand, on its own stack, as soon as it is blocked or yields; a blocked one gets
+ * its turn for that alone. The errand's memory must stay valid until it runs. Never switches. */
+void ult_send(struct ult *u, struct ult_errand *errand);
 
 /* Lets every other ready ULT of this PE run first, and polls. May switch. */
 void ult_yield(void);

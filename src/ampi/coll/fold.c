@@ -33,19 +33,34 @@ void ampi_coll_scratch_fini(struct ampi_coll_scratch *scratch)
     free(scratch->allocated);
 }
 
-MPI_Count ampi_coll_fold_block(const struct ampi_type *type)
+MPI_Count ampi_coll_fold_block(const struct ampi_coll_args *args, MPI_Count count)
 {
+    const struct ampi_type *type = args->send.type;
     MPI_Count extent = type->extent_bytes < 0 ? -type->extent_bytes : type->extent_bytes;
     MPI_Count block = BLOCK_BYTES / (extent ? extent : 1) / SLICE_ELEMS * SLICE_ELEMS;
 
+    if (!args->op->is_predefined)
+        return count;
     return block ? block : SLICE_ELEMS;
 }
 
-void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span members, MPI_Count from,
+bool ampi_coll_must_share(const struct ampi_coll_slot *slot, enum ampi_coll_kind kind)
+{
+    const struct ampi_coll_args *last = slot->last;
+    size_t n_bytes = (size_t)(last->send.count * last->send.type->size_bytes);
+
+    if (slot->state->n_parts == 1)
+        return false;
+    if (last->op->is_predefined)
+        return ampi_coll_is_shared(kind, n_bytes * (size_t)slot->state->n_members);
+    return !slot->state->shared->is_inter && ampi_coll_is_shared(AMPI_COLL_USER_OP, n_bytes);
+}
+
+void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members, MPI_Count from,
                     MPI_Count count, void *out)
 {
     struct ampi_coll_args **args = slot->args + members.first;
-    const struct ampi_op *op = slot->last->op;
+    const struct ampi_op *op = ampi_coll_op(slot, part);
     struct ampi_type *type = slot->last->send.type;
     MPI_Count skip = from * type->extent_bytes;
     int step = op->is_commutative ? 1 : -1;

@@ -38,8 +38,9 @@ struct ampi_coll_scratch {
 void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count);
 void ampi_coll_scratch_fini(struct ampi_coll_scratch *scratch);
 
-/* How many elements one cache-sized block of a type has. */
-MPI_Count ampi_coll_fold_block(const struct ampi_type *type);
+/* How many of count elements of the reduction are combined at a time: what fits into the cache; all by a user's
+ * function, which may be slow to call. */
+MPI_Count ampi_coll_fold_block(const struct ampi_coll_args *args, MPI_Count count);
 
 /* The buffer with a member's contribution to a reduction. */
 static inline void *ampi_coll_input(const struct ampi_coll_args *args)
@@ -48,14 +49,27 @@ static inline void *ampi_coll_input(const struct ampi_coll_args *args)
 }
 
 /* Combines elements from .. from + count - 1 of the members' contributions into out's elements 0 .. count -
- * 1, which may not overlap any of them. Operation and type are slot->last's. */
-void ampi_coll_fold(const struct ampi_coll_slot *slot, struct ampi_coll_span members, MPI_Count from,
+ * 1, which may not overlap any of them. Type is slot->last's, and a predefined operation; a user's is another
+ * one on each part. */
+void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members, MPI_Count from,
                     MPI_Count count, void *out);
 
-/* True if a user's function is called: in the middle stage, on its caller's stack, and nowhere else. */
-static inline bool ampi_coll_is_user_op(const struct ampi_op *op)
+/* The operation that a part combines with: of a user's, that of the member on whose stack this is. */
+static inline const struct ampi_op *ampi_coll_op(const struct ampi_coll_slot *slot, int part)
 {
-    return !op->is_predefined;
+    const struct ampi_op *op = slot->last->op;
+
+    return op->is_predefined ? op : slot->parts[part].op;
+}
+
+/* Middle stage: is the reduction, of one vector of slot->last's size per member, worth a share for each PE? On
+ * intercommunicators not all members know a user's operation. */
+bool ampi_coll_must_share(const struct ampi_coll_slot *slot, enum ampi_coll_kind kind);
+
+/* The part that the middle stage runs on. */
+static inline int ampi_coll_own_part(const struct ampi_coll_slot *slot)
+{
+    return slot->state->part_of_pe[ult_pe_id(ult_self()->pe)];
 }
 
 /* The share of a part in elements 0 .. count - 1: from *from_out to before *to_out. */

@@ -10,7 +10,7 @@
 
 /* Combines elements from .. to - 1 of the sources' contributions, block_elems at a time, into the targets'
  * buffers. */
-static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sources,
+static void combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                     struct ampi_coll_span targets, MPI_Count from, MPI_Count to, MPI_Count block_elems)
 {
     const struct ampi_type *type = slot->last->send.type;
@@ -25,7 +25,7 @@ static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sou
     ampi_coll_scratch_init(&scratch, type, block_elems);
     for (; from < to; from += block_elems) {
         MPI_Count count = to - from < block_elems ? to - from : block_elems;
-        ampi_coll_fold(slot, sources, from, count, scratch.elems);
+        ampi_coll_fold(slot, part, sources, from, count, scratch.elems);
         for (int i = targets.first; i < targets.first + targets.n; i++) {
             struct ampi_coll_args *args = slot->args[i];
             struct ampi_coll_block dst = {ampi_type_address(args->recv.buf, from * type->extent_bytes), count,
@@ -38,26 +38,26 @@ static void combine(const struct ampi_coll_slot *slot, struct ampi_coll_span sou
 }
 
 /* Elements from .. to - 1 for everybody who gets a result. */
-static void combine_all(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to,
+static void combine_all(const struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
                         MPI_Count block_elems)
 {
     bool is_inter = slot->state->shared->is_inter;
 
     for (int side = 0; side <= (is_inter ? 1 : 0); side++)
-        combine(slot, ampi_coll_side(slot, is_inter ? !side : 0), ampi_coll_side(slot, side), from, to,
+        combine(slot, part, ampi_coll_side(slot, is_inter ? !side : 0), ampi_coll_side(slot, side), from, to,
                 block_elems);
 }
 
-static void combine_at_root(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to,
+static void combine_at_root(const struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
                             MPI_Count block_elems)
 {
     const struct ampi_comm *comm = ampi_coll_root_args(slot)->comm;
 
-    combine(slot, ampi_coll_peers(comm), (struct ampi_coll_span){ampi_coll_member(comm), 1}, from, to,
+    combine(slot, part, ampi_coll_peers(comm), (struct ampi_coll_span){ampi_coll_member(comm), 1}, from, to,
             block_elems);
 }
 
-typedef void (*combine_fn)(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to,
+typedef void (*combine_fn)(const struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
                            MPI_Count block_elems);
 
 /* Decides who does it. */
@@ -65,17 +65,13 @@ static void decide(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, combin
 {
     const struct ampi_coll_args *last = slot->last;
     MPI_Count count = last->send.count;
-    size_t total_bytes;
 
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
-    total_bytes = (size_t)(count * last->send.type->size_bytes) * (size_t)slot->state->n_members;
-    if (ampi_coll_is_user_op(last->op))
-        fn(slot, 0, count, count);
-    else if (slot->state->n_parts > 1 && ampi_coll_is_shared(kind, total_bytes))
+    if (ampi_coll_must_share(slot, kind))
         slot->needs_share = true;
     else
-        fn(slot, 0, count, ampi_coll_fold_block(last->send.type));
+        fn(slot, ampi_coll_own_part(slot), 0, count, ampi_coll_fold_block(last, count));
 }
 
 static void share(struct ampi_coll_slot *slot, int part, combine_fn fn)
@@ -83,7 +79,7 @@ static void share(struct ampi_coll_slot *slot, int part, combine_fn fn)
     MPI_Count from, to;
 
     ampi_coll_slice(slot, part, slot->last->send.count, &from, &to);
-    fn(slot, from, to, ampi_coll_fold_block(slot->last->send.type));
+    fn(slot, part, from, to, ampi_coll_fold_block(slot->last, to - from));
 }
 
 /* ---- MPI_Allreduce ---- */

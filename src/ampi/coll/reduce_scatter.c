@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * reduce_scatter.c: MPI_Reduce_scatter_block and MPI_Reduce_scatter (MPI 5.0, section 6.10): a reduction
- * whose result is dealt out in blocks. Each receiver's block is combined straight into its buffer. Cost: one
- * read of all contributions; large ones on all PEs, each for its own ranks as receivers. In place, where
- * inputs and results share memory, and with users' operations the whole result is made first, by one rank.
+ * whose result is dealt out in blocks. Each receiver's block is combined straight into its buffer; in place,
+ * where inputs and results share memory, and by users' functions, which are called for many blocks at a time,
+ * into memory of the PE's, from which it is delivered. Cost: one read of all contributions; large ones on all
+ * PEs, each for its own ranks as receivers.
  */
 #include "ampi/coll/fold.h"
 #include "ampi/coll/wire.h"
+#include "base/log.h"
 
 /* In args->recv the counts are those of the receivers' blocks; args->send.count is their sum. */
 static MPI_Count block_from(const struct ampi_coll_args *args, int rank)
@@ -20,70 +22,111 @@ static MPI_Count block_from(const struct ampi_coll_args *args, int rank)
     return from;
 }
 
-/* A member's block of the result straight into its buffer, which nobody reads. */
-static void receive_block(const struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+/* Elements from .. from + count - 1 of the result for a member's side, to `to`. */
+static void fold_range(const struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
+                       MPI_Count from, MPI_Count count, void *to)
 {
-    MPI_Count from = block_from(args, args->comm->rank);
-    MPI_Count left = ampi_coll_count(&args->recv, args->comm->rank);
-    MPI_Count block = ampi_coll_fold_block(args->recv.type);
+    MPI_Count block = ampi_coll_fold_block(slot->last, count);
+
+    for (MPI_Count done = 0; done < count; done += block)
+        ampi_coll_fold(slot, part, ampi_coll_peers(args->comm), from + done,
+                       count - done < block ? count - done : block,
+                       ampi_type_address(to, done * args->recv.type->extent_bytes));
+}
+
+/* ---- Straight into the receivers' buffers, which nobody reads ---- */
+
+static void receive_blocks(const struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        int rank = args->comm->rank;
+        fold_range(slot, part, args, block_from(args, rank), ampi_coll_count(&args->recv, rank),
+                   args->recv.buf);
+    }
+}
+
+/* ---- By way of memory of the part's, until nobody reads the contributions any more ---- */
+
+static MPI_Count count_part(const struct ampi_coll_slot *slot, int part)
+{
+    MPI_Count count = 0;
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        count += ampi_coll_count(&args->recv, args->comm->rank);
+    }
+    return count;
+}
+
+/* The blocks of receivers with consecutive ranks are one range: a user's function is called once for all of
+ * them. */
+static void hold_blocks(const struct ampi_coll_slot *slot, int part)
+{
+    struct ampi_coll_scratch *held = base_malloc(sizeof *held, "a reduction in place");
+    const struct ampi_type *type = slot->last->recv.type;
+    int end = ampi_coll_part_to(slot, part);
     MPI_Count done = 0;
 
-    for (; left > 0; left -= block, done += block)
-        ampi_coll_fold(slot, ampi_coll_peers(args->comm), from + done, left < block ? left : block,
-                       ampi_type_address(args->recv.buf, done * args->recv.type->extent_bytes));
-}
-
-/* The whole result first, then everybody's block of it. */
-static void receive_all(const struct ampi_coll_slot *slot, struct ampi_coll_span targets)
-{
-    const struct ampi_coll_args *last = slot->last;
-    const struct ampi_coll_args *first = NULL; /* of this process's: they all know all counts */
-    struct ampi_coll_scratch scratch;
-    MPI_Count from = 0;
-
-    for (int i = 0; i < targets.n && !first; i++)
-        if (!slot->args[targets.first + i]->is_remote)
-            first = slot->args[targets.first + i];
-    if (!first)
-        return;
-    ampi_coll_scratch_init(&scratch, last->send.type, last->send.count);
-    ampi_coll_fold(slot, ampi_coll_peers(first->comm), 0, last->send.count, scratch.elems);
-    for (int i = 0; i < targets.n; i++) {
-        struct ampi_coll_args *args = slot->args[targets.first + i];
-        MPI_Count count = ampi_coll_count(&first->recv, i);
-        if (!args->is_remote)
-            ampi_type_copy(args->recv.buf, count, args->recv.type,
-                           ampi_type_address(scratch.elems, from * last->send.type->extent_bytes), count,
-                           last->send.type);
-        from += count;
+    ampi_coll_scratch_init(held, type, count_part(slot, part));
+    for (int i = ampi_coll_part_from(slot, part); i < end;) {
+        const struct ampi_coll_args *first = ampi_coll_part_args(slot, i);
+        MPI_Count count = 0;
+        int n = 0;
+        for (; i < end; i++, n++) {
+            const struct ampi_comm *comm = ampi_coll_part_args(slot, i)->comm;
+            if (comm->local != first->comm->local || comm->rank != first->comm->rank + n)
+                break;
+            count += ampi_coll_count(&first->recv, comm->rank);
+        }
+        fold_range(slot, part, first, block_from(first, first->comm->rank), count,
+                   ampi_type_address(held->elems, done * type->extent_bytes));
+        done += count;
     }
-    ampi_coll_scratch_fini(&scratch);
+    slot->parts[part].held = held;
 }
+
+static void reduce_scatter_deliver(struct ampi_coll_slot *slot, int part)
+{
+    struct ampi_coll_scratch *held = slot->parts[part].held;
+    MPI_Count done = 0;
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        MPI_Count count = ampi_coll_count(&args->recv, args->comm->rank);
+        struct ampi_coll_block block = {ampi_type_address(held->elems, done * args->recv.type->extent_bytes),
+                                        count, args->recv.type};
+        ampi_coll_move(args, (struct ampi_coll_block){args->recv.buf, count, args->recv.type}, block);
+        done += count;
+    }
+    ampi_coll_scratch_fini(held);
+    free(held);
+}
+
+/* ---- The plan ---- */
 
 static void reduce_scatter_share(struct ampi_coll_slot *slot, int part)
 {
-    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
-        receive_block(slot, ampi_coll_part_args(slot, i));
+    if (slot->has_result)
+        hold_blocks(slot, part);
+    else
+        receive_blocks(slot, part);
 }
 
 static void reduce_scatter_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;
-    bool is_in_place = false;
 
     if (!ampi_coll_check_sizes(slot) || last->send.count == 0)
         return;
+    slot->has_result = !last->op->is_predefined;
     for (int i = 0; i < slot->state->n_members; i++)
-        is_in_place |= ampi_coll_is_in_place(&slot->args[i]->send);
-    if (is_in_place || ampi_coll_is_user_op(last->op)) {
-        receive_all(slot, ampi_coll_side(slot, 0));
-        if (slot->state->shared->is_inter)
-            receive_all(slot, ampi_coll_side(slot, 1));
-        return;
+        slot->has_result |= ampi_coll_is_in_place(&slot->args[i]->send);
+    slot->needs_share = ampi_coll_must_share(slot, AMPI_COLL_REDUCE_SCATTER);
+    for (int part = 0; part < slot->state->n_parts && !slot->needs_share; part++) {
+        slot->parts[part].op = last->op;
+        reduce_scatter_share(slot, part);
     }
-    ampi_coll_share_or_do(slot, AMPI_COLL_REDUCE_SCATTER,
-                          (size_t)(last->send.count * last->send.type->size_bytes) *
-                              (size_t)slot->state->n_members);
 }
 
 static const struct ampi_coll_plan reduce_scatter_plan = {
@@ -92,6 +135,7 @@ static const struct ampi_coll_plan reduce_scatter_plan = {
     .unwire = ampi_coll_unwire_input,
     .middle = reduce_scatter_middle,
     .share = reduce_scatter_share,
+    .deliver = reduce_scatter_deliver,
 };
 
 /* How many elements there are in all; the counts of the blocks have to be checked before they are added up.

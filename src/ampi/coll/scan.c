@@ -19,7 +19,7 @@ static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, co
 /* One block of elements. `sum` holds what has been combined; `next` takes a rank's contribution, is combined
  * to sum op contribution, and then is the new sum: the operands stay in rank order, and in place nothing is
  * overwritten too early. */
-static void scan_block(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count count, void *sum,
+static void scan_block(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from, MPI_Count count, void *sum,
                        void *next, bool is_exclusive)
 {
     struct ampi_type *type = slot->last->send.type;
@@ -33,7 +33,7 @@ static void scan_block(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Co
         if (is_exclusive && i > 0)
             put(args, from, count, sum, type);
         if (i > 0 && (!is_exclusive || i < n - 1))
-            ampi_op_apply(slot->last->op, sum, next, count, type);
+            ampi_op_apply(op, sum, next, count, type);
         if (!is_exclusive)
             put(args, from, count, next, type);
         void *old = sum;
@@ -42,10 +42,11 @@ static void scan_block(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Co
     }
 }
 
-static void scan_range(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Count to, MPI_Count block,
+static void scan_range(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from, MPI_Count to,
                        bool is_exclusive)
 {
     struct ampi_coll_scratch scratch[2];
+    MPI_Count block = ampi_coll_fold_block(slot->last, to - from);
 
     if (block > to - from)
         block = to - from;
@@ -54,7 +55,7 @@ static void scan_range(const struct ampi_coll_slot *slot, MPI_Count from, MPI_Co
     ampi_coll_scratch_init(&scratch[0], slot->last->send.type, block);
     ampi_coll_scratch_init(&scratch[1], slot->last->send.type, block);
     for (; from < to; from += block)
-        scan_block(slot, from, to - from < block ? to - from : block, scratch[0].elems, scratch[1].elems,
+        scan_block(slot, op, from, to - from < block ? to - from : block, scratch[0].elems, scratch[1].elems,
                    is_exclusive);
     ampi_coll_scratch_fini(&scratch[0]);
     ampi_coll_scratch_fini(&scratch[1]);
@@ -88,7 +89,6 @@ static void decide(struct ampi_coll_slot *slot, bool is_exclusive)
 {
     const struct ampi_coll_args *last = slot->last;
     MPI_Count count = last->send.count;
-    size_t total_bytes;
 
     if (ampi_coll_all_packed(slot)) {
         scan_packed(slot);
@@ -96,13 +96,10 @@ static void decide(struct ampi_coll_slot *slot, bool is_exclusive)
     }
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
-    total_bytes = (size_t)(count * last->send.type->size_bytes) * (size_t)slot->state->n_members;
-    if (ampi_coll_is_user_op(last->op))
-        scan_range(slot, 0, count, count, is_exclusive);
-    else if (slot->state->n_parts > 1 && ampi_coll_is_shared(AMPI_COLL_SCAN, total_bytes))
+    if (ampi_coll_must_share(slot, AMPI_COLL_SCAN))
         slot->needs_share = true;
     else
-        scan_range(slot, 0, count, ampi_coll_fold_block(last->send.type), is_exclusive);
+        scan_range(slot, ampi_coll_op(slot, ampi_coll_own_part(slot)), 0, count, is_exclusive);
 }
 
 static void share(struct ampi_coll_slot *slot, int part, bool is_exclusive)
@@ -110,7 +107,7 @@ static void share(struct ampi_coll_slot *slot, int part, bool is_exclusive)
     MPI_Count from, to;
 
     ampi_coll_slice(slot, part, slot->last->send.count, &from, &to);
-    scan_range(slot, from, to, ampi_coll_fold_block(slot->last->send.type), is_exclusive);
+    scan_range(slot, ampi_coll_op(slot, part), from, to, is_exclusive);
 }
 
 static void scan_middle(struct ampi_coll_slot *slot)

@@ -20,6 +20,7 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
     [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768, 0},
     [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64},
     [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all that is received", 16384, 0},
+    [AMPI_COLL_USER_OP] = {"user-op", "a reduction's vector if a user's function combines", 65536, 0},
     [AMPI_COLL_PAST_CACHES] = {"past-caches", "all that all ranks receive", (size_t)32 << 20, 0},
 };
 

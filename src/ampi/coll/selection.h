@@ -24,6 +24,7 @@ enum ampi_coll_kind {
     AMPI_COLL_REDUCE_SCATTER,
     AMPI_COLL_SCAN,
     AMPI_COLL_NEIGHBOR,
+    AMPI_COLL_USER_OP,     /* reductions by a user's function, instead of the operation's own row */
     AMPI_COLL_PAST_CACHES, /* no operation: results that are written past the caches */
     AMPI_COLL_KIND_COUNT,
 };

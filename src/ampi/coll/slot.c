@@ -7,7 +7,7 @@
 #include "ampi/coll/wire.h"
 #include "base/log.h"
 
-static void start_now(struct ampi_coll_args *args);
+static void start_now(struct ampi_coll_args *args, bool is_own_call);
 
 /* ---- Stages ---- */
 
@@ -51,7 +51,7 @@ static BASE_COLD void start_deferred(struct ampi_comm *comm)
         comm->coll_deferred_first = args->next;
         if (!args->next)
             comm->coll_deferred_last = NULL;
-        start_now(args);
+        start_now(args, false);
     }
 }
 
@@ -81,18 +81,24 @@ static void finish_part(struct ampi_coll_part *part, bool has_result)
     }
 }
 
+/* Tells a part's PE to run a stage. */
+static void post_stage(struct ampi_coll_slot *slot, int part, void (*handle)(const struct ult_item *))
+{
+    struct ult_item item = {.handle = handle};
+    struct stage_item stage = {&slot->parts[part], slot->has_result};
+
+    memcpy(item.body, &stage, sizeof stage);
+    ult_post_item(ult_pe_get(slot->state->part_pe[part]), &item);
+}
+
 /* Tells the other parts' PEs to run a stage. */
 static void post_to_others(struct ampi_coll_slot *slot, int own_part, void (*handle)(const struct ult_item *))
 {
     const struct ampi_coll_state *state = slot->state;
 
     for (int i = 0; i < state->n_parts; i++)
-        if (i != own_part) {
-            struct ult_item item = {.handle = handle};
-            struct stage_item stage = {&slot->parts[i], slot->has_result};
-            memcpy(item.body, &stage, sizeof stage);
-            ult_post_item(ult_pe_get(state->part_pe[i]), &item);
-        }
+        if (i != own_part)
+            post_stage(slot, i, handle);
 }
 
 static void handle_finish(const struct ult_item *item)
@@ -122,17 +128,73 @@ static void share_part(struct ampi_coll_slot *slot, int part)
     finish_all(slot, part);
 }
 
+/* ---- Users' functions ---- */
+
+static inline bool has_user_op(const struct ampi_coll_args *args)
+{
+    return args->op && !args->op->is_predefined;
+}
+
+/* A member whose function the middle stage is to call, and which it runs on; NULL: it calls none. The one that
+ * arrived last may know none: on an intercommunicator the root alone does on its side of a reduction. */
+static inline struct ampi_coll_args *find_runner(const struct ampi_coll_slot *slot)
+{
+    struct ampi_coll_args *root;
+
+    if (has_user_op(slot->last))
+        return slot->last;
+    if (BASE_LIKELY(slot->last->op || !slot->state->shared->is_inter))
+        return NULL;
+    root = ampi_coll_root_args(slot);
+    return root && !root->is_remote && has_user_op(root) ? root : NULL;
+}
+
+/* The part's own choice for the share stage: rather a member that is blocked than one that computes. */
+static struct ampi_coll_args *choose_runner(const struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_state *state = slot->state;
+    const int *members = state->part_members + state->part_first[part];
+
+    for (int i = 0; i < state->part_first[part + 1] - state->part_first[part]; i++)
+        if (slot->args[members[i]]->comm->owner->ult.state == ULT_BLOCKED)
+            return slot->args[members[i]];
+    return slot->args[members[0]];
+}
+
+static void send_stage(struct ampi_coll_slot *slot, int part, struct ampi_coll_args *runner,
+                       void (*run)(struct ult_errand *))
+{
+    slot->parts[part].op = runner->op;
+    slot->parts[part].errand.run = run;
+    ult_send(&runner->comm->owner->ult, &slot->parts[part].errand);
+}
+
+static void share_on_errand(struct ult_errand *errand)
+{
+    struct ampi_coll_part *part = BASE_CONTAINER(errand, struct ampi_coll_part, errand);
+
+    share_part(part->slot, part->index);
+}
+
 static void handle_share(const struct ult_item *item)
 {
     struct stage_item stage;
+    struct ampi_coll_slot *slot;
 
     memcpy(&stage, item->body, sizeof stage);
-    share_part(stage.part->slot, stage.part->index);
+    slot = stage.part->slot;
+    if (BASE_UNLIKELY(has_user_op(slot->last)))
+        send_stage(slot, stage.part->index, choose_runner(slot, stage.part->index), share_on_errand);
+    else
+        share_part(slot, stage.part->index);
 }
+
+/* ---- The middle stage ---- */
 
 /* The middle stage and what follows, on the PE of the part. */
 static inline void run_middle(struct ampi_coll_slot *slot, int part)
 {
+    slot->parts[part].op = slot->last->op;
     slot->needs_share = false;
     slot->has_result = false;
     if (slot->plan->middle)
@@ -147,9 +209,42 @@ static inline void run_middle(struct ampi_coll_slot *slot, int part)
     }
 }
 
+static void middle_on_errand(struct ult_errand *errand)
+{
+    struct ampi_coll_part *part = BASE_CONTAINER(errand, struct ampi_coll_part, errand);
+
+    run_middle(part->slot, part->index);
+}
+
+static void handle_middle(const struct ult_item *item)
+{
+    struct stage_item stage;
+
+    memcpy(&stage, item->body, sizeof stage);
+    send_stage(stage.part->slot, stage.part->index, stage.part->slot->last, middle_on_errand);
+}
+
+/* The middle stage on the stack of the rank whose function it calls. */
+static BASE_COLD void send_middle(struct ampi_coll_slot *slot, struct ampi_coll_args *runner)
+{
+    int pe_id = runner->comm->owner->pe_id;
+    int part = slot->state->part_of_pe[pe_id];
+
+    slot->last = runner;
+    if (ult_self()->pe == ult_pe_get(pe_id))
+        send_stage(slot, part, runner, middle_on_errand);
+    else
+        post_stage(slot, part, handle_middle);
+}
+
 void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part)
 {
-    run_middle(slot, part);
+    struct ampi_coll_args *runner = find_runner(slot);
+
+    if (BASE_UNLIKELY(runner != NULL))
+        send_middle(slot, runner);
+    else
+        run_middle(slot, part);
 }
 
 /* Two members do different things. Nothing can be saved: each waits for the other to come to its operation.
@@ -188,7 +283,8 @@ static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_part *
         memcpy(to, args->pack_from, args->pack_bytes);
 }
 
-static void start_now(struct ampi_coll_args *args)
+/* is_own_call: on the stack of the member's rank, in the call that starts the operation. */
+static void start_now(struct ampi_coll_args *args, bool is_own_call)
 {
     struct ampi_comm *comm = args->comm;
     struct ampi_coll_state *state = comm->shared->coll;
@@ -215,8 +311,10 @@ static void start_now(struct ampi_coll_args *args)
     slot->plan = args->plan;
     if (BASE_UNLIKELY(state->remote != NULL))
         ampi_coll_remote_arrived(slot);
-    else
+    else if (BASE_LIKELY(is_own_call && (args->op || !state->shared->is_inter)))
         run_middle(slot, part->index);
+    else
+        ampi_coll_run_middle(slot, part->index);
 }
 
 /* Not now: others of the member's are under way; or never, as a member is lost. */
@@ -242,7 +340,7 @@ void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)
     args->request = request;
     args->next = NULL;
     if (BASE_LIKELY(!comm->coll_deferred_first && may_start(comm)))
-        start_now(args);
+        start_now(args, true);
     else
         defer(args);
 }
