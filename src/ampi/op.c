@@ -21,7 +21,7 @@
 #define PREDEFINED(constant, kind)                                                                     \
     {                                                                                                  \
         .magic = AMPI_MAGIC_OP, .is_commutative = true, .is_predefined = true, .predefined = constant, \
-        .name = #constant, .kernels = ampi_op_kernels[kind], .kernels_4 = ampi_op_kernels_4[kind],      \
+        .name = #constant, .kernels = ampi_op_kernels[kind], .kernels_4 = ampi_op_kernels_4[kind],     \
     }
 
 /* MPI_REPLACE is no function of both operands in either order; the standard has it non-commutative. */

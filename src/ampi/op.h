@@ -17,12 +17,12 @@ struct ampi_op {
     uint32_t magic;        /* AMPI_MAGIC_OP */
     _Atomic uint32_t refs; /* handles and operations under way; predefined: not counted */
     bool is_commutative;
-    bool is_predefined;               /* may not be freed */
-    MPI_Op predefined;                /* the constant; else MPI_OP_NULL */
-    const char *name;                 /* "MPI_SUM" */
-    MPI_User_function *user_fn;       /* MPI_Op_create; NULL otherwise */
-    MPI_User_function_c *user_fn_c;   /* MPI_Op_create_c; NULL otherwise */
-    const ampi_op_kernel_fn *kernels; /* by basic type; NULL entry: not allowed on it (users': all) */
+    bool is_predefined;                   /* may not be freed */
+    MPI_Op predefined;                    /* the constant; else MPI_OP_NULL */
+    const char *name;                     /* "MPI_SUM" */
+    MPI_User_function *user_fn;           /* MPI_Op_create; NULL otherwise */
+    MPI_User_function_c *user_fn_c;       /* MPI_Op_create_c; NULL otherwise */
+    const ampi_op_kernel_fn *kernels;     /* by basic type; NULL entry: not allowed on it (users': all) */
     const ampi_op_kernel_4_fn *kernels_4; /* by basic type; NULL entry: there is none */
 };
 

@@ -106,41 +106,41 @@ __extension__ typedef __float128 float128;
 
 /* ---- Loops: b = a op b for each element, a the left operand ---- */
 
-#define LOOP(name, T, expr)                                                   \
-    static inline __attribute__((always_inline)) T one_##name(T a, T b)       \
-    {                                                                         \
-        return (expr);                                                        \
-    }                                                                         \
-    FOR_EACH_CPU static void name(const void *in, void *inout, size_t count)  \
-    {                                                                         \
-        const T *restrict a = in;                                             \
-        T *restrict b = inout;                                                \
-        for (size_t i = 0; i < count; i++)                                    \
-            b[i] = one_##name(a[i], b[i]);                                    \
+#define LOOP(name, T, expr)                                                  \
+    static inline __attribute__((always_inline)) T one_##name(T a, T b)      \
+    {                                                                        \
+        return (expr);                                                       \
+    }                                                                        \
+    FOR_EACH_CPU static void name(const void *in, void *inout, size_t count) \
+    {                                                                        \
+        const T *restrict a = in;                                            \
+        T *restrict b = inout;                                               \
+        for (size_t i = 0; i < count; i++)                                   \
+            b[i] = one_##name(a[i], b[i]);                                   \
     }
 
 /* The same and, for many inputs, one that reads four at a time: the intermediate result, which would be
  * loaded and stored once for each of them, stays in a register. */
-#define LOOPS(name, T, expr)                                                                          \
-    LOOP(name, T, expr)                                                                               \
-    FOR_EACH_CPU static void name##_4(const void *const ins[4], void *inout, size_t count)            \
-    {                                                                                                 \
-        const T *restrict a0 = ins[0], *restrict a1 = ins[1];                                         \
-        const T *restrict a2 = ins[2], *restrict a3 = ins[3];                                         \
-        T *restrict b = inout;                                                                        \
-        for (size_t i = 0; i < count; i++)                                                            \
+#define LOOPS(name, T, expr)                                                                         \
+    LOOP(name, T, expr)                                                                              \
+    FOR_EACH_CPU static void name##_4(const void *const ins[4], void *inout, size_t count)           \
+    {                                                                                                \
+        const T *restrict a0 = ins[0], *restrict a1 = ins[1];                                        \
+        const T *restrict a2 = ins[2], *restrict a3 = ins[3];                                        \
+        T *restrict b = inout;                                                                       \
+        for (size_t i = 0; i < count; i++)                                                           \
             b[i] = one_##name(a3[i], one_##name(a2[i], one_##name(a1[i], one_##name(a0[i], b[i])))); \
     }
 
-#define ARITHMETIC_LOOPS(basic, T, U)       \
-    LOOPS(sum_##basic, T, (T)((U)a + (U)b)) \
-    LOOPS(prod_##basic, T, (T)((U)a *(U)b)) \
-    LOOPS(min_##basic, T, a < b ? a : b)    \
+#define ARITHMETIC_LOOPS(basic, T, U)        \
+    LOOPS(sum_##basic, T, (T)((U)a + (U)b))  \
+    LOOPS(prod_##basic, T, (T)((U)a * (U)b)) \
+    LOOPS(min_##basic, T, a < b ? a : b)     \
     LOOPS(max_##basic, T, a > b ? a : b)
 
-#define BITWISE_LOOPS(basic, T, U)     \
-    LOOP(band_##basic, T, (T)(a & b))  \
-    LOOP(bor_##basic, T, (T)(a | b))   \
+#define BITWISE_LOOPS(basic, T, U)    \
+    LOOP(band_##basic, T, (T)(a & b)) \
+    LOOP(bor_##basic, T, (T)(a | b))  \
     LOOP(bxor_##basic, T, (T)(a ^ b))
 
 #define LOGICAL_LOOPS(basic, T)                     \
@@ -148,9 +148,9 @@ __extension__ typedef __float128 float128;
     LOOP(lor_##basic, T, (T)((a != 0) | (b != 0)))  \
     LOOP(lxor_##basic, T, (T)((a != 0) ^ (b != 0)))
 
-#define FORTRAN_LOGICAL_LOOPS(basic, T) \
+#define FORTRAN_LOGICAL_LOOPS(basic, T)   \
     LOOP(land_##basic, T, (T)(a ? b : 0)) \
-    LOOP(lor_##basic, T, (T)(a ? a : b)) \
+    LOOP(lor_##basic, T, (T)(a ? a : b))  \
     LOOP(lxor_##basic, T, (T)(a ? (b ? 0 : a) : b))
 
 #define INTEGER_LOOPS(basic, T, U) \
@@ -239,9 +239,11 @@ const ampi_op_kernel_fn ampi_op_kernels[AMPI_OP_KIND_COUNT][AMPI_BASIC_COUNT] = 
     INTEGERS(INTEGER_ENTRIES) REALS(REAL_ENTRIES) REALS(COMPLEX_ENTRIES) LOGICALS(LOGICAL_ENTRIES)
         BOOLS(LOGICAL_ENTRIES) BYTES(BITWISE_ENTRIES) PAIRS(PAIR_ENTRIES)};
 
-#define ENTRIES_4(basic)                                                                                   \
-    [AMPI_OP_SUM][AMPI_BASIC_##basic] = sum_##basic##_4, [AMPI_OP_PROD][AMPI_BASIC_##basic] = prod_##basic##_4, \
-    [AMPI_OP_MIN][AMPI_BASIC_##basic] = min_##basic##_4, [AMPI_OP_MAX][AMPI_BASIC_##basic] = max_##basic##_4,
+#define ENTRIES_4(basic)                                   \
+    [AMPI_OP_SUM][AMPI_BASIC_##basic] = sum_##basic##_4,   \
+    [AMPI_OP_PROD][AMPI_BASIC_##basic] = prod_##basic##_4, \
+    [AMPI_OP_MIN][AMPI_BASIC_##basic] = min_##basic##_4,   \
+    [AMPI_OP_MAX][AMPI_BASIC_##basic] = max_##basic##_4,
 #define INTEGER_ENTRIES_4(basic, T, U) ENTRIES_4(basic)
 #define REAL_ENTRIES_4(basic, T) ENTRIES_4(basic)
 

@@ -47,11 +47,11 @@ struct ult {
     void *cxa_globals[2];    /* libstdc++'s per-thread exception state while not RUNNING */
     int saved_errno;         /* errno while not RUNNING */
     enum ult_state state;
-    bool is_called;              /* blocked, but for its errands, which it is to do or does */
-    bool is_ready_too;           /* ult_ready came while is_called: no longer blocked when these are done */
-    struct ult_errand *errands;  /* in order */
-    int world_rank;           /* for messages: the rank that this ULT is; -1: none */
-    void (*entry)(void *arg); /* what it runs */
+    bool is_called;             /* blocked, but for its errands, which it is to do or does */
+    bool is_ready_too;          /* ult_ready came while is_called: no longer blocked when these are done */
+    struct ult_errand *errands; /* in order */
+    int world_rank;             /* for messages: the rank that this ULT is; -1: none */
+    void (*entry)(void *arg);   /* what it runs */
     void *arg;
     char *stack_lo;         /* lowest byte of the stack; the guard lies below */
     char *stack_hi;         /* one past the highest byte */

@@ -7,8 +7,8 @@ static const int counts[] = {0, 1, 5, 300, 5000};
 
 static void body(MPI_Comm comm, int me, int n)
 {
-    for (int i = 0; i < 5; i++) {
-        for (int root = 0; root < n; root++) {
+    for (int i = 0; i < 5 && !mcoll_takes_long(n, (size_t)counts[i] * sizeof(int)); i++) {
+        for (int root = 0; root < n; root = mcoll_next_root(root, n)) {
             for (int in_place = 0; in_place < 2; in_place++) {
                 int c = counts[i], round = i * 2 + in_place;
                 int *mine = mtest_alloc((size_t)(c + n) * sizeof(int));

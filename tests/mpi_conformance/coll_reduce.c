@@ -35,7 +35,7 @@ static void body(MPI_Comm comm, int me, int n)
 {
     MPI_Op ops[] = {MPI_SUM, MPI_PROD, MPI_MAX,  MPI_MIN, MPI_LAND,
                     MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR};
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8 && !mcoll_takes_long(n, (size_t)counts[i] * sizeof(int)); i++) {
         for (int op = 0; op < (counts[i] > 2000 ? 2 : 10); op++) {
             int c = counts[i];
             unsigned *mine = mtest_alloc((size_t)(c + 1) * sizeof(int)),
@@ -58,7 +58,7 @@ static void body(MPI_Comm comm, int me, int n)
                 got[c] = 4711;
                 MCOLL(Allreduce, allreduce, in_place ? MPI_IN_PLACE : mine, got, c, MPI_INT, ops[op], comm);
                 MCOLL_SAME((int *)got, (int *)want, c + 1, "Allreduce");
-                for (int root = (i + op) % n; root<n; root += c> 100 ? n : 1) {
+                for (int root = (i + op) % n; root<n; root = c> 100 ? n : mcoll_next_root(root, n)) {
                     memcpy(got, mine, (size_t)c * sizeof(int));
                     int here = in_place && me == root;
                     MCOLL(Reduce, reduce, here ? MPI_IN_PLACE : mine, got, c, MPI_INT, ops[op], root, comm);

@@ -8,8 +8,8 @@ static const int counts[] = {0, 1, 5, 300, 5000};
 static void body(MPI_Comm comm, int me, int n)
 {
     int *send_counts = mtest_alloc((size_t)n * sizeof(int)), *displs = mtest_alloc((size_t)n * sizeof(int));
-    for (int i = 0; i < 5; i++) {
-        for (int root = 0; root < n; root++) {
+    for (int i = 0; i < 5 && !mcoll_takes_long(n, (size_t)counts[i] * sizeof(int)); i++) {
+        for (int root = 0; root < n; root = mcoll_next_root(root, n)) {
             for (int in_place = 0; in_place < 2; in_place++) {
                 int c = counts[i], total = 0, here = in_place && me == root;
                 for (int r = n - 1; r >= 0; r--) {

@@ -55,7 +55,8 @@ static struct matrix product(const struct matrix *all, int total, int index, int
 static void body(MPI_Comm comm, int me, int n)
 {
     static const int counts[] = {1, 2, 50, 1000};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4 && !mcoll_takes_long(n, (size_t)(counts[i] * n) * sizeof(struct matrix) / 32);
+         i++) {
         int c = counts[i], total = c * n;
         size_t bytes = (size_t)total * sizeof(struct matrix);
         struct matrix *mine = mtest_alloc(bytes), *got = mtest_alloc(bytes), *want = mtest_alloc(bytes);
@@ -70,7 +71,7 @@ static void body(MPI_Comm comm, int me, int n)
         memcpy(got, mine, bytes);
         MCOLL(Allreduce, allreduce, MPI_IN_PLACE, got, c, type, op, comm);
         check(got, want, c, "Allreduce in place", n);
-        for (int root = 0; root < n; root++) {
+        for (int root = 0; root < n; root = mcoll_next_root(root, n)) {
             memcpy(got, mine, bytes);
             MCOLL(Reduce, reduce, root % 2 && me == root ? MPI_IN_PLACE : mine, got, c, type, op, root, comm);
             if (me == root)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A user's reduction function runs as the rank that passed it: with its globals, its thread_local variables and
- * its rank, also if the operation had to wait for earlier ones and starts while others run, on parts of long
- * vectors, and at the root of an intercommunicator's reduction. */
+/* A user's reduction function runs as the rank that passed it: with its globals, its thread_local variables
+ * and its rank, also if the operation had to wait for earlier ones and starts while others run, on parts of
+ * long vectors, and at the root of an intercommunicator's reduction. */
 #include "mtest.h"
 
 enum { N_OPS = 14, LONG = 20000, ROUNDS = 6 };
@@ -31,8 +31,7 @@ static void test_deferred(MPI_Op op, int late, int len)
 
     if (mtest_rank == late)
         for (int i = 1; i < mtest_size; i++)
-            MTEST_OK(
-                MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     for (int i = 0; i < N_OPS; i++) {
         for (int j = 0; j < len; j++)
             in[i][j] = (mtest_rank + 1) * (i + 1);
@@ -52,7 +51,7 @@ static void test_deferred(MPI_Op op, int late, int len)
     }
     for (int i = 0; i < N_OPS; i++) {
         int mine = i % 3 == 2 ? (mtest_rank + 1) * (mtest_rank + 2) / 2 : want;
-        for (int j = 0; j < len; j += len > 1 ? len - 1 : 1)
+        for (int j = 0; j<len; j += len> 1 ? len - 1 : 1)
             MTEST_CHECK(out[i][j] == mine * (i + 1), "operation %d, element %d: %d", i, j, out[i][j]);
     }
 }

@@ -80,6 +80,17 @@ static inline void *mcoll_everyone(MPI_Comm comm, int me, int n, const void *min
     return all;
 }
 
+/* With many ranks, comparing with everybody's data at everybody takes long: fewer roots, and of sizes and
+ * variants only those with few bytes per rank (coll_switch_points has the others). */
+static inline int mcoll_next_root(int root, int n)
+{
+    return root + (n > 17 ? (n + 2) / 3 : 1);
+}
+static inline int mcoll_takes_long(int n, size_t len_bytes)
+{
+    return n > 17 && len_bytes > 4000;
+}
+
 /* An int that tells rank, index and round, different for every pair of neighbours. */
 static inline int mcoll_value(int rank, int index, int round)
 {

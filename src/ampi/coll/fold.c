@@ -56,8 +56,8 @@ bool ampi_coll_must_share(const struct ampi_coll_slot *slot, enum ampi_coll_kind
     return !slot->state->shared->is_inter && ampi_coll_is_shared(AMPI_COLL_USER_OP, n_bytes);
 }
 
-void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members, MPI_Count from,
-                    MPI_Count count, void *out)
+void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
+                    MPI_Count from, MPI_Count count, void *out)
 {
     struct ampi_coll_args **args = slot->args + members.first;
     const struct ampi_op *op = ampi_coll_op(slot, part);

@@ -38,8 +38,8 @@ struct ampi_coll_scratch {
 void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count);
 void ampi_coll_scratch_fini(struct ampi_coll_scratch *scratch);
 
-/* How many of count elements of the reduction are combined at a time: what fits into the cache; all by a user's
- * function, which may be slow to call. */
+/* How many of count elements of the reduction are combined at a time: what fits into the cache; all by a
+ * user's function, which may be slow to call. */
 MPI_Count ampi_coll_fold_block(const struct ampi_coll_args *args, MPI_Count count);
 
 /* The buffer with a member's contribution to a reduction. */
@@ -51,8 +51,8 @@ static inline void *ampi_coll_input(const struct ampi_coll_args *args)
 /* Combines elements from .. from + count - 1 of the members' contributions into out's elements 0 .. count -
  * 1, which may not overlap any of them. Type is slot->last's, and a predefined operation; a user's is another
  * one on each part. */
-void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members, MPI_Count from,
-                    MPI_Count count, void *out);
+void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
+                    MPI_Count from, MPI_Count count, void *out);
 
 /* The operation that a part combines with: of a user's, that of the member on whose stack this is. */
 static inline const struct ampi_op *ampi_coll_op(const struct ampi_coll_slot *slot, int part)
@@ -62,8 +62,8 @@ static inline const struct ampi_op *ampi_coll_op(const struct ampi_coll_slot *sl
     return op->is_predefined ? op : slot->parts[part].op;
 }
 
-/* Middle stage: is the reduction, of one vector of slot->last's size per member, worth a share for each PE? On
- * intercommunicators not all members know a user's operation. */
+/* Middle stage: is the reduction, of one vector of slot->last's size per member, worth a share for each PE?
+ * On intercommunicators not all members know a user's operation. */
 bool ampi_coll_must_share(const struct ampi_coll_slot *slot, enum ampi_coll_kind kind);
 
 /* The part that the middle stage runs on. */

@@ -19,8 +19,8 @@ static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, co
 /* One block of elements. `sum` holds what has been combined; `next` takes a rank's contribution, is combined
  * to sum op contribution, and then is the new sum: the operands stay in rank order, and in place nothing is
  * overwritten too early. */
-static void scan_block(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from, MPI_Count count, void *sum,
-                       void *next, bool is_exclusive)
+static void scan_block(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from,
+                       MPI_Count count, void *sum, void *next, bool is_exclusive)
 {
     struct ampi_type *type = slot->last->send.type;
     int n = slot->state->n_members;
@@ -42,8 +42,8 @@ static void scan_block(const struct ampi_coll_slot *slot, const struct ampi_op *
     }
 }
 
-static void scan_range(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from, MPI_Count to,
-                       bool is_exclusive)
+static void scan_range(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from,
+                       MPI_Count to, bool is_exclusive)
 {
     struct ampi_coll_scratch scratch[2];
     MPI_Count block = ampi_coll_fold_block(slot->last, to - from);

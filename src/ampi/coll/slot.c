@@ -135,8 +135,8 @@ static inline bool has_user_op(const struct ampi_coll_args *args)
     return args->op && !args->op->is_predefined;
 }
 
-/* A member whose function the middle stage is to call, and which it runs on; NULL: it calls none. The one that
- * arrived last may know none: on an intercommunicator the root alone does on its side of a reduction. */
+/* A member whose function the middle stage is to call, and which it runs on; NULL: it calls none. The one
+ * that arrived last may know none: on an intercommunicator the root alone does on its side of a reduction. */
 static inline struct ampi_coll_args *find_runner(const struct ampi_coll_slot *slot)
 {
     struct ampi_coll_args *root;

@@ -10,9 +10,9 @@
  *      share    on every PE with members, in parallel: its share of a large operation, if middle says so
  *      finish   on every PE: results are delivered to its members, and these go on
  *
- * A user's reduction function belongs to the copy of the program of the rank that gave it, and runs on the stack
- * of that rank: the middle and share stages of such an operation are errands (ult.h) of a member that gave one,
- * unless they run in that member's own call anyway.
+ * A user's reduction function belongs to the copy of the program of the rank that gave it, and runs on the
+ * stack of that rank: the middle and share stages of such an operation are errands (ult.h) of a member that
+ * gave one, unless they run in that member's own call anyway.
  *
  * What the stages do is the operation's plan (struct ampi_coll_plan). The member that arrives last decides
  * for all: counts and types need not agree between members in ways that each could see, so nobody else may
@@ -150,9 +150,9 @@ struct ampi_coll_state {
     struct ampi_coll_slot slots[AMPI_COLL_SLOTS];
 };
 
-/* Starts a collective in a call of its member's: arguments as described above; args and request must stay valid
- * until the request completes. Does the middle stage if this member is the last. May switch only if the plan is
- * a reduction with a user's function that does. */
+/* Starts a collective in a call of its member's: arguments as described above; args and request must stay
+ * valid until the request completes. Does the middle stage if this member is the last. May switch only if the
+ * plan is a reduction with a user's function that does. */
 void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request);
 
 /* Starts a collective, waits for it and returns args->error. May switch. */
