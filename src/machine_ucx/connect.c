@@ -9,6 +9,7 @@
  * Endpoints inside a node are made without UCX's handling of errors, which rules out shared memory
  * (UCX 1.13); that a process of this node is gone is the launcher's to tell. Between nodes UCX notices.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +24,15 @@ static const char *look_up(int proc_id)
     struct ucxm_process *process = &ucxm.processes[proc_id];
     void *blob = NULL;
     size_t n_bytes = 0;
-    size_t at = sizeof(uint32_t);
     uint32_t n_pes = 0;
+    size_t at = UCXM_HOST_BYTES + sizeof n_pes;
     const void **addresses;
     const char *error = ucxm_launcher_look_up(proc_id, &blob, &n_bytes);
 
     if (error)
         return error;
-    if (n_bytes >= sizeof n_pes)
-        memcpy(&n_pes, blob, sizeof n_pes);
+    if (n_bytes >= at)
+        memcpy(&n_pes, (char *)blob + UCXM_HOST_BYTES, sizeof n_pes);
     addresses = calloc(n_pes ? n_pes : 1, sizeof *addresses);
     for (uint32_t i = 0; addresses && i < n_pes; i++) {
         uint32_t length;
@@ -41,6 +42,7 @@ static const char *look_up(int proc_id)
     }
     if (!addresses || n_pes == 0 || at > n_bytes)
         return "what the process published is not an address";
+    process->host = blob;
     __atomic_store_n(&process->addresses, addresses, __ATOMIC_RELEASE);
     __atomic_store_n(&process->n_pes, (int)n_pes, __ATOMIC_RELEASE);
     return NULL;
@@ -62,14 +64,22 @@ int ucxm_n_pes_of(int proc_id)
 
 /* ---- Connecting ---- */
 
+static void note_lost(int proc_id, ucs_status_t status)
+{
+    char why[UCXM_HOST_BYTES + 128];
+
+    snprintf(why, sizeof why, "host %s: %s", ucxm.processes[proc_id].host, ucs_status_string(status));
+    if (!__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE))
+        ucxm_lost_note(proc_id, why);
+}
+
 /* UCX found that the other side is gone. */
 static void handle_lost(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     const struct ucxm_peer *peer = arg;
 
     (void)ep;
-    if (!__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE))
-        ucxm_lost_note(peer->proc_id, ucs_status_string(status));
+    note_lost(peer->proc_id, status);
 }
 
 static void greeted(void *request, ucs_status_t status, void *arg)
@@ -111,8 +121,10 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
     params.err_handler.arg = peer;
     status = ucp_ep_create(port->worker, &params, &peer->ep);
     if (status != UCS_OK) {
-        base_log("no connection to process %d, PE %d: %s", proc_id, pe_id, ucs_status_string(status));
+        base_log("process %d of %d on host %s (PE %d) cannot be reached: %s", proc_id, ucxm.place.n_procs,
+                 ucxm.processes[proc_id].host, pe_id, ucs_status_string(status));
         peer->ep = NULL;
+        note_lost(proc_id, status); /* not tried again */
         return NULL;
     }
     greet(port, peer->ep);

@@ -73,34 +73,33 @@ static const char *open_port(struct ucxm_port *port, int pe_id)
     return error ? error : ucxm_messages_init(port);
 }
 
-/* Number of PEs, then length and bytes of each address. */
+/* The host in UCXM_HOST_BYTES, the number of PEs, then length and bytes of each address. */
 static const char *publish(void)
 {
-    char *blob = NULL;
-    size_t n_bytes = 0;
     uint32_t n_pes = (uint32_t)ucxm.n_pes;
+    size_t n_bytes = UCXM_HOST_BYTES + sizeof n_pes;
+    char *blob = calloc(1, n_bytes);
     const char *error;
 
-    for (int i = -1; i < ucxm.n_pes; i++) {
+    if (!blob)
+        return "out of memory";
+    ucxm_host_describe(blob, UCXM_HOST_BYTES);
+    memcpy(blob + UCXM_HOST_BYTES, &n_pes, sizeof n_pes);
+    for (int i = 0; i < ucxm.n_pes; i++) {
         ucp_address_t *address = NULL;
         size_t length = 0;
-        uint32_t length32;
+        ucs_status_t status = ucp_worker_get_address(ucxm.ports[i].worker, &address, &length);
+        uint32_t length32 = (uint32_t)length;
         char *grown;
-        if (i >= 0) {
-            ucs_status_t status = ucp_worker_get_address(ucxm.ports[i].worker, &address, &length);
-            if (status != UCS_OK)
-                return failed("ucp_worker_get_address", status);
-        }
+        if (status != UCS_OK)
+            return failed("ucp_worker_get_address", status);
         grown = realloc(blob, n_bytes + sizeof length32 + length);
         if (!grown)
             return "out of memory";
         blob = grown;
-        length32 = i < 0 ? n_pes : (uint32_t)length;
         memcpy(blob + n_bytes, &length32, sizeof length32);
-        if (i >= 0) {
-            memcpy(blob + n_bytes + sizeof length32, address, length);
-            ucp_worker_release_address(ucxm.ports[i].worker, address);
-        }
+        memcpy(blob + n_bytes + sizeof length32, address, length);
+        ucp_worker_release_address(ucxm.ports[i].worker, address);
         n_bytes += sizeof length32 + length;
     }
     error = ucxm_launcher_publish(blob, n_bytes);

@@ -4,6 +4,7 @@
  *
  *      table.c    the table of functions, attach and close
  *      launcher.c PMIx: place, publishing and looking up, fence, abort
+ *      host.c     what others are told of where this process is
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
  *      connect.c  endpoints to ports of other processes
  *      message.c  active messages: sending, handling, fetching
@@ -42,7 +43,7 @@ struct ucxm_greeting {
 /* What a process published. */
 struct ucxm_process {
     int n_pes;              /* 0: not looked up yet */
-    char *blob;             /* the addresses, one after the other */
+    const char *host;       /* for messages: name and addresses */
     const void **addresses; /* by PE */
     bool is_lost;           /* any thread sets it (lost.c) */
 };
@@ -100,6 +101,10 @@ const char *ucxm_launcher_fence(void (*progress)(void));
 void ucxm_launcher_tolerate(void);
 void ucxm_launcher_detach(void);
 void ucxm_launcher_abort(int exit_code, const char *why);
+
+/* ---- host.c ---- */
+#define UCXM_HOST_BYTES 256
+void ucxm_host_describe(char *text_out, size_t size);
 
 /* ---- port.c ---- */
 const char *ucxm_ports_open(int n_pes);
