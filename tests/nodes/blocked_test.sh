@@ -32,7 +32,7 @@ export OMPI_MCA_plm_rsh_agent=$ssh PRTE_MCA_plm_ssh_agent=$ssh OMPI_MCA_btl_tcp_
 export UCX_TCP_PORT_RANGE=20000-20100
 
 "$mpicc" -O1 -I "$here/../mpi_conformance" -o "$expect_dir/hello" "$here/../mpi_conformance/p2p_match_unexpected.c" || exit 1
-job=("$nodes_dir/run" 1 "$mpirun" --allow-run-as-root --hosts node1,node2 --procs 2 -n 2 "$expect_dir/hello")
+job=("$nodes_dir/run" 1 "$mpirun" --allow-run-as-root --hosts "$(nodes_names 2)" --procs 2 -n 2 "$expect_dir/hello")
 
 # on_node2 ACTION: what node 2 does with packets to those ports.
 on_node2() {
@@ -41,6 +41,7 @@ on_node2() {
 
 expect "the job runs while nothing is blocked" 0 '*' '*' "${job[@]}"
 said='process 1 of 2 on host node2 \(10\.[0-9.]*2\) \(PE 0\) cannot be reached: Destination is unreachable'
+# shellcheck disable=SC2016
 fails=(sh -c '"$@"; code=$?; [ $code != 0 ] && [ $code -lt 124 ]' -)
 on_node2 "tcp dport 20000-20100 reject with tcp reset" || exit 1
 expect "the connection is refused" 0 '*' "$said.*MPI_Send: MPI_ERR_PROC" "${fails[@]}" "${job[@]}"

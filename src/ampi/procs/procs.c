@@ -230,10 +230,32 @@ int ampi_procs_pe_of(int world_rank)
 
 /* ---- What leaves ---- */
 
+/* A message of the library's that the machine may still need. */
 struct outgoing {
+    struct outgoing *next; /* link of the free ones */
     struct ampi_wire wire;
     void *data;
+    int pe_id;
 };
+
+/* Free ones, by PE. */
+struct outgoing_pool {
+    struct outgoing *free;
+} BASE_CACHE_ALIGNED;
+static struct outgoing_pool outgoing_pools[AMPI_PES_MAX];
+
+static inline struct outgoing *outgoing_alloc(int pe_id)
+{
+    struct outgoing_pool *pool = &outgoing_pools[pe_id];
+    struct outgoing *out = pool->free;
+
+    if (BASE_LIKELY(out != NULL))
+        pool->free = out->next;
+    else
+        out = base_malloc(sizeof *out, "a message between processes");
+    out->pe_id = pe_id;
+    return out;
+}
 
 static void posted(void *arg, int result)
 {
@@ -241,13 +263,14 @@ static void posted(void *arg, int result)
 
     (void)result;
     free(out->data);
-    free(out);
+    out->next = outgoing_pools[out->pe_id].free;
+    outgoing_pools[out->pe_id].free = out;
 }
 
 bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes)
 {
-    struct outgoing *out = base_malloc(sizeof *out, "a message between processes");
     int pe_id = ult_pe_id(ult_self()->pe);
+    struct outgoing *out = outgoing_alloc(pe_id);
     int result;
 
     out->wire = *wire;
