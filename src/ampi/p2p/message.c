@@ -24,16 +24,23 @@ static inline size_t class_bytes(int size_class)
     return sizeof(struct ampi_message) + ((size_t)64 << size_class);
 }
 
+/* The process's, by PE. */
+static struct ampi_message_pool *pools;
+
 struct ampi_message_pool *ampi_message_pools_create(int n_pes)
 {
-    struct ampi_message_pool *pools = base_calloc_aligned((size_t)n_pes, sizeof *pools, "message pools");
-
+    pools = base_calloc_aligned((size_t)n_pes, sizeof *pools, "message pools");
     for (int i = 0; i < n_pes; i++) {
         pools[i].pe_id = (uint16_t)i;
         pools[i].homeward = base_calloc((size_t)n_pes, sizeof *pools[i].homeward, "message pools");
         pools[i].n_homeward = base_calloc((size_t)n_pes, sizeof *pools[i].n_homeward, "message pools");
     }
     return pools;
+}
+
+struct ampi_message_pool *ampi_message_pool_of(int pe_id)
+{
+    return &pools[pe_id];
 }
 
 /* Takes back what other PEs returned. */
@@ -118,6 +125,21 @@ void ampi_message_free(struct ampi_message_pool *pool, struct ampi_message *mess
     pool->homeward[home_pe] = message;
     if (++pool->n_homeward[home_pe] >= HOMEWARD_BATCH)
         flush_homeward(pool, home_pe);
+}
+
+void *ampi_message_scratch(struct ampi_message_pool *pool, size_t size_bytes, const char *what)
+{
+    if (size_bytes > AMPI_EAGER_MAX_BYTES)
+        return base_malloc(size_bytes, what);
+    return ampi_message_alloc(pool, size_bytes)->data;
+}
+
+void ampi_message_scratch_free(struct ampi_message_pool *pool, void *scratch, size_t size_bytes)
+{
+    if (size_bytes > AMPI_EAGER_MAX_BYTES)
+        free(scratch);
+    else
+        ampi_message_free(pool, BASE_CONTAINER(scratch, struct ampi_message, data));
 }
 
 void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int source, int tag)

@@ -46,6 +46,14 @@ struct ampi_message_pool {
 /* The pools of a process with this many PEs. */
 struct ampi_message_pool *ampi_message_pools_create(int n_pes);
 
+/* That of a PE. */
+struct ampi_message_pool *ampi_message_pool_of(int pe_id);
+
+/* Memory for a while, from the pool if it is little; pool and size are the same for both. Of the calling PE.
+ */
+void *ampi_message_scratch(struct ampi_message_pool *pool, size_t size_bytes, const char *what);
+void ampi_message_scratch_free(struct ampi_message_pool *pool, void *scratch, size_t size_bytes);
+
 /* A message with room for this much data; size_bytes <= AMPI_EAGER_MAX_BYTES. sender is NULL. Ends the job
  * when there is no memory. */
 struct ampi_message *ampi_message_alloc(struct ampi_message_pool *pool, size_t size_bytes);

@@ -28,7 +28,8 @@ struct waiting {
     struct ampi_wire wire;
     const void *bytes; /* NULL: away */
     size_t n_bytes;
-    void *token; /* NULL: bytes lie behind this struct */
+    void *token;       /* NULL: bytes lie behind this struct */
+    size_t room_bytes; /* of this struct */
     unsigned char copy[];
 };
 
@@ -138,7 +139,7 @@ static void fetched_staged(void *arg, int result)
                         recv->u.p2p.count, recv->u.p2p.type, &recv->status);
     else
         fill_status(recv, fetch->n_bytes, fetch->source, fetch->tag, result);
-    free(fetch);
+    ampi_message_scratch_free(recv->owner->messages, fetch, sizeof *fetch + fetch->n_bytes);
     ampi_request_complete(recv);
 }
 
@@ -170,7 +171,8 @@ static void start_fetch(struct ampi_request *recv, int src_proc, void *token, si
             fetched(recv, result);
         return;
     }
-    fetch = base_malloc(sizeof *fetch + n_bytes, "a message from another process");
+    fetch = ampi_message_scratch(recv->owner->messages, sizeof *fetch + n_bytes,
+                                 "a message from another process");
     *fetch = (struct fetch){recv, n_bytes, source, tag};
     result = ampi_machine->fetch(pe_id, src_proc, token, fetch->staged, n_bytes, MACHINE_HOST, fetched_staged,
                                  fetch);
@@ -256,15 +258,19 @@ static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, con
 /* ---- Messages that have to wait ---- */
 
 /* Makes a message wait; *is_kept_out says whether its data is kept where it is. */
-static struct waiting *set_aside(const struct ampi_wire *wire, const struct machine_data *data,
+static struct waiting *set_aside(int pe_id, const struct ampi_wire *wire, const struct machine_data *data,
                                  bool *is_kept_out)
 {
     bool is_copied = data->bytes && !data->can_keep;
+    size_t room_bytes = sizeof(struct waiting) + (is_copied ? data->n_bytes : 0);
     struct waiting *waiting =
-        base_malloc(sizeof *waiting + (is_copied ? data->n_bytes : 0), "a message that came early");
+        ampi_message_scratch(ampi_message_pool_of(pe_id), room_bytes, "a message that came early");
 
-    *waiting =
-        (struct waiting){.wire = *wire, .bytes = data->bytes, .n_bytes = data->n_bytes, .token = data->token};
+    *waiting = (struct waiting){.wire = *wire,
+                                .bytes = data->bytes,
+                                .n_bytes = data->n_bytes,
+                                .token = data->token,
+                                .room_bytes = room_bytes};
     if (is_copied) {
         memcpy(waiting->copy, data->bytes, data->n_bytes);
         waiting->bytes = waiting->copy;
@@ -287,14 +293,14 @@ static void deliver_waiting(struct ampi_remote *remote, int pe_id, struct waitin
 
     if (!deliver_or_orphan(remote, pe_id, &waiting->wire, &data) && waiting->token)
         ampi_machine->release(pe_id, waiting->token);
-    free(waiting);
+    ampi_message_scratch_free(ampi_message_pool_of(pe_id), waiting, waiting->room_bytes);
 }
 
-static BASE_COLD bool make_orphan(struct ampi_remote *remote, const struct ampi_wire *wire,
+static BASE_COLD bool make_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_wire *wire,
                                   const struct machine_data *data)
 {
     bool is_kept;
-    struct waiting *waiting = set_aside(wire, data, &is_kept);
+    struct waiting *waiting = set_aside(pe_id, wire, data, &is_kept);
 
     if (remote->orphans_last)
         remote->orphans_last->next = waiting;
@@ -339,7 +345,7 @@ static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struc
     struct ampi_comm_shared *shared = ampi_contexts_find(pe_id, wire->context_id);
 
     if (BASE_UNLIKELY(!shared))
-        return make_orphan(remote, wire, data);
+        return make_orphan(remote, pe_id, wire, data);
     return deliver(ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe), shared, wire, data);
 }
 
@@ -367,7 +373,7 @@ bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct ma
     bool is_kept;
 
     if (BASE_UNLIKELY(wire->seq != peer->next_expected)) {
-        struct waiting *waiting = set_aside(wire, data, &is_kept);
+        struct waiting *waiting = set_aside(pe_id, wire, data, &is_kept);
         waiting->next = peer->early;
         peer->early = waiting;
         return is_kept;

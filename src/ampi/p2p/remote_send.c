@@ -171,7 +171,9 @@ static void send_part_done(struct ampi_request *request)
         return;
     if (p2p->is_unmatched)
         remove_unmatched(request);
-    free(p2p->staged);
+    if (p2p->staged)
+        ampi_message_scratch_free(request->owner->messages, p2p->staged,
+                                  (size_t)(p2p->count * p2p->type->size_bytes));
     request->status.MPI_ERROR = p2p->is_lost ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
     ampi_request_complete(request);
 }
@@ -188,7 +190,7 @@ static void sent(void *arg, int result)
 }
 
 /* The data as one piece of memory. */
-static const void *gather(struct ampi_p2p *p2p, size_t n_bytes)
+static const void *gather(struct ampi_message_pool *pool, struct ampi_p2p *p2p, size_t n_bytes)
 {
     struct ampi_cursor cursor;
 
@@ -197,7 +199,7 @@ static const void *gather(struct ampi_p2p *p2p, size_t n_bytes)
         return ampi_type_address(p2p->buf, p2p->type->true_lb_bytes);
     if (n_bytes == 0)
         return NULL;
-    p2p->staged = base_malloc(n_bytes, "a message to another process");
+    p2p->staged = ampi_message_scratch(pool, n_bytes, "a message to another process");
     ampi_cursor_init(&cursor, p2p->buf, p2p->count, p2p->type);
     ampi_cursor_pack(&cursor, p2p->staged, n_bytes);
     return p2p->staged;
@@ -209,7 +211,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
     struct ampi_peer *peer = peer_of_member(&ampi_remotes[self->pe_id], request->comm, p2p->peer_rank);
     bool is_sync = p2p->mode == AMPI_SEND_SYNCHRONOUS;
-    const void *data = gather(p2p, n_bytes);
+    const void *data = gather(self->messages, p2p, n_bytes);
     int result = MACHINE_LOST;
 
     p2p->is_lost = p2p->is_unmatched = false;
