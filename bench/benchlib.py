@@ -295,9 +295,10 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def measure_ucx(len_bytes, timeout):
-    """Half a round trip of two processes through UCX active messages, without MPI, by ucx_perftest: the
-    median in us. Returns (value, error); (None, None) where there is no ucx_perftest."""
+def run_perftest(test, len_bytes, iterations, timeout):
+    """Two processes and raw UCX, without MPI: ucx_perftest's columns of numbers (iterations; median, average and
+    overall latency in us; average and overall MB/s; average and overall messages/s). Returns (columns, error);
+    (None, None) where there is no ucx_perftest."""
     if not shutil.which("ucx_perftest"):
         return None, None
     port = str(free_port())
@@ -309,12 +310,12 @@ def measure_ucx(len_bytes, timeout):
     try:
         for _ in range(10):  # until the server listens
             time.sleep(0.1)
-            command = ["ucx_perftest", "127.0.0.1", "-p", port, "-t", "ucp_am_lat", "-s", str(len_bytes),
-                       "-n", str(20000 if len_bytes <= 65536 else 200), "-w", "100", "-f", "-v"]
+            command = ["ucx_perftest", "127.0.0.1", "-p", port, "-t", test, "-s", str(len_bytes),
+                       "-n", str(iterations), "-w", "100", "-f", "-v"]
             code, out, err, _ = run(command + (pin or ["-c", str(core(0))]), timeout)
             lines = out.split()
             if code == 0 and len(lines) >= 2 and lines[0].startswith("iterations,50.0_percentile_lat"):
-                return float(lines[-1].split(",")[1]), None
+                return [float(word) for word in lines[-1].split(",")], None
         return None, reason(code, err)
     except ValueError:
         return None, "ucx_perftest printed something else than expected"
@@ -323,6 +324,12 @@ def measure_ucx(len_bytes, timeout):
             end_process(server)
         server.stdout.close()
         server.stderr.close()
+
+
+def measure_ucx(len_bytes, timeout):
+    """Half a round trip through raw UCX active messages: the median in us. Returns (value, error)."""
+    columns, error = run_perftest("ucp_am_lat", len_bytes, 20000 if len_bytes <= 65536 else 200, timeout)
+    return (columns[1] if columns else None), error
 
 
 # ---- The machine ------------------------------------------------------------------------------------------

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Messages between two processes of one node, beside raw UCX active messages: for bench/budgets --procs.
+
+Each pass measures raw UCX (ucx_perftest), us and the peers one after the other; the ratio is taken within the
+pass, because the speed of a virtual machine's cores changes from one to the next, and the median is reported.
+ucx_perftest receives all messages in one buffer; MPI's windows are of 4 large messages here, so that the receive
+buffers do not fall out of the caches for that reason alone.
+"""
+import collections
+
+import benchlib as lib
+
+MIB = 1 << 20
+
+# what, unit, program and its arguments, key, raw test (ucx_perftest), bytes, budget (ratio to raw), is_at_least
+ROWS = [
+    ("8 B half round trip", "us", "latency", ["-M", 8], "latency.8", "ucp_am_lat", 8, 1.15, False),
+    ("8 B messages in windows of 64", "million/s", "msgrate", [], "msgrate.1", "ucp_am_bw", 8, 0.9, True),
+    ("1 MiB one way", "GB/s", "bandwidth", ["-d", "uni", "-w", 4, "-m", MIB, "-M", MIB], f"bandwidth.{MIB}",
+     "ucp_am_bw", MIB, 0.95, True),
+    ("4 MiB one way", "GB/s", "bandwidth", ["-d", "uni", "-w", 4, "-m", 4 * MIB, "-M", 4 * MIB],
+     f"bandwidth.{4 * MIB}", "ucp_am_bw", 4 * MIB, 0.95, True),
+]
+
+# A second budget of the message rate, million/s.
+LEAST_RATE = 4.2
+
+
+def raw_value(unit, columns):
+    """From ucx_perftest's columns: iterations, median, average and overall latency, bandwidth and rate (average,
+    overall)."""
+    if unit == "us":
+        return float(columns[1])
+    if unit == "GB/s":
+        return float(columns[5]) * MIB / 1e9
+    return float(columns[7]) / 1e6
+
+
+def measure(columns, quick, passes):
+    """Runs everything; returns {(row, who): values} with "raw" and the MPIs' names, failures included in columns."""
+    results = collections.defaultdict(list)
+    seconds = 0.1 if quick else 0.5
+    for number in range(1 if quick else passes):
+        lib.say(f"pass {number + 1}")
+        for what, unit, program, arguments, key, test, len_bytes, _, _ in ROWS:
+            n = 2000 * MIB // max(len_bytes, 4096) // (4 if quick else 1)
+            raw, error = lib.run_perftest(test, len_bytes, min(n, 500000), 60)
+            if error:
+                columns[0].failures["ucx_perftest"] = error
+            results[what, "raw"].append(raw_value(unit, raw) if raw else None)
+            for column in columns:
+                run = f"{what}.procs"
+                procs = 2 if column.mpi.kind == "heddle" else None
+                column.run(run, program, arguments + ["-t", seconds], 2, None, 60, procs)
+                values = column.results.get((run, key), [])
+                results[what, column.mpi.name].append(values[-1] if len(values) == number + 1 else None)
+    return results
+
+
+def ratios(ours, raw):
+    return lib.median([a / b for a, b in zip(ours, raw) if a and b])
+
+
+def table(columns, results, verdict):
+    rows = []
+    names = [column.mpi.name for column in columns]
+    known = lambda values: lib.median([value for value in values if value])  # noqa: E731
+    for what, unit, _, _, _, _, _, budget, is_at_least in ROWS:
+        ratio = ratios(results[what, names[0]], results[what, "raw"])
+        rows.append([what, unit, lib.number(known(results[what, "raw"]))] +
+                    [lib.number(known(results[what, name])) for name in names] +
+                    [("at least " if is_at_least else "at most ") + str(budget), lib.number(ratio),
+                     verdict(ratio, budget, is_at_least)])
+    rate = known(results[ROWS[1][0], names[0]])
+    rows.append([ROWS[1][0], "million/s", "-", lib.number(rate)] + ["-"] * (len(names) - 1) +
+                [f"above {LEAST_RATE} (AMPI over UCX)", "-", verdict(rate, LEAST_RATE, True)])
+    return lib.markdown_table(["two processes, one PE each", "unit", "raw UCX", *names, "budget (ours/raw)", "ours/raw",
+                               "met"], rows, 2)
