@@ -5,7 +5,8 @@
  *
  * A machine is one table of functions (struct machine). This folder's is a shared object of its own, which is
  * opened when a launcher started the process as one of several; a job of one process never sees it. Another
- * machine is another table: the unit tests have one that sends to itself (tests/unit/machine_loopback.h).
+ * machine is another table: the unit tests have two in memory (tests/unit/machine_loopback.h, which sends to
+ * itself, and machine_staged.h, which lets the test be the other process).
  *
  * Life of a machine:
  *      attach      finds out from the launcher which process this is

@@ -13,6 +13,8 @@
 #include "ult_job.h"
 
 static void (*mpi_job_body)(struct ampi_rank *self);
+static bool
+    mpi_job_is_part; /* of a job whose other processes are not there: MPI_Finalize would wait for them */
 
 static inline void mpi_job_run_rank(void *arg)
 {
@@ -20,13 +22,13 @@ static inline void mpi_job_run_rank(void *arg)
 
     ULT_CHECK(MPI_Init(NULL, NULL) == MPI_SUCCESS);
     mpi_job_body(self);
-    ULT_CHECK(MPI_Finalize() == MPI_SUCCESS);
+    ULT_CHECK(mpi_job_is_part || MPI_Finalize() == MPI_SUCCESS);
     self->state = AMPI_RANK_ENDED;
 }
 
 static inline void mpi_job_pe_start(struct ult_pe *pe)
 {
-    for (int i = 0; i < ampi_job.n_ranks; i++) {
+    for (int i = 0; i < ampi_job.n_local; i++) {
         struct ampi_rank *rank = &ampi_job.ranks[i];
         char *lo = job.stacks + (size_t)i * ULT_JOB_STACK_BYTES;
         if (rank->pe_id == ult_pe_id(pe))
