@@ -41,6 +41,7 @@ static struct {
     int fetch_result;  /* what a fetch ends with */
     int n_fetched;     /* fetches begun */
     int n_kept;        /* messages whose data is kept */
+    int n_forgotten;   /* calls of forget */
     bool is_cuda_fine; /* what takes says of device memory */
     struct staged_message *first, *last;
     /* A fetch that ends at the next poll. */
@@ -109,12 +110,13 @@ static int staged_send(int pe_id, int dest_proc, int dest_pe, const void *header
     return staged.send_result;
 }
 
-static int staged_fetch(int pe_id, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
-                        machine_done_fn done, void *arg)
+static int staged_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes,
+                        enum machine_memory memory, machine_done_fn done, void *arg)
 {
     struct staged_message *message = token;
 
     (void)pe_id;
+    (void)src_proc;
     (void)memory;
     memcpy(buf, message->data, n_bytes);
     free(message);
@@ -168,6 +170,15 @@ static bool staged_arm(int pe_id)
 
 static void staged_close(void) {}
 
+static void staged_tolerate(void) {}
+
+static void staged_forget(int pe_id, int proc_id)
+{
+    (void)pe_id;
+    (void)proc_id;
+    staged.n_forgotten++;
+}
+
 static void staged_abort(int exit_code, const char *why)
 {
     (void)why;
@@ -187,6 +198,8 @@ static const struct machine staged_machine = {
     .fd = staged_fd,
     .arm = staged_arm,
     .close = staged_close,
+    .tolerate = staged_tolerate,
+    .forget = staged_forget,
     .abort = staged_abort,
 };
 
