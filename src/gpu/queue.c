@@ -20,7 +20,7 @@
  * places of its memory runs as a kernel: 8 us while the GPU is idle, 20 to 300 us behind the kernels of the
  * program. The engines that copy from and to the host's memory do not wait for kernels. */
 #define LOCAL_AROUND ((size_t)8 << 10)     /* up to here through the host's memory: 8 to 9 us, idle or busy */
-#define LOCAL_AROUND_BUSY GPU_PINNED_LARGE /* up to here while the GPU is busy: 16 us, 1 MiB 54 us */
+#define LOCAL_AROUND_BUSY GPU_PINNED_LARGE /* up to here while the GPU is busy, if that is quicker */
 #define LOCAL_ASKED \
     ((size_t)8 << 10)          /* up to here the driver knows sooner than a number is written: 9, 16 us */
 #define LOCAL_SLOW_NS 25000    /* a direct copy that takes longer met a busy GPU ... */
@@ -46,7 +46,8 @@ struct gpu_queue {
         uint32_t watched;       /* the number behind a direct copy that is being timed */
         bool is_watching;       /* `watched` is still to come */
         uint64_t since_ns;      /* when that copy was queued */
-        uint64_t busy_until_ns; /* the GPU is taken to be busy */
+        uint64_t busy_until_ns; /* the GPU is taken to be busy ... */
+        uint64_t slow_ns;       /* ... and a direct copy to take this long */
     } local;
     int device;
     int error; /* the queue has failed: all that wait are told so, then it is 0 again */
@@ -206,6 +207,12 @@ static int copy_around(struct gpu_queue *queue, void *dst, const void *src, size
     return error;
 }
 
+/* How long a copy through the host's memory takes that is too large for LOCAL_AROUND: 16 us, 1 MiB 54 us. */
+static uint64_t around_ns(size_t n_bytes)
+{
+    return 16000 + n_bytes * 37 / 1024;
+}
+
 int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
 {
     bool is_around = n_bytes <= LOCAL_AROUND;
@@ -214,7 +221,7 @@ int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, si
 
     if (!is_around && n_bytes <= LOCAL_AROUND_BUSY) {
         uint64_t now_ns = ult_now_ns();
-        is_around = now_ns < queue->local.busy_until_ns;
+        is_around = now_ns < queue->local.busy_until_ns && around_ns(n_bytes) < queue->local.slow_ns;
         if (!is_around && !queue->local.is_watching) {
             queue->local.is_watching = true;
             queue->local.watched = queue->issued + 1;
@@ -235,8 +242,10 @@ static void note_local(struct gpu_queue *queue)
     uint64_t now_ns = ult_now_ns();
 
     queue->local.is_watching = false;
-    if (now_ns - queue->local.since_ns > LOCAL_SLOW_NS)
+    if (now_ns - queue->local.since_ns > LOCAL_SLOW_NS) {
         queue->local.busy_until_ns = now_ns + LOCAL_BUSY_NS;
+        queue->local.slow_ns = now_ns - queue->local.since_ns;
+    }
 }
 
 int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, unsigned n_threads,

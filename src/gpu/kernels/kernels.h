@@ -13,16 +13,13 @@
 
 /* The types that a GPU can combine: Y(X, type). The names and what they mean are MPI's basic types
  * (ampi/type.h). */
-#define GPU_TYPES(Y, X)                                                                                 \
-    Y(X, INT8)                                                                                          \
-    Y(X, INT16)                                                                                         \
-    Y(X, INT32)                                                                                         \
-    Y(X, INT64)                                                                                         \
-    Y(X, UINT8)                                                                                         \
-    Y(X, UINT16) Y(X, UINT32) Y(X, UINT64) Y(X, FLOAT16) Y(X, FLOAT) Y(X, DOUBLE) Y(X, COMPLEX_FLOAT16) \
-        Y(X, COMPLEX_FLOAT) Y(X, COMPLEX_DOUBLE) Y(X, BYTE) Y(X, BOOL) Y(X, LOGICAL8) Y(X, LOGICAL16)   \
-            Y(X, LOGICAL32) Y(X, LOGICAL64) Y(X, FLOAT_INT) Y(X, DOUBLE_INT) Y(X, LONG_INT) Y(X, 2INT)  \
-                Y(X, SHORT_INT) Y(X, 2FLOAT) Y(X, 2DOUBLE)
+/* clang-format off */
+#define GPU_TYPES(Y, X)                                                                                   \
+    Y(X, INT8) Y(X, INT16) Y(X, INT32) Y(X, INT64) Y(X, UINT8) Y(X, UINT16) Y(X, UINT32) Y(X, UINT64)     \
+    Y(X, FLOAT16) Y(X, FLOAT) Y(X, DOUBLE) Y(X, COMPLEX_FLOAT16) Y(X, COMPLEX_FLOAT) Y(X, COMPLEX_DOUBLE) \
+    Y(X, BYTE) Y(X, BOOL) Y(X, LOGICAL8) Y(X, LOGICAL16) Y(X, LOGICAL32) Y(X, LOGICAL64)                  \
+    Y(X, FLOAT_INT) Y(X, DOUBLE_INT) Y(X, LONG_INT) Y(X, 2INT) Y(X, SHORT_INT) Y(X, 2FLOAT) Y(X, 2DOUBLE)
+/* clang-format on */
 #define GPU_TYPE_ENUM(X, type) GPU_TYPE_##type,
 enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
 
