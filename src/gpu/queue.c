@@ -19,12 +19,11 @@
 /* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0008 has the measurement. A copy between two
  * places of its memory runs as a kernel: 8 us while the GPU is idle, 20 to 300 us behind the kernels of the
  * program. The engines that copy from and to the host's memory do not wait for kernels. */
-#define LOCAL_AROUND ((size_t)8 << 10)     /* up to here through the host's memory: 8 to 9 us, idle or busy */
+#define LOCAL_AROUND ((size_t)4 << 10) /* up to here through the host's memory, idle or busy: 8 to 11 us */
+#define LOCAL_ASKED ((size_t)8 << 10)  /* up to here the driver knows before a number is written: 9, 16 us */
 #define LOCAL_AROUND_BUSY GPU_PINNED_LARGE /* up to here while the GPU is busy, if that is quicker */
-#define LOCAL_ASKED \
-    ((size_t)8 << 10)          /* up to here the driver knows sooner than a number is written: 9, 16 us */
-#define LOCAL_SLOW_NS 25000    /* a direct copy that takes longer met a busy GPU ... */
-#define LOCAL_BUSY_NS 20000000 /* ... which is then taken to be busy for this long */
+#define LOCAL_SLOW_NS 25000                /* a direct copy that takes longer met a busy GPU ... */
+#define LOCAL_BUSY_NS 100000000            /* ... which is then taken to be busy for this long */
 
 struct gpu_queue {
     struct gpu_pe *owner;   /* the PE that uses it */
@@ -207,7 +206,7 @@ static int copy_around(struct gpu_queue *queue, void *dst, const void *src, size
     return error;
 }
 
-/* How long a copy through the host's memory takes that is too large for LOCAL_AROUND: 16 us, 1 MiB 54 us. */
+/* How long a copy through the host's memory takes, at most: 16 us, 1 MiB 54 us. */
 static uint64_t around_ns(size_t n_bytes)
 {
     return 16000 + n_bytes * 37 / 1024;

@@ -72,7 +72,7 @@ static void ways(void *arg)
 {
     prepare();
     ULT_CHECK(copies_for(8) == 2);
-    ULT_CHECK(copies_for(8192) == 2);
+    ULT_CHECK(copies_for(4096) == 2);
     ULT_CHECK(copies_for(65536) == 1); /* and it took longer than a copy on an idle GPU does */
     ULT_CHECK(copies_for(65536) == 2);
     ULT_CHECK(copies_for(N_BYTES) == 1);
