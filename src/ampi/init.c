@@ -34,7 +34,7 @@ static int thread_level(int required)
 
 static int init(const char *call, int required, int *provided)
 {
-    struct ampi_rank *self = ampi_rank_or_adopt();
+    struct ampi_rank *self = ampi_rank_or_move();
 
     if (!self || self->world_state >= AMPI_RANK_INITIALIZED) {
         if (self)

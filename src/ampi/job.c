@@ -285,3 +285,14 @@ struct ampi_rank *ampi_rank_or_adopt(void)
     on_exit(check_finalized, NULL);
     return ampi_self();
 }
+
+struct ampi_rank *ampi_rank_or_move(void)
+{
+    struct ampi_rank *rank = ampi_rank_or_adopt();
+
+    if (rank || ampi_job.is_virtual || !ampi_job.ranks || ampi_job.ranks[0].state != AMPI_RANK_STARTED)
+        return rank;
+    rank = &ampi_job.ranks[0];
+    ult_job_adopt_caller(&rank->ult);
+    return rank;
+}

@@ -14,6 +14,10 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
  * calling thread is no rank's. */
 struct ampi_rank *ampi_rank_or_adopt(void);
 
+/* The same for what starts MPI: a rank that another thread made by an earlier call, and that has not started
+ * MPI, becomes the caller's. */
+struct ampi_rank *ampi_rank_or_move(void);
+
 /* ---- Where ranks lie in memory (job_memory.c) ---- */
 
 /* Decides the places of all ranks' stacks and copies of the program, after image_program_open. Ends the

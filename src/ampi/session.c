@@ -53,7 +53,7 @@ static int provided_level(const struct ampi_info *info)
 AMPI_EXPORT(Session_init)
 int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session)
 {
-    bool is_rank = ampi_rank_or_adopt() != NULL; /* the thread that starts MPI becomes the rank */
+    bool is_rank = ampi_rank_or_move() != NULL; /* the thread that starts MPI becomes the rank */
     struct ampi_rank *self = is_rank ? ampi_enter_any_time("MPI_Session_init") : NULL;
     struct ampi_errhandler *handler = ampi_errhandler_of(errhandler);
     const struct ampi_info *hints = ampi_info_of(self, info);

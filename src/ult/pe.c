@@ -428,6 +428,7 @@ void ult_job_adopt_caller(struct ult *u)
 {
     struct ult_pe *pe = &ult_job.pes[0];
 
+    pe_attach_thread(pe);
     u->pe = pe;
     u->state = ULT_RUNNING;
     u->stack_lo = u->stack_hi = NULL;

@@ -84,7 +84,8 @@ void ult_job_share_node(int node_index, int node_n_procs);
 void ult_job_run(void);
 
 /* Makes the calling OS thread the only ULT of PE 0, without a stack of ours: for a process with one rank,
- * which then runs as if it were not virtualized. Sets *u up; to be called after ult_job_init(1). */
+ * which then runs as if it were not virtualized. Sets *u up; to be called after ult_job_init(1). Again, on
+ * another thread: that one becomes it. */
 void ult_job_adopt_caller(struct ult *u);
 
 /* The PE with this number, 0 <= pe_id < ult_pe_count(). */
