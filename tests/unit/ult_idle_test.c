@@ -87,21 +87,23 @@ END_TEST
 
 static int wake_order[20];
 static int n_woken;
+static uint64_t sleep_base_ns; /* what they all count from, so that a slow start does not change the order */
 
 static void sleep_differently(void *arg)
 {
     int i = (int)(intptr_t)arg;
-    uint64_t duration = (uint64_t)((i * 7) % 20 + 1) * 3 * MS;
+    uint64_t wake_ns = sleep_base_ns + (uint64_t)((i * 7) % 20 + 1) * 3 * MS;
     uint64_t before = now_ns();
 
-    ult_sleep_ns(duration);
-    ULT_CHECK(now_ns() - before >= duration);
+    ult_sleep_ns(wake_ns > before ? wake_ns - before : 0);
+    ULT_CHECK(now_ns() >= wake_ns);
     wake_order[n_woken++] = (i * 7) % 20;
 }
 
 START_TEST(sleepers_wake_in_order_of_time)
 {
     n_woken = 0;
+    sleep_base_ns = now_ns() + 200 * MS;
     ult_job_start(1, 20, sleep_differently);
     ck_assert_int_eq(n_woken, 20);
     for (int i = 0; i < 20; i++)
