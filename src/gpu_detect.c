@@ -95,7 +95,7 @@ static const struct gpu_range *ask(struct cache *cache, uintptr_t at, uint64_t m
     cache->counts.queries++;
     gpu_query(at, &answer.range);
     if (answer.range.buffer == 0) {
-        if (gpu_watch_is_sound())
+        if (!gpu_watch_may_become_device(at))
             remember(cache, at >> PAGE_SHIFT, map_count, &host);
         return &host;
     }

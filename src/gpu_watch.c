@@ -5,8 +5,10 @@
 #include "gpu_watch.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +42,88 @@ bool gpu_watch_is_sound(void)
     return is_sound;
 }
 
+/* ---- What is the driver's, though nothing may be allocated there now ---- */
+
+/* Mappings of the driver that the CPU can read: managed memory is given out from them without another mmap. */
+#define READABLE_MAX 4096
+static struct {
+    atomic_flag lock;
+    int n;
+    struct {
+        uintptr_t from, to;
+    } mappings[READABLE_MAX];
+} readable = {.lock = ATOMIC_FLAG_INIT};
+
+static void lock_readable(void)
+{
+    while (atomic_flag_test_and_set_explicit(&readable.lock, memory_order_acquire))
+        sched_yield();
+}
+
+static void unlock_readable(void)
+{
+    atomic_flag_clear_explicit(&readable.lock, memory_order_release);
+}
+
+/* Those of which a part remains are kept: that costs questions, no more. */
+static void forget_readable(uintptr_t from, uintptr_t to)
+{
+    lock_readable();
+    for (int i = readable.n - 1; i >= 0; i--)
+        if (from <= readable.mappings[i].from && readable.mappings[i].to <= to)
+            readable.mappings[i] = readable.mappings[--readable.n];
+    unlock_readable();
+}
+
+static void note_readable(uintptr_t from, uintptr_t to)
+{
+    forget_readable(from, to);
+    lock_readable();
+    if (readable.n < READABLE_MAX) {
+        readable.mappings[readable.n].from = from;
+        readable.mappings[readable.n++].to = to;
+    } else {
+        is_sound = false;
+    }
+    unlock_readable();
+}
+
+/* What the driver mapped before it was watched: shared mappings of its devices. */
+static void note_what_is_there(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512], *end;
+
+    while (maps && fgets(line, sizeof line, maps)) {
+        uintptr_t from = strtoul(line, &end, 16), to = strtoul(end + 1, NULL, 16);
+        if (strstr(line, "/dev/nvidia"))
+            note_readable(from, to);
+    }
+    if (maps)
+        fclose(maps);
+    else
+        is_sound = false;
+}
+
+/* An invalid request to the kernel, which reads the 8 bytes before it sees that: no signal, no side effect. */
+static bool is_readable(uintptr_t addr)
+{
+    return syscall(SYS_rt_sigprocmask, ~0, addr & ~(uintptr_t)7, NULL, 8) != -1 || errno != EFAULT;
+}
+
+bool gpu_watch_may_become_device(uintptr_t addr)
+{
+    bool is_drivers = !is_sound || !is_readable(addr);
+
+    if (is_drivers)
+        return true;
+    lock_readable();
+    for (int i = 0; i < readable.n && !is_drivers; i++)
+        is_drivers = addr >= readable.mappings[i].from && addr < readable.mappings[i].to;
+    unlock_readable();
+    return is_drivers;
+}
+
 /* ---- What the driver calls in place of the C library's functions ---- */
 
 /* Before and after: what is unmapped may be the host's at once, what is mapped is the device's when it
@@ -55,6 +139,8 @@ static void *watched_mmap(void *addr, size_t n_bytes, int prot, int flags, int f
 
     count_change();
     mapped = mmap(addr, n_bytes, prot, flags, fd, offset);
+    if (mapped != MAP_FAILED && prot != PROT_NONE)
+        note_readable((uintptr_t)mapped, (uintptr_t)mapped + n_bytes);
     count_change();
     return mapped;
 }
@@ -62,6 +148,7 @@ static void *watched_mmap(void *addr, size_t n_bytes, int prot, int flags, int f
 static int watched_munmap(void *addr, size_t n_bytes)
 {
     count_change();
+    forget_readable((uintptr_t)addr, (uintptr_t)addr + n_bytes);
     return munmap(addr, n_bytes);
 }
 
@@ -262,6 +349,7 @@ static void use_driver(const struct link_map *driver)
         return;
     }
     is_sound = watch_mappings(driver);
+    note_what_is_there();
     if (!is_sound)
         base_log_verbose(1, "%s maps memory in a way that cannot be watched: every address costs a question",
                          driver->l_name);

@@ -23,6 +23,11 @@ bool gpu_watch_is_sound(void)
     return true;
 }
 
+bool gpu_watch_may_become_device(uintptr_t addr)
+{
+    return false;
+}
+
 bool gpu_driver_open(const char *path)
 {
     return false;
