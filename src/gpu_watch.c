@@ -308,13 +308,15 @@ static bool is_driver(const struct link_map *map)
     return strncmp(slash ? slash + 1 : map->l_name, "libcuda.so", strlen("libcuda.so")) == 0;
 }
 
-/* The driver in the list that `map` is in; NULL: it is not there. */
-static const struct link_map *find_driver(const struct link_map *map)
+/* The driver in the loader's list; NULL: it is not there. */
+static const struct link_map *find_driver(void)
 {
-    while (map && map->l_prev)
-        map = map->l_prev;
-    while (map && !is_driver(map))
-        map = map->l_next;
+    void *program = dlopen(NULL, RTLD_LAZY); /* stands first */
+    struct link_map *map = NULL;
+
+    if (program && dlinfo(program, RTLD_DI_LINKMAP, &map) == 0)
+        while (map && !is_driver(map))
+            map = map->l_next;
     return map;
 }
 
@@ -368,7 +370,7 @@ bool gpu_watch(void)
          */
         here = place_sentinel();
         set_hint(here ? (void *const *)&here->l_next : &nothing);
-        driver = find_driver(here);
+        driver = find_driver();
         if (driver)
             use_driver(driver);
     }

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <cuda.h>
 #include <dlfcn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +97,20 @@ START_TEST(the_driver_may_be_there_before_us)
 }
 END_TEST
 
+START_TEST(a_driver_that_is_there_is_found_without_sentinels)
+{
+    struct rlimit files, none = {0};
+    void *device = device_memory(load_driver());
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none.rlim_max = files.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0); /* nothing can be loaded */
+    gpu_detect_init();
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    ck_assert(gpu_is_device(device));
+}
+END_TEST
+
 START_TEST(a_driver_that_the_program_closes_stays)
 {
     void *driver, *device;
@@ -142,6 +157,7 @@ int main(void)
     tcase_add_test(tests, other_libraries_cost_one_look_each);
     tcase_add_test(tests, libraries_that_come_and_go_before_a_look);
     tcase_add_test(tests, the_driver_may_be_there_before_us);
+    tcase_add_test(tests, a_driver_that_is_there_is_found_without_sentinels);
     tcase_add_test(tests, a_driver_that_the_program_closes_stays);
     tcase_add_test(tests, forked_processes);
     suite_add_tcase(suite, tests);
