@@ -44,7 +44,8 @@ bool gpu_watch_is_sound(void)
 
 /* ---- What is the driver's, though nothing may be allocated there now ---- */
 
-/* Mappings of the driver that the CPU can read: managed memory is given out from them without another mmap. */
+/* Mappings of the driver that the CPU can read: managed memory is given out from them without another mmap.
+ */
 #define READABLE_MAX 4096
 static struct {
     atomic_flag lock;
@@ -105,7 +106,8 @@ static void note_what_is_there(void)
         is_sound = false;
 }
 
-/* An invalid request to the kernel, which reads the 8 bytes before it sees that: no signal, no side effect. */
+/* An invalid request to the kernel, which reads the 8 bytes before it sees that: no signal, no side effect.
+ */
 static bool is_readable(uintptr_t addr)
 {
     return syscall(SYS_rt_sigprocmask, ~0, addr & ~(uintptr_t)7, NULL, 8) != -1 || errno != EFAULT;

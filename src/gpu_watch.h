@@ -31,8 +31,8 @@ bool gpu_watch(void) BASE_COLD;
 /* True if the driver's mappings are watched; else nothing that the driver does not know may be remembered. */
 bool gpu_watch_is_sound(void);
 
-/* True if memory of a device may appear at an address that the driver does not know, without any change of the address
- * space: it lies in what the driver holds in reserve. */
+/* True if memory of a device may appear at an address that the driver does not know, without any change of
+ * the address space: it lies in what the driver holds in reserve. */
 bool gpu_watch_may_become_device(uintptr_t addr);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the cache of addresses never says anything else than the driver, whatever is allocated and freed on either
- * side in between. Uses nothing of the fake driver's own: the same program runs on real GPUs.
+ * Shows that the cache of addresses never says anything else than the driver, whatever is allocated and freed
+ * on either side in between. Uses nothing of the fake driver's own: the same program runs on real GPUs.
  */
 #include <check.h>
 #include <cuda.h>
@@ -65,7 +65,8 @@ static void allocate(struct thing *thing)
     case HOST:
     case REGISTERED:
         thing->n_bytes = (thing->n_bytes + 4095) / 4096 * 4096;
-        memory = mmap(NULL, thing->n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        memory = mmap(NULL, thing->n_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
         if (thing->kind == REGISTERED)
             error = cuMemHostRegister(memory, thing->n_bytes, 0);
         thing->at = (CUdeviceptr)memory;
@@ -87,7 +88,8 @@ static void allocate(struct thing *thing)
         error = map_physical(thing);
         break;
     }
-    ck_assert_msg(error == CUDA_SUCCESS, "allocation of kind %d: CUDA error %d", (int)thing->kind, (int)error);
+    ck_assert_msg(error == CUDA_SUCCESS, "allocation of kind %d: CUDA error %d", (int)thing->kind,
+                  (int)error);
     places[n_places++ % PLACES] = thing->at + random_below(thing->n_bytes);
 }
 
@@ -133,7 +135,8 @@ static void compare(CUdeviceptr at, bool is_live)
     gpu_query(at, &told);
     is_device = told.memory >= GPU_MEMORY_MANAGED;
     if (is_live)
-        ck_assert_msg(gpu_is_device((void *)at) == is_device, "%llx: device %d", (unsigned long long)at, is_device);
+        ck_assert_msg(gpu_is_device((void *)at) == is_device, "%llx: device %d", (unsigned long long)at,
+                      is_device);
     exact = gpu_resolve((void *)at);
     ck_assert_msg(exact->memory == told.memory && exact->buffer == told.buffer,
                   "%llx: kind %d, buffer %llu, not %d, %llu", (unsigned long long)at, exact->memory,
