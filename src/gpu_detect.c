@@ -154,5 +154,5 @@ void gpu_detect_init(void)
 
 void gpu_detect_counts(struct gpu_counts *counts_out)
 {
-    *counts_out = cache_self()->counts;
+    *counts_out = cache_of_thread ? cache_of_thread->counts : (struct gpu_counts){0};
 }

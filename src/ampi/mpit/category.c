@@ -14,6 +14,7 @@ static const struct {
     [AMPI_TOOL_JOB] = {"heddle_job", "how the job was set up"},
     [AMPI_TOOL_SCHEDULER] = {"heddle_scheduler", "how ranks share the PEs"},
     [AMPI_TOOL_MESSAGES] = {"heddle_messages", "messages, requests and collectives"},
+    [AMPI_TOOL_DEVICES] = {"heddle_devices", "how device buffers are told from the host's"},
 };
 
 /* What the lists of a category are made of. */

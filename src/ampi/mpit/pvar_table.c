@@ -7,6 +7,7 @@
  */
 #include "ampi/mpit/tool.h"
 #include "ampi/p2p/message.h"
+#include "gpu_detect.h"
 
 /* ---- Scheduler: of the calling rank's PE ---- */
 
@@ -72,6 +73,31 @@ static uint64_t get_collectives(const struct ampi_rank *self, const struct ampi_
     return comm->coll_seq;
 }
 
+/* ---- Device buffers: of the calling rank's PE ---- */
+
+static struct gpu_counts device_counts(void)
+{
+    struct gpu_counts counts;
+
+    gpu_detect_counts(&counts);
+    return counts;
+}
+
+static uint64_t get_device_hits(const struct ampi_rank *self, const struct ampi_comm *comm)
+{
+    return device_counts().hits;
+}
+
+static uint64_t get_device_misses(const struct ampi_rank *self, const struct ampi_comm *comm)
+{
+    return device_counts().misses;
+}
+
+static uint64_t get_device_queries(const struct ampi_rank *self, const struct ampi_comm *comm)
+{
+    return device_counts().queries;
+}
+
 #define COUNTER MPI_T_PVAR_CLASS_COUNTER
 #define LEVEL MPI_T_PVAR_CLASS_LEVEL
 #define NO_OBJECT MPI_T_BIND_NO_OBJECT
@@ -102,8 +128,12 @@ static const struct ampi_tool_pvar pvars[] = {
      "requests of this rank on the communicator"},
     {"heddle_collectives", AMPI_TOOL_MESSAGES, COUNTER, COMM, get_collectives,
      "collectives that this rank started on the communicator"},
-    /* What src/gpu counts (hits of the address cache, copies, waits) belongs here, in a category of its own.
-     */
+    {"heddle_device_hits", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_hits,
+     "buffers that this rank's PE knew to be a device's or the host's; none are looked up without CUDA"},
+    {"heddle_device_misses", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_misses,
+     "buffers that this rank's PE did not know, or no longer"},
+    {"heddle_device_queries", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_queries,
+     "times that this rank's PE asked CUDA's driver what memory an address is in"},
 };
 
 const struct ampi_tool_pvar *ampi_tool_pvar_get(int index)

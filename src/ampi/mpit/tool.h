@@ -10,7 +10,13 @@
 
 #include "ampi/comm.h"
 
-enum ampi_tool_category { AMPI_TOOL_JOB, AMPI_TOOL_SCHEDULER, AMPI_TOOL_MESSAGES, AMPI_TOOL_CATEGORY_COUNT };
+enum ampi_tool_category {
+    AMPI_TOOL_JOB,
+    AMPI_TOOL_SCHEDULER,
+    AMPI_TOOL_MESSAGES,
+    AMPI_TOOL_DEVICES,
+    AMPI_TOOL_CATEGORY_COUNT
+};
 
 /* MPI_SUCCESS, or MPI_T_ERR_NOT_INITIALIZED if the running rank has not called MPI_T_init_thread. */
 int ampi_tool_check(void);
