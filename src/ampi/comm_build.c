@@ -128,17 +128,27 @@ static void context_free(uint64_t context_id)
 
 /* ---- Communicators ---- */
 
+/* From this size on an array of handles most of which are others' is a mapping of its own. Smaller ones come
+ * from the heap: a handle that the program kept after it freed the communicator then still is memory that can
+ * be read, and is found to be none. */
+#define MAPPED_HANDLES_BYTES ((size_t)64 << 10)
+
+static bool is_mapped(const struct ampi_layout *layout)
+{
+    return layout->n_local < layout->group->n_ranks &&
+           (size_t)layout->group->n_ranks * sizeof(struct ampi_comm) > MAPPED_HANDLES_BYTES;
+}
+
 /* The array is as long as the side has members, but memory is used where members are ours. */
 static struct ampi_comm *create_handles(const struct ampi_layout *layout)
 {
     size_t n_bytes = (size_t)layout->group->n_ranks * sizeof(struct ampi_comm);
     void *mapped;
 
-    if (layout->n_local == layout->group->n_ranks)
+    if (!is_mapped(layout))
         return base_calloc_aligned((size_t)layout->group->n_ranks, sizeof(struct ampi_comm),
                                    "a communicator's handles");
-    mapped = mmap(NULL, n_bytes ? n_bytes : 1, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    mapped = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
         base_fatal(1, "out of memory: no %zu bytes for a communicator's handles", n_bytes);
     return mapped;
@@ -146,12 +156,10 @@ static struct ampi_comm *create_handles(const struct ampi_layout *layout)
 
 static void destroy_handles(struct ampi_comm_side *side)
 {
-    size_t n_bytes = (size_t)side->n_ranks * sizeof(struct ampi_comm);
-
-    if (side->layout->n_local == side->n_ranks)
-        free(side->handles);
+    if (is_mapped(side->layout))
+        munmap(side->handles, (size_t)side->n_ranks * sizeof(struct ampi_comm));
     else
-        munmap(side->handles, n_bytes ? n_bytes : 1);
+        free(side->handles);
 }
 
 static void build_side(struct ampi_comm_shared *shared, int side_index, struct ampi_layout *layout)

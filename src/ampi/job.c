@@ -202,7 +202,8 @@ static void start_pe(struct ult_pe *pe)
             create_rank(pe, &ampi_job.ranks[i]);
 }
 
-static const struct ult_hooks hooks = {.deadlock = ampi_report_deadlock, .pe_start = start_pe};
+static const struct ult_hooks hooks = {
+    .deadlock = ampi_report_deadlock, .quiet = ampi_procs_quiet, .pe_start = start_pe};
 
 static bool wants_images(int *argc, char **argv)
 {
@@ -264,7 +265,8 @@ static void check_finalized(int code, void *arg)
 
 struct ampi_rank *ampi_rank_or_adopt(void)
 {
-    static const struct ult_hooks single_hooks = {.deadlock = ampi_report_deadlock};
+    static const struct ult_hooks single_hooks = {.deadlock = ampi_report_deadlock,
+                                                  .quiet = ampi_procs_quiet};
     static atomic_flag is_adopted = ATOMIC_FLAG_INIT;
 
     if (ampi_self() || ampi_job.is_virtual || atomic_flag_test_and_set(&is_adopted))

@@ -45,6 +45,7 @@ void ampi_crash_handler_install(void);
 
 /* Prints what every rank is blocked in, and ends the job. */
 void ampi_report_deadlock(void) BASE_NORETURN;
+void ampi_report_blocked(void); /* the lines about the ranks alone */
 
 /* The exit code that the shell shall see for a rank's or MPI_Abort's. Never 0 for a failure. */
 int ampi_exit_code_of(int code);

@@ -36,7 +36,8 @@ static const struct base_option option_table[] = {
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
      "say what is set up; twice: in more detail"},
     {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",
-     "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO], with commas between them (+help "
+     "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM]], with commas between them "
+     "(+help "
      "collectives)"},
     {"+help", BASE_OPTION_TOPIC, &ampi_options.help_topic, 0, 0, "[TOPIC]",
      "print this list and stop; topic collectives: how they are done; topic devices: GPUs, and which PE has "
@@ -84,11 +85,11 @@ void ampi_options_read(int *argc, char **argv)
         base_fatal(2, "%s", error);
     ampi_coll_selection_init();
     if (ampi_options.coll && !ampi_coll_override(ampi_options.coll))
-        base_fatal(
-            2,
-            "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO], such as allreduce:16K,bcast:inf:0 (+help "
-            "collectives lists the operations)",
-            ampi_options.coll);
+        base_fatal(2,
+                   "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM]], such as "
+                   "allreduce:16K,bcast:inf:0 (+help "
+                   "collectives lists the operations)",
+                   ampi_options.coll);
     if (ampi_options.help_topic)
         print_help(ampi_options.help_topic);
     base_log_set_verbosity((int)ampi_options.verbosity);

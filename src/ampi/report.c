@@ -130,13 +130,12 @@ static void describe_blocked(const struct ampi_rank *rank, char *text, size_t si
         append(text, size_bytes, "; called at %s", place);
 }
 
-void ampi_report_deadlock(void)
+void ampi_report_blocked(void)
 {
     char text[1024];
     int n_blocked = 0;
 
     fflush(stdout);
-    base_log("deadlock: every rank is blocked and no message is under way");
     for (int i = 0; i < ampi_job.n_local; i++) {
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         if (rank->state == AMPI_RANK_ENDED)
@@ -148,5 +147,12 @@ void ampi_report_deadlock(void)
     }
     if (n_blocked > DEADLOCK_RANKS_MAX)
         base_log("... and %d more ranks", n_blocked - DEADLOCK_RANKS_MAX);
+}
+
+void ampi_report_deadlock(void)
+{
+    fflush(stdout);
+    base_log("deadlock: every rank is blocked and no message is under way");
+    ampi_report_blocked();
     _exit(1);
 }

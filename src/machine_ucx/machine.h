@@ -79,6 +79,13 @@ struct machine_client {
     void (*lost)(int proc_id, const char *why);
 };
 
+/* What a port has done. */
+struct machine_traffic {
+    uint64_t n_sent;     /* messages that it has taken to send */
+    uint64_t n_handled;  /* messages that it has given to handle */
+    uint64_t n_fetching; /* fetches under way */
+};
+
 struct machine {
     const char *name;
 
@@ -116,6 +123,9 @@ struct machine {
      * must be polled. */
     int (*fd)(int pe_id);
     bool (*arm)(int pe_id);
+
+    /* By any thread, while the port's own does nothing. NULL: not counted; then nobody notices deadlocks. */
+    void (*traffic)(int pe_id, struct machine_traffic *traffic_out);
 
     void (*close)(void);
 

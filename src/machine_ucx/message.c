@@ -16,7 +16,7 @@ static inline int result_of(ucs_status_t status)
 static ucs_status_t handle_message(void *arg, const void *header, size_t header_bytes, void *data,
                                    size_t n_bytes, const ucp_am_recv_param_t *param)
 {
-    const struct ucxm_port *port = arg;
+    struct ucxm_port *port = arg;
     bool is_away = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
     struct machine_data incoming = {
         .bytes = is_away ? NULL : data,
@@ -25,6 +25,7 @@ static ucs_status_t handle_message(void *arg, const void *header, size_t header_
         .can_keep = is_away || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA),
     };
 
+    port->traffic.n_handled++;
     return ucxm.client.handle(port->pe_id, header, header_bytes, &incoming) ? UCS_INPROGRESS : UCS_OK;
 }
 
@@ -107,10 +108,11 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
     if (!ep)
         return MACHINE_LOST;
     started = ucp_am_send_nbx(ep, UCXM_MESSAGE_ID, header, header_bytes, data, n_bytes, &param);
-    if (started == NULL)
-        return MACHINE_DONE;
     if (UCS_PTR_IS_ERR(started))
         return result_of(UCS_PTR_STATUS(started));
+    port->traffic.n_sent++;
+    if (started == NULL)
+        return MACHINE_DONE;
     link_request(started, port, dest_proc, done, arg);
     return MACHINE_PENDING;
 }
@@ -119,8 +121,11 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
 
 static void fetch_done(void *request, ucs_status_t status, size_t n_bytes, void *arg)
 {
+    struct ucxm_request *ours = request;
+
     (void)n_bytes;
     (void)arg;
+    ours->port->traffic.n_fetching--;
     request_done(request, status);
 }
 
@@ -141,7 +146,13 @@ int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, 
     if (UCS_PTR_IS_ERR(started))
         return result_of(UCS_PTR_STATUS(started));
     link_request(started, port, src_proc, done, arg);
+    port->traffic.n_fetching++;
     return MACHINE_PENDING;
+}
+
+void ucxm_traffic(int pe_id, struct machine_traffic *traffic_out)
+{
+    *traffic_out = ucxm.ports[pe_id].traffic;
 }
 
 void ucxm_release(int pe_id, void *token)

@@ -64,8 +64,9 @@ struct ucxm_port {
     struct ucxm_port_name name;
     int pe_id;
     int fd;
-    bool is_busy;                    /* the last poll had events: there may be more */
-    struct ucxm_request *pending;    /* under way */
+    bool is_busy;                 /* the last poll had events: there may be more */
+    struct ucxm_request *pending; /* under way */
+    struct machine_traffic traffic;
     struct ucxm_greeting *greetings; /* of ports that connected to this one; not answered yet */
 };
 
@@ -136,6 +137,7 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
 int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
                machine_done_fn done, void *arg);
 void ucxm_release(int pe_id, void *token);
+void ucxm_traffic(int pe_id, struct machine_traffic *traffic_out);
 /* UCX's word for a kind of memory. */
 static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)
 {

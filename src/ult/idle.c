@@ -156,31 +156,42 @@ void ult_wake_all(void)
 
 /* ---- Sleeping ---- */
 
-/* True if any PE could still be woken by something that is not a ULT of this job. */
-static bool anything_under_way(void)
+/* Whether any PE could still be woken by something that is not a ULT of this job. */
+enum under_way { NOTHING, SOURCES_ONLY, MORE };
+
+static enum under_way find_under_way(void)
 {
+    enum under_way found = NOTHING;
+
     for (int i = 0; i < ult_job.n_pes; i++) {
         struct ult_pe *pe = &ult_job.pes[i];
         if (ult_inbox_has_mail(&pe->inbox) || pe->timer_first || pe->n_backlogged || pe->queue_first)
-            return true;
+            return MORE;
         for (const struct ult_source *source = pe->sources; source; source = source->next)
             if (source->pending)
-                return true;
+                found = SOURCES_ONLY;
     }
-    return false;
+    return found;
 }
 
 /* Counts this PE among the sleepers. The last one to fall asleep, with nothing under way, has found a
- * deadlock. */
-static void enter_sleep(void)
+ * deadlock. Returns for how many ns the PE may sleep; 0: no limit. */
+static int64_t enter_sleep(void)
 {
+    int64_t limit_ns = 0;
+
     pthread_mutex_lock(&ult_job.idle_lock);
     ult_job.n_asleep++;
     /* With the lock held: while the hook looks at them, the others stay asleep. */
-    if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 && !anything_under_way() &&
-        ult_job.hooks.deadlock)
-        ult_job.hooks.deadlock();
+    if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0) {
+        enum under_way found = find_under_way();
+        if (found == NOTHING && ult_job.hooks.deadlock)
+            ult_job.hooks.deadlock();
+        else if (found == SOURCES_ONLY && ult_job.hooks.quiet)
+            limit_ns = ult_job.hooks.quiet();
+    }
     pthread_mutex_unlock(&ult_job.idle_lock);
+    return limit_ns;
 }
 
 static void leave_sleep(void)
@@ -191,7 +202,7 @@ static void leave_sleep(void)
 }
 
 /* Sleeps until a sender, a source or a timer wakes the PE. */
-static void sleep_on_events(struct ult_pe *pe)
+static void sleep_on_events(struct ult_pe *pe, int64_t limit_ns)
 {
     struct pollfd fds[1 + SLEEP_FDS_MAX] = {{.fd = pe->event_fd, .events = POLLIN}};
     nfds_t n_fds = 1;
@@ -210,6 +221,8 @@ static void sleep_on_events(struct ult_pe *pe)
         fds[n_fds++] = (struct pollfd){.fd = source->fd, .events = POLLIN};
     }
     timer_ns = ult_timer_next_ns(pe);
+    if (limit_ns > 0 && (timer_ns < 0 || timer_ns > limit_ns))
+        timer_ns = limit_ns;
     if (must_poll && (timer_ns < 0 || timer_ns > 50000))
         timer_ns = 50000;
     timeout = (struct timespec){.tv_sec = timer_ns / 1000000000, .tv_nsec = timer_ns % 1000000000};
@@ -242,8 +255,7 @@ void ult_pe_idle(struct ult_pe *pe, bool until_done)
             syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
         if (!ult_inbox_has_mail(&pe->inbox) && !is_done(pe, until_done)) {
             pe->n_sleeps++;
-            enter_sleep();
-            sleep_on_events(pe);
+            sleep_on_events(pe, enter_sleep());
             leave_sleep();
         }
         atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);

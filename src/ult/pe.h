@@ -73,6 +73,5 @@ void ult_pe_wake(struct ult_pe *pe);
 void ult_timer_add(struct ult_pe *pe, struct ult *u);
 int ult_timer_fire(struct ult_pe *pe);
 int64_t ult_timer_next_ns(const struct ult_pe *pe);
-uint64_t ult_now_ns(void);
 
 #endif

@@ -69,6 +69,10 @@ struct ult_hooks {
     /* Every ULT of the process is blocked and nothing outside can wake one. Called on one PE while the others
      * sleep; normally prints a report and ends the process. NULL: the PEs sleep forever. */
     void (*deadlock)(void);
+    /* The same, but something outside can: a source (struct ult_source) has operations under way. Returns
+     * after how many ns it wants to be called again, if nothing happens before; 0: not at all. NULL: nothing.
+     */
+    int64_t (*quiet)(void);
     /* Called on each PE's thread before its first ULT runs: creates its ULTs. NULL: nothing. */
     void (*pe_start)(struct ult_pe *pe);
 };
@@ -120,6 +124,9 @@ void ult_send(struct ult *u, struct ult_errand *errand);
 
 /* Lets every other ready ULT of this PE run first, and polls. May switch. */
 void ult_yield(void);
+
+/* The time (CLOCK_MONOTONIC). */
+uint64_t ult_now_ns(void);
 
 /* Blocks the caller for at least this long. May switch. */
 void ult_sleep_ns(uint64_t duration_ns);

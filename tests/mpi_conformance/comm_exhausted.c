@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When no context id is left, creating a communicator is an error at all its members that changes nothing;
- * what exists works on, and freed ones can be had again. Needs some GiB of memory. */
+ * what exists works on, and freed ones can be had again. (A member that has none left may still be given a
+ * communicator if others choose the id, as in several processes: then all get one.) Needs some GiB of memory.
+ */
 #include "mtest.h"
 
 enum { MOST = 1 << 21 }; /* an MPI that makes as many is not tested */
@@ -43,6 +45,22 @@ static void check_works(MPI_Comm comm)
     MTEST_CHECK(sum == size, "the sum is %d of %d", sum, size);
 }
 
+/* All members of older get a communicator that works, or all get the error and keep their handle. */
+static void check_refused(MPI_Comm older, int error, MPI_Comm *comm)
+{
+    int n_refused = 0, is_refused = error != MPI_SUCCESS, size;
+
+    MTEST_OK(MPI_Comm_size(older, &size));
+    MTEST_OK(MPI_Allreduce(&is_refused, &n_refused, 1, MPI_INT, MPI_SUM, older));
+    MTEST_CHECK(n_refused == 0 || n_refused == size, "%d of %d members were refused", n_refused, size);
+    MTEST_CHECK(!is_refused || *comm == MPI_COMM_SELF, "a refused call wrote a handle");
+    if (!is_refused) {
+        check_works(*comm);
+        MTEST_OK(MPI_Comm_free(comm));
+        *comm = MPI_COMM_SELF;
+    }
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm *comms, comm = MPI_COMM_SELF, older;
@@ -64,8 +82,10 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Bcast(&is_full, 1, MPI_INT, 0, older));
     if (!is_full)
         mtest_skip("there is no end of communicators");
-    MTEST_CHECK(MPI_Comm_dup(older, &comm) != MPI_SUCCESS, "a communicator without a context id");
-    MTEST_CHECK(MPI_Comm_split(older, 0, 0, &comm) != MPI_SUCCESS, "a communicator without a context id");
+    MTEST_CHECK(mtest_rank != 0 || MPI_Comm_dup(MPI_COMM_SELF, &comm) != MPI_SUCCESS,
+                "a communicator without a context id");
+    check_refused(older, MPI_Comm_dup(older, &comm), &comm);
+    check_refused(older, MPI_Comm_split(older, 0, 0, &comm), &comm);
     MTEST_CHECK(MPI_Psend_init(&n, 1, 1, MPI_INT, MPI_PROC_NULL, 0, older, MPI_INFO_NULL, &request) !=
                         MPI_SUCCESS ||
                     MPI_Request_free(&request) == MPI_SUCCESS,

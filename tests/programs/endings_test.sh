@@ -49,6 +49,13 @@ for ranks in 1 4; do
             "deadlock: every rank is blocked.*rank 0 of $ranks.*MPI_Probe" "$mpirun" -n $ranks +p $pes ./endings probe
     done
 done
+for pes in 1 2; do
+    expect "blocked for ever in 3 processes, $pes PEs" 1 '*' \
+        "deadlock: every rank is blocked.*rank [0-9] of 7.*MPI_Recv" "$mpirun" --procs 3 -n 7 +p $pes ./endings receive
+done
+expect "one is missing at a barrier of 2 processes" 16 '*' \
+    "next collective on the communicator is (barrier|finalize), that of process [01]'s ranks is another" \
+    "$mpirun" --procs 2 -n 2 ./endings barrier 1
 expect "a rank returns 7" 7 '*' 'rank 1 of 4.*ended with exit code 7' "$mpirun" -n 4 ./endings return
 expect "the only rank returns 7" 7 '*' '*' "$mpirun" -n 1 ./endings return
 expect "one is missing at a barrier" 16 '*' 'rank [0-9] of 4.*next collective on the communicator is (barrier|finalize), other ranks. is (finalize|barrier)' \

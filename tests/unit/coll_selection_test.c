@@ -60,6 +60,14 @@ START_TEST(both_numbers)
 }
 END_TEST
 
+START_TEST(three_numbers)
+{
+    ck_assert(ampi_coll_override("alltoall:8K:0:1K"));
+    ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_ALLTOALL].large_from, 1024);
+    assert_unchanged_but(AMPI_COLL_ALLTOALL);
+}
+END_TEST
+
 START_TEST(several_entries)
 {
     ck_assert(ampi_coll_override("scan:1m:8,reduce:2G"));
@@ -70,9 +78,22 @@ START_TEST(several_entries)
 END_TEST
 
 static const char *const malformed[] = {
-    "bcast",     "bcast:",   "bcast:x",         "bcast:-1",     "bcast:1T",
-    "bcast:1KK", "bcast:1:", "bcast:1:65",      "bcast:1:2:3",  "bcas:1",
-    "bcasts:1",  ":1",       "bcast:1,,scan:1", "bcast:1,scan", "scan:1,bcast:99999999999999999999999999",
+    "bcast",
+    "bcast:",
+    "bcast:x",
+    "bcast:-1",
+    "bcast:1T",
+    "bcast:1KK",
+    "bcast:1:",
+    "bcast:1:65",
+    "bcast:1:2:3:4",
+    "bcast:1:2:",
+    "bcas:1",
+    "bcasts:1",
+    ":1",
+    "bcast:1,,scan:1",
+    "bcast:1,scan",
+    "scan:1,bcast:99999999999999999999999999",
 };
 
 START_TEST(malformed_changes_nothing)
@@ -115,6 +136,7 @@ int main(void)
     tcase_add_test(tcase, every_kind_has_an_entry);
     tcase_add_test(tcase, one_entry);
     tcase_add_test(tcase, both_numbers);
+    tcase_add_test(tcase, three_numbers);
     tcase_add_test(tcase, several_entries);
     tcase_add_loop_test(tcase, malformed_changes_nothing, 0, (int)BASE_COUNT(malformed));
     tcase_add_test(tcase, print_names_every_operation);

@@ -93,9 +93,17 @@ static void allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_
     ampi_coll_put(out, 0, contribution(args));
 }
 
+/* On intercommunicators the two sides do not know each other's sizes. */
+static size_t allgather_between_bytes(const struct ampi_coll_slot *slot)
+{
+    return slot->state->shared->is_inter ? 0
+                                         : ampi_coll_total_bytes(&slot->last->recv, slot->state->n_members);
+}
+
 static const struct ampi_coll_plan allgather_plan = {
     .name = "allgather",
     .wire = allgather_wire,
+    .between_bytes = allgather_between_bytes,
     .middle = allgather_middle,
     .share = allgather_share,
     .deliver = allgather_deliver,

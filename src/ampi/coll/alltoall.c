@@ -131,9 +131,19 @@ static void alltoall_wire(const struct ampi_coll_slot *slot, const struct ampi_c
     }
 }
 
+/* In the v and w forms nobody knows all counts. */
+static size_t alltoall_between_bytes(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_buf *recv = &slot->last->recv;
+
+    return slot->state->shared->is_inter || recv->n_blocks ? SIZE_MAX : ampi_coll_total_bytes(recv, 1);
+}
+
 static const struct ampi_coll_plan alltoall_plan = {
     .name = "alltoall",
+    .flow = AMPI_COLL_FLOW_ALLTOALL,
     .wire = alltoall_wire,
+    .between_bytes = alltoall_between_bytes,
     .unwire = ampi_coll_unwire_blocks,
     .middle = alltoall_middle,
     .share = alltoall_share,

@@ -17,14 +17,12 @@
 
 void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count)
 {
-    MPI_Count last =
-        count > 0 ? (count - 1) * type->extent_bytes : 0; /* where the last element is; may be negative */
-    MPI_Count lo = type->true_lb_bytes + (last < 0 ? last : 0);
-    MPI_Count size_bytes = type->true_extent_bytes + (last < 0 ? -last : last);
+    MPI_Count lo;
+    size_t size_bytes = ampi_coll_elems_bytes(type, count, &lo);
 
     scratch->allocated = NULL;
-    if (BASE_UNLIKELY((size_t)size_bytes > sizeof scratch->space))
-        scratch->allocated = base_malloc((size_t)size_bytes, "the intermediate result of a reduction");
+    if (BASE_UNLIKELY(size_bytes > sizeof scratch->space))
+        scratch->allocated = base_malloc(size_bytes, "the intermediate result of a reduction");
     scratch->elems = ampi_type_address(scratch->allocated ? scratch->allocated : scratch->space, -lo);
 }
 

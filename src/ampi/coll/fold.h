@@ -29,6 +29,15 @@ static inline struct ampi_coll_span ampi_coll_side(const struct ampi_coll_slot *
     return (struct ampi_coll_span){side ? sides[0].n_ranks : 0, sides[side].n_ranks};
 }
 
+/* What count elements of a type take in memory; *lo_out: where that begins, seen from element 0. */
+static inline size_t ampi_coll_elems_bytes(const struct ampi_type *type, MPI_Count count, MPI_Count *lo_out)
+{
+    MPI_Count last = count > 0 ? (count - 1) * type->extent_bytes : 0; /* where it is; may be negative */
+
+    *lo_out = type->true_lb_bytes + (last < 0 ? last : 0);
+    return (size_t)(type->true_extent_bytes + (last < 0 ? -last : last));
+}
+
 /* Room for elements of any type; `elems` is where element 0 would be, as buffers are given to MPI. */
 struct ampi_coll_scratch {
     void *elems;

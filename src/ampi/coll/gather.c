@@ -68,9 +68,22 @@ static void gather_middle(struct ampi_coll_slot *slot)
     }
 }
 
+/* Only the root knows the counts of MPI_Gatherv; and on intercommunicators not its own side's share. */
+static size_t gather_between_bytes(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *args = slot->last;
+    const struct ampi_coll_buf *block =
+        ampi_coll_is_root(args) || ampi_coll_is_in_place(&args->send) ? &args->recv : &args->send;
+
+    if (args->recv.n_blocks != 0 || slot->state->shared->is_inter)
+        return SIZE_MAX;
+    return ampi_coll_total_bytes(block, slot->state->n_members);
+}
+
 static const struct ampi_coll_plan gather_plan = {
     .name = "gather",
-    .flow = AMPI_COLL_FLOW_TO_ROOT,
+    .flow = AMPI_COLL_FLOW_GATHER,
+    .between_bytes = gather_between_bytes,
     .wire = gather_wire,
     .middle = gather_middle,
     .share = gather_share,

@@ -112,6 +112,7 @@ static void neighbor_alltoall_wire(const struct ampi_coll_slot *slot, const stru
 
 const struct ampi_coll_plan ampi_coll_neighbor_allgather_plan = {
     .name = "neighbor_allgather",
+    .flow = AMPI_COLL_FLOW_NEIGHBORS,
     .wire = neighbor_allgather_wire,
     .middle = neighbor_middle,
     .share = neighbor_allgather_share,
@@ -119,6 +120,7 @@ const struct ampi_coll_plan ampi_coll_neighbor_allgather_plan = {
 
 const struct ampi_coll_plan ampi_coll_neighbor_alltoall_plan = {
     .name = "neighbor_alltoall",
+    .flow = AMPI_COLL_FLOW_NEIGHBORS,
     .wire = neighbor_alltoall_wire,
     .unwire = ampi_coll_unwire_blocks,
     .middle = neighbor_middle,

@@ -108,6 +108,7 @@ static void allreduce_deliver(struct ampi_coll_slot *slot, int part)
 
 static const struct ampi_coll_plan allreduce_plan = {
     .name = "allreduce",
+    .flow = AMPI_COLL_FLOW_ALLREDUCE,
     .wire = ampi_coll_wire_input,
     .unwire = ampi_coll_unwire_input,
     .middle = allreduce_middle,
@@ -173,7 +174,7 @@ static void reduce_deliver(struct ampi_coll_slot *slot, int part)
 
 static const struct ampi_coll_plan reduce_plan = {
     .name = "reduce",
-    .flow = AMPI_COLL_FLOW_TO_ROOT,
+    .flow = AMPI_COLL_FLOW_REDUCE,
     .wire = reduce_wire,
     .unwire = ampi_coll_unwire_input,
     .middle = reduce_middle,

@@ -131,6 +131,7 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
 
 static const struct ampi_coll_plan reduce_scatter_plan = {
     .name = "reduce_scatter",
+    .flow = AMPI_COLL_FLOW_REDUCE_SCATTER,
     .wire = ampi_coll_wire_input,
     .unwire = ampi_coll_unwire_input,
     .middle = reduce_scatter_middle,

@@ -142,6 +142,7 @@ static void exscan_deliver(struct ampi_coll_slot *slot, int part)
 
 static const struct ampi_coll_plan scan_plan = {
     .name = "scan",
+    .flow = AMPI_COLL_FLOW_SCAN,
     .wire = ampi_coll_wire_input,
     .unwire = ampi_coll_unwire_input,
     .middle = scan_middle,
@@ -151,6 +152,8 @@ static const struct ampi_coll_plan scan_plan = {
 
 static const struct ampi_coll_plan exscan_plan = {
     .name = "exscan",
+    .flow = AMPI_COLL_FLOW_SCAN,
+    .is_exclusive = true,
     .wire = ampi_coll_wire_input,
     .unwire = ampi_coll_unwire_input,
     .middle = exscan_middle,

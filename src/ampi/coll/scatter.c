@@ -67,9 +67,17 @@ static void scatter_wire(const struct ampi_coll_slot *slot, const struct ampi_co
     }
 }
 
+static size_t scatter_between_bytes(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    return ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks);
+}
+
 static const struct ampi_coll_plan scatter_plan = {
     .name = "scatter",
-    .flow = AMPI_COLL_FLOW_FROM_ROOT,
+    .flow = AMPI_COLL_FLOW_SCATTER,
+    .between_bytes = scatter_between_bytes,
     .wire = scatter_wire,
     .unwire = ampi_coll_unwire_blocks,
     .middle = scatter_middle,

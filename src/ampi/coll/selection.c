@@ -9,19 +9,62 @@
 
 #include "base/cores.h"
 
+static const char *const between_names[AMPI_BETWEEN_COUNT] = {
+    [AMPI_BETWEEN_ANY] = "the root's choice",
+    [AMPI_BETWEEN_BCAST_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_BCAST_RING] = "scatter, ring",
+    [AMPI_BETWEEN_GATHER_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_GATHER_LINEAR] = "linear",
+    [AMPI_BETWEEN_SCATTER_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_SCATTER_LINEAR] = "linear",
+    [AMPI_BETWEEN_ALLGATHER_BRUCK] = "Bruck",
+    [AMPI_BETWEEN_ALLGATHER_RING] = "ring",
+    [AMPI_BETWEEN_ALLTOALL_BRUCK] = "Bruck",
+    [AMPI_BETWEEN_ALLTOALL_PAIRWISE] = "pairwise",
+    [AMPI_BETWEEN_SPARSE] = "to neighbors",
+    [AMPI_BETWEEN_REDUCE_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_REDUCE_HALVING] = "halving, gather",
+    [AMPI_BETWEEN_ALLREDUCE_DOUBLING] = "doubling",
+    [AMPI_BETWEEN_ALLREDUCE_HALVING] = "Rabenseifner",
+    [AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE] = "pairwise",
+    [AMPI_BETWEEN_SCAN_DOUBLING] = "doubling",
+};
+
+const char *ampi_coll_between_name(enum ampi_between algorithm)
+{
+    return algorithm < AMPI_BETWEEN_COUNT ? between_names[algorithm] : "something else";
+}
+
+/* The part of an entry that is about several processes. */
+#define BETWEEN(small_, large_, from_, counted_)                                           \
+    .small = AMPI_BETWEEN_##small_, .large = AMPI_BETWEEN_##large_, .large_from = (from_), \
+    .between_counted = (counted_)
+
 struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
-    [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384, 64},
-    [AMPI_COLL_GATHER] = {"gather", "all that the root receives", 65536, 64},
-    [AMPI_COLL_SCATTER] = {"scatter", "all that the root sends", 65536, 64},
-    [AMPI_COLL_ALLGATHER] = {"allgather", "all that all ranks receive", 16384, 64},
-    [AMPI_COLL_ALLTOALL] = {"alltoall", "all that all ranks receive", 8192, 0},
-    [AMPI_COLL_REDUCE] = {"reduce", "the vector times the ranks", 32768, 64},
-    [AMPI_COLL_ALLREDUCE] = {"allreduce", "the vector times the ranks", 16384, 64},
-    [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768, 0},
-    [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64},
-    [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all that is received", 16384, 0},
-    [AMPI_COLL_USER_OP] = {"user-op", "a reduction's vector if a user's function combines", 65536, 0},
-    [AMPI_COLL_PAST_CACHES] = {"past-caches", "all that all ranks receive", (size_t)32 << 20, 0},
+    [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384, 64,
+                         BETWEEN(BCAST_BINOMIAL, BCAST_RING, 131072, "the message")},
+    [AMPI_COLL_GATHER] = {"gather", "all that the root receives", 65536, 64,
+                          BETWEEN(GATHER_BINOMIAL, GATHER_LINEAR, 16384, "all that the root receives")},
+    [AMPI_COLL_SCATTER] = {"scatter", "all that the root sends", 65536, 64,
+                           BETWEEN(SCATTER_BINOMIAL, SCATTER_LINEAR, 16384, "all that the root sends")},
+    [AMPI_COLL_ALLGATHER] = {"allgather", "all that all ranks receive", 16384, 64,
+                             BETWEEN(ALLGATHER_BRUCK, ALLGATHER_RING, 65536, "all that one rank receives")},
+    [AMPI_COLL_ALLTOALL] = {"alltoall", "all that all ranks receive", 8192, 0,
+                            BETWEEN(ALLTOALL_BRUCK, ALLTOALL_PAIRWISE, 256, "one rank's data for another")},
+    [AMPI_COLL_REDUCE] = {"reduce", "the vector times the ranks", 32768, 64,
+                          BETWEEN(REDUCE_BINOMIAL, REDUCE_HALVING, 65536, "the vector")},
+    [AMPI_COLL_ALLREDUCE] = {"allreduce", "the vector times the ranks", 16384, 64,
+                             BETWEEN(ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, 16384, "the vector")},
+    [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768, 0,
+                                  BETWEEN(ALLREDUCE_DOUBLING, REDUCE_SCATTER_PAIRWISE, 1024, "the vector")},
+    [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64,
+                        BETWEEN(SCAN_DOUBLING, SCAN_DOUBLING, SIZE_MAX, "the vector")},
+    [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all that is received", 16384, 0,
+                            BETWEEN(SPARSE, SPARSE, SIZE_MAX, "")},
+    [AMPI_COLL_USER_OP] = {"user-op", "a reduction's vector if a user's function combines", 65536, 0,
+                           .large_from = SIZE_MAX},
+    [AMPI_COLL_PAST_CACHES] = {"past-caches", "all that all ranks receive", (size_t)32 << 20, 0,
+                               .large_from = SIZE_MAX},
 };
 
 void ampi_coll_selection_init(void)
@@ -49,8 +92,23 @@ void ampi_coll_print_selection(void)
             snprintf(from, sizeof from, "%zu", entry->share_from);
         printf("  %-16s %12zu %12s   %s\n", entry->name, entry->pack_to, from, entry->counted);
     }
-    printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO][,...]; bytes may end in K, M or G, "
-           "or be \"inf\".\n");
+    printf("Between processes, each of which first puts its ranks' data together:\n"
+           "  %-16s %-16s %-16s %12s   %s\n",
+           "operation", "small", "large", "large from", "what is counted");
+    for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++) {
+        const struct ampi_coll_selection *entry = &ampi_coll_selections[i];
+        char from[24] = "";
+        if (!entry->between_counted)
+            continue;
+        if (entry->large_from != SIZE_MAX)
+            snprintf(from, sizeof from, "%zu", entry->large_from);
+        printf("  %-16s %-16s %-16s %12s   %s\n", entry->name, between_names[entry->small],
+               entry->large_from == SIZE_MAX ? "" : between_names[entry->large], from,
+               entry->between_counted);
+    }
+    printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO[:LARGE_FROM]][,...]; bytes may end in "
+           "K, M "
+           "or G, or be \"inf\".\n");
 }
 
 /* A number of bytes up to `end`. */
@@ -79,21 +137,31 @@ static bool parse_bytes(const char *text, const char *end, size_t *bytes_out)
     return text == end;
 }
 
+/* The numbers of an entry, up to `end`. */
+static bool parse_numbers(struct ampi_coll_selection *entry, const char *text, const char *end)
+{
+    size_t *const fields[] = {&entry->share_from, &entry->pack_to, &entry->large_from};
+
+    for (size_t i = 0; i < BASE_COUNT(fields); i++) {
+        const char *colon = memchr(text, ':', (size_t)(end - text));
+        if (!parse_bytes(text, colon ? colon : end, fields[i]))
+            return false;
+        if (!colon)
+            return entry->pack_to <= AMPI_COLL_PACK_BYTES || entry->pack_to == SIZE_MAX;
+        text = colon + 1;
+    }
+    return false;
+}
+
 /* One entry, up to `end`. */
 static bool parse_entry(struct ampi_coll_selection *table, const char *text, const char *end)
 {
     const char *colon = memchr(text, ':', (size_t)(end - text));
-    const char *second;
 
-    if (!colon)
-        return false;
-    second = memchr(colon + 1, ':', (size_t)(end - colon - 1));
-    for (int kind = 0; kind < AMPI_COLL_KIND_COUNT; kind++, table++)
+    for (int kind = 0; kind < AMPI_COLL_KIND_COUNT && colon; kind++, table++)
         if (strlen(table->name) == (size_t)(colon - text) &&
             memcmp(table->name, text, (size_t)(colon - text)) == 0)
-            return parse_bytes(colon + 1, second ? second : end, &table->share_from) &&
-                   (!second || (parse_bytes(second + 1, end, &table->pack_to) &&
-                                (table->pack_to <= AMPI_COLL_PACK_BYTES || table->pack_to == SIZE_MAX)));
+            return parse_numbers(table, colon + 1, end);
     return false;
 }
 

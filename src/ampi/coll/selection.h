@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * selection.h: which way an operation goes inside a process, by its size. One table for all of them, which
- * can be printed
- * (+help collectives) and overridden (+coll OP:BYTES).
+ * selection.h: which way an operation goes inside a process and between processes, by its size. One table for
+ * all of them, which can be printed (+help collectives) and overridden (+coll OP:BYTES).
  */
 #ifndef AMPI_COLL_SELECTION_H
 #define AMPI_COLL_SELECTION_H
@@ -29,12 +28,42 @@ enum ampi_coll_kind {
     AMPI_COLL_KIND_COUNT,
 };
 
+/* The algorithms between processes (exchange.h, reduction.h). */
+enum ampi_between {
+    AMPI_BETWEEN_ANY, /* the root's choice */
+    AMPI_BETWEEN_BCAST_BINOMIAL,
+    AMPI_BETWEEN_BCAST_RING,
+    AMPI_BETWEEN_GATHER_BINOMIAL,
+    AMPI_BETWEEN_GATHER_LINEAR,
+    AMPI_BETWEEN_SCATTER_BINOMIAL,
+    AMPI_BETWEEN_SCATTER_LINEAR,
+    AMPI_BETWEEN_ALLGATHER_BRUCK,
+    AMPI_BETWEEN_ALLGATHER_RING,
+    AMPI_BETWEEN_ALLTOALL_BRUCK,
+    AMPI_BETWEEN_ALLTOALL_PAIRWISE,
+    AMPI_BETWEEN_SPARSE,
+    AMPI_BETWEEN_REDUCE_BINOMIAL,
+    AMPI_BETWEEN_REDUCE_HALVING,
+    AMPI_BETWEEN_ALLREDUCE_DOUBLING,
+    AMPI_BETWEEN_ALLREDUCE_HALVING,
+    AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE,
+    AMPI_BETWEEN_SCAN_DOUBLING,
+    AMPI_BETWEEN_COUNT,
+};
+
+/* "binomial tree", ... */
+const char *ampi_coll_between_name(enum ampi_between algorithm);
+
 struct ampi_coll_selection {
     const char *name;    /* of the operation, as the user writes it */
     const char *counted; /* what is compared with share_from */
     size_t share_from;   /* from how many on all PEs share the work; fewer are moved by the rank that arrives
                             last */
     size_t pack_to;      /* up to how many bytes of one rank are copied into the slot at arrival; 0: never */
+    enum ampi_between small;     /* between processes: the algorithm */
+    enum ampi_between large;     /* the one from large_from on */
+    const char *between_counted; /* what is compared with large_from */
+    size_t large_from;
 };
 
 /* By kind. Read-only once ranks run. */
@@ -59,8 +88,9 @@ void ampi_coll_selection_init(void);
 /* Prints the table to stdout: +help collectives. */
 void ampi_coll_print_selection(void);
 
-/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO] with commas between them: "allreduce:16K,bcast:inf:0" (K, M
- * and G are understood). False: the text is malformed, nothing has changed. Before ranks run. */
+/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM]] with commas between them:
+ * "allreduce:16K,bcast:inf:0:64K" (K, M and G are understood). False: the text is malformed, nothing has
+ * changed. Before ranks run. */
 bool ampi_coll_override(const char *text);
 
 #endif

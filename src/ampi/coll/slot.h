@@ -38,7 +38,20 @@ struct ampi_coll_packer;
 struct ampi_coll_unpacker;
 struct ampi_coll_remote;
 
-enum ampi_coll_flow { AMPI_COLL_FLOW_ALL, AMPI_COLL_FLOW_FROM_ROOT, AMPI_COLL_FLOW_TO_ROOT };
+/* What goes between processes: see wire.h. */
+enum ampi_coll_flow {
+    AMPI_COLL_FLOW_ALL,       /* everybody's to everybody */
+    AMPI_COLL_FLOW_BCAST,     /* the root's to all */
+    AMPI_COLL_FLOW_SCATTER,   /* from the root to each something else */
+    AMPI_COLL_FLOW_GATHER,    /* everybody's to the root */
+    AMPI_COLL_FLOW_ALLTOALL,  /* from each to each something else */
+    AMPI_COLL_FLOW_NEIGHBORS, /* the same between neighbors */
+    AMPI_COLL_FLOW_ALLREDUCE, /* from here on reductions: if they cannot be done as such, the contributions go
+                                 where they are needed: to the root, or to all */
+    AMPI_COLL_FLOW_REDUCE,
+    AMPI_COLL_FLOW_REDUCE_SCATTER,
+    AMPI_COLL_FLOW_SCAN,
+};
 
 /* One side of a member's arguments: count elements of a type at buf, or as many blocks of them as there are
  * peers. */
@@ -84,7 +97,11 @@ struct ampi_coll_plan {
      * that the process out->proc needs of a local member (NULL: nothing but root and key); makes a stand-in
      * of them (NULL: one item is all there is, send and recv are its bytes). */
     enum ampi_coll_flow flow;
-    bool makes_comm; /* slot->context_id is wanted */
+    bool makes_comm;   /* slot->context_id is wanted */
+    bool is_exclusive; /* MPI_Exscan */
+    /* What decides between the algorithms, counted as in the table (selection.h), from what all ranks gave
+     * alike. NULL: 0. Reductions and broadcasts need none. */
+    size_t (*between_bytes)(const struct ampi_coll_slot *slot);
     void (*wire)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                  struct ampi_coll_packer *out);
     void (*unwire)(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in);

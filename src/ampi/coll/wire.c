@@ -2,226 +2,30 @@
  *
  * wire.c: what goes between processes in a collective. See wire.h.
  *
- * Invariants:
- *   1. Messages that have come (remote->arrived) belong to the leader PE alone; those of an operation are
- * moved to its slot when its local members have arrived.
- *   2. slot->args of members elsewhere is NULL or a stand-in from the middle stage to the last share.
+ * Invariant: slot->args of members elsewhere is NULL, or a stand-in from the middle stage to the last share.
  */
 #include "ampi/coll/wire.h"
 
-#include "ampi/coll/fold.h"
+#include "ampi/coll/reduction.h"
+#include "ampi/coll/remote.h"
 #include "ampi/procs/procs.h"
+#include "ampi/topo.h"
 #include "base/log.h"
 
-#define ITEM_ALIGN 16u
-
-/* What a process's part in an operation begins with. */
+/* What a part begins with. */
 struct head {
     uint64_t context_id; /* what the process proposes for a communicator that is being made */
     uint64_t unused;
 };
 
-/* What each member's part begins with; its items follow. */
+/* What each member's contribution to it begins with; its items follow. */
 struct member_head {
     int root;
     int key[2];
     int n_items;
 };
 
-/* A process's part that has come. */
-struct ampi_coll_message {
-    struct ampi_coll_message *next;
-    uint32_t seq;         /* number of the operation */
-    int proc;             /* index of the process */
-    unsigned char *bytes; /* malloc'ed */
-    size_t n_bytes;
-    void *memory; /* list of what stand-ins needed */
-};
-
-/* Of one slot; the leader PE's, but for the note. */
-struct wire_slot {
-    struct ampi_coll_slot *slot;
-    struct ult_note note; /* takes the arrival to the leader PE */
-    bool is_ready;        /* the local members have arrived, and the middle stage has not begun */
-    uint32_t seq;
-    int n_missing;                      /* parts that are still to come */
-    uint64_t proposed;                  /* this process's context id for a communicator that is being made */
-    struct ampi_coll_message *messages; /* that have come */
-};
-
-struct ampi_coll_remote {
-    int n_procs;      /* with members */
-    int own;          /* index of this one */
-    int *proc_id;     /* by index, ascending */
-    int *leader_rank; /* by index: world rank of its first member */
-    int *proc_of;     /* by member: index of its process */
-    int *first;       /* members of process i: members[first[i]] .. [first[i + 1] - 1], ascending */
-    int *members;
-    unsigned char *sides; /* by index: bit s is set if it has members of side s */
-    int leader_part;      /* of this process */
-    struct ult_pe *leader;
-    struct ampi_coll_message *arrived; /* of operations whose local members have not arrived; in any order */
-    struct wire_slot slots[AMPI_COLL_SLOTS];
-};
-
-/* ---- Packing ---- */
-
-static struct ampi_coll_item *put_item(struct ampi_coll_packer *out, uint64_t index, size_t n_bytes)
-{
-    struct ampi_coll_item *item = out->at ? (struct ampi_coll_item *)(out->at + out->n_bytes) : NULL;
-
-    out->n_bytes += sizeof *item + base_round_up(n_bytes, ITEM_ALIGN);
-    out->n_items++;
-    if (item)
-        *item = (struct ampi_coll_item){n_bytes, index};
-    return item;
-}
-
-void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const void *bytes, size_t n_bytes)
-{
-    struct ampi_coll_item *item = put_item(out, index, n_bytes);
-
-    if (item && n_bytes)
-        memcpy(item + 1, bytes, n_bytes);
-}
-
-void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_coll_block block)
-{
-    size_t n_bytes = ampi_coll_block_bytes(&block);
-    struct ampi_coll_item *item = put_item(out, index, n_bytes);
-    struct ampi_coll_block packed;
-
-    if (!item || n_bytes == 0)
-        return;
-    packed = ampi_coll_bytes(item + 1, n_bytes);
-    ampi_type_copy(packed.buf, packed.count, packed.type, block.buf, block.count, block.type);
-}
-
-void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
-                          struct ampi_coll_packer *out)
-{
-    (void)slot;
-    if (args->send.type)
-        ampi_coll_put(out, 0,
-                      (struct ampi_coll_block){ampi_coll_input(args), args->send.count, args->send.type});
-}
-
-/* ---- Unpacking ---- */
-
-const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, uint64_t *index_out)
-{
-    const struct ampi_coll_item *item = (const struct ampi_coll_item *)in->at;
-
-    in->at += sizeof *item + base_round_up(item->n_bytes, ITEM_ALIGN);
-    *n_bytes_out = item->n_bytes;
-    if (index_out)
-        *index_out = item->index;
-    return item + 1;
-}
-
-void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes)
-{
-    void **memory = base_calloc(1, ITEM_ALIGN + n_bytes, "a collective over processes");
-
-    *memory = in->message->memory;
-    in->message->memory = memory;
-    return (char *)memory + ITEM_ALIGN;
-}
-
-/* One item, which is all of the member's data. */
-static void unwire_whole(struct ampi_coll_args *args, struct ampi_coll_unpacker *in)
-{
-    size_t n_bytes = 0;
-    const void *bytes = in->n_items ? ampi_coll_get(in, &n_bytes, NULL) : NULL;
-    struct ampi_coll_block block = ampi_coll_bytes(bytes, n_bytes);
-
-    args->send.buf = args->recv.buf = block.buf;
-    args->send.count = args->recv.count = block.count;
-    args->send.type = args->recv.type = (struct ampi_type *)(uintptr_t)block.type;
-}
-
-void ampi_coll_unwire_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
-                             struct ampi_coll_unpacker *in)
-{
-    struct ampi_coll_unpacker ahead = *in;
-    uint64_t index, n_blocks = 0;
-    size_t n_bytes;
-    MPI_Count *counts;
-    MPI_Aint *displs;
-
-    (void)slot;
-    for (int i = 0; i < in->n_items; i++) {
-        ampi_coll_get(&ahead, &n_bytes, &index);
-        n_blocks = base_max_u64(n_blocks, index + 1);
-    }
-    counts = ampi_coll_stand_in_alloc(in, n_blocks * sizeof *counts);
-    displs = ampi_coll_stand_in_alloc(in, n_blocks * sizeof *displs);
-    args->send.buf = (void *)(uintptr_t)in->at;
-    ahead = *in;
-    for (int i = 0; i < in->n_items; i++) {
-        const unsigned char *bytes = ampi_coll_get(&ahead, &n_bytes, &index);
-        counts[index] = (MPI_Count)n_bytes;
-        displs[index] = bytes - in->at;
-    }
-    args->send.counts = counts;
-    args->send.displs = displs;
-    args->send.has_large_counts = args->send.has_large_displs = true;
-    args->send.n_blocks = (int)n_blocks;
-    args->send.type = (struct ampi_type *)(uintptr_t)ampi_coll_bytes(NULL, 0).type;
-}
-
-/* The type of a reduction: slot->last may be a member that takes no part in it. */
-static struct ampi_type *reduced_type(const struct ampi_coll_slot *slot)
-{
-    struct ampi_type *type = slot->last->send.type;
-
-    for (int i = 0; i < slot->state->n_members && !type; i++)
-        if (slot->args[i] && !slot->args[i]->is_remote)
-            type = slot->args[i]->send.type;
-    return type;
-}
-
-void ampi_coll_unwire_input(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
-                            struct ampi_coll_unpacker *in)
-{
-    struct ampi_type *type = reduced_type(slot);
-    size_t n_bytes = 0;
-    const void *bytes = in->n_items ? ampi_coll_get(in, &n_bytes, NULL) : NULL;
-    struct ampi_coll_block packed = ampi_coll_bytes(bytes, n_bytes);
-
-    if (!bytes || !type)
-        return;
-    args->send.type = type;
-    args->send.count = type->size_bytes ? (MPI_Count)n_bytes / type->size_bytes : 0;
-    if (ampi_type_is_block(type, 2)) {
-        args->send.buf = ampi_type_address(bytes, -type->true_lb_bytes);
-    } else {
-        MPI_Count last = args->send.count > 0 ? (args->send.count - 1) * type->extent_bytes : 0;
-        MPI_Count lo = type->true_lb_bytes + (last < 0 ? last : 0);
-        void *memory =
-            ampi_coll_stand_in_alloc(in, (size_t)(type->true_extent_bytes + (last < 0 ? -last : last)));
-        args->send.buf = ampi_type_address(memory, -lo);
-        ampi_type_copy(args->send.buf, args->send.count, type, packed.buf, packed.count, packed.type);
-    }
-}
-
-/* ---- Who needs what ---- */
-
-int ampi_coll_n_peers_in(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, int proc)
-{
-    const struct ampi_coll_remote *remote = slot->state->remote;
-
-    (void)args;
-    return remote->first[proc + 1] - remote->first[proc];
-}
-
-int ampi_coll_peer_in(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, int proc, int i)
-{
-    const struct ampi_coll_remote *remote = slot->state->remote;
-    int rank = remote->members[remote->first[proc] + i] - ampi_coll_peer_first(args->comm);
-
-    return rank >= 0 && rank < args->comm->peer->n_ranks ? rank : -1;
-}
+/* ---- Who takes part ---- */
 
 /* The member that is the root, as far as a member of this process knows; -1: none of them takes part.
  * *takes_part_out: somebody here exchanges data with it. */
@@ -245,39 +49,44 @@ static int find_root(const struct ampi_coll_slot *slot, bool *takes_part_out)
     return root;
 }
 
-/* Fills what this process sends to each process and how many parts it waits for. */
-static int plan_exchange(const struct ampi_coll_slot *slot, bool *sends_to)
+static void take_part(struct ampi_exchange *x, int proc)
 {
-    const struct ampi_coll_remote *remote = slot->state->remote;
-    enum ampi_coll_flow flow = slot->plan->flow;
-    bool takes_part;
-    int root, root_proc, peer_side;
-
-    for (int i = 0; i < remote->n_procs; i++)
-        sends_to[i] = flow == AMPI_COLL_FLOW_ALL && i != remote->own;
-    if (flow == AMPI_COLL_FLOW_ALL)
-        return remote->n_procs - 1;
-    root = find_root(slot, &takes_part);
-    if (root < 0)
-        return 0;
-    root_proc = remote->proc_of[root];
-    peer_side = slot->state->shared->is_inter && root < slot->state->shared->side[0].n_ranks ? 1 : 0;
-    if (root_proc == remote->own) {
-        int n_others = 0;
-        for (int i = 0; i < remote->n_procs; i++)
-            if (i != remote->own && (remote->sides[i] >> peer_side & 1)) {
-                sends_to[i] = flow == AMPI_COLL_FLOW_FROM_ROOT;
-                n_others++;
-            }
-        return flow == AMPI_COLL_FLOW_TO_ROOT ? n_others : 0;
-    }
-    if (!takes_part)
-        return 0;
-    sends_to[root_proc] = flow == AMPI_COLL_FLOW_TO_ROOT;
-    return flow == AMPI_COLL_FLOW_FROM_ROOT;
+    if (proc == x->slot->state->remote->own)
+        x->own = x->n;
+    x->proc[x->n++] = proc;
 }
 
-/* ---- Sending ---- */
+/* Operations with a root: the root's process first, then those with members that exchange data with it. On
+ * intercommunicators that need not be all, nor this one. */
+static void find_participants(struct ampi_exchange *x)
+{
+    const struct ampi_comm_shared *shared = x->slot->state->shared;
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+    bool takes_part;
+    int root = find_root(x->slot, &takes_part);
+    int peer_side = shared->is_inter && root < shared->side[0].n_ranks ? 1 : 0;
+    int root_proc;
+
+    if (root < 0)
+        return;
+    root_proc = remote->proc_of[root];
+    if (root_proc != remote->own && !takes_part)
+        return;
+    for (int i = 0; i < remote->n_procs; i++)
+        if (i == root_proc || (remote->sides[i] >> peer_side & 1)) {
+            if (i == root_proc)
+                x->root = x->n;
+            take_part(x, i);
+        }
+}
+
+static void find_all(struct ampi_exchange *x)
+{
+    for (int i = 0; i < x->slot->state->remote->n_procs; i++)
+        take_part(x, i);
+}
+
+/* ---- Parts ---- */
 
 /* This process's part for another one: all members' heads and items. */
 static void pack_part(const struct ampi_coll_slot *slot, struct ampi_coll_packer *out, uint64_t proposed)
@@ -299,26 +108,130 @@ static void pack_part(const struct ampi_coll_slot *slot, struct ampi_coll_packer
     }
 }
 
-static void send_part(const struct ampi_coll_slot *slot, uint32_t seq, int proc, uint64_t proposed)
+static struct ampi_exchange_part make_part(struct ampi_exchange *x, int proc, uint64_t proposed)
 {
-    const struct ampi_coll_remote *remote = slot->state->remote;
-    struct ampi_wire wire = {.kind = AMPI_WIRE_COLL,
-                             .context_id = slot->state->shared->context_id,
-                             .seq = seq,
-                             .source = remote->own};
     struct ampi_coll_packer out = {.proc = proc};
-    int pe_id = ampi_procs_pe_of(remote->leader_rank[proc]);
 
-    if (slot->plan->middle) {
-        pack_part(slot, &out, proposed);
-        out.at = base_malloc(out.n_bytes, "a collective over processes");
-        pack_part(slot, &out, proposed);
+    if (!x->slot->plan->middle) /* a barrier */
+        return (struct ampi_exchange_part){0};
+    pack_part(x->slot, &out, proposed);
+    out.at = ampi_exchange_alloc(x, out.n_bytes);
+    pack_part(x->slot, &out, proposed);
+    return (struct ampi_exchange_part){out.at, out.n_bytes};
+}
+
+static struct ampi_exchange_part *new_parts(struct ampi_exchange *x)
+{
+    size_t n_bytes = (size_t)x->n * sizeof(struct ampi_exchange_part);
+
+    return memset(ampi_exchange_alloc(x, n_bytes), 0, n_bytes);
+}
+
+static void make_parts_for_each(struct ampi_exchange *x)
+{
+    for (int i = 0; i < x->n; i++)
+        if (i != x->own && (!x->is_target || x->is_target[i]))
+            x->out[i] = make_part(x, x->proc[i], 0);
+}
+
+/* A process that the part which is for all may be packed for. */
+static int remote_other(const struct ampi_exchange *x)
+{
+    return x->proc[ampi_exchange_after(x, 1)];
+}
+
+/* ---- Which way ---- */
+
+static size_t deciding_bytes(const struct ampi_exchange *x)
+{
+    return x->slot->plan->between_bytes ? x->slot->plan->between_bytes(x->slot) : 0;
+}
+
+/* The processes of the local members' neighbors. */
+static void find_neighbors(struct ampi_exchange *x)
+{
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+    bool *is_source = ampi_exchange_alloc(x, (size_t)x->n);
+
+    x->is_target = ampi_exchange_alloc(x, (size_t)x->n);
+    memset(is_source, 0, (size_t)x->n);
+    memset(x->is_target, 0, (size_t)x->n);
+    for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
+        const struct ampi_comm *comm = x->slot->args[remote->members[i]]->comm;
+        int n_in = ampi_topo_in_degree(comm), n_out = ampi_topo_out_degree(comm);
+        int *ranks = base_malloc((size_t)(n_in > n_out ? n_in : n_out) * sizeof(int), "a list of neighbors");
+        ampi_topo_in_neighbors(comm, ranks);
+        for (int k = 0; k < n_in; k++)
+            if (ranks[k] >= 0)
+                is_source[remote->proc_of[ranks[k]]] = true;
+        ampi_topo_out_neighbors(comm, ranks);
+        for (int k = 0; k < n_out; k++)
+            if (ranks[k] >= 0)
+                x->is_target[remote->proc_of[ranks[k]]] = true;
+        free(ranks);
     }
-    if (pe_id < 0)
-        free(out.at);
+    x->is_target[x->own] = is_source[x->own] = false;
+    for (int i = 0; i < x->n; i++)
+        x->n_sources += is_source[i];
+}
+
+static void plan_from_root(struct ampi_exchange *x, bool is_scatter)
+{
+    if (x->own != x->root) {
+        ampi_exchange_follow(x);
+    } else if (is_scatter) {
+        make_parts_for_each(x);
+        ampi_exchange_choose(x, AMPI_COLL_SCATTER, deciding_bytes(x));
+    } else {
+        x->out[x->own] = make_part(x, remote_other(x), 0);
+        ampi_exchange_choose(x, AMPI_COLL_BCAST, x->out[x->own].n_bytes);
+    }
+}
+
+/* Sets the exchange up for how the plan's data flows. */
+static void plan_exchange(struct ampi_exchange *x, uint64_t proposed)
+{
+    enum ampi_coll_flow flow = x->slot->plan->flow;
+    bool is_reduction = flow >= AMPI_COLL_FLOW_ALLREDUCE;
+
+    if (flow == AMPI_COLL_FLOW_BCAST || flow == AMPI_COLL_FLOW_SCATTER || flow == AMPI_COLL_FLOW_GATHER ||
+        flow == AMPI_COLL_FLOW_REDUCE)
+        find_participants(x);
     else
-        ampi_procs_post(remote->proc_id[proc], pe_id, &wire, out.at,
-                        out.n_bytes); /* false: a loss is noticed */
+        find_all(x);
+    if (x->n < 2)
+        return;
+    if (is_reduction && ampi_reduction_fits(x->slot)) {
+        ampi_reduction_start(x);
+        return;
+    }
+    x->in = new_parts(x);
+    x->out = new_parts(x);
+    switch (flow) {
+    case AMPI_COLL_FLOW_BCAST:
+    case AMPI_COLL_FLOW_SCATTER:
+        plan_from_root(x, flow == AMPI_COLL_FLOW_SCATTER);
+        break;
+    case AMPI_COLL_FLOW_GATHER:
+    case AMPI_COLL_FLOW_REDUCE:
+        if (x->own != x->root)
+            x->out[x->root] = make_part(x, x->proc[x->root], 0);
+        ampi_exchange_choose(x, AMPI_COLL_GATHER,
+                             flow == AMPI_COLL_FLOW_REDUCE ? SIZE_MAX : deciding_bytes(x));
+        break;
+    case AMPI_COLL_FLOW_ALLTOALL:
+        make_parts_for_each(x);
+        ampi_exchange_choose(x, AMPI_COLL_ALLTOALL, deciding_bytes(x));
+        break;
+    case AMPI_COLL_FLOW_NEIGHBORS:
+        find_neighbors(x);
+        make_parts_for_each(x);
+        ampi_exchange_choose(x, AMPI_COLL_NEIGHBOR, 0);
+        break;
+    default:
+        x->out[x->own] = make_part(x, remote_other(x), proposed);
+        ampi_exchange_choose(x, AMPI_COLL_ALLGATHER, deciding_bytes(x));
+    }
 }
 
 /* ---- The leader PE ---- */
@@ -342,12 +255,13 @@ static struct ampi_coll_args *stand_in(struct ampi_coll_slot *slot, struct ampi_
     return args;
 }
 
-static void set_up_stand_ins(struct ampi_coll_slot *slot, struct ampi_coll_message *message)
+static void set_up_stand_ins(struct ampi_exchange *x, int proc, const struct ampi_exchange_part *part)
 {
+    struct ampi_coll_slot *slot = x->slot;
     const struct ampi_coll_remote *remote = slot->state->remote;
-    int first = remote->first[message->proc];
-    int n = remote->first[message->proc + 1] - first;
-    struct ampi_coll_unpacker in = {.at = message->bytes + sizeof(struct head), .message = message};
+    int first = remote->first[proc];
+    int n = ampi_remote_n_members(remote, proc);
+    struct ampi_coll_unpacker in = {.at = part->bytes + sizeof(struct head), .exchange = x};
     struct ampi_coll_args *args = ampi_coll_stand_in_alloc(&in, (size_t)n * sizeof *args);
 
     for (int i = 0; i < n; i++) {
@@ -366,45 +280,59 @@ static void set_up_stand_ins(struct ampi_coll_slot *slot, struct ampi_coll_messa
         if (slot->plan->unwire)
             slot->plan->unwire(slot, &args[i], &in);
         else
-            unwire_whole(&args[i], &in);
+            ampi_coll_unwire_whole(&args[i], &in);
         in.at = after.at;
         slot->args[remote->members[first + i]] = &args[i];
     }
 }
 
-/* All that this process needs is here. */
-static void go_on(struct wire_slot *wire_slot)
+/* All that this process needs is here: the middle stage follows. */
+void ampi_exchange_over(struct ampi_exchange *x)
 {
-    struct ampi_coll_slot *slot = wire_slot->slot;
+    struct ampi_coll_slot *slot = x->slot;
     const struct ampi_coll_remote *remote = slot->state->remote;
+    struct ampi_wire_slot *wire_slot = BASE_CONTAINER(x, struct ampi_wire_slot, x);
 
-    wire_slot->is_ready = false;
-    slot->context_id = remote->proc_of[0] == remote->own ? wire_slot->proposed : 0;
-    if (slot->plan->middle) {
-        for (int i = 0; i < slot->state->n_members; i++)
-            if (remote->proc_of[i] != remote->own)
-                slot->args[i] = NULL;
-        for (struct ampi_coll_message *message = wire_slot->messages; message; message = message->next) {
-            if (message->proc == remote->proc_of[0])
-                slot->context_id = ((const struct head *)message->bytes)->context_id;
-            set_up_stand_ins(slot, message);
-        }
+    wire_slot->is_active = false;
+    if (BASE_UNLIKELY(x->has_failed)) {
+        ampi_coll_fail(slot, remote->leader_part);
+        return;
+    }
+    slot->context_id = remote->own == 0 ? wire_slot->proposed : 0;
+    if (x->reduction) {
+        ampi_reduction_over(x);
+    } else if (slot->plan->middle) {
+        for (int i = 0; i < x->n && x->in; i++)
+            if (i != x->own && x->in[i].bytes) {
+                if (x->proc[i] == 0)
+                    slot->context_id = ((const struct head *)x->in[i].bytes)->context_id;
+                set_up_stand_ins(x, x->proc[i], &x->in[i]);
+            }
     }
     ampi_coll_run_middle(slot, remote->leader_part);
 }
 
-static void take_message(struct wire_slot *wire_slot, struct ampi_coll_message *message)
+static uint32_t hash_of(const char *name)
 {
-    message->next = wire_slot->messages;
-    wire_slot->messages = message;
-    wire_slot->n_missing--;
+    uint32_t hash = 5381;
+
+    for (; *name; name++)
+        hash = hash * 33 + (unsigned char)*name;
+    return hash & 0x7fffff;
 }
 
-/* What is missing may never come. */
-static BASE_COLD void fail(struct wire_slot *wire_slot)
+static void begin(struct ampi_wire_slot *wire_slot, struct ampi_coll_slot *slot)
 {
-    wire_slot->is_ready = false;
-    ampi_coll_fail(wire_slot->slot, wire_slot->slot->state->remote->leader_part);
+    struct ampi_exchange *x = &wire_slot->x;
+
+    *x = (struct ampi_exchange){.slot = slot, .seq = slot->last->seq, .own = -1, .root = -1};
+    x->plan_hash = hash_of(slot->plan->name);
+    x->proc = ampi_exchange_alloc(x, (size_t)slot->state->remote->n_procs * sizeof(int));
+    wire_slot->proposed = slot->plan->makes_comm ? ampi_contexts_propose() : 0;
+    plan_exchange(x, wire_slot->proposed);
+    wire_slot->is_active = true;
+    x->has_failed = ampi_comm_has_lost(slot->state->shared);
+    ampi_exchange_start(x);
 }
 
 void ampi_coll_wire_lose(struct ampi_coll_state *state, int pe_id)
@@ -412,86 +340,40 @@ void ampi_coll_wire_lose(struct ampi_coll_state *state, int pe_id)
     struct ampi_coll_remote *remote = state->remote;
 
     for (int i = 0; remote && ult_pe_id(remote->leader) == pe_id && i < AMPI_COLL_SLOTS; i++)
-        if (remote->slots[i].is_ready)
-            fail(&remote->slots[i]);
+        if (remote->slots[i].is_active)
+            ampi_exchange_fail(&remote->slots[i].x);
 }
 
-/* The local members have arrived: looks for parts that have come already. */
-static void ready(struct wire_slot *wire_slot)
+static void handle_begin(struct ult_note *note)
 {
-    struct ampi_coll_remote *remote = wire_slot->slot->state->remote;
-    struct ampi_coll_message **link = &remote->arrived;
+    struct ampi_wire_slot *wire_slot = BASE_CONTAINER(note, struct ampi_wire_slot, note);
 
-    wire_slot->is_ready = true;
-    while (*link) {
-        struct ampi_coll_message *message = *link;
-        if (message->seq == wire_slot->seq) {
-            *link = message->next;
-            take_message(wire_slot, message);
-        } else {
-            link = &message->next;
-        }
-    }
-    if (wire_slot->n_missing == 0)
-        go_on(wire_slot);
-    else if (ampi_comm_has_lost(wire_slot->slot->state->shared))
-        fail(wire_slot);
-}
-
-static void handle_ready(struct ult_note *note)
-{
-    ready(BASE_CONTAINER(note, struct wire_slot, note));
+    begin(wire_slot, wire_slot->x.slot);
 }
 
 void ampi_coll_remote_arrived(struct ampi_coll_slot *slot)
 {
-    struct ampi_coll_state *state = slot->state;
-    struct ampi_coll_remote *remote = state->remote;
-    struct wire_slot *wire_slot = &remote->slots[slot - state->slots];
-    uint32_t seq = slot->last->seq;
-    bool few[64];
-    bool *sends_to =
-        remote->n_procs <= 64 ? few : base_malloc((size_t)remote->n_procs, "a collective over processes");
+    struct ampi_coll_remote *remote = slot->state->remote;
+    struct ampi_wire_slot *wire_slot = &remote->slots[slot - slot->state->slots];
 
-    wire_slot->seq = seq;
-    wire_slot->n_missing = plan_exchange(slot, sends_to);
-    wire_slot->proposed = slot->plan->makes_comm ? ampi_contexts_propose() : 0;
-    for (int i = 1; i < remote->n_procs;
-         i++) { /* begin with the next one, so that not all send to the same at once */
-        int proc = (remote->own + i) % remote->n_procs;
-        if (sends_to[proc])
-            send_part(slot, seq, proc, wire_slot->proposed);
-    }
-    if (sends_to != few)
-        free(sends_to);
     if (remote->leader == ult_self()->pe) {
-        ready(wire_slot);
-    } else {
-        wire_slot->note.handle = handle_ready;
-        ult_post_note(remote->leader, &wire_slot->note);
+        begin(wire_slot, slot);
+        return;
     }
-}
-
-static void free_message(struct ampi_coll_message *message)
-{
-    while (message->memory) {
-        void *memory = message->memory;
-        message->memory = *(void **)memory;
-        free(memory);
-    }
-    free(message->bytes);
-    free(message);
+    wire_slot->note.handle = handle_begin;
+    ult_post_note(remote->leader, &wire_slot->note);
 }
 
 void ampi_coll_remote_release(struct ampi_coll_slot *slot)
 {
-    struct wire_slot *wire_slot = &slot->state->remote->slots[slot - slot->state->slots];
+    const struct ampi_coll_remote *remote = slot->state->remote;
+    struct ampi_exchange *x = &slot->state->remote->slots[slot - slot->state->slots].x;
 
-    while (wire_slot->messages) {
-        struct ampi_coll_message *message = wire_slot->messages;
-        wire_slot->messages = message->next;
-        free_message(message);
-    }
+    for (int i = 0; i < x->n && x->in; i++)
+        if (i != x->own && x->in[i].bytes)
+            for (int k = remote->first[x->proc[i]]; k < remote->first[x->proc[i] + 1]; k++)
+                slot->args[remote->members[k]] = NULL;
+    ampi_exchange_release(x);
 }
 
 /* ---- What comes; on the leader PE ---- */
@@ -519,31 +401,23 @@ static BASE_COLD void make_orphan(const struct ampi_wire *wire, void *bytes, siz
 
 void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
 {
-    struct ampi_comm_shared *shared;
-    struct ampi_coll_remote *remote;
-    struct ampi_coll_message *message;
-    struct wire_slot *wire_slot;
+    struct ampi_comm_shared *shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), wire->context_id);
+    struct ampi_exchange_message *message;
 
-    shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), wire->context_id);
     if (BASE_UNLIKELY(!shared)) {
         make_orphan(wire, bytes, n_bytes);
         return;
     }
-    remote = shared->coll->remote;
-    message = base_calloc(1, sizeof *message, "a collective over processes");
-    message->seq = wire->seq;
-    message->proc = wire->source;
-    message->bytes = bytes;
-    message->n_bytes = n_bytes;
-    wire_slot = &remote->slots[wire->seq % AMPI_COLL_SLOTS];
-    if (!wire_slot->is_ready || wire_slot->seq != wire->seq) {
-        message->next = remote->arrived;
-        remote->arrived = message;
-        return;
-    }
-    take_message(wire_slot, message);
-    if (wire_slot->n_missing == 0)
-        go_on(wire_slot);
+    message = base_malloc(sizeof *message, "a collective over processes");
+    *message = (struct ampi_exchange_message){.seq = wire->seq,
+                                              .tag = wire->tag,
+                                              .algorithm = wire->dest & 0xff,
+                                              .plan_hash = (uint32_t)wire->dest >> 8,
+                                              .proc = wire->source,
+                                              .note = wire->cookie,
+                                              .bytes = bytes,
+                                              .n_bytes = n_bytes};
+    ampi_exchange_handle(shared->coll->remote, message);
 }
 
 bool ampi_coll_wire_must_retry(int pe_id)
@@ -567,99 +441,4 @@ int ampi_coll_wire_retry(int pe_id)
         list = next;
     }
     return 1;
-}
-
-/* ---- The state of a communicator ---- */
-
-/* The process of each member, and the processes in ascending order. */
-static int find_procs(const struct ampi_comm_shared *shared, int n_members, int *proc_of_member, int *procs)
-{
-    int n_procs = 0;
-    unsigned char *is_there = base_calloc((size_t)ampi_job.n_procs, 1, "a communicator over processes");
-
-    for (int i = 0; i < n_members; i++) {
-        int side = i >= shared->side[0].n_ranks;
-        int rank = i - (side ? shared->side[0].n_ranks : 0);
-        proc_of_member[i] = ampi_procs_of_rank(ampi_group_world_rank(shared->side[side].layout->group, rank));
-        is_there[proc_of_member[i]] = 1;
-    }
-    for (int proc = 0; proc < ampi_job.n_procs; proc++)
-        if (is_there[proc])
-            procs[n_procs++] = proc;
-    free(is_there);
-    return n_procs;
-}
-
-static void *ints(int n)
-{
-    return base_calloc((size_t)n, sizeof(int), "a communicator over processes");
-}
-
-static int world_rank_of(const struct ampi_comm_shared *shared, int member)
-{
-    int side = member >= shared->side[0].n_ranks;
-
-    return ampi_group_world_rank(shared->side[side].layout->group,
-                                 member - (side ? shared->side[0].n_ranks : 0));
-}
-
-struct ampi_coll_remote *ampi_coll_remote_create(struct ampi_coll_state *state)
-{
-    const struct ampi_comm_shared *shared = state->shared;
-    const struct ampi_layout *layouts[2] = {shared->side[0].layout, shared->side[1].layout};
-    struct ampi_coll_remote *remote;
-    int *index_of;
-
-    if (layouts[0]->n_local == shared->side[0].n_ranks &&
-        (!layouts[1] || layouts[1]->n_local == shared->side[1].n_ranks))
-        return NULL;
-    remote = base_calloc(1, sizeof *remote, "a communicator over processes");
-    remote->proc_of = ints(state->n_members);
-    remote->proc_id = ints(ampi_job.n_procs);
-    remote->n_procs = find_procs(shared, state->n_members, remote->proc_of, remote->proc_id);
-    remote->leader_rank = ints(remote->n_procs);
-    remote->first = ints(remote->n_procs + 2);
-    remote->members = ints(state->n_members);
-    remote->sides = base_calloc((size_t)remote->n_procs, 1, "a communicator over processes");
-    index_of = ints(ampi_job.n_procs);
-    for (int i = 0; i < remote->n_procs; i++) {
-        index_of[remote->proc_id[i]] = i;
-        if (remote->proc_id[i] == ampi_job.proc_id)
-            remote->own = i;
-    }
-    for (int i = 0; i < state->n_members; i++) {
-        remote->proc_of[i] = index_of[remote->proc_of[i]];
-        remote->first[remote->proc_of[i] + 2]++;
-        remote->sides[remote->proc_of[i]] |= (unsigned char)(1 << (i >= shared->side[0].n_ranks));
-    }
-    for (int i = 0; i < remote->n_procs; i++)
-        remote->first[i + 1] += remote->first[i];
-    for (int i = 0; i < state->n_members; i++)
-        remote->members[remote->first[remote->proc_of[i] + 1]++] = i;
-    for (int i = 0; i < remote->n_procs; i++)
-        remote->leader_rank[i] = world_rank_of(shared, remote->members[remote->first[i]]);
-    free(index_of);
-    remote->leader = ult_pe_get(ampi_job_pe_of(remote->leader_rank[remote->own]));
-    remote->leader_part = state->part_of_pe[ult_pe_id(remote->leader)];
-    for (int i = 0; i < AMPI_COLL_SLOTS; i++)
-        remote->slots[i].slot = &state->slots[i];
-    return remote;
-}
-
-void ampi_coll_remote_destroy(struct ampi_coll_remote *remote)
-{
-    if (!remote)
-        return;
-    while (remote->arrived) {
-        struct ampi_coll_message *next = remote->arrived->next;
-        free_message(remote->arrived);
-        remote->arrived = next;
-    }
-    free(remote->proc_of);
-    free(remote->proc_id);
-    free(remote->leader_rank);
-    free(remote->first);
-    free(remote->members);
-    free(remote->sides);
-    free(remote);
 }

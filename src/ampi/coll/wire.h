@@ -2,25 +2,22 @@
  *
  * wire.h: collectives of communicators with members in several processes.
  *
- * Between arrival and the middle stage (slot.h) comes one more: the member that arrives last in its process
- * packs what other processes need of its process's members and sends each its part; when all parts that this
- * process needs have come, its leader PE sets up stand-ins for the members elsewhere (arguments whose buffers
- * are the data that came), and runs the middle stage. So every plan's code runs as in one process; it writes
- * to this process's members alone.
+ * Between arrival and the middle stage (slot.h) comes one more, on the leader PE of each process (that of its
+ * first member): an exchange between processes (exchange.h). What is exchanged follows from the plan's flow:
  *
- *      arrive -> [wire: plan->wire for every local member] -> ... -> [plan->unwire for every stand-in] ->
- * middle -> ...
+ *      reductions  the process's members combine their contributions, processes combine the vectors that come
+ * of it, and the middle stage hands the result out (reduction.h) the others  the process packs what others
+ * need of its members into parts, which the exchange takes to where they are needed; there stand-ins for the
+ * members elsewhere are set up (arguments whose buffers are the data that came), and the plan's middle stage
+ * runs as in one process. It writes to this process's members alone.
  *
- * Cost: one message from each process to each that needs something of it, of just that. The leader PE of a
- * process is that of its first member.
- *
- * Which processes need something of which follows from the plan's flow and the root, and each of the two
- * knows it.
+ * Which processes need something of which follows from the plan's flow and the root, and each of them knows
+ * it.
  */
 #ifndef AMPI_COLL_WIRE_H
 #define AMPI_COLL_WIRE_H
 
-#include "ampi/coll/coll.h"
+#include "ampi/coll/exchange.h"
 
 /* Where items are packed to. Each is padded so that its data is aligned. */
 struct ampi_coll_packer {
@@ -40,7 +37,7 @@ struct ampi_coll_item {
 struct ampi_coll_unpacker {
     const unsigned char *at; /* the first item */
     int n_items;
-    struct ampi_coll_message *message; /* whose memory stand-ins' arrays are to be taken from */
+    struct ampi_exchange *exchange; /* whose memory stand-ins' arrays are to be taken from */
 };
 
 /* Adds a block of a member's, packed. */
@@ -51,8 +48,11 @@ void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const voi
 /* The next item's data. */
 const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, uint64_t *index_out);
 
-/* Memory that lives as long as the stand-ins. */
+/* Memory that lives as long as the stand-ins, cleared. */
 void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes);
+
+/* Ready-made: one item, which is all of the member's data. */
+void ampi_coll_unwire_whole(struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
 
 /* Ready-made: items are blocks by index, and become the stand-in's send buffer. */
 void ampi_coll_unwire_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args,

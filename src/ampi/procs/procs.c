@@ -106,52 +106,43 @@ static bool arm_source(struct ult_source *source)
 
 /* ---- What comes ---- */
 
+/* Data that is being fetched. */
 struct incoming {
     struct ampi_wire wire;
     ampi_procs_then_fn then;
+    void *bytes;
     size_t n_bytes;
-    unsigned char bytes[];
 };
-
-static void give(struct incoming *in)
-{
-    void *bytes = in->n_bytes ? base_malloc(in->n_bytes, "a message between processes") : NULL;
-
-    if (bytes)
-        memcpy(bytes, in->bytes, in->n_bytes);
-    in->then(&in->wire, bytes, in->n_bytes);
-    free(in);
-}
 
 static void fetched(void *arg, int result)
 {
+    struct incoming *in = arg;
+
     if (result == MACHINE_DONE)
-        give(arg);
+        in->then(&in->wire, in->bytes, in->n_bytes);
     else
-        free(arg);
+        free(in->bytes);
+    free(in);
 }
 
 /* Calls then with the bytes, now or once they are here. Returns true if the data is kept. */
 static bool take(int pe_id, const struct ampi_wire *wire, const struct machine_data *data,
                  ampi_procs_then_fn then)
 {
+    void *bytes = data->n_bytes ? base_malloc(data->n_bytes, "a message between processes") : NULL;
     struct incoming *in;
-    void *bytes;
     int result;
 
     if (data->bytes || data->n_bytes == 0) {
-        bytes = data->n_bytes ? base_malloc(data->n_bytes, "a message between processes") : NULL;
         if (bytes)
             memcpy(bytes, data->bytes, data->n_bytes);
         then(wire, bytes, data->n_bytes);
         return false;
     }
-    in = base_malloc(sizeof *in + data->n_bytes, "a message between processes");
-    in->wire = *wire;
-    in->then = then;
-    in->n_bytes = data->n_bytes;
-    result = ampi_machine->fetch(pe_id, (int)wire->src_proc, data->token, in->bytes, data->n_bytes,
-                                 MACHINE_HOST, fetched, in);
+    in = base_malloc(sizeof *in, "a message between processes");
+    *in = (struct incoming){*wire, then, bytes, data->n_bytes};
+    result = ampi_machine->fetch(pe_id, (int)wire->src_proc, data->token, bytes, data->n_bytes, MACHINE_HOST,
+                                 fetched, in);
     if (result != MACHINE_PENDING)
         fetched(in, result);
     return true;
@@ -173,6 +164,9 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
         return false;
     case AMPI_WIRE_CREDIT:
         ampi_remote_handle_credit(pe_id, &wire);
+        return false;
+    case AMPI_WIRE_QUIET:
+        ampi_procs_handle_quiet(&wire);
         return false;
     case AMPI_WIRE_COLL:
         return take(pe_id, &wire, data, ampi_coll_wire_handle);
@@ -234,7 +228,8 @@ int ampi_procs_pe_of(int world_rank)
 struct outgoing {
     struct outgoing *next; /* link of the free ones */
     struct ampi_wire wire;
-    void *data;
+    machine_done_fn done;
+    void *arg;
     int pe_id;
 };
 
@@ -257,29 +252,50 @@ static inline struct outgoing *outgoing_alloc(int pe_id)
     return out;
 }
 
-static void posted(void *arg, int result)
+static inline void outgoing_free(struct outgoing *out)
 {
-    struct outgoing *out = arg;
-
-    (void)result;
-    free(out->data);
     out->next = outgoing_pools[out->pe_id].free;
     outgoing_pools[out->pe_id].free = out;
 }
 
-bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes)
+static void left(void *arg, int result)
+{
+    struct outgoing out = *(struct outgoing *)arg;
+
+    outgoing_free(arg);
+    out.done(out.arg, result);
+}
+
+int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_wire *wire, const void *data,
+                    size_t n_bytes, machine_done_fn done, void *arg)
 {
     int pe_id = ult_pe_id(ult_self()->pe);
     struct outgoing *out = outgoing_alloc(pe_id);
     int result;
 
     out->wire = *wire;
+    out->done = done;
+    out->arg = arg;
     out->wire.src_proc = (uint32_t)ampi_job.proc_id;
     out->wire.src_pe = (uint16_t)pe_id;
-    out->data = data;
     result = ampi_machine->send(pe_id, dest_proc, dest_pe, &out->wire, sizeof out->wire, data, n_bytes,
-                                MACHINE_HOST, posted, out);
+                                MACHINE_HOST, left, out);
     if (result != MACHINE_PENDING)
-        posted(out, result);
+        outgoing_free(out);
+    return result;
+}
+
+static void posted(void *data, int result)
+{
+    (void)result;
+    free(data);
+}
+
+bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes)
+{
+    int result = ampi_procs_send(dest_proc, dest_pe, wire, data, n_bytes, posted, data);
+
+    if (result != MACHINE_PENDING)
+        free(data);
     return result >= 0;
 }

@@ -10,9 +10,10 @@
  *      AMPI_WIRE_SEND   a point-to-point message             p2p/remote.c
  *      AMPI_WIRE_ACK    a synchronous send was matched       p2p/remote.c
  *      AMPI_WIRE_CREDIT messages have been received          p2p/remote.c
- *      AMPI_WIRE_COLL   one process's part in a collective   coll/wire.c
+ *      AMPI_WIRE_COLL   between processes in a collective    coll/wire.c
  *      AMPI_WIRE_MEET   a process has come to a meeting, or  procs/meet_procs.c
  *                       a meeting is complete
+ *      AMPI_WIRE_QUIET  a process has nothing to do          procs/quiet.c
  *
  * In a job of one process ampi_machine is NULL and nothing of this folder is called but
  * ampi_procs_is_launched.
@@ -29,7 +30,14 @@ struct ampi_group;
 /* Most PEs of a process. */
 #define AMPI_PES_MAX 1024
 
-enum ampi_wire_kind { AMPI_WIRE_SEND = 1, AMPI_WIRE_ACK, AMPI_WIRE_COLL, AMPI_WIRE_MEET, AMPI_WIRE_CREDIT };
+enum ampi_wire_kind {
+    AMPI_WIRE_SEND = 1,
+    AMPI_WIRE_ACK,
+    AMPI_WIRE_COLL,
+    AMPI_WIRE_MEET,
+    AMPI_WIRE_CREDIT,
+    AMPI_WIRE_QUIET,
+};
 
 /* The header of every message between processes: 40 bytes, the same on both sides. */
 struct ampi_wire {
@@ -39,11 +47,11 @@ struct ampi_wire {
     uint32_t src_proc;   /* process of the sender */
     uint64_t context_id; /* of the communicator */
     uint32_t seq; /* SEND: number between these two PEs; COLL: number of the operation on the communicator */
-    int32_t tag;  /* SEND */
+    int32_t tag;  /* SEND; COLL: which message of the operation */
     int32_t source;  /* SEND: rank of the sender; COLL: index of its process in the communicator */
     int32_t dest;    /* SEND: rank of the destination in its side */
     uint64_t cookie; /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting;
-                        CREDIT: bytes */
+                        CREDIT: bytes; COLL: what the algorithm adds */
 };
 #define AMPI_WIRE_SIDE 1 /* the destination is in side[1] of an intercommunicator */
 #define AMPI_WIRE_SYNC 2 /* tell the sender of the match */
@@ -71,6 +79,10 @@ void ampi_procs_close(void);
 /* Ends the other processes, as far as the launcher can. */
 void ampi_procs_abort(int exit_code);
 
+/* All ranks of this process are blocked, and only messages could wake one: for the scheduler (struct
+ * ult_hooks). */
+int64_t ampi_procs_quiet(void);
+
 /* ---- Where ranks are ---- */
 
 static inline int ampi_procs_first_rank(int proc_id)
@@ -87,6 +99,11 @@ static inline int ampi_procs_of_rank(int world_rank)
 int ampi_procs_pe_of(int world_rank);
 
 /* ---- Sending (procs.c) ---- */
+
+/* Sends a copy of the header with data, which stays unchanged until done is called: MACHINE_PENDING; else it
+ * has left, or the process is lost (machine_ucx/machine.h). From the calling PE. */
+int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_wire *wire, const void *data,
+                    size_t n_bytes, machine_done_fn done, void *arg);
 
 /* Sends a copy of the header with data of the library's, which was malloc'ed and is freed when it has left
  * (NULL: none). From the calling PE. False: the process is lost. */
@@ -170,6 +187,7 @@ bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct ma
 void ampi_remote_handle_ack(const struct ampi_wire *wire);
 void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
 void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
+void ampi_procs_handle_quiet(const struct ampi_wire *wire);
 void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
 
 /* Meetings that wait for a lost process are forgotten by their collector: on the PE. (meet_procs.c) */

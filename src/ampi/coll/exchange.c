@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * exchange.c: running the steps of exchanges, and the messages between them. See exchange.h.
+ *
+ * Invariants, all on the leader PE:
+ *   1. A message that has come is in one list: remote->arrived, then x->got of the exchange that awaits it,
+ * then x->kept of the same.
+ *   2. A step runs only when n_awaited and n_sending are 0.
+ */
+#include "ampi/coll/exchange.h"
+
+#include "ampi/coll/remote.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+
+#define ALLOC_ALIGN 16u
+
+/* ---- Steps ---- */
+
+static void take(struct ampi_exchange *x, struct ampi_exchange_message *message)
+{
+    ampi_exchange_check(x, message);
+    message->next = x->got;
+    x->got = message;
+    x->n_awaited--;
+}
+
+/* Takes what has come early. */
+static void take_arrived(struct ampi_exchange *x)
+{
+    struct ampi_exchange_message **link = &x->slot->state->remote->arrived;
+
+    while (*link && x->n_awaited > 0) {
+        struct ampi_exchange_message *message = *link;
+        if (message->seq == x->seq && message->tag == x->tag) {
+            *link = message->next;
+            take(x, message);
+        } else {
+            link = &message->next;
+        }
+    }
+}
+
+static void keep_got(struct ampi_exchange *x)
+{
+    while (x->got) {
+        struct ampi_exchange_message *message = x->got;
+        x->got = message->next;
+        message->next = x->kept;
+        x->kept = message;
+    }
+}
+
+/* Runs steps as far as possible. */
+static void advance(struct ampi_exchange *x)
+{
+    if (x->is_running) /* a step calls a user's operation, which lets another rank poll */
+        return;
+    while ((x->n_awaited == 0 || x->has_failed) && x->n_sending == 0) {
+        if (x->is_over || x->has_failed) {
+            ampi_exchange_over(x); /* x may be in use again */
+            return;
+        }
+        x->is_running = true;
+        x->is_over = true; /* unless the step awaits something */
+        x->run_step(x);
+        x->step++;
+        x->is_running = false;
+    }
+}
+
+void ampi_exchange_start(struct ampi_exchange *x)
+{
+    x->step = x->n_awaited = x->n_sending = 0;
+    x->is_running = false;
+    x->is_over = x->n < 2 || !x->run_step;
+    advance(x);
+}
+
+void ampi_exchange_fail(struct ampi_exchange *x)
+{
+    x->has_failed = true;
+    advance(x);
+}
+
+void ampi_exchange_await(struct ampi_exchange *x, int tag, int n)
+{
+    keep_got(x);
+    x->tag = tag;
+    x->n_awaited = n;
+    x->is_over = false;
+    take_arrived(x);
+}
+
+void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_message *message)
+{
+    struct ampi_wire_slot *slot = &remote->slots[message->seq % AMPI_COLL_SLOTS];
+    struct ampi_exchange *x = &slot->x;
+
+    if (!slot->is_active || x->seq != message->seq || x->tag != message->tag || x->n_awaited == 0) {
+        message->next = remote->arrived;
+        remote->arrived = message;
+        return;
+    }
+    take(x, message);
+    advance(x);
+}
+
+/* ---- Sending ---- */
+
+static void sent(void *arg, int result)
+{
+    struct ampi_exchange *x = arg;
+
+    (void)result; /* a lost process is reported by the machine */
+    x->n_sending--;
+    advance(x);
+}
+
+void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note, const void *bytes,
+                        size_t n_bytes)
+{
+    struct ampi_coll_remote *remote = x->slot->state->remote;
+    int proc = x->proc[to];
+    struct ampi_wire wire = {.kind = AMPI_WIRE_COLL,
+                             .context_id = x->slot->state->shared->context_id,
+                             .seq = x->seq,
+                             .tag = tag,
+                             .source = remote->own,
+                             .dest = (int32_t)(x->plan_hash << 8) | x->algorithm,
+                             .cookie = note};
+
+    if (remote->leader_pe[proc] < 0)
+        remote->leader_pe[proc] = ampi_procs_pe_of(remote->leader_rank[proc]);
+    if (remote->leader_pe[proc] >= 0 && /* if the process is lost, that is noticed */
+        ampi_procs_send(remote->proc_id[proc], remote->leader_pe[proc], &wire, bytes, n_bytes, sent, x) ==
+            MACHINE_PENDING)
+        x->n_sending++;
+}
+
+int ampi_exchange_sender(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
+{
+    int i = 0;
+
+    if (x->n == x->slot->state->remote->n_procs)
+        return message->proc;
+    while (i < x->n && x->proc[i] != message->proc)
+        i++;
+    BASE_ASSERT(i < x->n);
+    return i;
+}
+
+/* ---- Memory ---- */
+
+void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes)
+{
+    void **memory = base_malloc(ALLOC_ALIGN + n_bytes, "a collective over processes");
+
+    *memory = x->memory;
+    x->memory = memory;
+    return (char *)memory + ALLOC_ALIGN;
+}
+
+void ampi_exchange_message_free(struct ampi_exchange_message *message)
+{
+    free(message->bytes);
+    free(message);
+}
+
+void ampi_exchange_release(struct ampi_exchange *x)
+{
+    keep_got(x);
+    while (x->kept) {
+        struct ampi_exchange_message *message = x->kept;
+        x->kept = message->next;
+        ampi_exchange_message_free(message);
+    }
+    while (x->memory) {
+        void *memory = x->memory;
+        x->memory = *(void **)memory;
+        free(memory);
+    }
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * exchange.h: the engine under what collectives do between processes.
+ *
+ * An exchange is one operation's traffic between the processes that take part in it ("participants", numbered
+ * from 0). It runs on the leader PE of each process, one step after the other: a step sends messages, says
+ * what it awaits, and returns; the next step runs when that has come and all that was sent has left, so a
+ * step may change whatever earlier ones sent. A step that awaits nothing is the last. Messages are told apart
+ * by the operation's number and a tag, which may come early.
+ *
+ * An algorithm is a function that does steps (ampi_exchange_step_fn); each has a file of its own with its
+ * cost on top. There p is the number of participants, n the bytes of one part (or of the vector, in
+ * reductions). Those that move parts do not look at the data: a part is what one process has for another, or
+ * for all of them. Those that reduce work on a vector of elements (reduction.h).
+ */
+#ifndef AMPI_COLL_EXCHANGE_H
+#define AMPI_COLL_EXCHANGE_H
+
+#include "ampi/coll/coll.h"
+
+struct ampi_exchange;
+struct ampi_reduction;
+
+typedef void (*ampi_exchange_step_fn)(struct ampi_exchange *x);
+
+/* A message that has come. */
+struct ampi_exchange_message {
+    struct ampi_exchange_message *next; /* link of remote->arrived, then of x->got or x->kept */
+    uint32_t seq;                       /* number of the operation */
+    int tag;
+    int algorithm; /* enum ampi_between */
+    uint32_t plan_hash;
+    int proc;             /* index of the sender's process in the communicator */
+    uint64_t note;        /* the algorithm's */
+    unsigned char *bytes; /* malloc'ed */
+    size_t n_bytes;
+};
+
+/* What one process has for another; bytes are aligned for any type. */
+struct ampi_exchange_part {
+    const unsigned char *bytes; /* NULL: has not come */
+    size_t n_bytes;
+};
+
+struct ampi_exchange {
+    struct ampi_coll_slot *slot;
+    int algorithm;      /* enum ampi_between; the same at all participants */
+    uint32_t plan_hash; /* of its name, 23 bits: all have to do the same operation */
+    ampi_exchange_step_fn run_step;
+    int n;         /* participants; 0: this process does not take part */
+    int own;       /* number of this one */
+    int root;      /* of the root's process, where there is a root */
+    int *proc;     /* by participant: index of the process in the communicator */
+    int step;      /* how many have run */
+    uint32_t seq;  /* of the operation */
+    int tag;       /* of the messages that are awaited */
+    int n_awaited; /* how many of them are missing */
+    int n_sending;
+    bool is_running;                    /* a step is */
+    bool has_failed;                    /* what it awaits may never come: it ends when all has left */
+    bool is_over;                       /* the last step has run */
+    struct ampi_exchange_message *got;  /* for the next step; moved to kept by the engine afterwards */
+    struct ampi_exchange_message *kept; /* freed with the operation */
+    void *memory;                       /* list; freed with the operation */
+    struct ampi_exchange_part *out;     /* by participant: this process's parts; out[own] is for all where all
+                                           get the same */
+    struct ampi_exchange_part *in;      /* by participant: the parts for this process */
+    bool *is_target;                    /* by participant: sparse exchanges: it gets a part */
+    int n_sources;                      /* sparse exchanges: participants that have a part for this process */
+    struct ampi_exchange_entry *entries; /* the Bruck all-to-all's */
+    struct ampi_reduction *reduction;
+};
+
+/* ---- For algorithms ---- */
+
+/* Sends bytes, which stay unchanged until the next step, to a participant. The note comes with them. */
+void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note, const void *bytes,
+                        size_t n_bytes);
+
+/* The next step waits for n messages with this tag: they are x->got then, in no order. */
+void ampi_exchange_await(struct ampi_exchange *x, int tag, int n);
+
+/* Memory that lives as long as the operation. Aligned for any type. */
+void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes);
+
+/* The participant that sent a message. */
+int ampi_exchange_sender(const struct ampi_exchange *x, const struct ampi_exchange_message *message);
+
+/* A participant some places further, around the circle. */
+static inline int ampi_exchange_after(const struct ampi_exchange *x, int distance)
+{
+    return (x->own + distance) % x->n;
+}
+static inline int ampi_exchange_before(const struct ampi_exchange *x, int distance)
+{
+    return (x->own + x->n - distance % x->n) % x->n;
+}
+
+/* The size of the subtree below (and with) a place of the binomial tree over p places; place 0 is the root.
+ */
+static inline int ampi_exchange_subtree(int place, int p)
+{
+    int lowest = place & -place;
+
+    return place == 0 ? p : lowest < p - place ? lowest : p - place;
+}
+
+/* ---- Lists of parts in one message (exchange_list.c) ---- */
+
+/* Comes before each part, which is padded to this size. */
+struct ampi_exchange_entry_head {
+    int32_t source;
+    int32_t target;
+    uint64_t n_bytes;
+};
+
+/* Parts that are under way somewhere. */
+struct ampi_exchange_entry {
+    int source;
+    int target;
+    struct ampi_exchange_part part;
+};
+
+/* Sends entries as one message. */
+void ampi_exchange_send_entries(struct ampi_exchange *x, int to, int tag,
+                                const struct ampi_exchange_entry *entries, int n);
+
+/* The entries of a message: calls with *at = 0 first. False: no more. */
+bool ampi_exchange_next_entry(const struct ampi_exchange_message *message, size_t *at,
+                              struct ampi_exchange_entry *entry_out);
+
+/* ---- Algorithms for parts ---- */
+void ampi_exchange_bcast_binomial(struct ampi_exchange *x);
+void ampi_exchange_bcast_ring(struct ampi_exchange *x);
+void ampi_exchange_allgather_bruck(struct ampi_exchange *x);
+void ampi_exchange_allgather_ring(struct ampi_exchange *x);
+void ampi_exchange_gather_binomial(struct ampi_exchange *x);
+void ampi_exchange_gather_linear(struct ampi_exchange *x);
+void ampi_exchange_scatter_binomial(struct ampi_exchange *x);
+void ampi_exchange_scatter_linear(struct ampi_exchange *x);
+void ampi_exchange_alltoall_bruck(struct ampi_exchange *x);
+void ampi_exchange_alltoall_pairwise(struct ampi_exchange *x);
+void ampi_exchange_sparse(struct ampi_exchange *x);
+
+/* ---- Choosing one (exchange_choose.c) ---- */
+
+/* By the table's entry for the kind. n_bytes is the same at all participants. */
+void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, size_t n_bytes);
+
+/* The one that the root has chosen. */
+void ampi_exchange_follow(struct ampi_exchange *x);
+
+/* Ends the job if the sender has chosen another algorithm: the program's sizes do not agree. */
+void ampi_exchange_check(const struct ampi_exchange *x, const struct ampi_exchange_message *message);
+
+/* ---- For wire.c ---- */
+
+/* Starts an exchange that has been set up; ampi_exchange_over is called at its end, perhaps before this
+ * returns. */
+void ampi_exchange_start(struct ampi_exchange *x);
+
+/* A process is lost: the exchange ends as soon as nothing is being sent any more. */
+void ampi_exchange_fail(struct ampi_exchange *x);
+
+/* A message has come: its exchange goes on, or it is kept for later. */
+struct ampi_coll_remote;
+void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_message *message);
+
+/* Frees messages and memory. */
+void ampi_exchange_release(struct ampi_exchange *x);
+void ampi_exchange_message_free(struct ampi_exchange_message *message);
+
+/* The exchange has done all that it had to. (wire.c) */
+void ampi_exchange_over(struct ampi_exchange *x);
+
+#endif
