@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ampi/comm.h"
+#include "ampi/device.h"
 #include "ampi/env.h"
 #include "ampi/error.h"
 #include "ampi/info_env.h"
@@ -147,6 +148,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     }
     ampi_type_init();
     ampi_op_init();
+    ampi_device_init();
     ult_job_init(n_pes, hooks);
     gpu_detect_init();
     create_world();

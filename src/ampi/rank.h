@@ -60,9 +60,10 @@ struct ampi_rank {
     struct ampi_handle_ints *handle_ints; /* integers that stand for handles: fortran_int.c; NULL: none */
     struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: what files get at open; NULL: the default */
     int n_tool_inits;                        /* MPI_T_init_thread less MPI_T_finalize */
-    struct image *image;                     /* its copy of the program; NULL: runs on the prototype */
-    int exit_code;                           /* once ENDED */
-} BASE_CACHE_ALIGNED;                        /* neighbours may run on different PEs */
+    int gpu_error;       /* CUDA's, of the last operation that failed for it, until that is raised; atomic */
+    struct image *image; /* its copy of the program; NULL: runs on the prototype */
+    int exit_code;       /* once ENDED */
+} BASE_CACHE_ALIGNED;    /* neighbours may run on different PEs */
 
 /* Sessions and the world model (MPI_Init, MPI_Finalize) come and go independently: a rank is INITIALIZED
  * while it has either. These keep `state` so; the last is for MPI_Initialized and MPI_Finalized, which ask of

@@ -64,9 +64,11 @@ struct ampi_p2p {
     int tag;                /* send */
     uint8_t mode;           /* send: enum ampi_send_mode */
     bool is_posted;         /* receive: stands in the posted table */
+    bool is_device;         /* the buffer is a GPU's */
     bool is_lost;           /* send to another process: that is gone */
     bool is_unmatched;      /* send to another process: on the list of those that wait for their match */
     uint8_t n_remote_parts; /* send to another process: what it still waits for */
+    int gpu_error;          /* send to another process: CUDA's, if the data could not be had */
     union {
         struct ult_note done;                    /* send: brings the completion from the receiver's PE */
         struct {                                 /* send to another process: */

@@ -17,6 +17,7 @@
 #define GPU_GPU_H
 
 #include "base/layout.h"
+#include "gpu/queue.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
 
@@ -50,9 +51,27 @@ struct gpu_data {
     int64_t extent_bytes;       /* from element to element */
     int64_t true_lb_bytes;      /* where an element's first byte lies that has no layout */
     size_t size_bytes;          /* of all the data */
+    const void *type;           /* for gpu_copy_host; NULL: bytes */
 };
 
 /* ---- Moving (move.c) ---- */
+
+/* One end of a move, as move.c found it. */
+struct gpu_move_side {
+    void *first; /* of one block: its address */
+    int kind;    /* move.c's */
+    int device;  /* -1: the host's memory */
+};
+
+/* A part of a move under way. */
+struct gpu_move_chunk {
+    struct gpu_ticket ticket;
+    struct gpu_move *move;
+    void *pinned;     /* memory between the ends; NULL: none */
+    void *scratch[2]; /* near the source, near the destination */
+    size_t offset;    /* of its bytes in the data */
+    size_t n_bytes;
+};
 
 /* One move. The caller provides it (p2p: in the request) and leaves it alone until `done` is called. */
 struct gpu_move {
@@ -62,21 +81,35 @@ struct gpu_move {
     /* The data is there, or error says why not. On the PE that started it, from its progress; never from
      * within gpu_move_start. May not switch. */
     void (*done)(struct gpu_move *move, int error);
-    void *owner; /* for done */
-    /* Private to src/gpu: */
-    struct gpu_move *next;
-    size_t done_bytes;
-    int step;
-    int error;
-    void *staging[2];
-    void *event;
+    /* Private to move.c: */
+    struct gpu_move_side from;
+    struct gpu_move_side to;
+    size_t chunk_bytes;   /* of all chunks but the last */
+    size_t taken_bytes;   /* by chunks, so far */
+    int n_chunks;         /* at a time */
+    int n_busy;           /* chunks under way */
+    bool has_pinned;      /* chunks need pinned memory */
+    bool has_scratch[2];  /* chunks need memory of the source's GPU, of the destination's */
+    int error;            /* the first */
+    struct ult_note note; /* brings a failure to the PE's progress */
+    struct gpu_move_chunk chunks[2];
 };
+
+/* What the CPU has to do for data in its own memory, set by whoever knows the types: copies the bytes offset
+ * .. offset + n_bytes - 1 of the data to consecutive memory (is_pack), or back. */
+typedef void (*gpu_copy_host_fn)(const struct gpu_data *data, size_t offset, size_t n_bytes, void *flat,
+                                 bool is_pack);
+extern gpu_copy_host_fn gpu_copy_host;
+
+/* Likewise, without kernels: the block of memory that the byte `offset` of the data is in. Returns the
+ * address of that byte and how many follow it in the block, that one included. */
+typedef void *(*gpu_block_at_fn)(const struct gpu_data *data, size_t offset, size_t *n_bytes_out);
+extern gpu_block_at_fn gpu_block_at;
 
 /* Starts a move between any memories. Never switches, never blocks on the GPU. On a PE. */
 void gpu_move_start(struct gpu_move *move);
 
-/* Moves and waits: suspends the calling rank until it is done (on a thread that is no ULT: waits). Returns
- * the error. May switch. */
+/* Moves and waits: suspends the calling ULT until it is done. Returns the error. May switch. */
 int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes) BASE_MUST_CHECK;
 
 /* The same without a switch, for places that may not: the PE waits. */

@@ -60,3 +60,28 @@ const char *gpu_error_text(int error)
     snprintf(text, sizeof text, "CUDA error %d", error);
     return text;
 }
+
+/* Never called: no address is a device's. */
+gpu_copy_host_fn gpu_copy_host;
+gpu_block_at_fn gpu_block_at;
+
+static int unreachable(void)
+{
+    BASE_ASSERT(!"device buffers without CUDA's headers");
+    return -1;
+}
+
+void gpu_move_start(struct gpu_move *move)
+{
+    unreachable();
+}
+
+int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes)
+{
+    return unreachable();
+}
+
+int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes)
+{
+    return unreachable();
+}

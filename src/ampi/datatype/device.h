@@ -17,7 +17,8 @@ static inline struct gpu_data ampi_type_gpu_data(const void *buf, MPI_Count coun
                              .layout = type->map,
                              .extent_bytes = type->extent_bytes,
                              .true_lb_bytes = type->true_lb_bytes,
-                             .size_bytes = (size_t)(count * type->size_bytes)};
+                             .size_bytes = (size_t)(count * type->size_bytes),
+                             .type = type};
 }
 
 /* The same with n_bytes consecutive bytes. */

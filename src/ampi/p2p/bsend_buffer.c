@@ -4,6 +4,7 @@
  */
 #include "ampi/p2p/bsend_buffer.h"
 
+#include "ampi/device.h"
 #include "ampi/session.h"
 #include "base/log.h"
 
@@ -96,13 +97,10 @@ static void complete_flushes(struct ampi_bsend_buffer *buffer)
     }
 }
 
-/* The data of a segment has been fetched. */
-static void segment_done(struct ampi_request *request, struct ampi_request *whole)
+static void remove_segment(struct ampi_bsend_segment *segment)
 {
-    struct ampi_bsend_segment *segment = BASE_CONTAINER(request, struct ampi_bsend_segment, request);
     struct ampi_bsend_buffer *buffer = segment->buffer;
 
-    (void)whole;
     if (segment->prev)
         segment->prev->next = segment->next;
     else
@@ -117,6 +115,13 @@ static void segment_done(struct ampi_request *request, struct ampi_request *whol
         complete_flushes(buffer);
     if (buffer->is_released && !buffer->first)
         free(buffer);
+}
+
+/* The data of a segment has been fetched. */
+static void segment_done(struct ampi_request *request, struct ampi_request *whole)
+{
+    (void)whole;
+    remove_segment(BASE_CONTAINER(request, struct ampi_bsend_segment, request));
 }
 
 /* ---- Attaching and flushing ---- */
@@ -217,7 +222,7 @@ int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args)
     size_t n_bytes = (size_t)(args->count * args->type->size_bytes);
     struct ampi_bsend_segment *segment;
     struct ampi_send_args packed = *args;
-    struct ampi_cursor cursor;
+    int error;
 
     if (args->dest == MPI_PROC_NULL)
         return MPI_SUCCESS;
@@ -229,8 +234,11 @@ int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args)
                           "the attached buffer of %lld bytes has no room for %zu more and the "
                           "overhead of a message (MPI_BSEND_OVERHEAD)",
                           (long long)buffer->user_bytes, n_bytes);
-    ampi_cursor_init(&cursor, (void *)args->buf, args->count, args->type);
-    ampi_cursor_pack(&cursor, segment->data, n_bytes);
+    error = ampi_device_pack(args->comm, segment->data, args->buf, args->count, args->type);
+    if (BASE_UNLIKELY(error)) {
+        remove_segment(segment);
+        return error;
+    }
     packed.buf = segment->data;
     packed.count = (MPI_Count)n_bytes;
     packed.type = ampi_type_of(MPI_BYTE);

@@ -2,19 +2,7 @@
  *
  * deliver.c: a message at its destination, on the destination's PE: matching it and moving its data.
  */
-#include "ampi/p2p/message.h"
-#include "ampi/p2p/p2p.h"
-
-static inline void fill_status(MPI_Status *status, int source, int tag, size_t size_bytes, size_t room_bytes)
-{
-    bool is_truncated = size_bytes > room_bytes;
-
-    status->MPI_SOURCE = source;
-    status->MPI_TAG = tag;
-    status->MPI_ERROR = BASE_UNLIKELY(is_truncated) ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
-    ampi_status_set_bytes(status, (MPI_Count)(is_truncated ? room_bytes : size_bytes));
-    ampi_status_set_cancelled(status, false);
-}
+#include "ampi/p2p/device.h"
 
 void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void *buf, MPI_Count count,
                      const struct ampi_type *type, MPI_Status *status)
@@ -32,7 +20,7 @@ void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void
         ampi_cursor_init(&cursor, buf, count, type);
         ampi_cursor_unpack(&cursor, data, copy_bytes);
     }
-    fill_status(status, source, tag, n_bytes, room_bytes);
+    ampi_p2p_fill_status(status, source, tag, n_bytes, room_bytes);
 }
 
 void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag,
@@ -41,7 +29,7 @@ void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_by
     const struct ampi_p2p *send = &sender->u.p2p;
 
     ampi_type_copy(buf, count, type, send->buf, send->count, send->type);
-    fill_status(status, source, tag, size_bytes, (size_t)(count * type->size_bytes));
+    ampi_p2p_fill_status(status, source, tag, size_bytes, (size_t)(count * type->size_bytes));
 }
 
 static struct ampi_request *take_posted(struct ampi_comm *dest, int source, int tag)
@@ -62,7 +50,7 @@ void ampi_p2p_deliver_bytes(struct ampi_message_pool *pool, struct ampi_comm *de
     struct ampi_request *recv = take_posted(dest, source, tag);
     struct ampi_message *message;
 
-    if (recv) {
+    if (recv && BASE_LIKELY(!recv->u.p2p.is_device)) {
         ampi_p2p_unpack(data, n_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count, recv->u.p2p.type,
                         &recv->status);
         ampi_request_complete(recv);
@@ -70,7 +58,10 @@ void ampi_p2p_deliver_bytes(struct ampi_message_pool *pool, struct ampi_comm *de
     }
     message = ampi_message_alloc(pool, n_bytes);
     memcpy(message->data, data, n_bytes);
-    ampi_message_keep(dest, message, source, tag);
+    if (recv)
+        ampi_device_take_message(recv, message, source, tag);
+    else
+        ampi_message_keep(dest, message, source, tag);
 }
 
 void ampi_p2p_deliver_message(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
@@ -80,6 +71,10 @@ void ampi_p2p_deliver_message(struct ampi_message_pool *pool, struct ampi_comm *
 
     if (!recv) {
         ampi_message_keep(dest, message, source, tag);
+        return;
+    }
+    if (BASE_UNLIKELY(recv->u.p2p.is_device)) {
+        ampi_device_take_message(recv, message, source, tag);
         return;
     }
     ampi_p2p_unpack(message->data, message->size_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count,
@@ -92,8 +87,15 @@ void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_com
                                  struct ampi_request *sender, size_t size_bytes)
 {
     struct ampi_request *recv = take_posted(dest, source, tag);
+    bool is_device = sender->u.p2p.is_device;
+    bool is_fetched =
+        is_device && size_bytes <= AMPI_EAGER_MAX_BYTES && sender->u.p2p.mode != AMPI_SEND_SYNCHRONOUS;
     struct ampi_message *message;
 
+    if (recv && BASE_UNLIKELY(is_device || recv->u.p2p.is_device)) {
+        ampi_device_take_sender(recv, sender, source, tag);
+        return;
+    }
     if (recv) {
         ampi_p2p_copy_from_sender(sender, size_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count,
                                   recv->u.p2p.type, &recv->status);
@@ -101,10 +103,13 @@ void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_com
         ampi_request_complete(recv);
         return;
     }
-    message = ampi_message_alloc(pool, 0);
+    message = ampi_message_alloc(pool, BASE_UNLIKELY(is_fetched) ? size_bytes : 0);
     message->size_bytes = size_bytes;
-    message->sender = sender;
     ampi_message_keep(dest, message, source, tag);
+    if (BASE_UNLIKELY(is_fetched))
+        ampi_device_fetch(message, sender);
+    else
+        message->sender = sender;
 }
 
 /* On the sender's PE: its data has been fetched elsewhere. */

@@ -89,6 +89,7 @@ struct ampi_message *ampi_message_alloc(struct ampi_message_pool *pool, size_t s
     message->magic = AMPI_MAGIC_MESSAGE;
     message->size_bytes = size_bytes;
     message->sender = NULL;
+    message->fetch = NULL;
     message->is_remote = false;
     return message;
 }

@@ -19,6 +19,7 @@
 /* Largest message that is sent eagerly; the greatest size of the pools. */
 #define AMPI_EAGER_MAX_BYTES 16384
 
+struct transfer;
 struct ampi_message {
     uint32_t magic;              /* AMPI_MAGIC_MESSAGE */
     uint8_t size_class;          /* which free list it belongs to */
@@ -28,6 +29,7 @@ struct ampi_message {
     size_t size_bytes;           /* of the data */
     struct ampi_request *sender; /* rendezvous: the send request, ACTIVE, maybe of another PE; NULL: eager */
     struct ampi_comm *comm;      /* the destination's handle */
+    struct transfer *fetch;      /* its data is being fetched from a GPU: device.h; else NULL */
     struct ampi_message *next;   /* link of a free list or of a batch going home */
     unsigned char data[] __attribute__((aligned(16)));
 };
@@ -65,7 +67,7 @@ void ampi_message_free(struct ampi_message_pool *pool, struct ampi_message *mess
  * blocked in a probe for it. On the destination's PE. Never switches. */
 void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int source, int tag);
 
-/* Copies the message, which is not away (remote.h), into a receive's buffer, completes its sender, frees it,
+/* Copies the message, which is not away (device.h), into a receive's buffer, completes its sender, frees it,
  * and fills the status, whose MPI_ERROR becomes MPI_ERR_TRUNCATE if there was more data than room. On the
  * destination's PE. Never switches. */
 void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,

@@ -119,6 +119,19 @@ void ampi_p2p_deliver_message(struct ampi_message_pool *pool, struct ampi_comm *
 void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
                                  struct ampi_request *sender, size_t size_bytes);
 
+/* The status of a receive with room for room_bytes that has matched a message of size_bytes. */
+static inline void ampi_p2p_fill_status(MPI_Status *status, int source, int tag, size_t size_bytes,
+                                        size_t room_bytes)
+{
+    bool is_truncated = size_bytes > room_bytes;
+
+    status->MPI_SOURCE = source;
+    status->MPI_TAG = tag;
+    status->MPI_ERROR = BASE_UNLIKELY(is_truncated) ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+    ampi_status_set_bytes(status, (MPI_Count)(is_truncated ? room_bytes : size_bytes));
+    ampi_status_set_cancelled(status, false);
+}
+
 /* Fills a receive's buffer and status from n contiguous bytes, or from a send request's buffer. */
 void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void *buf, MPI_Count count,
                      const struct ampi_type *type, MPI_Status *status);

@@ -5,10 +5,8 @@
  * A blocking probe leaves word in the communicator's handle: the next unexpected message that matches wakes
  * it (ampi_message_keep). A rank can be in one probe only.
  */
+#include "ampi/p2p/device.h"
 #include "ampi/p2p/lost.h"
-#include "ampi/p2p/message.h"
-#include "ampi/p2p/p2p.h"
-#include "ampi/p2p/remote.h"
 
 /* What a status says of a message that has not been received. */
 static void fill_status(MPI_Status *status, const struct ampi_message *message)
@@ -199,12 +197,12 @@ static void receive(struct ampi_rank *self, struct ampi_message *message, void *
 
     if (!message) {
         ampi_status_set_proc_null(status);
-    } else if (!ampi_remote_is_away(message)) {
+    } else if (!ampi_message_is_away(message, buf, count, type)) {
         ampi_message_consume(self, message, buf, count, type, status);
     } else {
         ampi_request_init_on_stack(&request, self, &ampi_recv_kind, message->comm);
         ampi_recv_fill(&request, &args);
-        ampi_remote_fetch(message, &request);
+        ampi_message_receive(message, &request);
         ampi_request_await(&request);
         *status = request.status;
     }
@@ -258,8 +256,8 @@ int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message
     made = ampi_request_create(self, &ampi_recv_kind, object ? object->comm : NULL, false);
     ampi_recv_fill(made, &args);
     ampi_type_ref(args.type);
-    if (object && ampi_remote_is_away(object)) {
-        ampi_remote_fetch(object, made);
+    if (object && ampi_message_is_away(object, buf, count, args.type)) {
+        ampi_message_receive(object, made);
     } else {
         receive(self, object, buf, count, args.type, &made->status);
         ampi_request_complete(made);

@@ -2,10 +2,8 @@
  *
  * recv.c: the receiving half of a message, from MPI_Recv down to the matching engine.
  */
+#include "ampi/p2p/device.h"
 #include "ampi/p2p/lost.h"
-#include "ampi/p2p/message.h"
-#include "ampi/p2p/p2p.h"
-#include "ampi/p2p/remote.h"
 
 void ampi_status_set_proc_null(MPI_Status *status)
 {
@@ -15,6 +13,8 @@ void ampi_status_set_proc_null(MPI_Status *status)
 
 int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
 {
+    const char *gpu_text;
+
     if (BASE_LIKELY(status->MPI_ERROR == MPI_SUCCESS))
         return MPI_SUCCESS;
     if (status->MPI_ERROR == MPI_ERR_TRUNCATE && status->MPI_SOURCE >= 0) {
@@ -31,6 +31,10 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
                                       "another rank sent more data than this rank's buffer takes");
     if (status->MPI_ERROR == MPI_ERR_PROC_ABORTED)
         return ampi_p2p_raise_lost(comm);
+    gpu_text = ampi_device_error_text(ampi_self(), status->MPI_ERROR);
+    if (gpu_text)
+        return comm ? ampi_raise(comm, status->MPI_ERROR, AMPI_DEVICE_FAILED, gpu_text)
+                    : ampi_raise_self(status->MPI_ERROR, AMPI_DEVICE_FAILED, gpu_text);
     return comm ? ampi_raise(comm, status->MPI_ERROR, "the operation failed")
                 : ampi_raise_self(status->MPI_ERROR, "the operation failed");
 }
@@ -43,7 +47,7 @@ bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MP
     if (!node)
         return false;
     message = BASE_CONTAINER(node, struct ampi_message, node);
-    if (BASE_UNLIKELY(message->is_remote) && ampi_remote_is_away(message)) {
+    if (ampi_message_is_away(message, args->buf, args->count, args->type)) {
         args->comm->away = message;
         return false;
     }
@@ -59,7 +63,7 @@ static BASE_COLD bool post_specially(struct ampi_request *request, int source)
 
     comm->away = comm->has_lost ? &ampi_message_lost_mark : NULL;
     if (away != &ampi_message_lost_mark)
-        ampi_remote_fetch(away, request);
+        ampi_message_receive(away, request);
     else if (ampi_p2p_is_lost(comm, source))
         ampi_p2p_fail_recv(request);
     else
@@ -83,6 +87,7 @@ void ampi_recv_fill(struct ampi_request *request, const struct ampi_recv_args *a
     p2p->count = args->count;
     p2p->type = args->type;
     p2p->is_posted = false;
+    p2p->is_device = ampi_device_has(args->buf, args->count, args->type);
     p2p->node.source = args->source;
     p2p->node.tag = args->tag;
 }
@@ -108,10 +113,11 @@ static void start_active(struct ampi_request *request, const struct ampi_recv_ar
 /* MPI_Start of a persistent receive: its source and tag are kept in the node. */
 static int start_recv(struct ampi_request *request)
 {
-    const struct ampi_p2p *p2p = &request->u.p2p;
+    struct ampi_p2p *p2p = &request->u.p2p;
     struct ampi_recv_args args = {p2p->buf,         p2p->count,    p2p->type,
                                   p2p->node.source, p2p->node.tag, request->comm};
 
+    p2p->is_device = ampi_device_has(p2p->buf, p2p->count, p2p->type);
     request->state = AMPI_REQUEST_ACTIVE;
     start_active(request, &args);
     return MPI_SUCCESS;

@@ -12,6 +12,8 @@
  */
 #include "ampi/p2p/remote.h"
 
+#include "ampi/p2p/device.h"
+
 #include "ampi/p2p/remote_peer.h"
 #include "base/log.h"
 
@@ -129,11 +131,29 @@ static void fill_status(struct ampi_request *recv, size_t n_bytes, int source, i
     ampi_status_set_cancelled(&recv->status, false);
 }
 
+static void release_memory(struct ampi_rank *owner, void *memory)
+{
+    (void)owner;
+    free(memory);
+}
+
+static void release_fetch(struct ampi_rank *owner, void *what)
+{
+    struct fetch *fetch = what;
+
+    ampi_message_scratch_free(owner->messages, fetch, sizeof *fetch + fetch->n_bytes);
+}
+
 static void fetched_staged(void *arg, int result)
 {
     struct fetch *fetch = arg;
     struct ampi_request *recv = fetch->recv;
 
+    if (result == MACHINE_DONE && BASE_UNLIKELY(recv->u.p2p.is_device)) {
+        ampi_device_unpack(recv, fetch->staged, fetch->n_bytes, fetch->source, fetch->tag, release_fetch,
+                           fetch);
+        return;
+    }
     if (result == MACHINE_DONE)
         ampi_p2p_unpack(fetch->staged, fetch->n_bytes, fetch->source, fetch->tag, recv->u.p2p.buf,
                         recv->u.p2p.count, recv->u.p2p.type, &recv->status);
@@ -153,20 +173,39 @@ static void fetched(void *arg, int result)
     ampi_request_complete(recv);
 }
 
+enum machine_memory ampi_remote_memory(const struct ampi_p2p *p2p)
+{
+    const void *data = ampi_type_address(p2p->buf, p2p->type->true_lb_bytes);
+    enum machine_memory memory =
+        gpu_resolve(data)->memory == GPU_MEMORY_MANAGED ? MACHINE_CUDA_MANAGED : MACHINE_CUDA;
+
+    return ampi_type_is_block(p2p->type, p2p->count) && ampi_machine->takes(memory) ? memory : MACHINE_HOST;
+}
+
+void ampi_remote_tell_slow(void)
+{
+    static atomic_flag is_told = ATOMIC_FLAG_INIT;
+
+    if (!ampi_machine->takes(MACHINE_CUDA) && !atomic_flag_test_and_set(&is_told))
+        base_log("messages of GPUs to other processes go through the host's memory, which is slow: this UCX "
+                 "was built without CUDA");
+}
+
 static void start_fetch(struct ampi_request *recv, int src_proc, void *token, size_t n_bytes, int source,
                         int tag)
 {
     struct ampi_p2p *p2p = &recv->u.p2p;
     int pe_id = recv->owner->pe_id;
+    enum machine_memory memory = BASE_UNLIKELY(p2p->is_device) ? ampi_remote_memory(p2p) : MACHINE_HOST;
     struct fetch *fetch;
     int result;
 
-    if (ampi_type_is_block(p2p->type, p2p->count) &&
+    if ((!p2p->is_device || memory != MACHINE_HOST) && ampi_type_is_block(p2p->type, p2p->count) &&
         n_bytes <= (size_t)(p2p->count * p2p->type->size_bytes)) {
         fill_status(recv, n_bytes, source, tag, MACHINE_DONE);
         result =
             ampi_machine->fetch(pe_id, src_proc, token, ampi_type_address(p2p->buf, p2p->type->true_lb_bytes),
-                                n_bytes, MACHINE_HOST, fetched, recv);
+                                n_bytes, memory, fetched, recv);
         if (result != MACHINE_PENDING)
             fetched(recv, result);
         return;
@@ -180,7 +219,7 @@ static void start_fetch(struct ampi_request *recv, int src_proc, void *token, si
         fetched_staged(fetch, result);
 }
 
-void ampi_remote_fetch(struct ampi_message *message, struct ampi_request *recv)
+static void fetch_kept(struct ampi_message *message, struct ampi_request *recv)
 {
     const struct kept *kept = kept_of(message);
 
@@ -201,6 +240,51 @@ void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, v
     if (kept->token)
         ampi_machine->release(self->pe_id, kept->token);
     ampi_message_free(self->messages, message);
+}
+
+/* A message whose bytes are here has been moved to a GPU. */
+static void release_message(struct ampi_rank *owner, void *what)
+{
+    struct ampi_message *message = what;
+
+    if (kept_of(message)->token)
+        ampi_machine->release(owner->pe_id, kept_of(message)->token);
+    ampi_message_free(owner->messages, message);
+}
+
+void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv)
+{
+    const struct kept *kept = kept_of(message);
+
+    if (ampi_remote_is_away(message)) {
+        fetch_kept(message, recv);
+        return;
+    }
+    received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
+    ampi_device_unpack(recv, kept->bytes, message->size_bytes, message->node.source, message->node.tag,
+                       release_message, message);
+}
+
+static void release_token(struct ampi_rank *owner, void *token)
+{
+    ampi_machine->release(owner->pe_id, token);
+}
+
+/* The bytes of a message that has matched go to a GPU. Returns true if its data is kept until then. */
+static bool deliver_to_device(struct ampi_request *recv, const struct ampi_wire *wire,
+                              const struct machine_data *data)
+{
+    void *copy;
+
+    if (data->can_keep) {
+        ampi_device_unpack(recv, data->bytes, data->n_bytes, wire->source, wire->tag, release_token,
+                           data->token);
+        return true;
+    }
+    copy = base_malloc(data->n_bytes, "a message from another process");
+    memcpy(copy, data->bytes, data->n_bytes);
+    ampi_device_unpack(recv, copy, data->n_bytes, wire->source, wire->tag, release_memory, copy);
+    return false;
 }
 
 /* No receive is there: keeps the message. Returns true if its data is kept where it is. */
@@ -249,6 +333,8 @@ static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, con
         start_fetch(recv, peer->proc_id, data->token, data->n_bytes, wire->source, wire->tag);
         return true;
     }
+    if (BASE_UNLIKELY(recv->u.p2p.is_device) && data->n_bytes > 0)
+        return deliver_to_device(recv, wire, data);
     ampi_p2p_unpack(data->bytes, data->n_bytes, wire->source, wire->tag, recv->u.p2p.buf, recv->u.p2p.count,
                     recv->u.p2p.type, &recv->status);
     ampi_request_complete(recv);

@@ -23,8 +23,9 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request);
 /* A kept message's data is still at its sender: it takes a request to receive it. */
 bool ampi_remote_is_away(const struct ampi_message *message);
 
-/* Receives it with an (ACTIVE) request, which completes when the data is here; frees the message. */
-void ampi_remote_fetch(struct ampi_message *message, struct ampi_request *recv);
+/* Receives it, or one that is here into a GPU's buffer, with an (ACTIVE) request, which completes when the
+ * data is there; frees the message. */
+void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv);
 
 /* ampi_message_consume for messages that are remote and not away. */
 void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,

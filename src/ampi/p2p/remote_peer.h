@@ -69,4 +69,10 @@ static inline struct ampi_peer *ampi_remote_peer(struct ampi_remote *remote, int
     return remote->procs[proc_id].peers[pe_id];
 }
 
+/* What memory the machine is to take a GPU's buffer as; MACHINE_HOST: it takes it from a copy only. */
+enum machine_memory ampi_remote_memory(const struct ampi_p2p *p2p);
+
+/* Says once that it is slow without. */
+void ampi_remote_tell_slow(void);
+
 #endif

@@ -4,7 +4,9 @@
  *
  * Little data leaves in a parcel: the machine gets a copy of it, and the send is complete at once. Other data
  * leaves from the sender's buffer (or packed, if it is noncontiguous), and its request waits for the machine.
+ * A GPU's data leaves from the GPU if the machine takes that, else from a copy in the host's memory.
  */
+#include "ampi/device.h"
 #include "ampi/p2p/lost.h"
 #include "ampi/p2p/remote.h"
 #include "ampi/p2p/remote_peer.h"
@@ -175,6 +177,8 @@ static void send_part_done(struct ampi_request *request)
         ampi_message_scratch_free(request->owner->messages, p2p->staged,
                                   (size_t)(p2p->count * p2p->type->size_bytes));
     request->status.MPI_ERROR = p2p->is_lost ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+    if (BASE_UNLIKELY(p2p->gpu_error))
+        request->status.MPI_ERROR = ampi_device_error(request->owner, p2p->gpu_error);
     ampi_request_complete(request);
 }
 
@@ -194,7 +198,6 @@ static const void *gather(struct ampi_message_pool *pool, struct ampi_p2p *p2p, 
 {
     struct ampi_cursor cursor;
 
-    p2p->staged = NULL;
     if (BASE_LIKELY(ampi_type_is_block(p2p->type, p2p->count)))
         return ampi_type_address(p2p->buf, p2p->type->true_lb_bytes);
     if (n_bytes == 0)
@@ -205,18 +208,75 @@ static const void *gather(struct ampi_message_pool *pool, struct ampi_p2p *p2p, 
     return p2p->staged;
 }
 
+/* The header is filled in. */
+static void send_data(struct ampi_request *request, const struct ampi_peer *peer, const void *data,
+                      size_t n_bytes, enum machine_memory memory)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+    int result = ampi_machine->send(request->owner->pe_id, peer->proc_id, peer->pe_id, &p2p->wire,
+                                    sizeof p2p->wire, data, n_bytes, memory, sent, request);
+
+    if (result != MACHINE_PENDING)
+        sent(request, result);
+}
+
+/* Data on its way from a GPU to memory that the machine can send from. */
+struct staging {
+    struct gpu_move move;
+    struct ampi_request *request;
+    const struct ampi_peer *peer;
+};
+
+/* The message goes in any case: those behind it wait for its number. */
+static void staged(struct gpu_move *move, int error)
+{
+    struct staging *staging = BASE_CONTAINER(move, struct staging, move);
+    struct ampi_request *request = staging->request;
+
+    if (BASE_UNLIKELY(error)) {
+        request->u.p2p.gpu_error = error;
+        memset(request->u.p2p.staged, 0, move->n_bytes);
+    }
+    send_data(request, staging->peer, request->u.p2p.staged, move->n_bytes, MACHINE_HOST);
+    free(staging);
+}
+
+static void send_from_device(struct ampi_request *request, const struct ampi_peer *peer, size_t n_bytes)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+    enum machine_memory memory = ampi_remote_memory(p2p);
+    struct staging *staging;
+
+    if (memory != MACHINE_HOST) {
+        send_data(request, peer, ampi_type_address(p2p->buf, p2p->type->true_lb_bytes), n_bytes, memory);
+        return;
+    }
+    ampi_remote_tell_slow();
+    staging = base_calloc(1, sizeof *staging, "a message of a GPU to another process");
+    p2p->staged = ampi_message_scratch(request->owner->messages, n_bytes, "a message of a GPU to another process");
+    staging->request = request;
+    staging->peer = peer;
+    staging->move.src = ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
+    staging->move.dst = ampi_bytes_gpu_data(p2p->staged, n_bytes);
+    staging->move.n_bytes = n_bytes;
+    staging->move.done = staged;
+    gpu_move_start(&staging->move);
+}
+
 void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
 {
     struct ampi_p2p *p2p = &request->u.p2p;
     size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
     struct ampi_peer *peer = peer_of_member(&ampi_remotes[self->pe_id], request->comm, p2p->peer_rank);
     bool is_sync = p2p->mode == AMPI_SEND_SYNCHRONOUS;
-    const void *data = gather(self->messages, p2p, n_bytes);
-    int result = MACHINE_LOST;
 
     p2p->is_lost = p2p->is_unmatched = false;
+    p2p->gpu_error = 0;
+    p2p->staged = NULL;
     p2p->n_remote_parts = 1;
-    if (BASE_LIKELY(peer != NULL)) {
+    if (BASE_UNLIKELY(peer == NULL)) {
+        sent(request, MACHINE_LOST);
+    } else {
         fill_wire(&p2p->wire, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
         if (is_sync || is_window_used(peer)) {
             p2p->wire.flags |= AMPI_WIRE_SYNC;
@@ -226,11 +286,11 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
         } else {
             peer->used_bytes += n_bytes + AMPI_WINDOW_MESSAGE_BYTES;
         }
-        result = ampi_machine->send(self->pe_id, peer->proc_id, peer->pe_id, &p2p->wire, sizeof p2p->wire,
-                                    data, n_bytes, MACHINE_HOST, sent, request);
+        if (BASE_UNLIKELY(p2p->is_device))
+            send_from_device(request, peer, n_bytes);
+        else
+            send_data(request, peer, gather(self->messages, p2p, n_bytes), n_bytes, MACHINE_HOST);
     }
-    if (result != MACHINE_PENDING)
-        sent(request, result);
 }
 
 void ampi_remote_handle_ack(const struct ampi_wire *wire)

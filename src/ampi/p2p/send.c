@@ -4,11 +4,10 @@
  *
  * Routes: same PE, straight into the destination's matching engine; other PE of this process, an item
  * through that PE's inbox, with the data inside it, beside it (a message of the pool), or left in the
- * sender's buffer for the receiver to fetch; other process, through the machine (remote_send.c).
+ * sender's buffer for the receiver to fetch; other process, through the machine (remote_send.c). Data on a
+ * GPU always waits in the sender's buffer (device.h).
  */
-#include "ampi/p2p/message.h"
-#include "ampi/p2p/p2p.h"
-#include "ampi/p2p/remote.h"
+#include "ampi/p2p/device.h"
 
 /* What the items that travel between PEs hold. */
 struct send_item {
@@ -44,12 +43,21 @@ static inline bool try_same_pe(struct ampi_rank *self, const struct ampi_send_ar
 {
     struct ampi_comm *dest = &args->comm->peer->handles[args->dest];
     int source = args->comm->rank;
-    struct ampi_match_node *node = ampi_match_take_posted(&dest->match, source, args->tag);
+    struct ampi_match_node *node;
     struct ampi_message *message;
 
+    if (BASE_UNLIKELY(gpu_is_active) && n_bytes > AMPI_EAGER_MAX_BYTES)
+        return false; /* the receive may be into a device's buffer, which takes a while */
+    node = ampi_match_take_posted(&dest->match, source, args->tag);
     if (node) {
         struct ampi_request *recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
         recv->u.p2p.is_posted = false;
+        if (BASE_UNLIKELY(recv->u.p2p.is_device)) {
+            message = ampi_message_alloc(self->messages, n_bytes);
+            ampi_p2p_pack(message->data, args, n_bytes);
+            ampi_device_take_message(recv, message, source, args->tag);
+            return true;
+        }
         if (BASE_LIKELY(ampi_type_is_block(args->type, args->count))) {
             ampi_p2p_unpack((const char *)args->buf + args->type->true_lb_bytes, n_bytes, source, args->tag,
                             recv->u.p2p.buf, recv->u.p2p.count, recv->u.p2p.type, &recv->status);
@@ -129,6 +137,8 @@ bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args)
     size_t n_bytes = (size_t)(args->count * args->type->size_bytes);
     int pe_id = dest_pe(args->comm, args->dest);
 
+    if (ampi_device_has(args->buf, args->count, args->type))
+        return false;
     if (pe_id == self->pe_id)
         return try_same_pe(self, args, n_bytes);
     if (BASE_UNLIKELY(pe_id == AMPI_PE_REMOTE))
@@ -138,13 +148,14 @@ bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args)
 
 void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
 {
-    const struct ampi_p2p *p2p = &request->u.p2p;
+    struct ampi_p2p *p2p = &request->u.p2p;
     size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
     struct ampi_comm *dest = &request->comm->peer->handles[p2p->peer_rank];
     int pe_id = dest_pe(request->comm, p2p->peer_rank);
     struct ult_item item;
     struct send_item *send = (struct send_item *)item.body;
 
+    p2p->is_device = ampi_device_has(p2p->buf, p2p->count, p2p->type);
     if (pe_id == self->pe_id) {
         self->n_sent[AMPI_ROUTE_SAME_PE]++;
         ampi_p2p_deliver_rendezvous(self->messages, dest, request->comm->rank, p2p->tag, request, n_bytes);

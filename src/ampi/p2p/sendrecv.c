@@ -3,6 +3,7 @@
  * sendrecv.c: sending and receiving in one call (MPI 5.0, section 3.11). The _replace forms send a packed
  * copy.
  */
+#include "ampi/device.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 
@@ -20,19 +21,22 @@ static int check(struct ampi_rank *self, struct sendrecv *both, MPI_Datatype sen
     return error ? error : ampi_check_recv(self, recvtype, comm, &both->recv);
 }
 
-/* Replaces the send half by one of a packed copy, which the caller frees. */
-static void *pack_copy(struct ampi_send_args *send)
+/* Replaces the send half by one of a packed copy, which the caller frees. May switch. */
+static int pack_copy(struct ampi_send_args *send, void **copy_out)
 {
     size_t n_bytes = (size_t)(send->count * send->type->size_bytes);
     void *copy = base_malloc(n_bytes, "the copy that MPI_Sendrecv_replace sends");
-    struct ampi_cursor cursor;
+    int error = ampi_device_pack(send->comm, copy, send->buf, send->count, send->type);
 
-    ampi_cursor_init(&cursor, (void *)send->buf, send->count, send->type);
-    ampi_cursor_pack(&cursor, copy, n_bytes);
+    if (BASE_UNLIKELY(error)) {
+        free(copy);
+        return error;
+    }
     send->buf = copy;
     send->count = (MPI_Count)n_bytes;
     send->type = ampi_type_of(MPI_BYTE);
-    return copy;
+    *copy_out = copy;
+    return MPI_SUCCESS;
 }
 
 /* The receive is posted first, so that the two may go to the same rank. */
@@ -87,11 +91,10 @@ int PMPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, i
     struct sendrecv both = {.send = {.buf = buf, .count = count, .dest = dest, .tag = sendtag},
                             .recv = {.buf = buf, .count = count, .source = source, .tag = recvtag}};
     int error = check(self, &both, datatype, datatype, comm);
-    void *copy;
+    void *copy = NULL;
 
-    if (error)
+    if (error || (error = pack_copy(&both.send, &copy)))
         return error;
-    copy = pack_copy(&both.send);
     error = run_blocking(self, &both, status);
     free(copy);
     return error;
@@ -185,11 +188,14 @@ int PMPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, 
     struct sendrecv both = {.send = {.buf = buf, .count = count, .dest = dest, .tag = sendtag},
                             .recv = {.buf = buf, .count = count, .source = source, .tag = recvtag}};
     int error = check(self, &both, datatype, datatype, comm);
+    void *copy = NULL;
 
     if (error)
         return error;
     if (BASE_UNLIKELY(!request))
         return ampi_raise(both.recv.comm, MPI_ERR_ARG, "the address of the request is NULL");
-    run_nonblocking(self, &both, pack_copy(&both.send), request);
+    if ((error = pack_copy(&both.send, &copy)))
+        return error;
+    run_nonblocking(self, &both, copy, request);
     return MPI_SUCCESS;
 }

@@ -6,6 +6,7 @@
  * A Test looks at what has arrived for the PE first; one that finds nothing lets the other ranks of the PE
  * run before it returns, so that loops around it make progress.
  */
+#include "ampi/device.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 
@@ -89,6 +90,17 @@ static inline void set_status_empty(MPI_Status *status)
 {
     if (status != MPI_STATUS_IGNORE)
         ampi_status_set_empty(status); /* MPI_ERROR included: section 3.7.3 */
+}
+
+/* Raises that some of several requests have failed. comm NULL: on MPI_COMM_SELF. */
+static BASE_COLD int raise_in_status(struct ampi_comm *comm)
+{
+    static const char text[] = "an operation failed; see the statuses%s%s";
+    const char *gpu_text = ampi_device_error_text(ampi_self(), MPI_ERR_OTHER);
+    const char *join = gpu_text ? ". Data on a GPU could not be moved: " : "";
+
+    return comm ? ampi_raise(comm, MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "")
+                : ampi_raise_self(MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "");
 }
 
 /* Retires one complete request of a call that returns its error itself, and raises that. */
@@ -183,8 +195,7 @@ static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status
     }
     if (BASE_LIKELY(!has_failed))
         return MPI_SUCCESS;
-    return failed_comm ? ampi_raise(failed_comm, MPI_ERR_IN_STATUS, "an operation failed; see the statuses")
-                       : ampi_raise_self(MPI_ERR_IN_STATUS, "an operation failed; see the statuses");
+    return raise_in_status(failed_comm);
 }
 
 AMPI_EXPORT(Waitall)
@@ -312,8 +323,7 @@ static int retire_some(struct request_set *set, MPI_Request handles[], int *outc
         indices[n_done++] = i;
     }
     *outcount = n_done;
-    return has_error ? ampi_raise_self(MPI_ERR_IN_STATUS, "an operation failed; see the statuses")
-                     : MPI_SUCCESS;
+    return has_error ? raise_in_status(NULL) : MPI_SUCCESS;
 }
 
 /* MPI_Waitsome and MPI_Testsome. */

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * device.c: see device.h.
+ */
+#include "ampi/device.h"
+
+#include "ampi/error.h"
+
+/* The numbers of CUDA's errors that have a class of their own; the rest is MPI_ERR_OTHER. */
+enum { ERROR_INVALID_VALUE = 1, ERROR_OUT_OF_MEMORY = 2, ERROR_ILLEGAL_ADDRESS = 700 };
+
+int ampi_device_pack(struct ampi_comm *comm, void *out, const void *buf, MPI_Count count,
+                     const struct ampi_type *type)
+{
+    struct gpu_data src = ampi_type_gpu_data(buf, count, type);
+    struct gpu_data dst = ampi_bytes_gpu_data(out, src.size_bytes);
+    int error;
+
+    if (BASE_LIKELY(!ampi_device_has(buf, count, type))) {
+        struct ampi_cursor cursor;
+        ampi_cursor_init(&cursor, buf, count, type);
+        ampi_cursor_pack(&cursor, out, src.size_bytes);
+        return MPI_SUCCESS;
+    }
+    error = gpu_move_wait(&dst, &src, src.size_bytes);
+    if (BASE_LIKELY(!error))
+        return MPI_SUCCESS;
+    return ampi_raise(comm, ampi_device_class(error), AMPI_DEVICE_FAILED, gpu_error_text(error));
+}
+
+int ampi_device_copy(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type, const void *src,
+                     MPI_Count src_count, const struct ampi_type *src_type)
+{
+    struct gpu_data to, from;
+    size_t n_bytes;
+
+    if (!ampi_device_has(dst, dst_count, dst_type) && !ampi_device_has(src, src_count, src_type)) {
+        ampi_type_copy(dst, dst_count, dst_type, src, src_count, src_type);
+        return 0;
+    }
+    to = ampi_type_gpu_data(dst, dst_count, dst_type);
+    from = ampi_type_gpu_data(src, src_count, src_type);
+    n_bytes = base_min_u64(to.size_bytes, from.size_bytes);
+    return n_bytes ? gpu_move_now(&to, &from, n_bytes) : 0;
+}
+
+int ampi_device_class(int error)
+{
+    switch (error) {
+    case ERROR_INVALID_VALUE:
+    case ERROR_ILLEGAL_ADDRESS:
+        return MPI_ERR_BUFFER;
+    case ERROR_OUT_OF_MEMORY:
+        return MPI_ERR_NO_MEM;
+    default:
+        return MPI_ERR_OTHER;
+    }
+}
+
+int ampi_device_error(struct ampi_rank *owner, int error)
+{
+    __atomic_store_n(&owner->gpu_error, error, __ATOMIC_RELAXED);
+    return ampi_device_class(error);
+}
+
+const char *ampi_device_error_text(struct ampi_rank *self, int error_class)
+{
+    int error = self ? __atomic_exchange_n(&self->gpu_error, 0, __ATOMIC_RELAXED) : 0;
+
+    if (!error ||
+        (error_class != MPI_ERR_BUFFER && error_class != MPI_ERR_NO_MEM && error_class != MPI_ERR_OTHER))
+        return NULL;
+    return gpu_error_text(error);
+}
+
+/* Data of the host's for src/gpu: bytes offset .. offset + n_bytes - 1 to consecutive memory, or back. */
+static void copy_host(const struct gpu_data *data, size_t offset, size_t n_bytes, void *flat, bool is_pack)
+{
+    struct ampi_cursor cursor;
+
+    if (!data->type) {
+        char *bytes = (char *)data->buf + offset;
+        memcpy(is_pack ? flat : bytes, is_pack ? bytes : flat, n_bytes);
+        return;
+    }
+    ampi_cursor_init(&cursor, data->buf, data->count, data->type);
+    ampi_cursor_seek(&cursor, (MPI_Count)offset);
+    if (is_pack)
+        ampi_cursor_pack(&cursor, flat, n_bytes);
+    else
+        ampi_cursor_unpack(&cursor, flat, n_bytes);
+}
+
+static void *block_at(const struct gpu_data *data, size_t offset, size_t *n_bytes_out)
+{
+    struct ampi_cursor cursor;
+
+    ampi_cursor_init(&cursor, data->buf, data->count, data->type);
+    ampi_cursor_seek(&cursor, (MPI_Count)offset);
+    *n_bytes_out = cursor.run.block - cursor.run.used;
+    return (void *)(cursor.run.ptr + cursor.run.used);
+}
+
+void ampi_device_init(void)
+{
+    gpu_block_at = block_at;
+    gpu_copy_host = copy_host;
+}

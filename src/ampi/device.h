@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * device.h: buffers that are a GPU's, in the terms of MPI: telling them apart, copying them, and errors.
+ *
+ * A program that never touches CUDA pays one load for ampi_device_has and nothing else.
+ */
+#ifndef AMPI_DEVICE_H
+#define AMPI_DEVICE_H
+
+#include "ampi/datatype/device.h"
+#include "ampi/rank.h"
+
+/* True if the first byte of data of count elements at buf is a GPU's. Never switches. */
+static inline bool ampi_device_has(const void *buf, MPI_Count count, const struct ampi_type *type)
+{
+    return gpu_is_device(ampi_type_address(buf, type->true_lb_bytes)) && count > 0 && type->size_bytes > 0;
+}
+
+/* Packs all data of count elements into consecutive host memory, from wherever they are; raises and returns
+ * errors. May switch if they are a GPU's. */
+int ampi_device_pack(struct ampi_comm *comm, void *out, const void *buf, MPI_Count count,
+                     const struct ampi_type *type) BASE_MUST_CHECK;
+
+/* ampi_type_copy where one side or both may be a GPU's; the PE waits. Returns CUDA's error. Never switches.
+ */
+int ampi_device_copy(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type, const void *src,
+                     MPI_Count src_count, const struct ampi_type *src_type) BASE_MUST_CHECK;
+
+/* MPI's class for an error of CUDA's. */
+int ampi_device_class(int error) BASE_COLD;
+
+/* An operation of the rank has failed with this error of CUDA's: remembers it for the error's text, and
+ * returns MPI's class for it. Any PE. */
+int ampi_device_error(struct ampi_rank *owner, int error) BASE_COLD;
+
+/* The text of the error that was remembered last, for the operation that has failed with `error_class`; NULL:
+ * it had nothing to do with a GPU. Forgets it. */
+const char *ampi_device_error_text(struct ampi_rank *self, int error_class) BASE_COLD;
+
+/* What that text goes into. */
+#define AMPI_DEVICE_FAILED "data on a GPU could not be moved: %s"
+
+/* What src/gpu needs of us; before the first rank runs. */
+void ampi_device_init(void);
+
+#endif

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * move.c: moving data from any memory and layout to any other; see gpu.h.
+ *
+ * A move goes in chunks, two at a time. A chunk's bytes are consecutive at up to two places between the ends:
+ *
+ *      source --fill--> near the source --copy--> near the destination --drain--> destination
+ *
+ *      FLAT    one block that the driver knows (a GPU's, or pinned): is its own place; nothing to fill or
+ * drain DEVICE  a layout on a GPU: a kernel fills and drains (without kernels, copies); straight into the
+ * other end's place if that is in its reach, else scratch memory on the GPU HOST    pageable memory, or a
+ * layout in the host's: the CPU fills and drains a pinned block
+ *
+ * So a move between two blocks is one copy, one between a block and a layout on the same GPU one kernel, and
+ * both are one chunk, however large. All of a chunk's work is in one queue, but for layouts on two GPUs: what
+ * the second one does is queued when the first is done.
+ *
+ * Out of scratch memory: smaller chunks, then pinned ones. Errors: the move ends when what was queued has
+ * ended.
+ */
+#include "gpu/gpu.h"
+
+#include <string.h>
+
+#include "gpu/pack.h"
+#include "gpu/queue.h"
+
+gpu_copy_host_fn gpu_copy_host;
+gpu_block_at_fn gpu_block_at;
+
+/* What is copied through scratch memory at a time, at most and at least. */
+#define SCRATCH_MAX ((size_t)8 << 20)
+#define SCRATCH_MIN ((size_t)256 << 10)
+
+enum side_kind { FLAT, DEVICE, HOST };
+
+/* CUDA's names for what is found wrong here. */
+enum { ERROR_INVALID_VALUE = 1 };
+
+/* ---- What is to be done ---- */
+
+static uintptr_t first_byte(const struct gpu_data *data)
+{
+    int64_t disp = data->layout ? data->layout->disp_bytes : data->true_lb_bytes;
+
+    return (uintptr_t)data->buf + (uintptr_t)disp;
+}
+
+static void set_side(struct gpu_move_side *side, const struct gpu_data *data)
+{
+    struct gpu_range range = *gpu_resolve((const void *)first_byte(data));
+    void *first = NULL;
+    bool is_block = gpu_data_is_block(data, &first);
+    bool is_device = range.memory == GPU_MEMORY_DEVICE || range.memory == GPU_MEMORY_MANAGED;
+
+    side->first = first;
+    side->device = is_device ? (range.device < 0 ? 0 : range.device) : -1;
+    if (is_block)
+        side->kind = range.memory == GPU_MEMORY_HOST ? HOST : FLAT;
+    else
+        side->kind = is_device ? DEVICE : HOST;
+}
+
+/* Can kernels of this device use consecutive memory there? device -1: pinned. */
+static bool can_reach(int device, int other)
+{
+    return other < 0 || other == device || gpu_peer_enable(device, other);
+}
+
+/* Decides what lies between the ends. */
+static int plan(struct gpu_move *move)
+{
+    struct gpu_move_side *from = &move->from, *to = &move->to;
+
+    set_side(from, &move->src);
+    set_side(to, &move->dst);
+    if (from->device < 0 && to->device < 0)
+        return ERROR_INVALID_VALUE; /* one was a GPU's: it has been freed */
+    if (from->device >= 0 && to->device >= 0)
+        can_reach(from->device, to->device); /* then the driver copies directly */
+    move->has_pinned = from->kind == HOST || to->kind == HOST;
+    move->has_scratch[0] = from->kind == DEVICE && to->kind != HOST &&
+                           (to->kind == DEVICE || !can_reach(from->device, to->device));
+    move->has_scratch[1] = to->kind == DEVICE && from->kind != HOST && !can_reach(to->device, from->device);
+    return 0;
+}
+
+/* ---- Staging ---- */
+
+static void put_staging(struct gpu_move *move)
+{
+    for (int i = 0; i < move->n_chunks; i++) {
+        struct gpu_move_chunk *chunk = &move->chunks[i];
+        if (chunk->pinned)
+            gpu_pinned_put(chunk->pinned);
+        if (chunk->scratch[0])
+            gpu_scratch_put(move->from.device, chunk->scratch[0], move->chunk_bytes);
+        if (chunk->scratch[1])
+            gpu_scratch_put(move->to.device, chunk->scratch[1], move->chunk_bytes);
+        chunk->pinned = chunk->scratch[0] = chunk->scratch[1] = NULL;
+    }
+}
+
+static int get_pinned(struct gpu_move *move)
+{
+    int error = 0;
+
+    for (int i = 0; i < move->n_chunks && !error; i++) {
+        size_t size_bytes = 0;
+        move->chunks[i].pinned = gpu_pinned_get(move->chunk_bytes, &size_bytes, &error);
+        if (i == 0 && move->chunks[i].pinned && size_bytes < move->chunk_bytes) {
+            move->chunk_bytes = size_bytes;
+            move->n_chunks = 2;
+        }
+    }
+    return error;
+}
+
+static int get_scratch(struct gpu_move *move)
+{
+    int error = 0;
+
+    for (int i = 0; i < move->n_chunks && !error; i++) {
+        struct gpu_move_chunk *chunk = &move->chunks[i];
+        if (move->has_scratch[0])
+            chunk->scratch[0] = gpu_scratch_get(move->from.device, move->chunk_bytes, &error);
+        if (move->has_scratch[1] && !error)
+            chunk->scratch[1] = gpu_scratch_get(move->to.device, move->chunk_bytes, &error);
+    }
+    if (error)
+        put_staging(move);
+    return error;
+}
+
+static void set_chunks(struct gpu_move *move, size_t most_bytes)
+{
+    move->chunk_bytes = move->n_bytes < most_bytes ? move->n_bytes : most_bytes;
+    move->n_chunks = move->n_bytes > move->chunk_bytes ? 2 : 1;
+}
+
+/* Gets the memory that the plan needs, in pieces as small as it has to be. */
+static int get_staging(struct gpu_move *move)
+{
+    int error;
+
+    set_chunks(move, move->n_bytes);
+    if (!move->has_pinned && (move->has_scratch[0] || move->has_scratch[1])) {
+        for (size_t most = SCRATCH_MAX; most >= SCRATCH_MIN; most /= 2) {
+            set_chunks(move, most);
+            if (!get_scratch(move))
+                return 0;
+        }
+        move->has_pinned = true; /* which both GPUs reach */
+        move->has_scratch[0] = move->has_scratch[1] = false;
+        set_chunks(move, move->n_bytes);
+    }
+    error = move->has_pinned ? get_pinned(move) : 0;
+    if (error)
+        put_staging(move);
+    return error;
+}
+
+/* ---- A chunk ---- */
+
+/* The queue for a copy, by where the two ends are; -1: the host. */
+static struct gpu_queue *queue_for(int to, int from, int *error_out)
+{
+    if (from < 0)
+        return gpu_queue_of(to, GPU_LANE_IN, error_out);
+    if (to == from)
+        return gpu_queue_of(from, GPU_LANE_KERNELS, error_out);
+    return gpu_queue_of(from, GPU_LANE_OUT, error_out);
+}
+
+/* The queue of a chunk's work. */
+static struct gpu_queue *chunk_queue(const struct gpu_move *move, int *error_out)
+{
+    if (move->from.kind == DEVICE)
+        return gpu_queue_of(move->from.device, GPU_LANE_KERNELS, error_out);
+    if (move->to.kind == DEVICE)
+        return gpu_queue_of(move->to.device, GPU_LANE_KERNELS, error_out);
+    return queue_for(move->to.device, move->from.device, error_out);
+}
+
+static char *flat_at(const struct gpu_move_side *side, const struct gpu_move_chunk *chunk)
+{
+    return (char *)side->first + chunk->offset;
+}
+
+/* Where the bytes are consecutive behind the fill: its own place, or what the kernel or the CPU writes. */
+static void *near_source(const struct gpu_move *move, const struct gpu_move_chunk *chunk)
+{
+    if (move->from.kind == FLAT)
+        return flat_at(&move->from, chunk);
+    if (chunk->scratch[0])
+        return chunk->scratch[0];
+    return chunk->pinned ? chunk->pinned : flat_at(&move->to, chunk);
+}
+
+/* Where they have to be for the drain. */
+static void *near_destination(const struct gpu_move *move, const struct gpu_move_chunk *chunk, void *near)
+{
+    if (move->to.kind == FLAT)
+        return flat_at(&move->to, chunk);
+    if (move->to.kind == HOST)
+        return chunk->pinned;
+    if (chunk->scratch[1])
+        return chunk->scratch[1];
+    return chunk->pinned ? chunk->pinned : near;
+}
+
+/* True if the drain has a queue of its own. */
+static bool has_second_queue(const struct gpu_move *move)
+{
+    return move->from.kind == DEVICE && move->to.kind == DEVICE && move->from.device != move->to.device;
+}
+
+/* Without kernels: a copy for each block. */
+static int queue_blocks(struct gpu_queue *queue, const struct gpu_data *data, size_t offset, size_t n_bytes,
+                        char *flat, bool is_pack)
+{
+    int error = 0;
+
+    for (size_t done = 0, block; done < n_bytes && !error; done += block) {
+        void *at = gpu_block_at(data, offset + done, &block);
+        if (block > n_bytes - done)
+            block = n_bytes - done;
+        error = gpu_queue_copy(queue, is_pack ? flat + done : at, is_pack ? at : flat + done, block);
+    }
+    return error;
+}
+
+/* Queues the copy of a chunk's bytes from a layout on a GPU to consecutive memory, or back. */
+static int queue_pack(struct gpu_queue *queue, const struct gpu_data *data,
+                      const struct gpu_move_chunk *chunk, void *flat, bool is_pack)
+{
+    if (!gpu_has_kernels())
+        return queue_blocks(queue, data, chunk->offset, chunk->n_bytes, flat, is_pack);
+    return is_pack ? gpu_pack_launch(queue, data, chunk->offset, chunk->n_bytes, flat)
+                   : gpu_unpack_launch(queue, data, chunk->offset, chunk->n_bytes, flat);
+}
+
+/* Fills the chunk and queues what follows, up to the drain if that is in the same queue. */
+static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
+{
+    void *near = near_source(move, chunk);
+    void *far = near_destination(move, chunk, near);
+    int error = 0;
+
+    if (move->from.kind == HOST)
+        gpu_copy_host(&move->src, chunk->offset, chunk->n_bytes, chunk->pinned, true);
+    else if (move->from.kind == DEVICE)
+        error = queue_pack(queue, &move->src, chunk, near, true);
+    if (!error && far != near)
+        error = gpu_queue_copy(queue, far, near, chunk->n_bytes);
+    if (!error && move->to.kind == DEVICE && !has_second_queue(move))
+        error = queue_pack(queue, &move->dst, chunk, far, false);
+    return error;
+}
+
+static int queue_second(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
+{
+    void *far = near_destination(move, chunk, near_source(move, chunk));
+
+    return queue_pack(queue, &move->dst, chunk, far, false);
+}
+
+static void drain(struct gpu_move *move, const struct gpu_move_chunk *chunk)
+{
+    if (move->to.kind == HOST)
+        gpu_copy_host(&move->dst, chunk->offset, chunk->n_bytes, chunk->pinned, false);
+}
+
+/* The next bytes to move are the chunk's. */
+static void take_bytes(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    size_t left = move->n_bytes - move->taken_bytes;
+
+    chunk->offset = move->taken_bytes;
+    chunk->n_bytes = left < move->chunk_bytes ? left : move->chunk_bytes;
+    move->taken_bytes += chunk->n_bytes;
+}
+
+/* ---- Asynchronous ---- */
+
+static void first_done(struct gpu_ticket *ticket, int error);
+static void second_done(struct gpu_ticket *ticket, int error);
+
+/* Starts a chunk; on an error it is over when what may have been queued is. */
+static void start_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    int error = 0;
+    struct gpu_queue *queue = chunk_queue(move, &error);
+
+    if (queue) {
+        take_bytes(move, chunk);
+        error = queue_first(move, chunk, queue);
+        chunk->move = move;
+        chunk->ticket.handle = first_done;
+        move->n_busy++;
+        gpu_queue_then(queue, &chunk->ticket);
+    }
+    if (error && !move->error)
+        move->error = error;
+}
+
+static void finish(struct gpu_move *move)
+{
+    put_staging(move);
+    move->done(move, move->error);
+}
+
+static void chunk_done(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    move->n_busy--;
+    if (!move->error && move->taken_bytes < move->n_bytes)
+        start_chunk(move, chunk);
+    if (move->n_busy == 0)
+        finish(move);
+}
+
+static void second_done(struct gpu_ticket *ticket, int error)
+{
+    struct gpu_move_chunk *chunk = BASE_CONTAINER(ticket, struct gpu_move_chunk, ticket);
+    struct gpu_move *move = chunk->move;
+
+    if (error && !move->error)
+        move->error = error;
+    if (!move->error)
+        drain(move, chunk);
+    chunk_done(move, chunk);
+}
+
+static void first_done(struct gpu_ticket *ticket, int error)
+{
+    struct gpu_move_chunk *chunk = BASE_CONTAINER(ticket, struct gpu_move_chunk, ticket);
+    struct gpu_move *move = chunk->move;
+    struct gpu_queue *queue;
+
+    if (error || move->error || !has_second_queue(move)) {
+        second_done(ticket, error);
+        return;
+    }
+    queue = gpu_queue_of(move->to.device, GPU_LANE_KERNELS, &error);
+    if (!queue || (error = queue_second(move, chunk, queue))) {
+        second_done(ticket, error);
+        return;
+    }
+    chunk->ticket.handle = second_done;
+    gpu_queue_then(queue, &chunk->ticket);
+}
+
+static void handle_failed(struct ult_note *note)
+{
+    finish(BASE_CONTAINER(note, struct gpu_move, note));
+}
+
+static void move_init(struct gpu_move *move)
+{
+    move->taken_bytes = 0;
+    move->n_busy = 0;
+    move->n_chunks = 0;
+    for (size_t i = 0; i < BASE_COUNT(move->chunks); i++)
+        move->chunks[i].pinned = move->chunks[i].scratch[0] = move->chunks[i].scratch[1] = NULL;
+    move->error = plan(move);
+    if (!move->error)
+        move->error = get_staging(move);
+}
+
+void gpu_move_start(struct gpu_move *move)
+{
+    move_init(move);
+    for (int i = 0; i < move->n_chunks && !move->error && move->taken_bytes < move->n_bytes; i++)
+        start_chunk(move, &move->chunks[i]);
+    if (move->n_busy == 0) {
+        move->note.handle = handle_failed;
+        ult_post_note(ult_self()->pe, &move->note);
+    }
+}
+
+/* ---- With a wait ---- */
+
+struct waiter {
+    struct gpu_move move;
+    struct ult *ult; /* suspended; NULL: not yet */
+    bool is_done;
+};
+
+static void wake(struct gpu_move *move, int error)
+{
+    struct waiter *waiter = BASE_CONTAINER(move, struct waiter, move);
+
+    (void)error;
+    waiter->is_done = true;
+    ult_ready(waiter->ult);
+}
+
+int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes)
+{
+    struct waiter waiter;
+
+    waiter.move.dst = *dst;
+    waiter.move.src = *src;
+    waiter.move.n_bytes = n_bytes;
+    waiter.move.done = wake;
+    waiter.is_done = false;
+    waiter.ult = ult_self();
+    gpu_move_start(&waiter.move);
+    ult_suspend();
+    BASE_ASSERT(waiter.is_done);
+    return waiter.move.error;
+}
+
+int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes)
+{
+    struct gpu_move move;
+
+    move.dst = *dst;
+    move.src = *src;
+    move.n_bytes = n_bytes;
+    move_init(&move);
+    while (!move.error && move.taken_bytes < n_bytes) {
+        struct gpu_move_chunk *chunk = &move.chunks[0];
+        struct gpu_queue *queue = chunk_queue(&move, &move.error);
+        int error;
+        if (!queue)
+            break;
+        take_bytes(&move, chunk);
+        move.error = queue_first(&move, chunk, queue);
+        if ((error = gpu_queue_spin(queue)) && !move.error)
+            move.error = error;
+        if (!move.error && has_second_queue(&move)) {
+            queue = gpu_queue_of(move.to.device, GPU_LANE_KERNELS, &move.error);
+            if (queue)
+                move.error = queue_second(&move, chunk, queue);
+            if (queue && (error = gpu_queue_spin(queue)) && !move.error)
+                move.error = error;
+        }
+        if (!move.error)
+            drain(&move, chunk);
+    }
+    put_staging(&move);
+    return move.error;
+}
