@@ -253,7 +253,8 @@ static void send_from_device(struct ampi_request *request, const struct ampi_pee
     }
     ampi_remote_tell_slow();
     staging = base_calloc(1, sizeof *staging, "a message of a GPU to another process");
-    p2p->staged = ampi_message_scratch(request->owner->messages, n_bytes, "a message of a GPU to another process");
+    p2p->staged =
+        ampi_message_scratch(request->owner->messages, n_bytes, "a message of a GPU to another process");
     staging->request = request;
     staging->peer = peer;
     staging->move.src = ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
