@@ -19,7 +19,6 @@
 
 #define THREADS 256
 #define UNITS_PER_THREAD 4
-#define BYTES_PER_THREAD 16 /* where units are bytes */
 
 /* More blocks than a GPU has room for at once: the rest of the work is done by looping. */
 #define BLOCKS_MAX 4096
@@ -306,8 +305,7 @@ static int move_program(struct gpu_queue *queue, const struct gpu_data *data, st
             continue;
         args.unit = (uint32_t)unit;
         args.n = n;
-        error = gpu_queue_launch(queue, GPU_KERNEL_PACK_PROGRAM,
-                                 blocks_for(n, unit == 1 ? BYTES_PER_THREAD : UNITS_PER_THREAD), THREADS,
+        error = gpu_queue_launch(queue, GPU_KERNEL_PACK_PROGRAM, blocks_for(n, UNITS_PER_THREAD), THREADS,
                                  &args, sizeof args);
         args.first += n * unit;
         args.flat += n * unit;

@@ -17,9 +17,6 @@
 #define PACK_UNITS 4
 #endif
 
-/* Bytes that a thread takes in a row where units are bytes. */
-#define PACK_BYTES ((unsigned)sizeof(uint4))
-
 /* ---- Consecutive bytes ---- */
 
 /* Vectors where both sides have the same alignment, bytes elsewhere. */
@@ -112,9 +109,8 @@ GPU_FN int64_t quotient(int64_t a, int64_t b)
     return (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* Bytes from the first byte of the node's data to the one with this number; *left: how many follow it in its
- * block, that one included. */
-GPU_FN int64_t program_place(const int64_t *words, int64_t root, int64_t number, int64_t *left)
+/* Bytes from the first byte of the node's data to the one with this number. */
+GPU_FN int64_t program_place(const int64_t *words, int64_t root, int64_t number)
 {
     const struct base_node *node = base_layout_node(words, root);
     int64_t place = 0, index, unit_bytes;
@@ -123,19 +119,14 @@ GPU_FN int64_t program_place(const int64_t *words, int64_t root, int64_t number,
         switch (node->kind) {
         case BASE_NODE_STRIDED:
             index = quotient(number, node->unit);
-            number -= index * node->unit;
-            *left = node->unit - number;
-            return place + index * node->stride + number;
+            return place + index * node->stride + (number - index * node->unit);
         case BASE_NODE_OFFSETS:
             index = quotient(number, node->unit);
-            number -= index * node->unit;
-            *left = node->unit - number;
-            return place + node->table[index] + number;
+            return place + node->table[index] + (number - index * node->unit);
         case BASE_NODE_BLOCKS:
             index = base_node_find(node, number);
-            number -= base_node_entries(node)[index].prefix;
-            *left = base_node_entries(node)[index].unit - number;
-            return place + base_node_entries(node)[index].disp + number;
+            return place + base_node_entries(node)[index].disp + number -
+                   base_node_entries(node)[index].prefix;
         case BASE_NODE_STRUCT:
             index = base_node_find(node, number);
             place += base_node_entries(node)[index].disp;
@@ -154,65 +145,20 @@ GPU_FN int64_t program_place(const int64_t *words, int64_t root, int64_t number,
     }
 }
 
-/* Address of the byte of data with this number. */
-GPU_FN uint64_t program_address(const struct gpu_kernel_pack &a, const int64_t *words, uint64_t number,
-                                int64_t *left)
-{
-    int64_t element = quotient((int64_t)number, a.size_bytes);
-
-    return a.base + (uint64_t)(element * a.extent_bytes + a.disp_bytes +
-                               program_place(words, a.root, (int64_t)number - element * a.size_bytes, left));
-}
-
 template <typename T>
 GPU_FN void copy_program(const struct gpu_kernel_pack &a, const int64_t *words, uint64_t thread,
                          uint64_t n_threads)
 {
-    int64_t left;
-
     for (uint64_t i = thread; i < a.n; i += n_threads) {
-        uint64_t place = program_address(a, words, a.first + i * sizeof(T), &left);
+        int64_t number = (int64_t)(a.first + i * sizeof(T));
+        int64_t element = quotient(number, a.size_bytes);
+        int64_t place = element * a.extent_bytes + a.disp_bytes +
+                        program_place(words, a.root, number - element * a.size_bytes);
         uint64_t flat = a.flat + i * sizeof(T);
         if (a.is_pack)
-            *GPU_AT(T, flat) = *GPU_AT(const T, place);
+            *GPU_AT(T, flat) = *GPU_AT(const T, a.base + (uint64_t)place);
         else
-            *GPU_AT(T, place) = *GPU_AT(const T, flat);
-    }
-}
-
-/* Units of one byte: a thread takes several in a row, and walks the program once per block. */
-GPU_FN void copy_program_bytes(const struct gpu_kernel_pack &a, const int64_t *words, uint64_t thread,
-                               uint64_t n_threads)
-{
-    for (uint64_t i = thread * PACK_BYTES; i < a.n; i += n_threads * PACK_BYTES) {
-        bool is_vector = a.n - i >= PACK_BYTES && (a.flat + i) % sizeof(uint4) == 0;
-        union {
-            uint4 vector;
-            uint64_t words[2];
-        } value = {};
-        uint64_t place = 0;
-        int64_t left = 0;
-        if (is_vector && !a.is_pack)
-            value.vector = *GPU_AT(const uint4, a.flat + i);
-        GPU_UNROLL
-        for (unsigned j = 0; j < PACK_BYTES; j++) {
-            if (i + j >= a.n)
-                continue;
-            if (left-- == 0) {
-                place = program_address(a, words, a.first + i + j, &left);
-                left--;
-            }
-            if (!a.is_pack)
-                *GPU_AT(uint8_t, place) = is_vector ? (uint8_t)(value.words[j / 8] >> j % 8 * 8)
-                                                    : *GPU_AT(const uint8_t, a.flat + i + j);
-            else if (is_vector)
-                value.words[j / 8] |= (uint64_t)*GPU_AT(const uint8_t, place) << j % 8 * 8;
-            else
-                *GPU_AT(uint8_t, a.flat + i + j) = *GPU_AT(const uint8_t, place);
-            place++;
-        }
-        if (is_vector && a.is_pack)
-            *GPU_AT(uint4, a.flat + i) = value.vector;
+            *GPU_AT(T, a.base + (uint64_t)place) = *GPU_AT(const T, flat);
     }
 }
 
@@ -229,7 +175,7 @@ GPU_FN void copy_program_units(const struct gpu_kernel_pack &a, const int64_t *w
     case 2:
         return copy_program<uint16_t>(a, words, thread, n_threads);
     default:
-        return copy_program_bytes(a, words, thread, n_threads);
+        return copy_program<uint8_t>(a, words, thread, n_threads);
     }
 }
 
