@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +22,9 @@
 
 /* A relax takes longer than a message needs from core to core: most polls go without. */
 #define POLLS_PER_RELAX 64
+
+/* How often an idle PE lets others have its core before it sleeps, if there are more PEs than cores. */
+#define CORE_LENDS 128
 
 /* Most sources with an fd that one PE sleeps on. */
 #define SLEEP_FDS_MAX 8
@@ -237,6 +241,18 @@ static bool is_done(const struct ult_pe *pe, bool until_done)
            (until_done && atomic_load_explicit(&ult_job.n_live, memory_order_seq_cst) == 0);
 }
 
+/* With more PEs than cores, the one that this one waits for may be waiting for its core. To let others run
+ * takes a microsecond, to sleep and be woken several. But not for long: who computes should not be disturbed.
+ */
+static void lend_core(struct ult_pe *pe, bool until_done)
+{
+    for (int i = 0; i < CORE_LENDS && !is_done(pe, until_done); i++) {
+        sched_yield();
+        if (ult_pe_poll(pe) > 0)
+            i = 0;
+    }
+}
+
 void ult_pe_idle(struct ult_pe *pe, bool until_done)
 {
     while (!is_done(pe, until_done)) {
@@ -248,6 +264,8 @@ void ult_pe_idle(struct ult_pe *pe, bool until_done)
             if (i % POLLS_PER_RELAX == 0)
                 ult_arch_relax();
         }
+        if (ult_job.is_oversubscribed)
+            lend_core(pe, until_done);
         if (is_done(pe, until_done))
             break;
         atomic_store_explicit(&pe->is_asleep, true, memory_order_seq_cst);

@@ -23,7 +23,7 @@
 
 /* Polls of an idle PE before it sleeps: some tens of microseconds if every PE has a core, else few. */
 #define SPIN_POLLS 30000
-#define SPIN_POLLS_OVERSUBSCRIBED 200
+#define SPIN_POLLS_OVERSUBSCRIBED 20
 
 struct ult_job ult_job;
 __thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
@@ -393,8 +393,8 @@ void ult_job_init(int n_pes, const struct ult_hooks *hooks)
     ult_job.n_pes = n_pes;
     if (hooks)
         ult_job.hooks = *hooks;
-    ult_job.spin_polls =
-        n_pes <= base_core_share(ult_job.node_n_procs) ? SPIN_POLLS : SPIN_POLLS_OVERSUBSCRIBED;
+    ult_job.is_oversubscribed = n_pes > base_core_share(ult_job.node_n_procs);
+    ult_job.spin_polls = ult_job.is_oversubscribed ? SPIN_POLLS_OVERSUBSCRIBED : SPIN_POLLS;
     pthread_mutex_init(&ult_job.idle_lock, NULL);
     ult_job.has_membarrier =
         n_pes > 1 && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
