@@ -269,6 +269,8 @@ void ucxm_launcher_tolerate(void)
                                          handle_loss, registered, &is_registered);
     if (status == PMIX_SUCCESS)
         await_answer(&is_registered);
+    if (!getenv(MACHINE_TOLERANT_LAUNCHER)) /* Slurm's server ends a job at any event */
+        return;
     status =
         PMIx_Notify_event(MACHINE_TOLERATES_EVENT, &launcher.self, PMIX_RANGE_LOCAL, NULL, 0, told, &is_told);
     if (status == PMIX_SUCCESS)

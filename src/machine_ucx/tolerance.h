@@ -8,4 +8,7 @@
 
 #define MACHINE_TOLERATES_EVENT (PMIX_EXTERNAL_ERR_BASE - 71)
 
+/* Set in the environment of processes whose launcher understands that. */
+#define MACHINE_TOLERANT_LAUNCHER "HEDDLE_TOLERANT_LAUNCHER"
+
 #endif

@@ -3,20 +3,24 @@
 #
 # Shows that jobs run across nodes: through Open MPI's mpirun, srun, and our mpirun that hands over to them. With
 # programs of an MPI (Open MPI, then ours) the bytes go through TCP.
-# Usage: nodes_test.sh NUM MPIRUN PMIX_CLIENT [MPI_PROGRAM...]. Each MPI_PROGRAM must end with 0 when it is run as
-# 8 ranks in as many processes as there are nodes, with one and with two per node.
+# Usage: nodes_test.sh NUM MPIRUN PMIX_CLIENT [MPI_PROGRAM.c...]. Each MPI_PROGRAM, which is compiled with the mpicc beside
+# MPIRUN, must end with 0 when it is run as 8 ranks in as many processes as there are nodes, with one and with two per node.
 set -u
 num=$1
 mpirun=$2
 client=$3
 shift 3
-programs=("$@")
 here=$(dirname "$0")
 # shellcheck source=tools/test_expect.sh
 . "$here/../../tools/test_expect.sh"
 # shellcheck source=tests/nodes/nodes.sh
 . "$here/nodes.sh"
 nodes_need
+programs=()
+for source in "$@"; do
+    programs+=("$expect_dir/$(basename "$source" .c)")
+    "$(dirname "$mpirun")/mpicc" -o "${programs[-1]}" "$source" || exit 1
+done
 nodes_up "$num"
 trap 'nodes_down; rm -rf "$expect_dir"' EXIT
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK SLURM_JOB_ID
@@ -63,7 +67,7 @@ if nodes_slurm_up "$num"; then
     # srun returns the highest code of all tasks, so that may be the SIGTERM which ends the others.
     expect "a failure comes back from srun" 0 '*' 'Exited with exit code 5' "$(on)" 1 sh -c '"$@"; [ $? -ge 5 ]' - \
         salloc -Q -N "$num" "$mpirun" --procs "$num" "$client" init @1,exit=5 sleep=20000
-    run_programs srun "$(on)" 1 salloc -Q -N "$num"
+    run_programs srun "$(on)" 1 salloc -Q -N "$num" -n "$twice"
 else
     echo "no Slurm: left out"
 fi

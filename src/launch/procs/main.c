@@ -5,6 +5,8 @@
  */
 #include "procs.h"
 
+#include "../../machine_ucx/tolerance.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -308,6 +310,7 @@ int main(int argc, char **argv)
         return 1;
     procs_guard_start(&job);
     setenv("UCX_POSIX_DIR", job.dir, 0);
+    setenv(MACHINE_TOLERANT_LAUNCHER, "1", 1);
     /* libpmix's other data store is shared memory with locks, which a process that is killed may hold. */
     setenv("PMIX_MCA_gds", "hash", 0);
     if (procs_server_start(&job)) {
