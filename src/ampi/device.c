@@ -5,6 +5,7 @@
 #include "ampi/device.h"
 
 #include "ampi/error.h"
+#include "base/log.h"
 
 /* The numbers of CUDA's errors that have a class of their own; the rest is MPI_ERR_OTHER. */
 enum { ERROR_INVALID_VALUE = 1, ERROR_OUT_OF_MEMORY = 2, ERROR_ILLEGAL_ADDRESS = 700 };
@@ -42,6 +43,37 @@ int ampi_device_copy(void *dst, MPI_Count dst_count, const struct ampi_type *dst
     from = ampi_type_gpu_data(src, src_count, src_type);
     n_bytes = base_min_u64(to.size_bytes, from.size_bytes);
     return n_bytes ? gpu_move_now(&to, &from, n_bytes) : 0;
+}
+
+int ampi_host_copy_begin(struct ampi_host_copy *copy, const void *buf, MPI_Count count,
+                         const struct ampi_type *type, bool is_read)
+{
+    MPI_Count last = count > 0 ? (count - 1) * type->extent_bytes : 0, low;
+    int error = 0;
+
+    *copy = (struct ampi_host_copy){
+        .buf = (void *)(uintptr_t)buf, .original = (void *)(uintptr_t)buf, .type = type, .count = count};
+    if (!ampi_device_has(buf, count, type))
+        return 0;
+    low = type->true_lb_bytes + (last < 0 ? last : 0);
+    copy->memory = base_malloc((size_t)(type->true_extent_bytes + (last < 0 ? -last : last)),
+                               "a copy of a GPU's buffer");
+    copy->buf = ampi_type_address(copy->memory, -low);
+    if (is_read)
+        error = ampi_device_copy(copy->buf, count, type, buf, count, type);
+    if (error)
+        free(copy->memory);
+    return error;
+}
+
+int ampi_host_copy_end(struct ampi_host_copy *copy, bool is_written)
+{
+    int error = 0;
+
+    if (copy->memory && is_written)
+        error = ampi_device_copy(copy->original, copy->count, copy->type, copy->buf, copy->count, copy->type);
+    free(copy->memory);
+    return error;
 }
 
 int ampi_device_class(int error)

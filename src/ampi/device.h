@@ -26,6 +26,21 @@ int ampi_device_pack(struct ampi_comm *comm, void *out, const void *buf, MPI_Cou
 int ampi_device_copy(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type, const void *src,
                      MPI_Count src_count, const struct ampi_type *src_type) BASE_MUST_CHECK;
 
+/* A buffer as the CPU can use it: itself, or a copy in the host's memory of one that is a GPU's. */
+struct ampi_host_copy {
+    void *buf;      /* to be used, with the count and type given */
+    void *memory;   /* allocated; NULL: buf is the buffer itself */
+    void *original; /* the rest is what the copy is of */
+    const struct ampi_type *type;
+    MPI_Count count;
+};
+
+/* Makes the copy; is_read: with the data. Returns CUDA's error, after which there is nothing to end. end:
+ * frees it; is_written: writes the data, and nothing between, back before. The PE waits; never switch. */
+int ampi_host_copy_begin(struct ampi_host_copy *copy, const void *buf, MPI_Count count,
+                         const struct ampi_type *type, bool is_read) BASE_MUST_CHECK;
+int ampi_host_copy_end(struct ampi_host_copy *copy, bool is_written) BASE_MUST_CHECK;
+
 /* MPI's class for an error of CUDA's. */
 int ampi_device_class(int error) BASE_COLD;
 

@@ -11,6 +11,7 @@
  * Called by the reductions (coll/) and, for Reduce_local, by the program.
  */
 #include "ampi/op.h"
+#include "ampi/op_device.h"
 
 #include <limits.h>
 
@@ -244,6 +245,11 @@ static int reduce_local(const void *in, void *inout, MPI_Count count, MPI_Dataty
     if (count > 0 && (!in || !inout) && type->is_predefined && type->size_bytes > 0)
         return ampi_raise_self(MPI_ERR_BUFFER, "%s is NULL, but count is %lld", in ? "inoutbuf" : "inbuf",
                                (long long)count);
+    if (BASE_UNLIKELY(ampi_device_has(in, count, type) || ampi_device_has(inout, count, type))) {
+        int error = ampi_op_apply_device(operation, in, inout, count, type);
+        return error ? ampi_raise_self(ampi_device_class(error), AMPI_DEVICE_FAILED, gpu_error_text(error))
+                     : MPI_SUCCESS;
+    }
     ampi_op_apply(operation, in, inout, count, type);
     return MPI_SUCCESS;
 }

@@ -168,7 +168,7 @@ static struct gpu_queue *queue_for(int to, int from, int *error_out)
     if (from < 0)
         return gpu_queue_of(to, GPU_LANE_IN, error_out);
     if (to == from)
-        return gpu_queue_of(from, GPU_LANE_KERNELS, error_out);
+        return gpu_queue_of(from, GPU_LANE_LOCAL, error_out);
     return gpu_queue_of(from, GPU_LANE_OUT, error_out);
 }
 
@@ -240,6 +240,13 @@ static int queue_pack(struct gpu_queue *queue, const struct gpu_data *data,
                    : gpu_unpack_launch(queue, data, chunk->offset, chunk->n_bytes, flat);
 }
 
+/* A copy from block to block of one GPU. */
+static bool is_local(const struct gpu_move *move)
+{
+    return move->from.kind == FLAT && move->to.kind == FLAT && move->from.device >= 0 &&
+           move->from.device == move->to.device;
+}
+
 /* Fills the chunk and queues what follows, up to the drain if that is in the same queue. */
 static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
 {
@@ -252,7 +259,8 @@ static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, stru
     else if (move->from.kind == DEVICE)
         error = queue_pack(queue, &move->src, chunk, near, true);
     if (!error && far != near)
-        error = gpu_queue_copy(queue, far, near, chunk->n_bytes);
+        error = is_local(move) ? gpu_queue_copy_local(queue, far, near, chunk->n_bytes)
+                               : gpu_queue_copy(queue, far, near, chunk->n_bytes);
     if (!error && move->to.kind == DEVICE && !has_second_queue(move))
         error = queue_pack(queue, &move->dst, chunk, far, false);
     return error;

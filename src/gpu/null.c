@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "gpu/gpu.h"
+#include "gpu/pack.h"
 #include "gpu/query.h"
 #include "gpu_watch.h"
 
@@ -85,3 +86,15 @@ int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t 
 {
     return unreachable();
 }
+
+bool gpu_can_combine(int op, int type)
+{
+    return false;
+}
+
+int gpu_combine_now(const struct gpu_combine *combine)
+{
+    return unreachable();
+}
+
+void gpu_layout_forget(struct base_layout *layout) {}

@@ -8,6 +8,7 @@
  * other machines, not for speed.
  */
 #include "ampi/datatype/pack.h"
+#include "ampi/device.h"
 #include "ampi/error.h"
 #include "ampi/rank.h"
 
@@ -222,6 +223,26 @@ static void move_elements(struct stream *stream, const struct ampi_type *type, u
     }
 }
 
+/* Moves all elements between the buffers, or between copies of those that are a GPU's. */
+static int move_copies(const struct ampi_pack_args *args, struct stream *stream, char *packed,
+                       MPI_Count n_bytes)
+{
+    struct ampi_host_copy data, flat;
+    int error = ampi_host_copy_begin(&data, args->data, args->count, args->type, stream->is_pack), end_error;
+
+    if (error)
+        return ampi_pack_raise_gpu(args, error);
+    error = ampi_host_copy_begin(&flat, packed, n_bytes, ampi_type_of(MPI_BYTE), !stream->is_pack);
+    if (!error) {
+        stream->packed = flat.buf;
+        move_elements(stream, args->type, (uintptr_t)data.buf, args->count);
+        error = ampi_host_copy_end(&flat, stream->is_pack);
+    }
+    end_error = ampi_host_copy_end(&data, !error && !stream->is_pack);
+    error = error ? error : end_error;
+    return error ? ampi_pack_raise_gpu(args, error) : MPI_SUCCESS;
+}
+
 static int check_datarep(const char *datarep)
 {
     if (!datarep || strcmp(datarep, "external32"))
@@ -247,8 +268,9 @@ static int move(const char *datarep, struct ampi_pack_args *args, MPI_Count *pos
     rc = ampi_pack_check_room(args, each_bytes, *position);
     if (rc != MPI_SUCCESS)
         return rc;
-    stream.packed = args->packed + *position;
-    move_elements(&stream, args->type, (uintptr_t)args->data, args->count);
+    rc = move_copies(args, &stream, args->packed + *position, args->count * each_bytes);
+    if (rc != MPI_SUCCESS)
+        return rc;
     if (stream.has_overflow)
         return ampi_raise_self(MPI_ERR_CONVERSION, "a value does not fit into its external32 form");
     *position += args->count * each_bytes;

@@ -5,6 +5,7 @@
  */
 #include "ampi/comm.h"
 #include "ampi/datatype/pack.h"
+#include "ampi/device.h"
 #include "ampi/error.h"
 #include "ampi/rank.h"
 
@@ -50,6 +51,24 @@ int ampi_pack_check_room(const struct ampi_pack_args *args, MPI_Count each_bytes
     return MPI_SUCCESS;
 }
 
+int ampi_pack_raise_gpu(const struct ampi_pack_args *args, int error)
+{
+    if (args->comm)
+        return ampi_raise(args->comm, ampi_device_class(error), AMPI_DEVICE_FAILED, gpu_error_text(error));
+    return ampi_raise_self(ampi_device_class(error), AMPI_DEVICE_FAILED, gpu_error_text(error));
+}
+
+/* Where one of the buffers, or both, are a GPU's. May switch. */
+static BASE_COLD int move_on_gpu(const struct ampi_pack_args *args, char *packed, size_t n_bytes,
+                                 bool is_pack)
+{
+    struct gpu_data data = ampi_type_gpu_data(args->data, args->count, args->type);
+    struct gpu_data flat = ampi_bytes_gpu_data(packed, n_bytes);
+    int error = is_pack ? gpu_move_wait(&flat, &data, n_bytes) : gpu_move_wait(&data, &flat, n_bytes);
+
+    return error ? ampi_pack_raise_gpu(args, error) : MPI_SUCCESS;
+}
+
 /* Both directions: checks, moves, and moves *position on. */
 static int move(struct ampi_pack_args *args, MPI_Comm comm, MPI_Count *position, bool is_pack)
 {
@@ -69,12 +88,16 @@ static int move(struct ampi_pack_args *args, MPI_Comm comm, MPI_Count *position,
     if (rc != MPI_SUCCESS)
         return rc;
     n_bytes = args->count * args->type->size_bytes;
-    if (is_pack)
+    if (BASE_UNLIKELY(ampi_device_has(args->data, args->count, args->type) ||
+                      ampi_device_has(args->packed + *position, n_bytes, bytes)))
+        rc = move_on_gpu(args, args->packed + *position, (size_t)n_bytes, is_pack);
+    else if (is_pack)
         ampi_type_copy(args->packed + *position, n_bytes, bytes, args->data, args->count, args->type);
     else
         ampi_type_copy(args->data, args->count, args->type, args->packed + *position, n_bytes, bytes);
-    *position += n_bytes;
-    return MPI_SUCCESS;
+    if (rc == MPI_SUCCESS)
+        *position += n_bytes;
+    return rc;
 }
 
 AMPI_EXPORT(Pack)

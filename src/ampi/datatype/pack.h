@@ -23,6 +23,9 @@ struct ampi_pack_args {
 int ampi_pack_raise(const struct ampi_pack_args *args, int error_code, const char *what,
                     long long value) BASE_COLD;
 
+/* Raises an error of CUDA's. Returns the class. */
+int ampi_pack_raise_gpu(const struct ampi_pack_args *args, int error) BASE_COLD;
+
 /* Checks the arguments but for the room, and sets args->type. Returns an error class. */
 int ampi_pack_check(struct ampi_pack_args *args, MPI_Count position) BASE_MUST_CHECK;
 

@@ -7,6 +7,7 @@
 #include "ampi/error.h"
 #include "ampi/rank.h"
 #include "base/log.h"
+#include "gpu/pack.h"
 
 /* Bounds, sizes and displacements must stay below this, so that sums of two of them cannot overflow. */
 #define LIMIT ((__int128)1 << 62)
@@ -48,6 +49,8 @@ void ampi_type_destroy(struct ampi_type *type)
     if (r->impl)
         ampi_type_unref(r->impl);
     type->magic = AMPI_MAGIC_DEAD;
+    if (BASE_UNLIKELY(type->map && type->map->gpu))
+        gpu_layout_forget(type->map);
     free(type->map);
     free(type->name);
     free(r);
