@@ -62,8 +62,9 @@ bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type)
 {
     if (is_user(op))
         return true;
-    if (ampi_op_is_pair(type->basic) && !type->is_predefined)
-        return false; /* packed pairs have another layout than the struct that the kernels work on */
+    if (!type->is_predefined &&
+        (type->n_basics != 1 || type->lb_bytes || type->extent_bytes != type->size_bytes))
+        return false;
     return type->predefined != MPI_PACKED && op->kernels[type->basic];
 }
 

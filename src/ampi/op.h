@@ -98,8 +98,8 @@ static inline void ampi_op_unref(struct ampi_op *op)
 }
 
 /* True if the operation may be used in a reduction on this type (MPI 5.0, 6.9.2): predefined operations on
- * types made of one basic type that allows them, users' on every committed type. MPI_REPLACE and MPI_NO_OP
- * are for RMA alone. */
+ * the predefined types that the standard lists and on what equals one of them (MPI_Type_dup, the f90 types),
+ * users' on every committed type. MPI_REPLACE and MPI_NO_OP are for RMA alone. */
 bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type);
 
 /* inout[i] = in[i] op inout[i] for count elements of the type; the order of the operands is the standard's.

@@ -104,13 +104,15 @@ static void check_allowed(void)
     MPI_Datatype derived;
     MPI_Type_contiguous(2, MPI_INT, &derived);
     MPI_Type_commit(&derived);
-    expect(MPI_SUM, "SUM", derived, "derived", true);
+    expect(MPI_SUM, "SUM", derived, "derived", false);
     MPI_Type_free(&derived);
-    MPI_Datatype d2;
-    MPI_Type_dup(MPI_INT, &d2);
-    unsigned char z[8] = {0};
-    (void)MPI_Reduce_local(z, z + 4, 1, d2, MPI_SUM);
-    MPI_Type_free(&d2);
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &derived);
+    MPI_Type_commit(&derived);
+    expect(MPI_SUM, "SUM", derived, "resized", false);
+    MPI_Type_free(&derived);
+    MPI_Type_dup(MPI_INT, &derived);
+    expect(MPI_SUM, "SUM", derived, "dup", true);
+    MPI_Type_free(&derived);
 }
 
 static void check_values(void)
