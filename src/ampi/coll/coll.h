@@ -12,6 +12,7 @@
 #ifndef AMPI_COLL_COLL_H
 #define AMPI_COLL_COLL_H
 
+#include "ampi/coll/device.h"
 #include "ampi/coll/slot.h"
 
 /* n_blocks of a v or w form, until the arguments are checked. */
@@ -270,6 +271,8 @@ static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_ki
         (size_t)(count * type->size_bytes) >
             base_min_u64(ampi_coll_selections[kind].pack_to, AMPI_COLL_PACK_BYTES))
         return;
+    if (BASE_UNLIKELY(gpu_is_active) && (ampi_device_has(buf, count, type) || ampi_coll_device_has(args)))
+        return;
     args->pack_bytes = (uint32_t)(count * type->size_bytes);
     args->pack_from = ampi_type_address(buf, type->true_lb_bytes);
 }
@@ -346,13 +349,16 @@ static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_bl
         __atomic_store_n(&to->error, MPI_ERR_TRUNCATE, __ATOMIC_RELAXED);
     if (src_bytes == 0 || dst_bytes == 0 || (dst.buf == src.buf && dst.type == src.type))
         return;
+    if (BASE_UNLIKELY(gpu_is_active) && ampi_coll_device_move(to, dst, src))
+        return;
     ampi_type_copy(dst.buf, dst.count, dst.type, src.buf, src.count, src.type);
 }
 
-/* Where a block's data begins if it is one piece of memory; NULL: it is not, or is empty. */
+/* Where a block's data begins if it is one piece of memory of the host's; NULL: it is not, or is empty. */
 static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
 {
-    if (block->count == 0 || !ampi_type_is_block(block->type, block->count))
+    if (block->count == 0 || !ampi_type_is_block(block->type, block->count) ||
+        ampi_device_has(block->buf, block->count, block->type))
         return NULL;
     return ampi_type_address(block->buf, block->type->true_lb_bytes);
 }

@@ -8,6 +8,8 @@
 
 static int raise_result(struct ampi_comm *comm, const struct ampi_coll_plan *plan, int error)
 {
+    const char *gpu_text;
+
     if (BASE_LIKELY(error == MPI_SUCCESS))
         return MPI_SUCCESS;
     if (error == MPI_ERR_PROC_ABORTED) {
@@ -15,6 +17,9 @@ static int raise_result(struct ampi_comm *comm, const struct ampi_coll_plan *pla
         ampi_lost_describe(comm->shared->is_inter ? NULL : comm->local->layout->group, text);
         return ampi_raise(comm, error, "%s", text);
     }
+    gpu_text = ampi_device_error_text(comm->owner, error);
+    if (gpu_text)
+        return ampi_raise(comm, error, AMPI_DEVICE_FAILED, gpu_text);
     if (error == MPI_ERR_TRUNCATE)
         return ampi_raise(comm, error, "%s: another rank sent more data than this rank's buffer takes",
                           plan->name);

@@ -94,9 +94,9 @@ static void reduce_scatter_deliver(struct ampi_coll_slot *slot, int part)
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
         MPI_Count count = ampi_coll_count(&args->recv, args->comm->rank);
-        struct ampi_coll_block block = {ampi_type_address(held->elems, done * args->recv.type->extent_bytes),
-                                        count, args->recv.type};
-        ampi_coll_move(args, (struct ampi_coll_block){args->recv.buf, count, args->recv.type}, block);
+        ampi_coll_device_copy(args, args->recv.buf, args->recv.type,
+                              ampi_type_address(held->elems, done * args->recv.type->extent_bytes),
+                              args->recv.type, count);
         done += count;
     }
     ampi_coll_scratch_fini(held);

@@ -12,8 +12,8 @@ static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, co
 {
     if (args->is_remote)
         return;
-    ampi_type_copy(ampi_type_address(args->recv.buf, from * type->extent_bytes), count, args->recv.type,
-                   elems, count, type);
+    ampi_coll_device_copy(args, ampi_type_address(args->recv.buf, from * type->extent_bytes), args->recv.type,
+                          elems, type, count);
 }
 
 /* One block of elements. `sum` holds what has been combined; `next` takes a rank's contribution, is combined
@@ -28,8 +28,9 @@ static void scan_block(const struct ampi_coll_slot *slot, const struct ampi_op *
     for (int i = 0; i < n; i++) {
         struct ampi_coll_args *args = slot->args[i];
         if (!is_exclusive || i < n - 1)
-            ampi_type_copy(next, count, type,
-                           ampi_type_address(ampi_coll_input(args), from * type->extent_bytes), count, type);
+            ampi_coll_device_copy(args, next, type,
+                                  ampi_type_address(ampi_coll_input(args), from * type->extent_bytes), type,
+                                  count);
         if (is_exclusive && i > 0)
             put(args, from, count, sum, type);
         if (i > 0 && (!is_exclusive || i < n - 1))

@@ -33,7 +33,7 @@ static bool take_all(struct ampi_coll_slot *slot, const struct ampi_coll_args *r
     const struct ampi_coll_buf *send = &root->send;
     size_t n_bytes;
 
-    if (send->counts || !ampi_type_is_block(send->type, 2))
+    if (send->counts || !ampi_type_is_block(send->type, 2) || ampi_device_has(send->buf, 1, send->type))
         return false;
     n_bytes = (size_t)(send->count * send->type->size_bytes);
     if (n_bytes > base_min_u64(ampi_coll_selections[AMPI_COLL_SCATTER].pack_to, AMPI_COLL_PACK_BYTES))

@@ -4,6 +4,7 @@
  */
 #include "ampi/coll/slot.h"
 
+#include "ampi/coll/device.h"
 #include "ampi/coll/wire.h"
 #include "base/log.h"
 
@@ -64,13 +65,27 @@ struct stage_item {
     bool has_result;
 };
 
-static void finish_part(struct ampi_coll_part *part, bool has_result)
+/* A stage begins on this PE. */
+static inline void begin_stage(struct ampi_coll_part *part)
+{
+    if (BASE_UNLIKELY(gpu_is_active))
+        ampi_coll_device_begin(part);
+}
+
+/* What follows a stage, when what it has started on GPUs is done. */
+static inline void after_stage(struct ampi_coll_part *part, void (*then)(struct ampi_coll_part *))
+{
+    if (BASE_UNLIKELY(part->n_moves > 0))
+        part->then = then;
+    else
+        then(part);
+}
+
+static void finish_members(struct ampi_coll_part *part)
 {
     struct ampi_coll_slot *slot = part->slot;
     const struct ampi_coll_state *state = slot->state;
 
-    if (has_result)
-        slot->plan->deliver(slot, part->index);
     for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
         struct ampi_coll_args *args = slot->args[state->part_members[i]];
         struct ampi_comm *comm = args->comm;
@@ -79,6 +94,15 @@ static void finish_part(struct ampi_coll_part *part, bool has_result)
         if (BASE_UNLIKELY(has_deferred))
             start_deferred(comm);
     }
+}
+
+static void finish_part(struct ampi_coll_part *part, bool has_result)
+{
+    if (has_result) {
+        begin_stage(part);
+        part->slot->plan->deliver(part->slot, part->index);
+    }
+    after_stage(part, finish_members);
 }
 
 /* Tells a part's PE to run a stage. */
@@ -115,17 +139,24 @@ static inline void finish_all(struct ampi_coll_slot *slot, int own_part)
     finish_part(&slot->parts[own_part], slot->has_result);
 }
 
-static void share_part(struct ampi_coll_slot *slot, int part)
+static void share_done(struct ampi_coll_part *part)
 {
+    struct ampi_coll_slot *slot = part->slot;
     const struct ampi_coll_state *state = slot->state;
 
-    slot->plan->share(slot, part);
     if (atomic_fetch_add_explicit(&slot->n_parts_shared, 1, memory_order_acq_rel) + 1 < state->n_parts)
         return;
     atomic_store_explicit(&slot->n_parts_shared, 0, memory_order_relaxed);
     if (BASE_UNLIKELY(state->remote != NULL))
         ampi_coll_remote_release(slot);
-    finish_all(slot, part);
+    finish_all(slot, part->index);
+}
+
+static void share_part(struct ampi_coll_slot *slot, int part)
+{
+    begin_stage(&slot->parts[part]);
+    slot->plan->share(slot, part);
+    after_stage(&slot->parts[part], share_done);
 }
 
 /* ---- Users' functions ---- */
@@ -191,22 +222,30 @@ static void handle_share(const struct ult_item *item)
 
 /* ---- The middle stage ---- */
 
+static void middle_done(struct ampi_coll_part *part)
+{
+    struct ampi_coll_slot *slot = part->slot;
+
+    if (BASE_UNLIKELY(slot->state->remote != NULL) && !slot->needs_share)
+        ampi_coll_remote_release(slot);
+    if (slot->needs_share) {
+        post_to_others(slot, part->index, handle_share);
+        share_part(slot, part->index);
+    } else {
+        finish_all(slot, part->index);
+    }
+}
+
 /* The middle stage and what follows, on the PE of the part. */
 static inline void run_middle(struct ampi_coll_slot *slot, int part)
 {
     slot->parts[part].op = slot->last->op;
     slot->needs_share = false;
     slot->has_result = false;
+    begin_stage(&slot->parts[part]);
     if (slot->plan->middle)
         slot->plan->middle(slot);
-    if (BASE_UNLIKELY(slot->state->remote != NULL) && !slot->needs_share)
-        ampi_coll_remote_release(slot);
-    if (slot->needs_share) {
-        post_to_others(slot, part, handle_share);
-        share_part(slot, part);
-    } else {
-        finish_all(slot, part);
-    }
+    after_stage(&slot->parts[part], middle_done);
 }
 
 static void middle_on_errand(struct ult_errand *errand)

@@ -120,14 +120,16 @@ struct ampi_coll_plan {
 /* Per PE with members; a cache line of its own because its PE alone writes it until `arrived_parts`. */
 struct ampi_coll_part {
     struct ampi_coll_slot *slot;
-    int index;                         /* of this part */
-    int n_arrived;                     /* members of this PE that are there */
-    const struct ampi_coll_plan *plan; /* of these: all have to do the same */
-    struct ampi_op *op;                /* reductions: what share is to combine with */
-    struct ult_errand errand;          /* a stage, on its way to a rank whose function it calls */
-    void *held;                        /* plan-specific: from share to deliver */
-    int n_packed;                      /* of these, with a contribution in the slot */
-    uint32_t pack_bytes;               /* the size of these contributions; 0: they differ */
+    int index;                                 /* of this part */
+    int n_arrived;                             /* members of this PE that are there */
+    const struct ampi_coll_plan *plan;         /* of these: all have to do the same */
+    struct ampi_op *op;                        /* reductions: what share is to combine with */
+    struct ult_errand errand;                  /* a stage, on its way to a rank whose function it calls */
+    void *held;                                /* plan-specific: from share to deliver */
+    int n_moves;                               /* of the stage that this PE is in, still under way on GPUs */
+    void (*then)(struct ampi_coll_part *part); /* what follows them */
+    int n_packed;                              /* of these, with a contribution in the slot */
+    uint32_t pack_bytes;                       /* the size of these contributions; 0: they differ */
 } BASE_CACHE_ALIGNED;
 
 /* Fixed parts in the first line, which all PEs read; what each operation writes in the second. */

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * device.c: see device.h.
+ */
+#include "ampi/coll/device.h"
+
+#include "ampi/coll/fold.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+#include "gpu/kernels/kernels.h"
+
+/* ---- Stages ---- */
+
+/* The stage that each PE is in, or was in last. */
+static struct ampi_coll_part *stages[AMPI_PES_MAX];
+
+static int own_pe(void)
+{
+    return ult_pe_id(ult_self()->pe);
+}
+
+void ampi_coll_device_begin(struct ampi_coll_part *part)
+{
+    stages[own_pe()] = part;
+}
+
+/* A move of a stage. */
+struct stage_move {
+    struct gpu_move move;
+    struct ampi_coll_part *part;
+    struct ampi_coll_args *to;
+};
+
+static void set_error(struct ampi_coll_args *args, int error)
+{
+    __atomic_store_n(&args->error, ampi_device_error(args->comm->owner, error), __ATOMIC_RELAXED);
+}
+
+static void moved(struct gpu_move *move, int error)
+{
+    struct stage_move *done = BASE_CONTAINER(move, struct stage_move, move);
+    struct ampi_coll_part *part = done->part;
+
+    if (BASE_UNLIKELY(error))
+        set_error(done->to, error);
+    free(done);
+    if (--part->n_moves == 0)
+        part->then(part);
+}
+
+bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src)
+{
+    struct stage_move *started;
+
+    if (!ampi_device_has(dst.buf, dst.count, dst.type) && !ampi_device_has(src.buf, src.count, src.type))
+        return false;
+    started = base_calloc(1, sizeof *started, "a collective on GPUs");
+    started->move.dst = ampi_type_gpu_data(dst.buf, dst.count, dst.type);
+    started->move.src = ampi_type_gpu_data(src.buf, src.count, src.type);
+    started->move.n_bytes = base_min_u64(started->move.dst.size_bytes, started->move.src.size_bytes);
+    started->move.done = moved;
+    started->part = stages[own_pe()];
+    started->to = to;
+    started->part->n_moves++;
+    gpu_move_start(&started->move);
+    return true;
+}
+
+/* ---- Blocks ---- */
+
+static bool has(const struct ampi_coll_buf *buf)
+{
+    if (buf->is_w) {
+        for (int i = 0; i < buf->n_blocks; i++) {
+            struct ampi_coll_block block = ampi_coll_block(buf, i);
+            if (block.count && ampi_device_has(block.buf, 1, block.type))
+                return true;
+        }
+        return false;
+    }
+    return buf->type && buf->buf != MPI_IN_PLACE && ampi_device_has(buf->buf, 1, buf->type);
+}
+
+bool ampi_coll_device_has(const struct ampi_coll_args *args)
+{
+    return has(&args->send) || has(&args->recv);
+}
+
+bool ampi_coll_device_any(const struct ampi_coll_slot *slot)
+{
+    for (int i = 0; i < slot->state->n_members; i++)
+        if (slot->args[i] && !slot->args[i]->is_remote && ampi_coll_device_has(slot->args[i]))
+            return true;
+    return false;
+}
+
+void ampi_coll_device_copy(struct ampi_coll_args *args, void *dst, const struct ampi_type *dst_type,
+                           const void *src, const struct ampi_type *src_type, MPI_Count count)
+{
+    int error = ampi_device_copy(dst, count, dst_type, src, count, src_type);
+
+    if (BASE_UNLIKELY(error))
+        set_error(args, error);
+}
+
+bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
+                           struct ampi_coll_block block_b, size_t n_bytes)
+{
+    const struct ampi_type *bytes = ampi_coll_bytes(NULL, 0).type;
+    void *copy;
+    int error;
+
+    if (!ampi_device_has(block_a.buf, block_a.count, block_a.type) &&
+        !ampi_device_has(block_b.buf, block_b.count, block_b.type))
+        return false;
+    copy = base_malloc(n_bytes, "blocks that change places");
+    error = ampi_device_copy(copy, (MPI_Count)n_bytes, bytes, block_a.buf, block_a.count, block_a.type);
+    if (!error)
+        error = ampi_device_copy(block_a.buf, block_a.count, block_a.type, block_b.buf, block_b.count,
+                                 block_b.type);
+    if (!error)
+        error = ampi_device_copy(block_b.buf, block_b.count, block_b.type, copy, (MPI_Count)n_bytes, bytes);
+    free(copy);
+    if (BASE_UNLIKELY(error)) {
+        set_error(a, error);
+        set_error(b, error);
+    }
+    return true;
+}
+
+/* ---- Reductions ---- */
+
+/* MPI's types in the terms of the kernels: one more than enum gpu_type; 0: none. */
+#define TYPE_OF(X, type) [AMPI_BASIC_##type] = GPU_TYPE_##type + 1,
+static const signed char type_of[AMPI_BASIC_COUNT] = {GPU_TYPES(TYPE_OF, )};
+
+/* The operation's place in MPI's table, which is that of the kernels. */
+static int op_of(const struct ampi_op *op)
+{
+    return (int)((op->kernels - ampi_op_kernels[0]) / AMPI_BASIC_COUNT);
+}
+
+static bool has_kernel(const struct ampi_op *op, const struct ampi_type *type)
+{
+    return op->is_predefined && ampi_type_is_block(type, 2) && type_of[type->basic] &&
+           gpu_can_combine(op_of(op), type_of[type->basic] - 1);
+}
+
+/* What a reduction works on: some members' inputs, from an element on. */
+struct fold {
+    struct ampi_coll_args **args;
+    int n;
+    const struct ampi_op *op;
+    struct ampi_type *type;
+    MPI_Count from;
+    MPI_Count count;
+};
+
+static void *input(const struct fold *fold, int i)
+{
+    return ampi_type_address(ampi_coll_input(fold->args[i]), fold->from * fold->type->extent_bytes);
+}
+
+static int fold_by_kernel(const struct fold *fold, void *out)
+{
+    const void *few[32];
+    const void **inputs =
+        fold->n <= 32 ? few : base_malloc((size_t)fold->n * sizeof *inputs, "a reduction on GPUs");
+    struct gpu_combine combine = {
+        .out = ampi_type_address(out, fold->type->true_lb_bytes),
+        .inputs = inputs,
+        .n_inputs = fold->n,
+        .count_elems = (int64_t)ampi_op_elems(fold->type, fold->count),
+        .op = op_of(fold->op),
+        .type = type_of[fold->type->basic] - 1,
+    };
+    int error;
+
+    for (int i = 0; i < fold->n; i++)
+        inputs[i] = ampi_type_address(input(fold, i), fold->type->true_lb_bytes);
+    error = gpu_combine_now(&combine);
+    if (inputs != few)
+        free(inputs);
+    return error;
+}
+
+/* The same by the CPU, from copies, into memory of the host. */
+static int fold_by_cpu(const struct fold *fold, void *out)
+{
+    struct ampi_coll_scratch in;
+    int first = fold->op->is_commutative ? 0 : fold->n - 1;
+    int error = ampi_device_copy(out, fold->count, fold->type, input(fold, first), fold->count, fold->type);
+
+    ampi_coll_scratch_init(&in, fold->type, fold->count);
+    for (int k = 1; k < fold->n && !error; k++) {
+        int i = fold->op->is_commutative ? k : fold->n - 1 - k;
+        error = ampi_device_copy(in.elems, fold->count, fold->type, input(fold, i), fold->count, fold->type);
+        if (!error)
+            ampi_op_apply(fold->op, in.elems, out, fold->count, fold->type);
+    }
+    ampi_coll_scratch_fini(&in);
+    return error;
+}
+
+static bool has_input(const struct fold *fold)
+{
+    for (int i = 0; i < fold->n; i++)
+        if (ampi_device_has(input(fold, i), 1, fold->type))
+            return true;
+    return false;
+}
+
+static int run_fold(const struct fold *fold, void *out)
+{
+    struct ampi_coll_scratch scratch;
+    int error;
+
+    bool is_out_host = !ampi_device_has(out, 1, fold->type);
+
+    if (has_kernel(fold->op, fold->type) && (!is_out_host || has_input(fold)))
+        return fold_by_kernel(fold, out);
+    if (is_out_host)
+        return fold_by_cpu(fold, out);
+    ampi_coll_scratch_init(&scratch, fold->type, fold->count);
+    error = fold_by_cpu(fold, scratch.elems);
+    if (!error)
+        error = ampi_device_copy(out, fold->count, fold->type, scratch.elems, fold->count, fold->type);
+    ampi_coll_scratch_fini(&scratch);
+    return error;
+}
+
+static struct fold fold_of(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
+                           MPI_Count from, MPI_Count count)
+{
+    return (struct fold){slot->args + members.first, members.n, ampi_coll_op(slot, part),
+                         slot->last->send.type,      from,      count};
+}
+
+static void set_errors(const struct ampi_coll_slot *slot, int error)
+{
+    for (int i = 0; i < slot->state->n_members; i++)
+        if (slot->args[i] && !slot->args[i]->is_remote)
+            set_error(slot->args[i], error);
+}
+
+bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
+                           MPI_Count from, MPI_Count count, void *out)
+{
+    struct fold fold = fold_of(slot, part, members, from, count);
+    int error;
+
+    if (count <= 0 || (!has_input(&fold) && !ampi_device_has(out, 1, fold.type)))
+        return false;
+    error = run_fold(&fold, out);
+    if (BASE_UNLIKELY(error))
+        set_errors(slot, error);
+    return true;
+}
+
+/* The target that the result is made at: one on a GPU that takes it as it is, if there is one; else NULL. */
+static struct ampi_coll_args *choose_target(const struct ampi_coll_slot *slot, struct ampi_coll_span targets,
+                                            const struct ampi_type *type)
+{
+    for (int i = targets.first; i < targets.first + targets.n; i++) {
+        struct ampi_coll_args *args = slot->args[i];
+        if (args && !args->is_remote && has(&args->recv) && ampi_type_is_block(args->recv.type, 2) &&
+            args->recv.type->size_bytes == type->size_bytes)
+            return args;
+    }
+    return NULL;
+}
+
+bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
+                              struct ampi_coll_span targets, MPI_Count from, MPI_Count to)
+{
+    struct fold fold = fold_of(slot, part, sources, from, to - from);
+    struct ampi_coll_args *first;
+    struct ampi_coll_scratch scratch;
+    void *out;
+    int error;
+
+    if (fold.count <= 0 || !ampi_coll_device_any(slot))
+        return false;
+    first = has_kernel(fold.op, fold.type) ? choose_target(slot, targets, fold.type) : NULL;
+    if (first)
+        out = ampi_type_address(first->recv.buf, from * fold.type->extent_bytes);
+    else
+        ampi_coll_scratch_init(&scratch, fold.type, fold.count);
+    if (!first)
+        out = scratch.elems;
+    error = run_fold(&fold, out);
+    if (BASE_UNLIKELY(error))
+        set_errors(slot, error);
+    for (int i = targets.first; i < targets.first + targets.n && !error; i++) {
+        struct ampi_coll_args *args = slot->args[i];
+        void *dst = args && !args->is_remote
+                        ? ampi_type_address(args->recv.buf, from * fold.type->extent_bytes)
+                        : NULL;
+        if (!args || args->is_remote || args == first)
+            continue;
+        if (first) /* no user's function has run: this is the stage that it was */
+            ampi_coll_move(args, (struct ampi_coll_block){dst, fold.count, args->recv.type},
+                           (struct ampi_coll_block){out, fold.count, fold.type});
+        else
+            ampi_coll_device_copy(args, dst, args->recv.type, out, fold.type, fold.count);
+    }
+    if (!first)
+        ampi_coll_scratch_fini(&scratch);
+    return true;
+}

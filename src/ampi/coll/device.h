@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * device.h: collectives on buffers of GPUs.
+ *
+ * They are the same plans. What differs lies below them: where a block is a GPU's, ampi_coll_move only starts
+ * a move, and the stage that it was called in is over when all moves that it started are (slot.c); so copies
+ * of a stage run together, and no PE waits for them. Reductions are combined by kernels where there are some
+ * for the operation and the type, else by the CPU from copies; for these, and for blocks that change places
+ * (MPI_IN_PLACE), the PE waits.
+ *
+ * Nothing of this is looked at before CUDA's driver is in the process.
+ */
+#ifndef AMPI_COLL_DEVICE_H
+#define AMPI_COLL_DEVICE_H
+
+#include "ampi/device.h"
+
+struct ampi_coll_args;
+struct ampi_coll_block;
+struct ampi_coll_part;
+struct ampi_coll_slot;
+struct ampi_coll_span;
+
+/* ---- Stages (slot.c) ---- */
+
+/* The calling PE begins a stage of the operation in the part's slot: moves are counted there until the next
+ * call. */
+void ampi_coll_device_begin(struct ampi_coll_part *part);
+
+/* ---- Blocks ---- */
+
+/* Starts a move of the current stage, if one of the two is a GPU's; else returns false. */
+bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src);
+
+/* The same for an exchange, at once. */
+bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
+                           struct ampi_coll_block block_b, size_t n_bytes);
+
+/* ampi_type_copy on behalf of a member, whose error it is; waits if one of the two is a GPU's. */
+void ampi_coll_device_copy(struct ampi_coll_args *args, void *dst, const struct ampi_type *dst_type,
+                           const void *src, const struct ampi_type *src_type, MPI_Count count);
+
+/* True if a buffer of the member's is a GPU's, as far as its first element says. */
+bool ampi_coll_device_has(const struct ampi_coll_args *args);
+
+/* True if one of the slot's members has such a buffer. */
+bool ampi_coll_device_any(const struct ampi_coll_slot *slot);
+
+/* ---- Reductions ---- */
+
+/* ampi_coll_fold, if an input or the output is a GPU's; else returns false. */
+bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
+                           MPI_Count from, MPI_Count count, void *out);
+
+/* Combines elements from .. to - 1 of the sources' contributions into the targets' buffers, if one of them
+ * all is a GPU's; else returns false. */
+bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
+                              struct ampi_coll_span targets, MPI_Count from, MPI_Count to);
+
+#endif
