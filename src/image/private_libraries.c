@@ -4,7 +4,7 @@
  *
  * In this order, the first rule that fits decides:
  *   1. never: the C and C++ runtime, sanitizers, GPU drivers, ld.so, the vdso, what defines malloc, libmpi
- * itself and what libmpi needs
+ * itself, our machine layer, what these two need, and UCX's plugins
  *   2. the list of image_set_private_libraries
  *   3. what was preloaded: private if it needs libmpi, for then it is a tool that stands between the program
  * and MPI (PMPI) and counts for one rank; else shared
@@ -35,7 +35,7 @@ static const char *const never[] = {
     "libc++",    "libgcc_s", "libunwind",   "libmpi_abi.so", "libmpi.so", "libasan",      "libtsan",
     "libubsan",  "liblsan",  "libmsan",     "libclang_rt",   "libcuda",   "libnv",        "libnccl",
     "libcublas", "libcufft", "libcusolver", "libcusparse",   "libcurand", "libcudnn",     "libgomp",
-    "libomp",    "libiomp",  "vgpreload",
+    "libomp",    "libiomp",  "vgpreload",   "libuct_",       "libucm_",   "libucx_",
 };
 
 static const char *const system_folders[] = {"/lib/",       "/lib32/",     "/lib64/",        "/usr/lib/",
@@ -182,6 +182,9 @@ void image_private_libraries_mark(const struct image_module *modules, size_t cou
     is_private = base_calloc(count, sizeof *is_private, "the list of libraries");
     if (own != 0)
         mark_needed(modules, count, own, is_ours);
+    for (size_t i = 1; i < count; i++)
+        if (has_prefix(file_name(modules[i].name), "machine_ucx.so"))
+            mark_needed(modules, count, i, is_ours);
     for (size_t i = 1; i < count; i++)
         is_private[i] = !is_ours[i] && decide(&modules[i], preload,
                                               own != 0 && image_module_needs(&modules[i], &modules[own]));

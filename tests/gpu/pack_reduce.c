@@ -88,6 +88,7 @@ static void pack_external(enum gtest_layout layout, enum gtest_place from, enum 
 
 static void user_op(void *in, void *inout, int *len, MPI_Datatype *type)
 {
+    (void)type;
     for (int i = 0; i < *len; i++)
         ((double *)inout)[i] = 3 * ((double *)in)[i] + ((double *)inout)[i];
 }

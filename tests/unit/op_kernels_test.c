@@ -257,24 +257,21 @@ START_TEST(what_is_allowed)
 }
 END_TEST
 
-START_TEST(derived_types_with_holes)
+/* The standard lists the types of predefined operations; a duplicate equals its original. */
+START_TEST(derived_types_are_refused)
 {
-    double in[6000], inout[6000], old[6000];
-    MPI_Datatype column;
+    double in[6] = {1, 2, 3, 4, 5, 6}, inout[6] = {0};
+    MPI_Datatype column, same;
 
-    ck_assert_int_eq(MPI_Type_vector(1000, 2, 3, MPI_DOUBLE, &column), MPI_SUCCESS);
+    ck_assert_int_eq(MPI_Type_vector(2, 1, 3, MPI_DOUBLE, &column), MPI_SUCCESS);
     ck_assert_int_eq(MPI_Type_commit(&column), MPI_SUCCESS);
-    for (int i = 0; i < 6000; i++) {
-        in[i] = SMALL;
-        inout[i] = old[i] = SMALL;
-    }
-    ck_assert_int_eq(MPI_Reduce_local(in, inout, 2, column, MPI_SUM), MPI_SUCCESS);
-    for (int i = 0; i < 6000; i++) {
-        int place = i < 2999 ? i : i - 2999; /* the extent of the type is 2999 doubles */
-        bool is_in = i < 2 * 2999 && place % 3 < 2;
-        ck_assert_msg(inout[i] == old[i] + (is_in ? in[i] : 0), "element %d", i);
-    }
+    ck_assert(!ampi_op_is_allowed(ampi_op_of(MPI_SUM), ampi_type_of(column)));
+    ck_assert_int_eq(MPI_Type_dup(MPI_DOUBLE, &same), MPI_SUCCESS);
+    ck_assert_int_eq(MPI_Reduce_local(in, inout, 6, same, MPI_SUM), MPI_SUCCESS);
+    for (int i = 0; i < 6; i++)
+        ck_assert(inout[i] == in[i]);
     MPI_Type_free(&column);
+    MPI_Type_free(&same);
 }
 END_TEST
 
@@ -342,7 +339,7 @@ int main(void)
     suite_add_tcase(suite, kernels);
     tcase_add_checked_fixture(objects, set_up, NULL);
     tcase_add_test(objects, what_is_allowed);
-    tcase_add_test(objects, derived_types_with_holes);
+    tcase_add_test(objects, derived_types_are_refused);
     tcase_add_test(objects, users_operations);
     tcase_add_test(objects, wrong_arguments);
     suite_add_tcase(suite, objects);
