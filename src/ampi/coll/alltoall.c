@@ -80,7 +80,7 @@ static size_t flat_bytes(const struct ampi_coll_slot *slot)
     const struct ampi_coll_buf *recv = &slot->last->recv;
     size_t n_bytes = recv->counts || !recv->type ? 0 : (size_t)(recv->count * recv->type->size_bytes);
 
-    if (slot->state->shared->is_inter || (BASE_UNLIKELY(gpu_is_active) && ampi_coll_device_any(slot)))
+    if (slot->state->shared->is_inter || (gpu_is_used() && ampi_coll_device_any(slot)))
         return 0;
     for (int i = 0; i < slot->state->n_members && n_bytes; i++) {
         const struct ampi_coll_args *args = slot->args[i];

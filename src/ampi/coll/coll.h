@@ -271,7 +271,7 @@ static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_ki
         (size_t)(count * type->size_bytes) >
             base_min_u64(ampi_coll_selections[kind].pack_to, AMPI_COLL_PACK_BYTES))
         return;
-    if (BASE_UNLIKELY(gpu_is_active) && (ampi_device_has(buf, count, type) || ampi_coll_device_has(args)))
+    if (gpu_is_used() && (ampi_device_has(buf, count, type) || ampi_coll_device_has(args)))
         return;
     args->pack_bytes = (uint32_t)(count * type->size_bytes);
     args->pack_from = ampi_type_address(buf, type->true_lb_bytes);
@@ -349,7 +349,7 @@ static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_bl
         __atomic_store_n(&to->error, MPI_ERR_TRUNCATE, __ATOMIC_RELAXED);
     if (src_bytes == 0 || dst_bytes == 0 || (dst.buf == src.buf && dst.type == src.type))
         return;
-    if (BASE_UNLIKELY(gpu_is_active) && ampi_coll_device_move(to, dst, src))
+    if (gpu_is_used() && ampi_coll_device_move(to, dst, src))
         return;
     ampi_type_copy(dst.buf, dst.count, dst.type, src.buf, src.count, src.type);
 }

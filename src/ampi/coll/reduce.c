@@ -18,7 +18,7 @@ static void combine(const struct ampi_coll_slot *slot, int part, struct ampi_col
         ampi_coll_is_stream((size_t)(slot->last->send.count * type->size_bytes) * (size_t)targets.n);
     struct ampi_coll_scratch scratch;
 
-    if (BASE_UNLIKELY(gpu_is_active) && ampi_coll_device_combine(slot, part, sources, targets, from, to))
+    if (gpu_is_used() && ampi_coll_device_combine(slot, part, sources, targets, from, to))
         return;
     if (block_elems > to - from)
         block_elems = to - from;

@@ -68,7 +68,7 @@ struct stage_item {
 /* A stage begins on this PE. */
 static inline void begin_stage(struct ampi_coll_part *part)
 {
-    if (BASE_UNLIKELY(gpu_is_active))
+    if (gpu_is_used())
         ampi_coll_device_begin(part);
 }
 

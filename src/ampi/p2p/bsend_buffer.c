@@ -141,6 +141,9 @@ int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
     if (wrong)
         return comm ? ampi_raise(comm, size_bytes < 0 ? MPI_ERR_ARG : MPI_ERR_BUFFER, "%s", wrong)
                     : ampi_raise_self(size_bytes < 0 ? MPI_ERR_ARG : MPI_ERR_BUFFER, "%s", wrong);
+    /* The memory may have been another buffer's, given up when its messages had arrived: what other PEs have
+     * to say of that has been sent, but perhaps not been looked at. */
+    ult_progress();
     made = base_calloc(1, sizeof *made, "an attached buffer");
     made->user_address = buffer;
     made->user_bytes = size_bytes;
