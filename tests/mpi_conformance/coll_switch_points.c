@@ -50,7 +50,7 @@ static void user_sum_holes(void *in, void *inout, int *len, MPI_Datatype *type)
 {
     (void)type;
     for (int i = 0; i < *len; i++)
-        ((int *)inout)[3 * i] += ((const int *)in)[3 * i];
+        ((unsigned *)inout)[3 * i] += ((const unsigned *)in)[3 * i];
 }
 
 static void user_matrix(void *in, void *inout, int *len, MPI_Datatype *type)
