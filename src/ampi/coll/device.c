@@ -5,9 +5,9 @@
 #include "ampi/coll/device.h"
 
 #include "ampi/coll/fold.h"
+#include "ampi/op_device.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
-#include "gpu/kernels/kernels.h"
 
 /* ---- Stages ---- */
 
@@ -130,20 +130,10 @@ bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_coll_block bloc
 
 /* ---- Reductions ---- */
 
-/* MPI's types in the terms of the kernels: one more than enum gpu_type; 0: none. */
-#define TYPE_OF(X, type) [AMPI_BASIC_##type] = GPU_TYPE_##type + 1,
-static const signed char type_of[AMPI_BASIC_COUNT] = {GPU_TYPES(TYPE_OF, )};
-
-/* The operation's place in MPI's table, which is that of the kernels. */
-static int op_of(const struct ampi_op *op)
-{
-    return (int)((op->kernels - ampi_op_kernels[0]) / AMPI_BASIC_COUNT);
-}
-
+/* Can kernels combine elements of the type in any number, and moves take the result on? */
 static bool has_kernel(const struct ampi_op *op, const struct ampi_type *type)
 {
-    return op->is_predefined && ampi_type_is_block(type, 2) && type_of[type->basic] &&
-           gpu_can_combine(op_of(op), type_of[type->basic] - 1);
+    return ampi_type_is_block(type, 2) && ampi_op_has_gpu_kernel(op, type, 2);
 }
 
 /* What a reduction works on: some members' inputs, from an element on. */
@@ -171,11 +161,10 @@ static int fold_by_kernel(const struct fold *fold, void *out)
         .inputs = inputs,
         .n_inputs = fold->n,
         .count_elems = (int64_t)ampi_op_elems(fold->type, fold->count),
-        .op = op_of(fold->op),
-        .type = type_of[fold->type->basic] - 1,
     };
     int error;
 
+    ampi_op_set_gpu_kernel(fold->op, fold->type, &combine);
     for (int i = 0; i < fold->n; i++)
         inputs[i] = ampi_type_address(input(fold, i), fold->type->true_lb_bytes);
     error = gpu_combine_now(&combine);

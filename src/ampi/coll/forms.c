@@ -31,16 +31,9 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
     return raise_result(args->comm, args->plan, ampi_coll_run(args));
 }
 
-/* Has the communicator members in other processes? */
-static inline bool is_over_processes(const struct ampi_comm *comm)
-{
-    return comm->local->layout->n_local < comm->local->n_ranks ||
-           comm->peer->layout->n_local < comm->peer->n_ranks;
-}
-
 int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args)
 {
-    if (BASE_UNLIKELY(is_over_processes(args->comm)) && ampi_coll_device_has(args))
+    if (BASE_UNLIKELY(args->comm->shared->coll->remote != NULL) && ampi_coll_device_has(args))
         return ampi_raise(
             args->comm, MPI_ERR_UNSUPPORTED_OPERATION,
             "%s takes buffers of GPUs only while all ranks of the communicator are in one process",
