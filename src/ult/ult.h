@@ -134,6 +134,9 @@ void ult_sleep_ns(uint64_t duration_ns);
 /* Ends the caller. Never returns. */
 void ult_end(void) BASE_NORETURN;
 
+/* True if a ULT of the PE waits for its turn. On the PE. */
+bool ult_pe_has_ready(const struct ult_pe *pe);
+
 /* What a PE counts. To be read on the PE. */
 uint64_t ult_pe_switches(const struct ult_pe *pe);   /* switches between ULTs */
 uint64_t ult_pe_sleeps(const struct ult_pe *pe);     /* times it slept, because none of its ULTs was ready */

@@ -14,6 +14,8 @@ struct transfer {
         *recv; /* completed at the end; a fetch: the receive that waits for it, NULL: none yet */
     struct ampi_request *sender;    /* completed at the end; NULL: none */
     struct ampi_message *message;   /* fetch: what is filled */
+    struct transfer *next;          /* link of the PE's list of fetches that have not begun */
+    int n_polls;                    /* of the PE, since it is on that list; -1: it has begun */
     ampi_device_release_fn release; /* NULL: nothing to release */
     void *what;
 };
@@ -152,25 +154,102 @@ static void fetched(struct gpu_move *move, int error)
     finish_recv(recv, error);
 }
 
+/* The fetches of a PE that have not begun, oldest first. */
+struct waiting_fetches {
+    struct ult_source source; /* begins them */
+    struct transfer *first;
+    struct transfer **end; /* the last link */
+};
+
+/* A fetch begins at the second poll at the earliest, and at the latest at this one: busy PEs are polled once
+ * in many switches. */
+#define FETCH_POLLS 4
+
+/* The ranks that are ready have their turn first: one may be about to receive the message. Above all, the
+ * sender of the message that this one answers: that its data has gone is told by the same PE just before the
+ * answer is sent, and when both are found in one poll, it has not called its receive yet. */
+static int begin_fetches(struct ult_source *source)
+{
+    struct waiting_fetches *fetches = BASE_CONTAINER(source, struct waiting_fetches, source);
+    bool is_idle = fetches->first && !ult_pe_has_ready(ult_self()->pe);
+    int n_begun = 0;
+
+    for (struct transfer *transfer = fetches->first; transfer; transfer = transfer->next)
+        transfer->n_polls++;
+    while (fetches->first && fetches->first->n_polls >= (is_idle ? 2 : FETCH_POLLS)) {
+        struct transfer *transfer = fetches->first;
+        fetches->first = transfer->next;
+        fetches->source.pending--;
+        transfer->n_polls = -1;
+        gpu_move_start(&transfer->move);
+        n_begun++;
+    }
+    if (!fetches->first)
+        fetches->end = &fetches->first;
+    return n_begun;
+}
+
+static __thread struct waiting_fetches *fetches_of_thread __attribute__((tls_model("initial-exec")));
+
+static struct waiting_fetches *fetches_self(void)
+{
+    struct waiting_fetches *fetches = fetches_of_thread;
+
+    if (BASE_LIKELY(fetches != NULL))
+        return fetches;
+    fetches = base_calloc(1, sizeof *fetches, "messages of GPUs that nobody receives yet");
+    fetches->source = (struct ult_source){.poll = begin_fetches, .fd = -1};
+    fetches->end = &fetches->first;
+    ult_pe_add_source(ult_self()->pe, &fetches->source);
+    fetches_of_thread = fetches;
+    return fetches;
+}
+
 void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender)
 {
     struct transfer *transfer = transfer_create(ampi_bytes_gpu_data(message->data, message->size_bytes),
                                                 request_data(sender), message->size_bytes, fetched);
+    struct waiting_fetches *fetches = fetches_self();
 
     transfer->message = message;
     transfer->sender = sender;
     message->fetch = transfer;
-    gpu_move_start(&transfer->move);
+    *fetches->end = transfer;
+    fetches->end = &transfer->next;
+    fetches->source.pending++;
 }
 
-/* A receive has matched a message that is being fetched, or could not be. */
+/* Takes a fetch that has not begun off its list, and ends it. Returns its sender. */
+static struct ampi_request *give_up_fetch(struct transfer *transfer)
+{
+    struct waiting_fetches *fetches = fetches_self();
+    struct transfer **link = &fetches->first;
+    struct ampi_request *sender = transfer->sender;
+
+    while (*link != transfer)
+        link = &(*link)->next;
+    *link = transfer->next;
+    if (!transfer->next)
+        fetches->end = link;
+    fetches->source.pending--;
+    free(transfer);
+    return sender;
+}
+
+/* A receive has matched a message whose fetch waits or is under way, or has failed. */
 static void receive_fetched(struct ampi_message *message, struct ampi_request *recv)
 {
     struct transfer *transfer = message->fetch;
+    int source = message->node.source, tag = message->node.tag;
 
+    if (transfer->n_polls >= 0) {
+        ampi_message_free(recv->owner->messages, message);
+        ampi_device_take_sender(recv, give_up_fetch(transfer), source, tag);
+        return;
+    }
     transfer->recv = recv;
     if (!transfer->sender) {
-        ampi_p2p_fill_status(&recv->status, message->node.source, message->node.tag, 0, 0);
+        ampi_p2p_fill_status(&recv->status, source, tag, 0, 0);
         ampi_message_free(recv->owner->messages, message);
         finish_recv(recv, (int)(intptr_t)transfer->what);
         free(transfer);
