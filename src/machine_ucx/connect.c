@@ -82,21 +82,6 @@ static void handle_lost(void *arg, ucp_ep_h ep, ucs_status_t status)
     note_lost(peer->proc_id, status);
 }
 
-static void greeted(void *request, ucs_status_t status, void *arg)
-{
-    (void)status;
-    (void)arg;
-    ucp_request_free(request);
-}
-
-static void greet(const struct ucxm_port *port, ucp_ep_h ep)
-{
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = greeted};
-
-    /* If it fails, so will what is sent afterwards. */
-    ucp_am_send_nbx(ep, UCXM_GREETING_ID, &port->name, sizeof port->name, NULL, 0, &param);
-}
-
 static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
 {
     int n_pes = ucxm_n_pes_of(proc_id);
@@ -127,7 +112,7 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
         note_lost(proc_id, status); /* not tried again */
         return NULL;
     }
-    greet(port, peer->ep);
+    ucxm_say(peer->ep, UCXM_GREETING_ID, &port->name, sizeof port->name);
     return peer->ep;
 }
 

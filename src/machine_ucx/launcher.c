@@ -131,9 +131,14 @@ const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_
     return *blob_out ? NULL : "out of memory";
 }
 
-/* While others are still at work, a process that waits for them shall not keep their cores busy. */
 #define PAUSE_MIN_US 50
 #define PAUSE_MAX_US 2000
+
+void ucxm_pause(useconds_t *pause_us)
+{
+    *pause_us = *pause_us == 0 ? PAUSE_MIN_US : *pause_us < PAUSE_MAX_US ? 2 * *pause_us : *pause_us;
+    usleep(*pause_us);
+}
 
 static size_t count_alive(void)
 {
@@ -170,7 +175,7 @@ const char *ucxm_launcher_fence(void (*progress)(void))
     pmix_proc_t *alive = NULL;
     size_t n_alive = 0;
     size_t n_alive_before = count_alive();
-    useconds_t pause_us = PAUSE_MIN_US;
+    useconds_t pause_us = 0;
     pmix_status_t status;
 
     if (ucxm_lost_any() && !(alive = list_alive(&n_alive)))
@@ -184,8 +189,7 @@ const char *ucxm_launcher_fence(void (*progress)(void))
     while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 0) {
         if (progress)
             progress();
-        usleep(pause_us);
-        pause_us = pause_us < PAUSE_MAX_US ? 2 * pause_us : pause_us;
+        ucxm_pause(&pause_us);
         if (count_alive() != n_alive_before)
             return "a process was lost";
     }

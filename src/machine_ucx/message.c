@@ -117,6 +117,20 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
     return MACHINE_PENDING;
 }
 
+static void said(void *request, ucs_status_t status, void *arg)
+{
+    (void)status;
+    (void)arg;
+    ucp_request_free(request);
+}
+
+void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = said};
+
+    ucp_am_send_nbx(ep, id, header, header_bytes, NULL, 0, &param);
+}
+
 /* ---- Receiving ---- */
 
 static void fetch_done(void *request, ucs_status_t status, size_t n_bytes, void *arg)

@@ -69,8 +69,9 @@ static const char *open_port(struct ucxm_port *port, int pe_id)
     if (ucp_worker_get_efd(port->worker, &port->fd) != UCS_OK)
         port->fd = -1;
     port->is_busy = true;
-    error = ucxm_connect_init(port);
-    return error ? error : ucxm_messages_init(port);
+    if ((error = ucxm_connect_init(port)) || (error = ucxm_part_init(port)))
+        return error;
+    return ucxm_messages_init(port);
 }
 
 /* The host in UCXM_HOST_BYTES, the number of PEs, then length and bytes of each address. */
@@ -176,7 +177,8 @@ void ucxm_ports_flush(void)
             progress_all();
         ucp_request_free(request);
     }
-    ucxm_launcher_fence(progress_all);
+    ucxm_part(progress_all);
+    ucxm_launcher_fence(progress_all); /* after a loss the only one that waits */
 }
 
 void ucxm_ports_close(void)

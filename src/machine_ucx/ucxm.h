@@ -9,10 +9,12 @@
  *      connect.c  endpoints to ports of other processes
  *      message.c  active messages: sending, handling, fetching
  *      lost.c     processes that are gone
+ *      part.c     the end: waiting for each other before connections are closed
  */
 #ifndef UCXM_H
 #define UCXM_H
 
+#include <sys/types.h>
 #include <ucp/api/ucp.h>
 
 #include "machine_ucx/machine.h"
@@ -20,6 +22,7 @@
 /* Our active messages' numbers: for the client, and between machines. */
 #define UCXM_MESSAGE_ID 1
 #define UCXM_GREETING_ID 2
+#define UCXM_PARTING_ID 3
 
 /* A connection to a port of another process. */
 struct ucxm_peer {
@@ -100,6 +103,9 @@ const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_
 const char *ucxm_launcher_fence(void (*progress)(void));
 /* Asks to be told of lost processes (ucxm_lost_note), and to go on without them. */
 void ucxm_launcher_tolerate(void);
+/* Between two looks at what others are doing, each longer than the last: their cores shall be theirs. 0 at
+ * first. */
+void ucxm_pause(useconds_t *pause_us);
 void ucxm_launcher_detach(void);
 void ucxm_launcher_abort(int exit_code, const char *why);
 
@@ -132,6 +138,8 @@ void ucxm_abandon(struct ucxm_port *port, int proc_id);
 /* What UCX calls for active messages with this number. */
 const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler);
 const char *ucxm_messages_init(struct ucxm_port *port);
+/* Sends a message of a header alone that nobody waits for. If it fails, so will what is sent afterwards. */
+void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes);
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
               const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
 int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
@@ -156,5 +164,10 @@ void ucxm_request_give_up(struct ucxm_request *request);
 void ucxm_lost_note(int proc_id, const char *why);
 bool ucxm_lost_any(void);
 void ucxm_forget(int pe_id, int proc_id);
+
+/* ---- part.c ---- */
+const char *ucxm_part_init(struct ucxm_port *port);
+/* Waits until every process has called it, or one is lost; calls progress meanwhile. */
+void ucxm_part(void (*progress)(void));
 
 #endif

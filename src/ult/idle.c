@@ -23,6 +23,10 @@
 /* A relax takes longer than a message needs from core to core: most polls go without. */
 #define POLLS_PER_RELAX 64
 
+/* Longest time that an idle PE polls before it sleeps, in ns: what looks into sockets costs a microsecond a
+ * poll, and the cores may be wanted by processes that this one knows nothing of. */
+#define SPIN_NS 100000
+
 /* How often an idle PE lets others have its core before it sleeps, if there are more PEs than cores. */
 #define CORE_LENDS 128
 
@@ -253,17 +257,30 @@ static void lend_core(struct ult_pe *pe, bool until_done)
     }
 }
 
+static void spin(struct ult_pe *pe, bool until_done)
+{
+    uint64_t until_ns = 0;
+
+    for (int i = 0; i < ult_job.spin_polls; i++) {
+        if (ult_pe_poll(pe) > 0)
+            i = 0, until_ns = 0; /* where something comes, more may come */
+        if (is_done(pe, until_done))
+            return;
+        if (i % POLLS_PER_RELAX == POLLS_PER_RELAX - 1) {
+            uint64_t now_ns = ult_now_ns();
+            if (until_ns == 0)
+                until_ns = now_ns + SPIN_NS;
+            else if (now_ns >= until_ns)
+                return;
+            ult_arch_relax();
+        }
+    }
+}
+
 void ult_pe_idle(struct ult_pe *pe, bool until_done)
 {
     while (!is_done(pe, until_done)) {
-        for (int i = 0; i < ult_job.spin_polls; i++) {
-            if (ult_pe_poll(pe) > 0)
-                i = 0; /* where something comes, more may come */
-            if (is_done(pe, until_done))
-                break;
-            if (i % POLLS_PER_RELAX == 0)
-                ult_arch_relax();
-        }
+        spin(pe, until_done);
         if (ult_job.is_oversubscribed)
             lend_core(pe, until_done);
         if (is_done(pe, until_done))

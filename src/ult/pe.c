@@ -21,7 +21,8 @@
 /* A PE looks at its inbox at every switch, and at its other sources this often. */
 #define YIELDS_PER_POLL 32
 
-/* Polls of an idle PE before it sleeps: some tens of microseconds if every PE has a core, else few. */
+/* Most polls of an idle PE before it sleeps: many (a time limit ends them, idle.c) if every PE has a core,
+ * else few. */
 #define SPIN_POLLS 30000
 #define SPIN_POLLS_OVERSUBSCRIBED 20
 

@@ -35,7 +35,7 @@ run_programs() {
     for program in "${programs[@]}"; do
         for each in 1 2; do
             expect "$(basename "$program"), $each per node, $1" 0 '*' '*' \
-                "$here/again.sh" "${@:2}" "$mpirun" --allow-run-as-root --hosts "$names" --procs $((each * num)) -n 8 +p 1 "$program"
+                "${@:2}" "$mpirun" --allow-run-as-root --hosts "$names" --procs $((each * num)) -n 8 +p 1 "$program"
         done
     done
 }

@@ -71,7 +71,7 @@ static const struct cvar {
     {"heddle_verbosity", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_verbosity,
      "how often +v was given"},
     {"heddle_spin_polls", AMPI_TOOL_SCHEDULER, MPI_INT, MPI_T_VERBOSITY_TUNER_DETAIL, get_spin_polls,
-     "how often a PE without a rank that can run looks for messages before it sleeps"},
+     "how often at most a PE without a rank that can run looks for messages before it sleeps"},
     {"heddle_eager_max_bytes", AMPI_TOOL_MESSAGES, MPI_INT, MPI_T_VERBOSITY_TUNER_BASIC, get_eager_max,
      "longest message that is sent before its receive is known"},
 };

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * part.c: parting: no process closes its connections before every process has sent all that it will send.
+ *
+ * A closed connection is a lost process to whoever is still at work. The launcher's fence cannot be trusted
+ * with this: Slurm's (22.05, `SLURM_PMIX_FENCE=tree`, which it takes for fences without data) lets processes
+ * go before all have come. So the processes tell each other, by a dissemination barrier of active messages
+ * between their first ports: in round k each one tells the one 2^k further on that it, and all that it has
+ * heard of, are here. ceil(log2 P) rounds.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "machine_ucx/ucxm.h"
+
+/* More than the rounds of any number of processes. */
+#define ROUNDS_MAX 32
+
+/* How many processes have told this one, by round: 0 or 1. Some tell while this one's ranks are still at
+ * work. */
+static int n_told[ROUNDS_MAX];
+
+static ucs_status_t handle_parting(void *arg, const void *header, size_t header_bytes, void *data,
+                                   size_t n_bytes, const ucp_am_recv_param_t *param)
+{
+    uint32_t round;
+
+    (void)arg;
+    (void)data;
+    (void)n_bytes;
+    (void)param;
+    if (header_bytes != sizeof round)
+        return UCS_OK;
+    memcpy(&round, header, sizeof round);
+    if (round < ROUNDS_MAX)
+        __atomic_fetch_add(&n_told[round], 1, __ATOMIC_RELEASE);
+    return UCS_OK;
+}
+
+const char *ucxm_part_init(struct ucxm_port *port)
+{
+    return port->pe_id == 0 ? ucxm_handler_set(port, UCXM_PARTING_ID, handle_parting) : NULL;
+}
+
+static void tell(int proc_id, uint32_t round)
+{
+    ucp_ep_h ep = ucxm_endpoint(&ucxm.ports[0], proc_id, 0);
+
+    if (ep)
+        ucxm_say(ep, UCXM_PARTING_ID, &round, sizeof round);
+}
+
+void ucxm_part(void (*progress)(void))
+{
+    int n_procs = ucxm.place.n_procs;
+    uint32_t round = 0;
+
+    for (int64_t step = 1; step < n_procs && !ucxm_lost_any(); step *= 2, round++) {
+        useconds_t pause_us = 0;
+        tell((int)((ucxm.place.proc_id + step) % n_procs), round);
+        while (__atomic_load_n(&n_told[round], __ATOMIC_ACQUIRE) == 0 && !ucxm_lost_any()) {
+            progress();
+            ucxm_pause(&pause_us);
+        }
+    }
+}
