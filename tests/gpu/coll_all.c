@@ -36,6 +36,15 @@ struct call {
 };
 typedef void (*body_fn)(struct call *call, void *send, void *recv);
 
+static void fill_long_doubles(char *buf, size_t n_bytes)
+{
+    for (size_t i = 0; i + sizeof(long double) <= n_bytes; i += sizeof(long double)) {
+        long double value = buf[i];
+        memset(buf + i, 0, sizeof value);
+        memcpy(buf + i, &value, 10);
+    }
+}
+
 /* Runs it on the host and on GPUs; the results must be the same. n_send and n_recv: bytes of the buffers. */
 static void compare(const char *what, struct call *call, body_fn body, size_t send_bytes, size_t recv_bytes)
 {
@@ -50,6 +59,10 @@ static void compare(const char *what, struct call *call, body_fn body, size_t se
         send[i] = send[i - 1] = 0;
     for (size_t i = 3; i < recv_bytes; i += 4)
         recv[i] = recv[i - 1] = 0;
+    if (call->type == MPI_LONG_DOUBLE) { /* most of what bytes may be is none */
+        fill_long_doubles(send, send_bytes);
+        fill_long_doubles(recv, recv_bytes);
+    }
     memcpy(recv_image, recv, recv_bytes);
     gpu_send = gtest_alloc(place_of(mtest_rank, 0), send_bytes, send);
     gpu_recv = gtest_alloc(place_of(mtest_rank, 1), recv_bytes, recv);
@@ -130,6 +143,13 @@ BODY(alltoallw)
     }
     MCOLL(Alltoallw, alltoallw, send, counts, displs, types, recv, counts, displs, types, C);
 }
+BODY(alltoallv)
+{
+    int counts[64];
+    for (int i = 0; i < call->n; i++) /* what each pair of ranks exchanges is the same both ways */
+        counts[i] = N + (call->me + i) % 2;
+    MCOLL(Alltoallv, alltoallv, send, counts, call->displs, T, recv, counts, call->displs, T, C);
+}
 BODY(reduce)
 {
     MCOLL(Reduce, reduce, send, recv, N, T, MPI_SUM, call->n - 1, C);
@@ -183,6 +203,24 @@ BODY(neighbor_alltoall)
     MCOLL(Neighbor_alltoall, neighbor_alltoall, send, N, T, recv, N, T, C);
 }
 
+BODY(neighbor_allgatherv)
+{
+    int counts[4] = {N, N, N, N}, displs[4] = {3 * N, 2 * N, N, 0};
+    MCOLL(Neighbor_allgatherv, neighbor_allgatherv, send, N, T, recv, counts, displs, T, C);
+}
+BODY(neighbor_alltoallv)
+{
+    int counts[4] = {N, N, N, N}, displs[4] = {3 * N, 2 * N, N, 0};
+    MCOLL(Neighbor_alltoallv, neighbor_alltoallv, send, counts, displs, T, recv, counts, displs, T, C);
+}
+BODY(neighbor_alltoallw)
+{
+    int counts[4] = {N, N, N, N};
+    MPI_Aint bytes = N * (MPI_Aint)sizeof(int), displs[4] = {3 * bytes, 2 * bytes, bytes, 0};
+    MPI_Datatype types[4] = {T, T, T, T};
+    MCOLL(Neighbor_alltoallw, neighbor_alltoallw, send, counts, displs, types, recv, counts, displs, types, C);
+}
+
 /* An operation of the program's, which does not commute: a + 2 b, in rank order, on whole numbers. */
 static void twice(void *in, void *inout, int *len, MPI_Datatype *type)
 {
@@ -217,6 +255,7 @@ static const struct {
     {"alltoall", alltoall, 0},
     {"alltoall in place", alltoall_in_place, 0},
     {"alltoallw", alltoallw, 0},
+    {"alltoallv", alltoallv, 1},
     {"reduce", reduce, 0},
     {"reduce in place", reduce_in_place, 0},
     {"allreduce", allreduce, 0},
@@ -237,6 +276,20 @@ static void run_all(struct call *call)
 
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
         compare(bodies[i].name, call, bodies[i].body, bytes, bytes);
+}
+
+/* Kinds of data whose bits may be anything. */
+BODY(allreduce_max)
+{
+    MCOLL(Allreduce, allreduce, send, recv, N, T, MPI_MAX, C);
+}
+BODY(scan_max)
+{
+    MCOLL(Scan, scan, send, recv, N, T, MPI_MAX, C);
+}
+BODY(allreduce_maxloc)
+{
+    MCOLL(Allreduce, allreduce, send, recv, N, T, MPI_MAXLOC, C);
 }
 
 /* Derived types on the GPU: every second integer. */
@@ -270,6 +323,61 @@ BODY(inter_allreduce)
     MCOLL(Allreduce, allreduce, send, recv, N, T, MPI_SUM, C);
 }
 
+/* Rooted ones: the last rank of the first group has the root's part. */
+static int inter_root(const struct call *call)
+{
+    int last;
+    MTEST_OK(MPI_Comm_size(C, &last));
+    if (mtest_rank % 2)
+        return call->n - 1;
+    return call->me == last - 1 ? MPI_ROOT : MPI_PROC_NULL;
+}
+BODY(inter_bcast)
+{
+    (void)send;
+    MCOLL(Bcast, bcast, recv, N, T, inter_root(call), C);
+}
+BODY(inter_gather)
+{
+    MCOLL(Gather, gather, send, N, T, recv, N, T, inter_root(call), C);
+}
+BODY(inter_scatter)
+{
+    MCOLL(Scatter, scatter, send, N, T, recv, N, T, inter_root(call), C);
+}
+BODY(inter_reduce)
+{
+    MCOLL(Reduce, reduce, send, recv, N, T, MPI_SUM, inter_root(call), C);
+}
+
+/* Ranks that alternate between the processes of the job. */
+static void run_dealt(const struct call *call)
+{
+    struct call inner = *call;
+
+    MTEST_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, mtest_rank % 2 * mtest_size - mtest_rank, &inner.comm));
+    MTEST_OK(MPI_Comm_rank(inner.comm, &inner.me));
+    run_all(&inner);
+    MTEST_OK(MPI_Comm_free(&inner.comm));
+}
+
+/* Types that GPUs have no kernels for, or that have holes. */
+static void run_types(struct call *call)
+{
+    static const size_t size = 32;
+    size_t bytes = (size_t)call->n * (size_t)call->count * size + 64;
+    MPI_Datatype types[] = {MPI_LONG_DOUBLE, MPI_DOUBLE, MPI_UINT8_T};
+
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        call->type = types[i];
+        compare("maximum", call, allreduce_max, bytes, bytes);
+        compare("scan of maxima", call, scan_max, bytes, bytes);
+    }
+    call->type = MPI_SHORT_INT;
+    compare("maximum and where", call, allreduce_maxloc, bytes, bytes);
+    call->type = MPI_INT;
+}
+
 static void run_inter(struct call *call)
 {
     MPI_Comm half, inter;
@@ -282,9 +390,14 @@ static void run_inter(struct call *call)
     MTEST_OK(MPI_Comm_remote_size(inter, &n));
     inner.comm = inter;
     inner.n = n;
+    MTEST_OK(MPI_Comm_rank(inter, &inner.me));
     compare("alltoall between groups", &inner, inter_alltoall, bytes, bytes);
     compare("allgather between groups", &inner, inter_allgather, bytes, bytes);
     compare("allreduce between groups", &inner, inter_allreduce, bytes, bytes);
+    compare("bcast between groups", &inner, inter_bcast, bytes, bytes);
+    compare("gather between groups", &inner, inter_gather, bytes, bytes);
+    compare("scatter between groups", &inner, inter_scatter, bytes, bytes);
+    compare("reduce between groups", &inner, inter_reduce, bytes, bytes);
     MTEST_OK(MPI_Comm_free(&inter));
     MTEST_OK(MPI_Comm_free(&half));
 }
@@ -299,6 +412,9 @@ static void run_neighbors(struct call *call)
     MTEST_OK(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &inner.comm));
     compare("neighbor_allgather", &inner, neighbor_allgather, bytes, bytes);
     compare("neighbor_alltoall", &inner, neighbor_alltoall, bytes, bytes);
+    compare("neighbor_allgatherv", &inner, neighbor_allgatherv, bytes, bytes);
+    compare("neighbor_alltoallv", &inner, neighbor_alltoallv, bytes, bytes);
+    compare("neighbor_alltoallw", &inner, neighbor_alltoallw, bytes, bytes);
     MTEST_OK(MPI_Comm_free(&inner.comm));
 }
 
@@ -323,6 +439,10 @@ int main(int argc, char **argv)
             }
             run_all(&call);
             run_strided(&call);
+            if (call.count < 1000)
+                run_types(&call);
+            if (mtest_size > 2 && call.count < 20000)
+                run_dealt(&call);
             if (mtest_size > 1)
                 run_inter(&call);
             run_neighbors(&call);

@@ -246,6 +246,16 @@ bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part, struct a
     return true;
 }
 
+void ampi_coll_device_fold_of(const struct ampi_coll_slot *slot, struct ampi_coll_args **args, int n,
+                              MPI_Count count, void *out)
+{
+    struct fold fold = {args, n, slot->last->op, slot->last->send.type, 0, count};
+    int error = count > 0 ? run_fold(&fold, out) : 0;
+
+    if (BASE_UNLIKELY(error))
+        set_errors(slot, error);
+}
+
 /* The target that the result is made at: one on a GPU that takes it as it is, if there is one; else NULL. */
 static struct ampi_coll_args *choose_target(const struct ampi_coll_slot *slot, struct ampi_coll_span targets,
                                             const struct ampi_type *type)

@@ -52,6 +52,10 @@ bool ampi_coll_device_any(const struct ampi_coll_slot *slot);
 bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
                            MPI_Count from, MPI_Count count, void *out);
 
+/* The same for all of some members' contributions, in this order; at least one is a GPU's. */
+void ampi_coll_device_fold_of(const struct ampi_coll_slot *slot, struct ampi_coll_args **args, int n,
+                              MPI_Count count, void *out);
+
 /* Combines elements from .. to - 1 of the sources' contributions into the targets' buffers, if one of them
  * all is a GPU's; else returns false. */
 bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,

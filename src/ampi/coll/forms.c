@@ -33,11 +33,6 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
 
 int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args)
 {
-    if (BASE_UNLIKELY(args->comm->shared->coll->remote != NULL) && ampi_coll_device_has(args))
-        return ampi_raise(
-            args->comm, MPI_ERR_UNSUPPORTED_OPERATION,
-            "%s takes buffers of GPUs only while all ranks of the communicator are in one process",
-            args->plan->name);
     switch (call->form) {
     case AMPI_COLL_NONBLOCKING:
         return ampi_coll_nonblocking(args, call->request);

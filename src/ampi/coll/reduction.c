@@ -173,9 +173,17 @@ static void combine_all_local(struct ampi_exchange *x)
 {
     struct ampi_reduction *r = x->reduction;
     MPI_Count block = ampi_coll_fold_block(x->slot->last, r->count);
+    struct ampi_coll_args **members;
 
     r->elems = new_elems(x, r->count);
     r->is_own = true;
+    if (gpu_is_used() && ampi_coll_device_any(x->slot)) {
+        members = ampi_exchange_alloc(x, (size_t)n_local_of(x->slot) * sizeof(struct ampi_coll_args *));
+        for (int i = 0; i < n_local_of(x->slot); i++)
+            members[i] = local_args(x->slot, i);
+        ampi_coll_device_fold_of(x->slot, members, n_local_of(x->slot), r->count, r->elems);
+        return;
+    }
     for (MPI_Count from = 0; from < r->count; from += block)
         combine_local(x, ampi_reduction_at(r, r->elems, from), from,
                       r->count - from < block ? r->count - from : block);
@@ -213,7 +221,7 @@ static void choose(struct ampi_exchange *x, size_t n_bytes)
 
 void ampi_reduction_start(struct ampi_exchange *x)
 {
-    const struct ampi_coll_args *last = x->slot->last;
+    struct ampi_coll_args *last = x->slot->last;
     struct ampi_reduction *r = ampi_exchange_alloc(x, sizeof *r);
 
     x->reduction = r;
@@ -229,9 +237,16 @@ void ampi_reduction_start(struct ampi_exchange *x)
         return;
     }
     r->elems = ampi_coll_input(last);
-    if (x->slot->plan->flow == AMPI_COLL_FLOW_ALLREDUCE) {
+    if (x->slot->plan->flow == AMPI_COLL_FLOW_ALLREDUCE &&
+        !ampi_device_has(last->recv.buf, r->count, r->type)) {
         r->home = last->recv.buf;
         r->is_own = r->elems == r->home;
+    }
+    if (ampi_device_has(r->elems, r->count, r->type)) {
+        struct ampi_coll_block input = {r->elems, r->count, r->type};
+        r->elems = r->home ? r->home : new_elems(x, r->count);
+        r->is_own = true;
+        ampi_coll_move(last, (struct ampi_coll_block){r->elems, r->count, r->type}, input);
     }
 }
 
@@ -248,7 +263,8 @@ static void give(struct ampi_coll_args *args, const struct ampi_reduction *r, MP
     void *elems = ampi_reduction_at(r, r->elems, from);
 
     if (args->recv.buf != elems && count > 0)
-        ampi_type_copy(args->recv.buf, count, args->recv.type, elems, count, r->type);
+        ampi_coll_move(args, (struct ampi_coll_block){args->recv.buf, count, args->recv.type},
+                       (struct ampi_coll_block){elems, count, r->type});
 }
 
 static void give_share(struct ampi_coll_slot *slot, int part)
@@ -282,13 +298,13 @@ static void give_scan(struct ampi_coll_slot *slot)
     for (int i = 0; i < n_local_of(slot); i++) {
         struct ampi_coll_args *args = local_args(slot, i);
         void *old = sum;
-        ampi_type_copy(next, r->count, r->type, ampi_coll_input(args), r->count, r->type);
+        ampi_coll_device_copy(args, next, r->type, ampi_coll_input(args), r->type, r->count);
         if (is_exclusive && sum)
-            ampi_type_copy(args->recv.buf, r->count, args->recv.type, sum, r->count, r->type);
+            ampi_coll_device_copy(args, args->recv.buf, args->recv.type, sum, r->type, r->count);
         if (sum)
             ampi_op_apply(r->op, sum, next, r->count, r->type);
         if (!is_exclusive)
-            ampi_type_copy(args->recv.buf, r->count, args->recv.type, next, r->count, r->type);
+            ampi_coll_device_copy(args, args->recv.buf, args->recv.type, next, r->type, r->count);
         sum = next;
         next = old ? old : new_elems(x, r->count);
     }

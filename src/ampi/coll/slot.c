@@ -65,22 +65,6 @@ struct stage_item {
     bool has_result;
 };
 
-/* A stage begins on this PE. */
-static inline void begin_stage(struct ampi_coll_part *part)
-{
-    if (gpu_is_used())
-        ampi_coll_device_begin(part);
-}
-
-/* What follows a stage, when what it has started on GPUs is done. */
-static inline void after_stage(struct ampi_coll_part *part, void (*then)(struct ampi_coll_part *))
-{
-    if (BASE_UNLIKELY(part->n_moves > 0))
-        part->then = then;
-    else
-        then(part);
-}
-
 static void finish_members(struct ampi_coll_part *part)
 {
     struct ampi_coll_slot *slot = part->slot;
@@ -99,10 +83,10 @@ static void finish_members(struct ampi_coll_part *part)
 static void finish_part(struct ampi_coll_part *part, bool has_result)
 {
     if (has_result) {
-        begin_stage(part);
+        ampi_coll_stage_begin(part);
         part->slot->plan->deliver(part->slot, part->index);
     }
-    after_stage(part, finish_members);
+    ampi_coll_stage_end(part, finish_members);
 }
 
 /* Tells a part's PE to run a stage. */
@@ -154,9 +138,9 @@ static void share_done(struct ampi_coll_part *part)
 
 static void share_part(struct ampi_coll_slot *slot, int part)
 {
-    begin_stage(&slot->parts[part]);
+    ampi_coll_stage_begin(&slot->parts[part]);
     slot->plan->share(slot, part);
-    after_stage(&slot->parts[part], share_done);
+    ampi_coll_stage_end(&slot->parts[part], share_done);
 }
 
 /* ---- Users' functions ---- */
@@ -242,10 +226,10 @@ static inline void run_middle(struct ampi_coll_slot *slot, int part)
     slot->parts[part].op = slot->last->op;
     slot->needs_share = false;
     slot->has_result = false;
-    begin_stage(&slot->parts[part]);
+    ampi_coll_stage_begin(&slot->parts[part]);
     if (slot->plan->middle)
         slot->plan->middle(slot);
-    after_stage(&slot->parts[part], middle_done);
+    ampi_coll_stage_end(&slot->parts[part], middle_done);
 }
 
 static void middle_on_errand(struct ult_errand *errand)

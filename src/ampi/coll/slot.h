@@ -26,6 +26,7 @@
 #ifndef AMPI_COLL_SLOT_H
 #define AMPI_COLL_SLOT_H
 
+#include "ampi/coll/device.h"
 #include "ampi/coll/selection.h"
 #include "ampi/op.h"
 #include "ampi/request.h"
@@ -168,6 +169,22 @@ struct ampi_coll_state {
     unsigned char *packed;           /* the slots' packed contributions */
     struct ampi_coll_slot slots[AMPI_COLL_SLOTS];
 };
+
+/* A stage begins on this PE. */
+static inline void ampi_coll_stage_begin(struct ampi_coll_part *part)
+{
+    if (gpu_is_used())
+        ampi_coll_device_begin(part);
+}
+
+/* What follows a stage, when what it has started on GPUs is done. */
+static inline void ampi_coll_stage_end(struct ampi_coll_part *part, void (*then)(struct ampi_coll_part *))
+{
+    if (BASE_UNLIKELY(part->n_moves > 0))
+        part->then = then;
+    else
+        then(part);
+}
 
 /* Starts a collective in a call of its member's: arguments as described above; args and request must stay
  * valid until the request completes. Does the middle stage if this member is the last. May switch only if the

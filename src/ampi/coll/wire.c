@@ -97,10 +97,11 @@ static void pack_part(const struct ampi_coll_slot *slot, struct ampi_coll_packer
         *(struct head *)out->at = (struct head){proposed, 0};
     out->n_bytes = sizeof(struct head);
     for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
-        const struct ampi_coll_args *args = slot->args[remote->members[i]];
+        struct ampi_coll_args *args = slot->args[remote->members[i]];
         struct member_head *head = out->at ? (struct member_head *)(out->at + out->n_bytes) : NULL;
         out->n_bytes += sizeof *head;
         out->n_items = 0;
+        out->args = args;
         if (args->plan->wire)
             args->plan->wire(slot, args, out);
         if (head)
@@ -321,18 +322,30 @@ static uint32_t hash_of(const char *name)
     return hash & 0x7fffff;
 }
 
+/* What this process has for others is packed. */
+static void start(struct ampi_coll_part *part)
+{
+    struct ampi_coll_slot *slot = part->slot;
+    struct ampi_wire_slot *wire_slot = &slot->state->remote->slots[slot - slot->state->slots];
+
+    wire_slot->is_active = true;
+    wire_slot->x.has_failed = ampi_comm_has_lost(slot->state->shared);
+    ampi_exchange_start(&wire_slot->x);
+}
+
+/* Packing is a stage of the leader's part. */
 static void begin(struct ampi_wire_slot *wire_slot, struct ampi_coll_slot *slot)
 {
+    struct ampi_coll_part *part = &slot->parts[slot->state->remote->leader_part];
     struct ampi_exchange *x = &wire_slot->x;
 
     *x = (struct ampi_exchange){.slot = slot, .seq = slot->last->seq, .own = -1, .root = -1};
     x->plan_hash = hash_of(slot->plan->name);
     x->proc = ampi_exchange_alloc(x, (size_t)slot->state->remote->n_procs * sizeof(int));
     wire_slot->proposed = slot->plan->makes_comm ? ampi_contexts_propose() : 0;
+    ampi_coll_stage_begin(part);
     plan_exchange(x, wire_slot->proposed);
-    wire_slot->is_active = true;
-    x->has_failed = ampi_comm_has_lost(slot->state->shared);
-    ampi_exchange_start(x);
+    ampi_coll_stage_end(part, start);
 }
 
 void ampi_coll_wire_lose(struct ampi_coll_state *state, int pe_id)

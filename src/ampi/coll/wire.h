@@ -25,6 +25,7 @@ struct ampi_coll_packer {
     size_t n_bytes;
     int proc;    /* index of the process that it is for */
     int n_items; /* of the current member */
+    struct ampi_coll_args *args; /* of the current member */
 };
 
 /* An item of a member's part; its data follows. */
@@ -40,7 +41,7 @@ struct ampi_coll_unpacker {
     struct ampi_exchange *exchange; /* whose memory stand-ins' arrays are to be taken from */
 };
 
-/* Adds a block of a member's, packed. */
+/* Adds a block of a member's, packed; one that is a GPU's is there when the stage ends. */
 void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_coll_block block);
 /* Adds bytes. */
 void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const void *bytes, size_t n_bytes);

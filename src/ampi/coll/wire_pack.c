@@ -33,12 +33,9 @@ void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_col
 {
     size_t n_bytes = ampi_coll_block_bytes(&block);
     struct ampi_coll_item *item = put_item(out, index, n_bytes);
-    struct ampi_coll_block packed;
 
-    if (!item || n_bytes == 0)
-        return;
-    packed = ampi_coll_bytes(item + 1, n_bytes);
-    ampi_type_copy(packed.buf, packed.count, packed.type, block.buf, block.count, block.type);
+    if (item)
+        ampi_coll_move(out->args, ampi_coll_bytes(item + 1, n_bytes), block);
 }
 
 void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
