@@ -46,14 +46,14 @@ static uintptr_t first_byte(const struct gpu_data *data)
     return (uintptr_t)data->buf + (uintptr_t)disp;
 }
 
-static void set_side(struct gpu_move_side *side, const struct gpu_data *data)
+static void set_side(struct gpu_move_side *side, const struct gpu_data *data, size_t skip_bytes)
 {
-    struct gpu_range range = *gpu_resolve((const void *)first_byte(data));
     void *first = NULL;
     bool is_block = gpu_data_is_block(data, &first);
+    struct gpu_range range = *gpu_resolve((const void *)(first_byte(data) + (is_block ? skip_bytes : 0)));
     bool is_device = range.memory == GPU_MEMORY_DEVICE || range.memory == GPU_MEMORY_MANAGED;
 
-    side->first = first;
+    side->first = first ? (char *)first + skip_bytes : NULL;
     side->device = is_device ? (range.device < 0 ? 0 : range.device) : -1;
     if (is_block)
         side->kind = range.memory == GPU_MEMORY_HOST ? HOST : FLAT;
@@ -72,8 +72,8 @@ static int plan(struct gpu_move *move)
 {
     struct gpu_move_side *from = &move->from, *to = &move->to;
 
-    set_side(from, &move->src);
-    set_side(to, &move->dst);
+    set_side(from, &move->src, move->src_skip_bytes);
+    set_side(to, &move->dst, move->dst_skip_bytes);
     if (from->device < 0 && to->device < 0)
         return ERROR_INVALID_VALUE; /* one was a GPU's: it has been freed */
     if (from->device >= 0 && to->device >= 0)
@@ -231,13 +231,16 @@ static int queue_blocks(struct gpu_queue *queue, const struct gpu_data *data, si
 }
 
 /* Queues the copy of a chunk's bytes from a layout on a GPU to consecutive memory, or back. */
-static int queue_pack(struct gpu_queue *queue, const struct gpu_data *data,
+static int queue_pack(struct gpu_queue *queue, const struct gpu_move *move,
                       const struct gpu_move_chunk *chunk, void *flat, bool is_pack)
 {
+    const struct gpu_data *data = is_pack ? &move->src : &move->dst;
+    size_t offset = chunk->offset + (is_pack ? move->src_skip_bytes : move->dst_skip_bytes);
+
     if (!gpu_has_kernels())
-        return queue_blocks(queue, data, chunk->offset, chunk->n_bytes, flat, is_pack);
-    return is_pack ? gpu_pack_launch(queue, data, chunk->offset, chunk->n_bytes, flat)
-                   : gpu_unpack_launch(queue, data, chunk->offset, chunk->n_bytes, flat);
+        return queue_blocks(queue, data, offset, chunk->n_bytes, flat, is_pack);
+    return is_pack ? gpu_pack_launch(queue, data, offset, chunk->n_bytes, flat)
+                   : gpu_unpack_launch(queue, data, offset, chunk->n_bytes, flat);
 }
 
 /* A copy from block to block of one GPU. */
@@ -255,14 +258,14 @@ static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, stru
     int error = 0;
 
     if (move->from.kind == HOST)
-        gpu_copy_host(&move->src, chunk->offset, chunk->n_bytes, chunk->pinned, true);
+        gpu_copy_host(&move->src, move->src_skip_bytes + chunk->offset, chunk->n_bytes, chunk->pinned, true);
     else if (move->from.kind == DEVICE)
-        error = queue_pack(queue, &move->src, chunk, near, true);
+        error = queue_pack(queue, move, chunk, near, true);
     if (!error && far != near)
         error = is_local(move) ? gpu_queue_copy_local(queue, far, near, chunk->n_bytes)
                                : gpu_queue_copy(queue, far, near, chunk->n_bytes);
     if (!error && move->to.kind == DEVICE && !has_second_queue(move))
-        error = queue_pack(queue, &move->dst, chunk, far, false);
+        error = queue_pack(queue, move, chunk, far, false);
     return error;
 }
 
@@ -270,13 +273,13 @@ static int queue_second(struct gpu_move *move, struct gpu_move_chunk *chunk, str
 {
     void *far = near_destination(move, chunk, near_source(move, chunk));
 
-    return queue_pack(queue, &move->dst, chunk, far, false);
+    return queue_pack(queue, move, chunk, far, false);
 }
 
 static void drain(struct gpu_move *move, const struct gpu_move_chunk *chunk)
 {
     if (move->to.kind == HOST)
-        gpu_copy_host(&move->dst, chunk->offset, chunk->n_bytes, chunk->pinned, false);
+        gpu_copy_host(&move->dst, move->dst_skip_bytes + chunk->offset, chunk->n_bytes, chunk->pinned, false);
 }
 
 /* The next bytes to move are the chunk's. */
@@ -410,6 +413,7 @@ int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t
     waiter.move.dst = *dst;
     waiter.move.src = *src;
     waiter.move.n_bytes = n_bytes;
+    waiter.move.src_skip_bytes = waiter.move.dst_skip_bytes = 0;
     waiter.move.done = wake;
     waiter.is_done = false;
     waiter.ult = ult_self();
@@ -426,6 +430,7 @@ int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t 
     move.dst = *dst;
     move.src = *src;
     move.n_bytes = n_bytes;
+    move.src_skip_bytes = move.dst_skip_bytes = 0;
     move_init(&move);
     while (!move.error && move.taken_bytes < n_bytes) {
         struct gpu_move_chunk *chunk = &move.chunks[0];

@@ -13,7 +13,7 @@
 #include "ampi/p2p/remote.h"
 
 #include "ampi/p2p/device.h"
-
+#include "ampi/p2p/pipe.h"
 #include "ampi/p2p/remote_peer.h"
 #include "base/log.h"
 
@@ -95,6 +95,7 @@ struct kept {
     uint64_t cookie;        /* of a synchronous send */
     struct ampi_peer *peer; /* that it came from */
     bool is_sync;
+    bool is_offer; /* pipe.h; the cookie is that of the offer */
     unsigned char copy[];
 };
 _Static_assert(sizeof(struct kept) <= 64, "fits into the smallest message");
@@ -223,9 +224,14 @@ static void fetch_kept(struct ampi_message *message, struct ampi_request *recv)
 {
     const struct kept *kept = kept_of(message);
 
-    received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
-    start_fetch(recv, kept->peer->proc_id, kept->token, message->size_bytes, message->node.source,
-                message->node.tag);
+    if (BASE_UNLIKELY(kept->is_offer)) {
+        ampi_pipe_receive(recv, kept->peer, kept->cookie, message->size_bytes, message->node.source,
+                          message->node.tag);
+    } else {
+        received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
+        start_fetch(recv, kept->peer->proc_id, kept->token, message->size_bytes, message->node.source,
+                    message->node.tag);
+    }
     ampi_message_free(recv->owner->messages, message);
 }
 
@@ -303,7 +309,8 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
                           .token = is_copied ? NULL : data->token,
                           .cookie = wire->cookie,
                           .peer = peer,
-                          .is_sync = (wire->flags & AMPI_WIRE_SYNC) != 0};
+                          .is_sync = (wire->flags & AMPI_WIRE_SYNC) != 0,
+                          .is_offer = (wire->flags & AMPI_WIRE_PIPE) != 0};
     if (is_copied && data->n_bytes) {
         if (BASE_UNLIKELY(room > AMPI_EAGER_MAX_BYTES))
             base_fatal(1, "the machine delivered %zu bytes that cannot be kept", data->n_bytes);
@@ -328,6 +335,10 @@ static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, con
         return keep(peer, dest, wire, data);
     recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
     recv->u.p2p.is_posted = false;
+    if (BASE_UNLIKELY(wire->flags & AMPI_WIRE_PIPE)) {
+        ampi_pipe_receive(recv, peer, wire->cookie, data->n_bytes, wire->source, wire->tag);
+        return true;
+    }
     received(peer, (wire->flags & AMPI_WIRE_SYNC) != 0, wire->cookie, data->n_bytes);
     if (!data->bytes && data->n_bytes > 0) {
         start_fetch(recv, peer->proc_id, data->token, data->n_bytes, wire->source, wire->tag);

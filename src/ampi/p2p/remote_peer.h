@@ -21,6 +21,8 @@ static inline size_t ampi_remote_window_bytes(void)
     return share > most ? most : share < least ? least : share;
 }
 
+struct ampi_p2p;
+struct ampi_request;
 struct waiting;
 
 /* A PE of another process, as one of this process's sees it. */
@@ -68,6 +70,9 @@ static inline struct ampi_peer *ampi_remote_peer(struct ampi_remote *remote, int
         return ampi_remote_add_peer(remote, proc_id, pe_id);
     return remote->procs[proc_id].peers[pe_id];
 }
+
+/* The machine has done with a send's buffer, or the process is lost. (remote_send.c) */
+void ampi_remote_send_done(struct ampi_request *request, int result);
 
 /* What memory the machine is to take a GPU's buffer as; MACHINE_HOST: it takes it from a copy only. */
 enum machine_memory ampi_remote_memory(const struct ampi_p2p *p2p);

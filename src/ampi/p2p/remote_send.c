@@ -4,10 +4,12 @@
  *
  * Little data leaves in a parcel: the machine gets a copy of it, and the send is complete at once. Other data
  * leaves from the sender's buffer (or packed, if it is noncontiguous), and its request waits for the machine.
- * A GPU's data leaves from the GPU if the machine takes that, else from a copy in the host's memory.
+ * A GPU's data leaves from the GPU if the machine takes that; else much of it in pieces (pipe.h), little from
+ * a copy in the host's memory.
  */
 #include "ampi/device.h"
 #include "ampi/p2p/lost.h"
+#include "ampi/p2p/pipe.h"
 #include "ampi/p2p/remote.h"
 #include "ampi/p2p/remote_peer.h"
 #include "base/log.h"
@@ -182,15 +184,18 @@ static void send_part_done(struct ampi_request *request)
     ampi_request_complete(request);
 }
 
-static void sent(void *arg, int result)
+void ampi_remote_send_done(struct ampi_request *request, int result)
 {
-    struct ampi_request *request = arg;
-
     if (BASE_UNLIKELY(result < 0)) {
         request->u.p2p.is_lost = true;
         request->u.p2p.n_remote_parts = 1; /* no match will be reported */
     }
     send_part_done(request);
+}
+
+static void sent(void *arg, int result)
+{
+    ampi_remote_send_done(arg, result);
 }
 
 /* The data as one piece of memory. */
@@ -223,42 +228,69 @@ static void send_data(struct ampi_request *request, const struct ampi_peer *peer
 /* Data on its way from a GPU to memory that the machine can send from. */
 struct staging {
     struct gpu_move move;
-    struct ampi_request *request;
+    struct ampi_request *request; /* NULL: complete */
     const struct ampi_peer *peer;
+    struct ampi_wire wire; /* what the request had */
+    int pe_id;
+    unsigned char bytes[];
 };
+
+static void staging_sent(void *arg, int result)
+{
+    struct staging *staging = arg;
+
+    if (staging->request)
+        ampi_remote_send_done(staging->request, result);
+    free(staging);
+}
+
+/* The data is the library's now: unless the send waits for its match it is complete, whenever the machine
+ * is. */
+static void send_staging(struct staging *staging)
+{
+    struct ampi_request *request = staging->request;
+    bool is_sync = (staging->wire.flags & AMPI_WIRE_SYNC) != 0;
+    int result;
+
+    if (!is_sync)
+        staging->request = NULL;
+    result = ampi_machine->send(staging->pe_id, staging->peer->proc_id, staging->peer->pe_id, &staging->wire,
+                                sizeof staging->wire, staging->bytes, staging->move.n_bytes, MACHINE_HOST,
+                                staging_sent, staging);
+    if (result != MACHINE_PENDING)
+        staging_sent(staging, result);
+    if (!is_sync)
+        ampi_remote_send_done(request, result < 0 ? result : MACHINE_DONE);
+}
 
 /* The message goes in any case: those behind it wait for its number. */
 static void staged(struct gpu_move *move, int error)
 {
     struct staging *staging = BASE_CONTAINER(move, struct staging, move);
     struct ampi_request *request = staging->request;
+    const struct ampi_peer *peer = staging->peer;
 
     if (BASE_UNLIKELY(error)) {
+        ampi_pipe_send_failure(&request->u.p2p.wire, peer, move->n_bytes, error);
         request->u.p2p.gpu_error = error;
-        memset(request->u.p2p.staged, 0, move->n_bytes);
+        request->u.p2p.n_remote_parts = 1; /* no match will be reported */
+        ampi_remote_send_done(request, MACHINE_DONE);
+        free(staging);
+    } else {
+        staging->wire = request->u.p2p.wire;
+        send_staging(staging);
     }
-    send_data(request, staging->peer, request->u.p2p.staged, move->n_bytes, MACHINE_HOST);
-    free(staging);
 }
 
-static void send_from_device(struct ampi_request *request, const struct ampi_peer *peer, size_t n_bytes)
+static void stage(struct ampi_request *request, const struct ampi_peer *peer, size_t n_bytes)
 {
-    struct ampi_p2p *p2p = &request->u.p2p;
-    enum machine_memory memory = ampi_remote_memory(p2p);
-    struct staging *staging;
+    const struct ampi_p2p *p2p = &request->u.p2p;
+    struct staging *staging =
+        base_malloc(sizeof *staging + n_bytes, "a message of a GPU to another process");
 
-    if (memory != MACHINE_HOST) {
-        send_data(request, peer, ampi_type_address(p2p->buf, p2p->type->true_lb_bytes), n_bytes, memory);
-        return;
-    }
-    ampi_remote_tell_slow();
-    staging = base_calloc(1, sizeof *staging, "a message of a GPU to another process");
-    p2p->staged =
-        ampi_message_scratch(request->owner->messages, n_bytes, "a message of a GPU to another process");
-    staging->request = request;
-    staging->peer = peer;
+    *staging = (struct staging){.request = request, .peer = peer, .pe_id = request->owner->pe_id};
     staging->move.src = ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
-    staging->move.dst = ampi_bytes_gpu_data(p2p->staged, n_bytes);
+    staging->move.dst = ampi_bytes_gpu_data(staging->bytes, n_bytes);
     staging->move.n_bytes = n_bytes;
     staging->move.done = staged;
     gpu_move_start(&staging->move);
@@ -270,6 +302,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
     struct ampi_peer *peer = peer_of_member(&ampi_remotes[self->pe_id], request->comm, p2p->peer_rank);
     bool is_sync = p2p->mode == AMPI_SEND_SYNCHRONOUS;
+    bool is_staged = false; /* a GPU's, and not taken from there */
 
     p2p->is_lost = p2p->is_unmatched = false;
     p2p->gpu_error = 0;
@@ -277,8 +310,16 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     p2p->n_remote_parts = 1;
     if (BASE_UNLIKELY(peer == NULL)) {
         sent(request, MACHINE_LOST);
+        return;
+    }
+    fill_wire(&p2p->wire, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
+    if (BASE_UNLIKELY(p2p->is_device) && ampi_remote_memory(p2p) == MACHINE_HOST) {
+        ampi_remote_tell_slow();
+        is_staged = true;
+    }
+    if (BASE_UNLIKELY(is_staged && n_bytes > AMPI_PIPE_PIECE_BYTES)) {
+        ampi_pipe_send(request, peer, n_bytes);
     } else {
-        fill_wire(&p2p->wire, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
         if (is_sync || is_window_used(peer)) {
             p2p->wire.flags |= AMPI_WIRE_SYNC;
             p2p->wire.cookie = (uint64_t)(uintptr_t)request;
@@ -287,10 +328,11 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
         } else {
             peer->used_bytes += n_bytes + AMPI_WINDOW_MESSAGE_BYTES;
         }
-        if (BASE_UNLIKELY(p2p->is_device))
-            send_from_device(request, peer, n_bytes);
+        if (BASE_UNLIKELY(is_staged))
+            stage(request, peer, n_bytes);
         else
-            send_data(request, peer, gather(self->messages, p2p, n_bytes), n_bytes, MACHINE_HOST);
+            send_data(request, peer, gather(self->messages, p2p, n_bytes), n_bytes,
+                      BASE_UNLIKELY(p2p->is_device) ? ampi_remote_memory(p2p) : MACHINE_HOST);
     }
 }
 
@@ -303,6 +345,7 @@ void ampi_remote_lose(int pe_id, int proc_id)
 {
     struct ampi_request *request = ampi_remotes[pe_id].unmatched;
 
+    ampi_pipe_lose(pe_id, proc_id);
     while (request) {
         const struct ampi_comm *comm = request->comm;
         int world_rank = ampi_group_world_rank(comm->peer->layout->group, request->u.p2p.peer_rank);

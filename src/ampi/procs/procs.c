@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ampi/error.h"
+#include "ampi/p2p/pipe.h"
 #include "base/log.h"
 #include "base/place.h"
 
@@ -148,16 +149,31 @@ static bool take(int pe_id, const struct ampi_wire *wire, const struct machine_d
     return true;
 }
 
+/* An offer: its data is away, but not at the machine. */
+static bool handle_offer(int pe_id, const void *header, size_t header_bytes)
+{
+    struct ampi_offer offer;
+    struct machine_data data = {.can_keep = true};
+
+    BASE_ASSERT(header_bytes == sizeof offer);
+    memcpy(&offer, header, sizeof offer);
+    data.n_bytes = offer.n_bytes;
+    ampi_remote_handle(pe_id, &offer.wire, &data);
+    return false;
+}
+
 static bool handle(int pe_id, const void *header, size_t header_bytes, const struct machine_data *data)
 {
     struct ampi_wire wire;
 
-    BASE_ASSERT(header_bytes == sizeof wire);
+    BASE_ASSERT(header_bytes >= sizeof wire);
     memcpy(&wire, header, sizeof wire);
     if (BASE_UNLIKELY(ampi_lost_is((int)wire.src_proc)))
         return false; /* what it meant may be gone: requests that it answers have failed */
     switch (wire.kind) {
     case AMPI_WIRE_SEND:
+        if (BASE_UNLIKELY(wire.flags & AMPI_WIRE_PIPE))
+            return handle_offer(pe_id, header, header_bytes);
         return ampi_remote_handle(pe_id, &wire, data);
     case AMPI_WIRE_ACK:
         ampi_remote_handle_ack(&wire);
@@ -165,6 +181,11 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
     case AMPI_WIRE_CREDIT:
         ampi_remote_handle_credit(pe_id, &wire);
         return false;
+    case AMPI_WIRE_PULL:
+        ampi_pipe_handle_pull(pe_id, &wire);
+        return false;
+    case AMPI_WIRE_PIECE:
+        return ampi_pipe_handle_piece(pe_id, &wire, data);
     case AMPI_WIRE_QUIET:
         ampi_procs_handle_quiet(&wire);
         return false;

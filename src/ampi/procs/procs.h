@@ -10,6 +10,8 @@
  *      AMPI_WIRE_SEND   a point-to-point message             p2p/remote.c
  *      AMPI_WIRE_ACK    a synchronous send was matched       p2p/remote.c
  *      AMPI_WIRE_CREDIT messages have been received          p2p/remote.c
+ *      AMPI_WIRE_PULL   an offered message is wanted         p2p/pipe_send.c
+ *      AMPI_WIRE_PIECE  a piece of it                        p2p/pipe.c
  *      AMPI_WIRE_COLL   between processes in a collective    coll/wire.c
  *      AMPI_WIRE_MEET   a process has come to a meeting, or  procs/meet_procs.c
  *                       a meeting is complete
@@ -37,6 +39,8 @@ enum ampi_wire_kind {
     AMPI_WIRE_MEET,
     AMPI_WIRE_CREDIT,
     AMPI_WIRE_QUIET,
+    AMPI_WIRE_PULL,
+    AMPI_WIRE_PIECE,
 };
 
 /* The header of every message between processes: 40 bytes, the same on both sides. */
@@ -45,17 +49,19 @@ struct ampi_wire {
     uint8_t flags;       /* AMPI_WIRE_* below */
     uint16_t src_pe;     /* PE of the sender */
     uint32_t src_proc;   /* process of the sender */
-    uint64_t context_id; /* of the communicator */
+    uint64_t context_id; /* of the communicator; PULL: the receiver's flow; PIECE: where it belongs */
     uint32_t seq; /* SEND: number between these two PEs; COLL: number of the operation on the communicator */
     int32_t tag;  /* SEND; COLL: which message of the operation */
     int32_t source;  /* SEND: rank of the sender; COLL: index of its process in the communicator */
     int32_t dest;    /* SEND: rank of the destination in its side */
     uint64_t cookie; /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting;
-                        CREDIT: bytes; COLL: what the algorithm adds */
+                        CREDIT: bytes; COLL: what the algorithm adds; offers, PULL, PIECE: the other's flow */
 };
 #define AMPI_WIRE_SIDE 1 /* the destination is in side[1] of an intercommunicator */
 #define AMPI_WIRE_SYNC 2 /* tell the sender of the match */
 #define AMPI_WIRE_DONE 4 /* MEET: all have come */
+#define AMPI_WIRE_PIPE 8 /* SEND: an offer (p2p/pipe.h), the data comes in pieces */
+#define AMPI_WIRE_FAILED 16 /* PIECE: no more will come, tag is CUDA's error */
 
 /* The machine; NULL: one process. */
 extern const struct machine *ampi_machine;
@@ -186,6 +192,8 @@ void ampi_lost_look_again(void);
 bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data); /* SEND */
 void ampi_remote_handle_ack(const struct ampi_wire *wire);
 void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
+void ampi_pipe_handle_pull(int pe_id, const struct ampi_wire *wire);
+bool ampi_pipe_handle_piece(int pe_id, const struct ampi_wire *wire, const struct machine_data *data);
 void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
 void ampi_procs_handle_quiet(const struct ampi_wire *wire);
 void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
