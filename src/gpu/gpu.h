@@ -77,7 +77,7 @@ struct gpu_move_chunk {
 struct gpu_move {
     struct gpu_data dst;
     struct gpu_data src;
-    size_t n_bytes; /* to move; <= the size of either, but for what is skipped */
+    size_t n_bytes;        /* to move; <= the size of either, but for what is skipped */
     size_t src_skip_bytes; /* of the source's data: these come before what is moved */
     size_t dst_skip_bytes;
     /* The data is there, or error says why not. On the PE that started it, from its progress; never from

@@ -218,7 +218,8 @@ BODY(neighbor_alltoallw)
     int counts[4] = {N, N, N, N};
     MPI_Aint bytes = N * (MPI_Aint)sizeof(int), displs[4] = {3 * bytes, 2 * bytes, bytes, 0};
     MPI_Datatype types[4] = {T, T, T, T};
-    MCOLL(Neighbor_alltoallw, neighbor_alltoallw, send, counts, displs, types, recv, counts, displs, types, C);
+    MCOLL(Neighbor_alltoallw, neighbor_alltoallw, send, counts, displs, types, recv, counts, displs, types,
+          C);
 }
 
 /* An operation of the program's, which does not commute: a + 2 b, in rank order, on whole numbers. */

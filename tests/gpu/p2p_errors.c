@@ -6,7 +6,7 @@
 #include "device.h"
 #include "fakecuda.h"
 
-#define N_BYTES 40000
+#define N_BYTES 3000000
 
 static struct gtest_buffer out, in;
 
@@ -39,6 +39,9 @@ static void failing_copies(void)
     if (fails)
         fakecuda_fail("cuMemcpyAsync", 1, CUDA_ERROR_LAUNCH_FAILED);
     message(N_BYTES, fakecuda_is_here() ? MPI_ERR_OTHER : MPI_SUCCESS, "a large copy that fails");
+    if (fails)
+        fakecuda_fail("cuMemcpyAsync", 1, CUDA_ERROR_LAUNCH_FAILED);
+    message(40000, fakecuda_is_here() ? MPI_ERR_OTHER : MPI_SUCCESS, "a copy that fails");
     message(N_BYTES, MPI_SUCCESS, "a message after errors");
 }
 

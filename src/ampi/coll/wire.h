@@ -23,8 +23,8 @@
 struct ampi_coll_packer {
     unsigned char *at; /* NULL: sizes are only added up */
     size_t n_bytes;
-    int proc;    /* index of the process that it is for */
-    int n_items; /* of the current member */
+    int proc;                    /* index of the process that it is for */
+    int n_items;                 /* of the current member */
     struct ampi_coll_args *args; /* of the current member */
 };
 

@@ -32,9 +32,9 @@ struct piece {
     struct flow *flow;
     size_t offset;
     size_t n_bytes;
-    void *token;   /* of data that the machine keeps, until it is fetched; else NULL */
-    void *pinned;  /* what it was fetched to; NULL: something else */
-    void *memory;  /* the same, malloc'ed */
+    void *token;     /* of data that the machine keeps, until it is fetched; else NULL */
+    void *pinned;    /* what it was fetched to; NULL: something else */
+    void *memory;    /* the same, malloc'ed */
     bool is_counted; /* among the PE's */
 };
 

@@ -13,20 +13,20 @@
 #define PIECES_OF_PE 16
 
 struct flow {
-    struct flow *next;        /* links of the PE's list */
+    struct flow *next; /* links of the PE's list */
     struct flow **link;
     struct ampi_offer offer;
     struct ampi_request *request; /* NULL: complete already, as its data could not be had */
     const struct ampi_peer *peer;
-    uint64_t inflow;          /* the receiver's */
-    size_t wanted_bytes;      /* that the receiver takes */
-    size_t taken_bytes;       /* of these, by pieces so far */
-    size_t sent_bytes;        /* of these, by pieces that have left */
-    int n_pieces;             /* under way */
-    bool is_offering;         /* the offer is under way */
+    uint64_t inflow;     /* the receiver's */
+    size_t wanted_bytes; /* that the receiver takes */
+    size_t taken_bytes;  /* of these, by pieces so far */
+    size_t sent_bytes;   /* of these, by pieces that have left */
+    int n_pieces;        /* under way */
+    bool is_offering;    /* the offer is under way */
     bool is_pulled;
     bool is_lost;
-    int error;                /* CUDA's */
+    int error; /* CUDA's */
 };
 
 struct piece {
@@ -154,9 +154,9 @@ static void piece_read(struct gpu_move *move, int error)
         piece_end(piece);
         return;
     }
-    result = ampi_machine->send(own_pe(), flow->peer->proc_id, flow->peer->pe_id, &piece->wire,
-                                sizeof piece->wire, piece->pinned, piece->n_bytes, MACHINE_HOST, piece_sent,
-                                piece);
+    result =
+        ampi_machine->send(own_pe(), flow->peer->proc_id, flow->peer->pe_id, &piece->wire, sizeof piece->wire,
+                           piece->pinned, piece->n_bytes, MACHINE_HOST, piece_sent, piece);
     if (result != MACHINE_PENDING)
         piece_sent(piece, result);
 }

@@ -285,8 +285,7 @@ static void staged(struct gpu_move *move, int error)
 static void stage(struct ampi_request *request, const struct ampi_peer *peer, size_t n_bytes)
 {
     const struct ampi_p2p *p2p = &request->u.p2p;
-    struct staging *staging =
-        base_malloc(sizeof *staging + n_bytes, "a message of a GPU to another process");
+    struct staging *staging = base_malloc(sizeof *staging + n_bytes, "a message of a GPU to another process");
 
     *staging = (struct staging){.request = request, .peer = peer, .pe_id = request->owner->pe_id};
     staging->move.src = ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);

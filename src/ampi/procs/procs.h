@@ -57,10 +57,10 @@ struct ampi_wire {
     uint64_t cookie; /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting;
                         CREDIT: bytes; COLL: what the algorithm adds; offers, PULL, PIECE: the other's flow */
 };
-#define AMPI_WIRE_SIDE 1 /* the destination is in side[1] of an intercommunicator */
-#define AMPI_WIRE_SYNC 2 /* tell the sender of the match */
-#define AMPI_WIRE_DONE 4 /* MEET: all have come */
-#define AMPI_WIRE_PIPE 8 /* SEND: an offer (p2p/pipe.h), the data comes in pieces */
+#define AMPI_WIRE_SIDE 1    /* the destination is in side[1] of an intercommunicator */
+#define AMPI_WIRE_SYNC 2    /* tell the sender of the match */
+#define AMPI_WIRE_DONE 4    /* MEET: all have come */
+#define AMPI_WIRE_PIPE 8    /* SEND: an offer (p2p/pipe.h), the data comes in pieces */
 #define AMPI_WIRE_FAILED 16 /* PIECE: no more will come, tag is CUDA's error */
 
 /* The machine; NULL: one process. */
