@@ -44,8 +44,10 @@ struct cache {
     struct gpu_counts counts;
 };
 
-/* What all addresses are in that the driver does not know. */
+/* What all addresses are in that the driver does not know, and what those are in that the CPU cannot read,
+ * either. */
 static const struct gpu_range host = {0, UINTPTR_MAX, 0, GPU_MEMORY_HOST, -1};
+static const struct gpu_range nowhere = {0, UINTPTR_MAX, 0, GPU_MEMORY_NOWHERE, -1};
 
 static __thread struct cache *cache_of_thread __attribute__((tls_model("initial-exec")));
 
@@ -95,9 +97,10 @@ static const struct gpu_range *ask(struct cache *cache, uintptr_t at, uint64_t m
     cache->counts.queries++;
     gpu_query(at, &answer.range);
     if (answer.range.buffer == 0) {
-        if (!gpu_watch_may_become_device(at))
+        enum gpu_owner owner = gpu_watch_owner(at);
+        if (owner == GPU_OWNER_HOST)
             remember(cache, at >> PAGE_SHIFT, map_count, &host);
-        return &host;
+        return owner == GPU_OWNER_NOBODY ? &nowhere : &host;
     }
     known = &cache->ranges[cache->next_range++ % RANGES];
     *known = answer;

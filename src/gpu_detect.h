@@ -15,10 +15,12 @@
 #include "gpu_watch.h"
 
 enum gpu_memory {
-    GPU_MEMORY_HOST,    /* the CPU's; also what nobody knows */
+    GPU_MEMORY_HOST,    /* the CPU's */
     GPU_MEMORY_PINNED,  /* the CPU's, and the driver knows it: copies need no staging */
     GPU_MEMORY_MANAGED, /* moves between the two: handled like a device's */
     GPU_MEMORY_DEVICE,
+    GPU_MEMORY_NOWHERE, /* the driver does not know it, and the CPU cannot read it: freed, or of a GPU that is
+                           not visible. Handled like a device's, which fails with an error */
 };
 
 /* An allocation, or for host memory a part of one. */
@@ -50,8 +52,8 @@ static inline bool gpu_is_used(void)
 const struct gpu_range *gpu_find(const void *addr);
 const struct gpu_range *gpu_resolve(const void *addr);
 
-/* True if the CPU must leave the data at this address to the GPU (a device's or managed memory). On a PE; on
- * other threads always false. Never switches. */
+/* True if the CPU must leave the data at this address to src/gpu (a device's or managed memory, or nobody's).
+ * On a PE; on other threads always false. Never switches. */
 static inline bool gpu_is_device(const void *addr)
 {
     return gpu_is_used() && gpu_find(addr)->memory >= GPU_MEMORY_MANAGED;

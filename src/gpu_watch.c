@@ -107,23 +107,24 @@ static void note_what_is_there(void)
 }
 
 /* An invalid request to the kernel, which reads the 8 bytes before it sees that: no signal, no side effect.
- */
+ * NULL would mean that there are none. */
 static bool is_readable(uintptr_t addr)
 {
-    return syscall(SYS_rt_sigprocmask, ~0, addr & ~(uintptr_t)7, NULL, 8) != -1 || errno != EFAULT;
+    return addr >= 8 &&
+           (syscall(SYS_rt_sigprocmask, ~0, addr & ~(uintptr_t)7, NULL, 8) != -1 || errno != EFAULT);
 }
 
-bool gpu_watch_may_become_device(uintptr_t addr)
+enum gpu_owner gpu_watch_owner(uintptr_t addr)
 {
-    bool is_drivers = !is_sound || !is_readable(addr);
+    bool is_drivers = !is_sound;
 
-    if (is_drivers)
-        return true;
+    if (!is_readable(addr))
+        return GPU_OWNER_NOBODY;
     lock_readable();
     for (int i = 0; i < readable.n && !is_drivers; i++)
         is_drivers = addr >= readable.mappings[i].from && addr < readable.mappings[i].to;
     unlock_readable();
-    return is_drivers;
+    return is_drivers ? GPU_OWNER_DRIVER : GPU_OWNER_HOST;
 }
 
 /* ---- What the driver calls in place of the C library's functions ---- */
@@ -368,13 +369,15 @@ bool gpu_watch(void)
 
     pthread_mutex_lock(&lock);
     if (!atomic_load(&gpu_is_active)) {
-        /* In this order: what is loaded in between stands behind the sentinel, and is looked for next time.
-         */
+        /* Other PEs wait here meanwhile: the driver may be in use by ranks of theirs. Then in this order:
+         * what is loaded in between stands behind the sentinel, and is looked for next time. */
+        set_hint(&something);
         here = place_sentinel();
-        set_hint(here ? (void *const *)&here->l_next : &nothing);
         driver = find_driver();
         if (driver)
             use_driver(driver);
+        else
+            set_hint(here ? (void *const *)&here->l_next : &nothing);
     }
     pthread_mutex_unlock(&lock);
     return atomic_load(&gpu_is_active);

@@ -31,8 +31,13 @@ bool gpu_watch(void) BASE_COLD;
 /* True if the driver's mappings are watched; else nothing that the driver does not know may be remembered. */
 bool gpu_watch_is_sound(void);
 
-/* True if memory of a device may appear at an address that the driver does not know, without any change of
- * the address space: it lies in what the driver holds in reserve. */
-bool gpu_watch_may_become_device(uintptr_t addr);
+/* Whose an address is that the driver does not know. */
+enum gpu_owner {
+    GPU_OWNER_HOST,   /* the host's, as long as the driver does not change the address space */
+    GPU_OWNER_DRIVER, /* the CPU can read it, but a device's may appear there without such a change */
+    GPU_OWNER_NOBODY, /* the CPU cannot read it: it was a device's, is one's of which this process does not
+                         know, or nothing is there */
+};
+enum gpu_owner gpu_watch_owner(uintptr_t addr);
 
 #endif

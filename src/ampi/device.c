@@ -4,11 +4,13 @@
  */
 #include "ampi/device.h"
 
+#include <stdio.h>
+
 #include "ampi/error.h"
 #include "base/log.h"
 
 /* The numbers of CUDA's errors that have a class of their own; the rest is MPI_ERR_OTHER. */
-enum { ERROR_INVALID_VALUE = 1, ERROR_OUT_OF_MEMORY = 2, ERROR_ILLEGAL_ADDRESS = 700 };
+enum { ERROR_INVALID_VALUE = 1, ERROR_OUT_OF_MEMORY = 2 };
 
 int ampi_device_pack(struct ampi_comm *comm, void *out, const void *buf, MPI_Count count,
                      const struct ampi_type *type)
@@ -80,7 +82,6 @@ int ampi_device_class(int error)
 {
     switch (error) {
     case ERROR_INVALID_VALUE:
-    case ERROR_ILLEGAL_ADDRESS:
         return MPI_ERR_BUFFER;
     case ERROR_OUT_OF_MEMORY:
         return MPI_ERR_NO_MEM;
@@ -91,18 +92,27 @@ int ampi_device_class(int error)
 
 int ampi_device_error(struct ampi_rank *owner, int error)
 {
-    __atomic_store_n(&owner->gpu_error, error, __ATOMIC_RELAXED);
+    const char *text = gpu_error_text(error);
+    size_t n_bytes = strlen(text) + 1;
+    char *copy = base_malloc(n_bytes, "an error's text");
+
+    memcpy(copy, text, n_bytes);
+    free(__atomic_exchange_n(&owner->gpu_error, copy, __ATOMIC_ACQ_REL));
     return ampi_device_class(error);
 }
 
 const char *ampi_device_error_text(struct ampi_rank *self, int error_class)
 {
-    int error = self ? __atomic_exchange_n(&self->gpu_error, 0, __ATOMIC_RELAXED) : 0;
+    static __thread char shown[384] __attribute__((tls_model("initial-exec")));
+    char *text = self ? __atomic_exchange_n(&self->gpu_error, NULL, __ATOMIC_ACQ_REL) : NULL;
 
-    if (!error ||
-        (error_class != MPI_ERR_BUFFER && error_class != MPI_ERR_NO_MEM && error_class != MPI_ERR_OTHER))
+    if (!text)
         return NULL;
-    return gpu_error_text(error);
+    snprintf(shown, sizeof shown, "%s", text);
+    free(text);
+    return error_class == MPI_ERR_BUFFER || error_class == MPI_ERR_NO_MEM || error_class == MPI_ERR_OTHER
+               ? shown
+               : NULL;
 }
 
 /* Data of the host's for src/gpu: bytes offset .. offset + n_bytes - 1 to consecutive memory, or back. */

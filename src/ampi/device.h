@@ -13,7 +13,8 @@
 /* True if the first byte of data of count elements at buf is a GPU's. Never switches. */
 static inline bool ampi_device_has(const void *buf, MPI_Count count, const struct ampi_type *type)
 {
-    return gpu_is_device(ampi_type_address(buf, type->true_lb_bytes)) && count > 0 && type->size_bytes > 0;
+    return gpu_is_used() && count > 0 && type->size_bytes > 0 &&
+           gpu_find(ampi_type_address(buf, type->true_lb_bytes))->memory >= GPU_MEMORY_MANAGED;
 }
 
 /* Packs all data of count elements into consecutive host memory, from wherever they are; raises and returns
@@ -44,8 +45,8 @@ int ampi_host_copy_end(struct ampi_host_copy *copy, bool is_written) BASE_MUST_C
 /* MPI's class for an error of CUDA's. */
 int ampi_device_class(int error) BASE_COLD;
 
-/* An operation of the rank has failed with this error of CUDA's: remembers it for the error's text, and
- * returns MPI's class for it. Any PE. */
+/* An operation of the rank has failed with this error of CUDA's: remembers what CUDA says of it, and returns
+ * MPI's class for it. On the PE that got the error. */
 int ampi_device_error(struct ampi_rank *owner, int error) BASE_COLD;
 
 /* The text of the error that was remembered last, for the operation that has failed with `error_class`; NULL:

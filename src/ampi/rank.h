@@ -60,7 +60,8 @@ struct ampi_rank {
     struct ampi_handle_ints *handle_ints; /* integers that stand for handles: fortran_int.c; NULL: none */
     struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: what files get at open; NULL: the default */
     int n_tool_inits;                        /* MPI_T_init_thread less MPI_T_finalize */
-    int gpu_error;       /* CUDA's, of the last operation that failed for it, until that is raised; atomic */
+    char *gpu_error;     /* what CUDA says of the last operation that failed for it, until that is raised;
+                            malloc'ed,     atomic */
     struct image *image; /* its copy of the program; NULL: runs on the prototype */
     int exit_code;       /* once ENDED */
 } BASE_CACHE_ALIGNED;    /* neighbours may run on different PEs */

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "gpu/gpu.h"
 #include "gpu/kernels/kernels.h"
+#include "gpu/query.h"
 #include "gpu/queue.h"
 
 #define THREADS 256
@@ -74,8 +75,25 @@ static bool can_reach(int device, const void *addr)
 
     if (range.memory == GPU_MEMORY_HOST)
         return false;
-    return range.memory != GPU_MEMORY_DEVICE || range.device == device ||
-           gpu_peer_enable(device, range.device);
+    if (range.memory != GPU_MEMORY_DEVICE)
+        return true;
+    return (range.device == device || gpu_peer_enable(device, range.device)) &&
+           !gpu_is_foreign((uintptr_t)addr, range.device);
+}
+
+/* A kernel that uses memory which is not there would take the GPU's context with it. */
+static int check_address(const void *addr)
+{
+    return gpu_resolve(addr)->memory == GPU_MEMORY_NOWHERE ? gpu_address_error((uintptr_t)addr) : 0;
+}
+
+static int check_addresses(const struct gpu_combine *combine)
+{
+    int error = check_address(combine->out);
+
+    for (int i = 0; i < combine->n_inputs && !error; i++)
+        error = check_address(combine->inputs[i]);
+    return error;
 }
 
 /* Where to combine: where the result goes, or where the first input is that is on a GPU. -1: all is in the
@@ -176,6 +194,9 @@ int gpu_combine_now(const struct gpu_combine *combine)
     BASE_ASSERT(gpu_can_combine(combine->op, combine->type) && combine->n_inputs > 0);
     if (all == 0)
         return 0;
+    error = check_addresses(combine);
+    if (error)
+        return error;
     run.device = choose_device(combine);
     run.queue = gpu_queue_of(run.device, GPU_LANE_KERNELS, &error);
     if (!run.queue)

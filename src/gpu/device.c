@@ -215,3 +215,24 @@ uint64_t gpu_query_buffer(uintptr_t addr)
         return 0;
     return buffer;
 }
+
+int gpu_address_error(uintptr_t addr)
+{
+    unsigned long long buffer = 0;
+    CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    void *answer = &buffer;
+    CUresult result = gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, addr);
+
+    return gpu_driver_note_address(result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : (int)result, NULL,
+                                   result == CUDA_SUCCESS ? addr : 0);
+}
+
+bool gpu_is_foreign(uintptr_t addr, int device)
+{
+    CUcontext context = NULL;
+    CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_CONTEXT;
+    void *answer = &context;
+
+    return gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, addr) == CUDA_SUCCESS && context &&
+           context != gpu_context_of(device);
+}

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 
@@ -70,6 +71,7 @@ bool gpu_driver_open(const char *path)
 static __thread struct {
     int error;
     const char *function;
+    uintptr_t addr; /* that it is about; 0: of none */
 } last __attribute__((tls_model("initial-exec")));
 
 int gpu_driver_last(void)
@@ -79,26 +81,69 @@ int gpu_driver_last(void)
 
 int gpu_driver_note(int error, const char *function)
 {
+    return gpu_driver_note_address(error, function, 0);
+}
+
+int gpu_driver_note_address(int error, const char *function, uintptr_t addr)
+{
     last.error = error;
     last.function = function;
+    last.addr = addr;
     return error;
+}
+
+/* Errors after which a context is of no use any more: they come from kernels, and every later call gets them.
+ */
+static bool is_sticky(int error)
+{
+    switch (error) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Appends what it takes beyond the driver's words to find the mistake. */
+static void append_hint(char *text, size_t text_bytes, int error, uintptr_t addr)
+{
+    size_t length = strlen(text);
+
+    if (addr)
+        snprintf(text + length, text_bytes - length,
+                 " (nothing is at %p: freed, or memory of a GPU that this process does not see?)",
+                 (void *)addr);
+    else if (is_sticky(error))
+        snprintf(
+            text + length, text_bytes - length,
+            " (a kernel has failed, most likely one of the program's, and its GPU cannot be used any more)");
 }
 
 const char *gpu_error_text(int error)
 {
-    static __thread char text[256] __attribute__((tls_model("initial-exec")));
+    static __thread char text[384] __attribute__((tls_model("initial-exec")));
     const char *name = NULL, *words = NULL;
-    bool has_function = last.error == error && last.function;
+    bool is_last = last.error == error;
+    const char *function = is_last ? last.function : NULL;
 
     if (!gpu_driver.cuGetErrorName || gpu_driver.cuGetErrorName((CUresult)error, &name) != CUDA_SUCCESS)
         name = NULL;
     if (!name || gpu_driver.cuGetErrorString((CUresult)error, &words) != CUDA_SUCCESS)
         words = NULL;
     if (!name)
-        snprintf(text, sizeof text, "%s%sCUDA error %d", has_function ? last.function : "",
-                 has_function ? ": " : "", error);
+        snprintf(text, sizeof text, "%s%sCUDA error %d", function ? function : "", function ? ": " : "",
+                 error);
     else
-        snprintf(text, sizeof text, "%s%s%s: %s", has_function ? last.function : "", has_function ? ": " : "",
-                 name, words ? words : "no text");
+        snprintf(text, sizeof text, "%s%s%s: %s", function ? function : "", function ? ": " : "", name,
+                 words ? words : "no text");
+    append_hint(text, sizeof text, error, is_last ? last.addr : 0);
     return text;
 }

@@ -64,6 +64,9 @@ int gpu_driver_last(void);
 /* Remembers that `function` returned this error, for gpu_error_text on this thread. Returns it. */
 int gpu_driver_note(int error, const char *function) BASE_COLD;
 
+/* The same, of an address that gpu_error_text will name. */
+int gpu_driver_note_address(int error, const char *function, uintptr_t addr) BASE_COLD;
+
 static inline int gpu_driver_check(CUresult result, const char *function)
 {
     return BASE_LIKELY(result == CUDA_SUCCESS) ? 0 : gpu_driver_note((int)result, function);

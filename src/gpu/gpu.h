@@ -58,9 +58,10 @@ struct gpu_data {
 
 /* One end of a move, as move.c found it. */
 struct gpu_move_side {
-    void *first; /* of one block: its address */
-    int kind;    /* move.c's */
-    int device;  /* -1: the host's memory */
+    void *first;     /* of one block: its address */
+    int kind;        /* move.c's */
+    int device;      /* -1: the host's memory */
+    bool is_foreign; /* kernels of ours cannot use it: another context's memory; unknown if none is used */
 };
 
 /* A part of a move under way. */
@@ -83,6 +84,7 @@ struct gpu_move {
     /* The data is there, or error says why not. On the PE that started it, from its progress; never from
      * within gpu_move_start. May not switch. */
     void (*done)(struct gpu_move *move, int error);
+    bool is_dst_missing; /* for done: the error is that dst is no memory; src may be in order */
     /* Private to move.c: */
     struct gpu_move_side from;
     struct gpu_move_side to;

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "gpu/pack.h"
+#include "gpu/query.h"
 #include "gpu/queue.h"
 
 gpu_copy_host_fn gpu_copy_host;
@@ -46,42 +47,68 @@ static uintptr_t first_byte(const struct gpu_data *data)
     return (uintptr_t)data->buf + (uintptr_t)disp;
 }
 
-static void set_side(struct gpu_move_side *side, const struct gpu_data *data, size_t skip_bytes)
+static int set_side(struct gpu_move_side *side, const struct gpu_data *data, size_t skip_bytes)
 {
     void *first = NULL;
     bool is_block = gpu_data_is_block(data, &first);
-    struct gpu_range range = *gpu_resolve((const void *)(first_byte(data) + (is_block ? skip_bytes : 0)));
+    uintptr_t at = first_byte(data) + (is_block ? skip_bytes : 0);
+    struct gpu_range range = *gpu_resolve((const void *)at);
     bool is_device = range.memory == GPU_MEMORY_DEVICE || range.memory == GPU_MEMORY_MANAGED;
 
+    if (BASE_UNLIKELY(range.memory == GPU_MEMORY_NOWHERE))
+        return gpu_address_error(at);
     side->first = first ? (char *)first + skip_bytes : NULL;
     side->device = is_device ? (range.device < 0 ? 0 : range.device) : -1;
     if (is_block)
         side->kind = range.memory == GPU_MEMORY_HOST ? HOST : FLAT;
     else
         side->kind = is_device ? DEVICE : HOST;
+    return 0;
 }
 
-/* Can kernels of this device use consecutive memory there? device -1: pinned. */
+/* Can kernels and copies of this device use memory of the other directly? -1: pinned. */
 static bool can_reach(int device, int other)
 {
     return other < 0 || other == device || gpu_peer_enable(device, other);
+}
+
+/* Can kernels of the side's device use the consecutive memory of the other side? */
+static bool can_use(const struct gpu_move_side *side, const struct gpu_move_side *other)
+{
+    return can_reach(side->device, other->device) && !other->is_foreign;
+}
+
+/* Kernels are to be used: whose memory is it? */
+static void find_foreign(struct gpu_move_side *side, const struct gpu_data *data)
+{
+    side->is_foreign = side->device >= 0 && gpu_is_foreign(first_byte(data), side->device);
 }
 
 /* Decides what lies between the ends. */
 static int plan(struct gpu_move *move)
 {
     struct gpu_move_side *from = &move->from, *to = &move->to;
+    int error = set_side(from, &move->src, move->src_skip_bytes);
 
-    set_side(from, &move->src, move->src_skip_bytes);
-    set_side(to, &move->dst, move->dst_skip_bytes);
+    if (!error) {
+        error = set_side(to, &move->dst, move->dst_skip_bytes);
+        move->is_dst_missing = error != 0;
+    }
+    if (BASE_UNLIKELY(error))
+        return error;
     if (from->device < 0 && to->device < 0)
         return ERROR_INVALID_VALUE; /* one was a GPU's: it has been freed */
     if (from->device >= 0 && to->device >= 0)
         can_reach(from->device, to->device); /* then the driver copies directly */
+    if (from->kind == DEVICE || to->kind == DEVICE) {
+        find_foreign(from, &move->src);
+        find_foreign(to, &move->dst);
+    }
     move->has_pinned = from->kind == HOST || to->kind == HOST;
-    move->has_scratch[0] = from->kind == DEVICE && to->kind != HOST &&
-                           (to->kind == DEVICE || !can_reach(from->device, to->device));
-    move->has_scratch[1] = to->kind == DEVICE && from->kind != HOST && !can_reach(to->device, from->device);
+    move->has_scratch[0] =
+        from->kind == DEVICE && to->kind != HOST && (to->kind == DEVICE || !can_use(from, to));
+    move->has_scratch[1] = to->kind == DEVICE && from->kind != HOST &&
+                           (from->kind == DEVICE ? !can_reach(to->device, from->device) : !can_use(to, from));
     return 0;
 }
 
@@ -235,9 +262,10 @@ static int queue_pack(struct gpu_queue *queue, const struct gpu_move *move,
                       const struct gpu_move_chunk *chunk, void *flat, bool is_pack)
 {
     const struct gpu_data *data = is_pack ? &move->src : &move->dst;
+    const struct gpu_move_side *side = is_pack ? &move->from : &move->to;
     size_t offset = chunk->offset + (is_pack ? move->src_skip_bytes : move->dst_skip_bytes);
 
-    if (!gpu_has_kernels())
+    if (!gpu_has_kernels() || side->is_foreign)
         return queue_blocks(queue, data, offset, chunk->n_bytes, flat, is_pack);
     return is_pack ? gpu_pack_launch(queue, data, offset, chunk->n_bytes, flat)
                    : gpu_unpack_launch(queue, data, offset, chunk->n_bytes, flat);
@@ -368,6 +396,7 @@ static void handle_failed(struct ult_note *note)
 
 static void move_init(struct gpu_move *move)
 {
+    move->is_dst_missing = false;
     move->taken_bytes = 0;
     move->n_busy = 0;
     move->n_chunks = 0;

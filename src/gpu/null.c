@@ -24,9 +24,9 @@ bool gpu_watch_is_sound(void)
     return true;
 }
 
-bool gpu_watch_may_become_device(uintptr_t addr)
+enum gpu_owner gpu_watch_owner(uintptr_t addr)
 {
-    return false;
+    return GPU_OWNER_HOST;
 }
 
 bool gpu_driver_open(const char *path)

@@ -19,4 +19,12 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out);
 /* The id of the buffer at an address; 0: none. No two buffers of a process ever have the same. */
 uint64_t gpu_query_buffer(uintptr_t addr);
 
+/* True if the memory at an address of the device belongs to another context than ours: kernels of ours cannot
+ * use it, copies can. */
+bool gpu_is_foreign(uintptr_t addr, int device);
+
+/* Why an address is GPU_MEMORY_NOWHERE: an error that says so, or that the driver has failed; noted for
+ * gpu_error_text, which names the address. */
+int gpu_address_error(uintptr_t addr) BASE_COLD;
+
 #endif

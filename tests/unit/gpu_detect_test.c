@@ -88,7 +88,7 @@ START_TEST(kinds_of_memory)
     check_kind((CUdeviceptr)pinned + 10, GPU_MEMORY_PINNED);
     check_kind((CUdeviceptr)pageable, GPU_MEMORY_HOST);
     check_kind((CUdeviceptr)&device, GPU_MEMORY_HOST);
-    check_kind(0, GPU_MEMORY_HOST);
+    check_kind(0, GPU_MEMORY_NOWHERE);
     check_range(device + 100, device, 1000, 0);
     free(pageable);
 }
@@ -145,6 +145,30 @@ START_TEST(more_memory_than_the_cache_remembers)
         ck_assert_uint_eq(gpu_find((void *)(device[at] + 1))->from, device[at]);
         check_kind((CUdeviceptr)pageable[at], GPU_MEMORY_HOST);
     }
+}
+END_TEST
+
+/* ---- Nobody's ---- */
+
+START_TEST(memory_that_nobody_has_is_not_taken_for_the_hosts)
+{
+    char *mapped = mmap(NULL, 2 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CUdeviceptr small, large;
+
+    begin();
+    small = allocate(4096);
+    large = allocate(2 * MIB);
+    check_kind(small, GPU_MEMORY_DEVICE);
+    check_kind(large, GPU_MEMORY_DEVICE);
+    check_kind((CUdeviceptr)mapped, GPU_MEMORY_NOWHERE);
+    ck_assert_int_eq(cuMemFree(small), 0);
+    ck_assert_int_eq(cuMemFree(large), 0);
+    ck_assert_int_eq(gpu_resolve((void *)small)->memory, GPU_MEMORY_NOWHERE);
+    check_kind(large, GPU_MEMORY_NOWHERE);
+    ck_assert_int_eq(mprotect(mapped, 2 * MIB, PROT_READ),
+                     0); /* nobody tells us, and we have not remembered it */
+    check_kind((CUdeviceptr)mapped, GPU_MEMORY_HOST);
+    munmap(mapped, 2 * MIB);
 }
 END_TEST
 
@@ -314,7 +338,7 @@ START_TEST(another_device_after_cuMemUnmap)
         ck_assert_int_eq(cuMemMap(address, 2 * MIB, 0, handle, 0), 0);
         check_range(address, address, 2 * MIB, device);
         ck_assert_int_eq(cuMemUnmap(address, 2 * MIB), 0);
-        ck_assert_int_eq(gpu_resolve((void *)address)->memory, GPU_MEMORY_HOST);
+        ck_assert_int_eq(gpu_resolve((void *)address)->memory, GPU_MEMORY_NOWHERE);
     }
 }
 END_TEST
@@ -347,6 +371,7 @@ int main(void)
     tcase_add_test(tests, nothing_is_a_device_before_the_driver_is_initialized);
     tcase_add_test(tests, hits_ask_nobody);
     tcase_add_test(tests, more_memory_than_the_cache_remembers);
+    tcase_add_test(tests, memory_that_nobody_has_is_not_taken_for_the_hosts);
     tcase_add_test(tests, device_memory_where_host_memory_was);
     tcase_add_test(tests, managed_memory_where_host_memory_was);
     tcase_add_test(tests, a_reservation_where_host_memory_was);

@@ -70,11 +70,16 @@ static int copies_for(size_t n_bytes)
 
 static void ways(void *arg)
 {
+    int n_direct = 0;
+
     prepare();
     ULT_CHECK(copies_for(8) == 2);
     ULT_CHECK(copies_for(4096) == 2);
     ULT_CHECK(copies_for(65536) == 1); /* and it took longer than a copy on an idle GPU does */
-    ULT_CHECK(copies_for(65536) == 2);
+    /* What has been learned is forgotten after a while, which a busy CPU may need for the next copy. */
+    for (int i = 0; i < 50 && copies_for(65536) == 1; i++)
+        n_direct++;
+    ULT_CHECK(n_direct < 50);
     ULT_CHECK(copies_for(N_BYTES) == 1);
 }
 

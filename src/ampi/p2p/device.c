@@ -64,7 +64,7 @@ static void received(struct gpu_move *move, int error)
     if (transfer->release)
         transfer->release(recv->owner, transfer->what);
     if (transfer->sender)
-        finish_sender(recv->owner->pe_id, transfer->sender, error);
+        finish_sender(recv->owner->pe_id, transfer->sender, move->is_dst_missing ? 0 : error);
     free(transfer);
     finish_recv(recv, error);
 }

@@ -177,9 +177,11 @@ static void fetched(void *arg, int result)
 enum machine_memory ampi_remote_memory(const struct ampi_p2p *p2p)
 {
     const void *data = ampi_type_address(p2p->buf, p2p->type->true_lb_bytes);
-    enum machine_memory memory =
-        gpu_resolve(data)->memory == GPU_MEMORY_MANAGED ? MACHINE_CUDA_MANAGED : MACHINE_CUDA;
+    enum gpu_memory kind = gpu_resolve(data)->memory;
+    enum machine_memory memory = kind == GPU_MEMORY_MANAGED ? MACHINE_CUDA_MANAGED : MACHINE_CUDA;
 
+    if (BASE_UNLIKELY(kind == GPU_MEMORY_NOWHERE))
+        return MACHINE_HOST; /* the move to the host's memory fails, and says why */
     return ampi_type_is_block(p2p->type, p2p->count) && ampi_machine->takes(memory) ? memory : MACHINE_HOST;
 }
 
