@@ -98,3 +98,19 @@ int gpu_combine_now(const struct gpu_combine *combine)
 }
 
 void gpu_layout_forget(struct base_layout *layout) {}
+
+void *gpu_pinned_get(size_t n_bytes, size_t *size_out, int *error_out)
+{
+    *error_out = unreachable();
+    return NULL;
+}
+
+void gpu_pinned_put(void *block) {}
+
+void *gpu_scratch_get(int device, size_t n_bytes, int *error_out)
+{
+    *error_out = unreachable();
+    return NULL;
+}
+
+void gpu_scratch_put(int device, void *block, size_t n_bytes) {}
