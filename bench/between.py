@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages between two processes of one node, beside raw UCX active messages: for bench/budgets --procs.
+"""Messages between two processes of one node, beside raw UCX active messages, and how long many take to start: for
+bench/budgets --procs.
 
 Each pass measures raw UCX (ucx_perftest), us and the peers one after the other; the ratio is taken within the
 pass, because the speed of a virtual machine's cores changes from one to the next, and the median is reported.
@@ -24,6 +25,11 @@ ROWS = [
 
 # A second budget of the message rate, million/s.
 LEAST_RATE = 4.2
+
+# Start-up: the budget speaks of MPI_Init; measured is the command from start to exit, which contains it.
+START_PROCS = 16
+START_BUDGET_S = 0.5
+START = f"hello world, {START_PROCS} processes, start to exit"
 
 
 def raw_value(unit, columns):
@@ -54,6 +60,13 @@ def measure(columns, quick, passes):
                 column.run(run, program, arguments + ["-t", seconds], 2, None, 60, procs)
                 values = column.results.get((run, key), [])
                 results[what, column.mpi.name].append(values[-1] if len(values) == number + 1 else None)
+        for column in columns:
+            procs = START_PROCS if column.mpi.kind == "heddle" else None
+            command = column.mpi.command(START_PROCS, column.programs["hello"], procs=procs)
+            seconds_taken, error = lib.measure_startup(command, 3, 60)
+            results[START, column.mpi.name] += seconds_taken
+            if error:
+                column.failures[START] = error
     return results
 
 
@@ -74,5 +87,8 @@ def table(columns, results, verdict):
     rate = known(results[ROWS[1][0], names[0]])
     rows.append([ROWS[1][0], "million/s", "-", lib.number(rate)] + ["-"] * (len(names) - 1) +
                 [f"above {LEAST_RATE} (AMPI over UCX)", "-", verdict(rate, LEAST_RATE, True)])
+    start = known(results[START, names[0]])
+    rows.append([START, "s", "-"] + [lib.number(known(results[START, name])) for name in names] +
+                [f"at most {START_BUDGET_S}", "-", verdict(start, START_BUDGET_S, False)])
     return lib.markdown_table(["two processes, one PE each", "unit", "raw UCX", *names, "budget (ours/raw)", "ours/raw",
                                "met"], rows, 2)
