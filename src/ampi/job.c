@@ -207,13 +207,32 @@ static void start_pe(struct ult_pe *pe)
 static const struct ult_hooks hooks = {
     .deadlock = ampi_report_deadlock, .quiet = ampi_procs_quiet, .pe_start = start_pe};
 
+/* At the exit of a process that never called MPI_Init. */
+static void detach_unused(int code, void *arg)
+{
+    (void)arg;
+    if (!ampi_job.ranks)
+        ampi_procs_close(code & 0xff);
+}
+
+/* With one rank per process the launcher hears nothing of this process before MPI_Init: a program that does
+ * not call it (app --help) is no part of the job. With several, and where only PMIx knows how many processes
+ * there are, it has to be asked now. */
 static bool wants_images(int *argc, char **argv)
 {
+    int n_launched;
+
     ampi_options_read(argc, argv);
     ampi_job.program = argv[0];
     ampi_job.arguments = ampi_info_env_join(*argc, argv);
-    if (ampi_procs_is_launched() && ampi_options.n_ranks > 1)
-        ampi_procs_attach(ampi_options.n_ranks);
+    n_launched = ampi_procs_launched();
+    if (n_launched == 0 || n_launched == 1 || ampi_options.n_ranks <= 1)
+        return ampi_options.n_ranks > 1;
+    if (n_launched == ampi_options.n_ranks)
+        return false;
+    ampi_procs_attach(ampi_options.n_ranks);
+    if (ampi_machine && ampi_job.n_local == 1)
+        on_exit(detach_unused, NULL);
     return ampi_machine ? ampi_job.n_local > 1 : ampi_options.n_ranks > 1;
 }
 
@@ -242,7 +261,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks,
                      n_pes, ampi_memory_stack_bytes() >> 10, image_span_bytes() >> 10);
     ult_job_run();
-    ampi_procs_close();
+    ampi_procs_close(atomic_load(&ampi_job.exit_code));
     return atomic_load(&ampi_job.exit_code);
 }
 
@@ -257,7 +276,7 @@ static void check_finalized(int code, void *arg)
 
     (void)arg;
     if (rank->state != AMPI_RANK_INITIALIZED) {
-        ampi_procs_close();
+        ampi_procs_close(code & 0xff);
         return;
     }
     rank->call = NULL;
@@ -270,20 +289,22 @@ struct ampi_rank *ampi_rank_or_adopt(void)
     static const struct ult_hooks single_hooks = {.deadlock = ampi_report_deadlock,
                                                   .quiet = ampi_procs_quiet};
     static atomic_flag is_adopted = ATOMIC_FLAG_INIT;
+    int n_launched;
+    long n_local;
 
     if (ampi_self() || ampi_job.is_virtual || atomic_flag_test_and_set(&is_adopted))
         return ampi_self();
-    if (!ampi_job.program) { /* libmpi came in by dlopen: nothing was taken over */
+    if (!ampi_job.program) /* libmpi came in by dlopen: nothing was taken over */
         ampi_options_read(NULL, NULL);
-        if (ampi_options.n_ranks > 1)
-            base_fatal(1,
-                       "%ld ranks in this process cannot be had: it did not start as an MPI program but "
-                       "loaded libmpi "
-                       "later (as Python does), so it is one rank",
-                       ampi_options.n_ranks);
-    }
-    if (!ampi_machine && ampi_procs_is_launched())
-        ampi_procs_attach(0);
+    n_launched = ampi_procs_launched();
+    if (!ampi_machine && n_launched != 0 && n_launched != 1)
+        ampi_procs_attach(ampi_options.n_ranks > 1 ? ampi_options.n_ranks : 0);
+    n_local = ampi_machine ? ampi_job.n_local : ampi_options.n_ranks;
+    if (n_local > 1)
+        base_fatal(1,
+                   "%ld ranks in this process cannot be had: it did not start as an MPI program but loaded "
+                   "libmpi later (as Python does), so it is one rank",
+                   n_local);
     ampi_job_create(1, 1, false, &single_hooks);
     ult_job_adopt_caller(&ampi_job.ranks[0].ult);
     on_exit(check_finalized, NULL);

@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "machine_ucx/tolerance.h"
+#include "base/log.h"
+#include "machine_ucx/mpirun.h"
 #include "machine_ucx/ucxm.h"
 
 #define ADDRESS_KEY "heddle.ports"
@@ -52,9 +54,13 @@ static bool get_int(const char *key, bool is_of_job, int *value_out)
 
 const char *ucxm_launcher_attach(struct machine_place *place_out)
 {
-    pmix_status_t status = PMIx_Init(&launcher.self, NULL, 0);
     struct machine_place place = {0};
+    struct ucxm_watch watch;
+    pmix_status_t status;
 
+    ucxm_watch_begin(&watch, "connecting to it (PMIx_Init)");
+    status = PMIx_Init(&launcher.self, NULL, 0);
+    ucxm_watch_end(&watch);
     if (status != PMIX_SUCCESS)
         return failed("PMIx_Init", status);
     place.proc_id = (int)launcher.self.rank;
@@ -97,15 +103,18 @@ const char *ucxm_launcher_find_near(bool **is_near_out)
 const char *ucxm_launcher_publish(const void *blob, size_t n_bytes)
 {
     pmix_value_t value;
+    struct ucxm_watch watch;
     pmix_status_t status;
 
     PMIX_VALUE_CONSTRUCT(&value);
     value.type = PMIX_BYTE_OBJECT;
     value.data.bo.bytes = (char *)(uintptr_t)blob;
     value.data.bo.size = n_bytes;
+    ucxm_watch_begin(&watch, "publishing an address (PMIx_Commit)");
     status = PMIx_Put(PMIX_GLOBAL, ADDRESS_KEY, &value);
     if (status == PMIX_SUCCESS)
         status = PMIx_Commit();
+    ucxm_watch_end(&watch);
     return status == PMIX_SUCCESS ? NULL : failed("PMIx_Put", status);
 }
 
@@ -113,10 +122,15 @@ const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_
 {
     pmix_proc_t proc = launcher.self;
     pmix_value_t *value = NULL;
+    struct ucxm_watch watch;
+    char what[80];
     pmix_status_t status;
 
     proc.rank = (pmix_rank_t)proc_id;
+    snprintf(what, sizeof what, "the address of process %d (PMIx_Get)", proc_id);
+    ucxm_watch_begin(&watch, what);
     status = PMIx_Get(&proc, ADDRESS_KEY, NULL, 0, &value);
+    ucxm_watch_end(&watch);
     if (status != PMIX_SUCCESS || !value)
         return failed("PMIx_Get", status);
     if (value->type != PMIX_BYTE_OBJECT || value->data.bo.size == 0) {
@@ -129,6 +143,24 @@ const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_
         memcpy(*blob_out, value->data.bo.bytes, value->data.bo.size);
     PMIX_VALUE_RELEASE(value);
     return *blob_out ? NULL : "out of memory";
+}
+
+double ucxm_now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Everybody calls MPI_Init, some maybe after long work: no error, but worth a word. */
+static void say_who_waits(double since_s)
+{
+    static atomic_bool is_said;
+
+    if (ucxm_now_s() - since_s > ucxm_watch_limit_s())
+        base_log_once(&is_said, "process %d of %d has waited for %d s for the others to call MPI_Init",
+                      ucxm.place.proc_id, ucxm.place.n_procs, ucxm_watch_limit_s());
 }
 
 #define PAUSE_MIN_US 50
@@ -169,12 +201,15 @@ static void fence_done(pmix_status_t status, void *arg)
     __atomic_store_n((int *)arg, status == PMIX_SUCCESS ? 1 : -1, __ATOMIC_RELEASE);
 }
 
-const char *ucxm_launcher_fence(void (*progress)(void))
+const char ucxm_launcher_is_late[] = "other processes do not come in time";
+
+const char *ucxm_launcher_fence(void (*progress)(void), double until_s)
 {
     static int state; /* not on the stack: the answer may come when nobody waits for it any more */
     pmix_proc_t *alive = NULL;
     size_t n_alive = 0;
     size_t n_alive_before = count_alive();
+    double began_s = ucxm_now_s();
     useconds_t pause_us = 0;
     pmix_status_t status;
 
@@ -192,24 +227,33 @@ const char *ucxm_launcher_fence(void (*progress)(void))
         ucxm_pause(&pause_us);
         if (count_alive() != n_alive_before)
             return "a process was lost";
+        if (until_s > 0 && ucxm_now_s() > until_s)
+            return ucxm_launcher_is_late;
+        if (!progress)
+            say_who_waits(began_s);
     }
     return __atomic_load_n(&state, __ATOMIC_ACQUIRE) > 0 ? NULL : "the fence failed";
 }
 
 void ucxm_launcher_detach(void)
 {
+    struct ucxm_watch watch;
+
+    ucxm_watch_begin(&watch, "taking leave of it (PMIx_Finalize)");
     PMIx_Finalize(NULL, 0);
+    ucxm_watch_end(&watch);
 }
 
 void ucxm_launcher_abort(int exit_code, const char *why)
 {
+    struct ucxm_watch watch;
+
+    ucxm_watch_begin(&watch, "ending the job (PMIx_Abort)");
     PMIx_Abort(exit_code, why, NULL, 0);
+    ucxm_watch_end(&watch);
 }
 
 /* ---- Losses ---- */
-
-/* How long to wait for a launcher's answer. */
-#define ANSWER_US 2000000
 
 /* What launchers report when a process is gone before its time. */
 static pmix_status_t loss_codes[] = {PMIX_ERR_PROC_ABORTED, PMIX_ERR_PROC_ABORTED_BY_SIG,
@@ -239,7 +283,7 @@ static void handle_loss(size_t handler, pmix_status_t status, const pmix_proc_t 
         done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_arg);
 }
 
-/* 0: no answer yet; 1: there is one. */
+/* arg: 0: no answer yet; 1: there is one. */
 static void registered(pmix_status_t status, size_t handler, void *arg)
 {
     (void)status;
@@ -253,11 +297,14 @@ static void told(pmix_status_t status, void *arg)
     __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
 }
 
-/* Not for ever: a launcher that does not answer is none that would tell of losses. */
-static void await_answer(const int *has_answer)
+static void await_answer(const int *has_answer, const char *what)
 {
-    for (int i = 0; !__atomic_load_n(has_answer, __ATOMIC_ACQUIRE) && i < ANSWER_US / 20; i++)
+    struct ucxm_watch watch;
+
+    ucxm_watch_begin(&watch, what);
+    while (!__atomic_load_n(has_answer, __ATOMIC_ACQUIRE))
         usleep(20);
+    ucxm_watch_end(&watch);
 }
 
 /* The answers are waited for: when this returns, the launcher knows. Of the ranges of events only this one is
@@ -272,11 +319,11 @@ void ucxm_launcher_tolerate(void)
     status = PMIx_Register_event_handler(loss_codes, sizeof loss_codes / sizeof loss_codes[0], NULL, 0,
                                          handle_loss, registered, &is_registered);
     if (status == PMIX_SUCCESS)
-        await_answer(&is_registered);
-    if (!getenv(MACHINE_TOLERANT_LAUNCHER)) /* Slurm's server ends a job at any event */
+        await_answer(&is_registered, "that it will tell of lost processes (PMIx_Register_event_handler)");
+    if (machine_mpirun_size() == 0) /* Slurm's server ends a job at any event */
         return;
     status =
         PMIx_Notify_event(MACHINE_TOLERATES_EVENT, &launcher.self, PMIX_RANGE_LOCAL, NULL, 0, told, &is_told);
     if (status == PMIX_SUCCESS)
-        await_answer(&is_told);
+        await_answer(&is_told, "that it may go on without lost processes (PMIx_Notify_event)");
 }

@@ -127,7 +127,9 @@ struct machine {
     /* By any thread, while the port's own does nothing. NULL: not counted; then nobody notices deadlocks. */
     void (*traffic)(int pe_id, struct machine_traffic *traffic_out);
 
-    void (*close)(void);
+    /* Waits for the others to close too, for so many seconds at most (0: no limit). If they have not by then
+     * the launcher is left without a word, and takes the end of the process for a failure. */
+    void (*close)(double limit_s);
 
     /* The process would rather go on than end when another one is lost: asks the launcher for that, and to be
      * told of losses. May take a while; the second call does nothing. */

@@ -50,7 +50,7 @@ static void tell(int proc_id, uint32_t round)
         ucxm_say(ep, UCXM_PARTING_ID, &round, sizeof round);
 }
 
-void ucxm_part(void (*progress)(void))
+bool ucxm_part(void (*progress)(void), double until_s)
 {
     int n_procs = ucxm.place.n_procs;
     uint32_t round = 0;
@@ -61,6 +61,9 @@ void ucxm_part(void (*progress)(void))
         while (__atomic_load_n(&n_told[round], __ATOMIC_ACQUIRE) == 0 && !ucxm_lost_any()) {
             progress();
             ucxm_pause(&pause_us);
+            if (until_s > 0 && ucxm_now_s() > until_s)
+                return false;
         }
     }
+    return true;
 }

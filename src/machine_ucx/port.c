@@ -124,7 +124,7 @@ const char *ucxm_ports_open(int n_pes)
             return error;
     if ((error = publish()))
         return error;
-    return ucxm_launcher_fence(NULL);
+    return ucxm_launcher_fence(NULL, 0);
 }
 
 /* ---- Progress ---- */
@@ -165,20 +165,27 @@ static void progress_all(void)
 
 /* Lets everything leave that was sent. What was sent to a lost process never does, and what was not is on its
  * way already: its requests are complete. */
-void ucxm_ports_flush(void)
+bool ucxm_ports_flush(double limit_s)
 {
+    double until_s = limit_s > 0 ? ucxm_now_s() + limit_s : 0;
+
     __atomic_store_n(&ucxm.is_closing, true, __ATOMIC_RELEASE);
     for (int i = 0; i < ucxm.n_pes && !ucxm_lost_any(); i++) {
         ucp_request_param_t param = {0};
         ucs_status_ptr_t request = ucp_worker_flush_nbx(ucxm.ports[i].worker, &param);
         if (!UCS_PTR_IS_PTR(request))
             continue;
-        while (ucp_request_check_status(request) == UCS_INPROGRESS && !ucxm_lost_any())
+        while (ucp_request_check_status(request) == UCS_INPROGRESS && !ucxm_lost_any()) {
             progress_all();
+            if (until_s > 0 && ucxm_now_s() > until_s)
+                return false;
+        }
         ucp_request_free(request);
     }
-    ucxm_part(progress_all);
-    ucxm_launcher_fence(progress_all); /* after a loss the only one that waits */
+    if (!ucxm_part(progress_all, until_s))
+        return false;
+    /* After a loss the only one that waits. */
+    return ucxm_launcher_fence(progress_all, until_s) != ucxm_launcher_is_late;
 }
 
 void ucxm_ports_close(void)

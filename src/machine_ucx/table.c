@@ -22,10 +22,11 @@ static bool open_machine(int n_pes, const struct machine_client *client, const c
     return *error_out == NULL;
 }
 
-static void close_machine(void)
+static void close_machine(double limit_s)
 {
     if (ucxm.ports) {
-        ucxm_ports_flush();
+        if (!ucxm_ports_flush(limit_s))
+            return;
         if (!ucxm_lost_any()) /* else UCX may wait for it; the process ends anyway */
             ucxm_ports_close();
     }

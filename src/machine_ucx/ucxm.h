@@ -4,6 +4,7 @@
  *
  *      table.c    the table of functions, attach and close
  *      launcher.c PMIx: place, publishing and looking up, fence, abort
+ *      watch.c    time limits for what the launcher is asked
  *      host.c     what others are told of where this process is
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
  *      connect.c  endpoints to ports of other processes
@@ -14,6 +15,7 @@
 #ifndef UCXM_H
 #define UCXM_H
 
+#include <pthread.h>
 #include <sys/types.h>
 #include <ucp/api/ucp.h>
 
@@ -99,15 +101,36 @@ const char *ucxm_launcher_publish(const void *blob, size_t n_bytes);
 const char *ucxm_launcher_find_near(bool **is_near_out);
 /* The blob of a process, malloc'ed. */
 const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_out);
-/* Waits for all processes; calls progress meanwhile (NULL: nothing). */
-const char *ucxm_launcher_fence(void (*progress)(void));
+/* Waits for all processes, or until a time (0: no limit); calls progress meanwhile (NULL: nothing). */
+const char *ucxm_launcher_fence(void (*progress)(void), double until_s);
+/* What the fence returns when the others did not come in time. */
+extern const char ucxm_launcher_is_late[];
 /* Asks to be told of lost processes (ucxm_lost_note), and to go on without them. */
 void ucxm_launcher_tolerate(void);
 /* Between two looks at what others are doing, each longer than the last: their cores shall be theirs. 0 at
  * first. */
 void ucxm_pause(useconds_t *pause_us);
+/* Monotonic time. */
+double ucxm_now_s(void);
 void ucxm_launcher_detach(void);
 void ucxm_launcher_abort(int exit_code, const char *why);
+
+/* ---- watch.c ---- */
+
+/* Something that the launcher is asked. Lives on the stack of who asks. */
+struct ucxm_watch {
+    const char *what; /* for the message: what is waited for */
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t ended;
+    bool is_over;
+};
+/* Until the end is said, the time limit runs; when it has, the process ends with a message. */
+void ucxm_watch_begin(struct ucxm_watch *watch_out, const char *what);
+void ucxm_watch_end(struct ucxm_watch *watch);
+/* How long the launcher may take for an answer. */
+int ucxm_watch_limit_s(void);
 
 /* ---- host.c ---- */
 #define UCXM_HOST_BYTES 256
@@ -115,7 +138,8 @@ void ucxm_host_describe(char *text_out, size_t size);
 
 /* ---- port.c ---- */
 const char *ucxm_ports_open(int n_pes);
-void ucxm_ports_flush(void);
+/* limit_s: see machine.h, close. False: it was too short for the others, so the ports cannot be closed. */
+bool ucxm_ports_flush(double limit_s);
 void ucxm_ports_close(void);
 bool ucxm_takes(enum machine_memory memory);
 int ucxm_port_poll(int pe_id);
@@ -168,6 +192,6 @@ void ucxm_forget(int pe_id, int proc_id);
 /* ---- part.c ---- */
 const char *ucxm_part_init(struct ucxm_port *port);
 /* Waits until every process has called it, or one is lost; calls progress meanwhile. */
-void ucxm_part(void (*progress)(void));
+bool ucxm_part(void (*progress)(void), double until_s);
 
 #endif

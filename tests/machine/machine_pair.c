@@ -253,6 +253,6 @@ int main(int argc, char **argv)
     if (!is_known)
         fail("there is no such test", 0);
     wait_for_sends();
-    machine->close();
+    machine->close(0);
     return 0;
 }

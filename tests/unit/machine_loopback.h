@@ -135,8 +135,9 @@ static bool loopback_arm(int pe_id)
     return loopback.waiting[pe_id] == NULL;
 }
 
-static void loopback_close(void)
+static void loopback_close(double limit_s)
 {
+    (void)limit_s;
     for (int i = 0; i < LOOPBACK_PES; i++)
         loopback_poll(i);
 }

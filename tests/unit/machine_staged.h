@@ -168,7 +168,10 @@ static bool staged_arm(int pe_id)
     return !staged.first && !staged.fetch_done;
 }
 
-static void staged_close(void) {}
+static void staged_close(double limit_s)
+{
+    (void)limit_s;
+}
 
 static void staged_tolerate(void) {}
 

@@ -12,22 +12,29 @@
 #include "ampi/p2p/pipe.h"
 #include "base/log.h"
 #include "base/place.h"
+#include "machine_ucx/mpirun.h"
 
 const struct machine *ampi_machine;
 
 /* ---- Life ---- */
 
-bool ampi_procs_is_launched(void)
+int ampi_procs_launched(void)
 {
+    int size = machine_mpirun_size();
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"};
 
     if (!getenv("PMIX_RANK") || !getenv("PMIX_NAMESPACE"))
-        return false;
-    for (size_t i = 0; i < BASE_COUNT(names); i++)
+        return 0;
+    for (size_t i = 0; size == 0 && i < BASE_COUNT(names); i++)
         if (getenv(names[i]))
-            return atoi(getenv(names[i])) > 1;
-    return true;
+            size = atoi(getenv(names[i]));
+    return size > 0 ? size : -1;
 }
+
+/* UCX looks at these when it is loaded, and by default takes what is the program's: its output, and signals
+ * (SIGSEGV among them, which tells us of stack overflows, and SIGHUP). */
+static const char *const settings[][2] = {
+    {"UCX_LOG_FILE", "stderr"}, {"UCX_HANDLE_ERRORS", "none"}, {"UCX_DEBUG_SIGNO", "0"}};
 
 /* The shared object of the machine lies beside libmpi, in heddle/. */
 static const struct machine *load(void)
@@ -41,6 +48,8 @@ static const struct machine *load(void)
         snprintf(path, sizeof path, "%s", given);
     else
         base_place_of("machine_ucx.so", path, sizeof path);
+    for (size_t i = 0; i < BASE_COUNT(settings); i++)
+        setenv(settings[i][0], settings[i][1], 0);
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         base_fatal(1, "this job has several processes, but what connects them cannot be loaded: %s",
@@ -60,7 +69,7 @@ void ampi_procs_attach(long n_ranks)
     if (!machine->attach(&place, &error))
         base_fatal(1, "the launcher does not answer: %s", error);
     if (place.n_procs == 1) {
-        machine->close();
+        machine->close(0);
         return;
     }
     if (n_ranks == 0)
@@ -216,13 +225,16 @@ void ampi_procs_open(void)
     }
 }
 
-void ampi_procs_close(void)
+/* How long a process that has failed lets the others end by themselves, and say what they have to say. */
+#define PATIENCE_S 1.0
+
+void ampi_procs_close(int exit_code)
 {
     const struct machine *machine = ampi_machine;
 
     if (!machine)
         return;
-    machine->close();
+    machine->close(exit_code ? PATIENCE_S : 0);
     ampi_machine = NULL;
 }
 

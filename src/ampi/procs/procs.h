@@ -18,7 +18,7 @@
  *      AMPI_WIRE_QUIET  a process has nothing to do          procs/quiet.c
  *
  * In a job of one process ampi_machine is NULL and nothing of this folder is called but
- * ampi_procs_is_launched.
+ * ampi_procs_launched.
  */
 #ifndef AMPI_PROCS_H
 #define AMPI_PROCS_H
@@ -68,8 +68,9 @@ extern const struct machine *ampi_machine;
 
 /* ---- Life (procs.c) ---- */
 
-/* True if a launcher says that this process is one of several, as far as the environment tells. */
-bool ampi_procs_is_launched(void);
+/* How many processes a launcher has started, as far as the environment tells; 0: there is none, -1: it does
+ * not say. */
+int ampi_procs_launched(void);
 
 /* Loads the machine and learns which process this is: sets ampi_job's fields about processes and, from the
  * wanted number of ranks (0: one per process), those about ranks. Ends the process with a message when that
@@ -79,8 +80,9 @@ void ampi_procs_attach(long n_ranks);
 /* Opens the machine; PEs exist. */
 void ampi_procs_open(void);
 
-/* Waits for all processes and disconnects. At the end, with no rank running. Without a machine: nothing. */
-void ampi_procs_close(void);
+/* Waits for all processes and disconnects, but not for long if this one has failed (its exit code is not 0):
+ * then the launcher ends the others. At the end, with no rank running. Without a machine: nothing. */
+void ampi_procs_close(int exit_code);
 
 /* Ends the other processes, as far as the launcher can. */
 void ampi_procs_abort(int exit_code);

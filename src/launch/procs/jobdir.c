@@ -17,6 +17,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
@@ -28,10 +29,14 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return 0;
 }
 
+/* Again until it is gone: what has just been killed may be in the middle of making a file. */
 void procs_jobdir_remove(const char *dir)
 {
-    if (dir[0] != '\0')
+    for (int i = 0; i < 200 && dir[0] != '\0' && access(dir, F_OK) == 0; i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    }
 }
 
 /* Locks the folder. Returns the descriptor that holds the lock, or -1 if another process has it. */

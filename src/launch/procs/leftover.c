@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the processes of a job have left running: everything on this node that carries the job's name in its
- * environment, whatever its parent and process group are. Used at the end of a job, by main.c and guard.c.
+ * What the processes of a job have left running. Two ways to find it: everything on this node that carries
+ * the job's name in its environment, whatever its parent and process group are; and, while mpirun lives,
+ * everything whose parents have ended, because that becomes mpirun's child. Used at the end of a job, by
+ * main.c and guard.c.
  */
 #include "procs.h"
 
@@ -10,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,31 +49,72 @@ static bool file_has_string(const char *path, const char *text, size_t text_len)
     return false;
 }
 
-/* Kills what it finds; returns how many that were. */
-static int kill_once(const char *text, size_t text_len)
+/* Has the process this parent? */
+static bool is_child_of(const char *pid_text, pid_t parent)
+{
+    char path[300], text[1024];
+    int fd, found;
+    snprintf(path, sizeof path, "/proc/%s/stat", pid_text);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t len = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[len > 0 ? len : 0] = '\0';
+    const char *name_end = strrchr(text, ')'); /* "PID (name) state parent ..." */
+    return name_end && sscanf(name_end, ") %*c %d", &found) == 1 && found == (int)parent;
+}
+
+static bool has_job_name(const char *pid_text, const void *text)
+{
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%s/environ", pid_text);
+    return file_has_string(path, text, strlen(text));
+}
+
+static bool is_unwanted_child(const char *pid_text, const void *except)
+{
+    return atoi(pid_text) != *(const pid_t *)except && is_child_of(pid_text, getpid());
+}
+
+/* Kills the processes for which is_one is true; returns how many that were. */
+static int kill_once(bool (*is_one)(const char *pid_text, const void *arg), const void *arg)
 {
     int num = 0;
     DIR *listing = opendir("/proc");
     if (listing == NULL)
         return 0;
     for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
-        char path[300];
         pid_t pid = (pid_t)atoi(entry->d_name);
-        if (pid <= 1 || pid == getpid())
-            continue;
-        snprintf(path, sizeof path, "/proc/%s/environ", entry->d_name);
-        if (file_has_string(path, text, text_len) && kill(pid, SIGKILL) == 0)
+        if (pid > 1 && pid != getpid() && is_one(entry->d_name, arg) && kill(pid, SIGKILL) == 0) {
             num++;
+            waitpid(pid, NULL, WNOHANG); /* a dead one stays a child until then */
+        }
     }
     closedir(listing);
     return num;
 }
 
+/* Again until there are none: one of them may have forked meanwhile. */
+static void kill_all(bool (*is_one)(const char *pid_text, const void *arg), const void *arg)
+{
+    for (int i = 0; i < 200 && kill_once(is_one, arg) > 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
 void procs_leftover_kill(const char *job_name)
 {
     char text[PROCS_NAME_MAX + 32];
-    int len = snprintf(text, sizeof text, "PMIX_NAMESPACE=%s", job_name);
-    /* Again until there are none: one of them may have forked meanwhile. */
-    for (int i = 0; i < 200 && kill_once(text, (size_t)len) > 0; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    snprintf(text, sizeof text, "PMIX_NAMESPACE=%s", job_name);
+    kill_all(has_job_name, text);
+}
+
+void procs_leftover_adopt(void)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+void procs_leftover_kill_children(pid_t except)
+{
+    kill_all(is_unwanted_child, &except);
 }

@@ -5,7 +5,7 @@
  */
 #include "procs.h"
 
-#include "../../machine_ucx/tolerance.h"
+#include "../../machine_ucx/mpirun.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,6 +96,13 @@ static void forget_outer_launcher(void)
     }
 }
 
+static void tell_size(const struct procs_job *job)
+{
+    char text[PROCS_NAME_MAX + 16];
+    snprintf(text, sizeof text, "%s:%d", job->name, job->options.num_procs);
+    setenv(MACHINE_MPIRUN_ENV, text, 1);
+}
+
 /* A malloc'ed copy of our environment, with what the server adds; NULL: no memory. */
 static char **make_env(const struct procs_job *job, int proc_id)
 {
@@ -136,13 +143,20 @@ static int open_signals(struct procs_job *job)
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* All processes of the job have ended: what they have started ends too. */
+static void kill_leftover(const struct procs_job *job)
+{
+    procs_leftover_kill(job->name);
+    procs_leftover_kill_children(procs_guard_pid());
+}
+
 /* A request to end that comes twice, or when no process is there to hear it, is carried out by us. */
 static void forward_signal(struct procs_job *job, int number)
 {
     static int num_requests;
     bool is_request = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     if (is_request && job->num_running == 0) {
-        procs_leftover_kill(job->name);
+        kill_leftover(job);
         procs_jobdir_remove(job->dir);
         _exit(128 + number);
     }
@@ -273,7 +287,7 @@ static void run(struct procs_job *job, struct procs_forward *forward, int signal
         turn(job, forward, watched, signals, wait_ms(job, deadline_s));
         watch_time(job, &deadline_s);
     }
-    procs_leftover_kill(job->name);
+    kill_leftover(job);
     while (!procs_forward_is_done(forward))
         turn(job, forward, watched, signals, 1000);
     free(watched);
@@ -309,8 +323,9 @@ int main(int argc, char **argv)
     if (!procs_jobdir_create(&job, &lock))
         return 1;
     procs_guard_start(&job);
+    procs_leftover_adopt();
     setenv("UCX_POSIX_DIR", job.dir, 0);
-    setenv(MACHINE_TOLERANT_LAUNCHER, "1", 1);
+    tell_size(&job);
     /* libpmix's other data store is shared memory with locks, which a process that is killed may hold. */
     setenv("PMIX_MCA_gds", "hash", 0);
     if (procs_server_start(&job)) {

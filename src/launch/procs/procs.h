@@ -168,11 +168,19 @@ void procs_jobdir_remove(const char *dir);
 
 /* Kills every process that carries the job's name in its environment, this one excepted. */
 void procs_leftover_kill(const char *job_name);
+/* Makes this process the parent of all that its children leave behind. */
+void procs_leftover_adopt(void);
+/* Kills all children and what they leave behind, except for one (0: none). */
+void procs_leftover_kill_children(pid_t except);
 
 /* ---- guard.c ---- */
 
 /* Starts the process that cleans up when this one dies. Before any thread is started. */
 void procs_guard_start(const struct procs_job *job);
+/* A process that it has to kill, with its group. */
+void procs_guard_tell(pid_t pid);
+/* The guard's process id; 0: there is none. */
+pid_t procs_guard_pid(void);
 /* Everything has been cleaned up: lets it go. */
 void procs_guard_dismiss(void);
 

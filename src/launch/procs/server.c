@@ -12,7 +12,7 @@
  */
 #include "procs.h"
 
-#include "../../machine_ucx/tolerance.h"
+#include "../../machine_ucx/mpirun.h"
 
 #include <pmix.h>
 #include <pmix_server.h>

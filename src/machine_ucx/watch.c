@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * watch.c: time limits for requests to the launcher. libpmix's calls block until it answers, and it never
+ * does if it has crashed in an unlucky moment, was stopped, or does not know what it is asked. A thread
+ * watches while such a call is under way, and ends the process with a message that names the request. Waiting
+ * for other processes has no limit and is not watched.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "machine_ucx/ucxm.h"
+
+/* Seconds; another number: HEDDLE_LAUNCHER_TIMEOUT. */
+#define LIMIT_S 60
+
+int ucxm_watch_limit_s(void)
+{
+    const char *given = getenv("HEDDLE_LAUNCHER_TIMEOUT");
+
+    return given && atoi(given) > 0 ? atoi(given) : LIMIT_S;
+}
+
+/* Counts seconds, not the time: a process that was stopped has not waited. */
+static void *watch(void *arg)
+{
+    struct ucxm_watch *watch = arg;
+    int limit = ucxm_watch_limit_s();
+
+    pthread_mutex_lock(&watch->lock);
+    for (int seconds = 0; !watch->is_over && seconds < limit; seconds++) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        while (!watch->is_over && pthread_cond_timedwait(&watch->ended, &watch->lock, &until) == 0)
+            ;
+    }
+    if (!watch->is_over)
+        base_fatal(1,
+                   "process %s: the launcher has not answered for %d s: %s (HEDDLE_LAUNCHER_TIMEOUT changes "
+                   "the limit)",
+                   getenv("PMIX_RANK") ? getenv("PMIX_RANK") : "?", limit, watch->what);
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
+}
+
+void ucxm_watch_begin(struct ucxm_watch *watch_out, const char *what)
+{
+    sigset_t all, before;
+
+    *watch_out = (struct ucxm_watch){
+        .what = what, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's handlers do not run there */
+    watch_out->has_thread = pthread_create(&watch_out->thread, NULL, watch, watch_out) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void ucxm_watch_end(struct ucxm_watch *watch)
+{
+    if (!watch->has_thread) /* then without a limit */
+        return;
+    pthread_mutex_lock(&watch->lock);
+    watch->is_over = true;
+    pthread_cond_signal(&watch->ended);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+}

@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows what mpirun --procs returns and says, however MPI programs end: the code of the first failure, 128 and the signal,
+# MPI_Abort's code, 126 and 127 for what cannot be run; and that it passes signals on.
+# Usage: ends_test.sh MPICC MPIRUN
+set -u
+mpicc=$1
+mpirun=$2
+here=$(dirname "$0")
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
+unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
+EXPECT_TIMEOUT=30
+work=$expect_dir
+client=$work/mpi_client
+"$mpicc" -O1 -o "$client" "$here/mpi_client.c" || exit 1
+run=("$mpirun" --procs 4 -n 4 "$client")
+many=("$mpirun" --procs 2 -n 6 +p 1 "$client") # three ranks per process
+
+# ---- All is well ----
+expect "all end with 0" 0 '' '' "${run[@]}" init finalize
+expect "a program that never calls MPI_Init" 0 '^help help help help $' '' "${run[@]}" say=help
+expect "the same with several ranks per process" 0 '^(help ){6}$' '' "${many[@]}" say=help
+expect "the same without -n" 0 '^help help $' '' "$mpirun" --procs 2 "$client" say=help
+expect "a program without MPI" 0 "^($(hostname) ){2}$" '' "$mpirun" --procs 2 hostname
+expect "a program without MPI that fails" 1 '' 'process [01] of 2 ended with exit code 1' "$mpirun" --procs 2 false
+expect "ends at different times" 0 '' '' "${run[@]}" init @2,sleep=300 finalize @1,sleep=300
+
+# ---- Failures ----
+expect "an exit code after MPI_Finalize" 6 '' 'process 2 of 4 .rank 2. ended with exit code 6' "${run[@]}" init finalize @2,exit=6
+expect "an exit code before MPI_Init" 6 '' 'process 2 of 4 .rank 2. ended with exit code 6' "${run[@]}" @2,exit=6 init barrier
+expect "an end with 0 before MPI_Init, which others have called" 1 '' 'process 2 of 4 .rank 2. ended without initializing MPI' \
+    "${run[@]}" @2,exit=0 init barrier
+expect "an exit code without MPI_Finalize" 6 '' 'rank 2 of 4.*has not called MPI_Finalize' \
+    "${run[@]}" init @2,exit=6 barrier
+expect "an end with 0 without MPI_Finalize" 1 '' 'rank 2 of 4.*exit code 0, but has not called MPI_Finalize' "${run[@]}" init @2,exit=0 barrier
+expect "the first of two" 3 '' 'ended with exit code 3' "${run[@]}" init finalize @1,exit=3 sleep=3000 @2,exit=4
+expect "one fails after MPI_Finalize while the others go on" 3 '' 'ended with exit code 3' "${run[@]}" init finalize @1,exit=3 sleep=1000000
+expect "a signal" 139 '' 'process 1 of 4 .rank 1. was ended by signal 11' "${run[@]}" init @1,kill=11 barrier
+expect "SIGKILL" 137 '' 'process 3 of 4 .rank 3. was ended by signal 9' "${run[@]}" init @3,kill=9 barrier
+expect "a signal before MPI_Init" 134 '' 'process 0 of 4 .rank 0. was ended by signal 6' "${run[@]}" @0,kill=6 init barrier
+expect "a signal after MPI_Finalize" 137 '' 'process 0 of 4 .rank 0. was ended by signal 9' "${run[@]}" init finalize @0,kill=9
+expect "a signal in a process of three ranks" 137 '' 'process 1 of 2 .ranks 3 to 5. was ended by signal 9' "${many[@]}" init @1,kill=9 barrier
+expect "a stack overflow in a process of three ranks" 139 '' 'rank [0-5] of 6.*stack.*process [01] of 2 .ranks [0-9] to [0-9]. was ended by signal 11' \
+    "${many[@]}" init @1,overflow barrier
+expect "MPI_Abort" 42 '' 'rank 1 of 4.*MPI_Abort was called with error code 42.*process 1 of 4 .rank 1. (aborted the job with|ended with exit) code 42' "${run[@]}" init @1,abort=42 barrier
+expect "MPI_Abort with 256" 1 '' 'MPI_Abort was called with error code 256' "${run[@]}" init @1,abort=256 barrier
+expect "MPI_Abort while others compute" 42 '' '*' "${run[@]}" init @1,abort=42 spin
+expect "MPI_Abort of all" 5 '' '*' "${run[@]}" init abort=5
+
+# ---- What cannot be run ----
+expect "no such file" 127 '' 'mpirun: \./none: no such file' "$mpirun" --procs 2 ./none
+expect "not in PATH" 127 '' 'no_such_program' "$mpirun" --procs 2 no_such_program
+echo 'echo x' >"$work/plain" && chmod -x "$work/plain"
+expect "not executable" 126 '' 'plain: .*permission denied' "$mpirun" --procs 2 "$work/plain"
+expect "a folder" 126 '' 'folder' "$mpirun" --procs 2 /tmp
+expect "no program" 2 '' 'no program|which program|program' "$mpirun" --procs 2
+
+# ---- Mistakes ----
+expect "--procz" 2 '' "mpirun: .*--procz.*--procs" "$mpirun" --procz 2 "$client"
+expect "--tag-ouput" 2 '' "--tag-ouput.*--tag-output" "$mpirun" --procs 2 --tag-ouput "$client"
+expect "--procs without a number" 2 '' "--procs" "$mpirun" --procs "$client"
+expect "--procs x" 2 '' "--procs.*x" "$mpirun" --procs x "$client"
+expect "--procs -1" 2 '' "--procs.*-1|at least 1" "$mpirun" --procs -1 "$client"
+expect "+vq 4" 2 '' '\+vq.*\+vp' "$mpirun" --procs 2 "$client" +vq 4
+expect "fewer ranks than processes, with +vp" 2 '' '2 ranks' "$mpirun" --procs 4 "$client" +vp 2
+
+# ---- Signals ----
+# signal NAME words...: sends the signal to a job whose four processes have printed a line; stdout and stderr come back.
+signal() {
+    local name=$1 pid
+    shift
+    # What a shell starts in the background ignores SIGINT, and all that it starts.
+    env --default-signal=INT,HUP "${run[@]}" "$@" >"$work/signal.out" 2>"$work/signal.err" &
+    pid=$!
+    for _ in $(seq 200); do
+        [ "$(grep -c ready "$work/signal.out")" = 4 ] && break
+        sleep 0.05
+    done
+    sleep 0.1
+    kill -"$name" $pid
+    timeout 20 tail --pid=$pid -f /dev/null || kill -9 $pid
+    wait $pid
+    code=$?
+}
+code=0
+for name in INT TERM USR1 HUP; do
+    number=$(kill -l $name)
+    signal $name init say=ready @0,sleep=1000000 barrier
+    expect "SIG$name ends a job" 0 "^$((128 + number)) mpirun: process [0-3] of 4 .rank [0-3]. was ended by signal $number" '' \
+        sh -c "echo $code; cat $work/signal.err"
+done
+
+# ---- A launcher that does not answer ----
+# silent WHAT words...: mpirun is stopped when the processes have printed a line; what they do next needs it.
+silent() {
+    local what=$1 pid
+    shift
+    HEDDLE_LAUNCHER_TIMEOUT=2 "$mpirun" --procs 2 -n 2 sh -c 'exec "$@" 2>'"$work/silent.err.\$PMIX_RANK" - "$client" "$@" \
+        >"$work/silent.out" 2>"$work/silent.err" &
+    pid=$!
+    for _ in $(seq 200); do
+        [ "$(grep -c ready "$work/silent.out")" = 2 ] && break
+        sleep 0.05
+    done
+    kill -STOP $pid
+    sleep 4
+    cat "$work"/silent.err.* >"$work/silent.all"
+    kill -CONT $pid
+    wait $pid
+    expect "a launcher that does not answer: $what" 1 "(process [01]: the launcher has not answered for 2 s: .*$what.*){2}" '' \
+        sh -c "cat $work/silent.all; exit $?"
+}
+silent PMIx_Init say=ready sleep=600 init barrier finalize
+silent 'the address of process . .PMIx_Get' init say=ready sleep=600 barrier finalize
+expect "a process that waits long for others to call MPI_Init says so, and goes on" 0 '' '^heddle: process 1 of 2 has waited for 1 s for the others to call MPI_Init $' \
+    env HEDDLE_LAUNCHER_TIMEOUT=1 "$mpirun" --procs 2 -n 2 "$client" @0,sleep=2000 init finalize
+silent PMIx_Abort init say=ready sleep=600 abort=3
+finish
