@@ -191,7 +191,8 @@ void ucxm_forget(int pe_id, int proc_id);
 
 /* ---- part.c ---- */
 const char *ucxm_part_init(struct ucxm_port *port);
-/* Waits until every process has called it, or one is lost; calls progress meanwhile. */
+/* Waits until every process has called it, or one is lost; calls progress meanwhile. False: it is later than
+ * until_s (0: no limit). */
 bool ucxm_part(void (*progress)(void), double until_s);
 
 #endif
