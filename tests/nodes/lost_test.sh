@@ -4,6 +4,8 @@
 # Shows that a job which loses a process by kill -9 ends under other launchers too, soon, with a message that names the process, and
 # with a code that is not 0, whatever the others are doing: on one node, and across two, where the ranks are named as well.
 # Usage: lost_test.sh MPICC MPIRUN
+# What is in single quotes is for the shell that runs it.
+# shellcheck disable=SC2016
 set -u
 mpicc=$1
 mpirun=$2
