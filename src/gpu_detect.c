@@ -151,8 +151,10 @@ void gpu_detect_init(void)
 {
     static atomic_flag is_done = ATOMIC_FLAG_INIT;
 
-    if (!atomic_flag_test_and_set(&is_done))
-        gpu_watch();
+    if (atomic_flag_test_and_set(&is_done))
+        return;
+    gpu_watch();
+    gpu_watch_loading();
 }
 
 void gpu_detect_counts(struct gpu_counts *counts_out)

@@ -182,17 +182,22 @@ static long watched_syscall(long number, long a, long b, long c, long d, long e,
     return result;
 }
 
-static const struct {
+/* What a library imports, and what it gets in its place. */
+struct replacement {
     const char *name;
-    void (*replacement)(void);
-    bool is_needed; /* a driver that does not import it maps in another way */
-} watched[] = {
-    {"mmap", (void (*)(void))watched_mmap, false},       {"mmap64", (void (*)(void))watched_mmap, false},
-    {"munmap", (void (*)(void))watched_munmap, true},    {"mremap", (void (*)(void))watched_mremap, false},
-    {"syscall", (void (*)(void))watched_syscall, false},
+    void (*function)(void);
 };
 
-/* ---- The driver's global offset table ---- */
+enum { MMAP, MMAP64, MUNMAP, N_WATCHED = 5 };
+static const struct replacement watched[N_WATCHED] = {
+    [MMAP] = {"mmap", (void (*)(void))watched_mmap},
+    [MMAP64] = {"mmap64", (void (*)(void))watched_mmap},
+    [MUNMAP] = {"munmap", (void (*)(void))watched_munmap},
+    {"mremap", (void (*)(void))watched_mremap},
+    {"syscall", (void (*)(void))watched_syscall},
+};
+
+/* ---- A library's global offset table ---- */
 
 /* What is needed of a library's dynamic section. */
 struct tables {
@@ -268,8 +273,9 @@ static bool set_slot(void **slot, void (*value)(void), const struct protected_pa
     return true;
 }
 
-/* The index in `watched` of what a relocation fills a slot with; -1: nothing of that. */
-static int watched_index(const struct tables *tables, const ElfW(Rela) * relocation)
+/* The index of what a relocation fills a slot with; -1: nothing of that. */
+static int index_of(const struct tables *tables, const ElfW(Rela) * relocation,
+                    const struct replacement *replacements, size_t n_replacements)
 {
     unsigned type = ELF64_R_TYPE(relocation->r_info);
     const char *name;
@@ -277,49 +283,65 @@ static int watched_index(const struct tables *tables, const ElfW(Rela) * relocat
     if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
         return -1;
     name = tables->strings + tables->symbols[ELF64_R_SYM(relocation->r_info)].st_name;
-    for (size_t i = 0; i < BASE_COUNT(watched); i++)
-        if (strcmp(name, watched[i].name) == 0)
+    for (size_t i = 0; i < n_replacements; i++)
+        if (strcmp(name, replacements[i].name) == 0)
             return (int)i;
     return -1;
 }
 
-/* Redirects what the library imports. false: it does not import what it would have to. */
-static bool watch_mappings(const struct link_map *map)
+/* Redirects what the library imports; sets is_found of what it does import. */
+static void redirect(const struct link_map *map, const struct replacement *replacements,
+                     size_t n_replacements, bool *is_found)
 {
     struct tables tables = read_tables(map);
     struct protected_part part = {.base = map->l_addr};
-    bool is_found[BASE_COUNT(watched)] = {false};
 
     dl_iterate_phdr(find_protected, &part);
     for (int table = 0; table < 2; table++)
         for (size_t i = 0; i < tables.n_relocations[table]; i++) {
             const ElfW(Rela) *relocation = &tables.relocations[table][i];
-            int index = watched_index(&tables, relocation);
+            int index = index_of(&tables, relocation, replacements, n_replacements);
             if (index >= 0 &&
-                set_slot((void **)(map->l_addr + relocation->r_offset), watched[index].replacement, &part))
+                set_slot((void **)(map->l_addr + relocation->r_offset), replacements[index].function, &part))
                 is_found[index] = true;
         }
-    return (is_found[0] || is_found[1]) && is_found[2];
+}
+
+/* false: the library maps memory in another way. */
+static bool watch_mappings(const struct link_map *map)
+{
+    bool is_found[N_WATCHED] = {false};
+
+    redirect(map, watched, N_WATCHED, is_found);
+    return (is_found[MMAP] || is_found[MMAP64]) && is_found[MUNMAP];
 }
 
 /* ---- The loader's list ---- */
 
-static bool is_driver(const struct link_map *map)
+/* Is this the path of a library of which the name begins so? */
+static bool is_library(const char *path, const char *name)
 {
-    const char *slash = strrchr(map->l_name, '/');
+    const char *slash = strrchr(path, '/');
 
-    return strncmp(slash ? slash + 1 : map->l_name, "libcuda.so", strlen("libcuda.so")) == 0;
+    return strncmp(slash ? slash + 1 : path, name, strlen(name)) == 0;
+}
+
+/* The first in the loader's list: the program. */
+static struct link_map *first_in_list(void)
+{
+    void *program = dlopen(NULL, RTLD_LAZY);
+    struct link_map *map = NULL;
+
+    return program && dlinfo(program, RTLD_DI_LINKMAP, &map) == 0 ? map : NULL;
 }
 
 /* The driver in the loader's list; NULL: it is not there. */
 static const struct link_map *find_driver(void)
 {
-    void *program = dlopen(NULL, RTLD_LAZY); /* stands first */
-    struct link_map *map = NULL;
+    const struct link_map *map = first_in_list();
 
-    if (program && dlinfo(program, RTLD_DI_LINKMAP, &map) == 0)
-        while (map && !is_driver(map))
-            map = map->l_next;
+    while (map && !is_library(map->l_name, "libcuda.so"))
+        map = map->l_next;
     return map;
 }
 
@@ -381,4 +403,30 @@ bool gpu_watch(void)
     }
     pthread_mutex_unlock(&lock);
     return atomic_load(&gpu_is_active);
+}
+
+/* ---- Who loads it ---- */
+
+/* The C library's: a program that we are a part of, as unit tests are, finds gpu_dlopen by that name. */
+static void *(*c_library_dlopen)(const char *path, int mode);
+
+void *gpu_dlopen(const char *path, int mode)
+{
+    /* With a handle of our own, so that what follows can be the C library's answer to the caller: it looks
+     * where the caller's libraries are. */
+    if (path && is_library(path, "libcuda.so") && ult_self() && c_library_dlopen(path, RTLD_NOW))
+        gpu_current_begin();
+    return c_library_dlopen(path, mode);
+}
+
+void gpu_watch_loading(void)
+{
+    static const struct replacement loading[] = {{"dlopen", (void (*)(void))gpu_dlopen}};
+    const struct link_map *program = first_in_list();
+    bool is_found;
+
+    c_library_dlopen = dlopen;
+    for (const struct link_map *map = program; map; map = map->l_next)
+        if (map == program || is_library(map->l_name, "libcudart.so"))
+            redirect(map, loading, BASE_COUNT(loading), &is_found);
 }

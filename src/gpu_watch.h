@@ -25,6 +25,15 @@ extern void *const *_Atomic gpu_hint;
 struct ult;
 void gpu_current_swap(struct ult *from, struct ult *to);
 
+/* The calling rank's code has loaded the driver: it begins with the device of its PE (src/gpu/current.c). */
+void gpu_current_begin(void) BASE_COLD;
+
+/* dlopen for ranks' code, which may load the driver: a CUDA runtime does so at its first call. */
+void *gpu_dlopen(const char *path, int mode);
+
+/* Has the program and the CUDA runtime that it was linked with call that. Before a rank runs. */
+void gpu_watch_loading(void);
+
 /* Looks for the driver, which is used from then on. Returns whether it is here. Any thread. */
 bool gpu_watch(void) BASE_COLD;
 

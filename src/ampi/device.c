@@ -8,6 +8,7 @@
 
 #include "ampi/error.h"
 #include "base/log.h"
+#include "image/image.h"
 
 /* The numbers of CUDA's errors that have a class of their own; the rest is MPI_ERR_OTHER. */
 enum { ERROR_INVALID_VALUE = 1, ERROR_OUT_OF_MEMORY = 2 };
@@ -141,6 +142,15 @@ static void *block_at(const struct gpu_data *data, size_t offset, size_t *n_byte
     ampi_cursor_seek(&cursor, (MPI_Count)offset);
     *n_bytes_out = cursor.run.block - cursor.run.used;
     return (void *)(cursor.run.ptr + cursor.run.used);
+}
+
+static const struct image_rebinding rebindings[] = {
+    {"dlopen", (void *)gpu_dlopen, -1, "a rank that loads CUDA gets the GPU of its PE"},
+};
+
+void ampi_device_rebind(void)
+{
+    image_rebind_add(rebindings, BASE_COUNT(rebindings));
 }
 
 void ampi_device_init(void)

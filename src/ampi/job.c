@@ -252,6 +252,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     program_args.argv = argv;
     program_args.envp = envp;
     ampi_thread_init();
+    ampi_device_rebind();
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);
     if (!image_program_open(main, &error))

@@ -7,9 +7,9 @@
  * cuCtxSetCurrent.
  *
  * A rank that has not had one begins with the primary context of its PE's device, or with none if that is
- * device 0, which is what CUDA's runtime takes by itself. The first rank of a PE to load CUDA chooses before
- * we know of it, so it begins with device 0 unless it says otherwise. What lies below the top of the driver's
- * context stack (cuCtxPushCurrent twice) stays with the thread.
+ * device 0, which is what CUDA's runtime takes by itself: at its first turn once CUDA is here, or when it
+ * loads CUDA itself. What lies below the top of the driver's context stack (cuCtxPushCurrent twice) stays
+ * with the thread.
  */
 #include "gpu/driver.h"
 #include "gpu_detect.h"
@@ -48,4 +48,16 @@ void gpu_current_swap(struct ult *from, struct ult *to)
     wanted = to->hook_state == &none ? NULL : (CUcontext)to->hook_state;
     if (wanted != now)
         gpu_driver.cuCtxSetCurrent(wanted);
+}
+
+void gpu_current_begin(void)
+{
+    struct ult *self = ult_self();
+    CUcontext now = NULL;
+
+    if (self->hook_state || !gpu_is_used() || gpu_call(cuInit, (0)) || gpu_call(cuCtxGetCurrent, (&now)))
+        return;
+    self->hook_state = now ? (void *)now : first_state();
+    if (!now && self->hook_state != &none)
+        gpu_driver.cuCtxSetCurrent((CUcontext)self->hook_state);
 }

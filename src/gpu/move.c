@@ -278,6 +278,13 @@ static bool is_local(const struct gpu_move *move)
            move->from.device == move->to.device;
 }
 
+/* A copy from block to block of two GPUs. */
+static bool is_to_peer(const struct gpu_move *move)
+{
+    return move->from.kind == FLAT && move->to.kind == FLAT && move->from.device >= 0 &&
+           move->to.device >= 0 && move->from.device != move->to.device;
+}
+
 /* Fills the chunk and queues what follows, up to the drain if that is in the same queue. */
 static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
 {
@@ -290,8 +297,9 @@ static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, stru
     else if (move->from.kind == DEVICE)
         error = queue_pack(queue, move, chunk, near, true);
     if (!error && far != near)
-        error = is_local(move) ? gpu_queue_copy_local(queue, far, near, chunk->n_bytes)
-                               : gpu_queue_copy(queue, far, near, chunk->n_bytes);
+        error = is_local(move)     ? gpu_queue_copy_local(queue, far, near, chunk->n_bytes)
+                : is_to_peer(move) ? gpu_queue_copy_peer(queue, far, near, chunk->n_bytes)
+                                   : gpu_queue_copy(queue, far, near, chunk->n_bytes);
     if (!error && move->to.kind == DEVICE && !has_second_queue(move))
         error = queue_pack(queue, move, chunk, far, false);
     return error;

@@ -3,6 +3,7 @@
  * null.c: stands in for src/gpu in a library that was built without CUDA's headers. There are no devices, no
  * address is a device's (gpu_is_active stays false), and so nothing but these is ever called.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 
 #include "gpu/gpu.h"
@@ -17,6 +18,13 @@ _Atomic uint64_t gpu_map_count;
 bool gpu_watch(void)
 {
     return false;
+}
+
+void gpu_watch_loading(void) {}
+
+void *gpu_dlopen(const char *path, int mode)
+{
+    return dlopen(path, mode);
 }
 
 bool gpu_watch_is_sound(void)

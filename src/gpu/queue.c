@@ -19,11 +19,22 @@
 /* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0008 has the measurement. A copy between two
  * places of its memory runs as a kernel: 8 us while the GPU is idle, 20 to 300 us behind the kernels of the
  * program. The engines that copy from and to the host's memory do not wait for kernels. */
-#define LOCAL_AROUND ((size_t)4 << 10) /* up to here through the host's memory, idle or busy: 8 to 11 us */
-#define LOCAL_ASKED ((size_t)8 << 10)  /* up to here the driver knows before a number is written: 9, 16 us */
+#define LOCAL_AROUND                                                                                      \
+    ((size_t)4 << 10)                 /* up to here through the host's memory, but for what is seen below \
+                                       */
+#define LOCAL_ASKED ((size_t)8 << 10) /* up to here the driver knows before a number is written: 9, 16 us */
 #define LOCAL_AROUND_BUSY GPU_PINNED_LARGE /* up to here while the GPU is busy, if that is quicker */
 #define LOCAL_SLOW_NS 25000                /* a direct copy that takes longer met a busy GPU ... */
 #define LOCAL_BUSY_NS 100000000            /* ... which is then taken to be busy for this long */
+/* On some machines, and at times, little takes 16 us through the host's memory and 8 directly. So where this
+ * many small copies come in close succession, both ways are timed now and then. */
+#define LOCAL_DENSE 64
+#define LOCAL_DENSE_NS 1000000  /* no further apart */
+#define LOCAL_PROBE_NS 10000000 /* from one try of the other way to the next */
+
+/* Up to here a copy between two GPUs is known to be done sooner by asking the driver than by a
+ * number: 6.4, 6.8 us */
+#define PEER_ASKED ((size_t)16 << 10)
 
 struct gpu_queue {
     struct gpu_pe *owner;   /* the PE that uses it */
@@ -39,14 +50,21 @@ struct gpu_queue {
     bool cannot_write;          /* the device does not write numbers: the driver is asked instead */
     bool is_busy;               /* is on the owner's list, or is being polled */
     unsigned n_looks;           /* without news */
-    bool is_asked;              /* the work after `written` is such that asking the driver is quicker */
+    bool is_quick;              /* what was queued last is such that asking the driver is quicker */
+    bool is_asked;              /* no number was written behind the last work: the driver is asked instead */
     struct {                    /* gpu_queue_copy_local */
         char *bounce;           /* pinned: GPU_PINNED_LARGE bytes; NULL: not needed yet */
-        uint32_t watched;       /* the number behind a direct copy that is being timed */
+        uint32_t watched;       /* the number behind a copy that is being timed */
         bool is_watching;       /* `watched` is still to come */
+        bool is_small;          /* that copy is of LOCAL_AROUND bytes at most ... */
+        bool is_around;         /* ... and goes through the host's memory */
         uint64_t since_ns;      /* when that copy was queued */
         uint64_t busy_until_ns; /* the GPU is taken to be busy ... */
         uint64_t slow_ns;       /* ... and a direct copy to take this long */
+        uint64_t small_ns[2];   /* what small ones took directly, and around; 0: not known */
+        uint64_t last_ns;       /* when the last small one was queued */
+        uint64_t probe_at_ns;   /* when to try the other way for small ones again */
+        int n_dense;            /* small ones in close succession */
     } local;
     int device;
     int error; /* the queue has failed: all that wait are told so, then it is 0 again */
@@ -171,7 +189,7 @@ int gpu_queue_device(const struct gpu_queue *queue)
 static int copy(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
 {
     queue->is_written = false;
-    queue->is_asked = false;
+    queue->is_quick = false;
     return gpu_call(cuMemcpyAsync, ((CUdeviceptr)dst, (CUdeviceptr)src, n_bytes, queue->stream));
 }
 
@@ -184,6 +202,14 @@ int gpu_queue_copy(struct gpu_queue *queue, void *dst, const void *src, size_t n
         return error;
     error = copy(queue, dst, src, n_bytes);
     gpu_context_leave(queue->context, before);
+    return error;
+}
+
+int gpu_queue_copy_peer(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
+{
+    int error = gpu_queue_copy(queue, dst, src, n_bytes);
+
+    queue->is_quick = n_bytes <= PEER_ASKED;
     return error;
 }
 
@@ -202,7 +228,7 @@ static int copy_around(struct gpu_queue *queue, void *dst, const void *src, size
     error = copy(queue, queue->local.bounce, src, n_bytes);
     if (!error)
         error = copy(queue, dst, queue->local.bounce, n_bytes);
-    queue->is_asked = n_bytes <= LOCAL_ASKED;
+    queue->is_quick = n_bytes <= LOCAL_ASKED;
     return error;
 }
 
@@ -212,20 +238,48 @@ static uint64_t around_ns(size_t n_bytes)
     return 16000 + n_bytes * 37 / 1024;
 }
 
+/* Is a small copy to go through the host's memory? */
+static bool choose_small(struct gpu_queue *queue, uint64_t now_ns)
+{
+    bool is_known = queue->local.small_ns[false] && queue->local.small_ns[true];
+    bool is_around = !is_known || queue->local.small_ns[true] <= queue->local.small_ns[false];
+
+    queue->local.n_dense = now_ns - queue->local.last_ns < LOCAL_DENSE_NS ? queue->local.n_dense + 1 : 0;
+    queue->local.last_ns = now_ns;
+    if (now_ns < queue->local.busy_until_ns || queue->local.n_dense < LOCAL_DENSE)
+        return true;
+    if (now_ns >= queue->local.probe_at_ns && !queue->local.is_watching) {
+        queue->local.probe_at_ns = now_ns + LOCAL_PROBE_NS;
+        return !is_around;
+    }
+    return is_around;
+}
+
+/* Times the copy that is being queued, if no other is being timed. */
+static void watch(struct gpu_queue *queue, uint64_t now_ns, bool is_small, bool is_around)
+{
+    if (queue->local.is_watching)
+        return;
+    queue->local.is_watching = true;
+    queue->local.watched = queue->issued + 1;
+    queue->local.since_ns = now_ns;
+    queue->local.is_small = is_small;
+    queue->local.is_around = is_around;
+}
+
 int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
 {
-    bool is_around = n_bytes <= LOCAL_AROUND;
+    bool is_small = n_bytes <= LOCAL_AROUND, is_around = false;
     CUcontext before;
     int error;
 
-    if (!is_around && n_bytes <= LOCAL_AROUND_BUSY) {
+    if (n_bytes <= LOCAL_AROUND_BUSY) {
         uint64_t now_ns = ult_now_ns();
-        is_around = now_ns < queue->local.busy_until_ns && around_ns(n_bytes) < queue->local.slow_ns;
-        if (!is_around && !queue->local.is_watching) {
-            queue->local.is_watching = true;
-            queue->local.watched = queue->issued + 1;
-            queue->local.since_ns = now_ns;
-        }
+        is_around = is_small
+                        ? choose_small(queue, now_ns)
+                        : now_ns < queue->local.busy_until_ns && around_ns(n_bytes) < queue->local.slow_ns;
+        if (is_small || !is_around)
+            watch(queue, now_ns, is_small, is_around);
     }
     error = gpu_context_enter(queue->context, &before);
     if (error)
@@ -235,15 +289,17 @@ int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, si
     return error;
 }
 
-/* The direct copy that was timed is done: was it slow? */
+/* The copy that was timed is done: was it slow? */
 static void note_local(struct gpu_queue *queue)
 {
-    uint64_t now_ns = ult_now_ns();
+    uint64_t now_ns = ult_now_ns(), took_ns = now_ns - queue->local.since_ns;
 
     queue->local.is_watching = false;
-    if (now_ns - queue->local.since_ns > LOCAL_SLOW_NS) {
+    if (queue->local.is_small)
+        queue->local.small_ns[queue->local.is_around] = took_ns;
+    if (!queue->local.is_around && took_ns > LOCAL_SLOW_NS) {
         queue->local.busy_until_ns = now_ns + LOCAL_BUSY_NS;
-        queue->local.slow_ns = now_ns - queue->local.since_ns;
+        queue->local.slow_ns = took_ns;
     }
 }
 
@@ -264,13 +320,14 @@ int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, uns
                          (function, n_blocks, 1, 1, n_threads, 1, 1, 0, queue->stream, NULL, options));
     gpu_context_leave(queue->context, before);
     queue->is_written = false;
-    queue->is_asked = false;
+    queue->is_quick = false;
     return error;
 }
 
 /* ---- Completion ---- */
 
-/* Has the GPU write the next number behind all that was queued. */
+/* Has the GPU write the next number behind all that was queued; but for work that is known to be done sooner
+ * by asking the driver whether all is done, if nobody else waits. */
 static void issue_number(struct gpu_queue *queue)
 {
     CUcontext before;
@@ -280,6 +337,7 @@ static void issue_number(struct gpu_queue *queue)
         return;
     queue->issued++;
     queue->is_written = true;
+    queue->is_asked = queue->is_quick && !queue->first;
     if (queue->cannot_write || queue->is_asked)
         return;
     error = gpu_context_enter(queue->context, &before);

@@ -33,6 +33,9 @@ int gpu_queue_device(const struct gpu_queue *queue);
  * ticket. */
 int gpu_queue_copy(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes) BASE_MUST_CHECK;
 
+/* The same from the queue's device to another. */
+int gpu_queue_copy_peer(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes) BASE_MUST_CHECK;
+
 /* The same between two addresses of the queue's device, in a way that does not wait for the program's kernels
  * where there is one. Best in a queue of its own (GPU_LANE_LOCAL). */
 int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes) BASE_MUST_CHECK;

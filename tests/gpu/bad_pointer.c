@@ -20,26 +20,24 @@ static const char *const bad_names[] = {"freed small", "freed large", "freed man
 static char host[LARGE];
 static struct gtest_buffer device;
 
-/* An address with nothing behind it. A device's that MPI has seen alive; the small one's neighbours live on.
- */
+/* An address with nothing behind it, of a device's that MPI has seen alive. What the driver unmaps is kept
+ * from being used again; the small one's neighbours live on. */
 static char *bad_address(enum bad bad)
 {
-    size_t n_bytes = bad == FREED_SMALL ? SMALL : LARGE;
     struct gtest_buffer buffer;
-    void *mapped;
 
-    if (bad == NOT_VISIBLE || bad == UNMAPPED) {
-        mapped =
-            mmap(NULL, LARGE, bad == UNMAPPED ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        MTEST_CHECK(mapped != MAP_FAILED, "mmap failed");
-        if (bad == UNMAPPED)
-            munmap(mapped, LARGE);
-        return mapped;
-    }
-    buffer = gtest_alloc(bad == FREED_MANAGED ? GTEST_MANAGED : GTEST_GPU0, n_bytes, NULL);
+    if (bad == UNMAPPED)
+        return (char *)8192; /* the kernel maps nothing there */
+    if (bad == NOT_VISIBLE)
+        return mmap(NULL, LARGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    buffer = gtest_alloc(bad == FREED_MANAGED ? GTEST_MANAGED : GTEST_GPU0,
+                         bad == FREED_SMALL ? SMALL : LARGE, NULL);
     MTEST_OK(MPI_Sendrecv(buffer.data, 1, MPI_BYTE, 0, 9, host, 1, MPI_BYTE, 0, 9, MPI_COMM_SELF,
                           MPI_STATUS_IGNORE));
     gtest_free(&buffer);
+    if (bad != FREED_SMALL)
+        mmap((void *)((uintptr_t)buffer.memory & ~(uintptr_t)4095), LARGE, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     return buffer.data;
 }
 

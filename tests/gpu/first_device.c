@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Every rank begins with the GPU of its PE (blocks of PEs), also the one that loads CUDA's driver, as a CUDA
+ * runtime does at its first call: in the rank's code. What a rank has chosen stays. The argument is the
+ * number of PEs.
+ */
+#include <dlfcn.h>
+
+#include "mtest.h"
+
+static void *library;
+
+static int (*symbol(const char *name))()
+{
+    int (*found)();
+    void *address = dlsym(library, name);
+
+    MTEST_CHECK(address != NULL, "libcuda has no %s", name);
+    memcpy(&found, &address, sizeof found);
+    return found;
+}
+
+/* The device of the current context; 0 without one, as the CUDA runtime takes it. */
+static int current_device(void)
+{
+    void *context = NULL;
+    int device = 0;
+
+    MTEST_CHECK(symbol("cuCtxGetCurrent")(&context) == 0, "cuCtxGetCurrent");
+    if (context)
+        MTEST_CHECK(symbol("cuCtxGetDevice")(&device) == 0, "cuCtxGetDevice");
+    return device;
+}
+
+int main(int argc, char **argv)
+{
+    int n_pes, n_devices, expected;
+    void *context;
+
+    mtest_init(&argc, &argv, 1);
+    n_pes = atoi(argv[1]);
+    for (int round = 0; round < 2; round++) {
+        library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+        if (!library)
+            mtest_skip("no libcuda.so.1");
+        if (symbol("cuInit")(0) != 0 || symbol("cuDeviceGetCount")(&n_devices) != 0 || n_devices == 0)
+            mtest_skip("there is no GPU here");
+        expected = mtest_rank * n_pes / mtest_size * n_devices / n_pes;
+        MTEST_CHECK(current_device() == expected, "round %d: GPU %d, expected %d", round, current_device(),
+                    expected);
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        MTEST_CHECK(current_device() == expected, "round %d, later: GPU %d, expected %d", round,
+                    current_device(), expected);
+    }
+    MTEST_CHECK(symbol("cuDevicePrimaryCtxRetain")(&context, n_devices - 1) == 0, "cuDevicePrimaryCtxRetain");
+    MTEST_CHECK(symbol("cuCtxSetCurrent")(context) == 0, "cuCtxSetCurrent");
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    MTEST_CHECK(current_device() == n_devices - 1, "what was chosen: GPU %d", current_device());
+    return mtest_end();
+}
