@@ -14,11 +14,14 @@ struct message {
     char *image;
 };
 
+/* The argument: other seeds give other messages. */
+static uint64_t first_seed;
+
 /* What message number k of a round between two ranks is: the same on both sides. */
 static void describe(int round, int from, int to, int k, size_t *n_bytes_out, enum gtest_layout *layouts,
                      enum gtest_place *places, unsigned *seed_out)
 {
-    uint64_t state = (uint64_t)(round * 1000003 + from * 10007 + to * 101 + k + 1);
+    uint64_t state = first_seed + (uint64_t)(round * 1000003 + from * 10007 + to * 101 + k + 1);
 
     for (int i = 0; i < 4; i++)
         mtest_random(&state);
@@ -101,6 +104,7 @@ static void run_round(int round)
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
+    first_seed = argc > 1 ? strtoull(argv[1], NULL, 10) << 32 : 0;
     gtest_init();
     for (int round = 0; round < N_ROUNDS; round++)
         run_round(round);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * With CUDA's runtime, which cannot run on the fake driver: a rank that says nothing has the GPU of its PE; what a kernel
+ * wrote is what is sent; an error of the program's own that breaks nothing is still there after calls of MPI.
+ * tests/gpu/run builds it with the static and with the shared runtime. The argument is the number of PEs.
+ */
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+static int rank, n_wrong;
+
+#define CHECK(cond)                                                                    \
+    do {                                                                               \
+        if (!(cond)) {                                                                 \
+            fprintf(stderr, "FAIL rank %d, line %d: %s\n", rank, __LINE__, #cond);     \
+            n_wrong++;                                                                 \
+        }                                                                              \
+    } while (0)
+
+__global__ void fill(int *to, int n, int value)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        to[i] = value + i;
+}
+
+__global__ void count_wrong(const int *in, int n, int value, int *wrong_out)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        if (in[i] != value + i)
+            atomicAdd(wrong_out, 1);
+}
+
+int main(int argc, char **argv)
+{
+    const int n = 100000;
+    int size, n_devices, device, n_pes = argc > 1 ? atoi(argv[1]) : 1, left, right, *in, *out, *wrong, host_wrong = 0;
+    void *too_much;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    CHECK(cudaGetDeviceCount(&n_devices) == cudaSuccess);
+    CHECK(cudaGetDevice(&device) == cudaSuccess);
+    CHECK(device == rank * n_pes / size * n_devices / n_pes);
+    CHECK(cudaMalloc(&in, n * sizeof(int)) == cudaSuccess);
+    CHECK(cudaMalloc(&out, n * sizeof(int)) == cudaSuccess);
+    CHECK(cudaMalloc(&wrong, sizeof(int)) == cudaSuccess);
+    CHECK(cudaMemset(wrong, 0, sizeof(int)) == cudaSuccess);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        CHECK(cudaMalloc(&too_much, (size_t)1 << 60) == cudaErrorMemoryAllocation);
+    right = (rank + 1) % size;
+    left = (rank + size - 1) % size;
+    for (int round = 0; round < 20; round++) {
+        fill<<<50, 256>>>(out, n, rank * 1000 + round);
+        CHECK(cudaDeviceSynchronize() == cudaSuccess);
+        MPI_Sendrecv(out, n, MPI_INT, right, 0, in, n, MPI_INT, left, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        count_wrong<<<50, 256>>>(in, n, left * 1000 + round, wrong);
+    }
+    CHECK(cudaMemcpy(&host_wrong, wrong, sizeof(int), cudaMemcpyDeviceToHost) == cudaSuccess);
+    CHECK(host_wrong == 0);
+    CHECK(cudaGetDevice(&device) == cudaSuccess);
+    CHECK(device == rank * n_pes / size * n_devices / n_pes);
+    if (rank == 0)
+        CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+    MPI_Allreduce(MPI_IN_PLACE, &n_wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return n_wrong != 0;
+}
