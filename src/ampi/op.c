@@ -135,20 +135,58 @@ void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Co
     }
 }
 
-void ampi_op_apply_many(const struct ampi_op *op, const void *const *ins, int n, void *inout, MPI_Count count,
-                        struct ampi_type *type)
+/* Of each far input this much is combined, and of the next four as much fetched, before the next piece. */
+#define FAR_PIECE_BYTES 256
+
+/* Four inputs, n_bytes of each; next: the four after them, or NULL. The processor fetches ahead by itself
+ * only within a page, and there is another input after every few pages. */
+static void apply_4_far(ampi_op_kernel_4_fn kernel, const char *const *ins, const char *const *next,
+                        char *inout, size_t n_bytes, size_t elem_bytes)
+{
+    for (size_t at = 0; at < n_bytes; at += FAR_PIECE_BYTES) {
+        size_t piece_bytes = base_min_u64(FAR_PIECE_BYTES, n_bytes - at);
+        const void *data[4];
+        for (int i = 0; i < 4; i++) {
+            data[i] = ins[i] + at;
+            for (size_t line = 0; next && line < piece_bytes; line += BASE_CACHE_LINE)
+                __builtin_prefetch(next[i] + at + line);
+        }
+        kernel(data, inout + at, piece_bytes / elem_bytes);
+    }
+}
+
+/* As many of the inputs as come in fours; returns how many. All are pieces of memory. */
+static int apply_fours(ampi_op_kernel_4_fn kernel, const void *const *ins, int n, bool are_far, void *inout,
+                       MPI_Count count, const struct ampi_type *type)
+{
+    size_t elem_bytes = ampi_op_stride_bytes[type->basic];
+    size_t n_elems = ampi_op_elems(type, count);
+    char *out = (char *)inout + type->true_lb_bytes;
+    int done = 0;
+
+    for (; n - done >= 4; done += 4) {
+        const char *data[8];
+        bool has_next = n - done >= 8;
+        for (int i = 0; i < (has_next ? 8 : 4); i++)
+            data[i] = (const char *)ins[done + i] + type->true_lb_bytes;
+        if (are_far)
+            apply_4_far(kernel, data, has_next ? data + 4 : NULL, out, n_elems * elem_bytes, elem_bytes);
+        else
+            kernel((const void *const *)data, out, n_elems);
+    }
+    return done;
+}
+
+void ampi_op_apply_many(const struct ampi_op *op, const void *const *ins, int n, bool are_far, void *inout,
+                        MPI_Count count, struct ampi_type *type)
 {
     ampi_op_kernel_4_fn kernel = op->kernels_4[type->basic];
+    int done = 0;
 
     if (kernel && count > 0 && ampi_type_is_block(type, count))
-        for (; n >= 4; ins += 4, n -= 4) {
-            const void *data[4];
-            for (int i = 0; i < 4; i++)
-                data[i] = (const char *)ins[i] + type->true_lb_bytes;
-            kernel(data, (char *)inout + type->true_lb_bytes, ampi_op_elems(type, count));
-        }
-    for (int i = 0; i < n; i++)
-        ampi_op_apply(op, ins[i], inout, count, type);
+        done = apply_fours(kernel, ins, n, are_far, inout, count, type);
+    for (; done < n; done++)
+        ampi_op_apply(op, ins[done], inout, count, type);
 }
 
 /* ---- MPI_Op_create and its kin ---- */

@@ -107,8 +107,9 @@ bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type);
 void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
                    struct ampi_type *type);
 
-/* Does it for n inputs, one after the other: ins[0] first. */
-void ampi_op_apply_many(const struct ampi_op *op, const void *const *ins, int n, void *inout, MPI_Count count,
-                        struct ampi_type *type);
+/* Does it for n inputs, one after the other: ins[0] first. are_far: the inputs are in memory rather than in a
+ * cache, so the next ones are fetched meanwhile. */
+void ampi_op_apply_many(const struct ampi_op *op, const void *const *ins, int n, bool are_far, void *inout,
+                        MPI_Count count, struct ampi_type *type);
 
 #endif

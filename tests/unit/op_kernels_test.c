@@ -285,6 +285,43 @@ static void user_sum(void *in, void *inout, int *len, MPI_Datatype *type)
         ((int *)inout)[i] = 2 * ((int *)in)[i] + ((int *)inout)[i];
 }
 
+/* Many inputs at once, fetched ahead or not, give to the last bit what they give one after the other. */
+static void check_many(MPI_Datatype handle, MPI_Op op, size_t elem_bytes, int n_inputs, int n)
+{
+    static unsigned char data[20][2048], want[2048], got[2048];
+    struct ampi_type *type = ampi_type_of(handle);
+    const void *ins[20];
+
+    for (int are_far = 0; are_far < 2; are_far++) {
+        for (int i = 0; i < n_inputs; i++) {
+            ins[i] = data[i];
+            for (size_t k = 0; k < sizeof data[i]; k++) /* as double: numbers around 2 */
+                data[i][k] = k % 8 == 7 ? 0x40 : k % 8 == 6 ? 0 : (unsigned char)next_random();
+        }
+        memcpy(want, data[0], sizeof want);
+        memcpy(got, data[0], sizeof got);
+        for (int i = 0; i < n_inputs; i++)
+            ampi_op_apply(ampi_op_of(op), ins[i], want, n, type);
+        ampi_op_apply_many(ampi_op_of(op), ins, n_inputs, are_far, got, n, type);
+        ck_assert_msg(memcmp(got, want, sizeof got) == 0, "%d inputs of %d elements of %zu bytes, far: %d",
+                      n_inputs, n, elem_bytes, are_far);
+    }
+}
+
+START_TEST(many_inputs)
+{
+    static const int lengths[] = {0, 1, 31, 32, 33, 63, 64, 65, 100, 128};
+
+    for (int n_inputs = 0; n_inputs <= 20; n_inputs++)
+        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+            check_many(MPI_DOUBLE, MPI_SUM, 8, n_inputs, lengths[i]);
+            check_many(MPI_INT, MPI_MIN, 4, n_inputs, lengths[i]);
+            check_many(MPI_BYTE, MPI_BXOR, 1, n_inputs, lengths[i]);
+            check_many(MPI_INT16_T, MPI_PROD, 2, n_inputs, lengths[i]);
+        }
+}
+END_TEST
+
 START_TEST(users_operations)
 {
     int in[3] = {1, 2, 3}, inout[3] = {10, 20, 30}, commute = 7;
@@ -340,6 +377,7 @@ int main(void)
     tcase_add_checked_fixture(objects, set_up, NULL);
     tcase_add_test(objects, what_is_allowed);
     tcase_add_test(objects, derived_types_are_refused);
+    tcase_add_test(objects, many_inputs);
     tcase_add_test(objects, users_operations);
     tcase_add_test(objects, wrong_arguments);
     suite_add_tcase(suite, objects);

@@ -124,9 +124,13 @@ static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct am
     } else {
         if ((error = ampi_coll_check_buf(args, &args->send, "send", 1)))
             return error;
-        if (!args->comm->shared->is_inter &&
-            ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_block(&args->recv, args->comm->rank)))
-            return ampi_coll_raise_same(args);
+        if (!args->comm->shared->is_inter) {
+            struct ampi_coll_block place = ampi_coll_block(&args->recv, args->comm->rank);
+            if (ampi_coll_is_same(ampi_coll_whole(&args->send), place))
+                return ampi_coll_raise_same(args);
+            if ((error = ampi_coll_check_own(args, ampi_coll_whole(&args->send), place)))
+                return error;
+        }
     }
     own = contribution(args);
     ampi_coll_pack(args, AMPI_COLL_ALLGATHER, own.buf, own.count, own.type);

@@ -168,6 +168,10 @@ int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct 
         if (!args->send.n_blocks &&
             ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_whole(&args->recv)))
             return ampi_coll_raise_same(args);
+        if (!args->comm->shared->is_inter &&
+            (error = ampi_coll_check_own(args, ampi_coll_block(&args->send, args->comm->rank),
+                                         ampi_coll_block(&args->recv, args->comm->rank))))
+            return error;
     }
     return ampi_coll_begin(call, args);
 }

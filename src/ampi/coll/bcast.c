@@ -28,8 +28,15 @@ static void bcast_deliver(struct ampi_coll_slot *slot, int part)
 
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
-        if (slot->state->part_members[i] != slot->result_root && ampi_coll_has_root(args))
-            ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_bytes(data, slot->result_bytes));
+        struct ampi_coll_block dst = ampi_coll_whole(&args->recv);
+        char *to;
+        if (slot->state->part_members[i] == slot->result_root || !ampi_coll_has_root(args))
+            continue;
+        to = ampi_coll_block_bytes(&dst) == slot->result_bytes ? ampi_coll_flat(&dst) : NULL;
+        if (BASE_LIKELY(to != NULL))
+            ampi_coll_copy_small(to, data, slot->result_bytes);
+        else
+            ampi_coll_move(args, dst, ampi_coll_bytes(data, slot->result_bytes));
     }
 }
 

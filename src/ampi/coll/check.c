@@ -75,8 +75,8 @@ static int check_blocks(struct ampi_comm *comm, struct ampi_coll_buf *buf, const
     return MPI_SUCCESS;
 }
 
-int ampi_coll_check_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what,
-                        int n_blocks)
+int ampi_coll_check_any_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what,
+                            int n_blocks)
 {
     struct ampi_comm *comm = args->comm;
 
@@ -133,4 +133,11 @@ int ampi_coll_raise_same(const struct ampi_coll_args *args)
 {
     return ampi_raise(args->comm, MPI_ERR_BUFFER,
                       "the send and the receive buffer are the same; pass MPI_IN_PLACE as the send buffer");
+}
+
+int ampi_coll_raise_own(const struct ampi_coll_args *args, size_t send_bytes, size_t recv_bytes)
+{
+    return ampi_raise(args->comm, MPI_ERR_TRUNCATE,
+                      "this rank has %zu bytes for itself, but its receive buffer takes %zu of them",
+                      send_bytes, recv_bytes);
 }

@@ -125,8 +125,21 @@ int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm,
 
 /* A buffer that is significant at this member; what: "send" or "receive". n_blocks: how many it has in the v
  * and w forms. Sets its type. MPI_IN_PLACE must have been dealt with. */
-int ampi_coll_check_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what,
-                        int n_blocks) BASE_MUST_CHECK;
+int ampi_coll_check_any_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what,
+                            int n_blocks) BASE_MUST_CHECK;
+
+/* The same; the usual buffer, one block with an address, is checked where this is called. */
+static inline BASE_MUST_CHECK int ampi_coll_check_buf(const struct ampi_coll_args *args,
+                                                      struct ampi_coll_buf *buf, const char *what,
+                                                      int n_blocks)
+{
+    if (BASE_LIKELY(buf->n_blocks == 0 && buf->count >= 0 && (uintptr_t)buf->buf > (uintptr_t)MPI_IN_PLACE)) {
+        buf->type = ampi_type_of(buf->handle);
+        if (BASE_LIKELY(buf->type && buf->type->is_committed))
+            return MPI_SUCCESS;
+    }
+    return ampi_coll_check_any_buf(args, buf, what, n_blocks);
+}
 
 /* True if the buffer is MPI_IN_PLACE. The caller says where it is allowed. */
 static inline bool ampi_coll_is_in_place(const struct ampi_coll_buf *buf)
@@ -140,9 +153,10 @@ int ampi_coll_check_root(struct ampi_coll_args *args, int root) BASE_MUST_CHECK;
 /* The operation, once the type of a reduction is known. Sets args->op. */
 int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op op, const struct ampi_type *type) BASE_MUST_CHECK;
 
-/* MPI_IN_PLACE on an intercommunicator, or a send block that is the receive block. */
+/* MPI_IN_PLACE on an intercommunicator, a send block that is the receive block, or more than that takes. */
 int ampi_coll_raise_in_place(const struct ampi_coll_args *args) BASE_COLD;
 int ampi_coll_raise_same(const struct ampi_coll_args *args) BASE_COLD;
+int ampi_coll_raise_own(const struct ampi_coll_args *args, size_t send_bytes, size_t recv_bytes) BASE_COLD;
 
 /* ---- Members ---- */
 
@@ -232,6 +246,19 @@ static inline bool ampi_coll_is_same(struct ampi_coll_block a, struct ampi_coll_
 {
     return a.buf && a.buf == b.buf && a.count > 0 && b.count > 0 && a.type->is_predefined &&
            b.type->is_predefined;
+}
+
+/* The block that a member has for itself: what sizes that do not agree can be seen by from one member alone.
+ */
+static inline BASE_MUST_CHECK int ampi_coll_check_own(const struct ampi_coll_args *args,
+                                                      struct ampi_coll_block send,
+                                                      struct ampi_coll_block recv)
+{
+    size_t send_bytes = ampi_coll_block_bytes(&send);
+    size_t recv_bytes = ampi_coll_block_bytes(&recv);
+
+    return BASE_UNLIKELY(send_bytes > recv_bytes) ? ampi_coll_raise_own(args, send_bytes, recv_bytes)
+                                                  : MPI_SUCCESS;
 }
 
 /* Bytes of data in all blocks of a buffer that has n of them. */

@@ -13,7 +13,7 @@
 #define SLICE_ELEMS 64
 
 /* Contributions that are handed to the operation at a time. */
-#define INPUTS 16
+#define INPUTS 64
 
 void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count)
 {
@@ -63,6 +63,8 @@ void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_col
     MPI_Count skip = from * type->extent_bytes;
     int step = op->is_commutative ? 1 : -1;
     int next = op->is_commutative ? 0 : members.n - 1;
+    bool are_far =
+        ampi_coll_is_stream((size_t)(slot->last->send.count * type->size_bytes) * (size_t)members.n);
     const void *ins[INPUTS];
 
     if (gpu_is_used() && ampi_coll_device_fold(slot, part, members, from, count, out))
@@ -72,7 +74,7 @@ void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_col
         int n = left < INPUTS ? left : INPUTS;
         for (int i = 0; i < n; i++)
             ins[i] = ampi_type_address(ampi_coll_input(args[next += step]), skip);
-        ampi_op_apply_many(op, ins, n, out, count, type);
+        ampi_op_apply_many(op, ins, n, are_far, out, count, type);
         left -= n;
     }
 }

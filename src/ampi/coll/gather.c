@@ -104,9 +104,13 @@ static int gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, st
         return error;
     if (root >= 0 && !is_in_place && (error = ampi_coll_check_buf(args, &args->send, "send", 1)))
         return error;
-    if (ampi_coll_is_root(args) && root >= 0 && !is_in_place &&
-        ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_block(&args->recv, args->comm->rank)))
-        return ampi_coll_raise_same(args);
+    if (ampi_coll_is_root(args) && root >= 0 && !is_in_place) {
+        struct ampi_coll_block place = ampi_coll_block(&args->recv, args->comm->rank);
+        if (ampi_coll_is_same(ampi_coll_whole(&args->send), place))
+            return ampi_coll_raise_same(args);
+        if ((error = ampi_coll_check_own(args, ampi_coll_whole(&args->send), place)))
+            return error;
+    }
     if (root >= 0) {
         struct ampi_coll_block own =
             is_in_place ? ampi_coll_block(&args->recv, args->comm->rank) : ampi_coll_whole(&args->send);

@@ -99,9 +99,13 @@ static int scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, s
         return error;
     if (root >= 0 && !is_in_place && (error = ampi_coll_check_buf(args, &args->recv, "receive", 1)))
         return error;
-    if (ampi_coll_is_root(args) && root >= 0 && !is_in_place &&
-        ampi_coll_is_same(ampi_coll_whole(&args->recv), ampi_coll_block(&args->send, args->comm->rank)))
-        return ampi_coll_raise_same(args);
+    if (ampi_coll_is_root(args) && root >= 0 && !is_in_place) {
+        struct ampi_coll_block own = ampi_coll_block(&args->send, args->comm->rank);
+        if (ampi_coll_is_same(ampi_coll_whole(&args->recv), own))
+            return ampi_coll_raise_same(args);
+        if ((error = ampi_coll_check_own(args, own, ampi_coll_whole(&args->recv))))
+            return error;
+    }
     return ampi_coll_begin(call, args);
 }
 

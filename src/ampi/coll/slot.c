@@ -40,6 +40,8 @@ static inline bool may_start(const struct ampi_comm *comm)
 {
     uint32_t allowed = 0;
 
+    if (BASE_LIKELY(comm->coll_pending == 0))
+        return true;
     for (uint32_t back = 1; back < AMPI_COLL_SLOTS / 2; back++)
         allowed |= 1u << (comm->coll_seq - back) % AMPI_COLL_SLOTS;
     return (comm->coll_pending & ~allowed) == 0;
