@@ -423,10 +423,16 @@ void gpu_watch_loading(void)
 {
     static const struct replacement loading[] = {{"dlopen", (void (*)(void))gpu_dlopen}};
     const struct link_map *program = first_in_list();
-    bool is_found;
+    bool is_found, has_runtime = false;
 
     c_library_dlopen = dlopen;
-    for (const struct link_map *map = program; map; map = map->l_next)
-        if (map == program || is_library(map->l_name, "libcudart.so"))
+    for (const struct link_map *map = program; map; map = map->l_next) {
+        bool is_runtime = is_library(map->l_name, "libcudart.so");
+        has_runtime |= is_runtime;
+        if (map == program || is_runtime)
             redirect(map, loading, BASE_COUNT(loading), &is_found);
+    }
+    /* A runtime that all ranks share loads the driver for one of them, while those on other PEs run. */
+    if (has_runtime && ult_pe_count() > 1 && dlopen("libcuda.so.1", RTLD_NOW) && gpu_watch())
+        gpu_current_prepare();
 }

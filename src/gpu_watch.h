@@ -28,6 +28,9 @@ void gpu_current_swap(struct ult *from, struct ult *to);
 /* The calling rank's code has loaded the driver: it begins with the device of its PE (src/gpu/current.c). */
 void gpu_current_begin(void) BASE_COLD;
 
+/* Initializes the driver, which is here: ranks that begin from now on do so with the device of their PE. */
+void gpu_current_prepare(void) BASE_COLD;
+
 /* dlopen for ranks' code, which may load the driver: a CUDA runtime does so at its first call. */
 void *gpu_dlopen(const char *path, int mode);
 

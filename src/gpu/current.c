@@ -50,6 +50,11 @@ void gpu_current_swap(struct ult *from, struct ult *to)
         gpu_driver.cuCtxSetCurrent(wanted);
 }
 
+void gpu_current_prepare(void)
+{
+    gpu_call(cuInit, (0));
+}
+
 void gpu_current_begin(void)
 {
     struct ult *self = ult_self();

@@ -19,18 +19,18 @@
 /* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0008 has the measurement. A copy between two
  * places of its memory runs as a kernel: 8 us while the GPU is idle, 20 to 300 us behind the kernels of the
  * program. The engines that copy from and to the host's memory do not wait for kernels. */
-#define LOCAL_AROUND                                                                                      \
-    ((size_t)4 << 10)                 /* up to here through the host's memory, but for what is seen below \
-                                       */
-#define LOCAL_ASKED ((size_t)8 << 10) /* up to here the driver knows before a number is written: 9, 16 us */
+#define LOCAL_AROUND ((size_t)4 << 10) /* up to here through the host's memory, unless they come densely */
+#define LOCAL_ASKED GPU_PINNED_LARGE   /* up to here the driver knows before a number is written */
 #define LOCAL_AROUND_BUSY GPU_PINNED_LARGE /* up to here while the GPU is busy, if that is quicker */
-#define LOCAL_SLOW_NS 25000                /* a direct copy that takes longer met a busy GPU ... */
-#define LOCAL_BUSY_NS 100000000            /* ... which is then taken to be busy for this long */
-/* On some machines, and at times, little takes 16 us through the host's memory and 8 directly. So where this
- * many small copies come in close succession, both ways are timed now and then. */
+/* When so many direct copies in a row have taken longer than this, the GPU is taken to be busy for a while.
+ * One alone says little: the first after some milliseconds may be slow on an idle GPU. */
+#define LOCAL_SLOW_NS 25000
+#define LOCAL_SLOW_COPIES 4
+#define LOCAL_BUSY_NS 100000000
+/* Small copies come densely if this many have come, no further apart: only then do they try the direct way.
+ */
 #define LOCAL_DENSE 64
-#define LOCAL_DENSE_NS 1000000  /* no further apart */
-#define LOCAL_PROBE_NS 10000000 /* from one try of the other way to the next */
+#define LOCAL_DENSE_NS 1000000
 
 /* Up to here a copy between two GPUs is known to be done sooner by asking the driver than by a
  * number: 6.4, 6.8 us */
@@ -54,16 +54,13 @@ struct gpu_queue {
     bool is_asked;              /* no number was written behind the last work: the driver is asked instead */
     struct {                    /* gpu_queue_copy_local */
         char *bounce;           /* pinned: GPU_PINNED_LARGE bytes; NULL: not needed yet */
-        uint32_t watched;       /* the number behind a copy that is being timed */
+        uint32_t watched;       /* the number behind a direct copy that is being timed */
         bool is_watching;       /* `watched` is still to come */
-        bool is_small;          /* that copy is of LOCAL_AROUND bytes at most ... */
-        bool is_around;         /* ... and goes through the host's memory */
         uint64_t since_ns;      /* when that copy was queued */
         uint64_t busy_until_ns; /* the GPU is taken to be busy ... */
         uint64_t slow_ns;       /* ... and a direct copy to take this long */
-        uint64_t small_ns[2];   /* what small ones took directly, and around; 0: not known */
+        int n_slow;             /* slow ones in a row */
         uint64_t last_ns;       /* when the last small one was queued */
-        uint64_t probe_at_ns;   /* when to try the other way for small ones again */
         int n_dense;            /* small ones in close succession */
     } local;
     int device;
@@ -228,7 +225,6 @@ static int copy_around(struct gpu_queue *queue, void *dst, const void *src, size
     error = copy(queue, queue->local.bounce, src, n_bytes);
     if (!error)
         error = copy(queue, dst, queue->local.bounce, n_bytes);
-    queue->is_quick = n_bytes <= LOCAL_ASKED;
     return error;
 }
 
@@ -238,68 +234,56 @@ static uint64_t around_ns(size_t n_bytes)
     return 16000 + n_bytes * 37 / 1024;
 }
 
-/* Is a small copy to go through the host's memory? */
-static bool choose_small(struct gpu_queue *queue, uint64_t now_ns)
+/* Is a copy to go through the host's memory? */
+static bool choose_around(struct gpu_queue *queue, size_t n_bytes, uint64_t now_ns)
 {
-    bool is_known = queue->local.small_ns[false] && queue->local.small_ns[true];
-    bool is_around = !is_known || queue->local.small_ns[true] <= queue->local.small_ns[false];
+    bool is_busy = now_ns < queue->local.busy_until_ns;
 
+    if (n_bytes > LOCAL_AROUND)
+        return is_busy && around_ns(n_bytes) < queue->local.slow_ns;
     queue->local.n_dense = now_ns - queue->local.last_ns < LOCAL_DENSE_NS ? queue->local.n_dense + 1 : 0;
     queue->local.last_ns = now_ns;
-    if (now_ns < queue->local.busy_until_ns || queue->local.n_dense < LOCAL_DENSE)
-        return true;
-    if (now_ns >= queue->local.probe_at_ns && !queue->local.is_watching) {
-        queue->local.probe_at_ns = now_ns + LOCAL_PROBE_NS;
-        return !is_around;
-    }
-    return is_around;
-}
-
-/* Times the copy that is being queued, if no other is being timed. */
-static void watch(struct gpu_queue *queue, uint64_t now_ns, bool is_small, bool is_around)
-{
-    if (queue->local.is_watching)
-        return;
-    queue->local.is_watching = true;
-    queue->local.watched = queue->issued + 1;
-    queue->local.since_ns = now_ns;
-    queue->local.is_small = is_small;
-    queue->local.is_around = is_around;
+    return is_busy || queue->local.n_dense < LOCAL_DENSE;
 }
 
 int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
 {
-    bool is_small = n_bytes <= LOCAL_AROUND, is_around = false;
+    bool is_around = false;
     CUcontext before;
     int error;
 
     if (n_bytes <= LOCAL_AROUND_BUSY) {
         uint64_t now_ns = ult_now_ns();
-        is_around = is_small
-                        ? choose_small(queue, now_ns)
-                        : now_ns < queue->local.busy_until_ns && around_ns(n_bytes) < queue->local.slow_ns;
-        if (is_small || !is_around)
-            watch(queue, now_ns, is_small, is_around);
+        is_around = choose_around(queue, n_bytes, now_ns);
+        if (!is_around && !queue->local.is_watching) {
+            queue->local.is_watching = true;
+            queue->local.watched = queue->issued + 1;
+            queue->local.since_ns = now_ns;
+        }
     }
     error = gpu_context_enter(queue->context, &before);
     if (error)
         return error;
     error = is_around ? copy_around(queue, dst, src, n_bytes) : copy(queue, dst, src, n_bytes);
+    queue->is_quick = n_bytes <= LOCAL_ASKED;
     gpu_context_leave(queue->context, before);
     return error;
 }
 
-/* The copy that was timed is done: was it slow? */
+/* The direct copy that was timed is done: was it slow? */
 static void note_local(struct gpu_queue *queue)
 {
     uint64_t now_ns = ult_now_ns(), took_ns = now_ns - queue->local.since_ns;
 
     queue->local.is_watching = false;
-    if (queue->local.is_small)
-        queue->local.small_ns[queue->local.is_around] = took_ns;
-    if (!queue->local.is_around && took_ns > LOCAL_SLOW_NS) {
+    if (took_ns <= LOCAL_SLOW_NS) {
+        queue->local.n_slow = 0;
+        return;
+    }
+    queue->local.slow_ns = queue->local.n_slow ? base_min_u64(queue->local.slow_ns, took_ns) : took_ns;
+    if (++queue->local.n_slow == LOCAL_SLOW_COPIES) {
+        queue->local.n_slow = 0;
         queue->local.busy_until_ns = now_ns + LOCAL_BUSY_NS;
-        queue->local.slow_ns = took_ns;
     }
 }
 
@@ -369,21 +353,27 @@ static BASE_COLD void ask_driver(struct gpu_queue *queue)
         *queue->written = queue->issued; /* the stream is empty: nobody else writes */
 }
 
+static inline bool is_written_to(struct gpu_queue *queue, uint32_t number)
+{
+    if ((int32_t)(*queue->written - number) < 0)
+        return false;
+    atomic_thread_fence(memory_order_acquire);
+    queue->n_looks = 0;
+    if (queue->local.is_watching && (int32_t)(*queue->written - queue->local.watched) >= 0)
+        note_local(queue);
+    return true;
+}
+
 /* True if the queue has come to this number, or failed. */
 static inline bool has_reached(struct gpu_queue *queue, uint32_t number)
 {
-    if ((int32_t)(*queue->written - number) >= 0) {
-        atomic_thread_fence(memory_order_acquire);
-        queue->n_looks = 0;
-        if (queue->local.is_watching && (int32_t)(*queue->written - queue->local.watched) >= 0)
-            note_local(queue);
+    if (is_written_to(queue, number))
         return true;
-    }
     if (BASE_UNLIKELY(queue->cannot_write || queue->is_asked || queue->error ||
                       ++queue->n_looks % LOOKS_PER_QUERY == 0)) {
         if (!queue->error)
             ask_driver(queue);
-        return queue->error || (int32_t)(*queue->written - number) >= 0;
+        return is_written_to(queue, number) || queue->error;
     }
     return false;
 }

@@ -27,6 +27,10 @@
  * poll, and the cores may be wanted by processes that this one knows nothing of. */
 #define SPIN_NS 100000
 
+/* The same while something is under way that can only be polled, a GPU's copies: these are not noticed in a
+ * sleep. */
+#define SPIN_POLLED_NS 1000000
+
 /* How often an idle PE lets others have its core before it sleeps, if there are more PEs than cores. */
 #define CORE_LENDS 128
 
@@ -257,6 +261,15 @@ static void lend_core(struct ult_pe *pe, bool until_done)
     }
 }
 
+/* Longest time to poll now. */
+static uint64_t spin_ns(const struct ult_pe *pe)
+{
+    for (const struct ult_source *source = pe->sources; source; source = source->next)
+        if (source->fd < 0 && source->pending)
+            return SPIN_POLLED_NS;
+    return SPIN_NS;
+}
+
 static void spin(struct ult_pe *pe, bool until_done)
 {
     uint64_t until_ns = 0;
@@ -269,7 +282,7 @@ static void spin(struct ult_pe *pe, bool until_done)
         if (i % POLLS_PER_RELAX == POLLS_PER_RELAX - 1) {
             uint64_t now_ns = ult_now_ns();
             if (until_ns == 0)
-                until_ns = now_ns + SPIN_NS;
+                until_ns = now_ns + spin_ns(pe);
             else if (now_ns >= until_ns)
                 return;
             ult_arch_relax();
