@@ -24,7 +24,7 @@
 #define LOCAL_AROUND_BUSY GPU_PINNED_LARGE /* up to here while the GPU is busy, if that is quicker */
 /* When so many direct copies in a row have taken longer than this, the GPU is taken to be busy for a while.
  * One alone says little: the first after some milliseconds may be slow on an idle GPU. */
-#define LOCAL_SLOW_NS 25000
+#define LOCAL_SLOW_NS 15000
 #define LOCAL_SLOW_COPIES 4
 #define LOCAL_BUSY_NS 100000000
 /* Small copies come densely if this many have come, no further apart: only then do they try the direct way.
