@@ -117,6 +117,13 @@ static inline MPI_Comm ampi_comm_handle(struct ampi_comm *comm)
 /* Raises MPI_ERR_COMM for a handle that is no communicator, and returns that. */
 int ampi_comm_raise_invalid(MPI_Comm handle) BASE_COLD;
 
+/* ---- Memory of handles (comm_handles.c) ---- */
+
+/* Zeroed; only what is touched takes memory. */
+struct ampi_comm *ampi_comm_handles_create(int n_ranks);
+/* They stay readable for some time, and are no communicators. */
+void ampi_comm_handles_destroy(struct ampi_comm *handles, int n_ranks);
+
 /* ---- Building (comm_build.c). Ranks' error handlers are inherited by the creating functions, not here. ----
  */
 

@@ -5,7 +5,6 @@
 #include "ampi/comm.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "ampi/coll/slot.h"
 #include "ampi/errhandler.h"
@@ -128,40 +127,6 @@ static void context_free(uint64_t context_id)
 
 /* ---- Communicators ---- */
 
-/* From this size on an array of handles most of which are others' is a mapping of its own. Smaller ones come
- * from the heap: a handle that the program kept after it freed the communicator then still is memory that can
- * be read, and is found to be none. */
-#define MAPPED_HANDLES_BYTES ((size_t)64 << 10)
-
-static bool is_mapped(const struct ampi_layout *layout)
-{
-    return layout->n_local < layout->group->n_ranks &&
-           (size_t)layout->group->n_ranks * sizeof(struct ampi_comm) > MAPPED_HANDLES_BYTES;
-}
-
-/* The array is as long as the side has members, but memory is used where members are ours. */
-static struct ampi_comm *create_handles(const struct ampi_layout *layout)
-{
-    size_t n_bytes = (size_t)layout->group->n_ranks * sizeof(struct ampi_comm);
-    void *mapped;
-
-    if (!is_mapped(layout))
-        return base_calloc_aligned((size_t)layout->group->n_ranks, sizeof(struct ampi_comm),
-                                   "a communicator's handles");
-    mapped = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED)
-        base_fatal(1, "out of memory: no %zu bytes for a communicator's handles", n_bytes);
-    return mapped;
-}
-
-static void destroy_handles(struct ampi_comm_side *side)
-{
-    if (is_mapped(side->layout))
-        munmap(side->handles, (size_t)side->n_ranks * sizeof(struct ampi_comm));
-    else
-        free(side->handles);
-}
-
 static void build_side(struct ampi_comm_shared *shared, int side_index, struct ampi_layout *layout)
 {
     struct ampi_comm_side *side = &shared->side[side_index];
@@ -170,7 +135,7 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
     ampi_layout_ref(layout);
     side->layout = layout;
     side->n_ranks = layout->group->n_ranks;
-    side->handles = create_handles(layout);
+    side->handles = ampi_comm_handles_create(side->n_ranks);
     has_lost = ampi_lost_any() && ampi_comm_has_lost(shared);
     for (int i = 0; i < side->n_ranks; i++) {
         struct ampi_comm *comm = &side->handles[i];
@@ -252,7 +217,7 @@ static void destroy_side(struct ampi_comm_side *side)
             side->handles[i].magic = AMPI_MAGIC_DEAD;
             ampi_match_fini(&side->handles[i].match);
         }
-    destroy_handles(side);
+    ampi_comm_handles_destroy(side->handles, side->n_ranks);
     ampi_layout_unref(side->layout);
 }
 
