@@ -67,6 +67,7 @@ struct procs_forward {
     bool tags_output;         /* --tag-output */
     struct procs_proc *procs; /* whose close_order is noted */
     int num_closed;           /* processes whose output has ended */
+    bool has_lost;            /* output could not be written, though somebody was there to read it */
 };
 
 /* ---- Bytes ---- */
@@ -146,6 +147,7 @@ static void sink_write(struct procs_forward *forward, struct sink *sink)
         if (put < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (put < 0) {
+            forward->has_lost = forward->has_lost || errno != EPIPE;
             if (errno != EPIPE && sink->fd != STDERR_FILENO)
                 launch_say("cannot write the output of the processes: %s", strerror(errno));
             sink_break(forward, sink);
@@ -299,6 +301,11 @@ void procs_forward_show_unfinished(struct procs_forward *forward)
     for (int i = 0; i < forward->num_streams; i++)
         if (forward->streams[i].proc_id == 0 && forward->streams[i].fd >= 0)
             stream_queue(&forward->streams[i], forward->streams[i].line.len);
+}
+
+bool procs_forward_has_lost(const struct procs_forward *forward)
+{
+    return forward->has_lost;
 }
 
 bool procs_forward_is_done(const struct procs_forward *forward)

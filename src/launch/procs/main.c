@@ -332,6 +332,8 @@ int main(int argc, char **argv)
         if (job.options.is_verbose)
             say_what_is_run(&job);
         run(&job, forward, signals);
+        if (job.exit_code == 0 && procs_forward_has_lost(forward))
+            job.exit_code = 1;
     } else {
         job.exit_code = 1;
     }

@@ -147,6 +147,8 @@ void procs_forward_work(struct procs_forward *forward);
 void procs_forward_show_unfinished(struct procs_forward *forward);
 /* Nothing more to read, nothing more to write. */
 bool procs_forward_is_done(const struct procs_forward *forward);
+/* Something could not be written (a full disk). */
+bool procs_forward_has_lost(const struct procs_forward *forward);
 
 /* ---- input.c ---- */
 
