@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Every collective on buffers of GPUs gives what it gives on the host: blocking, nonblocking and persistent
- * (the argument), in place, with counts of their own, on intercommunicators, with ranks' buffers on one GPU,
- * on two, and some on the host.
+ * (the first argument), large ones (the second), in place, with counts of their own, on intercommunicators,
+ * with ranks' buffers on one GPU, on two, and some on the host.
  */
 #include "device.h"
 #include "mcoll.h"
@@ -421,7 +421,8 @@ static void run_neighbors(struct call *call)
 
 int main(int argc, char **argv)
 {
-    static const int counts[] = {1, 13, 0, 700, 40000};
+    static const int counts[] = {1, 13, 0, 700, 40000, 120000};
+    int is_large = argc > 2 && strcmp(argv[2], "large") == 0; /* the last one alone, else all others */
     struct call call = {.comm = MPI_COMM_WORLD, .type = MPI_INT};
 
     mcoll_init(&argc, &argv, 1);
@@ -432,7 +433,7 @@ int main(int argc, char **argv)
     call.displs = mtest_alloc((size_t)call.n * sizeof(int));
     MTEST_OK(MPI_Op_create(twice, 0, &twice_op));
     for (mix = 0; mix < N_MIXES; mix++)
-        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (size_t i = is_large ? 5 : 0; i < (is_large ? 6 : 5); i++) {
             call.count = counts[i];
             for (int r = 0, at = 0; r < call.n; at += call.counts[r++] + 1) {
                 call.counts[r] = call.count + r % 2;

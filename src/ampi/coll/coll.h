@@ -57,6 +57,7 @@ static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct
 {
     args->plan = plan;
     args->pack_bytes = 0;
+    args->has_buffers = false;
     args->is_remote = false;
     args->error = MPI_SUCCESS;
     args->op = NULL;

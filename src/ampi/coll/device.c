@@ -130,8 +130,7 @@ bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_coll_block bloc
 
 /* ---- Reductions ---- */
 
-/* Can kernels combine elements of the type in any number, and moves take the result on? */
-static bool has_kernel(const struct ampi_op *op, const struct ampi_type *type)
+bool ampi_coll_device_has_kernel(const struct ampi_op *op, const struct ampi_type *type)
 {
     return ampi_type_is_block(type, 2) && ampi_op_has_gpu_kernel(op, type, 2);
 }
@@ -206,7 +205,7 @@ static int run_fold(const struct fold *fold, void *out)
 
     bool is_out_host = !ampi_device_has(out, 1, fold->type);
 
-    if (has_kernel(fold->op, fold->type) && (!is_out_host || has_input(fold)))
+    if (ampi_coll_device_has_kernel(fold->op, fold->type) && (!is_out_host || has_input(fold)))
         return fold_by_kernel(fold, out);
     if (is_out_host)
         return fold_by_cpu(fold, out);
@@ -225,7 +224,7 @@ static struct fold fold_of(const struct ampi_coll_slot *slot, int part, struct a
                          slot->last->send.type,      from,      count};
 }
 
-static void set_errors(const struct ampi_coll_slot *slot, int error)
+void ampi_coll_device_fail(const struct ampi_coll_slot *slot, int error)
 {
     for (int i = 0; i < slot->state->n_members; i++)
         if (slot->args[i] && !slot->args[i]->is_remote)
@@ -242,7 +241,7 @@ bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part, struct a
         return false;
     error = run_fold(&fold, out);
     if (BASE_UNLIKELY(error))
-        set_errors(slot, error);
+        ampi_coll_device_fail(slot, error);
     return true;
 }
 
@@ -253,7 +252,7 @@ void ampi_coll_device_fold_of(const struct ampi_coll_slot *slot, struct ampi_col
     int error = count > 0 ? run_fold(&fold, out) : 0;
 
     if (BASE_UNLIKELY(error))
-        set_errors(slot, error);
+        ampi_coll_device_fail(slot, error);
 }
 
 /* The target that the result is made at: one on a GPU that takes it as it is, if there is one; else NULL. */
@@ -280,7 +279,7 @@ bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struc
 
     if (fold.count <= 0 || !ampi_coll_device_any(slot))
         return false;
-    first = has_kernel(fold.op, fold.type) ? choose_target(slot, targets, fold.type) : NULL;
+    first = ampi_coll_device_has_kernel(fold.op, fold.type) ? choose_target(slot, targets, fold.type) : NULL;
     if (first)
         out = ampi_type_address(first->recv.buf, from * fold.type->extent_bytes);
     else
@@ -289,7 +288,7 @@ bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struc
         out = scratch.elems;
     error = run_fold(&fold, out);
     if (BASE_UNLIKELY(error))
-        set_errors(slot, error);
+        ampi_coll_device_fail(slot, error);
     for (int i = targets.first; i < targets.first + targets.n && !error; i++) {
         struct ampi_coll_args *args = slot->args[i];
         void *dst = args && !args->is_remote

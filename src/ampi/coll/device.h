@@ -20,6 +20,7 @@ struct ampi_coll_block;
 struct ampi_coll_part;
 struct ampi_coll_slot;
 struct ampi_coll_span;
+struct ampi_op;
 
 /* ---- Stages (slot.c) ---- */
 
@@ -46,7 +47,13 @@ bool ampi_coll_device_has(const struct ampi_coll_args *args);
 /* True if one of the slot's members has such a buffer. */
 bool ampi_coll_device_any(const struct ampi_coll_slot *slot);
 
+/* An error of CUDA's is that of all members of this process. */
+void ampi_coll_device_fail(const struct ampi_coll_slot *slot, int error);
+
 /* ---- Reductions ---- */
+
+/* True if kernels can combine elements of the type in any number, and moves take the result on. */
+bool ampi_coll_device_has_kernel(const struct ampi_op *op, const struct ampi_type *type);
 
 /* ampi_coll_fold, if an input or the output is a GPU's; else returns false. */
 bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,

@@ -5,7 +5,7 @@
  * Invariants, all on the leader PE:
  *   1. A message that has come is in one list: remote->arrived, then x->got of the exchange that awaits it,
  * then x->kept of the same.
- *   2. A step runs only when n_awaited and n_sending are 0.
+ *   2. A step runs only when n_awaited and n_sending are 0; the latter counts fetches, too.
  */
 #include "ampi/coll/exchange.h"
 
@@ -17,12 +17,48 @@
 
 /* ---- Steps ---- */
 
+static void advance(struct ampi_exchange *x);
+
+static void fetched(void *arg, int result)
+{
+    struct ampi_exchange_message *message = arg;
+    struct ampi_exchange *x = message->x;
+
+    x->n_sending--;
+    x->has_failed |= result < 0;
+    advance(x);
+}
+
+/* Fetches the data to where the exchange works. */
+static void fetch(struct ampi_exchange *x, struct ampi_exchange_message *message)
+{
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+    void *token = message->token;
+    int result;
+
+    if (x->device >= 0 && ampi_exchange_is_direct(message->algorithm))
+        message->bytes = ampi_coll_device_scratch(x, message->n_bytes);
+    message->is_device = message->bytes != NULL;
+    if (!message->bytes)
+        message->bytes = base_malloc(message->n_bytes, "a message between processes");
+    message->token = NULL;
+    message->x = x;
+    x->n_sending++;
+    result = ampi_machine->fetch(ult_pe_id(ult_self()->pe), remote->proc_id[message->proc], token,
+                                 message->bytes, message->n_bytes,
+                                 message->is_device ? MACHINE_CUDA : MACHINE_HOST, fetched, message);
+    if (result != MACHINE_PENDING)
+        fetched(message, result);
+}
+
 static void take(struct ampi_exchange *x, struct ampi_exchange_message *message)
 {
     ampi_exchange_check(x, message);
     message->next = x->got;
     x->got = message;
     x->n_awaited--;
+    if (BASE_UNLIKELY(message->token != NULL))
+        fetch(x, message);
 }
 
 /* Takes what has come early. */
@@ -133,8 +169,9 @@ void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note,
     if (remote->leader_pe[proc] < 0)
         remote->leader_pe[proc] = ampi_procs_pe_of(remote->leader_rank[proc]);
     if (remote->leader_pe[proc] >= 0 && /* if the process is lost, that is noticed */
-        ampi_procs_send(remote->proc_id[proc], remote->leader_pe[proc], &wire, bytes, n_bytes, sent, x) ==
-            MACHINE_PENDING)
+        ampi_procs_send(remote->proc_id[proc], remote->leader_pe[proc], &wire, bytes, n_bytes,
+                        x->device < 0 || n_bytes == 0 ? MACHINE_HOST : ampi_coll_device_memory(bytes), sent,
+                        x) == MACHINE_PENDING)
         x->n_sending++;
 }
 
@@ -161,15 +198,39 @@ void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes)
     return (char *)memory + ALLOC_ALIGN;
 }
 
+void *ampi_exchange_alloc_data(struct ampi_exchange *x, size_t n_bytes)
+{
+    void *data =
+        x->device >= 0 && n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES ? ampi_coll_device_scratch(x, n_bytes) : NULL;
+
+    return data ? data : ampi_exchange_alloc(x, n_bytes);
+}
+
+void ampi_exchange_copy(struct ampi_exchange *x, void *to, const void *from, size_t n_bytes)
+{
+    if (n_bytes == 0)
+        return;
+    if (BASE_UNLIKELY(x->device >= 0))
+        ampi_coll_device_copy(x->slot->last, to, ampi_coll_bytes(NULL, 0).type, from,
+                              ampi_coll_bytes(NULL, 0).type, (MPI_Count)n_bytes);
+    else
+        memcpy(to, from, n_bytes);
+}
+
 void ampi_exchange_message_free(struct ampi_exchange_message *message)
 {
-    free(message->bytes);
+    if (BASE_UNLIKELY(message->token != NULL))
+        ampi_machine->release(ult_pe_id(ult_self()->pe), message->token);
+    if (!message->is_device)
+        free(message->bytes);
     free(message);
 }
 
 void ampi_exchange_release(struct ampi_exchange *x)
 {
     keep_got(x);
+    if (BASE_UNLIKELY(x->scratch != NULL))
+        ampi_coll_device_release(x);
     while (x->kept) {
         struct ampi_exchange_message *message = x->kept;
         x->kept = message->next;

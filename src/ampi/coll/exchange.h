@@ -17,6 +17,7 @@
 #define AMPI_COLL_EXCHANGE_H
 
 #include "ampi/coll/coll.h"
+#include "machine_ucx/machine.h"
 
 struct ampi_exchange;
 struct ampi_reduction;
@@ -32,8 +33,11 @@ struct ampi_exchange_message {
     uint32_t plan_hash;
     int proc;             /* index of the sender's process in the communicator */
     uint64_t note;        /* the algorithm's */
-    unsigned char *bytes; /* malloc'ed */
+    unsigned char *bytes; /* malloc'ed, or the exchange's if is_device */
     size_t n_bytes;
+    void *token;             /* the machine's, if the bytes have not been fetched; else NULL */
+    struct ampi_exchange *x; /* that fetches them */
+    bool is_device;          /* bytes are a GPU's */
 };
 
 /* What one process has for another; bytes are aligned for any type. */
@@ -44,7 +48,9 @@ struct ampi_exchange_part {
 
 struct ampi_exchange {
     struct ampi_coll_slot *slot;
-    int algorithm;      /* enum ampi_between; the same at all participants */
+    int algorithm; /* enum ampi_between; the same at all participants */
+    int device;    /* GPU that this process works on: large parts and vectors are in its memory; -1: in the
+                      host's.    What others do is not known here. */
     uint32_t plan_hash; /* of its name, 23 bits: all have to do the same operation */
     ampi_exchange_step_fn run_step;
     int n;         /* participants; 0: this process does not take part */
@@ -56,17 +62,18 @@ struct ampi_exchange {
     int tag;       /* of the messages that are awaited */
     int n_awaited; /* how many of them are missing */
     int n_sending;
-    bool is_running;                    /* a step is */
-    bool has_failed;                    /* what it awaits may never come: it ends when all has left */
-    bool is_over;                       /* the last step has run */
-    struct ampi_exchange_message *got;  /* for the next step; moved to kept by the engine afterwards */
-    struct ampi_exchange_message *kept; /* freed with the operation */
-    void *memory;                       /* list; freed with the operation */
-    struct ampi_exchange_part *out;     /* by participant: this process's parts; out[own] is for all where all
-                                           get the same */
-    struct ampi_exchange_part *in;      /* by participant: the parts for this process */
-    bool *is_target;                    /* by participant: sparse exchanges: it gets a part */
-    int n_sources;                      /* sparse exchanges: participants that have a part for this process */
+    bool is_running;                       /* a step is */
+    bool has_failed;                       /* what it awaits may never come: it ends when all has left */
+    bool is_over;                          /* the last step has run */
+    struct ampi_exchange_message *got;     /* for the next step; moved to kept by the engine afterwards */
+    struct ampi_exchange_message *kept;    /* freed with the operation */
+    void *memory;                          /* list; freed with the operation */
+    struct ampi_exchange_scratch *scratch; /* likewise, of the GPU */
+    struct ampi_exchange_part *out; /* by participant: this process's parts; out[own] is for all where all
+                                       get the same */
+    struct ampi_exchange_part *in;  /* by participant: the parts for this process */
+    bool *is_target;                /* by participant: sparse exchanges: it gets a part */
+    int n_sources;                  /* sparse exchanges: participants that have a part for this process */
     struct ampi_exchange_entry *entries; /* the Bruck all-to-all's */
     struct ampi_reduction *reduction;
 };
@@ -82,6 +89,13 @@ void ampi_exchange_await(struct ampi_exchange *x, int tag, int n);
 
 /* Memory that lives as long as the operation. Aligned for any type. */
 void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes);
+
+/* The same for data that is not looked at: of the GPU if there is one and it is worth it. */
+#define AMPI_EXCHANGE_DIRECT_BYTES ((size_t)64 << 10)
+void *ampi_exchange_alloc_data(struct ampi_exchange *x, size_t n_bytes);
+
+/* Copies such data; either may be the host's. */
+void ampi_exchange_copy(struct ampi_exchange *x, void *to, const void *from, size_t n_bytes);
 
 /* The participant that sent a message. */
 int ampi_exchange_sender(const struct ampi_exchange *x, const struct ampi_exchange_message *message);
@@ -104,6 +118,22 @@ static inline int ampi_exchange_subtree(int place, int p)
 
     return place == 0 ? p : lowest < p - place ? lowest : p - place;
 }
+
+/* ---- On GPUs (exchange_device.c) ---- */
+
+/* The GPU that members of this process have buffers on; -1: none. */
+int ampi_coll_device_for(const struct ampi_coll_slot *slot);
+
+/* Memory of x->device that lives as long as the operation; NULL: there is none. */
+void *ampi_coll_device_scratch(struct ampi_exchange *x, size_t n_bytes);
+void ampi_coll_device_release(struct ampi_exchange *x);
+
+/* What the machine is to take data as. */
+enum machine_memory ampi_coll_device_memory(const void *data);
+
+/* ampi_op_apply where either may be a GPU's; the PE waits. */
+void ampi_coll_device_apply(struct ampi_exchange *x, const struct ampi_op *op, const void *in, void *inout,
+                            MPI_Count count, struct ampi_type *type);
 
 /* ---- Lists of parts in one message (exchange_list.c) ---- */
 
@@ -146,6 +176,9 @@ void ampi_exchange_sparse(struct ampi_exchange *x);
 
 /* By the table's entry for the kind. n_bytes is the same at all participants. */
 void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, size_t n_bytes);
+
+/* True if an algorithm does not look at what is sent: parts, or vectors of elements, may be a GPU's. */
+bool ampi_exchange_is_direct(int algorithm);
 
 /* The one that the root has chosen. */
 void ampi_exchange_follow(struct ampi_exchange *x);

@@ -33,10 +33,9 @@ static void take_piece(struct ampi_exchange *x, int piece)
     size_t from;
 
     if (!all->bytes)
-        *all = (struct ampi_exchange_part){ampi_exchange_alloc(x, x->got->note), x->got->note};
+        *all = (struct ampi_exchange_part){ampi_exchange_alloc_data(x, x->got->note), x->got->note};
     from = piece_from(x, all->n_bytes, piece);
-    if (x->got->n_bytes)
-        memcpy((unsigned char *)(uintptr_t)all->bytes + from, x->got->bytes, x->got->n_bytes);
+    ampi_exchange_copy(x, (unsigned char *)(uintptr_t)all->bytes + from, x->got->bytes, x->got->n_bytes);
 }
 
 /* Step 0 deals out; in step k >= 1 each sends the piece that it got in step k - 1. Tag k is what comes in

@@ -27,6 +27,26 @@ static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_SCAN_DOUBLING] = ampi_exchange_scan_doubling,
 };
 
+bool ampi_exchange_is_direct(int algorithm)
+{
+    switch (algorithm) {
+    case AMPI_BETWEEN_BCAST_BINOMIAL:
+    case AMPI_BETWEEN_BCAST_RING:
+    case AMPI_BETWEEN_GATHER_LINEAR:
+    case AMPI_BETWEEN_ALLGATHER_RING:
+    case AMPI_BETWEEN_ALLTOALL_PAIRWISE:
+    case AMPI_BETWEEN_SPARSE:
+    case AMPI_BETWEEN_REDUCE_BINOMIAL:
+    case AMPI_BETWEEN_REDUCE_HALVING:
+    case AMPI_BETWEEN_ALLREDUCE_DOUBLING:
+    case AMPI_BETWEEN_ALLREDUCE_HALVING:
+    case AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void set(struct ampi_exchange *x, enum ampi_between algorithm)
 {
     x->algorithm = (int)algorithm;

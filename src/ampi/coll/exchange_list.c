@@ -24,8 +24,7 @@ void ampi_exchange_send_entries(struct ampi_exchange *x, int to, int tag,
         struct ampi_exchange_entry_head head = {entries[i].source, entries[i].target,
                                                 entries[i].part.n_bytes};
         memcpy(at, &head, sizeof head);
-        if (head.n_bytes)
-            memcpy(at + sizeof head, entries[i].part.bytes, head.n_bytes);
+        ampi_exchange_copy(x, at + sizeof head, entries[i].part.bytes, head.n_bytes);
         at += room(&entries[i]);
     }
     ampi_exchange_send(x, to, tag, 0, message, n_bytes);

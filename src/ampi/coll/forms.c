@@ -33,6 +33,7 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
 
 int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args)
 {
+    args->has_buffers = true;
     switch (call->form) {
     case AMPI_COLL_NONBLOCKING:
         return ampi_coll_nonblocking(args, call->request);

@@ -19,7 +19,28 @@ static void *new_elems(struct ampi_exchange *x, MPI_Count count)
     MPI_Count lo;
     size_t n_bytes = ampi_coll_elems_bytes(x->reduction->type, count, &lo);
 
-    return ampi_type_address(ampi_exchange_alloc(x, n_bytes), -lo);
+    return ampi_type_address(ampi_exchange_alloc_data(x, n_bytes), -lo);
+}
+
+/* Copies elements, or combines those of `in` with those of `inout`, wherever they are. */
+static void copy(struct ampi_exchange *x, void *to, const void *from, MPI_Count count)
+{
+    const struct ampi_reduction *r = x->reduction;
+
+    if (BASE_UNLIKELY(x->device >= 0))
+        ampi_coll_device_copy(x->slot->last, to, r->type, from, r->type, count);
+    else
+        ampi_type_copy(to, count, r->type, from, count, r->type);
+}
+
+static void apply(struct ampi_exchange *x, const void *in, void *inout, MPI_Count count)
+{
+    const struct ampi_reduction *r = x->reduction;
+
+    if (BASE_UNLIKELY(x->device >= 0))
+        ampi_coll_device_apply(x, r->op, in, inout, count, r->type);
+    else
+        ampi_op_apply(r->op, in, inout, count, r->type);
 }
 
 /* ---- For algorithms ---- */
@@ -68,7 +89,7 @@ void ampi_reduction_own(struct ampi_exchange *x)
         return;
     r->elems = r->home ? r->home : new_elems(x, r->count);
     r->is_own = true;
-    ampi_type_copy(r->elems, r->count, r->type, old, r->count, r->type);
+    copy(x, r->elems, old, r->count);
 }
 
 void ampi_reduction_combine(struct ampi_exchange *x, const struct ampi_exchange_message *message,
@@ -83,17 +104,17 @@ void ampi_reduction_combine(struct ampi_exchange *x, const struct ampi_exchange_
         return;
     if (is_before || (r->op->is_commutative && !is_whole)) {
         ampi_reduction_own(x);
-        ampi_op_apply(r->op, came, ampi_reduction_at(r, r->elems, from), count, r->type);
+        apply(x, came, ampi_reduction_at(r, r->elems, from), count);
         return;
     }
     if (!is_whole)
         ampi_reduction_own(x);
-    ampi_op_apply(r->op, ampi_reduction_at(r, r->elems, from), came, count, r->type);
+    apply(x, ampi_reduction_at(r, r->elems, from), came, count);
     if (is_whole) { /* the message's memory lives as long as the operation */
         r->elems = came;
         r->is_own = true;
     } else {
-        ampi_type_copy(ampi_reduction_at(r, r->elems, from), count, r->type, came, count, r->type);
+        copy(x, ampi_reduction_at(r, r->elems, from), came, count);
     }
 }
 
@@ -111,7 +132,11 @@ void ampi_reduction_replace(struct ampi_exchange *x, const struct ampi_exchange_
         r->is_own = true;
     }
     ampi_reduction_own(x);
-    ampi_type_copy(ampi_reduction_at(r, r->elems, from), count, r->type, came.buf, came.count, came.type);
+    if (BASE_UNLIKELY(x->device >= 0)) /* then elements are consecutive */
+        copy(x, ampi_reduction_at(r, r->elems, from),
+             ampi_type_address(message->bytes, -r->type->true_lb_bytes), count);
+    else
+        ampi_type_copy(ampi_reduction_at(r, r->elems, from), count, r->type, came.buf, came.count, came.type);
 }
 
 struct ampi_survivors ampi_survivors_of(int n_participants)
@@ -230,6 +255,9 @@ void ampi_reduction_start(struct ampi_exchange *x)
     r->is_block = ampi_type_is_block(r->type, 2);
     r->is_mismatch = !ampi_coll_check_sizes(x->slot);
     choose(x, r->n_bytes);
+    if (!ampi_exchange_is_direct(x->algorithm) || r->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES ||
+        !ampi_coll_device_has_kernel(r->op, r->type))
+        x->device = -1;
     if (r->is_mismatch)
         return;
     if (n_local_of(x->slot) > 1) {
@@ -238,11 +266,11 @@ void ampi_reduction_start(struct ampi_exchange *x)
     }
     r->elems = ampi_coll_input(last);
     if (x->slot->plan->flow == AMPI_COLL_FLOW_ALLREDUCE &&
-        !ampi_device_has(last->recv.buf, r->count, r->type)) {
+        ampi_device_has(last->recv.buf, r->count, r->type) == (x->device >= 0)) {
         r->home = last->recv.buf;
         r->is_own = r->elems == r->home;
     }
-    if (ampi_device_has(r->elems, r->count, r->type)) {
+    if (x->device < 0 && ampi_device_has(r->elems, r->count, r->type)) {
         struct ampi_coll_block input = {r->elems, r->count, r->type};
         r->elems = r->home ? r->home : new_elems(x, r->count);
         r->is_own = true;

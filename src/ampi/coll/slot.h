@@ -82,6 +82,7 @@ struct ampi_coll_args {
     int root;           /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
     bool is_done;       /* blocking call: over */
     bool is_waiting;    /* blocking call: its rank is suspended */
+    bool has_buffers;   /* of the program's: send and recv are set */
     bool is_remote;     /* a stand-in for a member of another process: wire.h */
     int key[2];         /* plan-specific: color and key of MPI_Comm_split */
     struct ampi_op *op; /* reductions */

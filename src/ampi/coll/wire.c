@@ -15,8 +15,12 @@
 /* What a part begins with. */
 struct head {
     uint64_t context_id; /* what the process proposes for a communicator that is being made */
-    uint64_t unused;
+    uint64_t head_bytes; /* of all that comes before the data */
 };
+
+/* Data begins at multiples of this: of parts that are a GPU's, this much is looked at first. */
+#define DATA_ALIGN 16u
+#define HEAD_GUESS 4096u
 
 /* What each member's contribution to it begins with; its items follow. */
 struct member_head {
@@ -94,8 +98,9 @@ static void pack_part(const struct ampi_coll_slot *slot, struct ampi_coll_packer
     const struct ampi_coll_remote *remote = slot->state->remote;
 
     if (out->at)
-        *(struct head *)out->at = (struct head){proposed, 0};
+        *(struct head *)out->at = (struct head){proposed, base_round_up(out->n_bytes, DATA_ALIGN)};
     out->n_bytes = sizeof(struct head);
+    out->data_bytes = 0;
     for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
         struct ampi_coll_args *args = slot->args[remote->members[i]];
         struct member_head *head = out->at ? (struct member_head *)(out->at + out->n_bytes) : NULL;
@@ -109,16 +114,37 @@ static void pack_part(const struct ampi_coll_slot *slot, struct ampi_coll_packer
     }
 }
 
-static struct ampi_exchange_part make_part(struct ampi_exchange *x, int proc, uint64_t proposed)
+/* Only how large it will be. */
+static struct ampi_coll_packer measure_part(const struct ampi_exchange *x, int proc)
 {
     struct ampi_coll_packer out = {.proc = proc};
 
+    pack_part(x->slot, &out, 0);
+    return out;
+}
+
+/* The algorithm has been chosen. */
+static struct ampi_exchange_part make_part(struct ampi_exchange *x, int proc, uint64_t proposed)
+{
+    struct ampi_coll_packer out;
+    size_t head_bytes, n_bytes;
+    unsigned char *part;
+
     if (!x->slot->plan->middle) /* a barrier */
         return (struct ampi_exchange_part){0};
+    out = measure_part(x, proc);
+    head_bytes = base_round_up(out.n_bytes, DATA_ALIGN);
+    n_bytes = head_bytes + out.data_bytes;
+    part = ampi_exchange_is_direct(x->algorithm) ? ampi_exchange_alloc_data(x, n_bytes)
+                                                 : ampi_exchange_alloc(x, n_bytes);
+    out.at = part;
+    out.data = part + head_bytes;
+    if (BASE_UNLIKELY(x->device >= 0) && ampi_coll_device_memory(part) != MACHINE_HOST)
+        out.at = ampi_exchange_alloc(x, head_bytes);
     pack_part(x->slot, &out, proposed);
-    out.at = ampi_exchange_alloc(x, out.n_bytes);
-    pack_part(x->slot, &out, proposed);
-    return (struct ampi_exchange_part){out.at, out.n_bytes};
+    if (out.at != part)
+        ampi_coll_move(x->slot->last, ampi_coll_bytes(part, head_bytes), ampi_coll_bytes(out.at, head_bytes));
+    return (struct ampi_exchange_part){part, n_bytes};
 }
 
 static struct ampi_exchange_part *new_parts(struct ampi_exchange *x)
@@ -181,11 +207,12 @@ static void plan_from_root(struct ampi_exchange *x, bool is_scatter)
     if (x->own != x->root) {
         ampi_exchange_follow(x);
     } else if (is_scatter) {
-        make_parts_for_each(x);
         ampi_exchange_choose(x, AMPI_COLL_SCATTER, deciding_bytes(x));
+        make_parts_for_each(x);
     } else {
+        struct ampi_coll_packer size = measure_part(x, remote_other(x));
+        ampi_exchange_choose(x, AMPI_COLL_BCAST, size.n_bytes + size.data_bytes);
         x->out[x->own] = make_part(x, remote_other(x), 0);
-        ampi_exchange_choose(x, AMPI_COLL_BCAST, x->out[x->own].n_bytes);
     }
 }
 
@@ -202,10 +229,14 @@ static void plan_exchange(struct ampi_exchange *x, uint64_t proposed)
         find_all(x);
     if (x->n < 2)
         return;
+    if (x->slot->last->has_buffers && gpu_is_used() && ampi_machine->takes(MACHINE_CUDA))
+        x->device = ampi_coll_device_for(x->slot);
     if (is_reduction && ampi_reduction_fits(x->slot)) {
         ampi_reduction_start(x);
         return;
     }
+    if (is_reduction) /* members' types may have holes */
+        x->device = -1;
     x->in = new_parts(x);
     x->out = new_parts(x);
     switch (flow) {
@@ -215,23 +246,23 @@ static void plan_exchange(struct ampi_exchange *x, uint64_t proposed)
         break;
     case AMPI_COLL_FLOW_GATHER:
     case AMPI_COLL_FLOW_REDUCE:
-        if (x->own != x->root)
-            x->out[x->root] = make_part(x, x->proc[x->root], 0);
         ampi_exchange_choose(x, AMPI_COLL_GATHER,
                              flow == AMPI_COLL_FLOW_REDUCE ? SIZE_MAX : deciding_bytes(x));
+        if (x->own != x->root)
+            x->out[x->root] = make_part(x, x->proc[x->root], 0);
         break;
     case AMPI_COLL_FLOW_ALLTOALL:
-        make_parts_for_each(x);
         ampi_exchange_choose(x, AMPI_COLL_ALLTOALL, deciding_bytes(x));
+        make_parts_for_each(x);
         break;
     case AMPI_COLL_FLOW_NEIGHBORS:
         find_neighbors(x);
-        make_parts_for_each(x);
         ampi_exchange_choose(x, AMPI_COLL_NEIGHBOR, 0);
+        make_parts_for_each(x);
         break;
     default:
-        x->out[x->own] = make_part(x, remote_other(x), proposed);
         ampi_exchange_choose(x, AMPI_COLL_ALLGATHER, deciding_bytes(x));
+        x->out[x->own] = make_part(x, remote_other(x), proposed);
     }
 }
 
@@ -256,14 +287,37 @@ static struct ampi_coll_args *stand_in(struct ampi_coll_slot *slot, struct ampi_
     return args;
 }
 
+/* What a part begins with, as the CPU can read it. */
+static const struct head *head_of(struct ampi_exchange *x, const struct ampi_exchange_part *part)
+{
+    size_t guess = base_min_u64(HEAD_GUESS, part->n_bytes);
+    struct head *head;
+
+    if (BASE_LIKELY(x->device < 0) || ampi_coll_device_memory(part->bytes) == MACHINE_HOST)
+        return (const struct head *)part->bytes;
+    head = ampi_exchange_alloc(x, guess);
+    ampi_exchange_copy(x, head, part->bytes, guess);
+    if (head->head_bytes > guess) {
+        size_t all = head->head_bytes;
+        head = ampi_exchange_alloc(x, all);
+        ampi_exchange_copy(x, head, part->bytes, all);
+    }
+    return head;
+}
+
 static void set_up_stand_ins(struct ampi_exchange *x, int proc, const struct ampi_exchange_part *part)
 {
     struct ampi_coll_slot *slot = x->slot;
     const struct ampi_coll_remote *remote = slot->state->remote;
     int first = remote->first[proc];
     int n = ampi_remote_n_members(remote, proc);
-    struct ampi_coll_unpacker in = {.at = part->bytes + sizeof(struct head), .exchange = x};
+    const struct head *whole = head_of(x, part);
+    struct ampi_coll_unpacker in = {
+        .at = (const unsigned char *)(whole + 1), .data = part->bytes + whole->head_bytes, .exchange = x};
     struct ampi_coll_args *args = ampi_coll_stand_in_alloc(&in, (size_t)n * sizeof *args);
+
+    if (proc == 0)
+        slot->context_id = whole->context_id;
 
     for (int i = 0; i < n; i++) {
         const struct member_head *head = (const struct member_head *)in.at;
@@ -283,6 +337,7 @@ static void set_up_stand_ins(struct ampi_exchange *x, int proc, const struct amp
         else
             ampi_coll_unwire_whole(&args[i], &in);
         in.at = after.at;
+        in.data = after.data;
         slot->args[remote->members[first + i]] = &args[i];
     }
 }
@@ -304,11 +359,8 @@ void ampi_exchange_over(struct ampi_exchange *x)
         ampi_reduction_over(x);
     } else if (slot->plan->middle) {
         for (int i = 0; i < x->n && x->in; i++)
-            if (i != x->own && x->in[i].bytes) {
-                if (x->proc[i] == 0)
-                    slot->context_id = ((const struct head *)x->in[i].bytes)->context_id;
+            if (i != x->own && x->in[i].bytes)
                 set_up_stand_ins(x, x->proc[i], &x->in[i]);
-            }
     }
     ampi_coll_run_middle(slot, remote->leader_part);
 }
@@ -339,7 +391,7 @@ static void begin(struct ampi_wire_slot *wire_slot, struct ampi_coll_slot *slot)
     struct ampi_coll_part *part = &slot->parts[slot->state->remote->leader_part];
     struct ampi_exchange *x = &wire_slot->x;
 
-    *x = (struct ampi_exchange){.slot = slot, .seq = slot->last->seq, .own = -1, .root = -1};
+    *x = (struct ampi_exchange){.slot = slot, .seq = slot->last->seq, .own = -1, .root = -1, .device = -1};
     x->plan_hash = hash_of(slot->plan->name);
     x->proc = ampi_exchange_alloc(x, (size_t)slot->state->remote->n_procs * sizeof(int));
     wire_slot->proposed = slot->plan->makes_comm ? ampi_contexts_propose() : 0;
@@ -412,16 +464,10 @@ static BASE_COLD void make_orphan(const struct ampi_wire *wire, void *bytes, siz
     orphans[pe_id].first = orphan;
 }
 
-void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
+static struct ampi_exchange_message *message_of(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
 {
-    struct ampi_comm_shared *shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), wire->context_id);
-    struct ampi_exchange_message *message;
+    struct ampi_exchange_message *message = base_malloc(sizeof *message, "a collective over processes");
 
-    if (BASE_UNLIKELY(!shared)) {
-        make_orphan(wire, bytes, n_bytes);
-        return;
-    }
-    message = base_malloc(sizeof *message, "a collective over processes");
     *message = (struct ampi_exchange_message){.seq = wire->seq,
                                               .tag = wire->tag,
                                               .algorithm = wire->dest & 0xff,
@@ -430,7 +476,30 @@ void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_b
                                               .note = wire->cookie,
                                               .bytes = bytes,
                                               .n_bytes = n_bytes};
+    return message;
+}
+
+void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
+{
+    struct ampi_comm_shared *shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), wire->context_id);
+
+    if (BASE_UNLIKELY(!shared))
+        make_orphan(wire, bytes, n_bytes);
+    else
+        ampi_exchange_handle(shared->coll->remote, message_of(wire, bytes, n_bytes));
+}
+
+bool ampi_coll_wire_handle_away(const struct ampi_wire *wire, const struct machine_data *data)
+{
+    struct ampi_comm_shared *shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), wire->context_id);
+    struct ampi_exchange_message *message;
+
+    if (data->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES || !shared || !ampi_machine->takes(MACHINE_CUDA))
+        return false;
+    message = message_of(wire, NULL, data->n_bytes);
+    message->token = data->token;
     ampi_exchange_handle(shared->coll->remote, message);
+    return true;
 }
 
 bool ampi_coll_wire_must_retry(int pe_id)

@@ -19,16 +19,19 @@
 
 #include "ampi/coll/exchange.h"
 
-/* Where items are packed to. Each is padded so that its data is aligned. */
+/* Where items are packed to. A part begins with what is in it, which the CPU reads; then comes the data of
+ * all items, which may be a GPU's, each padded so that it is aligned. */
 struct ampi_coll_packer {
     unsigned char *at; /* NULL: sizes are only added up */
     size_t n_bytes;
+    unsigned char *data;
+    size_t data_bytes;
     int proc;                    /* index of the process that it is for */
     int n_items;                 /* of the current member */
     struct ampi_coll_args *args; /* of the current member */
 };
 
-/* An item of a member's part; its data follows. */
+/* An item of a member's part. */
 struct ampi_coll_item {
     uint64_t n_bytes;
     uint64_t index; /* which of the member's blocks it is */
@@ -36,7 +39,8 @@ struct ampi_coll_item {
 
 /* What came of one member. */
 struct ampi_coll_unpacker {
-    const unsigned char *at; /* the first item */
+    const unsigned char *at;   /* the first item */
+    const unsigned char *data; /* its data */
     int n_items;
     struct ampi_exchange *exchange; /* whose memory stand-ins' arrays are to be taken from */
 };

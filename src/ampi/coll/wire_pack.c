@@ -10,32 +10,34 @@
 
 /* ---- Packing ---- */
 
-static struct ampi_coll_item *put_item(struct ampi_coll_packer *out, uint64_t index, size_t n_bytes)
+/* Returns where the data goes; NULL: sizes are only added up. */
+static unsigned char *put_item(struct ampi_coll_packer *out, uint64_t index, size_t n_bytes)
 {
-    struct ampi_coll_item *item = out->at ? (struct ampi_coll_item *)(out->at + out->n_bytes) : NULL;
+    unsigned char *data = out->at ? out->data + out->data_bytes : NULL;
 
-    out->n_bytes += sizeof *item + base_round_up(n_bytes, ITEM_ALIGN);
+    if (out->at)
+        *(struct ampi_coll_item *)(out->at + out->n_bytes) = (struct ampi_coll_item){n_bytes, index};
+    out->n_bytes += sizeof(struct ampi_coll_item);
+    out->data_bytes += base_round_up(n_bytes, ITEM_ALIGN);
     out->n_items++;
-    if (item)
-        *item = (struct ampi_coll_item){n_bytes, index};
-    return item;
+    return data;
 }
 
 void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const void *bytes, size_t n_bytes)
 {
-    struct ampi_coll_item *item = put_item(out, index, n_bytes);
+    unsigned char *data = put_item(out, index, n_bytes);
 
-    if (item && n_bytes)
-        memcpy(item + 1, bytes, n_bytes);
+    if (data && n_bytes)
+        memcpy(data, bytes, n_bytes);
 }
 
 void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_coll_block block)
 {
     size_t n_bytes = ampi_coll_block_bytes(&block);
-    struct ampi_coll_item *item = put_item(out, index, n_bytes);
+    unsigned char *data = put_item(out, index, n_bytes);
 
-    if (item)
-        ampi_coll_move(out->args, ampi_coll_bytes(item + 1, n_bytes), block);
+    if (data)
+        ampi_coll_move(out->args, ampi_coll_bytes(data, n_bytes), block);
 }
 
 void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
@@ -52,12 +54,14 @@ void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_c
 const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, uint64_t *index_out)
 {
     const struct ampi_coll_item *item = (const struct ampi_coll_item *)in->at;
+    const void *data = in->data;
 
-    in->at += sizeof *item + base_round_up(item->n_bytes, ITEM_ALIGN);
+    in->at += sizeof *item;
+    in->data += base_round_up(item->n_bytes, ITEM_ALIGN);
     *n_bytes_out = item->n_bytes;
     if (index_out)
         *index_out = item->index;
-    return item + 1;
+    return data;
 }
 
 void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes)
@@ -92,12 +96,12 @@ void ampi_coll_unwire_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args 
     }
     counts = ampi_coll_stand_in_alloc(in, n_blocks * sizeof *counts);
     displs = ampi_coll_stand_in_alloc(in, n_blocks * sizeof *displs);
-    args->send.buf = (void *)(uintptr_t)in->at;
+    args->send.buf = (void *)(uintptr_t)in->data;
     ahead = *in;
     for (int i = 0; i < in->n_items; i++) {
         const unsigned char *bytes = ampi_coll_get(&ahead, &n_bytes, &index);
         counts[index] = (MPI_Count)n_bytes;
-        displs[index] = bytes - in->at;
+        displs[index] = bytes - in->data;
     }
     args->send.counts = counts;
     args->send.displs = displs;

@@ -295,6 +295,13 @@ static void stage(struct ampi_request *request, const struct ampi_peer *peer, si
     gpu_move_start(&staging->move);
 }
 
+/* Of such a size a message counts as small, and its send must not wait for the receive; but UCX has it wait
+ * if it is to take it from a GPU. */
+static bool may_wait(size_t n_bytes)
+{
+    return n_bytes > 4096 && n_bytes <= AMPI_EAGER_MAX_BYTES;
+}
+
 void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
 {
     struct ampi_p2p *p2p = &request->u.p2p;
@@ -302,6 +309,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     struct ampi_peer *peer = peer_of_member(&ampi_remotes[self->pe_id], request->comm, p2p->peer_rank);
     bool is_sync = p2p->mode == AMPI_SEND_SYNCHRONOUS;
     bool is_staged = false; /* a GPU's, and not taken from there */
+    enum machine_memory memory = MACHINE_HOST;
 
     p2p->is_lost = p2p->is_unmatched = false;
     p2p->gpu_error = 0;
@@ -312,9 +320,11 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
         return;
     }
     fill_wire(&p2p->wire, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
-    if (BASE_UNLIKELY(p2p->is_device) && ampi_remote_memory(p2p) == MACHINE_HOST) {
-        ampi_remote_tell_slow();
-        is_staged = true;
+    if (BASE_UNLIKELY(p2p->is_device)) {
+        memory = ampi_remote_memory(p2p);
+        is_staged = memory == MACHINE_HOST || (!is_sync && may_wait(n_bytes));
+        if (memory == MACHINE_HOST)
+            ampi_remote_tell_slow();
     }
     if (BASE_UNLIKELY(is_staged && n_bytes > AMPI_PIPE_PIECE_BYTES)) {
         ampi_pipe_send(request, peer, n_bytes);
@@ -330,8 +340,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
         if (BASE_UNLIKELY(is_staged))
             stage(request, peer, n_bytes);
         else
-            send_data(request, peer, gather(self->messages, p2p, n_bytes), n_bytes,
-                      BASE_UNLIKELY(p2p->is_device) ? ampi_remote_memory(p2p) : MACHINE_HOST);
+            send_data(request, peer, gather(self->messages, p2p, n_bytes), n_bytes, memory);
     }
 }
 

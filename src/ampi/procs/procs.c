@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ampi/device.h"
 #include "ampi/error.h"
 #include "ampi/p2p/pipe.h"
 #include "base/log.h"
@@ -199,6 +200,8 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
         ampi_procs_handle_quiet(&wire);
         return false;
     case AMPI_WIRE_COLL:
+        if (BASE_UNLIKELY(!data->bytes && gpu_is_used()) && ampi_coll_wire_handle_away(&wire, data))
+            return true;
         return take(pe_id, &wire, data, ampi_coll_wire_handle);
     case AMPI_WIRE_MEET:
         return take(pe_id, &wire, data, ampi_meet_handle);
@@ -300,7 +303,7 @@ static void left(void *arg, int result)
 }
 
 int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_wire *wire, const void *data,
-                    size_t n_bytes, machine_done_fn done, void *arg)
+                    size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
 {
     int pe_id = ult_pe_id(ult_self()->pe);
     struct outgoing *out = outgoing_alloc(pe_id);
@@ -312,7 +315,7 @@ int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_wire *wire, co
     out->wire.src_proc = (uint32_t)ampi_job.proc_id;
     out->wire.src_pe = (uint16_t)pe_id;
     result = ampi_machine->send(pe_id, dest_proc, dest_pe, &out->wire, sizeof out->wire, data, n_bytes,
-                                MACHINE_HOST, left, out);
+                                memory, left, out);
     if (result != MACHINE_PENDING)
         outgoing_free(out);
     return result;
@@ -326,7 +329,7 @@ static void posted(void *data, int result)
 
 bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes)
 {
-    int result = ampi_procs_send(dest_proc, dest_pe, wire, data, n_bytes, posted, data);
+    int result = ampi_procs_send(dest_proc, dest_pe, wire, data, n_bytes, MACHINE_HOST, posted, data);
 
     if (result != MACHINE_PENDING)
         free(data);

@@ -111,7 +111,7 @@ int ampi_procs_pe_of(int world_rank);
 /* Sends a copy of the header with data, which stays unchanged until done is called: MACHINE_PENDING; else it
  * has left, or the process is lost (machine_ucx/machine.h). From the calling PE. */
 int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_wire *wire, const void *data,
-                    size_t n_bytes, machine_done_fn done, void *arg);
+                    size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
 
 /* Sends a copy of the header with data of the library's, which was malloc'ed and is freed when it has left
  * (NULL: none). From the calling PE. False: the process is lost. */
@@ -197,6 +197,8 @@ void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
 void ampi_pipe_handle_pull(int pe_id, const struct ampi_wire *wire);
 bool ampi_pipe_handle_piece(int pe_id, const struct ampi_wire *wire, const struct machine_data *data);
 void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
+/* Large data that is away, where it may be fetched to a GPU; false: it has to be fetched now. */
+bool ampi_coll_wire_handle_away(const struct ampi_wire *wire, const struct machine_data *data);
 void ampi_procs_handle_quiet(const struct ampi_wire *wire);
 void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
 
