@@ -421,7 +421,7 @@ static void run_neighbors(struct call *call)
 
 int main(int argc, char **argv)
 {
-    static const int counts[] = {1, 13, 0, 700, 40000, 120000};
+    static const int counts[] = {1, 13, 0, 700, 40000, 150000};
     int is_large = argc > 2 && strcmp(argv[2], "large") == 0; /* the last one alone, else all others */
     struct call call = {.comm = MPI_COMM_WORLD, .type = MPI_INT};
 

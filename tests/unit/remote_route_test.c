@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that messages between processes keep their order whatever order the machine delivers them in, that
- * large data is fetched into the receive's buffer at the match, that little data leaves without waiting for
- * the machine, that a flood turns into synchronous sends until the receiver gives room back, and that errors
- * of the machine end requests: on a machine in memory (machine_staged.h), rank 0 here and rank 1 played by
- * the test.
+ * large data is fetched into the receive's buffer at the match and small data before, that little data leaves
+ * without waiting for the machine, that a flood turns into synchronous sends until the receiver gives room
+ * back, and that errors of the machine end requests: on a machine in memory (machine_staged.h), rank 0 here
+ * and rank 1 played by the test.
  */
 #include "machine_staged.h"
 
@@ -109,6 +109,42 @@ static void fetch_large(struct ampi_rank *self)
 START_TEST(large_data_is_fetched_at_the_match)
 {
     run(fetch_large);
+}
+END_TEST
+
+/* The largest small ones, beside which there is no room in a message, and smaller; before their receive, and
+ * one whose fetch fails. */
+static void fetch_small(struct ampi_rank *self)
+{
+    static const int sizes[] = {16384, 16000, 8, 5000};
+    static unsigned char from[16384], to[16384 + 1];
+    MPI_Status status;
+    int flag = 0, count = 0;
+
+    (void)self;
+    memset(from, 9, sizeof from);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (uint32_t i = 0; i < 4; i++)
+        put(i, (int)i, from, (size_t)sizes[i], true);
+    while (staged.n_fetched < 4)
+        MPI_Iprobe(1, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    for (int i = 3; i >= 0; i--) {
+        memset(to, 0, sizeof to);
+        ULT_CHECK(MPI_Recv(to, sizeof to, MPI_BYTE, 1, i, MPI_COMM_WORLD, &status) == MPI_SUCCESS);
+        MPI_Get_count(&status, MPI_BYTE, &count);
+        ULT_CHECK(count == sizes[i] && to[count - 1] == 9 && to[count] == 0);
+    }
+    ULT_CHECK(staged.n_fetched == 4 && staged.n_kept == 0);
+    staged.fetch_result = MACHINE_LOST;
+    put(4, 4, from, 100, true);
+    while (staged.n_fetched < 5)
+        MPI_Iprobe(1, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    ULT_CHECK(MPI_Recv(to, 100, MPI_BYTE, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+}
+
+START_TEST(small_data_that_is_away_is_fetched_before_its_receive)
+{
+    run(fetch_small);
 }
 END_TEST
 
@@ -243,6 +279,7 @@ int main(void)
 
     tcase_add_test(tests, messages_that_overtake_each_other_are_received_in_order);
     tcase_add_test(tests, large_data_is_fetched_at_the_match);
+    tcase_add_test(tests, small_data_that_is_away_is_fetched_before_its_receive);
     tcase_add_test(tests, errors_of_the_machine_end_requests);
     tcase_add_test(tests, little_data_is_sent_without_waiting);
     tcase_add_test(tests, a_flood_waits_for_receives_until_room_is_given_back);

@@ -219,7 +219,7 @@ void ampi_exchange_copy(struct ampi_exchange *x, void *to, const void *from, siz
 
 void ampi_exchange_message_free(struct ampi_exchange_message *message)
 {
-    if (BASE_UNLIKELY(message->token != NULL))
+    if (BASE_UNLIKELY(message->token != NULL) && !ampi_lost_any()) /* of a lost process: stays where it is */
         ampi_machine->release(ult_pe_id(ult_self()->pe), message->token);
     if (!message->is_device)
         free(message->bytes);

@@ -91,7 +91,7 @@ void ampi_exchange_await(struct ampi_exchange *x, int tag, int n);
 void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes);
 
 /* The same for data that is not looked at: of the GPU if there is one and it is worth it. */
-#define AMPI_EXCHANGE_DIRECT_BYTES ((size_t)64 << 10)
+#define AMPI_EXCHANGE_DIRECT_BYTES ((size_t)128 << 10)
 void *ampi_exchange_alloc_data(struct ampi_exchange *x, size_t n_bytes);
 
 /* Copies such data; either may be the host's. */

@@ -57,6 +57,8 @@ void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, siz
 {
     const struct ampi_coll_selection *entry = &ampi_coll_selections[kind];
 
+    if (kind == AMPI_COLL_BCAST && x->n == 2) /* one message: nothing is gained by cutting it up */
+        n_bytes = 0;
     set(x, n_bytes >= entry->large_from ? entry->large : entry->small);
 }
 

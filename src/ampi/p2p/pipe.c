@@ -179,7 +179,7 @@ static void fetch(struct piece *piece)
     size_t size;
 
     if (p2p->is_device) {
-        piece->pinned = gpu_pinned_get(AMPI_PIPE_PIECE_BYTES, &size, &error);
+        piece->pinned = gpu_pinned_get(piece->n_bytes, &size, &error);
         piece->is_counted = true;
         pipes[pe_id].n_pieces++;
     }
@@ -205,10 +205,25 @@ static void wait_for_memory(struct piece *piece, int pe_id)
     pipes[pe_id].waiting_last = piece;
 }
 
+/* The piece came with its bytes; true: they are kept. */
+static bool place_now(struct piece *piece, const struct machine_data *data)
+{
+    bool is_device = piece->flow->recv->u.p2p.is_device;
+    bool is_kept = is_device && data->can_keep;
+
+    if (is_kept)
+        piece->token = data->token;
+    else if (is_device)
+        piece->memory = base_malloc(data->n_bytes, "a message of a GPU from another process");
+    if (piece->memory)
+        memcpy(piece->memory, data->bytes, data->n_bytes);
+    place(piece, piece->memory ? piece->memory : data->bytes);
+    return is_kept;
+}
+
 bool ampi_pipe_handle_piece(int pe_id, const struct ampi_wire *wire, const struct machine_data *data)
 {
     struct flow *flow = (struct flow *)(uintptr_t)wire->cookie;
-    bool is_kept = data->can_keep;
     struct piece *piece;
 
     if (wire->flags & AMPI_WIRE_FAILED) {
@@ -222,18 +237,14 @@ bool ampi_pipe_handle_piece(int pe_id, const struct ampi_wire *wire, const struc
     piece->offset = wire->context_id;
     piece->n_bytes = data->n_bytes;
     flow->n_pieces++;
-    if (data->bytes && !is_kept) {
-        piece->memory = base_malloc(data->n_bytes, "a message of a GPU from another process");
-        memcpy(piece->memory, data->bytes, data->n_bytes);
-        place(piece, piece->memory);
+    if (BASE_UNLIKELY(flow->error || flow->is_lost)) {
+        piece_end(piece);
         return false;
     }
-    piece->token = data->token;
     if (data->bytes)
-        place(piece, data->bytes);
-    else if (BASE_UNLIKELY(flow->error))
-        piece_end(piece);
-    else if (flow->recv->u.p2p.is_device && pipes[pe_id].n_pieces >= PIECES_OF_PE)
+        return place_now(piece, data);
+    piece->token = data->token;
+    if (flow->recv->u.p2p.is_device && pipes[pe_id].n_pieces >= PIECES_OF_PE)
         wait_for_memory(piece, pe_id);
     else
         fetch(piece);

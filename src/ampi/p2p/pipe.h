@@ -18,7 +18,8 @@
 #include "ampi/p2p/p2p.h"
 #include "ampi/p2p/remote_peer.h"
 
-/* What a piece holds, but for the last one. */
+/* Messages of more bytes go this way, in pieces of this size at most. */
+#define AMPI_PIPE_FROM_BYTES ((size_t)32 << 10)
 #define AMPI_PIPE_PIECE_BYTES ((size_t)512 << 10)
 
 /* The header of an offer. */

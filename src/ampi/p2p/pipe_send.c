@@ -161,12 +161,22 @@ static void piece_read(struct gpu_move *move, int error)
         piece_sent(piece, result);
 }
 
+/* Smaller ones of smaller messages, so that there is something to do at the same time. */
+static size_t piece_bytes(const struct flow *flow)
+{
+    size_t n_bytes = GPU_PINNED_SMALL;
+
+    while (n_bytes < AMPI_PIPE_PIECE_BYTES && n_bytes < flow->wanted_bytes / 8)
+        n_bytes *= 2;
+    return n_bytes;
+}
+
 static void start_piece(struct flow *flow)
 {
     const struct ampi_p2p *p2p = &flow->request->u.p2p;
     size_t from = flow->taken_bytes, size;
-    size_t n_bytes = base_min_u64(AMPI_PIPE_PIECE_BYTES, flow->wanted_bytes - from);
-    void *pinned = gpu_pinned_get(AMPI_PIPE_PIECE_BYTES, &size, &flow->error);
+    size_t n_bytes = base_min_u64(piece_bytes(flow), flow->wanted_bytes - from);
+    void *pinned = gpu_pinned_get(n_bytes, &size, &flow->error);
     struct piece *piece;
 
     if (!pinned)

@@ -6,6 +6,9 @@
  * Order: messages between the same two PEs are numbered; one that comes too early waits in its peer's list.
  * Messages to communicators that this process has not made yet wait in the PE's list of orphans.
  *
+ * A message that leaves its data at the sender ("away") waits there for its receive, but for small ones:
+ * those are fetched at once, so that no small send waits for its receive.
+ *
  * What is kept until its receive comes: large data (EAGER_KEEP_BYTES) that came with its header stays where
  * the machine put it; less is copied into a message of the pools, because the machine's pieces of memory are
  * some KiB each, and a flood of small messages would hold as many of them.
@@ -95,7 +98,11 @@ struct kept {
     uint64_t cookie;        /* of a synchronous send */
     struct ampi_peer *peer; /* that it came from */
     bool is_sync;
-    bool is_offer; /* pipe.h; the cookie is that of the offer */
+    bool is_offer;             /* pipe.h; the cookie is that of the offer */
+    bool is_fetching;          /* its data is on its way to copy */
+    bool has_failed;           /* it never came */
+    struct ampi_request *recv; /* fetching: the receive that waits for it; NULL: none yet */
+    void *memory;              /* malloc'ed, where there is no room behind this; else NULL */
     unsigned char copy[];
 };
 _Static_assert(sizeof(struct kept) <= 64, "fits into the smallest message");
@@ -103,6 +110,12 @@ _Static_assert(sizeof(struct kept) <= 64, "fits into the smallest message");
 static inline struct kept *kept_of(const struct ampi_message *message)
 {
     return (struct kept *)(uintptr_t)message->data;
+}
+
+static inline void kept_free(struct ampi_rank *owner, struct ampi_message *message)
+{
+    free(kept_of(message)->memory);
+    ampi_message_free(owner->messages, message);
 }
 
 bool ampi_remote_is_away(const struct ampi_message *message)
@@ -222,10 +235,20 @@ static void start_fetch(struct ampi_request *recv, int src_proc, void *token, si
         fetched_staged(fetch, result);
 }
 
+static void take_fetched(struct ampi_message *message, struct ampi_request *recv);
+
 static void fetch_kept(struct ampi_message *message, struct ampi_request *recv)
 {
-    const struct kept *kept = kept_of(message);
+    struct kept *kept = kept_of(message);
 
+    if (kept->is_fetching) {
+        kept->recv = recv;
+        return;
+    }
+    if (BASE_UNLIKELY(kept->has_failed)) {
+        take_fetched(message, recv);
+        return;
+    }
     if (BASE_UNLIKELY(kept->is_offer)) {
         ampi_pipe_receive(recv, kept->peer, kept->cookie, message->size_bytes, message->node.source,
                           message->node.tag);
@@ -247,7 +270,7 @@ void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, v
     received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
     if (kept->token)
         ampi_machine->release(self->pe_id, kept->token);
-    ampi_message_free(self->messages, message);
+    kept_free(self, message);
 }
 
 /* A message whose bytes are here has been moved to a GPU. */
@@ -257,7 +280,7 @@ static void release_message(struct ampi_rank *owner, void *what)
 
     if (kept_of(message)->token)
         ampi_machine->release(owner->pe_id, kept_of(message)->token);
-    ampi_message_free(owner->messages, message);
+    kept_free(owner, message);
 }
 
 void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv)
@@ -271,6 +294,59 @@ void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv
     received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
     ampi_device_unpack(recv, kept->bytes, message->size_bytes, message->node.source, message->node.tag,
                        release_message, message);
+}
+
+/* ---- Small messages whose data is away ---- */
+
+/* Takes one whose fetch has ended to its receive. */
+static void take_fetched(struct ampi_message *message, struct ampi_request *recv)
+{
+    const struct kept *kept = kept_of(message);
+    int source = message->node.source, tag = message->node.tag;
+
+    received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
+    if (!kept->has_failed && recv->u.p2p.is_device) {
+        ampi_device_unpack(recv, kept->bytes, message->size_bytes, source, tag, release_message, message);
+        return;
+    }
+    if (kept->has_failed)
+        fill_status(recv, message->size_bytes, source, tag, MACHINE_LOST);
+    else
+        ampi_p2p_unpack(kept->bytes, message->size_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count,
+                        recv->u.p2p.type, &recv->status);
+    kept_free(recv->owner, message);
+    ampi_request_complete(recv);
+}
+
+static void fetched_early(void *arg, int result)
+{
+    struct ampi_message *message = arg;
+    struct kept *kept = kept_of(message);
+
+    kept->is_fetching = false;
+    kept->has_failed = result < 0;
+    if (!kept->has_failed)
+        kept->bytes = kept->memory ? kept->memory : kept->copy;
+    if (kept->recv)
+        take_fetched(message, kept->recv);
+}
+
+/* The message has been kept, with room for its data if has_room. */
+static void fetch_early(struct ampi_message *message, bool has_room)
+{
+    struct kept *kept = kept_of(message);
+    void *token = kept->token;
+    int result;
+
+    if (!has_room)
+        kept->memory = base_malloc(message->size_bytes, "a message from another process");
+    kept->token = NULL;
+    kept->is_fetching = true;
+    result = ampi_machine->fetch(ult_pe_id(ult_self()->pe), kept->peer->proc_id, token,
+                                 has_room ? kept->copy : kept->memory, message->size_bytes, MACHINE_HOST,
+                                 fetched_early, message);
+    if (result != MACHINE_PENDING)
+        fetched_early(message, result);
 }
 
 static void release_token(struct ampi_rank *owner, void *token)
@@ -300,7 +376,9 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
                  const struct machine_data *data)
 {
     bool is_copied = data->bytes && (!data->can_keep || data->n_bytes < EAGER_KEEP_BYTES);
-    size_t room = sizeof(struct kept) + (is_copied ? data->n_bytes : 0);
+    bool is_early = !data->bytes && data->n_bytes > 0 && !(wire->flags & (AMPI_WIRE_PIPE | AMPI_WIRE_SYNC)) &&
+                    data->n_bytes <= AMPI_EAGER_MAX_BYTES;
+    size_t room = sizeof(struct kept) + (is_copied || is_early ? data->n_bytes : 0);
     struct ampi_message *message =
         ampi_message_alloc(dest->owner->messages, room <= AMPI_EAGER_MAX_BYTES ? room : 0);
     struct kept *kept = kept_of(message);
@@ -322,6 +400,8 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
         kept->bytes = kept->copy;
     }
     ampi_message_keep(dest, message, wire->source, wire->tag);
+    if (BASE_UNLIKELY(is_early))
+        fetch_early(message, room <= AMPI_EAGER_MAX_BYTES);
     return !is_copied && data->n_bytes > 0;
 }
 

@@ -295,13 +295,6 @@ static void stage(struct ampi_request *request, const struct ampi_peer *peer, si
     gpu_move_start(&staging->move);
 }
 
-/* Of such a size a message counts as small, and its send must not wait for the receive; but UCX has it wait
- * if it is to take it from a GPU. */
-static bool may_wait(size_t n_bytes)
-{
-    return n_bytes > 4096 && n_bytes <= AMPI_EAGER_MAX_BYTES;
-}
-
 void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
 {
     struct ampi_p2p *p2p = &request->u.p2p;
@@ -322,11 +315,11 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     fill_wire(&p2p->wire, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
     if (BASE_UNLIKELY(p2p->is_device)) {
         memory = ampi_remote_memory(p2p);
-        is_staged = memory == MACHINE_HOST || (!is_sync && may_wait(n_bytes));
-        if (memory == MACHINE_HOST)
+        is_staged = memory == MACHINE_HOST;
+        if (is_staged)
             ampi_remote_tell_slow();
     }
-    if (BASE_UNLIKELY(is_staged && n_bytes > AMPI_PIPE_PIECE_BYTES)) {
+    if (BASE_UNLIKELY(is_staged && n_bytes > AMPI_PIPE_FROM_BYTES)) {
         ampi_pipe_send(request, peer, n_bytes);
     } else {
         if (is_sync || is_window_used(peer)) {
