@@ -164,9 +164,9 @@ static void piece_read(struct gpu_move *move, int error)
 /* Smaller ones of smaller messages, so that there is something to do at the same time. */
 static size_t piece_bytes(const struct flow *flow)
 {
-    size_t n_bytes = GPU_PINNED_SMALL;
+    size_t n_bytes = 2 * GPU_PINNED_SMALL;
 
-    while (n_bytes < AMPI_PIPE_PIECE_BYTES && n_bytes < flow->wanted_bytes / 8)
+    while (n_bytes < AMPI_PIPE_PIECE_BYTES && n_bytes < flow->wanted_bytes / 4)
         n_bytes *= 2;
     return n_bytes;
 }
