@@ -393,9 +393,9 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
                           .is_offer = (wire->flags & AMPI_WIRE_PIPE) != 0};
     if (is_copied && data->n_bytes) {
         if (BASE_UNLIKELY(room > AMPI_EAGER_MAX_BYTES))
-            base_fatal(1, "the machine delivered %zu bytes that cannot be kept", data->n_bytes);
-        memcpy(kept->copy, data->bytes, data->n_bytes);
-        kept->bytes = kept->copy;
+            kept->memory = base_malloc(data->n_bytes, "a message from another process");
+        kept->bytes = kept->memory ? kept->memory : kept->copy;
+        memcpy((void *)(uintptr_t)kept->bytes, data->bytes, data->n_bytes);
     } else if (data->n_bytes == 0) {
         kept->bytes = kept->copy;
     }

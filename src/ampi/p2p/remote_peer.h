@@ -71,6 +71,8 @@ static inline struct ampi_peer *ampi_remote_peer(struct ampi_remote *remote, int
     return remote->procs[proc_id].peers[pe_id];
 }
 
+struct ampi_p2p;
+
 /* The machine has done with a send's buffer, or the process is lost. (remote_send.c) */
 void ampi_remote_send_done(struct ampi_request *request, int result);
 
