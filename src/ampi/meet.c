@@ -157,13 +157,19 @@ static void finish(struct meeting *meeting, uint64_t new_context_id, const struc
     free(meeting);
 }
 
-static void have_told(struct meeting *meeting)
+/* The collector was told of the meeting with this number, of this group. It may have answered already: then the
+ * meeting is over. */
+static void have_told(uint64_t number, const struct ampi_group *group)
 {
+    struct meeting *meeting;
     bool is_lost;
 
     pthread_mutex_lock(&table.lock);
-    meeting->is_telling = false;
-    is_lost = ampi_lost_in_group(meeting->key->group);
+    for (meeting = table.told; meeting && meeting->number != number; meeting = meeting->next)
+        ;
+    if (meeting)
+        meeting->is_telling = false;
+    is_lost = meeting && ampi_lost_in_group(group);
     pthread_mutex_unlock(&table.lock);
     if (BASE_UNLIKELY(is_lost))
         ampi_meet_lose();
@@ -185,8 +191,9 @@ int ampi_meet_run(struct ampi_meet *me)
     if (BASE_UNLIKELY(is_lost))
         return MPI_ERR_PROC_ABORTED;
     if (meeting && meeting->n_local < n_members) {
-        ampi_meet_tell(meeting->members, n_members, meeting->number);
-        have_told(meeting);
+        uint64_t number = meeting->number;
+        ampi_meet_tell(meeting->members, n_members, number);
+        have_told(number, me->group);
     } else if (meeting) {
         struct ampi_meet_gift *gifts = base_calloc((size_t)n_members, sizeof *gifts, "a meeting of ranks");
         for (int i = 0; i < n_members; i++)

@@ -262,7 +262,7 @@ static int ranks_of_host(int *before_out)
 static void check_split_type(void)
 {
     MPI_Comm c, d;
-    int n, before, n_here = ranks_of_host(&before);
+    int n, before = 0, n_here = ranks_of_host(&before);
     MPI_Info info;
     char v[200];
     int flag, len = sizeof v, r;
