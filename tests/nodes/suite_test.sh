@@ -3,7 +3,8 @@
 #
 # Shows that the conformance programs, all that are not slow, do across nodes over TCP what they do within one.
 # Usage: suite_test.sh NUM openmpi|slurm words of tests/mpi_conformance/run (--mpicc, --build, ...)...
-# One process per node, one PE each, started by Open MPI's mpirun or by srun.
+# One process per node, one PE each, started by Open MPI's mpirun or by srun. No run has more than 8 ranks: all nodes share
+# this machine's cores.
 set -u
 num=$1
 with=$2
@@ -37,4 +38,4 @@ slurm)
     ;;
 esac
 # The launchers add words of their own to what a failing program prints.
-"$here/../mpi_conformance/run" --procs "$num" --pes 1 --no-slow --launcher "$nodes_dir/run 1 $launcher" "$@"
+"$here/../mpi_conformance/run" --procs "$num" --pes 1 --no-slow --max-ranks 8 --launcher "$nodes_dir/run 1 $launcher" "$@"
