@@ -64,6 +64,8 @@ START_TEST(three_numbers)
 {
     ck_assert(ampi_coll_override("alltoall:8K:0:1K"));
     ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_ALLTOALL].large_from, 1024);
+    /* the number decides between few processes, too */
+    ck_assert_int_eq(ampi_coll_selections[AMPI_COLL_ALLTOALL].few, AMPI_BETWEEN_ANY);
     assert_unchanged_but(AMPI_COLL_ALLTOALL);
 }
 END_TEST

@@ -180,6 +180,9 @@ void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, siz
 /* True if an algorithm does not look at what is sent: parts, or vectors of elements, may be a GPU's. */
 bool ampi_exchange_is_direct(int algorithm);
 
+/* This one, whatever the table says: no other can do it. */
+void ampi_exchange_take(struct ampi_exchange *x, enum ampi_between algorithm);
+
 /* The one that the root has chosen. */
 void ampi_exchange_follow(struct ampi_exchange *x);
 

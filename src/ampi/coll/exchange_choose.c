@@ -47,7 +47,7 @@ bool ampi_exchange_is_direct(int algorithm)
     }
 }
 
-static void set(struct ampi_exchange *x, enum ampi_between algorithm)
+void ampi_exchange_take(struct ampi_exchange *x, enum ampi_between algorithm)
 {
     x->algorithm = (int)algorithm;
     x->run_step = steps[algorithm];
@@ -59,7 +59,10 @@ void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, siz
 
     if (kind == AMPI_COLL_BCAST && x->n == 2) /* one message: nothing is gained by cutting it up */
         n_bytes = 0;
-    set(x, n_bytes >= entry->large_from ? entry->large : entry->small);
+    if (entry->few != AMPI_BETWEEN_ANY && x->n < AMPI_COLL_FEW)
+        ampi_exchange_take(x, entry->few);
+    else
+        ampi_exchange_take(x, n_bytes >= entry->large_from ? entry->large : entry->small);
 }
 
 /* The first message says which way the root has chosen. */
@@ -69,7 +72,7 @@ static void follow(struct ampi_exchange *x)
         ampi_exchange_await(x, 0, 1);
         return;
     }
-    set(x, (enum ampi_between)x->got->algorithm);
+    ampi_exchange_take(x, (enum ampi_between)x->got->algorithm);
     x->run_step(x);
 }
 

@@ -234,7 +234,10 @@ static void choose(struct ampi_exchange *x, size_t n_bytes)
         ampi_exchange_choose(x, AMPI_COLL_REDUCE, n_bytes);
         break;
     case AMPI_COLL_FLOW_REDUCE_SCATTER:
-        ampi_exchange_choose(x, AMPI_COLL_REDUCE_SCATTER, is_blocked ? n_bytes : 0);
+        if (is_blocked)
+            ampi_exchange_choose(x, AMPI_COLL_REDUCE_SCATTER, n_bytes);
+        else
+            ampi_exchange_take(x, AMPI_BETWEEN_ALLREDUCE_DOUBLING);
         break;
     case AMPI_COLL_FLOW_SCAN:
         ampi_exchange_choose(x, AMPI_COLL_SCAN, n_bytes);

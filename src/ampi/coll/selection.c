@@ -36,31 +36,36 @@ const char *ampi_coll_between_name(enum ampi_between algorithm)
 }
 
 /* The part of an entry that is about several processes. */
-#define BETWEEN(small_, large_, from_, counted_)                                           \
-    .small = AMPI_BETWEEN_##small_, .large = AMPI_BETWEEN_##large_, .large_from = (from_), \
-    .between_counted = (counted_)
+#define BETWEEN(few_, small_, large_, from_, counted_)                                          \
+    .few = AMPI_BETWEEN_##few_, .small = AMPI_BETWEEN_##small_, .large = AMPI_BETWEEN_##large_, \
+    .large_from = (from_), .between_counted = (counted_)
 
 struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
     [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384, 64,
-                         BETWEEN(BCAST_BINOMIAL, BCAST_RING, 131072, "the message")},
+                         BETWEEN(BCAST_BINOMIAL, BCAST_BINOMIAL, BCAST_RING, 131072, "the message")},
     [AMPI_COLL_GATHER] = {"gather", "all that the root receives", 65536, 64,
-                          BETWEEN(GATHER_BINOMIAL, GATHER_LINEAR, 16384, "all that the root receives")},
+                          BETWEEN(GATHER_LINEAR, GATHER_BINOMIAL, GATHER_LINEAR, 16384,
+                                  "all that the root receives")},
     [AMPI_COLL_SCATTER] = {"scatter", "all that the root sends", 65536, 64,
-                           BETWEEN(SCATTER_BINOMIAL, SCATTER_LINEAR, 16384, "all that the root sends")},
+                           BETWEEN(SCATTER_LINEAR, SCATTER_BINOMIAL, SCATTER_LINEAR, 16384,
+                                   "all that the root sends")},
     [AMPI_COLL_ALLGATHER] = {"allgather", "all that all ranks receive", 16384, 64,
-                             BETWEEN(ALLGATHER_BRUCK, ALLGATHER_RING, 65536, "all that one rank receives")},
+                             BETWEEN(ANY, ALLGATHER_BRUCK, ALLGATHER_RING, 65536,
+                                     "all that one rank receives")},
     [AMPI_COLL_ALLTOALL] = {"alltoall", "all that all ranks receive", 8192, 0,
-                            BETWEEN(ALLTOALL_BRUCK, ALLTOALL_PAIRWISE, 256, "one rank's data for another")},
+                            BETWEEN(ALLTOALL_PAIRWISE, ALLTOALL_BRUCK, ALLTOALL_PAIRWISE, 256,
+                                    "one rank's data for another")},
     [AMPI_COLL_REDUCE] = {"reduce", "the vector times the ranks", 32768, 64,
-                          BETWEEN(REDUCE_BINOMIAL, REDUCE_HALVING, 65536, "the vector")},
+                          BETWEEN(ANY, REDUCE_BINOMIAL, REDUCE_HALVING, 131072, "the vector")},
     [AMPI_COLL_ALLREDUCE] = {"allreduce", "the vector times the ranks", 16384, 64,
-                             BETWEEN(ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, 16384, "the vector")},
+                             BETWEEN(ANY, ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, 16384, "the vector")},
     [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768, 0,
-                                  BETWEEN(ALLREDUCE_DOUBLING, REDUCE_SCATTER_PAIRWISE, 1024, "the vector")},
+                                  BETWEEN(REDUCE_SCATTER_PAIRWISE, ALLREDUCE_DOUBLING,
+                                          REDUCE_SCATTER_PAIRWISE, 1024, "the vector")},
     [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64,
-                        BETWEEN(SCAN_DOUBLING, SCAN_DOUBLING, SIZE_MAX, "the vector")},
+                        BETWEEN(ANY, SCAN_DOUBLING, SCAN_DOUBLING, SIZE_MAX, "the vector")},
     [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all that is received", 16384, 0,
-                            BETWEEN(SPARSE, SPARSE, SIZE_MAX, "")},
+                            BETWEEN(ANY, SPARSE, SPARSE, SIZE_MAX, "")},
     [AMPI_COLL_USER_OP] = {"user-op", "a reduction's vector if a user's function combines", 65536, 0,
                            .large_from = SIZE_MAX},
     [AMPI_COLL_PAST_CACHES] = {"past-caches", "all that all ranks receive", (size_t)32 << 20, 0,
@@ -93,8 +98,8 @@ void ampi_coll_print_selection(void)
         printf("  %-16s %12zu %12s   %s\n", entry->name, entry->pack_to, from, entry->counted);
     }
     printf("Between processes, each of which first puts its ranks' data together:\n"
-           "  %-16s %-16s %-16s %12s   %s\n",
-           "operation", "small", "large", "large from", "what is counted");
+           "  %-16s %-16s %-16s %12s   %-16s %s\n",
+           "operation", "small", "large", "large from", "fewer than 8", "what is counted");
     for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++) {
         const struct ampi_coll_selection *entry = &ampi_coll_selections[i];
         char from[24] = "";
@@ -102,8 +107,9 @@ void ampi_coll_print_selection(void)
             continue;
         if (entry->large_from != SIZE_MAX)
             snprintf(from, sizeof from, "%zu", entry->large_from);
-        printf("  %-16s %-16s %-16s %12s   %s\n", entry->name, between_names[entry->small],
+        printf("  %-16s %-16s %-16s %12s   %-16s %s\n", entry->name, between_names[entry->small],
                entry->large_from == SIZE_MAX ? "" : between_names[entry->large], from,
+               entry->few == AMPI_BETWEEN_ANY ? "by size" : between_names[entry->few],
                entry->between_counted);
     }
     printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO[:LARGE_FROM]][,...]; bytes may end in "
@@ -146,6 +152,8 @@ static bool parse_numbers(struct ampi_coll_selection *entry, const char *text, c
         const char *colon = memchr(text, ':', (size_t)(end - text));
         if (!parse_bytes(text, colon ? colon : end, fields[i]))
             return false;
+        if (fields[i] == &entry->large_from)
+            entry->few = AMPI_BETWEEN_ANY;
         if (!colon)
             return entry->pack_to <= AMPI_COLL_PACK_BYTES || entry->pack_to == SIZE_MAX;
         text = colon + 1;

@@ -12,6 +12,9 @@
  * then, where the one that arrives last reads it in a row instead of from as many cold pages. */
 #define AMPI_COLL_PACK_BYTES 64
 
+/* Trees and Bruck's algorithms save messages from this many processes on, and rings time. */
+#define AMPI_COLL_FEW 8
+
 enum ampi_coll_kind {
     AMPI_COLL_BCAST,
     AMPI_COLL_GATHER,
@@ -60,6 +63,8 @@ struct ampi_coll_selection {
     size_t share_from;   /* from how many on all PEs share the work; fewer are moved by the rank that arrives
                             last */
     size_t pack_to;      /* up to how many bytes of one rank are copied into the slot at arrival; 0: never */
+    enum ampi_between few;       /* between fewer processes than AMPI_COLL_FEW: the algorithm for all sizes;
+                                    AMPI_BETWEEN_ANY: by size as well */
     enum ampi_between small;     /* between processes: the algorithm */
     enum ampi_between large;     /* the one from large_from on */
     const char *between_counted; /* what is compared with large_from */
@@ -89,8 +94,8 @@ void ampi_coll_selection_init(void);
 void ampi_coll_print_selection(void);
 
 /* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM]] with commas between them:
- * "allreduce:16K,bcast:inf:0:64K" (K, M and G are understood). False: the text is malformed, nothing has
- * changed. Before ranks run. */
+ * "allreduce:16K,bcast:inf:0:64K" (K, M and G are understood). LARGE_FROM decides between few processes, too.
+ * False: the text is malformed, nothing has changed. Before ranks run. */
 bool ampi_coll_override(const char *text);
 
 #endif
