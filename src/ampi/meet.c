@@ -157,8 +157,8 @@ static void finish(struct meeting *meeting, uint64_t new_context_id, const struc
     free(meeting);
 }
 
-/* The collector was told of the meeting with this number, of this group. It may have answered already: then the
- * meeting is over. */
+/* The collector was told of the meeting with this number, of this group. It may have answered already: then
+ * the meeting is over. */
 static void have_told(uint64_t number, const struct ampi_group *group)
 {
     struct meeting *meeting;

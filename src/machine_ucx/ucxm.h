@@ -120,6 +120,8 @@ void ucxm_launcher_abort(int exit_code, const char *why);
 /* Something that the launcher is asked. Lives on the stack of who asks. */
 struct ucxm_watch {
     const char *what; /* for the message: what is waited for */
+    char who[16];     /* the same: which process asks */
+    int limit_s;
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock; /* guards what follows */

@@ -7,6 +7,7 @@
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,14 +24,14 @@ int ucxm_watch_limit_s(void)
     return given && atoi(given) > 0 ? atoi(given) : LIMIT_S;
 }
 
-/* Counts seconds, not the time: a process that was stopped has not waited. */
+/* Counts seconds, not the time: a process that was stopped has not waited. Must not look into the
+ * environment, which libpmix changes meanwhile. */
 static void *watch(void *arg)
 {
     struct ucxm_watch *watch = arg;
-    int limit = ucxm_watch_limit_s();
 
     pthread_mutex_lock(&watch->lock);
-    for (int seconds = 0; !watch->is_over && seconds < limit; seconds++) {
+    for (int seconds = 0; !watch->is_over && seconds < watch->limit_s; seconds++) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
@@ -41,17 +42,21 @@ static void *watch(void *arg)
         base_fatal(1,
                    "process %s: the launcher has not answered for %d s: %s (HEDDLE_LAUNCHER_TIMEOUT changes "
                    "the limit)",
-                   getenv("PMIX_RANK") ? getenv("PMIX_RANK") : "?", limit, watch->what);
+                   watch->who, watch->limit_s, watch->what);
     pthread_mutex_unlock(&watch->lock);
     return NULL;
 }
 
 void ucxm_watch_begin(struct ucxm_watch *watch_out, const char *what)
 {
+    const char *rank = getenv("PMIX_RANK");
     sigset_t all, before;
 
-    *watch_out = (struct ucxm_watch){
-        .what = what, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+    *watch_out = (struct ucxm_watch){.what = what,
+                                     .limit_s = ucxm_watch_limit_s(),
+                                     .lock = PTHREAD_MUTEX_INITIALIZER,
+                                     .ended = PTHREAD_COND_INITIALIZER};
+    snprintf(watch_out->who, sizeof watch_out->who, "%s", rank ? rank : "?");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's handlers do not run there */
     watch_out->has_thread = pthread_create(&watch_out->thread, NULL, watch, watch_out) == 0;
