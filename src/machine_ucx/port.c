@@ -163,13 +163,13 @@ static void progress_all(void)
             ;
 }
 
-/* Lets everything leave that was sent. What was sent to a lost process never does, and what was not is on its
- * way already: its requests are complete. */
-bool ucxm_ports_flush(double limit_s)
-{
-    double until_s = limit_s > 0 ? ucxm_now_s() + limit_s : 0;
+/* Longest time for what was said in parting to leave; it goes to processes that wait for it. */
+#define PARTING_S 2
 
-    __atomic_store_n(&ucxm.is_closing, true, __ATOMIC_RELEASE);
+/* Lets everything leave that was sent. What was sent to a lost process never does, and what was not is on its
+ * way already: its requests are complete. False: it took too long. */
+static bool flush(double until_s)
+{
     for (int i = 0; i < ucxm.n_pes && !ucxm_lost_any(); i++) {
         ucp_request_param_t param = {0};
         ucs_status_ptr_t request = ucp_worker_flush_nbx(ucxm.ports[i].worker, &param);
@@ -182,8 +182,17 @@ bool ucxm_ports_flush(double limit_s)
         }
         ucp_request_free(request);
     }
-    if (!ucxm_part(progress_all, until_s))
+    return true;
+}
+
+bool ucxm_ports_flush(double limit_s)
+{
+    double until_s = limit_s > 0 ? ucxm_now_s() + limit_s : 0;
+
+    __atomic_store_n(&ucxm.is_closing, true, __ATOMIC_RELEASE);
+    if (!flush(until_s) || !ucxm_part(progress_all, until_s))
         return false;
+    (void)flush(ucxm_now_s() + PARTING_S);
     /* After a loss the only one that waits. */
     return ucxm_launcher_fence(progress_all, until_s) != ucxm_launcher_is_late;
 }
