@@ -6,6 +6,8 @@
 #   expect "what this shows" CODE STDOUT STDERR command...
 #       STDOUT and STDERR are extended regular expressions over the whole output; '' means that there
 #       must be none, '*' that anything will do.
+#   expect_nothing_left "after what" TENTHS
+#       left_over, a function of the test's, must print nothing within this many tenths of a second.
 #   finish
 #       exits: 0 if all was as expected.
 
@@ -40,6 +42,19 @@ expect() {
     sed 's/^/    /' "$expect_dir/out"
     echo "  stderr (expected: ${err:-nothing}):"
     sed 's/^/    /' "$expect_dir/err"
+}
+
+expect_nothing_left() {
+    local left
+    expect_count=$((expect_count + 1))
+    for _ in $(seq "$2"); do
+        left=$(left_over)
+        [ -z "$left" ] && return
+        sleep 0.1
+    done
+    expect_failed=$((expect_failed + 1))
+    echo "FAILED: nothing is left behind: $1"
+    printf '%s\n' "$left" | sed 's/^/    /'
 }
 
 finish() {

@@ -22,22 +22,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                                \
-    do {                                                                           \
-        CUresult result_ = (call);                                                 \
-        if (result_ != CUDA_SUCCESS) {                                             \
-            const char *name_ = "?";                                               \
-            cuGetErrorName(result_, &name_);                                       \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, name_);  \
-            exit(1);                                                               \
-        }                                                                          \
-    } while (0)
-#define CHECK_RT(call) CHECK((CUresult)(call))
-
-static double now_us()
-{
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+#include "measure.cuh"
 
 /* ---- Kernels ---- */
 
@@ -135,12 +120,12 @@ struct load {
         cudaEvent_t events[2][3];
         int least, greatest, n_sms;
         CHECK(cuCtxSetCurrent(context));
-        CHECK_RT(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-        CHECK_RT(cudaDeviceGetAttribute(&n_sms, cudaDevAttrMultiProcessorCount, 0));
+        CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+        CHECK(cudaDeviceGetAttribute(&n_sms, cudaDevAttrMultiProcessorCount, 0));
         for (int s = 0; s < 2; s++) {
-            CHECK_RT(cudaStreamCreateWithPriority(&streams[s], cudaStreamNonBlocking, least));
+            CHECK(cudaStreamCreateWithPriority(&streams[s], cudaStreamNonBlocking, least));
             for (int i = 0; i < 3; i++)
-                CHECK_RT(cudaEventCreateWithFlags(&events[s][i], cudaEventDisableTiming));
+                CHECK(cudaEventCreateWithFlags(&events[s][i], cudaEventDisableTiming));
         }
         /* kernels of about 3 ms, three in each stream at any time */
         unsigned waves = std::max(1u, 3000 / block_us);
@@ -150,12 +135,12 @@ struct load {
                     while (cudaEventQuery(events[s][turn % 3]) != cudaSuccess && !stop)
                         std::this_thread::sleep_for(std::chrono::microseconds(200));
                 load_kernel<<<n_sms * 8 * waves, 256, 0, streams[s]>>>(block_us * 1000, nullptr);
-                CHECK_RT(cudaEventRecord(events[s][turn % 3], streams[s]));
+                CHECK(cudaEventRecord(events[s][turn % 3], streams[s]));
             }
         }
         for (int s = 0; s < 2; s++) {
-            CHECK_RT(cudaStreamSynchronize(streams[s]));
-            CHECK_RT(cudaStreamDestroy(streams[s]));
+            CHECK(cudaStreamSynchronize(streams[s]));
+            CHECK(cudaStreamDestroy(streams[s]));
         }
     }
     void begin()
@@ -374,9 +359,9 @@ static void service_begin(int n_blocks)
 {
     memset((void *)box, 0, sizeof *box);
     order = 0;
-    CHECK_RT(cudaMemset(n_done, 0, sizeof *n_done));
+    CHECK(cudaMemset(n_done, 0, sizeof *n_done));
     service_kernel<<<n_blocks, 1024, 0, service_stream>>>(box, n_done);
-    CHECK_RT(cudaGetLastError());
+    CHECK(cudaGetLastError());
 }
 static void service_order(uint64_t dst, uint64_t src, uint64_t n)
 {
@@ -415,9 +400,9 @@ static void measure(const struct method &m, size_t n, double *median_out, double
     double until;
     std::vector<char> seen(n);
 
-    CHECK_RT(cudaMemsetAsync(from, ++fill, n, stream));
-    CHECK_RT(cudaMemsetAsync(to, 0, n, stream));
-    CHECK_RT(cudaStreamSynchronize(stream));
+    CHECK(cudaMemsetAsync(from, ++fill, n, stream));
+    CHECK(cudaMemsetAsync(to, 0, n, stream));
+    CHECK(cudaStreamSynchronize(stream));
     for (int i = 0; i < 3; i++)
         m.run(n);
     until = now_us() + 120e3;
@@ -426,8 +411,8 @@ static void measure(const struct method &m, size_t n, double *median_out, double
         m.run(n);
         times.push_back(now_us() - begin);
     }
-    CHECK_RT(cudaMemcpyAsync(seen.data(), to, n, cudaMemcpyDeviceToHost, stream));
-    CHECK_RT(cudaStreamSynchronize(stream));
+    CHECK(cudaMemcpyAsync(seen.data(), to, n, cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
     for (size_t i = 0; i < n; i++)
         if (seen[i] != fill) {
             printf("%s: byte %zu of %zu is wrong\n", m.name, i, n);
@@ -446,8 +431,8 @@ int main()
     void *memory;
 
     setvbuf(stdout, nullptr, _IOLBF, 0);
-    CHECK_RT(cudaSetDevice(0));
-    CHECK_RT(cudaFree(0));
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaFree(0));
     CHECK(cuCtxGetStreamPriorityRange(&least, &greatest));
     CHECK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest));
     CHECK(cuStreamCreateWithPriority(&service_stream, CU_STREAM_NON_BLOCKING, greatest));
@@ -464,10 +449,10 @@ int main()
     CHECK(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     box = (struct mailbox *)memory;
     CHECK(cuMemHostAlloc((void **)&bounce, 8 << 20, 0));
-    CHECK_RT(cudaMalloc(&from, 8 << 20));
-    CHECK_RT(cudaMalloc(&to, 8 << 20));
-    CHECK_RT(cudaMalloc(&n_done, sizeof *n_done));
-    CHECK_RT(cudaMemset(n_done, 0, sizeof *n_done));
+    CHECK(cudaMalloc(&from, 8 << 20));
+    CHECK(cudaMalloc(&to, 8 << 20));
+    CHECK(cudaMalloc(&n_done, sizeof *n_done));
+    CHECK(cudaMemset(n_done, 0, sizeof *n_done));
 
     std::vector<struct method> methods = {
         {"memcpy, stream query", [](size_t n) { submit_memcpy(n); finish_stream(); }},
@@ -532,7 +517,7 @@ int main()
             if (m.service_blocks)
                 service_end();
             load.end();
-            CHECK_RT(cudaDeviceSynchronize());
+            CHECK(cudaDeviceSynchronize());
         }
     }
     return 0;

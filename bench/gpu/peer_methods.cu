@@ -20,21 +20,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                               \
-    do {                                                                          \
-        CUresult result_ = (CUresult)(call);                                      \
-        if (result_ != CUDA_SUCCESS) {                                            \
-            const char *name_ = "?";                                              \
-            cuGetErrorName(result_, &name_);                                      \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, name_); \
-            exit(1);                                                              \
-        }                                                                         \
-    } while (0)
-
-static double now_us()
-{
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+#include "measure.cuh"
 
 /* One block copies, then writes a number where the CPU looks. */
 __global__ void copy_flag_kernel(uint64_t *to, const uint64_t *from, size_t n_bytes, volatile uint32_t *flag,

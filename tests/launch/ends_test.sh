@@ -5,17 +5,9 @@
 # MPI_Abort's code, 126 and 127 for what cannot be run; and that it passes signals on.
 # Usage: ends_test.sh MPICC MPIRUN
 set -u
-mpicc=$1
-mpirun=$2
-here=$(dirname "$0")
-# shellcheck source=tools/test_expect.sh
-. "$here/../../tools/test_expect.sh"
-unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
+# shellcheck source=tests/launch/mpi_client.sh
+. "$(dirname "$0")/mpi_client.sh" "$1" "$2"
 EXPECT_TIMEOUT=30
-work=$expect_dir
-client=$work/mpi_client
-"$mpicc" -O1 -o "$client" "$here/mpi_client.c" || exit 1
-run=("$mpirun" --procs 4 -n 4 "$client")
 many=("$mpirun" --procs 2 -n 6 +p 1 "$client") # three ranks per process
 
 # both A B: both are there, in any order: mpirun says what it knows, maybe before the last words of a process come.

@@ -5,21 +5,14 @@
 # /dev/shm, no temporary folder; nor does a job that ends by itself or by a failure.
 # Usage: killed_test.sh MPICC MPIRUN
 set -u
-mpicc=$1
-mpirun=$2
 # In namespaces of its own, whatever is there besides this script was left.
 is_alone=${HEDDLE_TEST_ALONE:-no}
 if [ "$is_alone" = no ] && unshare --pid --fork --mount --mount-proc true 2>/dev/null; then
     HEDDLE_TEST_ALONE=yes exec unshare --pid --fork --kill-child --mount --mount-proc "$0" "$@"
 fi
-here=$(dirname "$0")
-# shellcheck source=tools/test_expect.sh
-. "$here/../../tools/test_expect.sh"
-unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
+# shellcheck source=tests/launch/mpi_client.sh
+. "$(dirname "$0")/mpi_client.sh" "$1" "$2"
 EXPECT_TIMEOUT=30
-work=$expect_dir
-client=$work/mpi_client
-"$mpicc" -O1 -o "$client" "$here/mpi_client.c" || exit 1
 [ "$is_alone" = yes ] && mount -t tmpfs none /dev/shm
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
@@ -43,19 +36,6 @@ left_over() {
     find "$TMPDIR" -mindepth 1
 }
 
-expect_nothing_left() {
-    local left
-    expect_count=$((expect_count + 1))
-    for _ in $(seq 60); do
-        left=$(left_over)
-        [ -z "$left" ] && return
-        sleep 0.1
-    done
-    expect_failed=$((expect_failed + 1))
-    echo "FAILED: nothing is left behind: $1"
-    printf '%s\n' "$left" | sed 's/^/    /'
-}
-
 # killed WHAT SECONDS_LATER words...: a job of 4 processes that does these words, killed when all are ready.
 killed() {
     local what=$1 later=$2 i
@@ -74,7 +54,7 @@ killed() {
         cat "$work/out" "$work/err"
     fi
     wait $job 2>/dev/null
-    expect_nothing_left "$what, then SIGKILL of mpirun"
+    expect_nothing_left "$what, then SIGKILL of mpirun" 60
 }
 
 job=0
@@ -99,24 +79,24 @@ for delay in 0.005 0.02 0.04 0.06 0.08 0.1 0.15 0.2; do
     sleep $delay
     kill -9 $job
     wait $job 2>/dev/null
-    expect_nothing_left "SIGKILL of mpirun $delay s after its start"
+    expect_nothing_left "SIGKILL of mpirun $delay s after its start" 60
 done
 
 # Ends without SIGKILL.
 run=("$mpirun" --procs 4 -n 4 "$client")
 job=0
 expect "children outlive the processes" 0 '' '' "${run[@]}" init child=1002 finalize
-expect_nothing_left "children"
+expect_nothing_left "children" 60
 expect "daemons outlive the processes" 0 '' '' "${run[@]}" daemon=1002
-expect_nothing_left "daemons"
+expect_nothing_left "daemons" 60
 expect "orphans without our environment, which hold the output open" 0 '' '' "${run[@]}" orphan=1002
-expect_nothing_left "orphans"
+expect_nothing_left "orphans" 60
 expect "a crash beside a stopped process and deaf ones" 134 '' 'process 1 of 4 .rank 1. was ended by signal 6' \
     "${run[@]}" init deaf barrier @0,kill=19 @1,kill=6 spin
-expect_nothing_left "a crash"
+expect_nothing_left "a crash" 60
 expect "MPI_Abort beside a stopped process" 9 '' '*' "${run[@]}" init child=1003 barrier @3,kill=19 @2,abort=9 barrier
-expect_nothing_left "MPI_Abort"
+expect_nothing_left "MPI_Abort" 60
 expect "SIGTERM twice beside a stopped process" 143 '' '*' \
     sh -c '"$@" & sleep 0.7; kill -TERM $!; sleep 0.3; kill -TERM $!; wait $!' - "${run[@]}" init deaf daemon=1004 @0,kill=19 spin
-expect_nothing_left "SIGTERM twice"
+expect_nothing_left "SIGTERM twice" 60
 finish

@@ -7,17 +7,9 @@
 # What is in single quotes is for the shell that runs it.
 # shellcheck disable=SC2016
 set -u
-mpicc=$1
-mpirun=$2
-here=$(dirname "$0")
-# shellcheck source=tools/test_expect.sh
-. "$here/../../tools/test_expect.sh"
-unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
+# shellcheck source=tests/launch/mpi_client.sh
+. "$(dirname "$0")/mpi_client.sh" "$1" "$2"
 EXPECT_TIMEOUT=60
-work=$expect_dir
-client=$work/mpi_client
-"$mpicc" -O1 -o "$client" "$here/mpi_client.c" || exit 1
-run=("$mpirun" --procs 4 -n 4 "$client")
 
 # ---- Many lines, long lines, all bytes ----
 cat >"$work/check_lines.py" <<'PY'

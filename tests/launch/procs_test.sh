@@ -35,19 +35,6 @@ left_over() {
     done
 }
 
-expect_nothing_left() {
-    expect_count=$((expect_count + 1))
-    local left
-    for _ in $(seq 50); do
-        left=$(left_over)
-        [ -z "$left" ] && return
-        sleep 0.1
-    done
-    expect_failed=$((expect_failed + 1))
-    echo "FAILED: nothing is left behind: $1"
-    printf '%s\n' "$left" | sed 's/^/    /'
-}
-
 run=("$mpirun" --procs 4 "$client")
 
 # ---- What the clients are told, and what they tell each other ----
@@ -118,7 +105,7 @@ expect "more processes than ranks" 2 '' 'only 2 ranks' "$mpirun" --procs 4 -n 2 
 expect "no processes" 2 '' 'at least 1' "$mpirun" --procs 0 "$client"
 expect "descriptors run out" 1 '' 'ulimit -n|cannot' sh -c 'ulimit -n 40; "$@"' - "$mpirun" --procs 64 "$client" sleep=100000
 expect "daemons are ended too" 0 '' '' "${run[@]}" spawn init fence finalize
-expect_nothing_left "after all of these"
+expect_nothing_left "after all of these" 50
 
 # ---- Signals ----
 # signal NAME...: sends them to a job of processes that say what they get.
@@ -177,7 +164,7 @@ pid=$!
 sleep 0.7
 kill -9 $pid
 wait $pid 2>/dev/null
-expect_nothing_left "after SIGKILL of mpirun"
+expect_nothing_left "after SIGKILL of mpirun" 50
 
 # The guard too: then the next run cleans up.
 "${run[@]}" init sleep=100000 2>"$work/err" &
@@ -187,7 +174,7 @@ guard=$(tr ' ' '\n' <"/proc/$pid/task/$pid/children" | while read -r child; do g
 kill -9 "$guard" $pid
 wait $pid 2>/dev/null
 expect "the next run" 0 '' '' "$mpirun" --procs 2 true
-expect_nothing_left "after SIGKILL of mpirun and its guard"
+expect_nothing_left "after SIGKILL of mpirun and its guard" 50
 
 # ---- Cores ----
 cores=$(nproc)
@@ -198,5 +185,5 @@ if [ "$cores" -gt 1 ]; then
 fi
 expect "more processes than cores are not bound" 0 "^($cores cores:[0-9 ]+)+$" '' "$mpirun" --procs $((cores + 1)) "$client" cores
 expect "--bind-to none" 0 "^($cores cores:[0-9 ]+){2}$" '' "$mpirun" --bind-to none --procs 2 "$client" cores
-expect_nothing_left "at the end"
+expect_nothing_left "at the end" 50
 finish

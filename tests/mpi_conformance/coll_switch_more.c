@@ -278,23 +278,9 @@ static char *new_vector(int count, int is_filled)
     return vector;
 }
 
-static int are_near(const char *got, const char *want, size_t n_bytes)
-{
-    for (size_t i = 0; i < n_bytes; i += sizeof(double)) {
-        double a, b;
-        memcpy(&a, got + i, sizeof a);
-        memcpy(&b, want + i, sizeof b);
-        double room = 1e-6 + 1e-9 * (b < 0 ? -b : b);
-        if (!(a - b <= room && b - a <= room))
-            return 0;
-    }
-    return 1;
-}
-
-/* Several processes combine floating-point numbers in another order. */
 static void same_sum(const char *got, const char *want, size_t n_bytes, const char *what, int in_place)
 {
-    if (k->combine != combine_double || !getenv("PMIX_RANK") || !are_near(got, want, n_bytes))
+    if (!are_near(k, got, want, n_bytes))
         same(got, want, n_bytes, what, in_place);
 }
 

@@ -104,25 +104,10 @@ static int naive_exscan(const struct kind *k, const char *mine, char *before, ch
 
 /* ---- Comparing ---- */
 
-/* Sums of floating-point numbers keep the documented order within one process; over several they are as near
- * as one may expect. */
-static int are_near(const char *got, const char *want, size_t n_bytes)
-{
-    for (size_t i = 0; i < n_bytes; i += sizeof(double)) {
-        double a, b;
-        memcpy(&a, got + i, sizeof a);
-        memcpy(&b, want + i, sizeof b);
-        double room = 1e-6 + 1e-9 * (b < 0 ? -b : b);
-        if (!(a - b <= room && b - a <= room))
-            return 0;
-    }
-    return 1;
-}
-
 static void same(const char *got, const char *want, size_t n_bytes, const char *what, const struct kind *k,
                  long count, int in_place)
 {
-    if (k->combine == combine_double && getenv("PMIX_RANK") && are_near(got, want, n_bytes))
+    if (are_near(k, got, want, n_bytes))
         return;
     if (memcmp(got, want, n_bytes) != 0) {
         size_t i = 0;

@@ -112,6 +112,12 @@ static inline struct kept *kept_of(const struct ampi_message *message)
     return (struct kept *)(uintptr_t)message->data;
 }
 
+/* Where a copy of a message's data goes: behind it, or into memory if it has no room there. */
+static void *kept_room(struct kept *kept)
+{
+    return kept->memory ? kept->memory : kept->copy;
+}
+
 static inline void kept_free(struct ampi_rank *owner, struct ampi_message *message)
 {
     free(kept_of(message)->memory);
@@ -260,6 +266,16 @@ static void fetch_kept(struct ampi_message *message, struct ampi_request *recv)
     ampi_message_free(recv->owner->messages, message);
 }
 
+/* A message whose bytes are here has been received, or moved to a GPU. */
+static void release_message(struct ampi_rank *owner, void *what)
+{
+    struct ampi_message *message = what;
+
+    if (kept_of(message)->token)
+        ampi_machine->release(owner->pe_id, kept_of(message)->token);
+    kept_free(owner, message);
+}
+
 void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
                          const struct ampi_type *type, MPI_Status *status)
 {
@@ -268,19 +284,7 @@ void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, v
     ampi_p2p_unpack(kept->bytes, message->size_bytes, message->node.source, message->node.tag, buf, count,
                     type, status);
     received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
-    if (kept->token)
-        ampi_machine->release(self->pe_id, kept->token);
-    kept_free(self, message);
-}
-
-/* A message whose bytes are here has been moved to a GPU. */
-static void release_message(struct ampi_rank *owner, void *what)
-{
-    struct ampi_message *message = what;
-
-    if (kept_of(message)->token)
-        ampi_machine->release(owner->pe_id, kept_of(message)->token);
-    kept_free(owner, message);
+    release_message(self, message);
 }
 
 void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv)
@@ -326,25 +330,22 @@ static void fetched_early(void *arg, int result)
     kept->is_fetching = false;
     kept->has_failed = result < 0;
     if (!kept->has_failed)
-        kept->bytes = kept->memory ? kept->memory : kept->copy;
+        kept->bytes = kept_room(kept);
     if (kept->recv)
         take_fetched(message, kept->recv);
 }
 
-/* The message has been kept, with room for its data if has_room. */
-static void fetch_early(struct ampi_message *message, bool has_room)
+/* The message has been kept, with room for its data. */
+static void fetch_early(struct ampi_message *message)
 {
     struct kept *kept = kept_of(message);
     void *token = kept->token;
     int result;
 
-    if (!has_room)
-        kept->memory = base_malloc(message->size_bytes, "a message from another process");
     kept->token = NULL;
     kept->is_fetching = true;
-    result = ampi_machine->fetch(ult_pe_id(ult_self()->pe), kept->peer->proc_id, token,
-                                 has_room ? kept->copy : kept->memory, message->size_bytes, MACHINE_HOST,
-                                 fetched_early, message);
+    result = ampi_machine->fetch(ult_pe_id(ult_self()->pe), kept->peer->proc_id, token, kept_room(kept),
+                                 message->size_bytes, MACHINE_HOST, fetched_early, message);
     if (result != MACHINE_PENDING)
         fetched_early(message, result);
 }
@@ -379,8 +380,8 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
     bool is_early = !data->bytes && data->n_bytes > 0 && !(wire->flags & (AMPI_WIRE_PIPE | AMPI_WIRE_SYNC)) &&
                     data->n_bytes <= AMPI_EAGER_MAX_BYTES;
     size_t room = sizeof(struct kept) + (is_copied || is_early ? data->n_bytes : 0);
-    struct ampi_message *message =
-        ampi_message_alloc(dest->owner->messages, room <= AMPI_EAGER_MAX_BYTES ? room : 0);
+    bool has_room = room <= AMPI_EAGER_MAX_BYTES;
+    struct ampi_message *message = ampi_message_alloc(dest->owner->messages, has_room ? room : 0);
     struct kept *kept = kept_of(message);
 
     message->size_bytes = data->n_bytes;
@@ -391,17 +392,16 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
                           .peer = peer,
                           .is_sync = (wire->flags & AMPI_WIRE_SYNC) != 0,
                           .is_offer = (wire->flags & AMPI_WIRE_PIPE) != 0};
+    if (BASE_UNLIKELY(!has_room))
+        kept->memory = base_malloc(data->n_bytes, "a message from another process");
     if (is_copied && data->n_bytes) {
-        if (BASE_UNLIKELY(room > AMPI_EAGER_MAX_BYTES))
-            kept->memory = base_malloc(data->n_bytes, "a message from another process");
-        kept->bytes = kept->memory ? kept->memory : kept->copy;
-        memcpy((void *)(uintptr_t)kept->bytes, data->bytes, data->n_bytes);
+        kept->bytes = memcpy(kept_room(kept), data->bytes, data->n_bytes);
     } else if (data->n_bytes == 0) {
         kept->bytes = kept->copy;
     }
     ampi_message_keep(dest, message, wire->source, wire->tag);
     if (BASE_UNLIKELY(is_early))
-        fetch_early(message, room <= AMPI_EAGER_MAX_BYTES);
+        fetch_early(message);
     return !is_copied && data->n_bytes > 0;
 }
 
