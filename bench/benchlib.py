@@ -186,8 +186,12 @@ def reason(code, err):
 # ---- Building ---------------------------------------------------------------------------------------------
 
 def ult_switch(prefix):
-    """The bare context switch: a program of the library's own build, if it has one. See README.md."""
+    """The bare context switch: a program of the library's own build, made if it is not there yet; None where
+    there is only an installation. See README.md."""
     path = os.path.join(os.path.abspath(prefix), "bench", "ult_switch")
+    if not os.path.exists(path) and os.path.exists(os.path.join(prefix, "CMakeCache.txt")):
+        say("building ult_switch")
+        run(["cmake", "--build", prefix, "--target", "ult_switch"], 300)
     return path if os.access(path, os.X_OK) else None
 
 
@@ -359,8 +363,24 @@ def first_line(command):
     return out.splitlines()[0].strip() if code == 0 and out.strip() else "unknown"
 
 
+def busy_cores(seconds):
+    """How many cores other programs keep busy, watched for this long."""
+    def ticks():
+        with open("/proc/stat", encoding="ascii") as file:
+            return [int(word) for word in file.readline().split()[1:9]]
+
+    before = ticks()
+    time.sleep(seconds)
+    spent = [after - earlier for earlier, after in zip(before, ticks())]
+    idle = spent[3] + spent[4]  # idle, and waiting for disks
+    return os.cpu_count() * (sum(spent) - idle) / max(1, sum(spent))
+
+
 def describe_machine():
-    """(what, value) pairs."""
+    """(what, value) pairs. Called before anything is started, so that what keeps cores busy is others'."""
+    busy = busy_cores(0.5)
+    if busy > 0.25:
+        say(f"note: other programs keep {busy:.1f} of the cores busy; the figures will suffer")
     return [
         ("date", datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z")),
         ("CPU", f"{cpu_name()}, {core_count()} cores"),
@@ -368,16 +388,8 @@ def describe_machine():
         ("C library", " ".join(platform.libc_ver())),
         ("compiler", first_line([os.environ.get("CC", "cc"), "--version"])),
         ("commit", first_line(["git", "-C", ROOT_DIR, "describe", "--always", "--dirty"])),
-        ("load at the start", "%.2f (1 minute)" % os.getloadavg()[0]),
+        ("other programs at the start", f"{busy:.1f} cores busy"),
     ]
-
-
-def warn_if_busy():
-    """Says that other programs run; returns whether they do."""
-    is_busy = os.getloadavg()[0] > 0.5 * core_count()
-    if is_busy:
-        say("note: other programs are running on this machine; the figures will suffer")
-    return is_busy
 
 
 # ---- Text -------------------------------------------------------------------------------------------------

@@ -13,10 +13,12 @@ COLOURS = ["#8a4fbf", "#b03060", "#7a6a00", "#007a7a"]  # for the others
 GREY, BROWN = "#888888", "#8a6d4a"
 WIDTH, HEIGHT = 560, 400
 LEFT, RIGHT, TOP, BOTTOM = 72, 20, 44, 52
+LEAST_WIDTH = 720  # of a picture with one panel, so that the legend and the caption have room
+LEGEND_ROW, CAPTION_ROW = 22, 16
 
 
 class Series:
-    """A line: its label, its (x, y) points; a limit is drawn grey and dashed."""
+    """A line: its label, its (x, y) points; a limit is drawn dashed."""
 
     def __init__(self, label, points, colour=None, is_limit=False):
         self.label = label
@@ -39,8 +41,27 @@ def colour_of(kind, pes):
     return KNOWN_COLOURS.get((kind, pes))
 
 
-def decade_name(value):
+def mark_name(value):
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def round_down(value):
+    """The largest of ..., 0.1, 0.2, 0.5, 1, 2, 5, 10, ... that is not above the value."""
+    decade = 10.0 ** math.floor(math.log10(value))
+    return max(decade * step for step in (1, 2, 5) if decade * step <= value * 1.0001 or step == 1)
+
+
+def round_up(value):
+    low = round_down(value)
+    return low if low >= value * 0.9999 else min(m for m in marks_between(low, low * 10) if m > low * 1.1)
+
+
+def marks_between(low, high):
+    """The marks of a logarithmic axis: decades, and 2 and 5 between them where there are few."""
+    steps = (1, 2, 5) if high / low < 2000 else (1,)
+    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    marks = [step * 10.0 ** decade for decade in decades for step in steps]
+    return [mark for mark in marks if low * 0.999 <= mark <= high * 1.001]
 
 
 def text(x, y, words, size=12, anchor="middle", extra=""):
@@ -55,8 +76,7 @@ def panel_svg(panel):
     if not points:
         return "\n".join(out + [text(WIDTH / 2, HEIGHT / 2, "no results")])
     low_x, high_x = min(p[0] for p in points), max(p[0] for p in points)
-    low_y = 10 ** math.floor(math.log10(min(p[1] for p in points)))
-    high_y = 10 ** math.ceil(math.log10(max(p[1] for p in points)))
+    low_y, high_y = round_down(min(p[1] for p in points)), round_up(max(p[1] for p in points))
     high_x, high_y = max(high_x, low_x * 2), max(high_y, low_y * 10)
     inner_width, inner_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
@@ -66,12 +86,10 @@ def panel_svg(panel):
     def y_at(y):
         return HEIGHT - BOTTOM - inner_height * math.log(y / low_y) / math.log(high_y / low_y)
 
-    decade = low_y
-    while decade <= high_y * 1.001:
-        y = y_at(decade)
+    for mark in marks_between(low_y, high_y):
+        y = y_at(mark)
         out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#dddddd"/>')
-        out.append(text(LEFT - 6, y + 4, decade_name(decade), 11, "end"))
-        decade *= 10
+        out.append(text(LEFT - 6, y + 4, mark_name(mark), 11, "end"))
     for mark in panel.x_marks or sorted({p[0] for p in points}):
         if low_x <= mark <= high_x:
             x = x_at(mark)
@@ -88,42 +106,50 @@ def panel_svg(panel):
         dash = ' stroke-dasharray="5 4"' if series.is_limit else ""
         out.append(f'<polyline points="{path}" fill="none" stroke="{series.colour}" '
                    f'stroke-width="2"{dash}/>')
-        if not series.is_limit:
-            out += [f'<circle cx="{x_at(x):.1f}" cy="{y_at(y):.1f}" r="2.6" fill="{series.colour}"/>'
-                    for x, y in series.points]
+        radius = 2 if series.is_limit else 2.6
+        out += [f'<circle cx="{x_at(x):.1f}" cy="{y_at(y):.1f}" r="{radius}" fill="{series.colour}"/>'
+                for x, y in series.points]
     return "\n".join(out)
 
 
-def legend_svg(all_series):
-    """Labels side by side, each once."""
-    out, seen, x = [], set(), LEFT
+def legend_svg(all_series, width):
+    """Labels side by side, each once, in as many rows as it takes. Returns (SVG, rows)."""
+    out, seen, x, row = [], set(), LEFT, 0
     for series in all_series:
         if series.label in seen:
             continue
         seen.add(series.label)
+        label_width = 54 + 8 * len(series.label)
+        if x > LEFT and x + label_width > width:
+            x, row = LEFT, row + 1
+        y = 14 + row * LEGEND_ROW
         dash = ' stroke-dasharray="5 4"' if series.is_limit else ""
-        out.append(f'<line x1="{x}" y1="14" x2="{x + 26}" y2="14" stroke="{series.colour}" '
+        out.append(f'<line x1="{x}" y1="{y}" x2="{x + 26}" y2="{y}" stroke="{series.colour}" '
                    f'stroke-width="3"{dash}/>')
-        out.append(text(x + 32, 18, series.label, 13, "start"))
-        x += 54 + 8 * len(series.label)
-    return "\n".join(out)
+        out.append(text(x + 32, y + 4, series.label, 13, "start"))
+        x += label_width
+    return "\n".join(out), row + 1
 
 
-def write_svg(path, panels, caption):
-    """Panels two abreast, one legend above, the caption below."""
+def write_svg(path, panels, captions):
+    """Panels two abreast, one legend above, the captions below, a line each. The ground is white, so that the
+    picture can be read on a dark page, too."""
     columns = min(2, len(panels))
     rows = (len(panels) + columns - 1) // columns
-    width, height = columns * WIDTH, 28 + rows * HEIGHT + 24
-    width = max(width, 720)
+    width = max(columns * WIDTH, LEAST_WIDTH)
+    legend, legend_rows = legend_svg([series for panel in panels for series in panel.series], width)
+    top = 6 + legend_rows * LEGEND_ROW
+    height = top + rows * HEIGHT + len(captions) * CAPTION_ROW + 8
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
            f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">',
-           f'<rect width="{width}" height="{height}" fill="white"/>',
-           legend_svg([series for panel in panels for series in panel.series])]
+           f'<rect width="{width}" height="{height}" fill="white"/>', legend]
     for i, panel in enumerate(panels):
         x = i % columns * WIDTH + (width - columns * WIDTH) / 2
-        y = 28 + i // columns * HEIGHT
+        y = top + i // columns * HEIGHT
         out.append(f'<g transform="translate({x:.0f} {y})">\n{panel_svg(panel)}\n</g>')
-    out.append(text(width / 2, height - 8, caption, 11, "middle", 'fill="#555555"'))
+    for i, caption in enumerate(captions):
+        y = top + rows * HEIGHT + i * CAPTION_ROW + 8
+        out.append(text(width / 2, y, caption, 11, "middle", 'fill="#555555"'))
     out.append("</svg>\n")
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(out))

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Writes what is generated: coverage.md and the table in README.md from the sources, options.md from what +help prints.
+# Writes what is generated: coverage.md and the table in README.md from the sources, options.md from what +help prints; the
+# figures in README.md, and where it links to them, from the newest docs/results/DATE-compare.
 #
 #   tools/gen_docs.sh BUILD FOLDER    BUILD: a finished build; FOLDER: docs, which lies beside README.md
 set -eu
@@ -15,6 +16,11 @@ unset HEDDLE_OPTIONS
 python3 "$root/tools/gen_unsupported.py" "$root/src/ampi/abi/functions.tsv" "$root/src/ampi" "$folder/coverage.md"
 [ -e "$folder/../README.md" ] || cp "$root/README.md" "$folder/../README.md"
 python3 "$root/tools/gen_unsupported.py" "$root/src/ampi/abi/functions.tsv" "$root/src/ampi" "$folder/../README.md"
+
+newest=$(basename "$(find "$root/docs/results" -maxdepth 1 -name '*-compare' | sort | tail -n 1)")
+sed -n '/^<!-- in short -->$/,/^<!-- end -->$/p' "$root/docs/results/$newest/results.md" >"$work/figures"
+sed -i -e "s,[0-9-]*-compare/,$newest/,g" -e "s,full run of [0-9-]*,full run of ${newest%-compare}," \
+    -e "/^<!-- in short -->\$/r $work/figures" -e '/^<!-- in short -->$/,/^<!-- end -->$/d' "$folder/../README.md"
 
 printf '#include <mpi.h>\nint main(int argc, char **argv) { return MPI_Init(&argc, &argv); }\n' >"$work/program.c"
 "$build/bin/mpicc" "$work/program.c" -o "$work/program"

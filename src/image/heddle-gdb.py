@@ -2,13 +2,14 @@
 """heddle-gdb.py: symbols of the ranks' copies of a program, for gdb.
 
     (gdb) source heddle-gdb.py
-    (gdb) heddle-images            lists the copies, and marks the one that the selected frame is in
+    (gdb) heddle-images            lists the ranks' copies, and marks the one that the selected frame is in
     (gdb) heddle-symbols           adds the symbols of the copy that the selected frame is in
+    (gdb) heddle-symbols RANK      the same for the copy of a rank of this process
     (gdb) heddle-symbols 0xADDR    the same for the copy that an address lies in
     (gdb) heddle-symbols all       for all copies (slow, and much memory, beyond some tens)
 
 gdb knows the program where ld.so loaded it (the prototype, whose code never runs) and nothing of the copies. It reads
-what it needs from image_program and all_images of the library, which has to have its debug information.
+what it needs from image_program and ampi_job of the library, which has to have its debug information.
 """
 
 import gdb
@@ -17,21 +18,20 @@ ADDED = set()
 
 
 def library_variable(name):
-    symbol = gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name)
-    if symbol is None:
-        raise gdb.GdbError("%s not found: is the library loaded, with debug information?" % name)
-    return symbol.value()
+    for objfile in gdb.objfiles():
+        symbol = "libmpi_abi" in (objfile.filename or "") and objfile.lookup_global_symbol(name)
+        if symbol:
+            return symbol.value()
+    raise gdb.GdbError("%s not found: is the library loaded, with debug information?" % name)
 
 
 def images():
-    """Pairs of number and base of every copy, the oldest first."""
-    bases = []
-    image = library_variable("all_images")
-    while int(image) != 0:
-        bases.append(int(image["base"]))
-        image = image["next"]
-    bases.reverse()
-    return list(enumerate(bases))
+    """Pairs of rank and base of every copy that has been made."""
+    job = library_variable("ampi_job")
+    for i in range(int(job["n_local"])):
+        image = job["ranks"][i]["image"]
+        if int(image) != 0:
+            yield int(job["first_rank"]) + i, int(image["base"])
 
 
 def span():
@@ -67,21 +67,21 @@ def add_symbols(base):
 
 
 class ListImages(gdb.Command):
-    """List the copies of the program; an arrow marks the one of the selected frame."""
+    """List the ranks' copies of the program; an arrow marks the one of the selected frame."""
 
     def __init__(self):
         super().__init__("heddle-images", gdb.COMMAND_STATUS)
 
     def invoke(self, argument, from_tty):
         pc, size = selected_pc(), span()
-        for number, base in images():
+        for rank, base in images():
             mark = "->" if base <= pc < base + size else "  "
             known = " (symbols)" if base in ADDED else ""
-            print("%s %5d  0x%x-0x%x%s" % (mark, number, base, base + size, known))
+            print("%s rank %d  0x%x-0x%x%s" % (mark, rank, base, base + size, known))
 
 
 class AddSymbols(gdb.Command):
-    """Add the symbols of one copy of the program: of the selected frame, of an address, or of all."""
+    """Add the symbols of one copy of the program: of the selected frame, a rank, an address, or of all."""
 
     def __init__(self):
         super().__init__("heddle-symbols", gdb.COMMAND_FILES)
@@ -90,6 +90,12 @@ class AddSymbols(gdb.Command):
         if argument.strip() == "all":
             for _, base in images():
                 add_symbols(base)
+            return
+        if argument.strip().isdigit():
+            base = dict(images()).get(int(argument))
+            if base is None:
+                raise gdb.GdbError("rank %s has no copy in this process" % argument.strip())
+            add_symbols(base)
             return
         addr = int(gdb.parse_and_eval(argument)) if argument else selected_pc()
         base = base_of(addr % 2**64)
