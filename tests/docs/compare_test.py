@@ -44,8 +44,9 @@ require("ratios", "x)" in report)
 for name, at_least in (("Heddle, 1 PE", 60), ("Again", 150)):
     require(f"results of {name}: {len(columns.get(name, ()))}", len(columns.get(name, ())) >= at_least)
 for key in ("latency.8", "latency.8.p95", "bandwidth.4194304", "bibandwidth.4194304", "msgrate.1", "msgrate.2", "matching.shuffled.1000",
-            "coll.barrier.2.0", "coll.allreduce.2.8", "startup.16", "memory.pss"):
+            "coll.barrier.2.0", "coll.allreduce.2.8", "startup.16"):
     require(f"a figure for {key}", min(columns.get("Again", {}).get(key) or [0]) > 0)
+require("a figure for memory.pss", "memory.pss" in columns.get("Again", {}))  # of 4 ranks more: noise may make it negative
 for name in ("latency", "bandwidth", "collectives"):
     picture = xml.etree.ElementTree.parse(f"{work}/out/{name}.svg").getroot()
     width = float(picture.get("width"))
