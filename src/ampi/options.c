@@ -39,6 +39,10 @@ static const struct base_option option_table[] = {
      "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM]], with commas between them "
      "(+help "
      "collectives)"},
+    {"+gpu-service", BASE_OPTION_INT, &gpu_service_us, 0, 1000, "US",
+     "keep a kernel on the GPU for US microseconds after a small message between buffers of GPUs, which does the next "
+     "ones: half the time, also beside kernels that fill the GPU; cudaDeviceSynchronize may wait for it; default: 0, "
+     "none"},
     {"+help", BASE_OPTION_TOPIC, &ampi_options.help_topic, 0, 0, "[TOPIC]",
      "print this list and stop; topic collectives: how they are done; topic devices: GPUs, and which PE has "
      "which"},

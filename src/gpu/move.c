@@ -25,6 +25,7 @@
 #include "gpu/pack.h"
 #include "gpu/query.h"
 #include "gpu/queue.h"
+#include "gpu/service.h"
 
 gpu_copy_host_fn gpu_copy_host;
 gpu_block_at_fn gpu_block_at;
@@ -58,6 +59,8 @@ static int set_side(struct gpu_move_side *side, const struct gpu_data *data, siz
     if (BASE_UNLIKELY(range.memory == GPU_MEMORY_NOWHERE))
         return gpu_address_error(at);
     side->first = first ? (char *)first + skip_bytes : NULL;
+    side->buffer = range.memory == GPU_MEMORY_DEVICE ? range.buffer : 0;
+    side->room_bytes = range.to - at;
     side->device = is_device ? (range.device < 0 ? 0 : range.device) : -1;
     if (is_block)
         side->kind = range.memory == GPU_MEMORY_HOST ? HOST : FLAT;
@@ -330,11 +333,12 @@ static void take_bytes(struct gpu_move *move, struct gpu_move_chunk *chunk)
 
 /* ---- Asynchronous ---- */
 
+static void finish(struct gpu_move *move);
 static void first_done(struct gpu_ticket *ticket, int error);
 static void second_done(struct gpu_ticket *ticket, int error);
 
 /* Starts a chunk; on an error it is over when what may have been queued is. */
-static void start_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
+static void queue_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 {
     int error = 0;
     struct gpu_queue *queue = chunk_queue(move, &error);
@@ -349,6 +353,46 @@ static void start_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
     }
     if (error && !move->error)
         move->error = error;
+}
+
+static void served(struct gpu_ticket *ticket, int error)
+{
+    struct gpu_move_chunk *chunk = BASE_CONTAINER(ticket, struct gpu_move_chunk, ticket);
+    struct gpu_move *move = chunk->move;
+
+    if (error != GPU_SERVICE_NOT_DONE) {
+        first_done(ticket, error);
+        return;
+    }
+    move->n_busy--;
+    move->taken_bytes = 0;
+    queue_chunk(move, chunk);
+    if (move->n_busy == 0)
+        finish(move);
+}
+
+/* A small copy from block to block, all of a move, is the service's if that is there. */
+static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    const struct gpu_move_side *from = &move->from, *to = &move->to;
+
+    if (move->n_bytes > GPU_SERVICE_MAX || !from->buffer || !to->buffer || from->kind != FLAT ||
+        to->kind != FLAT || from->room_bytes < move->n_bytes || to->room_bytes < move->n_bytes)
+        return false;
+    chunk->ticket.handle = served;
+    if (!gpu_service_copy(from, to, move->n_bytes, &chunk->ticket))
+        return false;
+    chunk->move = move;
+    take_bytes(move, chunk);
+    move->n_busy++;
+    return true;
+}
+
+static void start_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    if (BASE_UNLIKELY(gpu_service_us > 0) && order_chunk(move, chunk))
+        return;
+    queue_chunk(move, chunk);
 }
 
 static void finish(struct gpu_move *move)

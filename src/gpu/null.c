@@ -73,6 +73,7 @@ const char *gpu_error_text(int error)
 /* Never called: no address is a device's. */
 gpu_copy_host_fn gpu_copy_host;
 gpu_block_at_fn gpu_block_at;
+long gpu_service_us;
 
 static int unreachable(void)
 {

@@ -39,6 +39,7 @@ struct gpu_pe {
     int n_chunks;
     int chunks_room;
     struct gpu_scratch scratch[GPU_DEVICES_MAX][GPU_SCRATCH_CLASSES];
+    struct gpu_service *services; /* those that were made (service.c) */
 };
 
 /* The calling PE's, made at the first call (queue.c). */

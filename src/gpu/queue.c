@@ -6,6 +6,7 @@
 #include "gpu/driver.h"
 #include "gpu/module.h"
 #include "gpu/pe_state.h"
+#include "gpu/service.h"
 #include "ult/arch/arch.h"
 #include "ult/pe.h"
 
@@ -334,19 +335,26 @@ static void issue_number(struct gpu_queue *queue)
         queue->cannot_write = true;
 }
 
-/* Asks the driver: everything may be done, or the queue may have failed. */
-static BASE_COLD void ask_driver(struct gpu_queue *queue)
+int gpu_queue_ask(struct gpu_queue *queue)
 {
     CUcontext before;
     int error = gpu_context_enter(queue->context, &before);
+    CUresult result;
 
-    if (!error) {
-        CUresult result = gpu_driver.cuStreamQuery(queue->stream);
-        gpu_context_leave(queue->context, before);
-        if (result == CUDA_ERROR_NOT_READY)
-            return;
-        error = gpu_driver_check(result, "cuStreamQuery");
-    }
+    if (error)
+        return error;
+    result = gpu_driver.cuStreamQuery(queue->stream);
+    gpu_context_leave(queue->context, before);
+    return result == CUDA_ERROR_NOT_READY ? GPU_QUEUE_BUSY : gpu_driver_check(result, "cuStreamQuery");
+}
+
+/* Everything may be done, or the queue may have failed. */
+static BASE_COLD void ask_driver(struct gpu_queue *queue)
+{
+    int error = gpu_queue_ask(queue);
+
+    if (error == GPU_QUEUE_BUSY)
+        return;
     if (error)
         queue->error = error;
     else
@@ -400,7 +408,7 @@ static int poll_queues(struct ult_source *source)
 {
     struct gpu_pe *pe = BASE_CONTAINER(source, struct gpu_pe, source);
     struct gpu_queue *queue = pe->busy, *next;
-    int n_handled = 0;
+    int n_handled = pe->services ? gpu_service_poll(pe) : 0;
 
     pe->busy = NULL;
     for (; queue; queue = next) {

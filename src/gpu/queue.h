@@ -21,7 +21,7 @@
 struct gpu_queue;
 
 /* What a queue is for: work that would delay each other goes different ways. */
-enum gpu_lane { GPU_LANE_OUT, GPU_LANE_IN, GPU_LANE_KERNELS, GPU_LANE_LOCAL, GPU_LANES };
+enum gpu_lane { GPU_LANE_OUT, GPU_LANE_IN, GPU_LANE_KERNELS, GPU_LANE_LOCAL, GPU_LANE_SERVICE, GPU_LANES };
 
 /* The calling PE's queue on a device, made at first use. NULL: it cannot be had; *error_out says why. */
 struct gpu_queue *gpu_queue_of(int device, enum gpu_lane lane, int *error_out);
@@ -60,6 +60,10 @@ void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket);
  * switch. gpu_queue_spin never switches and calls no ticket's handle. */
 int gpu_queue_wait(struct gpu_queue *queue) BASE_MUST_CHECK;
 int gpu_queue_spin(struct gpu_queue *queue) BASE_MUST_CHECK;
+
+/* Asks the driver: 0: all that was queued is done; GPU_QUEUE_BUSY: not yet; or an error. */
+#define GPU_QUEUE_BUSY (-1)
+int gpu_queue_ask(struct gpu_queue *queue) BASE_MUST_CHECK;
 
 /* ---- Kernels (module.c) ---- */
 

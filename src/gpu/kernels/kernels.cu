@@ -5,10 +5,13 @@
  */
 #include "gpu/kernels/combine_kernels.h"
 #include "gpu/kernels/pack_kernels.h"
+#include "gpu/kernels/service_kernel.h"
 
 GPU_KERNEL(heddle_copy, struct gpu_kernel_copy, copy_body)
 GPU_KERNEL(heddle_pack_box, struct gpu_kernel_box, pack_box_body)
 GPU_KERNEL(heddle_pack_program, struct gpu_kernel_pack, pack_program_body)
+
+GPU_RESIDENT_KERNEL(heddle_service, struct gpu_kernel_service, service_body)
 
 #define COMBINE_KERNEL(type, ...) GPU_KERNEL(heddle_combine_##type, struct gpu_kernel_combine, (__VA_ARGS__))
 

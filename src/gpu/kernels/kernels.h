@@ -28,6 +28,7 @@ enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
     X(COPY, heddle_copy, struct gpu_kernel_copy)                 \
     X(PACK_BOX, heddle_pack_box, struct gpu_kernel_box)          \
     X(PACK_PROGRAM, heddle_pack_program, struct gpu_kernel_pack) \
+    X(SERVICE, heddle_service, struct gpu_kernel_service)        \
     GPU_TYPES(GPU_KERNEL_OF_TYPE, X)
 #define GPU_KERNEL_OF_TYPE(X, type) X(COMBINE_##type, heddle_combine_##type, struct gpu_kernel_combine)
 
@@ -38,7 +39,7 @@ enum gpu_kernel { GPU_KERNELS(GPU_KERNEL_ENUM) GPU_KERNEL_COUNT };
 #define GPU_KERNEL_COMBINE(type) ((enum gpu_kernel)(GPU_KERNEL_COMBINE_INT8 + (type)))
 
 /* All threads of a kernel's launch step through the units of their data with a grid-stride loop, so any
- * number of blocks and threads is right. */
+ * number of blocks and threads is right; but for the service. */
 
 /* Consecutive bytes to consecutive bytes. */
 struct gpu_kernel_copy {
@@ -85,6 +86,40 @@ struct gpu_kernel_pack {
     uint64_t program;     /* address of the words in the GPU's memory; 0: they are here */
     int64_t n_words;      /* in words */
     int64_t words[GPU_PROGRAM_WORDS];
+};
+
+/* ---- The service: a kernel that stays and copies what it is ordered to (gpu/service.c) ---- */
+
+#define GPU_SERVICE_ORDERS 16  /* in the mailbox */
+#define GPU_SERVICE_BATCH 8    /* that the kernel takes at a time */
+#define GPU_SERVICE_THREADS 512
+#define GPU_SERVICE_ADDRESS_BITS 48
+
+/* Words: to, from, bytes, and one that is not used. Each carries the order's number above
+ * GPU_SERVICE_ADDRESS_BITS, so an order is complete when all its words say so, in whatever sequence they
+ * arrive. */
+struct gpu_service_order {
+    uint64_t words[4];
+};
+
+/* Pinned memory of the host's. Order n is in orders[n % GPU_SERVICE_ORDERS]. */
+struct gpu_mailbox {
+    struct gpu_service_order orders[GPU_SERVICE_ORDERS]; /* written by the CPU */
+    uint32_t done;                                       /* the last order done; written by the kernel */
+    uint32_t state;                                      /* GPU_SERVICE_SAYS; likewise */
+};
+
+/* What a launch says of itself: it is there; it is about to leave, and looks for orders a last time; it has
+ * left: nothing will be done any more. */
+enum gpu_service_phase { GPU_SERVICE_HERE = 1, GPU_SERVICE_LEAVING, GPU_SERVICE_LEFT };
+#define GPU_SERVICE_SAYS(launch, phase) ((uint32_t)(launch) * 4 + (uint32_t)(phase))
+
+struct gpu_kernel_service {
+    uint64_t mailbox;
+    uint32_t launch; /* its number */
+    uint32_t first;  /* number of the first order */
+    uint32_t wait_ns; /* leave when nothing has come for so long */
+    uint32_t stay_ns; /* leave after so long in any case */
 };
 
 /* What elements are combined with: X(ENUM). The order is that of MPI's operations in ampi/op.h. */

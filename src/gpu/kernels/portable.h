@@ -39,10 +39,49 @@ GPU_FN uint32_t high_word(uint32_t a, uint32_t b)
     return __umulhi(a, b);
 }
 
+#define GPU_RESIDENT_KERNEL(name, type, body)                                                 \
+    extern "C" __global__ void __launch_bounds__(512) name(const __grid_constant__ type args) \
+    {                                                                                         \
+        body(args, threadIdx.x, blockDim.x);                                                  \
+    }
+#define GPU_SHARED __shared__
+#define GPU_BARRIER() __syncthreads()
+#define GPU_WARP_BARRIER() __syncwarp()
+
+/* Makes what this thread has written, and what it saw others write, visible to everybody, the CPU too, before
+ * what it does next. */
+#define GPU_FENCE() __threadfence_system()
+
+/* Words that the CPU or others write meanwhile. */
+template <typename T>
+GPU_FN T gpu_read_now(uint64_t addr)
+{
+    return *(volatile const T *)addr;
+}
+template <typename T>
+GPU_FN void gpu_write_now(uint64_t addr, T value)
+{
+    *(volatile T *)addr = value;
+}
+
+/* Data that others have written since this kernel began: past the multiprocessor's own cache. */
+#define GPU_READ_FRESH(T, addr) __ldcg((const T *)(addr))
+
+/* Nanoseconds, since some time in the past. */
+GPU_FN uint64_t gpu_now_ns()
+{
+    uint64_t now;
+
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+}
+
 #else
 
 #include <cstring>
+#include <ctime>
 #include <type_traits>
+#include <unistd.h>
 
 #include "fakecuda.h"
 
@@ -72,6 +111,36 @@ GPU_FN T *gpu_at(uint64_t addr)
     }
 
 #define GPU_BLOCK_WORDS(pointer, from, n, max) const int64_t *pointer = (from)
+
+#define GPU_RESIDENT_KERNEL(name, type, body)                                     \
+    extern "C" __attribute__((visibility("default"))) void name(const void *args) \
+    {                                                                             \
+        body(*(const type *)args, 0, 1);                                          \
+    }
+#define GPU_SHARED
+#define GPU_BARRIER() (void)0
+#define GPU_WARP_BARRIER() (void)0
+#define GPU_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define GPU_READ_FRESH(T, addr) (*GPU_AT(const T, addr))
+
+template <typename T>
+GPU_FN T gpu_read_now(uint64_t addr)
+{
+    return __atomic_load_n(GPU_AT(T, addr), __ATOMIC_SEQ_CST);
+}
+template <typename T>
+GPU_FN void gpu_write_now(uint64_t addr, T value)
+{
+    __atomic_store_n(GPU_AT(T, addr), value, __ATOMIC_SEQ_CST);
+}
+
+GPU_FN uint64_t gpu_now_ns()
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
 
 struct alignas(16) uint4 {
     uint32_t x, y, z, w;

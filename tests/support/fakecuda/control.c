@@ -110,6 +110,14 @@ FAKE_EXPORT void fakecuda_hold(bool is_held)
     pthread_mutex_unlock(&fake_lock);
 }
 
+FAKE_EXPORT void fakecuda_hold_kernels(bool are_held)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake.are_kernels_held = are_held;
+    pthread_cond_broadcast(&fake_changed);
+    pthread_mutex_unlock(&fake_lock);
+}
+
 FAKE_EXPORT void fakecuda_place_next(uintptr_t address)
 {
     fake.next_place = address;

@@ -34,6 +34,7 @@ extern struct fake_driver {
     bool has_peers;
     bool has_write_value;
     bool is_held;
+    bool are_kernels_held;
     uintptr_t next_place;
 } fake;
 

@@ -38,6 +38,9 @@ int fakecuda_calls(const char *function) FAKECUDA_WEAK;
 /* While held, no stream begins an operation. */
 void fakecuda_hold(bool is_held) FAKECUDA_WEAK;
 
+/* While held, no kernel begins, as on a GPU that is full of others; copies do. */
+void fakecuda_hold_kernels(bool are_held) FAKECUDA_WEAK;
+
 /* The next memory of 1 MiB or more that is allocated lies at this address (of a multiple of 2 MiB), where
  * nothing may be mapped. */
 void fakecuda_place_next(uintptr_t address) FAKECUDA_WEAK;

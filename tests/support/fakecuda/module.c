@@ -114,6 +114,11 @@ static CUresult run_kernel(struct fake_op *op)
     return op->context->broken;
 }
 
+static bool may_run(struct fake_op *op)
+{
+    return !fake.are_kernels_held;
+}
+
 /* The arguments come in one piece (CU_LAUNCH_PARAM_BUFFER_POINTER); one by one is not supported. */
 FAKE_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                     unsigned block_x, unsigned block_y, unsigned block_z,
@@ -142,6 +147,7 @@ FAKE_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsign
         error = CUDA_ERROR_INVALID_HANDLE;
     } else {
         op = fake_op_create(run_kernel);
+        op->is_ready = may_run;
         op->object = function;
         op->captured = malloc(args_bytes);
         memcpy(op->captured, args, args_bytes);

@@ -12,6 +12,9 @@ static CUresult answer(const struct fake_range *range, uintptr_t address, CUpoin
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         *(CUcontext *)to = range ? (CUcontext)range->context : NULL;
         return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        *(CUmemoryPool *)to = range ? (CUmemoryPool)range->pool : NULL;
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *(unsigned *)to = !range                                                      ? 0
                           : range->kind == FAKE_DEVICE || range->kind == FAKE_MANAGED ? CU_MEMORYTYPE_DEVICE

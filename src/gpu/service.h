@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * service.h: small copies by a kernel that stays on the GPU; an option (gpu_service_us). For the files of src/gpu
+ * alone.
+ */
+#ifndef GPU_SERVICE_H
+#define GPU_SERVICE_H
+
+#include "gpu/gpu.h"
+#include "gpu/pe_state.h"
+
+/* Up to here it is quicker than other ways. */
+#define GPU_SERVICE_MAX ((size_t)16 << 10)
+
+/* The kernel left before it came to this order: nothing was copied, go another way. */
+#define GPU_SERVICE_NOT_DONE (-1)
+
+/* Orders a copy between two blocks of devices' memory, one device or two, by the kernel on the source's. false:
+ * that is not there, or cannot reach the memory; go another way. Else ticket->handle is called later, on this
+ * PE, with 0, GPU_SERVICE_NOT_DONE or an error. Each call, whatever it returns, is a reason to bring the kernel
+ * to the GPU for the next ones. */
+bool gpu_service_copy(const struct gpu_move_side *from, const struct gpu_move_side *to, size_t n_bytes,
+                      struct gpu_ticket *ticket);
+
+/* Handles what is done. Returns how many it were. */
+int gpu_service_poll(struct gpu_pe *pe);
+
+/* How many copies it has done for this PE. */
+uint64_t gpu_service_count(void);
+
+#endif
