@@ -132,7 +132,7 @@ static bool is_in_reach(const struct gpu_service *service, uintptr_t addr, int d
         return false;
     if (device == service->device)
         return context == gpu_context_of(device) || pool;
-    return context == gpu_context_of(device) && gpu_peer_enable(service->device, device);
+    return context == gpu_context_of(device) && !pool && gpu_peer_enable(service->device, device);
 }
 
 static bool can_use(struct gpu_service *service, const struct gpu_move_side *side)
