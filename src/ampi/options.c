@@ -40,8 +40,10 @@ static const struct base_option option_table[] = {
      "(+help "
      "collectives)"},
     {"+gpu-service", BASE_OPTION_INT, &gpu_service_us, 0, 1000, "US",
-     "keep a kernel on the GPU for US microseconds after a small message between buffers of GPUs, which does the next "
-     "ones: half the time, also beside kernels that fill the GPU; cudaDeviceSynchronize may wait for it; default: 0, "
+     "keep a kernel on the GPU for US microseconds after a small message between buffers of GPUs, which does "
+     "the next "
+     "ones: half the time, also beside kernels that fill the GPU; cudaDeviceSynchronize may wait for it; "
+     "default: 0, "
      "none"},
     {"+help", BASE_OPTION_TOPIC, &ampi_options.help_topic, 0, 0, "[TOPIC]",
      "print this list and stop; topic collectives: how they are done; topic devices: GPUs, and which PE has "

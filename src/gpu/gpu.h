@@ -58,11 +58,11 @@ struct gpu_data {
 
 /* One end of a move, as move.c found it. */
 struct gpu_move_side {
-    void *first;     /* of one block: its address */
-    int kind;        /* move.c's */
-    int device;      /* -1: the host's memory */
-    bool is_foreign; /* kernels of ours cannot use it: another context's memory; unknown if none is used */
-    uint64_t buffer; /* the driver's id of a device's memory; 0: other memory */
+    void *first;       /* of one block: its address */
+    int kind;          /* move.c's */
+    int device;        /* -1: the host's memory */
+    bool is_foreign;   /* kernels of ours cannot use it: another context's memory; unknown if none is used */
+    uint64_t buffer;   /* the driver's id of a device's memory; 0: other memory */
     size_t room_bytes; /* of one block: from `first` to the end of the allocation */
 };
 
@@ -121,8 +121,8 @@ int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t
 /* The same without a switch, for places that may not: the PE waits. */
 int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes) BASE_MUST_CHECK;
 
-/* For so many microseconds after a small copy within a GPU or to a peer, a kernel stays on the GPU that does the
- * next ones (service.c); 0: there is none. Set before the ranks begin. */
+/* For so many microseconds after a small copy within a GPU or to a peer, a kernel stays on the GPU that does
+ * the next ones (service.c); 0: there is none. Set before the ranks begin. */
 extern long gpu_service_us;
 
 /* ---- Combining (combine.c) ---- */

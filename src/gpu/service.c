@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * service.c: the CPU's side of the kernel that stays on a GPU (kernels/service_kernel.h). One per PE and device
- * that small copies begin at, in a stream of its own.
+ * service.c: the CPU's side of the kernel that stays on a GPU (kernels/service_kernel.h). One per PE and
+ * device that small copies begin at, in a stream of its own.
  *
  *      1 AWAY      --a copy soon after another: launch-->             2 CALLED
  *      2 CALLED    --it says that it is there-->                      3 THERE: takes orders
@@ -9,15 +9,15 @@
  *      4 LEAVING   --it says that it has left, or its stream ends-->  1 AWAY
  *      any         --its stream fails-->                              5 BROKEN, for good
  *
- * The kernel moves it on from 2 to 4, in the word mailbox.state; we look at it when there is a copy, and while
- * orders are under way. A copy never waits for the kernel to come: on a GPU that is full that may take long. An
- * order that was written while the kernel left may have been seen or not: what is not done when it has left is
- * done another way, and its number is never used again. So the kernel is launched only when the one before has
- * left, and no launch waits in the stream.
+ * The kernel moves it on from 2 to 4, in the word mailbox.state; we look at it when there is a copy, and
+ * while orders are under way. A copy never waits for the kernel to come: on a GPU that is full that may take
+ * long. An order that was written while the kernel left may have been seen or not: what is not done when it
+ * has left is done another way, and its number is never used again. So the kernel is launched only when the
+ * one before has left, and no launch waits in the stream.
  *
- * It stays for gpu_service_us after the last order, and STAY_US at most: whoever waits for the device (or frees
- * memory) while others send messages all the time has to get his turn. What is launched after it is not waited
- * for.
+ * It stays for gpu_service_us after the last order, and STAY_US at most: whoever waits for the device (or
+ * frees memory) while others send messages all the time has to get his turn. What is launched after it is not
+ * waited for.
  */
 #include "gpu/service.h"
 
@@ -49,9 +49,9 @@ struct gpu_service {
     uint32_t launches; /* number of the last launch */
     bool is_launched;  /* it has not left */
     bool is_broken;
-    unsigned n_looks;    /* without news */
-    uint64_t wanted_ns;  /* when there was a copy for it last */
-    uint64_t n_done;     /* copies */
+    unsigned n_looks;   /* without news */
+    uint64_t wanted_ns; /* when there was a copy for it last */
+    uint64_t n_done;    /* copies */
     int device;
     struct {
         uint64_t buffer; /* 0: none */
@@ -119,8 +119,8 @@ static struct gpu_service *service_of(int device)
 
 /* ---- Memory ---- */
 
-/* True if the kernel can use the memory at an address: of the primary context, which peers can reach, or of a pool
- * of its own device. Of mapped memory (cuMemMap) nobody says which devices may use it. */
+/* True if the kernel can use the memory at an address: of the primary context, which peers can reach, or of a
+ * pool of its own device. Of mapped memory (cuMemMap) nobody says which devices may use it. */
 static bool is_in_reach(const struct gpu_service *service, uintptr_t addr, int device)
 {
     CUcontext context = NULL;
@@ -172,7 +172,8 @@ static void launch(struct gpu_service *service)
                                       .first = service->issued + 1,
                                       .wait_ns = (uint32_t)gpu_service_us * 1000,
                                       .stay_ns = STAY_US * 1000};
-    int error = gpu_queue_launch(service->queue, GPU_KERNEL_SERVICE, 1, GPU_SERVICE_THREADS, &args, sizeof args);
+    int error =
+        gpu_queue_launch(service->queue, GPU_KERNEL_SERVICE, 1, GPU_SERVICE_THREADS, &args, sizeof args);
 
     service->launches++;
     service->is_launched = true;
@@ -180,8 +181,8 @@ static void launch(struct gpu_service *service)
         fail(service, error);
 }
 
-/* Is the kernel there for another order? If not, it is called if copies come so soon after one another that it
- * will be of use. */
+/* Is the kernel there for another order? If not, it is called if copies come so soon after one another that
+ * it will be of use. */
 static bool is_there(struct gpu_service *service)
 {
     uint64_t now_ns = ult_now_ns(), since_ns = now_ns - service->wanted_ns;
@@ -215,6 +216,8 @@ bool gpu_service_copy(const struct gpu_move_side *from, const struct gpu_move_si
     struct gpu_service *service = service_of(from->device);
     uintptr_t to_addr = (uintptr_t)to->first, from_addr = (uintptr_t)from->first;
 
+    if (n_bytes > GPU_SERVICE_MAX / 4 && (to_addr | from_addr | n_bytes) % 16 != 0)
+        return false;
     if (service->is_broken || (to_addr | from_addr) >> GPU_SERVICE_ADDRESS_BITS || !can_use(service, from) ||
         !can_use(service, to) || !is_there(service) ||
         service->issued - service->handled >= GPU_SERVICE_ORDERS)

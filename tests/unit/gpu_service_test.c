@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that small copies within a GPU and to another are done by the kernel that stays, once it is there, and
- * arrive whatever their size and alignment, also when the kernel leaves at the same time; that it leaves by
- * itself, though copies go on; that what it cannot reach, and everything while the GPU has no room for it,
+ * Shows that small copies within a GPU and to another are done by the kernel that stays, once it is there,
+ * and arrive whatever their size and alignment, also when the kernel leaves at the same time; that it leaves
+ * by itself, though copies go on; that what it cannot reach, and everything while the GPU has no room for it,
  * goes another way; and that a failed context is an error. On the fake CUDA driver; on real ones too.
  */
 #include <string.h>
@@ -19,7 +19,8 @@ static unsigned char sent[N_BYTES], seen[N_BYTES];
 
 static struct gpu_data bytes_at(char *memory, size_t n_bytes)
 {
-    return (struct gpu_data){.buf = memory, .count = (int64_t)n_bytes, .extent_bytes = 1, .size_bytes = n_bytes};
+    return (struct gpu_data){
+        .buf = memory, .count = (int64_t)n_bytes, .extent_bytes = 1, .size_bytes = n_bytes};
 }
 
 static int copy(char *to, char *from, size_t n_bytes)
@@ -70,8 +71,9 @@ static void random_copies(char *to, char *from)
     call_service(to, from);
     memcpy(seen, sent, 8);
     for (int i = 0; i < 300; i++) {
-        size_t unit = (size_t)1 << random_in(0, 4), n = (size_t)random_in(1, 20000) / unit * unit;
-        size_t at = (size_t)random_in(0, 100000) / unit * unit, from_at = (size_t)random_in(0, 100000) / unit * unit;
+        size_t unit = (size_t)1 << random_in(0, 4), n = (size_t)random_in(1, 70000) / unit * unit;
+        size_t at = (size_t)random_in(0, 100000) / unit * unit,
+               from_at = (size_t)random_in(0, 100000) / unit * unit;
         ULT_CHECK(copy(to + at, from + from_at, n ? n : unit) == 0);
         memcpy(seen + at, sent + from_at, n ? n : unit);
     }
@@ -316,6 +318,7 @@ static void out_of_reach(void *arg)
     ULT_CHECK(!service_does(foreign, from, 100, 20));
     ULT_CHECK(!service_does(to, from, GPU_SERVICE_MAX + 1, 20));
     ULT_CHECK(service_does(to, from, GPU_SERVICE_MAX, 20000));
+    ULT_CHECK(!service_does(to + 8, from, GPU_SERVICE_MAX, 20));
     ULT_CHECK(cuCtxSynchronize() == 0);
 }
 

@@ -90,8 +90,8 @@ struct gpu_kernel_pack {
 
 /* ---- The service: a kernel that stays and copies what it is ordered to (gpu/service.c) ---- */
 
-#define GPU_SERVICE_ORDERS 16  /* in the mailbox */
-#define GPU_SERVICE_BATCH 8    /* that the kernel takes at a time */
+#define GPU_SERVICE_ORDERS 16 /* in the mailbox */
+#define GPU_SERVICE_BATCH 8   /* that the kernel takes at a time */
 #define GPU_SERVICE_THREADS 512
 #define GPU_SERVICE_ADDRESS_BITS 48
 
@@ -112,12 +112,12 @@ struct gpu_mailbox {
 /* What a launch says of itself: it is there; it is about to leave, and looks for orders a last time; it has
  * left: nothing will be done any more. */
 enum gpu_service_phase { GPU_SERVICE_HERE = 1, GPU_SERVICE_LEAVING, GPU_SERVICE_LEFT };
-#define GPU_SERVICE_SAYS(launch, phase) ((uint32_t)(launch) * 4 + (uint32_t)(phase))
+#define GPU_SERVICE_SAYS(launch, phase) ((uint32_t)(launch)*4 + (uint32_t)(phase))
 
 struct gpu_kernel_service {
     uint64_t mailbox;
-    uint32_t launch; /* its number */
-    uint32_t first;  /* number of the first order */
+    uint32_t launch;  /* its number */
+    uint32_t first;   /* number of the first order */
     uint32_t wait_ns; /* leave when nothing has come for so long */
     uint32_t stay_ns; /* leave after so long in any case */
 };

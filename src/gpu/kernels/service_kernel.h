@@ -3,8 +3,8 @@
  * service_kernel.h: a kernel that stays on the GPU for a while and copies what the CPU orders: no call of the
  * driver, and no wait behind the program's kernels. kernels.h has the mailbox, gpu/service.c the other side.
  *
- * No order is lost when it leaves: it says so, fences, and looks a last time; the CPU writes an order, fences,
- * and looks whether it has been said. One of the two sees the other.
+ * No order is lost when it leaves: it says so, fences, and looks a last time; the CPU writes an order,
+ * fences, and looks whether it has been said. One of the two sees the other.
  */
 #ifndef GPU_KERNELS_SERVICE_KERNEL_H
 #define GPU_KERNELS_SERVICE_KERNEL_H
@@ -17,7 +17,8 @@
 /* ---- Copying ---- */
 
 template <typename T>
-GPU_FN void service_copy_units(uint64_t to, uint64_t from, uint64_t n_bytes, unsigned thread, unsigned n_threads)
+GPU_FN void service_copy_units(uint64_t to, uint64_t from, uint64_t n_bytes, unsigned thread,
+                               unsigned n_threads)
 {
     unsigned n = (unsigned)(n_bytes / sizeof(T));
 
@@ -114,7 +115,8 @@ GPU_FN uint64_t service_now_ns()
 
 GPU_FN void service_say(const struct gpu_kernel_service &a, enum gpu_service_phase phase)
 {
-    gpu_write_now<uint32_t>(a.mailbox + offsetof(struct gpu_mailbox, state), GPU_SERVICE_SAYS(a.launch, phase));
+    gpu_write_now<uint32_t>(a.mailbox + offsetof(struct gpu_mailbox, state),
+                            GPU_SERVICE_SAYS(a.launch, phase));
 }
 
 /* Times of the first warp. */
@@ -131,7 +133,8 @@ GPU_FN unsigned service_wait(const struct gpu_kernel_service &a, uint32_t number
     for (;;) {
         uint64_t now_ns = service_now_ns();
         unsigned n;
-        if (!stay->is_leaving && (now_ns - stay->last_ns > a.wait_ns || now_ns - stay->begun_ns > a.stay_ns)) {
+        if (!stay->is_leaving &&
+            (now_ns - stay->last_ns > a.wait_ns || now_ns - stay->begun_ns > a.stay_ns)) {
             stay->is_leaving = true;
             if (thread == 0)
                 service_say(a, GPU_SERVICE_LEAVING);
