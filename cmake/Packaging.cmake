@@ -9,9 +9,14 @@ set(CPACK_PACKAGE_VENDOR "Heddle")
 set(CPACK_PACKAGE_CONTACT "Heddle developers <heddle@localhost>")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Existing MPI programs run with thousands of ranks in one process,
+each with its own copy of the program's globals; deadlocks are reported,
+and device buffers (CUDA) accepted. mpicc and mpirun are alternatives
+beside those of Open MPI and MPICH.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr/lib/heddle)
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_DEBUGINFO_PACKAGE ON) # what gdb needs, in heddle-dbgsym_*.ddeb
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "gcc | c-compiler")
@@ -22,7 +27,8 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian/stage.cmake)
 include(CPack)
 
-# What people read: licence, guide, and the commands for gdb.
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN results EXCLUDE)
+# What people read, laid out so that its links work: licence, guide, results, examples; and the commands for gdb.
+install(FILES LICENSE README.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN .gitignore EXCLUDE)
 install(FILES src/image/heddle-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/heddle)

@@ -15,3 +15,18 @@ foreach(page ${pages})
 endforeach()
 file(MAKE_DIRECTORY ${stage}/usr/share/doc/heddle)
 file(RENAME ${stage}/usr/lib/heddle/share/doc/heddle/LICENSE ${stage}/usr/share/doc/heddle/copyright)
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+file(WRITE ${stage}/usr/share/doc/heddle/changelog
+"heddle (${CPACK_PACKAGE_VERSION}) unstable; urgency=low
+
+  * Built by cpack from the sources; their history is in git.
+
+ -- ${CPACK_PACKAGE_CONTACT}  ${date}
+")
+execute_process(COMMAND gzip -9n ${stage}/usr/share/doc/heddle/changelog COMMAND_ERROR_IS_FATAL ANY)
+
+# The libraries are packages, where the loader finds them: no search path of the machine that built this.
+file(GLOB binaries ${stage}/usr/lib/heddle/lib/heddle/*.so ${stage}/usr/lib/heddle/libexec/heddle/*)
+foreach(binary ${binaries})
+  file(RPATH_REMOVE FILE ${binary})
+endforeach()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that an installation works after it was moved, also into a folder with a blank in its name: mpicc, mpirun,
-# pkg-config and CMake's find_package.
+# pkg-config and CMake's find_package, of Heddle and of MPI; and that the pages in it link to each other.
 # Usage: install_test.sh CMAKE BUILD_DIR WORK_DIR
 set -u
 cmake=$1
@@ -56,6 +56,8 @@ try() {
 try as_installed "$work/first"
 mv first elsewhere
 try moved "$work/elsewhere"
+expect "moved: find_package(MPI)" 0 '*' '*' "$here/../wrappers/wrappers_test.sh" "$work/elsewhere" "$work/find_mpi" cmake
+expect "moved: the links of README.md" 0 '' '' python3 "$here/../docs/links_test.py" "$work/elsewhere/share/doc/heddle"
 mv elsewhere "with a blank"
 try blank "$work/with a blank"
 finish
