@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that mpirun's manual page and `mpirun --help` name the same options.
+"""Shows that mpirun's manual page and `mpirun --help` name the same options, and that groff sets all pages without a warning.
 
 usage: man_test.py MPIRUN MAN_PAGE ARGS_C: the page's options must be in the table of src/launch/args.c, and all that
---help prints must be in the page.
+--help prints must be in the page. The pages are those beside this one.
 """
 
+import glob
+import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -23,5 +26,9 @@ named = set(re.findall(r"(?<![\w-])(--?[a-zA-Z][-\w]*)", options))
 
 wrong = [f"--help has {name}, the manual page has not" for name in sorted(helped - named)]
 wrong += [f"the manual page has {name}, which mpirun does not know" for name in sorted(named - known)]
+if shutil.which("groff"):
+    for path in sorted(glob.glob(os.path.join(os.path.dirname(page), "*.1"))):
+        warnings = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", path], capture_output=True, text=True, check=False).stderr
+        wrong += [f"groff: {path}: {warnings}"] if warnings else []
 print("\n".join(wrong) or f"{len(helped)} options of --help, {len(named)} of the page")
 sys.exit(1 if wrong or not helped or not named or not known else 0)
