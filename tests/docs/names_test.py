@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that the guide's table of performance variables is that of src/ampi/mpit/pvar_table.c, row by row, and that the control variables
-it names exist.
+"""Shows that the guide's table of performance variables is that of src/ampi/mpit/pvar_table.c, row by row, that the control variables
+it names exist, and that what the documentation quotes exists: functions and files (`ampi_...`), options (`+...`), environment
+variables (`HEDDLE_...`).
 
 usage: names_test.py ROOT
 """
@@ -18,14 +19,34 @@ def names(path, pattern):
         return re.findall(pattern, file.read(), re.MULTILINE)
 
 
-folder = "src/ampi/mpit"
-sources = {name for file in os.listdir(os.path.join(root, folder)) if file.endswith((".c", ".h"))
-           for name in names(os.path.join(folder, file), r'"(heddle_\w+)"')}
-performance = set(names(folder + "/pvar_table.c", r'^\s*\{?\s*"(heddle_\w+)"'))
+MPIT = "src/ampi/mpit"
+sources = {name for file in os.listdir(os.path.join(root, MPIT)) if file.endswith((".c", ".h"))
+           for name in names(os.path.join(MPIT, file), r'"(heddle_\w+)"')}
+performance = set(names(MPIT + "/pvar_table.c", r'^\s*\{?\s*"(heddle_\w+)"'))
 table = {name for row in names("docs/guide.md", r"^\| (`heddle_.*)$") for name in re.findall(r"`(heddle_\w+)`", row)}
 named = set(names("docs/guide.md", r"`(heddle_\w+)`"))
 wrong = [f"the guide's table has {name}, pvar_table.c has not" for name in sorted(table - performance)]
 wrong += [f"pvar_table.c has {name}, the guide's table has not" for name in sorted(performance - table)]
-wrong += [f"the guide names {name}, which is nowhere in {folder}" for name in sorted(named - sources)]
+wrong += [f"the guide names {name}, which is nowhere in {MPIT}" for name in sorted(named - sources)]
+words = set()
+for folder in ("src", "tests", "bench", "tools", "cmake", "wrappers"):
+    for at, _, files in os.walk(os.path.join(root, folder)):
+        for file in files:
+            words.add(file.partition(".")[0])
+            with open(os.path.join(at, file), encoding="utf-8", errors="replace") as text:
+                words.update(re.findall(r"[A-Za-z_]\w+", text.read()))
+options = set(names("docs/options.md", r"^  (\+[\w-]+)"))
+pages = ["README.md", "CONTRIBUTING.md", "bench/README.md"]
+for folder in ("docs", "docs/decisions"):
+    pages += [os.path.join(folder, file) for file in sorted(os.listdir(os.path.join(root, folder))) if file.endswith(".md")]
+for page in pages:
+    for quoted in names(page, r"`([^`\n]+)`"):
+        for name in re.findall(r"\b(?:ampi|image|ult|base|gpu|machine|ucxm)_[a-z_0-9]+\b|\bHEDDLE_[A-Z_]+\b", quoted):
+            # A beginning is enough: exchange_*.c, HEDDLE_...
+            if not any(word == name or name.endswith("_") and word.startswith(name) for word in words):
+                wrong.append(f"{page} names {name}, which is nowhere")
+        for option in re.findall(r"(?<![\w+/-])\+[a-z][a-z-]*", quoted):
+            if option not in options:
+                wrong.append(f"{page} names {option}, which +help does not")
 print("\n".join(wrong) or f"{len(table)} performance variables, {len(named)} names")
 sys.exit(1 if wrong or not table else 0)
