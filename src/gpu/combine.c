@@ -68,17 +68,34 @@ struct run {
     bool *is_staged; /* per input */
 };
 
-/* True if kernels of the device can use the memory at this address. */
-static bool can_reach(int device, const void *addr)
+/* What the device can do with the memory at this address. */
+static enum gpu_reach reach(int device, const void *addr)
 {
     struct gpu_range range = *gpu_find(addr);
 
     if (range.memory == GPU_MEMORY_HOST)
-        return false;
+        return GPU_REACH_COPY;
     if (range.memory != GPU_MEMORY_DEVICE)
-        return true;
-    return (range.device == device || gpu_peer_enable(device, range.device)) &&
-           !gpu_is_foreign((uintptr_t)addr, range.device);
+        return GPU_REACH_KERNEL;
+    return gpu_reach(device, (uintptr_t)addr, range.device, range.buffer);
+}
+
+/* Copies between scratch memory of the run's device and `addr`, which is dst or src: memory that only its own
+ * device can use is copied by that one, and waited for. */
+static int stage(const struct run *run, void *dst, const void *src, size_t n_bytes, const void *addr)
+{
+    struct gpu_queue *queue;
+    int error;
+
+    if (reach(run->device, addr) != GPU_REACH_NONE)
+        return gpu_queue_copy(run->queue, dst, src, n_bytes);
+    queue = gpu_queue_of(gpu_find(addr)->device, GPU_LANE_KERNELS, &error);
+    if (!queue)
+        return error;
+    error = gpu_queue_spin(run->queue);
+    if (!error)
+        error = gpu_queue_copy(queue, dst, src, n_bytes);
+    return error ? error : gpu_queue_spin(queue);
 }
 
 /* A kernel that uses memory which is not there would take the GPU's context with it. */
@@ -143,7 +160,7 @@ static int combine_chunk(const struct run *run, size_t from, size_t n)
     for (int i = 0; i < combine->n_inputs && !error; i++) {
         const char *input = (const char *)combine->inputs[i] + at;
         if (run->is_staged[i]) {
-            error = gpu_queue_copy(run->queue, slot, input, n_bytes);
+            error = stage(run, slot, input, n_bytes, input);
             input = slot;
             slot += slot_bytes;
         }
@@ -155,7 +172,7 @@ static int combine_chunk(const struct run *run, size_t from, size_t n)
         }
     }
     if (!error && run->is_out_staged)
-        error = gpu_queue_copy(run->queue, (char *)combine->out + at, out, n_bytes);
+        error = stage(run, (char *)combine->out + at, out, n_bytes, (char *)combine->out + at);
     return error;
 }
 
@@ -166,10 +183,10 @@ static int prepare(struct run *run)
     size_t n_staged = 0, all = (size_t)combine->count_elems, slot_bytes;
     int error = 0;
 
-    run->is_out_staged = !can_reach(run->device, combine->out);
+    run->is_out_staged = reach(run->device, combine->out) != GPU_REACH_KERNEL;
     n_staged += run->is_out_staged;
     for (int i = 0; i < combine->n_inputs; i++) {
-        run->is_staged[i] = !can_reach(run->device, combine->inputs[i]);
+        run->is_staged[i] = reach(run->device, combine->inputs[i]) != GPU_REACH_KERNEL;
         n_staged += run->is_staged[i];
     }
     run->chunk_elems = all;

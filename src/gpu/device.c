@@ -226,13 +226,3 @@ int gpu_address_error(uintptr_t addr)
     return gpu_driver_note_address(result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : (int)result, NULL,
                                    result == CUDA_SUCCESS ? addr : 0);
 }
-
-bool gpu_is_foreign(uintptr_t addr, int device)
-{
-    CUcontext context = NULL;
-    CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_CONTEXT;
-    void *answer = &context;
-
-    return gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, addr) == CUDA_SUCCESS && context &&
-           context != gpu_context_of(device);
-}

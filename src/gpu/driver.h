@@ -35,6 +35,8 @@
     X(cuCtxEnablePeerAccess)       \
     X(cuPointerSetAttribute)       \
     X(cuPointerGetAttributes)      \
+    X(cuMemPoolGetAccess)          \
+    X(cuMemGetAccess)              \
     X(cuMemAlloc)                  \
     X(cuMemFree)                   \
     X(cuMemHostAlloc)              \

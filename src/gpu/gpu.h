@@ -61,7 +61,8 @@ struct gpu_move_side {
     void *first;       /* of one block: its address */
     int kind;          /* move.c's */
     int device;        /* -1: the host's memory */
-    bool is_foreign;   /* kernels of ours cannot use it: another context's memory; unknown if none is used */
+    uintptr_t addr;    /* of a byte of it */
+    bool is_foreign;   /* kernels of its own GPU cannot use it; unknown if none is used */
     uint64_t buffer;   /* the driver's id of a device's memory; 0: other memory */
     size_t room_bytes; /* of one block: from `first` to the end of the allocation */
 };
@@ -96,6 +97,7 @@ struct gpu_move {
     int n_busy;           /* chunks under way */
     bool has_pinned;      /* chunks need pinned memory */
     bool has_scratch[2];  /* chunks need memory of the source's GPU, of the destination's */
+    bool is_split;        /* the drain is in a queue of its own, on the destination's GPU */
     int error;            /* the first */
     struct ult_note note; /* brings a failure to the PE's progress */
     struct gpu_move_chunk chunks[2];

@@ -12,8 +12,9 @@
  * layout in the host's: the CPU fills and drains a pinned block
  *
  * So a move between two blocks is one copy, one between a block and a layout on the same GPU one kernel, and
- * both are one chunk, however large. All of a chunk's work is in one queue, but for layouts on two GPUs: what
- * the second one does is queued when the first is done.
+ * both are one chunk, however large. All of a chunk's work is in one queue, but for layouts on two GPUs, and
+ * for memory that only its own GPU can use (reach.c): what the second GPU does is queued when the first is
+ * done.
  *
  * Out of scratch memory: smaller chunks, then pinned ones. Errors: the move ends when what was queued has
  * ended.
@@ -58,6 +59,7 @@ static int set_side(struct gpu_move_side *side, const struct gpu_data *data, siz
 
     if (BASE_UNLIKELY(range.memory == GPU_MEMORY_NOWHERE))
         return gpu_address_error(at);
+    side->addr = at;
     side->first = first ? (char *)first + skip_bytes : NULL;
     side->buffer = range.memory == GPU_MEMORY_DEVICE ? range.buffer : 0;
     side->room_bytes = range.to - at;
@@ -69,22 +71,46 @@ static int set_side(struct gpu_move_side *side, const struct gpu_data *data, siz
     return 0;
 }
 
-/* Can kernels and copies of this device use memory of the other directly? -1: pinned. */
-static bool can_reach(int device, int other)
+/* What can the device of one side do with the memory of the other? */
+static enum gpu_reach reach(const struct gpu_move_side *side, const struct gpu_move_side *other)
 {
-    return other < 0 || other == device || gpu_peer_enable(device, other);
+    return side->device < 0 ? GPU_REACH_KERNEL
+                            : gpu_reach(side->device, other->addr, other->device, other->buffer);
 }
 
-/* Can kernels of the side's device use the consecutive memory of the other side? */
-static bool can_use(const struct gpu_move_side *side, const struct gpu_move_side *other)
+/* Kernels are to be used: can they, by the memory of their own side? */
+static void find_foreign(struct gpu_move_side *side)
 {
-    return can_reach(side->device, other->device) && !other->is_foreign;
+    side->is_foreign = side->device >= 0 && reach(side, side) != GPU_REACH_KERNEL;
 }
 
-/* Kernels are to be used: whose memory is it? */
-static void find_foreign(struct gpu_move_side *side, const struct gpu_data *data)
+/* Kernels are to be used, or there are two GPUs. */
+static void plan_ways(struct gpu_move *move)
 {
-    side->is_foreign = side->device >= 0 && gpu_is_foreign(first_byte(data), side->device);
+    struct gpu_move_side *from = &move->from, *to = &move->to;
+    bool is_cross = from->device >= 0 && to->device >= 0 && from->device != to->device;
+    bool are_peers =
+        !is_cross || gpu_peer_enable(from->device, to->device); /* then the driver copies directly */
+    enum gpu_reach forth = to->kind == FLAT ? reach(from, to) : GPU_REACH_KERNEL;
+    enum gpu_reach back = to->kind == DEVICE && from->kind == FLAT ? reach(to, from) : GPU_REACH_KERNEL;
+
+    if (from->kind == DEVICE)
+        find_foreign(from);
+    if (to->kind == DEVICE)
+        find_foreign(to);
+    if (is_cross && from->kind == DEVICE && to->kind == DEVICE) {
+        are_peers = gpu_peer_enable(to->device, from->device);
+        move->is_split = true;
+    } else {
+        move->is_split = is_cross && (forth == GPU_REACH_NONE || back == GPU_REACH_NONE);
+    }
+    move->has_scratch[0] =
+        from->kind == DEVICE && to->kind != HOST && (to->kind == DEVICE || forth != GPU_REACH_KERNEL);
+    if (to->kind == DEVICE)
+        move->has_scratch[1] =
+            from->kind == DEVICE ? !are_peers : from->kind == FLAT && back != GPU_REACH_KERNEL;
+    else
+        move->has_scratch[1] = move->is_split;
 }
 
 /* Decides what lies between the ends. */
@@ -101,17 +127,11 @@ static int plan(struct gpu_move *move)
         return error;
     if (from->device < 0 && to->device < 0)
         return ERROR_INVALID_VALUE; /* one was a GPU's: it has been freed */
-    if (from->device >= 0 && to->device >= 0)
-        can_reach(from->device, to->device); /* then the driver copies directly */
-    if (from->kind == DEVICE || to->kind == DEVICE) {
-        find_foreign(from, &move->src);
-        find_foreign(to, &move->dst);
-    }
     move->has_pinned = from->kind == HOST || to->kind == HOST;
-    move->has_scratch[0] =
-        from->kind == DEVICE && to->kind != HOST && (to->kind == DEVICE || !can_use(from, to));
-    move->has_scratch[1] = to->kind == DEVICE && from->kind != HOST &&
-                           (from->kind == DEVICE ? !can_reach(to->device, from->device) : !can_use(to, from));
+    move->has_scratch[0] = move->has_scratch[1] = move->is_split = false;
+    if (from->kind == DEVICE || to->kind == DEVICE ||
+        (from->device >= 0 && to->device >= 0 && from->device != to->device))
+        plan_ways(move);
     return 0;
 }
 
@@ -207,7 +227,7 @@ static struct gpu_queue *chunk_queue(const struct gpu_move *move, int *error_out
 {
     if (move->from.kind == DEVICE)
         return gpu_queue_of(move->from.device, GPU_LANE_KERNELS, error_out);
-    if (move->to.kind == DEVICE)
+    if (move->to.kind == DEVICE && !move->is_split)
         return gpu_queue_of(move->to.device, GPU_LANE_KERNELS, error_out);
     return queue_for(move->to.device, move->from.device, error_out);
 }
@@ -230,19 +250,13 @@ static void *near_source(const struct gpu_move *move, const struct gpu_move_chun
 /* Where they have to be for the drain. */
 static void *near_destination(const struct gpu_move *move, const struct gpu_move_chunk *chunk, void *near)
 {
-    if (move->to.kind == FLAT)
+    if (move->to.kind == FLAT && !move->is_split)
         return flat_at(&move->to, chunk);
     if (move->to.kind == HOST)
         return chunk->pinned;
     if (chunk->scratch[1])
         return chunk->scratch[1];
     return chunk->pinned ? chunk->pinned : near;
-}
-
-/* True if the drain has a queue of its own. */
-static bool has_second_queue(const struct gpu_move *move)
-{
-    return move->from.kind == DEVICE && move->to.kind == DEVICE && move->from.device != move->to.device;
 }
 
 /* Without kernels: a copy for each block. */
@@ -303,7 +317,7 @@ static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, stru
         error = is_local(move)     ? gpu_queue_copy_local(queue, far, near, chunk->n_bytes)
                 : is_to_peer(move) ? gpu_queue_copy_peer(queue, far, near, chunk->n_bytes)
                                    : gpu_queue_copy(queue, far, near, chunk->n_bytes);
-    if (!error && move->to.kind == DEVICE && !has_second_queue(move))
+    if (!error && move->to.kind == DEVICE && !move->is_split)
         error = queue_pack(queue, move, chunk, far, false);
     return error;
 }
@@ -312,6 +326,8 @@ static int queue_second(struct gpu_move *move, struct gpu_move_chunk *chunk, str
 {
     void *far = near_destination(move, chunk, near_source(move, chunk));
 
+    if (move->to.kind == FLAT)
+        return gpu_queue_copy(queue, flat_at(&move->to, chunk), far, chunk->n_bytes);
     return queue_pack(queue, move, chunk, far, false);
 }
 
@@ -428,7 +444,7 @@ static void first_done(struct gpu_ticket *ticket, int error)
     struct gpu_move *move = chunk->move;
     struct gpu_queue *queue;
 
-    if (error || move->error || !has_second_queue(move)) {
+    if (error || move->error || !move->is_split) {
         second_done(ticket, error);
         return;
     }
@@ -523,7 +539,7 @@ int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t 
         move.error = queue_first(&move, chunk, queue);
         if ((error = gpu_queue_spin(queue)) && !move.error)
             move.error = error;
-        if (!move.error && has_second_queue(&move)) {
+        if (!move.error && move.is_split) {
             queue = gpu_queue_of(move.to.device, GPU_LANE_KERNELS, &move.error);
             if (queue)
                 move.error = queue_second(&move, chunk, queue);

@@ -9,6 +9,7 @@
 #include "ult/ult.h"
 
 #define GPU_DEVICES_MAX 64
+#define GPU_PLAIN_BUFFERS 64
 
 /* A pinned block that nobody uses lies on one of these lists; the link is in the block itself. */
 struct gpu_block {
@@ -39,7 +40,9 @@ struct gpu_pe {
     int n_chunks;
     int chunks_room;
     struct gpu_scratch scratch[GPU_DEVICES_MAX][GPU_SCRATCH_CLASSES];
-    struct gpu_service *services; /* those that were made (service.c) */
+    struct gpu_service *services;              /* those that were made (service.c) */
+    uint64_t plain_buffers[GPU_PLAIN_BUFFERS]; /* ids of some that are a primary context's own (reach.c); 0:
+                                                  none */
 };
 
 /* The calling PE's, made at the first call (queue.c). */

@@ -19,9 +19,16 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out);
 /* The id of the buffer at an address; 0: none. No two buffers of a process ever have the same. */
 uint64_t gpu_query_buffer(uintptr_t addr);
 
-/* True if the memory at an address of the device belongs to another context than ours: kernels of ours cannot
- * use it, copies can. */
-bool gpu_is_foreign(uintptr_t addr, int device);
+/* What a device can do with memory of a device (reach.c). */
+enum gpu_reach {
+    GPU_REACH_NONE,   /* nothing: only its owner can */
+    GPU_REACH_COPY,   /* the driver's copies in its streams can use it, kernels cannot */
+    GPU_REACH_KERNEL, /* both can */
+};
+
+/* Of the memory at an address, which is of the device owner (-1: pinned) and in the buffer with this id (0:
+ * not known, which takes longer). Enables peer access. */
+enum gpu_reach gpu_reach(int device, uintptr_t addr, int owner, uint64_t buffer);
 
 /* Why an address is GPU_MEMORY_NOWHERE: an error that says so, or that the driver has failed; noted for
  * gpu_error_text, which names the address. */

@@ -34,9 +34,6 @@
 /* The driver is asked for errors after so many looks without news. */
 #define LOOKS_PER_QUERY 1024
 
-/* Buffers that are known to be in the kernel's reach, or not, by the driver's id. */
-#define KNOWN_BUFFERS 64
-
 struct gpu_service {
     struct gpu_service *next;    /* link of the PE's list */
     struct gpu_queue *queue;     /* what it is launched in */
@@ -53,10 +50,6 @@ struct gpu_service {
     uint64_t wanted_ns; /* when there was a copy for it last */
     uint64_t n_done;    /* copies */
     int device;
-    struct {
-        uint64_t buffer; /* 0: none */
-        bool is_usable;
-    } known[KNOWN_BUFFERS];
 };
 
 long gpu_service_us;
@@ -117,33 +110,9 @@ static struct gpu_service *service_of(int device)
     return BASE_LIKELY(service != NULL) ? service : make(pe, device);
 }
 
-/* ---- Memory ---- */
-
-/* True if the kernel can use the memory at an address: of the primary context, which peers can reach, or of a
- * pool of its own device. Of mapped memory (cuMemMap) nobody says which devices may use it. */
-static bool is_in_reach(const struct gpu_service *service, uintptr_t addr, int device)
+static bool can_use(const struct gpu_service *service, const struct gpu_move_side *side)
 {
-    CUcontext context = NULL;
-    CUmemoryPool pool = NULL;
-    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
-    void *answers[] = {&context, &pool};
-
-    if (gpu_driver.cuPointerGetAttributes(BASE_COUNT(wanted), wanted, answers, addr) != CUDA_SUCCESS)
-        return false;
-    if (device == service->device)
-        return context == gpu_context_of(device) || pool;
-    return context == gpu_context_of(device) && !pool && gpu_peer_enable(service->device, device);
-}
-
-static bool can_use(struct gpu_service *service, const struct gpu_move_side *side)
-{
-    size_t slot = side->buffer % KNOWN_BUFFERS;
-
-    if (BASE_UNLIKELY(service->known[slot].buffer != side->buffer)) {
-        service->known[slot].is_usable = is_in_reach(service, (uintptr_t)side->first, side->device);
-        service->known[slot].buffer = side->buffer;
-    }
-    return service->known[slot].is_usable;
+    return gpu_reach(service->device, side->addr, side->device, side->buffer) == GPU_REACH_KERNEL;
 }
 
 /* ---- The kernel comes and goes ---- */

@@ -199,7 +199,6 @@ static void copy_or_wait(void *arg)
 {
     CUcontext context;
 
-    gpu_service_us = 1000;
     device_open();
     if (self_index() == 0) {
         char *from = device_alloc(N_BYTES), *to = device_alloc(N_BYTES);
@@ -218,6 +217,7 @@ static void copy_or_wait(void *arg)
 
 START_TEST(who_waits_for_the_device_has_its_turn_while_copies_go_on)
 {
+    gpu_service_us = 1000;
     ult_job_start(2, 2, copy_or_wait);
 }
 END_TEST

@@ -27,8 +27,10 @@ static CUresult fill_rows(struct fake_op *op)
     return CUDA_SUCCESS;
 }
 
-/* Finds where the bytes of one side are, and keeps them. false: the allocation ends before them. */
-static bool resolve(CUdeviceptr address, size_t span_bytes, struct fake_range **range_out, char **bytes_out)
+/* Finds where the bytes of one side are, and keeps them. false: the allocation ends before them, or is not
+ * open to the device. */
+static bool resolve(int device, CUdeviceptr address, size_t span_bytes, struct fake_range **range_out,
+                    char **bytes_out)
 {
     struct fake_range *range = fake_range_at(address);
 
@@ -36,7 +38,7 @@ static bool resolve(CUdeviceptr address, size_t span_bytes, struct fake_range **
     *bytes_out = (char *)address;
     if (!range)
         return true;
-    if (span_bytes > range->n_bytes - (address - range->at) || (range->physical && !range->is_accessible))
+    if (span_bytes > range->n_bytes - (address - range->at) || !fake_is_open_to(range, device))
         return false;
     range->n_refs++;
     *range_out = range;
@@ -55,8 +57,8 @@ static CUresult queue_copy(struct fake_stream *stream, CUdeviceptr to, size_t to
     if (n_bytes == 0 || n_rows == 0)
         return CUDA_SUCCESS;
     op = fake_op_create(copy_rows);
-    if (!resolve(to, to_span, &op->to_range, &op->to) ||
-        !resolve(from, from_span, &op->from_range, &from_bytes)) {
+    if (!resolve(stream->context->device, to, to_span, &op->to_range, &op->to) ||
+        !resolve(stream->context->device, from, from_span, &op->from_range, &from_bytes)) {
         fake_range_unref(op->to_range);
         free(op);
         return CUDA_ERROR_INVALID_VALUE;
@@ -203,7 +205,8 @@ static CUresult fill(const char *function, CUdeviceptr to, unsigned value, unsig
     pthread_mutex_lock(&fake_lock);
     stream = fake_stream_of(handle, context);
     op = fake_op_create(fill_rows);
-    if (!stream || !fake_range_at(to) || !resolve(to, n * value_bytes, &op->to_range, &op->to)) {
+    if (!stream || !fake_range_at(to) ||
+        !resolve(stream->context->device, to, n * value_bytes, &op->to_range, &op->to)) {
         free(op);
         error = CUDA_ERROR_INVALID_VALUE;
     } else {

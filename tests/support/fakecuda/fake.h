@@ -76,12 +76,12 @@ struct fake_range {
     unsigned long long id;
     uintptr_t whole_at; /* what the range attributes say: an address reservation, or as at and n_bytes */
     size_t whole_bytes;
-    struct fake_chunk *chunk;  /* that it is cut from; NULL: it has a mapping of its own */
-    struct fake_pool *pool;    /* of cuMemAllocAsync; NULL: of another function */
-    struct physical *physical; /* VMM: what is mapped here; else NULL */
-    bool is_alias_shared;      /* the bytes belong to somebody else */
-    bool is_accessible;        /* VMM: cuMemSetAccess was called */
-    int n_refs;                /* its existence, and operations that are under way */
+    struct fake_chunk *chunk;       /* that it is cut from; NULL: it has a mapping of its own */
+    struct fake_pool *pool;         /* of cuMemAllocAsync; NULL: of another function */
+    struct physical *physical;      /* VMM: what is mapped here; else NULL */
+    bool is_alias_shared;           /* the bytes belong to somebody else */
+    bool is_open[FAKE_DEVICES_MAX]; /* VMM: to which devices cuMemSetAccess has opened it */
+    int n_refs;                     /* its existence, and operations that are under way */
 };
 
 /* The range that an address lies in; NULL: host memory, or nothing. Lock held. */
@@ -89,6 +89,9 @@ struct fake_range *fake_range_at(uintptr_t address);
 struct fake_range *fake_range_add(struct fake_range range);
 void fake_range_remove(struct fake_range *range);
 void fake_range_unref(struct fake_range *range);
+
+/* False if memory of a pool or mapped memory has not been opened to a device (vmm.c). Lock held. */
+bool fake_is_open_to(const struct fake_range *range, int device);
 
 /* Address space that nothing can be read from, a multiple of FAKE_PAGE; 0: none. */
 uintptr_t fake_reserve(size_t n_bytes);

@@ -160,11 +160,13 @@ FAKE_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsign
 /* ---- What kernels reach ---- */
 
 /* The memory of its device's other contexts is not there for a kernel. Memory of pools and mapped memory is
- * all contexts'. */
+ * all contexts' of the devices that it is open to. */
 static bool can_use(const struct fake_context *running, const struct fake_range *range)
 {
     if (range->kind != FAKE_DEVICE)
         return true;
+    if (range->pool || range->physical)
+        return fake_is_open_to(range, running->device);
     if (range->context && range->context->device == running->device)
         return range->context == running;
     return running->can_reach[range->device];
@@ -178,7 +180,7 @@ FAKE_EXPORT void *fakecuda_alias(uintptr_t address, size_t n_bytes)
     pthread_mutex_lock(&fake_lock);
     range = fake_range_at(address);
     if (range && n_bytes <= range->n_bytes - (address - range->at) &&
-        (!fake_running || can_use(fake_running, range)) && (!range->physical || range->is_accessible))
+        (!fake_running || can_use(fake_running, range)))
         bytes = range->alias + (address - range->at);
     else if (!range && !fake_running)
         bytes = (char *)address;

@@ -10,7 +10,7 @@ static CUresult answer(const struct fake_range *range, uintptr_t address, CUpoin
 {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *(CUcontext *)to = range ? (CUcontext)range->context : NULL;
+        *(CUcontext *)to = range && !range->pool && !range->physical ? (CUcontext)range->context : NULL;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)to = range ? (CUmemoryPool)range->pool : NULL;

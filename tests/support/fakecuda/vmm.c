@@ -14,6 +14,7 @@ struct fake_pool {
     int device;
     uintptr_t at;
     bool is_destroyed;
+    bool is_open[FAKE_DEVICES_MAX]; /* to other devices */
 };
 
 static struct fake_pool *default_pools[FAKE_DEVICES_MAX];
@@ -35,6 +36,13 @@ static struct fake_pool *default_pool(int device)
     if (!default_pools[device])
         default_pools[device] = make_pool(device);
     return default_pools[device];
+}
+
+bool fake_is_open_to(const struct fake_range *range, int device)
+{
+    if (range->pool)
+        return device == range->pool->device || range->pool->is_open[device];
+    return !range->physical || range->is_open[device];
 }
 
 /* The lowest address of a pool where n_bytes are free. */
@@ -151,6 +159,35 @@ FAKE_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *p
 }
 
 /* What was not freed dies with it. */
+FAKE_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *access, size_t count)
+{
+    struct fake_pool *pool = (struct fake_pool *)handle;
+    CUresult error = fake_enter(__func__);
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&fake_lock);
+    for (size_t i = 0; i < count; i++)
+        pool->is_open[access[i].location.id] = access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
+                                        CUmemLocation *location)
+{
+    struct fake_pool *pool = (struct fake_pool *)handle;
+    CUresult error = fake_enter(__func__);
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&fake_lock);
+    *flags = location->id == pool->device || pool->is_open[location->id] ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                                         : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
 FAKE_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
     CUresult error = fake_enter(__func__);
@@ -339,7 +376,27 @@ FAKE_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t n_bytes, const C
     pthread_mutex_lock(&fake_lock);
     range = fake_range_at(address);
     if (range && range->physical)
-        range->is_accessible = count > 0 && access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        for (size_t i = 0; i < count; i++)
+            range->is_open[access[i].location.id] = access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    else
+        error = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_unlock(&fake_lock);
+    return error;
+}
+
+FAKE_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                                    CUdeviceptr address)
+{
+    CUresult error = fake_enter(__func__);
+    struct fake_range *range;
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&fake_lock);
+    range = fake_range_at(address);
+    if (range && range->physical)
+        *flags =
+            range->is_open[location->id] ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     else
         error = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_unlock(&fake_lock);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * reach.c: which devices may use which memory. A kernel that touches memory beyond its reach breaks its
+ * context, and a copy of that device fails, so this is asked before either is queued. Seen on H200s, driver
+ * 580:
+ *
+ *      cuMemAlloc       its own device; others once peer access is enabled; else the driver copies through
+ * the host other contexts   of the device: copies only pools            its own device; others only if
+ * cuMemPoolSetAccess said so, peers or not cuMemMap         the devices that cuMemSetAccess named
+ */
+#include "gpu/driver.h"
+#include "gpu/pe_state.h"
+
+static bool is_known_plain(const struct gpu_pe *pe, uint64_t buffer)
+{
+    return buffer && pe->plain_buffers[buffer % GPU_PLAIN_BUFFERS] == buffer;
+}
+
+static enum gpu_reach reach_of_plain(int device, int owner)
+{
+    return device == owner || gpu_peer_enable(device, owner) ? GPU_REACH_KERNEL : GPU_REACH_COPY;
+}
+
+static enum gpu_reach reach_of_pool(CUmemoryPool pool, int device, int owner)
+{
+    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+
+    if (device == owner)
+        return GPU_REACH_KERNEL;
+    if (gpu_call(cuMemPoolGetAccess, (&flags, pool, &location)))
+        return GPU_REACH_NONE;
+    return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? GPU_REACH_KERNEL : GPU_REACH_NONE;
+}
+
+static enum gpu_reach reach_of_mapped(uintptr_t addr, int device)
+{
+    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+    unsigned long long flags = 0;
+
+    if (gpu_driver.cuMemGetAccess(&flags, &location, addr) != CUDA_SUCCESS)
+        return GPU_REACH_COPY; /* something else: leave it to the driver */
+    return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? GPU_REACH_KERNEL : GPU_REACH_NONE;
+}
+
+enum gpu_reach gpu_reach(int device, uintptr_t addr, int owner, uint64_t buffer)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+    CUcontext context = NULL;
+    CUmemoryPool pool = NULL;
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *answers[] = {&context, &pool};
+
+    if (owner < 0)
+        return GPU_REACH_KERNEL;
+    if (BASE_LIKELY(is_known_plain(pe, buffer)))
+        return reach_of_plain(device, owner);
+    if (gpu_driver.cuPointerGetAttributes(BASE_COUNT(wanted), wanted, answers, addr) != CUDA_SUCCESS)
+        return GPU_REACH_COPY;
+    if (pool)
+        return reach_of_pool(pool, device, owner);
+    if (!context)
+        return reach_of_mapped(addr, device);
+    if (context != gpu_context_of(owner))
+        return GPU_REACH_COPY;
+    if (buffer)
+        pe->plain_buffers[buffer % GPU_PLAIN_BUFFERS] = buffer;
+    return reach_of_plain(device, owner);
+}
