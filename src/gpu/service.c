@@ -192,8 +192,6 @@ bool gpu_service_copy(const struct gpu_move_side *from, const struct gpu_move_si
         service->issued - service->handled >= GPU_SERVICE_ORDERS)
         return false;
     write_order(service, to_addr, from_addr, n_bytes);
-    /* Whether it leaves is looked at behind this, by the poll. */
-    atomic_thread_fence(memory_order_seq_cst);
     ticket->number = service->issued;
     ticket->next = NULL;
     if (service->first)

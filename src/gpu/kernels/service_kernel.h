@@ -3,8 +3,8 @@
  * service_kernel.h: a kernel that stays on the GPU for a while and copies what the CPU orders: no call of the
  * driver, and no wait behind the program's kernels. kernels.h has the mailbox, gpu/service.c the other side.
  *
- * No order is lost when it leaves: it says so, fences, and looks a last time; the CPU writes an order,
- * fences, and looks whether it has been said. One of the two sees the other.
+ * When it leaves it says so, looks a last time, and says that it has left. What it has not done by then it never
+ * will, and the CPU does it another way.
  */
 #ifndef GPU_KERNELS_SERVICE_KERNEL_H
 #define GPU_KERNELS_SERVICE_KERNEL_H
