@@ -217,7 +217,7 @@ static void copy_or_wait(void *arg)
 
 START_TEST(who_waits_for_the_device_has_its_turn_while_copies_go_on)
 {
-    gpu_service_us = 1000;
+    gpu_service_us = 4000000; /* it leaves because it has stayed for long enough, not for want of orders */
     ult_job_start(2, 2, copy_or_wait);
 }
 END_TEST

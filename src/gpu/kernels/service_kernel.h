@@ -3,8 +3,8 @@
  * service_kernel.h: a kernel that stays on the GPU for a while and copies what the CPU orders: no call of the
  * driver, and no wait behind the program's kernels. kernels.h has the mailbox, gpu/service.c the other side.
  *
- * When it leaves it says so, looks a last time, and says that it has left. What it has not done by then it never
- * will, and the CPU does it another way.
+ * When it leaves it says so, looks a last time, and says that it has left. What it has not done by then it
+ * never will, and the CPU does it another way.
  */
 #ifndef GPU_KERNELS_SERVICE_KERNEL_H
 #define GPU_KERNELS_SERVICE_KERNEL_H
