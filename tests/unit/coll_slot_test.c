@@ -26,7 +26,7 @@ static void middle(struct ampi_coll_slot *slot)
     atomic_fetch_add(&n_middles[operation], 1);
     slot->needs_share = operation % 2;
     slot->has_result = operation % 3 == 0;
-    slot->result_root = operation;
+    slot->result.root = operation;
 }
 
 static void share(struct ampi_coll_slot *slot, int part)
@@ -38,7 +38,7 @@ static void share(struct ampi_coll_slot *slot, int part)
 static void deliver(struct ampi_coll_slot *slot, int part)
 {
     ULT_CHECK(part >= 0 && part < slot->state->n_parts);
-    atomic_fetch_add(&n_delivers[slot->result_root], 1);
+    atomic_fetch_add(&n_delivers[slot->parts[part].result.root], 1);
 }
 
 static const struct ampi_coll_plan plan = {

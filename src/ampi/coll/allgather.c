@@ -56,7 +56,7 @@ static void deliver_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args
 {
     const struct ampi_coll_buf *recv = &args->recv;
     const unsigned char *first = ampi_coll_packed(slot, ampi_coll_peer_first(args->comm));
-    size_t n_bytes = slot->result_bytes;
+    size_t n_bytes = slot->result.n_bytes;
 
     if (!recv->counts && ampi_type_is_block(recv->type, 2) &&
         (size_t)(recv->count * recv->type->size_bytes) == n_bytes) {

@@ -95,8 +95,8 @@ static size_t flat_bytes(const struct ampi_coll_slot *slot)
 
 static void alltoall_share(struct ampi_coll_slot *slot, int part)
 {
-    if (slot->result_bytes) {
-        receive_flat(slot, part, slot->result_bytes);
+    if (slot->result.n_bytes) {
+        receive_flat(slot, part, slot->result.n_bytes);
         return;
     }
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
@@ -112,7 +112,7 @@ static void alltoall_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;
 
-    slot->result_bytes = flat_bytes(slot);
+    slot->result.n_bytes = flat_bytes(slot);
     ampi_coll_share_or_do(slot, AMPI_COLL_ALLTOALL,
                           ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) *
                               (size_t)slot->state->n_members);

@@ -24,19 +24,19 @@ static void bcast_share(struct ampi_coll_slot *slot, int part)
 
 static void bcast_deliver(struct ampi_coll_slot *slot, int part)
 {
-    const unsigned char *data = ampi_coll_packed(slot, slot->result_root);
+    const struct ampi_coll_result *result = ampi_coll_result(slot, part);
 
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
         struct ampi_coll_block dst = ampi_coll_whole(&args->recv);
         char *to;
-        if (slot->state->part_members[i] == slot->result_root || !ampi_coll_has_root(args))
+        if (slot->state->part_members[i] == result->root || !ampi_coll_has_root(args))
             continue;
-        to = ampi_coll_block_bytes(&dst) == slot->result_bytes ? ampi_coll_flat(&dst) : NULL;
+        to = ampi_coll_block_bytes(&dst) == result->n_bytes ? ampi_coll_flat(&dst) : NULL;
         if (BASE_LIKELY(to != NULL))
-            ampi_coll_copy_small(to, data, slot->result_bytes);
+            ampi_coll_copy_small(to, result->bytes, result->n_bytes);
         else
-            ampi_coll_move(args, dst, ampi_coll_bytes(data, slot->result_bytes));
+            ampi_coll_move(args, dst, ampi_coll_bytes(result->bytes, result->n_bytes));
     }
 }
 
@@ -45,8 +45,9 @@ static void bcast_middle(struct ampi_coll_slot *slot)
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
 
     if (root && root->pack_bytes) {
-        ampi_coll_set_root(slot, root);
-        slot->result_bytes = root->pack_bytes;
+        slot->result.n_bytes = root->pack_bytes;
+        slot->result.root = ampi_coll_member(root->comm);
+        slot->result.bytes = slot->packed + (size_t)slot->result.root * root->pack_bytes;
         slot->has_result = true;
     } else if (root) {
         ampi_coll_share_or_do(slot, AMPI_COLL_BCAST,

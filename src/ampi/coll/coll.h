@@ -32,9 +32,6 @@ enum ampi_coll_form ampi_coll_init_form(MPI_Info info);
 
 /* ---- Starting, with arguments that have been checked (forms.c) ---- */
 
-/* Starts the operation in the form of the call. Blocking calls may switch. Raises the operation's errors. */
-int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args);
-
 /* MPI_Xxx: ampi_coll_run of slot.h, and raises the result. May switch. */
 int ampi_coll_blocking(struct ampi_coll_args *args);
 
@@ -43,6 +40,16 @@ int ampi_coll_nonblocking(const struct ampi_coll_args *args, MPI_Request *reques
 
 /* MPI_Xxx_init: copies the arguments into a new INACTIVE request. */
 int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request);
+
+/* Starts the operation in the form of the call. Blocking calls may switch. Raises the operation's errors. */
+static inline int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args)
+{
+    args->has_buffers = true;
+    if (BASE_LIKELY(call->form == AMPI_COLL_BLOCKING))
+        return ampi_coll_blocking(args);
+    return call->form == AMPI_COLL_NONBLOCKING ? ampi_coll_nonblocking(args, call->request)
+                                               : ampi_coll_persistent(args, call->request);
+}
 
 /* Everything a collective that moves no data needs: the communicator's barrier. May switch. */
 int ampi_coll_barrier(struct ampi_comm *comm);
@@ -306,8 +313,8 @@ static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_ki
 }
 
 /* Middle stage: true if all members' contributions are in the slot, as large as slot->last's; sets
- * slot->result_bytes to that. Packing is but a shorter way: where it is false the members' buffers are there
- * as ever. */
+ * slot->result.n_bytes to that. Packing is but a shorter way: where it is false the members' buffers are
+ * there as ever. */
 static inline bool ampi_coll_all_packed(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_state *state = slot->state;
@@ -319,14 +326,14 @@ static inline bool ampi_coll_all_packed(struct ampi_coll_slot *slot)
             return false;
         n_packed += slot->parts[part].n_packed;
     }
-    slot->result_bytes = pack_bytes;
+    slot->result.n_bytes = pack_bytes;
     return pack_bytes > 0 && n_packed == state->n_members;
 }
 
 /* The packed contribution of a member. */
 static inline unsigned char *ampi_coll_packed(const struct ampi_coll_slot *slot, int member)
 {
-    return slot->packed + (size_t)member * slot->result_bytes;
+    return slot->packed + (size_t)member * slot->result.n_bytes;
 }
 
 /* Bytes that lie in the slot, as a block. */
@@ -345,11 +352,17 @@ static inline void ampi_coll_copy_small(void *to, const void *from, size_t n_byt
         memcpy(to, from, n_bytes);
 }
 
-/* Middle stage: remembers for deliver who the root is. */
+/* Middle stage: the result is the root's alone. */
 static inline void ampi_coll_set_root(struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
 {
-    slot->result_root = ampi_coll_member(root->comm);
+    slot->result.root = ampi_coll_member(root->comm);
     slot->result_part = slot->state->part_of_pe[root->comm->owner->pe_id];
+}
+
+/* Deliver: what this part has to take to its members. */
+static inline const struct ampi_coll_result *ampi_coll_result(const struct ampi_coll_slot *slot, int part)
+{
+    return &slot->parts[part].result;
 }
 
 /* Runs the share stage: on all PEs if the table says so for this many bytes, else here and now for all of

@@ -84,11 +84,17 @@ void ampi_coll_fold_packed(struct ampi_coll_slot *slot)
     const struct ampi_coll_args *last = slot->last;
     const struct ampi_type *type = last->send.type;
     ampi_op_kernel_fn kernel = last->op->kernels[type->basic];
-    size_t n_elems = ampi_op_elems(type, last->send.count);
+    ampi_op_kernel_4_fn kernel_4 = last->op->kernels_4[type->basic];
+    size_t n_elems = ampi_op_elems(type, last->send.count), step = slot->result.n_bytes;
+    const unsigned char *in = slot->packed, *end = in + step * (size_t)slot->state->n_members;
 
-    memcpy(slot->result, slot->packed, slot->result_bytes);
-    for (int i = 1; i < slot->state->n_members; i++)
-        kernel(ampi_coll_packed(slot, i), slot->result, n_elems);
+    ampi_coll_copy_small(slot->small, in, step);
+    in += step;
+    for (; kernel_4 && (size_t)(end - in) >= 4 * step; in += 4 * step)
+        kernel_4((const void *const[]){in, in + step, in + 2 * step, in + 3 * step}, slot->small, n_elems);
+    for (; in < end; in += step)
+        kernel(in, slot->small, n_elems);
+    slot->result.bytes = slot->small;
     slot->has_result = true;
 }
 

@@ -98,8 +98,16 @@ static inline void ampi_coll_pack_input(struct ampi_coll_args *args, enum ampi_c
         ampi_coll_pack(args, kind, ampi_coll_input(args), args->send.count, args->send.type);
 }
 
-/* Middle stage, all packed: combines the contributions into slot->result, for deliver. */
+/* Middle stage, all packed: combines the contributions into a small result, for deliver. */
 void ampi_coll_fold_packed(struct ampi_coll_slot *slot);
+
+/* Deliver: a small result into a member's buffer. */
+static inline void ampi_coll_give_small(const struct ampi_coll_buf *recv,
+                                        const struct ampi_coll_result *result)
+{
+    ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), result->bytes,
+                         result->n_bytes);
+}
 
 /* Middle stage: true if all members have as many bytes as slot->last. Else all get an error and nothing may
  * be moved. */

@@ -6,12 +6,10 @@
 
 #include "base/log.h"
 
-static int raise_result(struct ampi_comm *comm, const struct ampi_coll_plan *plan, int error)
+static BASE_COLD int raise_error(struct ampi_comm *comm, const struct ampi_coll_plan *plan, int error)
 {
     const char *gpu_text;
 
-    if (BASE_LIKELY(error == MPI_SUCCESS))
-        return MPI_SUCCESS;
     if (error == MPI_ERR_PROC_ABORTED) {
         char text[AMPI_LOST_TEXT_MAX];
         ampi_lost_describe(comm->shared->is_inter ? NULL : comm->local->layout->group, text);
@@ -28,20 +26,9 @@ static int raise_result(struct ampi_comm *comm, const struct ampi_coll_plan *pla
 
 int ampi_coll_blocking(struct ampi_coll_args *args)
 {
-    return raise_result(args->comm, args->plan, ampi_coll_run(args));
-}
+    int error = ampi_coll_run(args);
 
-int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args)
-{
-    args->has_buffers = true;
-    switch (call->form) {
-    case AMPI_COLL_NONBLOCKING:
-        return ampi_coll_nonblocking(args, call->request);
-    case AMPI_COLL_PERSISTENT:
-        return ampi_coll_persistent(args, call->request);
-    default:
-        return ampi_coll_blocking(args);
-    }
+    return BASE_LIKELY(error == MPI_SUCCESS) ? MPI_SUCCESS : raise_error(args->comm, args->plan, error);
 }
 
 /* What a request holds: the arguments, and references of the types that they name, because the program may

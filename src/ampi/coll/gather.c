@@ -39,16 +39,13 @@ static void gather_wire(const struct ampi_coll_slot *slot, const struct ampi_col
 
 static void gather_deliver(struct ampi_coll_slot *slot, int part)
 {
-    struct ampi_coll_args *root;
-    int first;
+    const struct ampi_coll_result *result = ampi_coll_result(slot, part);
+    struct ampi_coll_args *root = slot->args[result->root];
+    int first = ampi_coll_peer_first(root->comm);
 
-    if (part != slot->result_part)
-        return;
-    root = slot->args[slot->result_root];
-    first = ampi_coll_peer_first(root->comm);
     for (int i = 0; i < root->comm->peer->n_ranks; i++)
         ampi_coll_move(root, ampi_coll_block(&root->recv, i),
-                       ampi_coll_bytes(ampi_coll_packed(slot, first + i), slot->result_bytes));
+                       ampi_coll_bytes(ampi_coll_packed(slot, first + i), result->n_bytes));
 }
 
 static void gather_middle(struct ampi_coll_slot *slot)

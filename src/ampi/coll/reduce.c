@@ -101,11 +101,10 @@ static void allreduce_share(struct ampi_coll_slot *slot, int part)
 
 static void allreduce_deliver(struct ampi_coll_slot *slot, int part)
 {
-    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
-        const struct ampi_coll_buf *recv = &ampi_coll_part_args(slot, i)->recv;
-        ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), slot->result,
-                             slot->result_bytes);
-    }
+    const struct ampi_coll_result *result = ampi_coll_result(slot, part);
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
+        ampi_coll_give_small(&ampi_coll_part_args(slot, i)->recv, result);
 }
 
 static const struct ampi_coll_plan allreduce_plan = {
@@ -167,11 +166,9 @@ static void reduce_share(struct ampi_coll_slot *slot, int part)
 
 static void reduce_deliver(struct ampi_coll_slot *slot, int part)
 {
-    if (part == slot->result_part) {
-        const struct ampi_coll_buf *recv = &slot->args[slot->result_root]->recv;
-        ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), slot->result,
-                             slot->result_bytes);
-    }
+    const struct ampi_coll_result *result = ampi_coll_result(slot, part);
+
+    ampi_coll_give_small(&slot->args[result->root]->recv, result);
 }
 
 static const struct ampi_coll_plan reduce_plan = {

@@ -82,7 +82,7 @@ static void deliver(struct ampi_coll_slot *slot, int part, bool is_exclusive)
         const struct ampi_coll_buf *recv = &ampi_coll_part_args(slot, i)->recv;
         if (member >= 0)
             ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes),
-                                 ampi_coll_packed(slot, member), slot->result_bytes);
+                                 ampi_coll_packed(slot, member), slot->result.n_bytes);
     }
 }
 

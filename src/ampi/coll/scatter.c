@@ -23,7 +23,7 @@ static void scatter_deliver(struct ampi_coll_slot *slot, int part)
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
         if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
             ampi_coll_move(args, ampi_coll_whole(&args->recv),
-                           ampi_coll_bytes(ampi_coll_packed(slot, args->comm->rank), slot->result_bytes));
+                           ampi_coll_bytes(ampi_coll_packed(slot, args->comm->rank), slot->result.n_bytes));
     }
 }
 
@@ -40,7 +40,7 @@ static bool take_all(struct ampi_coll_slot *slot, const struct ampi_coll_args *r
         return false;
     memcpy(slot->packed, ampi_type_address(send->buf, send->type->true_lb_bytes),
            n_bytes * (size_t)root->comm->peer->n_ranks);
-    slot->result_bytes = n_bytes;
+    slot->result.n_bytes = n_bytes;
     slot->has_result = true;
     return true;
 }

@@ -4,7 +4,7 @@
  */
 #include "ampi/coll/slot.h"
 
-#include "ampi/coll/device.h"
+#include "ampi/coll/coll.h"
 #include "ampi/coll/wire.h"
 #include "base/log.h"
 
@@ -60,12 +60,18 @@ static BASE_COLD void start_deferred(struct ampi_comm *comm)
 
 /* ---- From PE to PE ---- */
 
-/* What an inbox item of ours holds: with it all that a PE has to know for the last stage of an operation
- * without a result, so that it need not fetch the slot's line from the PE that wrote it. */
+enum stage_result { NO_RESULT, RESULT_IN_SLOT, RESULT_CARRIED };
+
+/* What an inbox item of ours holds: with it all that a PE has to know for the last stage of a small
+ * operation, so that it need not fetch lines of the slot from the PE that wrote them. */
 struct stage_item {
     struct ampi_coll_part *part;
-    bool has_result;
+    int root; /* of a result that is carried, as the next two */
+    uint16_t n_bytes;
+    uint8_t has_result; /* enum stage_result */
+    unsigned char carried[AMPI_COLL_CARRIED_BYTES];
 };
+_Static_assert(sizeof(struct stage_item) <= ULT_ITEM_BYTES, "it travels in an inbox item");
 
 static void finish_members(struct ampi_coll_part *part)
 {
@@ -82,21 +88,39 @@ static void finish_members(struct ampi_coll_part *part)
     }
 }
 
-static void finish_part(struct ampi_coll_part *part, bool has_result)
+/* result: what deliver is to take to the members; NULL: nothing. */
+static inline void finish_part(struct ampi_coll_part *part, const struct ampi_coll_result *result)
 {
-    if (has_result) {
+    if (result) {
+        part->result = *result;
         ampi_coll_stage_begin(part);
-        part->slot->plan->deliver(part->slot, part->index);
+        part->plan->deliver(part->slot, part->index);
     }
     ampi_coll_stage_end(part, finish_members);
+}
+
+/* Has deliver something to do on this part? */
+static inline bool has_result_for(const struct ampi_coll_slot *slot, int part)
+{
+    return slot->has_result && (slot->result_part < 0 || slot->result_part == part);
 }
 
 /* Tells a part's PE to run a stage. */
 static void post_stage(struct ampi_coll_slot *slot, int part, void (*handle)(const struct ult_item *))
 {
     struct ult_item item = {.handle = handle};
-    struct stage_item stage = {&slot->parts[part], slot->has_result};
+    struct stage_item stage = {.part = &slot->parts[part]};
+    const struct ampi_coll_result *result = &slot->result;
 
+    if (has_result_for(slot, part)) {
+        stage.has_result = RESULT_IN_SLOT;
+        if (result->bytes && result->n_bytes <= sizeof stage.carried) {
+            stage.has_result = RESULT_CARRIED;
+            stage.root = result->root;
+            stage.n_bytes = (uint16_t)result->n_bytes;
+            ampi_coll_copy_small(stage.carried, result->bytes, result->n_bytes);
+        }
+    }
     memcpy(item.body, &stage, sizeof stage);
     ult_post_item(ult_pe_get(slot->state->part_pe[part]), &item);
 }
@@ -116,13 +140,16 @@ static void handle_finish(const struct ult_item *item)
     struct stage_item stage;
 
     memcpy(&stage, item->body, sizeof stage);
-    finish_part(stage.part, stage.has_result);
+    if (stage.has_result == RESULT_CARRIED)
+        finish_part(stage.part, &(struct ampi_coll_result){stage.carried, stage.n_bytes, stage.root});
+    else
+        finish_part(stage.part, stage.has_result == RESULT_IN_SLOT ? &stage.part->slot->result : NULL);
 }
 
 static inline void finish_all(struct ampi_coll_slot *slot, int own_part)
 {
     post_to_others(slot, own_part, handle_finish);
-    finish_part(&slot->parts[own_part], slot->has_result);
+    finish_part(&slot->parts[own_part], has_result_for(slot, own_part) ? &slot->result : NULL);
 }
 
 static void share_done(struct ampi_coll_part *part)
@@ -228,6 +255,8 @@ static inline void run_middle(struct ampi_coll_slot *slot, int part)
     slot->parts[part].op = slot->last->op;
     slot->needs_share = false;
     slot->has_result = false;
+    slot->result_part = -1;
+    slot->result.bytes = NULL;
     ampi_coll_stage_begin(&slot->parts[part]);
     if (slot->plan->middle)
         slot->plan->middle(slot);

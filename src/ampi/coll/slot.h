@@ -113,25 +113,36 @@ struct ampi_coll_plan {
     void (*middle)(struct ampi_coll_slot *slot);
     /* On each PE with members, if middle asked for it; part is 0 .. slot->n_parts - 1. May be NULL. */
     void (*share)(struct ampi_coll_slot *slot, int part);
-    /* On each PE, if middle asked for it, when all PEs have done their share: takes what the slot holds to
-     * the PE's own members, whose requests complete next. Must not touch others' arguments: they may be gone.
-     */
+    /* On each PE, if middle asked for it, when all PEs have done their share: takes what the slot holds, or
+     * the part's result, to the PE's own members, whose requests complete next. Must not touch others'
+     * arguments: they may be gone. */
     void (*deliver)(struct ampi_coll_slot *slot, int part);
 };
 
-/* Per PE with members; a cache line of its own because its PE alone writes it until `arrived_parts`. */
+/* What middle leaves for deliver. Up to AMPI_COLL_CARRIED_BYTES of it travel in the very cache line that
+ * tells a PE to finish. */
+struct ampi_coll_result {
+    const unsigned char *bytes; /* deliver: a small result, the same for all */
+    size_t n_bytes;             /* of them; or of each packed contribution */
+    int root;                   /* the member that is the root */
+};
+#define AMPI_COLL_CARRIED_BYTES 32
+
+/* Per PE with members; cache lines of its own because its PE alone writes it. The first is what the member
+ * that arrives last reads of all of them. */
 struct ampi_coll_part {
     struct ampi_coll_slot *slot;
     int index;                                 /* of this part */
     int n_arrived;                             /* members of this PE that are there */
     const struct ampi_coll_plan *plan;         /* of these: all have to do the same */
-    struct ampi_op *op;                        /* reductions: what share is to combine with */
-    struct ult_errand errand;                  /* a stage, on its way to a rank whose function it calls */
-    void *held;                                /* plan-specific: from share to deliver */
-    int n_moves;                               /* of the stage that this PE is in, still under way on GPUs */
-    void (*then)(struct ampi_coll_part *part); /* what follows them */
     int n_packed;                              /* of these, with a contribution in the slot */
     uint32_t pack_bytes;                       /* the size of these contributions; 0: they differ */
+    struct ampi_op *op;                        /* reductions: what share is to combine with */
+    void *held;                                /* plan-specific: from share to deliver */
+    void (*then)(struct ampi_coll_part *part); /* what follows moves on GPUs */
+    int n_moves;                               /* of the stage that this PE is in, still under way on GPUs */
+    struct ampi_coll_result result;            /* for deliver */
+    struct ult_errand errand;                  /* a stage, on its way to a rank whose function it calls */
 } BASE_CACHE_ALIGNED;
 
 /* Fixed parts in the first line, which all PEs read; what each operation writes in the second. */
@@ -147,13 +158,12 @@ struct ampi_coll_slot {
     const struct ampi_coll_plan *plan;              /* of the member that arrived last */
     struct ampi_coll_args *last;                    /* its arguments; valid in middle and share */
     bool needs_share;                               /* set by middle */
-    bool has_result;                                /* set by middle */
+    bool has_result;                                /* set by middle: deliver has something to do */
+    int result_part;     /* set by middle: deliver has, but on this part alone; -1: on all */
     uint64_t context_id; /* for a communicator that is being made, the same in all processes; 0: this
                             process's choice */
-    size_t result_bytes; /* from middle to deliver: of the result, or of each packed contribution */
-    int result_root;     /* from middle to deliver: the member that is the root */
-    int result_part;     /* from middle to deliver: the root's part */
-    unsigned char result[AMPI_COLL_PACK_BYTES] BASE_CACHE_ALIGNED; /* from middle to deliver */
+    struct ampi_coll_result result;                               /* set by middle */
+    unsigned char small[AMPI_COLL_PACK_BYTES] BASE_CACHE_ALIGNED; /* for a small result */
 };
 
 struct ampi_coll_state {
