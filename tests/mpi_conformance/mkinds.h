@@ -133,13 +133,14 @@ static inline int are_near(const struct kind *k, const char *got, const char *wa
     return 1;
 }
 
-/* Bytes of one rank, and of all ranks, at which the way changes (+help collectives): number i of them in
- * elements of a kind. */
-enum { N_POINTS = 10 };
+/* Bytes of one rank, and of all ranks, at which the way changes (+help collectives; 32: what travels with the
+ * word to go on): number i of them in elements of a kind. */
+enum { N_POINTS = 11 };
 static inline long switch_point(const struct kind *k, int i, int n)
 {
-    static const long of_one[] = {8, 64, 4096, 16384, 65536}, of_all[] = {8192, 16384, 32768, 65536, 524288};
-    return (i < 5 ? of_one[i] : of_all[i - 5] / n) / (long)k->size;
+    static const long of_one[] = {8, 32, 64, 4096, 16384, 65536},
+                      of_all[] = {8192, 16384, 32768, 65536, 524288};
+    return (i < 6 ? of_one[i] : of_all[i - 6] / n) / (long)k->size;
 }
 
 #endif
