@@ -24,15 +24,17 @@ static const char *look_up(int proc_id)
     struct ucxm_process *process = &ucxm.processes[proc_id];
     void *blob = NULL;
     size_t n_bytes = 0;
+    const struct ucxm_published *published;
     uint32_t n_pes = 0;
-    size_t at = UCXM_HOST_BYTES + sizeof n_pes;
+    size_t at = sizeof *published;
     const void **addresses;
     const char *error = ucxm_launcher_look_up(proc_id, &blob, &n_bytes);
 
     if (error)
         return error;
+    published = blob;
     if (n_bytes >= at)
-        memcpy(&n_pes, (char *)blob + UCXM_HOST_BYTES, sizeof n_pes);
+        n_pes = published->n_pes;
     addresses = calloc(n_pes ? n_pes : 1, sizeof *addresses);
     for (uint32_t i = 0; addresses && i < n_pes; i++) {
         uint32_t length;
@@ -42,7 +44,7 @@ static const char *look_up(int proc_id)
     }
     if (!addresses || n_pes == 0 || at > n_bytes)
         return "what the process published is not an address";
-    process->host = blob;
+    process->published = published;
     __atomic_store_n(&process->addresses, addresses, __ATOMIC_RELEASE);
     __atomic_store_n(&process->n_pes, (int)n_pes, __ATOMIC_RELEASE);
     return NULL;
@@ -68,7 +70,8 @@ static void note_lost(int proc_id, ucs_status_t status)
 {
     char why[UCXM_HOST_BYTES + 128];
 
-    snprintf(why, sizeof why, "host %s: %s", ucxm.processes[proc_id].host, ucs_status_string(status));
+    snprintf(why, sizeof why, "host %s: %s", ucxm.processes[proc_id].published->host,
+             ucs_status_string(status));
     if (!__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE))
         ucxm_lost_note(proc_id, why);
 }
@@ -107,12 +110,14 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
     status = ucp_ep_create(port->worker, &params, &peer->ep);
     if (status != UCS_OK) {
         base_log("process %d of %d on host %s (PE %d) cannot be reached: %s", proc_id, ucxm.place.n_procs,
-                 ucxm.processes[proc_id].host, pe_id, ucs_status_string(status));
+                 ucxm.processes[proc_id].published->host, pe_id, ucs_status_string(status));
         peer->ep = NULL;
         note_lost(proc_id, status); /* not tried again */
         return NULL;
     }
-    ucxm_say(peer->ep, UCXM_GREETING_ID, &port->name, sizeof port->name);
+    peer->lane = ucxm_lane_connect(port, proc_id, pe_id, &ucxm.processes[proc_id].published->lanes);
+    peer->greeting = (struct ucxm_greeting_text){port->name, peer->lane != NULL};
+    ucxm_say(peer->ep, UCXM_GREETING_ID, &peer->greeting, sizeof peer->greeting);
     return peer->ep;
 }
 
@@ -140,13 +145,13 @@ static ucs_status_t handle_greeting(void *arg, const void *header, size_t header
     (void)data;
     (void)n_bytes;
     (void)param;
-    if (!greeting || header_bytes != sizeof greeting->from) {
+    if (!greeting || header_bytes != sizeof greeting->text) {
         base_log("a greeting from another process is lost: %s",
                  greeting ? "it has a wrong size" : "out of memory");
         free(greeting);
         return UCS_OK;
     }
-    memcpy(&greeting->from, header, sizeof greeting->from);
+    memcpy(&greeting->text, header, sizeof greeting->text);
     greeting->next = port->greetings;
     port->greetings = greeting;
     return UCS_OK;
@@ -157,16 +162,36 @@ void ucxm_answer_greetings(struct ucxm_port *port)
     while (port->greetings) {
         struct ucxm_greeting *greeting = port->greetings;
         port->greetings = greeting->next;
-        ucxm_endpoint(port, greeting->from.proc_id, greeting->from.pe_id);
+        ucxm_endpoint(port, greeting->text.from.proc_id, greeting->text.from.pe_id);
+        if (greeting->text.has_lane)
+            ucxm_lane_accept(port, &greeting->text.from);
         free(greeting);
     }
 }
 
+/* It has done what it was sent for: the port is awake. */
+static ucs_status_t handle_nudge(void *arg, const void *header, size_t header_bytes, void *data,
+                                 size_t n_bytes, const ucp_am_recv_param_t *param)
+{
+    (void)arg;
+    (void)header;
+    (void)header_bytes;
+    (void)data;
+    (void)n_bytes;
+    (void)param;
+    return UCS_OK;
+}
+
 const char *ucxm_connect_init(struct ucxm_port *port)
 {
+    const char *error;
+
     port->name = (struct ucxm_port_name){ucxm.place.proc_id, port->pe_id};
     port->peers = calloc((size_t)ucxm.place.n_procs, sizeof(struct ucxm_peer *));
-    return port->peers ? ucxm_handler_set(port, UCXM_GREETING_ID, handle_greeting) : "out of memory";
+    if (!port->peers)
+        return "out of memory";
+    error = ucxm_handler_set(port, UCXM_GREETING_ID, handle_greeting);
+    return error ? error : ucxm_handler_set(port, UCXM_NUDGE_ID, handle_nudge);
 }
 
 /* ---- Disconnecting ---- */
@@ -193,6 +218,8 @@ void ucxm_abandon(struct ucxm_port *port, int proc_id)
         if (peer->ep && !ucxm.is_near[proc_id])
             close_endpoint(port, peer->ep, false);
         peer->ep = NULL;
+        ucxm_lane_disconnect(peer->lane);
+        peer->lane = NULL;
     }
 }
 
@@ -200,6 +227,8 @@ void ucxm_disconnect(struct ucxm_port *port)
 {
     for (int proc = 0; proc < ucxm.place.n_procs; proc++)
         for (int pe = 0; port->peers[proc] && pe < ucxm.processes[proc].n_pes; pe++)
-            if (port->peers[proc][pe].ep)
+            if (port->peers[proc][pe].ep) {
+                ucxm_lane_disconnect(port->peers[proc][pe].lane);
                 close_endpoint(port, port->peers[proc][pe].ep, ucxm.is_near[proc]);
+            }
 }

@@ -37,6 +37,7 @@ void ucxm_forget(int pe_id, int proc_id)
 
     for (int i = 0; i < DRAIN_POLLS && ucp_worker_progress(port->worker); i++)
         ;
+    ucxm_lanes_forget(port, proc_id);
     ucxm_abandon(port, proc_id);
     for (struct ucxm_request *request = port->pending, *next; request; request = next) {
         next = request->next;

@@ -99,12 +99,17 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
               const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
-    ucp_ep_h ep = ucxm_endpoint(port, dest_proc, dest_pe);
+    const struct ucxm_peer *of_proc = port->peers[dest_proc];
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
                                  .cb.send = send_done,
                                  .memory_type = ucxm_memory_type(memory)};
     ucs_status_ptr_t started;
+    ucp_ep_h ep;
 
+    if (of_proc && of_proc[dest_pe].lane && memory == MACHINE_HOST &&
+        ucxm_lane_send(port, &of_proc[dest_pe], header, header_bytes, data, n_bytes))
+        return MACHINE_DONE;
+    ep = ucxm_endpoint(port, dest_proc, dest_pe);
     if (!ep)
         return MACHINE_LOST;
     started = ucp_am_send_nbx(ep, UCXM_MESSAGE_ID, header, header_bytes, data, n_bytes, &param);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
 
@@ -74,18 +75,18 @@ static const char *open_port(struct ucxm_port *port, int pe_id)
     return ucxm_messages_init(port);
 }
 
-/* The host in UCXM_HOST_BYTES, the number of PEs, then length and bytes of each address. */
 static const char *publish(void)
 {
-    uint32_t n_pes = (uint32_t)ucxm.n_pes;
-    size_t n_bytes = UCXM_HOST_BYTES + sizeof n_pes;
+    size_t n_bytes = sizeof(struct ucxm_published);
     char *blob = calloc(1, n_bytes);
+    struct ucxm_published *published = (struct ucxm_published *)blob;
     const char *error;
 
     if (!blob)
         return "out of memory";
-    ucxm_host_describe(blob, UCXM_HOST_BYTES);
-    memcpy(blob + UCXM_HOST_BYTES, &n_pes, sizeof n_pes);
+    ucxm_host_describe(published->host, sizeof published->host);
+    published->n_pes = (uint32_t)ucxm.n_pes;
+    published->lanes = ucxm_lanes_place();
     for (int i = 0; i < ucxm.n_pes; i++) {
         ucp_address_t *address = NULL;
         size_t length = 0;
@@ -122,6 +123,7 @@ const char *ucxm_ports_open(int n_pes)
     for (int i = 0; i < n_pes; i++)
         if ((error = open_port(&ucxm.ports[i], i)))
             return error;
+    ucxm_lanes_open();
     if ((error = publish()))
         return error;
     return ucxm_launcher_fence(NULL, 0);
@@ -129,15 +131,34 @@ const char *ucxm_ports_open(int n_pes)
 
 /* ---- Progress ---- */
 
+/* While messages come by lanes, and for so many polls after the last one, UCX is asked at one of so many
+ * polls only: asking takes a good part of a message's time. */
+#define POLLS_PER_UCX_POLL 8
+#define LANE_POLLS 128
+
 int ucxm_port_poll(int pe_id)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
-    unsigned n_events = ucp_worker_progress(port->worker);
+    int n_events;
 
-    port->is_busy = n_events > 0;
-    if (__builtin_expect(port->greetings != NULL, 0))
+    if (BASE_UNLIKELY(port->is_armed)) {
+        port->is_armed = false;
+        ucxm_lanes_disarm(port);
+    }
+    n_events = ucxm_lanes_poll(port);
+    if (n_events > 0)
+        port->lane_polls = LANE_POLLS;
+    else if (port->lane_polls > 0)
+        port->lane_polls--;
+    if (port->lane_polls == 0 || ++port->n_polls % POLLS_PER_UCX_POLL == 0) {
+        n_events += (int)ucp_worker_progress(port->worker);
+        port->is_busy = n_events > 0;
+    } else if (n_events > 0) {
+        port->is_busy = true;
+    }
+    if (BASE_UNLIKELY(port->greetings != NULL))
         ucxm_answer_greetings(port);
-    return (int)n_events;
+    return n_events;
 }
 
 int ucxm_port_fd(int pe_id)
@@ -149,9 +170,12 @@ int ucxm_port_fd(int pe_id)
  * armed here but inside such a poll (seen in UCX 1.13). */
 bool ucxm_port_arm(int pe_id)
 {
-    const struct ucxm_port *port = &ucxm.ports[pe_id];
+    struct ucxm_port *port = &ucxm.ports[pe_id];
 
-    return !port->is_busy && ucp_worker_arm(port->worker) == UCS_OK;
+    if (port->is_busy || !ucxm_lanes_arm(port))
+        return false;
+    port->is_armed = true; /* until the next poll, in any case */
+    return ucp_worker_arm(port->worker) == UCS_OK;
 }
 
 /* ---- Closing ---- */
@@ -159,7 +183,7 @@ bool ucxm_port_arm(int pe_id)
 static void progress_all(void)
 {
     for (int i = 0; i < ucxm.n_pes; i++)
-        while (ucp_worker_progress(ucxm.ports[i].worker))
+        while (ucxm_port_poll(i) || ucp_worker_progress(ucxm.ports[i].worker))
             ;
 }
 
@@ -203,5 +227,6 @@ void ucxm_ports_close(void)
         ucxm_disconnect(&ucxm.ports[i]);
     for (int i = 0; i < ucxm.n_pes; i++)
         ucp_worker_destroy(ucxm.ports[i].worker);
+    ucxm_lanes_close();
     ucp_cleanup(ucxm.context);
 }

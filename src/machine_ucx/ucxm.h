@@ -9,6 +9,7 @@
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
  *      connect.c  endpoints to ports of other processes
  *      message.c  active messages: sending, handling, fetching
+ *      lane.c     small messages within a node, past UCX
  *      lost.c     processes that are gone
  *      part.c     the end: waiting for each other before connections are closed
  */
@@ -21,17 +22,14 @@
 
 #include "machine_ucx/machine.h"
 
+/* Longest name and addresses of a host. */
+#define UCXM_HOST_BYTES 256
+
 /* Our active messages' numbers: for the client, and between machines. */
 #define UCXM_MESSAGE_ID 1
 #define UCXM_GREETING_ID 2
 #define UCXM_PARTING_ID 3
-
-/* A connection to a port of another process. */
-struct ucxm_peer {
-    ucp_ep_h ep; /* NULL: not connected yet, or abandoned */
-    int proc_id;
-    int pe_id; /* of the port that it belongs to */
-};
+#define UCXM_NUDGE_ID 4
 
 /* Which port of the job. */
 struct ucxm_port_name {
@@ -39,16 +37,46 @@ struct ucxm_port_name {
     int32_t pe_id;
 };
 
+/* What a port says to one that it has connected to. */
+struct ucxm_greeting_text {
+    struct ucxm_port_name from;
+    uint32_t has_lane; /* 1: it sends small messages by a lane */
+};
+
+/* A connection to a port of another process. */
+struct ucxm_peer {
+    ucp_ep_h ep;                        /* NULL: not connected yet, or abandoned */
+    struct ucxm_lane_out *lane;         /* NULL: all messages go by UCX */
+    struct ucxm_greeting_text greeting; /* until it has left */
+    int proc_id;
+    int pe_id; /* of the port that it belongs to */
+};
+
+/* Where the lanes to a process are. */
+struct ucxm_lane_place {
+    pid_t pid; /* 0: there are none */
+    int32_t fd;
+    uint64_t device; /* of the file, so that no other is taken for it */
+    uint64_t inode;
+};
+
 /* A port of another process has connected to one of this process's. */
 struct ucxm_greeting {
     struct ucxm_greeting *next; /* of the port's list */
-    struct ucxm_port_name from;
+    struct ucxm_greeting_text text;
 };
 
-/* What a process published. */
+/* What a process publishes begins with this; length (4 bytes) and bytes of each PE's address follow. */
+struct ucxm_published {
+    char host[UCXM_HOST_BYTES];
+    uint32_t n_pes;
+    struct ucxm_lane_place lanes;
+};
+
+/* What is known of a process. */
 struct ucxm_process {
-    int n_pes;              /* 0: not looked up yet */
-    const char *host;       /* for messages: name and addresses */
+    int n_pes; /* 0: not looked up yet */
+    const struct ucxm_published *published;
     const void **addresses; /* by PE */
     bool is_lost;           /* any thread sets it (lost.c) */
 };
@@ -69,10 +97,15 @@ struct ucxm_port {
     struct ucxm_port_name name;
     int pe_id;
     int fd;
-    bool is_busy;                 /* the last poll had events: there may be more */
+    bool is_busy;        /* something came since it was last asked in vain */
+    bool is_armed;       /* the PE may be asleep */
+    unsigned lane_polls; /* for so many polls UCX is asked only now and then (port.c) */
+    unsigned n_polls;
     struct ucxm_request *pending; /* under way */
     struct machine_traffic traffic;
     struct ucxm_greeting *greetings; /* of ports that connected to this one; not answered yet */
+    struct ucxm_lane_in *lanes;      /* to this port */
+    struct doorbell *doorbell;       /* of the lanes; NULL: there are none */
 };
 
 /* The machine of this process. */
@@ -135,7 +168,6 @@ void ucxm_watch_end(struct ucxm_watch *watch);
 int ucxm_watch_limit_s(void);
 
 /* ---- host.c ---- */
-#define UCXM_HOST_BYTES 256
 void ucxm_host_describe(char *text_out, size_t size);
 
 /* ---- port.c ---- */
@@ -164,7 +196,8 @@ void ucxm_abandon(struct ucxm_port *port, int proc_id);
 /* What UCX calls for active messages with this number. */
 const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler);
 const char *ucxm_messages_init(struct ucxm_port *port);
-/* Sends a message of a header alone that nobody waits for. If it fails, so will what is sent afterwards. */
+/* Sends a message of a header alone, which must stay as it is, that nobody waits for. If it fails, so will
+ * what is sent afterwards. */
 void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes);
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
               const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
@@ -179,6 +212,30 @@ static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)
            : memory == MACHINE_CUDA ? UCS_MEMORY_TYPE_CUDA
                                     : UCS_MEMORY_TYPE_CUDA_MANAGED;
 }
+
+/* ---- lane.c ---- */
+
+/* Makes the lanes to this process's ports; if that is not possible, all messages go by UCX. */
+void ucxm_lanes_open(void);
+void ucxm_lanes_close(void);
+/* Where others find them. */
+struct ucxm_lane_place ucxm_lanes_place(void);
+/* A lane to a port of another process, whose lanes are there; NULL: none. */
+struct ucxm_lane_out *ucxm_lane_connect(const struct ucxm_port *port, int proc_id, int pe_id,
+                                        const struct ucxm_lane_place *place);
+void ucxm_lane_disconnect(struct ucxm_lane_out *lane);
+/* Another port has connected a lane to this one. */
+void ucxm_lane_accept(struct ucxm_port *port, const struct ucxm_port_name *from);
+/* Sends a message by the lane that the peer has; false: it has to go by UCX. */
+bool ucxm_lane_send(struct ucxm_port *port, const struct ucxm_peer *peer, const void *header,
+                    size_t header_bytes, const void *data, size_t n_bytes);
+/* Handles what has come; returns how many messages that was. */
+int ucxm_lanes_poll(struct ucxm_port *port);
+/* From arm on, senders wake the port when something comes; false: something is there. */
+bool ucxm_lanes_arm(struct ucxm_port *port);
+void ucxm_lanes_disarm(struct ucxm_port *port);
+/* Handles what a process had sent, and reads nothing of it any more. */
+void ucxm_lanes_forget(struct ucxm_port *port, int proc_id);
 
 void ucxm_request_unlink(struct ucxm_request *request);
 /* Tells its owner that the other side is lost; what UCX says of it later is ignored. */

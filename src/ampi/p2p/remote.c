@@ -528,20 +528,33 @@ static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struc
     return deliver(ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe), shared, wire, data);
 }
 
-static BASE_COLD void deliver_early(struct ampi_remote *remote, int pe_id, struct ampi_peer *peer)
+/* Messages that come on different ways overtake each other, but hardly ever on the same one: most that come
+ * early are the latest. */
+static BASE_COLD bool make_early(struct ampi_peer *peer, int pe_id, const struct ampi_wire *wire,
+                                 const struct machine_data *data)
 {
+    bool is_kept;
+    struct waiting *waiting = set_aside(pe_id, wire, data, &is_kept);
     struct waiting **link = &peer->early;
 
-    while (*link) {
-        struct waiting *waiting = *link;
-        if (waiting->wire.seq != peer->next_expected) {
-            link = &waiting->next;
-            continue;
-        }
-        *link = waiting->next;
+    if (*link && (int32_t)(wire->seq - peer->early_last->wire.seq) > 0)
+        link = &peer->early_last->next;
+    while (*link && (int32_t)(wire->seq - (*link)->wire.seq) > 0)
+        link = &(*link)->next;
+    waiting->next = *link;
+    *link = waiting;
+    if (!waiting->next)
+        peer->early_last = waiting;
+    return is_kept;
+}
+
+static BASE_COLD void deliver_early(struct ampi_remote *remote, int pe_id, struct ampi_peer *peer)
+{
+    while (peer->early && peer->early->wire.seq == peer->next_expected) {
+        struct waiting *waiting = peer->early;
+        peer->early = waiting->next;
         peer->next_expected++;
         deliver_waiting(remote, pe_id, waiting);
-        link = &peer->early;
     }
 }
 
@@ -551,12 +564,8 @@ bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct ma
     struct ampi_peer *peer = ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe);
     bool is_kept;
 
-    if (BASE_UNLIKELY(wire->seq != peer->next_expected)) {
-        struct waiting *waiting = set_aside(pe_id, wire, data, &is_kept);
-        waiting->next = peer->early;
-        peer->early = waiting;
-        return is_kept;
-    }
+    if (BASE_UNLIKELY(wire->seq != peer->next_expected))
+        return make_early(peer, pe_id, wire, data);
     peer->next_expected++;
     ampi_remote_retry(pe_id); /* older messages first */
     is_kept = deliver_or_orphan(remote, pe_id, wire, data);

@@ -31,7 +31,8 @@ struct ampi_peer {
     int pe_id;
     uint32_t next_sent;     /* number of the next message to it */
     uint32_t next_expected; /* number of the next message from it */
-    struct waiting *early;  /* messages from it with later numbers, in any order */
+    struct waiting *early;  /* messages from it with later numbers, in their order */
+    struct waiting *early_last;
     size_t used_bytes;      /* of the window, by messages to it */
     size_t owed_bytes;      /* of the window, received and not given back yet */
 };
