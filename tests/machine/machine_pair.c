@@ -4,10 +4,7 @@
  *
  *      mpirun --procs 2 machine_pair MACHINE.so TEST [COUNT]
  *
- *   one-way      process 0 sends COUNT messages; process 1, which never sends, sleeps on the port's
- * descriptor whenever arm lets it, and is woken for every message in-turn      both sleep until the other's
- * message is there keep         process 1 keeps what data it may of COUNT messages until the last is there;
- * it is right then large        large data is fetched, and the send is done then
+ * TEST is one of those listed at the end.
  *
  * Exits with 1 and says why if it was not so.
  */
@@ -42,6 +39,7 @@ static struct {
     uint64_t n_handled;
     uint64_t sum_of_numbers;
     struct machine_data *kept; /* NULL: nothing is kept */
+    bool is_mixed;             /* data is what mixed_bytes says */
     bool is_away;              /* data has to be fetched */
     struct machine_data away;
 } got;
@@ -50,6 +48,23 @@ struct header {
     uint64_t number;
     uint64_t unused[4];
 };
+
+/* Sizes of the mixed messages, a function of their number; each is full of its last 7 bits. */
+static size_t mixed_bytes(long i)
+{
+    return (size_t)(i * 7919 % (i % 16 == 0 ? 7000 : 300));
+}
+
+static void check_mixed(long number, const struct machine_data *data)
+{
+    const unsigned char *bytes = data->bytes;
+
+    if (data->n_bytes != mixed_bytes(number))
+        fail("a message has a wrong size", number);
+    for (size_t i = 0; i < data->n_bytes; i++)
+        if (bytes[i] != (number & 127))
+            fail("a message has wrong data", number);
+}
 
 static bool handle(int pe_id, const void *bytes, size_t header_bytes, const struct machine_data *data)
 {
@@ -65,6 +80,8 @@ static bool handle(int pe_id, const void *bytes, size_t header_bytes, const stru
         got.away = *data;
         return true;
     }
+    if (got.is_mixed)
+        check_mixed((long)header.number, data);
     if (!got.kept)
         return false;
     got.kept[header.number] = *data;
@@ -128,6 +145,8 @@ static void wait_for_sends(void)
 
 /* ---- The tests ---- */
 
+/* Process 0 sends; process 1, which never sends, sleeps on the port's descriptor whenever arm lets it, and is
+ * woken for every message. */
 static void test_one_way(long count)
 {
     for (long i = 0; i < count && place.proc_id == 0; i++) {
@@ -141,6 +160,7 @@ static void test_one_way(long count)
         wait_for((uint64_t)count);
 }
 
+/* Both sleep until the other's message is there. */
 static void test_in_turn(long count)
 {
     for (long i = 0; i < count; i++) {
@@ -157,6 +177,7 @@ static size_t kept_bytes(long i)
     return 1 + (size_t)(i * 7919 % 6000);
 }
 
+/* Process 1 keeps what data it may until the last message is there; it is right then. */
 static void test_keep(long count)
 {
     static unsigned char data[8192];
@@ -190,6 +211,7 @@ static void fetched(void *arg, int result)
         fail("a fetch failed", result);
 }
 
+/* Large data is fetched, and the send is done then. */
 static void test_large(long count)
 {
     unsigned char *data = malloc(LARGE_BYTES);
@@ -217,6 +239,56 @@ static void test_large(long count)
     free(data);
 }
 
+/* Sizes that take different ways; both sides send. Each message comes once, with its data. */
+static void test_mixed(long count)
+{
+    unsigned char *data = malloc(8192 * 64);
+
+    got.is_mixed = true;
+    for (long i = 0; i < count; i++) {
+        unsigned char *at = data + i % 64 * 8192;
+        memset(at, (int)(i & 127), mixed_bytes(i));
+        send_message(at, mixed_bytes(i));
+        if (i % 64 == 63) { /* the other one reads in the meantime, or not */
+            wait_for_sends();
+            while (i % 1024 == 1023 && got.n_handled < (uint64_t)i + 1)
+                poll_or_sleep();
+        }
+    }
+    wait_for((uint64_t)count);
+    wait_for_sends();
+    free(data);
+}
+
+/* Whether memory of the other process is mapped here. */
+static bool has_lanes(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    bool is_found = false;
+
+    while (maps && fgets(line, sizeof line, maps))
+        is_found |= strstr(line, "memfd:heddle lanes") != NULL;
+    if (maps)
+        fclose(maps);
+    return is_found;
+}
+
+/* Messages within this node go through shared memory. */
+static void test_with_lanes(long count)
+{
+    test_in_turn(count);
+    if (!has_lanes())
+        fail("messages do not go through shared memory", 0);
+}
+
+static void test_without_lanes(long count)
+{
+    test_in_turn(count);
+    if (has_lanes())
+        fail("there is shared memory, although it was not to be", 0);
+}
+
 static const struct {
     const char *name;
     void (*run)(long count);
@@ -225,6 +297,9 @@ static const struct {
     {"in-turn", test_in_turn},
     {"keep", test_keep},
     {"large", test_large},
+    {"mixed", test_mixed},
+    {"with-lanes", test_with_lanes},
+    {"without-lanes", test_without_lanes},
 };
 
 int main(int argc, char **argv)

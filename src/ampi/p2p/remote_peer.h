@@ -33,8 +33,8 @@ struct ampi_peer {
     uint32_t next_expected; /* number of the next message from it */
     struct waiting *early;  /* messages from it with later numbers, in their order */
     struct waiting *early_last;
-    size_t used_bytes;      /* of the window, by messages to it */
-    size_t owed_bytes;      /* of the window, received and not given back yet */
+    size_t used_bytes; /* of the window, by messages to it */
+    size_t owed_bytes; /* of the window, received and not given back yet */
 };
 
 struct ampi_peers_of_proc {
