@@ -124,6 +124,9 @@ struct machine {
     int (*fd)(int pe_id);
     bool (*arm)(int pe_id);
 
+    /* True while data is on its way to or from the port, which may be over soon. NULL: never. */
+    bool (*is_moving)(int pe_id);
+
     /* By any thread, while the port's own does nothing. NULL: not counted; then nobody notices deadlocks. */
     void (*traffic)(int pe_id, struct machine_traffic *traffic_out);
 

@@ -169,6 +169,11 @@ int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, 
     return MACHINE_PENDING;
 }
 
+bool ucxm_is_moving(int pe_id)
+{
+    return ucxm.ports[pe_id].pending != NULL;
+}
+
 void ucxm_traffic(int pe_id, struct machine_traffic *traffic_out)
 {
     *traffic_out = ucxm.ports[pe_id].traffic;

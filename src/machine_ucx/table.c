@@ -46,6 +46,7 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .poll = ucxm_port_poll,
     .fd = ucxm_port_fd,
     .arm = ucxm_port_arm,
+    .is_moving = ucxm_is_moving,
     .traffic = ucxm_traffic,
     .close = close_machine,
     .tolerate = ucxm_launcher_tolerate,

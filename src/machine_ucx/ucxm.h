@@ -204,6 +204,7 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
 int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
                machine_done_fn done, void *arg);
 void ucxm_release(int pe_id, void *token);
+bool ucxm_is_moving(int pe_id);
 void ucxm_traffic(int pe_id, struct machine_traffic *traffic_out);
 /* UCX's word for a kind of memory. */
 static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)

@@ -27,9 +27,9 @@
  * poll, and the cores may be wanted by processes that this one knows nothing of. */
 #define SPIN_NS 100000
 
-/* The same while something is under way that can only be polled, a GPU's copies: these are not noticed in a
- * sleep. */
-#define SPIN_POLLED_NS 1000000
+/* The same while something is under way that can only be polled, a GPU's copies, which are not noticed in a
+ * sleep; or large data is on its way: to fall asleep and be woken takes a good part of the time of 4 MiB. */
+#define SPIN_MOVING_NS 1000000
 
 /* How often an idle PE lets others have its core before it sleeps, if there are more PEs than cores. */
 #define CORE_LENDS 128
@@ -265,8 +265,8 @@ static void lend_core(struct ult_pe *pe, bool until_done)
 static uint64_t spin_ns(const struct ult_pe *pe)
 {
     for (const struct ult_source *source = pe->sources; source; source = source->next)
-        if (source->fd < 0 && source->pending)
-            return SPIN_POLLED_NS;
+        if ((source->fd < 0 && source->pending) || (source->is_moving && source->is_moving(source)))
+            return SPIN_MOVING_NS;
     return SPIN_NS;
 }
 

@@ -175,7 +175,9 @@ struct ult_source {
     int fd;                                 /* an event fd that becomes readable; -1: must be polled */
     bool (*arm)(struct ult_source *source); /* before sleeping on fd; false: events are there, do not sleep */
     uint64_t pending;                       /* operations under way */
-    struct ult_source *next;                /* link of the PE's list of sources */
+    /* What is under way will end soon: worth more polls before sleeping. NULL: never. */
+    bool (*is_moving)(const struct ult_source *source);
+    struct ult_source *next; /* link of the PE's list of sources */
 };
 void ult_pe_add_source(struct ult_pe *pe, struct ult_source *source);
 

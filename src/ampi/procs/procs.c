@@ -115,6 +115,11 @@ static bool arm_source(struct ult_source *source)
            !ampi_lost_must_handle(pe_id) && ampi_machine->arm(pe_id);
 }
 
+static bool is_moving_source(const struct ult_source *source)
+{
+    return ampi_machine->is_moving && ampi_machine->is_moving(((const struct machine_source *)source)->pe_id);
+}
+
 /* ---- What comes ---- */
 
 /* Data that is being fetched. */
@@ -222,8 +227,11 @@ void ampi_procs_open(void)
     sources = base_calloc_aligned((size_t)ampi_job.n_pes, sizeof *sources, "the PEs");
     for (int i = 0; i < ampi_job.n_pes; i++) {
         sources[i].pe_id = i;
-        sources[i].source = (struct ult_source){
-            .poll = poll_source, .arm = arm_source, .fd = ampi_machine->fd(i), .pending = 1};
+        sources[i].source = (struct ult_source){.poll = poll_source,
+                                                .arm = arm_source,
+                                                .fd = ampi_machine->fd(i),
+                                                .pending = 1,
+                                                .is_moving = is_moving_source};
         ult_pe_add_source(ult_pe_get(i), &sources[i].source);
     }
 }
