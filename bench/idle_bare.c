@@ -79,7 +79,8 @@ int main(int argc, char **argv)
             run(places, i, n_procs, steps);
             clock_gettime(CLOCK_MONOTONIC, &ended);
             if (i == 0) {
-                printf("%.4f\n", (double)(ended.tv_sec - began.tv_sec) + 1e-9 * (double)(ended.tv_nsec - began.tv_nsec));
+                printf("%.4f\n", (double)(ended.tv_sec - began.tv_sec) +
+                                     1e-9 * (double)(ended.tv_nsec - began.tv_nsec));
             }
             fflush(stdout);
             _exit(0);
