@@ -116,6 +116,13 @@ void *gpu_pinned_get(size_t n_bytes, size_t *size_out, int *error_out)
 
 void gpu_pinned_put(void *block) {}
 
+void *gpu_staging_get(size_t n_bytes)
+{
+    return NULL;
+}
+
+void gpu_staging_put(void *block, size_t n_bytes) {}
+
 void *gpu_scratch_get(int device, size_t n_bytes, int *error_out)
 {
     *error_out = unreachable();

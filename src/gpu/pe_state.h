@@ -40,7 +40,9 @@ struct gpu_pe {
     int n_chunks;
     int chunks_room;
     struct gpu_scratch scratch[GPU_DEVICES_MAX][GPU_SCRATCH_CLASSES];
-    struct gpu_service *services;              /* those that were made (service.c) */
+    struct gpu_scratch staging[GPU_SCRATCH_CLASSES]; /* pinned memory that nobody uses, likewise */
+    size_t staging_bytes;                            /* of all that there is, used or not */
+    struct gpu_service *services;                    /* those that were made (service.c) */
     uint64_t plain_buffers[GPU_PLAIN_BUFFERS]; /* ids of some that are a primary context's own (reach.c); 0:
                                                   none */
 };

@@ -10,7 +10,7 @@
 /* ---- Pinned blocks ---- */
 
 /* Pinned memory for all devices: any context will do. */
-static int allocate_pinned(char **memory_out)
+static int allocate_pinned(char **memory_out, size_t n_bytes)
 {
     CUcontext before = NULL, primary = NULL;
     void *memory = NULL;
@@ -22,8 +22,8 @@ static int allocate_pinned(char **memory_out)
     }
     if (error)
         return error;
-    error = gpu_call(cuMemHostAlloc,
-                     (&memory, GPU_PINNED_LARGE, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    error =
+        gpu_call(cuMemHostAlloc, (&memory, n_bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     if (primary)
         gpu_driver.cuCtxSetCurrent(NULL);
     *memory_out = memory;
@@ -57,7 +57,7 @@ static void push_block(struct gpu_block **list, char *memory)
 static BASE_COLD int add_chunk(struct gpu_pe *pe, bool is_cut)
 {
     char *memory;
-    int error = allocate_pinned(&memory), index;
+    int error = allocate_pinned(&memory, GPU_PINNED_LARGE), index;
 
     if (error)
         return error;
@@ -195,4 +195,40 @@ void gpu_scratch_put(int device, void *block, size_t n_bytes)
     }
     kept = &pe->scratch[device][class];
     kept->blocks[kept->n_blocks++] = block;
+}
+
+/* ---- Pinned memory of any size ---- */
+
+/* Of a PE. Making it takes 1 ms per MiB, so what there is stays. */
+#define STAGING_MAX ((size_t)256 << 20)
+
+void *gpu_staging_get(size_t n_bytes)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+    size_t size;
+    int class = scratch_class(n_bytes, &size);
+    char *memory;
+
+    if (class >= GPU_SCRATCH_CLASSES)
+        return NULL;
+    if (pe->staging[class].n_blocks > 0)
+        return pe->staging[class].blocks[--pe->staging[class].n_blocks];
+    if (pe->staging_bytes + size > STAGING_MAX || allocate_pinned(&memory, size))
+        return NULL;
+    pe->staging_bytes += size;
+    return memory;
+}
+
+void gpu_staging_put(void *block, size_t n_bytes)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+    size_t size;
+    struct gpu_scratch *kept = &pe->staging[scratch_class(n_bytes, &size)];
+
+    if (kept->n_blocks < GPU_SCRATCH_KEPT) {
+        kept->blocks[kept->n_blocks++] = block;
+        return;
+    }
+    pe->staging_bytes -= size;
+    gpu_call(cuMemFreeHost, (block));
 }

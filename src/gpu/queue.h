@@ -90,6 +90,11 @@ bool gpu_peer_enable(int from_device, int to_device);
 void *gpu_pinned_get(size_t n_bytes, size_t *size_out, int *error_out);
 void gpu_pinned_put(void *block);
 
+/* Pinned memory of any size, which is kept. NULL: so much is not to be had, or this PE has STAGING_MAX of it
+ * already; take other memory. */
+void *gpu_staging_get(size_t n_bytes);
+void gpu_staging_put(void *block, size_t n_bytes);
+
 /* Memory of a device, aligned as the driver's. NULL: out of memory; *error_out. Given back when no queued
  * work uses it any more. */
 void *gpu_scratch_get(int device, size_t n_bytes, int *error_out);

@@ -392,6 +392,40 @@ START_TEST(help_says_which_pe_and_ranks_have_which_device)
 }
 END_TEST
 
+/* ---- Pinned memory of any size ---- */
+
+static void staging(void *arg)
+{
+    char *first, *second, *many[20] = {NULL};
+    int n_allocations, n_many = 0;
+
+    open_driver();
+    first = gpu_staging_get(3000000);
+    second = gpu_staging_get(3000000);
+    ULT_CHECK(first && second && first != second);
+    memset(first, 1, 3000000);
+    memset(second, 2, 3000000);
+    ULT_CHECK(gpu_find(first)->memory == GPU_MEMORY_PINNED);
+    gpu_staging_put(first, 3000000);
+    n_allocations = fakecuda_calls("cuMemHostAlloc");
+    ULT_CHECK(gpu_staging_get(2500000) == first); /* of the same class */
+    ULT_CHECK(fakecuda_calls("cuMemHostAlloc") == n_allocations);
+    /* There is an end to it, and it is all used again. */
+    while (n_many < 20 && (many[n_many] = gpu_staging_get((size_t)32 << 20)))
+        n_many++;
+    ULT_CHECK(n_many > 3 && n_many < 20);
+    for (int i = 0; i < n_many; i++)
+        gpu_staging_put(many[i], (size_t)32 << 20);
+    ULT_CHECK(gpu_staging_get((size_t)32 << 20) != NULL);
+    ULT_CHECK(gpu_staging_get((size_t)1 << 30) == NULL);
+}
+
+START_TEST(pinned_memory_is_given_out_again_and_limited)
+{
+    ult_job_start(1, 1, staging);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_queue");
@@ -411,6 +445,7 @@ int main(void)
     tcase_add_test(tests, pools_give_memory_out_again);
     tcase_add_test(tests, devices_are_given_to_pes_in_blocks);
     tcase_add_test(tests, help_says_which_pe_and_ranks_have_which_device);
+    tcase_add_test(tests, pinned_memory_is_given_out_again_and_limited);
     suite_add_tcase(suite, tests);
     return ult_run_suite(suite);
 }

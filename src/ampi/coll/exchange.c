@@ -36,17 +36,18 @@ static void fetch(struct ampi_exchange *x, struct ampi_exchange_message *message
     void *token = message->token;
     int result;
 
-    if (x->device >= 0 && ampi_exchange_is_direct(message->algorithm))
+    if ((x->device >= 0 && ampi_exchange_is_direct(message->algorithm)) ||
+        (x->is_staged && message->n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES))
         message->bytes = ampi_coll_device_scratch(x, message->n_bytes);
-    message->is_device = message->bytes != NULL;
+    message->is_lent = message->bytes != NULL;
     if (!message->bytes)
         message->bytes = base_malloc(message->n_bytes, "a message between processes");
     message->token = NULL;
     message->x = x;
     x->n_sending++;
-    result = ampi_machine->fetch(ult_pe_id(ult_self()->pe), remote->proc_id[message->proc], token,
-                                 message->bytes, message->n_bytes,
-                                 message->is_device ? MACHINE_CUDA : MACHINE_HOST, fetched, message);
+    result = ampi_machine->fetch(
+        ult_pe_id(ult_self()->pe), remote->proc_id[message->proc], token, message->bytes, message->n_bytes,
+        message->is_lent && !x->is_staged ? MACHINE_CUDA : MACHINE_HOST, fetched, message);
     if (result != MACHINE_PENDING)
         fetched(message, result);
 }
@@ -200,8 +201,9 @@ void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes)
 
 void *ampi_exchange_alloc_data(struct ampi_exchange *x, size_t n_bytes)
 {
-    void *data =
-        x->device >= 0 && n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES ? ampi_coll_device_scratch(x, n_bytes) : NULL;
+    void *data = (x->device >= 0 || x->is_staged) && n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES
+                     ? ampi_coll_device_scratch(x, n_bytes)
+                     : NULL;
 
     return data ? data : ampi_exchange_alloc(x, n_bytes);
 }
@@ -221,7 +223,7 @@ void ampi_exchange_message_free(struct ampi_exchange_message *message)
 {
     if (BASE_UNLIKELY(message->token != NULL) && !ampi_lost_any()) /* of a lost process: stays where it is */
         ampi_machine->release(ult_pe_id(ult_self()->pe), message->token);
-    if (!message->is_device)
+    if (!message->is_lent)
         free(message->bytes);
     free(message);
 }

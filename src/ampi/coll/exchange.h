@@ -33,11 +33,11 @@ struct ampi_exchange_message {
     uint32_t plan_hash;
     int proc;             /* index of the sender's process in the communicator */
     uint64_t note;        /* the algorithm's */
-    unsigned char *bytes; /* malloc'ed, or the exchange's if is_device */
+    unsigned char *bytes; /* malloc'ed, or the exchange's if is_lent */
     size_t n_bytes;
     void *token;             /* the machine's, if the bytes have not been fetched; else NULL */
     struct ampi_exchange *x; /* that fetches them */
-    bool is_device;          /* bytes are a GPU's */
+    bool is_lent;            /* bytes are the exchange's scratch memory */
 };
 
 /* What one process has for another; bytes are aligned for any type. */
@@ -48,9 +48,11 @@ struct ampi_exchange_part {
 
 struct ampi_exchange {
     struct ampi_coll_slot *slot;
-    int algorithm; /* enum ampi_between; the same at all participants */
-    int device;    /* GPU that this process works on: large parts and vectors are in its memory; -1: in the
-                      host's.    What others do is not known here. */
+    int algorithm;  /* enum ampi_between; the same at all participants */
+    int device;     /* GPU that this process works on: large parts and vectors are in its memory; -1: in the
+                       host's.    What others do is not known here. */
+    bool is_staged; /* members have buffers on GPUs, which the machine does not take: large parts and vectors
+                       are in pinned memory */
     uint32_t plan_hash; /* of its name, 23 bits: all have to do the same operation */
     ampi_exchange_step_fn run_step;
     int n;         /* participants; 0: this process does not take part */
@@ -68,7 +70,7 @@ struct ampi_exchange {
     struct ampi_exchange_message *got;     /* for the next step; moved to kept by the engine afterwards */
     struct ampi_exchange_message *kept;    /* freed with the operation */
     void *memory;                          /* list; freed with the operation */
-    struct ampi_exchange_scratch *scratch; /* likewise, of the GPU */
+    struct ampi_exchange_scratch *scratch; /* likewise, of the GPU, and pinned memory */
     struct ampi_exchange_part *out; /* by participant: this process's parts; out[own] is for all where all
                                        get the same */
     struct ampi_exchange_part *in;  /* by participant: the parts for this process */
@@ -90,7 +92,7 @@ void ampi_exchange_await(struct ampi_exchange *x, int tag, int n);
 /* Memory that lives as long as the operation. Aligned for any type. */
 void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes);
 
-/* The same for data that is not looked at: of the GPU if there is one and it is worth it. */
+/* The same for data that is not looked at: of the GPU, or pinned, if there is one and it is worth it. */
 #define AMPI_EXCHANGE_DIRECT_BYTES ((size_t)128 << 10)
 void *ampi_exchange_alloc_data(struct ampi_exchange *x, size_t n_bytes);
 

@@ -3,13 +3,15 @@
  * exchange_device.c: exchanges whose data stays on a GPU. Where the machine takes GPUs' memory (UCX with
  * CUDA), a process whose members have buffers there keeps large parts and vectors in memory of the GPU, sends
  * them from there and fetches what comes to there. Messages are the same either way, so each process decides
- * for itself. What is small, or looked at on the way, stays in the host's memory.
+ * for itself. What is small, or looked at on the way, stays in the host's memory. Where the machine does not
+ * take it, parts and vectors are in pinned memory, which is kept: so copies from and to GPUs are not made by
+ * the CPU, and no page of it is new.
  */
 #include "ampi/coll/exchange.h"
 #include "ampi/op_device.h"
 #include "base/log.h"
 
-/* Memory of a GPU that an exchange has taken. */
+/* Memory of a GPU, or pinned memory, that an exchange has taken. */
 struct ampi_exchange_scratch {
     struct ampi_exchange_scratch *next;
     void *memory;
@@ -54,7 +56,7 @@ enum machine_memory ampi_coll_device_memory(const void *data)
 void *ampi_coll_device_scratch(struct ampi_exchange *x, size_t n_bytes)
 {
     int error;
-    void *memory = gpu_scratch_get(x->device, n_bytes, &error);
+    void *memory = x->is_staged ? gpu_staging_get(n_bytes) : gpu_scratch_get(x->device, n_bytes, &error);
     struct ampi_exchange_scratch *scratch;
 
     if (!memory)
@@ -70,7 +72,10 @@ void ampi_coll_device_release(struct ampi_exchange *x)
     while (x->scratch) {
         struct ampi_exchange_scratch *scratch = x->scratch;
         x->scratch = scratch->next;
-        gpu_scratch_put(x->device, scratch->memory, scratch->n_bytes);
+        if (x->is_staged)
+            gpu_staging_put(scratch->memory, scratch->n_bytes);
+        else
+            gpu_scratch_put(x->device, scratch->memory, scratch->n_bytes);
         free(scratch);
     }
 }

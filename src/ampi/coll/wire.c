@@ -229,8 +229,12 @@ static void plan_exchange(struct ampi_exchange *x, uint64_t proposed)
         find_all(x);
     if (x->n < 2)
         return;
-    if (x->slot->last->has_buffers && gpu_is_used() && ampi_machine->takes(MACHINE_CUDA))
+    if (x->slot->last->has_buffers && gpu_is_used()) {
         x->device = ampi_coll_device_for(x->slot);
+        x->is_staged = x->device >= 0 && !ampi_machine->takes(MACHINE_CUDA);
+        if (x->is_staged)
+            x->device = -1;
+    }
     if (is_reduction && ampi_reduction_fits(x->slot)) {
         ampi_reduction_start(x);
         return;
