@@ -19,9 +19,12 @@
 
 int ucxm_watch_limit_s(void)
 {
-    const char *given = getenv("HEDDLE_LAUNCHER_TIMEOUT");
+    static int limit_s; /* the first to ask is PMIx_Init, before there are other threads */
+    const char *given = limit_s ? NULL : getenv("HEDDLE_LAUNCHER_TIMEOUT");
 
-    return given && atoi(given) > 0 ? atoi(given) : LIMIT_S;
+    if (!limit_s)
+        limit_s = given && atoi(given) > 0 ? atoi(given) : LIMIT_S;
+    return limit_s;
 }
 
 /* Counts seconds, not the time: a process that was stopped has not waited. Must not look into the
