@@ -18,7 +18,11 @@
 
 /* ---- Looking up ---- */
 
-/* Several ports may look the same process up: the last one wins, nothing is freed. */
+static bool is_known(const struct ucxm_process *process)
+{
+    return __atomic_load_n(&process->n_pes, __ATOMIC_ACQUIRE) > 0;
+}
+
 static const char *look_up(int proc_id)
 {
     struct ucxm_process *process = &ucxm.processes[proc_id];
@@ -52,16 +56,21 @@ static const char *look_up(int proc_id)
 
 int ucxm_n_pes_of(int proc_id)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct ucxm_process *process = &ucxm.processes[proc_id];
-    const char *error;
+    const char *error = NULL;
 
     if (ucxm_is_lost(proc_id))
         return -1;
-    if (__atomic_load_n(&process->n_pes, __ATOMIC_ACQUIRE) == 0 && (error = look_up(proc_id))) {
+    if (is_known(process))
+        return process->n_pes;
+    /* One port at a time: libpmix 5.0.1 fails, or crashes, when two threads ask for the same value at once.
+     */
+    pthread_mutex_lock(&lock);
+    if (!is_known(process) && (error = look_up(proc_id)))
         base_log("process %d of %d cannot be found: %s", proc_id, ucxm.place.n_procs, error);
-        return -1;
-    }
-    return process->n_pes;
+    pthread_mutex_unlock(&lock);
+    return error ? -1 : process->n_pes;
 }
 
 /* ---- Connecting ---- */
