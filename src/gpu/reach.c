@@ -4,9 +4,10 @@
  * context, and a copy of that device fails, so this is asked before either is queued. Seen on H200s, driver
  * 580:
  *
- *      cuMemAlloc       its own device; others once peer access is enabled; else the driver copies through
- * the host other contexts   of the device: copies only pools            its own device; others only if
- * cuMemPoolSetAccess said so, peers or not cuMemMap         the devices that cuMemSetAccess named
+ * - cuMemAlloc: its own device; others once peer access is enabled; else the driver copies through the host.
+ * - Other contexts of the device: copies only.
+ * - Pools: its own device; others only if cuMemPoolSetAccess said so, peers or not.
+ * - cuMemMap: the devices that cuMemSetAccess named.
  */
 #include "gpu/driver.h"
 #include "gpu/pe_state.h"

@@ -60,7 +60,7 @@ struct ring {
 };
 
 /* What a port's senders share. */
-struct doorbell {
+struct ucxm_doorbell {
     _Atomic bool is_asleep BASE_CACHE_ALIGNED; /* the receiver sets it; who clears it nudges */
     bool senders_fence BASE_CACHE_ALIGNED;     /* never changed */
 };
@@ -68,7 +68,7 @@ struct doorbell {
 /* The sender's side. */
 struct ucxm_lane_out {
     struct ring *ring;
-    struct doorbell *doorbell;
+    struct ucxm_doorbell *doorbell;
     uint32_t tail;       /* next position to write */
     uint32_t head_known; /* positions below are free again */
     bool was_full;       /* until it is empty UCX takes the messages: they shall overtake few others */
@@ -100,7 +100,7 @@ static size_t page_round(size_t n_bytes)
 
 static size_t port_bytes(void)
 {
-    return page_round(sizeof(struct doorbell)) +
+    return page_round(sizeof(struct ucxm_doorbell)) +
            (size_t)lanes.n_near * SENDER_PES_MAX * page_round(sizeof(struct ring));
 }
 
@@ -112,7 +112,7 @@ static size_t doorbell_offset(int pe_id)
 /* The ring to a port of some process of this node from a port of another. */
 static size_t ring_offset(int pe_id, int from_proc, int from_pe)
 {
-    return doorbell_offset(pe_id) + page_round(sizeof(struct doorbell)) +
+    return doorbell_offset(pe_id) + page_round(sizeof(struct ucxm_doorbell)) +
            ((size_t)lanes.near_index[from_proc] * SENDER_PES_MAX + (size_t)from_pe) *
                page_round(sizeof(struct ring));
 }
@@ -167,7 +167,7 @@ static bool count_near(void)
 
 static bool open_port(struct ucxm_port *port)
 {
-    port->doorbell = map(lanes.fd, doorbell_offset(port->pe_id), sizeof(struct doorbell));
+    port->doorbell = map(lanes.fd, doorbell_offset(port->pe_id), sizeof(struct ucxm_doorbell));
     if (port->doorbell)
         port->doorbell->senders_fence =
             !lanes.has_membarrier || lanes.n_near * ucxm.n_pes > (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -204,7 +204,7 @@ void ucxm_lanes_close(void)
     for (int i = 0; i < ucxm.n_pes; i++) {
         struct ucxm_port *port = &ucxm.ports[i];
         if (port->doorbell)
-            munmap(port->doorbell, page_round(sizeof(struct doorbell)));
+            munmap(port->doorbell, page_round(sizeof(struct ucxm_doorbell)));
         port->doorbell = NULL;
         ucxm_lanes_forget(port, -1);
     }

@@ -105,7 +105,7 @@ struct ucxm_port {
     struct machine_traffic traffic;
     struct ucxm_greeting *greetings; /* of ports that connected to this one; not answered yet */
     struct ucxm_lane_in *lanes;      /* to this port */
-    struct doorbell *doorbell;       /* of the lanes; NULL: there are none */
+    struct ucxm_doorbell *doorbell;  /* of the lanes; NULL: there are none */
 };
 
 /* The machine of this process. */
@@ -214,6 +214,10 @@ static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)
                                     : UCS_MEMORY_TYPE_CUDA_MANAGED;
 }
 
+void ucxm_request_unlink(struct ucxm_request *request);
+/* Tells its owner that the other side is lost; what UCX says of it later is ignored. */
+void ucxm_request_give_up(struct ucxm_request *request);
+
 /* ---- lane.c ---- */
 
 /* Makes the lanes to this process's ports; if that is not possible, all messages go by UCX. */
@@ -237,10 +241,6 @@ bool ucxm_lanes_arm(struct ucxm_port *port);
 void ucxm_lanes_disarm(struct ucxm_port *port);
 /* Handles what a process had sent, and reads nothing of it any more. */
 void ucxm_lanes_forget(struct ucxm_port *port, int proc_id);
-
-void ucxm_request_unlink(struct ucxm_request *request);
-/* Tells its owner that the other side is lost; what UCX says of it later is ignored. */
-void ucxm_request_give_up(struct ucxm_request *request);
 
 /* ---- lost.c ---- */
 

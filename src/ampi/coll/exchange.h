@@ -50,7 +50,7 @@ struct ampi_exchange {
     struct ampi_coll_slot *slot;
     int algorithm;  /* enum ampi_between; the same at all participants */
     int device;     /* GPU that this process works on: large parts and vectors are in its memory; -1: in the
-                       host's.    What others do is not known here. */
+                       host's. What others do is not known here. */
     bool is_staged; /* members have buffers on GPUs, which the machine does not take: large parts and vectors
                        are in pinned memory */
     uint32_t plan_hash; /* of its name, 23 bits: all have to do the same operation */
