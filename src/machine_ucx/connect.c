@@ -97,6 +97,7 @@ static void handle_lost(void *arg, ucp_ep_h ep, ucs_status_t status)
 static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
 {
     int n_pes = ucxm_n_pes_of(proc_id);
+    struct ucxm_greeting_text greeting;
     struct ucxm_peer *peer;
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -125,8 +126,8 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
         return NULL;
     }
     peer->lane = ucxm_lane_connect(port, proc_id, pe_id, &ucxm.processes[proc_id].published->lanes);
-    peer->greeting = (struct ucxm_greeting_text){port->name, peer->lane != NULL};
-    ucxm_say(peer->ep, UCXM_GREETING_ID, &peer->greeting, sizeof peer->greeting);
+    greeting = (struct ucxm_greeting_text){port->name, peer->lane != NULL};
+    ucxm_say(peer->ep, UCXM_GREETING_ID, &greeting, sizeof greeting);
     return peer->ep;
 }
 

@@ -3,6 +3,9 @@
  * message.c: active messages. Data that came with its header stays in UCX's buffer as long as the client
  * wants it; large data stays at the sender until the client fetches it. Which of the two it is, UCX decides.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
 
@@ -122,18 +125,28 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
     return MACHINE_PENDING;
 }
 
-static void said(void *request, ucs_status_t status, void *arg)
+static void said(void *request, ucs_status_t status, void *copy)
 {
     (void)status;
-    (void)arg;
+    free(copy);
     ucp_request_free(request);
 }
 
+/* UCX 1.13 has the header stay where it is until the message leaves, which on a connection that is being made
+ * is later. */
 void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = said};
+    void *copy = header_bytes ? malloc(header_bytes) : NULL;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.send = said,
+                                 .user_data = copy};
 
-    ucp_am_send_nbx(ep, id, header, header_bytes, NULL, 0, &param);
+    if (header_bytes && !copy)
+        base_fatal(1, "out of memory for a word to another process");
+    if (copy)
+        memcpy(copy, header, header_bytes);
+    if (!UCS_PTR_IS_PTR(ucp_am_send_nbx(ep, id, copy, header_bytes, NULL, 0, &param)))
+        free(copy);
 }
 
 /* ---- Receiving ---- */

@@ -45,9 +45,8 @@ struct ucxm_greeting_text {
 
 /* A connection to a port of another process. */
 struct ucxm_peer {
-    ucp_ep_h ep;                        /* NULL: not connected yet, or abandoned */
-    struct ucxm_lane_out *lane;         /* NULL: all messages go by UCX */
-    struct ucxm_greeting_text greeting; /* until it has left */
+    ucp_ep_h ep;                /* NULL: not connected yet, or abandoned */
+    struct ucxm_lane_out *lane; /* NULL: all messages go by UCX */
     int proc_id;
     int pe_id; /* of the port that it belongs to */
 };
@@ -196,7 +195,7 @@ void ucxm_abandon(struct ucxm_port *port, int proc_id);
 /* What UCX calls for active messages with this number. */
 const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler);
 const char *ucxm_messages_init(struct ucxm_port *port);
-/* Sends a message of a header alone, which must stay as it is, that nobody waits for. If it fails, so will
+/* Sends a message of a header alone, of which it keeps a copy, that nobody waits for. If it fails, so will
  * what is sent afterwards. */
 void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes);
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
