@@ -39,6 +39,10 @@ static const struct base_option option_table[] = {
      "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM]], with commas between them "
      "(+help "
      "collectives)"},
+    {"+ucx", BASE_OPTION_STRING, &ampi_options.ucx, 0, 0, "DIR",
+     "jobs of several processes: take UCX from this folder, or lib below it, such as one that knows CUDA; "
+     "default: "
+     "the one this library was built with"},
     {"+gpu-service", BASE_OPTION_INT, &gpu_service_us, 0, 1000, "US",
      "keep a kernel on the GPU for US microseconds after a small message between buffers of GPUs, which does "
      "the next "

@@ -97,6 +97,10 @@ struct machine {
      * be found. */
     int (*n_pes_of)(int proc_id);
 
+    /* In a few words, what it is: name, version, file, whether it takes GPUs' memory. From open on.
+     * NULL: nothing to say. */
+    void (*describe)(char *text, size_t text_bytes);
+
     /* True if send and fetch take data in such memory; host memory is always taken. From open on. */
     bool (*takes)(enum machine_memory memory);
 

@@ -2,6 +2,7 @@
  *
  * port.c: ports: one UCX worker per PE, their addresses, progress.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,15 @@ static const char *open_context(int n_pes)
 bool ucxm_takes(enum machine_memory memory)
 {
     return memory == MACHINE_HOST || (ucxm.memory_types >> ucxm_memory_type(memory) & 1);
+}
+
+void ucxm_describe(char *text, size_t text_bytes)
+{
+    Dl_info place = {.dli_fname = "?"};
+
+    (void)dladdr((void *)(uintptr_t)ucp_get_version_string, &place);
+    snprintf(text, text_bytes, "UCX %s (%s), which %s", ucp_get_version_string(), place.dli_fname,
+             ucxm_takes(MACHINE_CUDA) ? "takes memory of CUDA's GPUs" : "takes no memory of GPUs");
 }
 
 static const char *open_port(struct ucxm_port *port, int pe_id)

@@ -39,6 +39,7 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .attach = attach,
     .open = open_machine,
     .n_pes_of = ucxm_n_pes_of,
+    .describe = ucxm_describe,
     .takes = ucxm_takes,
     .send = ucxm_send,
     .fetch = ucxm_fetch,

@@ -175,6 +175,7 @@ const char *ucxm_ports_open(int n_pes);
 bool ucxm_ports_flush(double limit_s);
 void ucxm_ports_close(void);
 bool ucxm_takes(enum machine_memory memory);
+void ucxm_describe(char *text, size_t text_bytes);
 int ucxm_port_poll(int pe_id);
 int ucxm_port_fd(int pe_id);
 bool ucxm_port_arm(int pe_id);

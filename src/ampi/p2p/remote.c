@@ -210,7 +210,7 @@ void ampi_remote_tell_slow(void)
 
     if (!ampi_machine->takes(MACHINE_CUDA) && !atomic_flag_test_and_set(&is_told))
         base_log("messages of GPUs to other processes go through the host's memory, which is slow: this UCX "
-                 "was built without CUDA");
+                 "was built without CUDA (+ucx DIR takes another)");
 }
 
 static void start_fetch(struct ampi_request *recv, int src_proc, void *token, size_t n_bytes, int source,

@@ -4,15 +4,14 @@
  */
 #include "ampi/procs/procs.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ampi/device.h"
 #include "ampi/error.h"
+#include "ampi/options.h"
 #include "ampi/p2p/pipe.h"
 #include "base/log.h"
-#include "base/place.h"
 #include "machine_ucx/mpirun.h"
 
 const struct machine *ampi_machine;
@@ -32,38 +31,9 @@ int ampi_procs_launched(void)
     return size > 0 ? size : -1;
 }
 
-/* UCX looks at these when it is loaded, and by default takes what is the program's: its output, and signals
- * (SIGSEGV among them, which tells us of stack overflows, and SIGHUP). */
-static const char *const settings[][2] = {
-    {"UCX_LOG_FILE", "stderr"}, {"UCX_HANDLE_ERRORS", "none"}, {"UCX_DEBUG_SIGNO", "0"}};
-
-/* The shared object of the machine lies beside libmpi, in heddle/. */
-static const struct machine *load(void)
-{
-    const char *given = getenv("HEDDLE_MACHINE");
-    char path[4096];
-    void *library;
-    const struct machine *machine;
-
-    if (given)
-        snprintf(path, sizeof path, "%s", given);
-    else
-        base_place_of("machine_ucx.so", path, sizeof path);
-    for (size_t i = 0; i < BASE_COUNT(settings); i++)
-        setenv(settings[i][0], settings[i][1], 0);
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        base_fatal(1, "this job has several processes, but what connects them cannot be loaded: %s",
-                   dlerror());
-    machine = dlsym(library, MACHINE_SYMBOL);
-    if (!machine)
-        base_fatal(1, "%s is no machine of this library: %s", path, dlerror());
-    return machine;
-}
-
 void ampi_procs_attach(long n_ranks)
 {
-    const struct machine *machine = load();
+    const struct machine *machine = ampi_procs_load(ampi_options.ucx);
     struct machine_place place;
     const char *error = NULL;
 
@@ -216,6 +186,16 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
     }
 }
 
+static void say_machine(void)
+{
+    char text[4096 + 128];
+
+    if (!ampi_machine->describe || ampi_job.proc_id != 0)
+        return;
+    ampi_machine->describe(text, sizeof text);
+    base_log_verbose(1, "%d processes, connected by %s", ampi_job.n_procs, text);
+}
+
 void ampi_procs_open(void)
 {
     static const struct machine_client client = {.handle = handle, .lost = ampi_lost_note};
@@ -224,6 +204,7 @@ void ampi_procs_open(void)
 
     if (!ampi_machine->open(ampi_job.n_pes, &client, &error))
         base_fatal(1, "process %d of %d cannot be connected: %s", ampi_job.proc_id, ampi_job.n_procs, error);
+    say_machine();
     sources = base_calloc_aligned((size_t)ampi_job.n_pes, sizeof *sources, "the PEs");
     for (int i = 0; i < ampi_job.n_pes; i++) {
         sources[i].pe_id = i;

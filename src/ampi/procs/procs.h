@@ -72,6 +72,10 @@ extern const struct machine *ampi_machine;
  * not say. */
 int ampi_procs_launched(void);
 
+/* Loads the machine, with UCX from the folder that the user names (+ucx; NULL: from where the machine finds
+ * it). Ends the process with a message when that fails. (load.c) */
+const struct machine *ampi_procs_load(const char *ucx);
+
 /* Loads the machine and learns which process this is: sets ampi_job's fields about processes and, from the
  * wanted number of ranks (0: one per process), those about ranks. Ends the process with a message when that
  * fails. Called once. */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * load.c: loads the machine, and with it UCX: the one that it was built with, or another that the user names
+ * (+ucx), one that knows CUDA for instance. See procs.h.
+ *
+ * UCX consists of four libraries that need each other by their names. Those of the wanted folder are loaded
+ * first, by their paths; who needs one of these names later, the machine too, gets them. UCX finds its own
+ * modules beside them.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+#include "base/place.h"
+
+/* Each needs those before it; but ucm calls ucs, too, and names it nowhere. */
+static const char *const libraries[] = {"libucm.so.0", "libucs.so.0", "libuct.so.0", "libucp.so.0"};
+
+/* Where they may be below what the user names: a folder of libraries, a prefix, or what `pip install
+ * --target` has made of the package libucx-cu12 or -cu13. */
+static const char *const folders[] = {"", "/lib", "/lib64", "/libucx/lib"};
+
+static bool find_folder(const char *given, char *folder, size_t folder_bytes)
+{
+    char path[4096];
+
+    for (size_t i = 0; i < BASE_COUNT(folders); i++) {
+        snprintf(folder, folder_bytes, "%s%s", given, folders[i]);
+        snprintf(path, sizeof path, "%s/libucp.so.0", folder);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void load_ucx(const char *given)
+{
+    char folder[4000], path[4096];
+
+    if (!find_folder(given, folder, sizeof folder))
+        base_fatal(
+            2, "+ucx %s: there is no libucp.so.0 in this folder, nor in lib, lib64 or libucx/lib below it",
+            given);
+    for (size_t i = 0; i < BASE_COUNT(libraries); i++)
+        if (dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD))
+            base_fatal(2,
+                       "+ucx %s: %s is in this process already: the program is linked with a UCX of its own",
+                       given, libraries[i]);
+    for (size_t i = 0; i < BASE_COUNT(libraries); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, libraries[i]);
+        /* Global and lazy: so ucm finds ucs, which comes later. */
+        if (!dlopen(path, RTLD_LAZY | RTLD_GLOBAL))
+            base_fatal(2, "+ucx %s: %s", given, dlerror());
+    }
+}
+
+/* UCX looks at these when it is loaded, and by default takes what is the program's: its output, and signals
+ * (SIGSEGV among them, which tells us of stack overflows, and SIGHUP). */
+static const char *const settings[][2] = {
+    {"UCX_LOG_FILE", "stderr"}, {"UCX_HANDLE_ERRORS", "none"}, {"UCX_DEBUG_SIGNO", "0"}};
+
+/* The shared object of the machine lies beside libmpi, in heddle/. */
+const struct machine *ampi_procs_load(const char *ucx)
+{
+    const char *given = getenv("HEDDLE_MACHINE");
+    char path[4096];
+    void *library;
+    const struct machine *machine;
+
+    if (given)
+        snprintf(path, sizeof path, "%s", given);
+    else
+        base_place_of("machine_ucx.so", path, sizeof path);
+    for (size_t i = 0; i < BASE_COUNT(settings); i++)
+        setenv(settings[i][0], settings[i][1], 0);
+    if (ucx)
+        load_ucx(ucx);
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        base_fatal(1, "this job has several processes, but what connects them cannot be loaded: %s",
+                   dlerror());
+    machine = dlsym(library, MACHINE_SYMBOL);
+    if (!machine)
+        base_fatal(1, "%s is no machine of this library: %s", path, dlerror());
+    return machine;
+}
