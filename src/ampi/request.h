@@ -69,13 +69,8 @@ struct ampi_p2p {
     bool is_unmatched;      /* send to another process: on the list of those that wait for their match */
     uint8_t n_remote_parts; /* send to another process: what it still waits for */
     int gpu_error;          /* send to another process: CUDA's, if the data could not be had */
-    union {
-        struct ult_note done;                    /* send: brings the completion from the receiver's PE */
-        struct {                                 /* send to another process: */
-            void *staged;                        /* packed data; NULL: none */
-            struct ampi_request *prev_unmatched; /* link of the list */
-        };
-    };
+    void *staged;           /* send to another process: packed data; NULL: none */
+    struct ampi_request *prev_unmatched; /* send to another process: link of the list */
 };
 
 struct ampi_request {

@@ -23,7 +23,7 @@
 
 /* Most polls of an idle PE before it sleeps: many (a time limit ends them, idle.c) if every PE has a core,
  * else few. */
-#define SPIN_POLLS 30000
+#define SPIN_POLLS 200000
 #define SPIN_POLLS_OVERSUBSCRIBED 20
 
 struct ult_job ult_job;

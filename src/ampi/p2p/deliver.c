@@ -113,17 +113,23 @@ void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_com
 }
 
 /* On the sender's PE: its data has been fetched elsewhere. */
-static void handle_sender_done(struct ult_note *note)
+static void handle_sender_done(const struct ult_item *item)
 {
-    ampi_request_complete(BASE_CONTAINER(note, struct ampi_request, u.p2p.done));
+    struct ampi_request *sender = *(struct ampi_request *const *)item->body;
+
+    if (BASE_UNLIKELY(sender->u.p2p.is_device))
+        ampi_device_count_away(-1);
+    ampi_request_complete(sender);
 }
 
 void ampi_p2p_complete_sender(int pe_id, struct ampi_request *sender)
 {
+    struct ult_item item = {.handle = handle_sender_done};
+
     if (sender->owner->pe_id == pe_id) {
         ampi_request_complete(sender);
         return;
     }
-    sender->u.p2p.done.handle = handle_sender_done;
-    ult_post_note(sender->owner->ult.pe, &sender->u.p2p.done);
+    *(struct ampi_request **)item.body = sender;
+    ult_post_item(sender->owner->ult.pe, &item);
 }

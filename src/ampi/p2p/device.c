@@ -154,11 +154,12 @@ static void fetched(struct gpu_move *move, int error)
     finish_recv(recv, error);
 }
 
-/* The fetches of a PE that have not begun, oldest first. */
-struct waiting_fetches {
-    struct ult_source source; /* begins them */
-    struct transfer *first;
-    struct transfer **end; /* the last link */
+/* A PE's messages of GPUs that wait. */
+struct waiting {
+    struct ult_source source; /* begins the fetches */
+    struct transfer *first;   /* fetches that have not begun, oldest first */
+    struct transfer **end;    /* the last link */
+    uint64_t n_away;          /* sends of this PE's ranks that another PE is to move */
 };
 
 /* A fetch begins at the second poll at the earliest, and at the latest at this one: busy PEs are polled once
@@ -170,68 +171,83 @@ struct waiting_fetches {
  * answer is sent, and when both are found in one poll, it has not called its receive yet. */
 static int begin_fetches(struct ult_source *source)
 {
-    struct waiting_fetches *fetches = BASE_CONTAINER(source, struct waiting_fetches, source);
-    bool is_idle = fetches->first && !ult_pe_has_ready(ult_self()->pe);
+    struct waiting *waiting = BASE_CONTAINER(source, struct waiting, source);
+    bool is_idle;
     int n_begun = 0;
 
-    for (struct transfer *transfer = fetches->first; transfer; transfer = transfer->next)
+    if (BASE_LIKELY(!waiting->first))
+        return 0;
+    is_idle = !ult_pe_has_ready(ult_self()->pe);
+    for (struct transfer *transfer = waiting->first; transfer; transfer = transfer->next)
         transfer->n_polls++;
-    while (fetches->first && fetches->first->n_polls >= (is_idle ? 2 : FETCH_POLLS)) {
-        struct transfer *transfer = fetches->first;
-        fetches->first = transfer->next;
-        fetches->source.pending--;
+    while (waiting->first && waiting->first->n_polls >= (is_idle ? 2 : FETCH_POLLS)) {
+        struct transfer *transfer = waiting->first;
+        waiting->first = transfer->next;
+        waiting->source.pending--;
         transfer->n_polls = -1;
         gpu_move_start(&transfer->move);
         n_begun++;
     }
-    if (!fetches->first)
-        fetches->end = &fetches->first;
+    if (!waiting->first)
+        waiting->end = &waiting->first;
     return n_begun;
 }
 
-static __thread struct waiting_fetches *fetches_of_thread __attribute__((tls_model("initial-exec")));
-
-static struct waiting_fetches *fetches_self(void)
+/* While another PE moves what ranks of this one have sent, this PE has nothing to poll, but will be told
+ * soon. */
+static bool is_sending(const struct ult_source *source)
 {
-    struct waiting_fetches *fetches = fetches_of_thread;
+    return BASE_CONTAINER(source, const struct waiting, source)->n_away > 0;
+}
 
-    if (BASE_LIKELY(fetches != NULL))
-        return fetches;
-    fetches = base_calloc(1, sizeof *fetches, "messages of GPUs that nobody receives yet");
-    fetches->source = (struct ult_source){.poll = begin_fetches, .fd = -1};
-    fetches->end = &fetches->first;
-    ult_pe_add_source(ult_self()->pe, &fetches->source);
-    fetches_of_thread = fetches;
-    return fetches;
+static __thread struct waiting *waiting_of_thread __attribute__((tls_model("initial-exec")));
+
+static struct waiting *waiting_self(void)
+{
+    struct waiting *waiting = waiting_of_thread;
+
+    if (BASE_LIKELY(waiting != NULL))
+        return waiting;
+    waiting = base_calloc(1, sizeof *waiting, "messages of GPUs that wait");
+    waiting->source = (struct ult_source){.poll = begin_fetches, .fd = -1, .is_moving = is_sending};
+    waiting->end = &waiting->first;
+    ult_pe_add_source(ult_self()->pe, &waiting->source);
+    waiting_of_thread = waiting;
+    return waiting;
+}
+
+void ampi_device_count_away(int n)
+{
+    waiting_self()->n_away += (uint64_t)(int64_t)n;
 }
 
 void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender)
 {
     struct transfer *transfer = transfer_create(ampi_bytes_gpu_data(message->data, message->size_bytes),
                                                 request_data(sender), message->size_bytes, fetched);
-    struct waiting_fetches *fetches = fetches_self();
+    struct waiting *waiting = waiting_self();
 
     transfer->message = message;
     transfer->sender = sender;
     message->fetch = transfer;
-    *fetches->end = transfer;
-    fetches->end = &transfer->next;
-    fetches->source.pending++;
+    *waiting->end = transfer;
+    waiting->end = &transfer->next;
+    waiting->source.pending++;
 }
 
 /* Takes a fetch that has not begun off its list, and ends it. Returns its sender. */
 static struct ampi_request *give_up_fetch(struct transfer *transfer)
 {
-    struct waiting_fetches *fetches = fetches_self();
-    struct transfer **link = &fetches->first;
+    struct waiting *waiting = waiting_self();
+    struct transfer **link = &waiting->first;
     struct ampi_request *sender = transfer->sender;
 
     while (*link != transfer)
         link = &(*link)->next;
     *link = transfer->next;
     if (!transfer->next)
-        fetches->end = link;
-    fetches->source.pending--;
+        waiting->end = link;
+    waiting->source.pending--;
     free(transfer);
     return sender;
 }

@@ -41,6 +41,10 @@ void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sen
  * which has room for it and has been kept. */
 void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender);
 
+/* So many sends of the PE's ranks more (or less) wait at other PEs of the process for their data to be moved
+ * there. */
+void ampi_device_count_away(int n);
+
 /* True if it takes a request to receive a kept message into this buffer: its data has to be fetched from
  * another process, or moved by a GPU. */
 static inline bool ampi_message_is_away(const struct ampi_message *message, const void *buf, MPI_Count count,

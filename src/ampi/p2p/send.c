@@ -167,6 +167,8 @@ void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
         return;
     }
     self->n_sent[AMPI_ROUTE_OTHER_PE]++;
+    if (BASE_UNLIKELY(p2p->is_device))
+        ampi_device_count_away(1);
     item.handle = handle_rendezvous;
     send->dest = dest;
     send->source = request->comm->rank;

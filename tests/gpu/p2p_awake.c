@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The PE of a rank whose buffer another PE moves does not fall asleep meanwhile: the copy is over before it
+ * would have been woken. Sleeps are counted on the fake driver, whose copies take longer here than an idle PE
+ * polls otherwise; a machine under load may let some rounds sleep, but not all.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "device.h"
+#include "fakecuda.h"
+
+#define N_BYTES (1 << 20)
+#define ROUNDS 100
+
+static MPI_T_pvar_handle sleeps;
+static MPI_T_pvar_session session;
+
+static void open_counter(void)
+{
+    int provided, index, count;
+
+    MTEST_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+    MTEST_OK(MPI_T_pvar_get_index("heddle_sleeps", MPI_T_PVAR_CLASS_COUNTER, &index));
+    MTEST_OK(MPI_T_pvar_session_create(&session));
+    MTEST_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &sleeps, &count));
+}
+
+static unsigned long long n_sleeps(void)
+{
+    unsigned long long n = 0;
+
+    MTEST_OK(MPI_T_pvar_read(session, sleeps, &n));
+    return n;
+}
+
+static bool has_cores(int n)
+{
+    cpu_set_t cores;
+
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) >= n;
+}
+
+int main(int argc, char **argv)
+{
+    struct gtest_buffer buffer;
+    int n_awake = 0;
+
+    setenv("FAKECUDA_DELAY_US", "200", 1);
+    mtest_init(&argc, &argv, 2);
+    gtest_init();
+    open_counter();
+    buffer = gtest_alloc(mtest_rank % 2 ? GTEST_GPU1 : GTEST_GPU0, N_BYTES, NULL);
+    for (int round = 0; round < ROUNDS; round++) {
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (mtest_rank == 0) {
+            unsigned long long before = n_sleeps();
+            MTEST_OK(MPI_Send(buffer.data, N_BYTES, MPI_BYTE, 1, 0, MPI_COMM_WORLD));
+            n_awake += n_sleeps() == before;
+        } else if (mtest_rank == 1) {
+            MTEST_OK(MPI_Recv(buffer.data, N_BYTES, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        }
+    }
+    if (mtest_rank == 0 && fakecuda_is_here() && has_cores(2)) /* else PEs hardly poll before they sleep */
+        MTEST_CHECK(n_awake > 0, "the sender's PE slept in each of %d rounds", ROUNDS);
+    gtest_free(&buffer);
+    return mtest_end();
+}
