@@ -32,11 +32,10 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
 }
 
 /* What a request holds: the arguments, and references of the types that they name, because the program may
- * free its handles while the operation is under way. The w forms' arrays may be gone by the time the
- * references are given up. */
+ * free its handles while the operation is under way. */
 struct held {
     struct ampi_coll_args args;
-    void *arrays[6]; /* a persistent operation's own copies of counts, displacements and types; NULL: none */
+    void *arrays[6]; /* the request's own copies of counts, displacements and types; NULL: none */
     int n_types;
     struct ampi_type *types[];
 };
@@ -64,12 +63,12 @@ static const void *keep_array(const void *array, int n, size_t each_bytes, void 
 {
     if (!array || n <= 0)
         return array;
-    *copy_out = base_malloc((size_t)n * each_bytes, "a persistent collective");
+    *copy_out = base_malloc((size_t)n * each_bytes, "a collective under way");
     return memcpy(*copy_out, array, (size_t)n * each_bytes);
 }
 
-/* The standard has programs leave these arrays as they are until the request is freed; real ones drop them
- * after MPI_*_init. */
+/* The standard has programs leave these arrays as they are until the operation is over, or the request is
+ * freed; real ones drop them after the call, mpi4py among them. */
 static void keep_arrays(struct ampi_coll_buf *buf, void **copies)
 {
     int n = buf->n_blocks;
@@ -123,10 +122,8 @@ static struct ampi_request *create_request(const struct ampi_coll_args *args, bo
 
     held->args = *args;
     memset(held->arrays, 0, sizeof held->arrays);
-    if (is_persistent) {
-        keep_arrays(&held->args.send, &held->arrays[0]);
-        keep_arrays(&held->args.recv, &held->arrays[3]);
-    }
+    keep_arrays(&held->args.send, &held->arrays[0]);
+    keep_arrays(&held->args.recv, &held->arrays[3]);
     held->n_types = 0;
     hold_types(held, &args->send);
     hold_types(held, &args->recv);
