@@ -173,8 +173,10 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 
     if (!old)
         return ampi_comm_raise_invalid(comm);
-    if (old->shared->is_inter)
-        return ampi_raise(old, MPI_ERR_COMM, "an intercommunicator cannot be split by type");
+    if (old->shared->is_inter && split_type == MPI_COMM_TYPE_HW_UNGUIDED)
+        return ampi_raise(
+            old, MPI_ERR_COMM,
+            "an intercommunicator cannot be split by whatever hardware its groups are spread over");
     if (!hints && info != MPI_INFO_NULL)
         return ampi_raise(old, MPI_ERR_INFO, "%p is no info object", (void *)info);
     if (!newcomm)
