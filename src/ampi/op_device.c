@@ -33,12 +33,14 @@ void ampi_op_set_gpu_kernel(const struct ampi_op *op, const struct ampi_type *ty
 static int apply_by_kernel(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
                            struct ampi_type *type)
 {
-    const void *inputs[2] = {ampi_type_address(inout, type->true_lb_bytes),
-                             ampi_type_address(in, type->true_lb_bytes)};
-    struct gpu_combine combine = {.out = (void *)(uintptr_t)inputs[0],
+    void *out = ampi_type_address(inout, type->true_lb_bytes);
+    const void *inputs[2] = {out, ampi_type_address(in, type->true_lb_bytes)};
+    struct gpu_combine combine = {.outs = &out,
                                   .inputs = inputs,
+                                  .n_outs = 1,
                                   .n_inputs = 2,
-                                  .count_elems = (int64_t)ampi_op_elems(type, count)};
+                                  .count_elems = (int64_t)ampi_op_elems(type, count),
+                                  .device = -1};
 
     ampi_op_set_gpu_kernel(op, type, &combine);
     return gpu_combine_now(&combine);

@@ -2,9 +2,11 @@
  *
  * combine.c: combines elements on a GPU; see gpu.h.
  *
- * One launch reads all inputs and writes the result, wherever the GPU can reach them: in its own memory, a
- * peer's, pinned. What it cannot reach is copied to scratch memory before, a chunk at a time, in the same
- * queue.
+ * One launch reads all inputs and writes all outputs, wherever the GPU can reach them: in its own memory, a
+ * peer's, pinned. What it cannot reach (pageable memory, that of devices without peer access, pools that are
+ * closed to it) goes through scratch memory, a chunk at a time, two chunks at once:
+ *
+ *      inputs --moves--> slots --kernel--> outputs, slots --moves--> outputs
  */
 #include "base/log.h"
 #include "gpu/gpu.h"
@@ -12,11 +14,16 @@
 #include "gpu/query.h"
 #include "gpu/queue.h"
 
-#define THREADS 256
-#define BLOCKS_MAX 4096
+#define THREADS 512
+#define VECTORS_PER_THREAD 4
+#define BLOCKS_MAX 1056
 
-/* Scratch memory for all that must be copied before. */
+/* Scratch memory for all that must be copied: what is tried first and last, and how many elements a chunk has
+ * at least. */
 #define SCRATCH_BYTES ((size_t)32 << 20)
+#define SCRATCH_LEAST ((size_t)1 << 20)
+#define CHUNK_LEAST 256
+#define CHUNK_UNIT 128 /* chunks begin at multiples of this: where elements are aligned, these are */
 
 /* ---- What there are kernels for ---- */
 
@@ -56,46 +63,64 @@ bool gpu_can_combine(int op, int type)
 
 /* ---- One call ---- */
 
+/* A copy between scratch memory and an input or an output. */
+struct staged {
+    struct gpu_move move;
+    struct chunk *chunk;
+};
+
+/* Some of the elements, and what is under way of them. */
+struct chunk {
+    struct gpu_ticket ticket;
+    struct run *run;
+    size_t from; /* the first element */
+    size_t n;
+    char *slots;          /* scratch memory: see struct run */
+    struct staged *moves; /* room for as many as there are at a time */
+    int n_moves;          /* of these, started and not done */
+    void (*then)(struct chunk *chunk); /* what follows them */
+};
+
+/* Slots are pieces of scratch memory, of a chunk's size each: the first for what the kernel writes and is to
+ * be copied or read again, if there is such; one for each input that is copied before. */
 struct run {
-    const struct gpu_combine *combine;
+    struct gpu_combine *combine;
     struct gpu_queue *queue;
     int device;
     size_t elem_size;
-    size_t chunk_elems; /* that are combined at a time; all if nothing is staged */
-    char *scratch;      /* NULL: nothing is staged */
+    size_t chunk_elems; /* of all chunks but the last; all if there are no slots */
+    size_t taken_elems; /* by chunks, so far */
+    size_t slot_bytes;
     size_t scratch_bytes;
-    bool is_out_staged;
-    bool *is_staged; /* per input */
+    char *scratch; /* NULL: there are no slots */
+    bool has_work; /* the first slot is that of the kernel's */
+    int n_staged;  /* inputs that are copied before */
+    int n_far;     /* outputs that the result is copied to */
+    int near;      /* the output that it is copied from, the kernel writes that; -1: from the work slot */
+    int n_chunks;  /* at a time */
+    int n_busy;
+    int error;           /* the first */
+    struct chunk *chunk; /* n_chunks of them */
+    bool is_staged[];    /* per input; behind these, per output: is far */
 };
 
-/* What the device can do with the memory at this address. */
-static enum gpu_reach reach(int device, const void *addr)
+static bool is_far(const struct run *run, int out)
+{
+    return run->is_staged[run->combine->n_inputs + out];
+}
+
+/* ---- What is to be done ---- */
+
+/* Can kernels of the device use the memory at this address? */
+static bool can_use(int device, const void *addr)
 {
     struct gpu_range range = *gpu_find(addr);
 
     if (range.memory == GPU_MEMORY_HOST)
-        return GPU_REACH_COPY;
+        return false;
     if (range.memory != GPU_MEMORY_DEVICE)
-        return GPU_REACH_KERNEL;
-    return gpu_reach(device, (uintptr_t)addr, range.device, range.buffer);
-}
-
-/* Copies between scratch memory of the run's device and `addr`, which is dst or src: memory that only its own
- * device can use is copied by that one, and waited for. */
-static int stage(const struct run *run, void *dst, const void *src, size_t n_bytes, const void *addr)
-{
-    struct gpu_queue *queue;
-    int error;
-
-    if (reach(run->device, addr) != GPU_REACH_NONE)
-        return gpu_queue_copy(run->queue, dst, src, n_bytes);
-    queue = gpu_queue_of(gpu_find(addr)->device, GPU_LANE_KERNELS, &error);
-    if (!queue)
-        return error;
-    error = gpu_queue_spin(run->queue);
-    if (!error)
-        error = gpu_queue_copy(queue, dst, src, n_bytes);
-    return error ? error : gpu_queue_spin(queue);
+        return true;
+    return gpu_reach(device, (uintptr_t)addr, range.device, range.buffer) == GPU_REACH_KERNEL;
 }
 
 /* A kernel that uses memory which is not there would take the GPU's context with it. */
@@ -106,125 +131,370 @@ static int check_address(const void *addr)
 
 static int check_addresses(const struct gpu_combine *combine)
 {
-    int error = check_address(combine->out);
+    int error = 0;
 
+    for (int i = 0; i < combine->n_outs && !error; i++)
+        error = check_address(combine->outs[i]);
     for (int i = 0; i < combine->n_inputs && !error; i++)
         error = check_address(combine->inputs[i]);
     return error;
 }
 
-/* Where to combine: where the result goes, or where the first input is that is on a GPU. -1: all is in the
- * host's memory. */
+/* The GPU that has the memory; -1: none. */
+static int device_at(const void *addr)
+{
+    struct gpu_range range = *gpu_find(addr);
+
+    return range.memory == GPU_MEMORY_MANAGED && range.device < 0 ? 0 : range.device;
+}
+
 static int choose_device(const struct gpu_combine *combine)
 {
-    struct gpu_range range = *gpu_find(combine->out);
+    int device = combine->device;
 
-    for (int i = 0; range.device < 0 && i < combine->n_inputs; i++)
-        range = *gpu_find(combine->inputs[i]);
-    return range.device;
+    for (int i = 0; device < 0 && i < combine->n_outs; i++)
+        device = device_at(combine->outs[i]);
+    for (int i = 0; device < 0 && i < combine->n_inputs; i++)
+        device = device_at(combine->inputs[i]);
+    return device;
 }
 
-/* Elements from .. from + n - 1 of inputs first .. first + n_inputs - 1; has_result: on top of what out has.
- */
-static int launch(const struct run *run, uint64_t out, const uint64_t *inputs, int n_inputs, size_t n)
-{
-    struct gpu_kernel_combine args = {
-        .out = out, .count = (int64_t)n, .n_inputs = n_inputs, .op = (int16_t)run->combine->op};
-    size_t n_blocks = (n * run->elem_size / 16 + THREADS) / THREADS;
-    uint64_t bits = out;
-
-    for (int i = 0; i < n_inputs; i++) {
-        args.inputs[i] = inputs[i];
-        bits |= inputs[i];
-    }
-    args.is_aligned = bits % 16 == 0;
-    return gpu_queue_launch(run->queue, GPU_KERNEL_COMBINE(run->combine->type),
-                            (unsigned)(n_blocks < BLOCKS_MAX ? n_blocks : BLOCKS_MAX), THREADS, &args,
-                            sizeof args);
-}
-
-/* Elements from .. from + n - 1. */
-static int combine_chunk(const struct run *run, size_t from, size_t n)
+/* Finds what the kernel cannot use, and where the result can be copied from. */
+static void plan(struct run *run)
 {
     const struct gpu_combine *combine = run->combine;
-    size_t at = from * run->elem_size, n_bytes = n * run->elem_size;
-    size_t slot_bytes = base_round_up(run->chunk_elems * run->elem_size, 256);
-    char *slot = run->scratch, *out = (char *)combine->out + at;
-    uint64_t inputs[GPU_COMBINE_INPUTS];
-    int n_inputs = 0, error = 0;
 
-    if (run->is_out_staged) {
-        out = slot;
-        slot += slot_bytes;
+    run->near = -1;
+    for (int i = 0; i < combine->n_inputs; i++) {
+        run->is_staged[i] = !can_use(run->device, combine->inputs[i]);
+        run->n_staged += run->is_staged[i];
     }
-    for (int i = 0; i < combine->n_inputs && !error; i++) {
-        const char *input = (const char *)combine->inputs[i] + at;
-        if (run->is_staged[i]) {
-            error = stage(run, slot, input, n_bytes, input);
-            input = slot;
-            slot += slot_bytes;
-        }
-        inputs[n_inputs++] = (uintptr_t)input;
-        if (!error && (n_inputs == GPU_COMBINE_INPUTS || i == combine->n_inputs - 1)) {
-            error = launch(run, (uintptr_t)out, inputs, n_inputs, n);
-            inputs[0] = (uintptr_t)out;
-            n_inputs = 1;
-        }
+    for (int i = 0; i < combine->n_outs; i++) {
+        bool far = !can_use(run->device, combine->outs[i]);
+        run->is_staged[combine->n_inputs + i] = far;
+        run->n_far += far;
+        if (!far && run->near < 0 && device_at(combine->outs[i]) >= 0)
+            run->near = i;
     }
-    if (!error && run->is_out_staged)
-        error = stage(run, (char *)combine->out + at, out, n_bytes, (char *)combine->out + at);
+    run->has_work = (run->n_far > 0 && run->near < 0) || combine->n_inputs >= GPU_COMBINE_ADDRESSES;
+}
+
+/* Gets the memory for n slots, in chunks as small as it has to be. */
+static int get_slots(struct run *run, size_t n_slots)
+{
+    size_t all = (size_t)run->combine->count_elems;
+    int error = 0;
+
+    for (size_t most = SCRATCH_BYTES; !run->scratch && most >= SCRATCH_LEAST; most /= 2) {
+        size_t elems = most / n_slots / run->elem_size;
+        if (elems < CHUNK_LEAST)
+            elems = CHUNK_LEAST;
+        run->n_chunks = elems < all ? 2 : 1;
+        if (run->n_chunks == 2)
+            elems = elems / 2 / CHUNK_UNIT * CHUNK_UNIT;
+        run->chunk_elems = elems < all ? elems : all;
+        run->slot_bytes = base_round_up(run->chunk_elems * run->elem_size, 256);
+        run->scratch_bytes = n_slots * run->slot_bytes * (size_t)run->n_chunks;
+        run->scratch = gpu_scratch_get(run->device, run->scratch_bytes, &error);
+    }
+    return run->scratch ? 0 : error;
+}
+
+static void destroy(struct run *run)
+{
+    if (run->scratch)
+        gpu_scratch_put(run->device, run->scratch, run->scratch_bytes);
+    if (run->chunk)
+        free(run->chunk[0].moves);
+    free(run->chunk);
+    free(run);
+}
+
+static void make_chunks(struct run *run, size_t n_slots)
+{
+    int n_moves = run->n_staged > run->n_far ? run->n_staged : run->n_far;
+    struct staged *moves =
+        n_moves ? base_calloc((size_t)(run->n_chunks * n_moves), sizeof *moves, "a reduction on GPUs") : NULL;
+
+    run->chunk = base_calloc((size_t)run->n_chunks, sizeof *run->chunk, "a reduction on GPUs");
+    for (int i = 0; i < run->n_chunks; i++) {
+        run->chunk[i].run = run;
+        run->chunk[i].moves = moves ? moves + i * n_moves : NULL;
+        run->chunk[i].slots = run->scratch ? run->scratch + (size_t)i * n_slots * run->slot_bytes : NULL;
+    }
+}
+
+/* NULL: *error_out says why not. */
+static struct run *create(struct gpu_combine *combine, int *error_out)
+{
+    size_t n_flags = (size_t)(combine->n_inputs + combine->n_outs), n_slots;
+    struct run *run = base_calloc(1, sizeof *run + n_flags * sizeof(bool), "a reduction on GPUs");
+    int error = check_addresses(combine);
+
+    run->combine = combine;
+    run->elem_size = types[combine->type].elem_size;
+    run->chunk_elems = (size_t)combine->count_elems;
+    run->n_chunks = 1;
+    run->device = error ? -1 : choose_device(combine);
+    run->queue = error ? NULL : gpu_queue_of(run->device, GPU_LANE_KERNELS, &error);
+    if (error)
+        goto err_destroy;
+    plan(run);
+    n_slots = (size_t)(run->has_work + run->n_staged);
+    if (n_slots && (error = get_slots(run, n_slots)))
+        goto err_destroy;
+    make_chunks(run, n_slots);
+    return run;
+err_destroy:
+    destroy(run);
+    *error_out = error;
+    return NULL;
+}
+
+/* ---- A chunk ---- */
+
+static void take_elems(struct run *run, struct chunk *chunk)
+{
+    size_t left = (size_t)run->combine->count_elems - run->taken_elems;
+
+    chunk->from = run->taken_elems;
+    chunk->n = left < run->chunk_elems ? left : run->chunk_elems;
+    run->taken_elems += chunk->n;
+}
+
+/* A chunk's elements of an input or an output. */
+static char *at(const struct run *run, const struct chunk *chunk, const void *buf)
+{
+    return (char *)(uintptr_t)buf + chunk->from * run->elem_size;
+}
+
+/* The slot of the staged input with this number among them; the work slot is before the first. */
+static char *slot_of(const struct run *run, const struct chunk *chunk, int number)
+{
+    return chunk->slots + (size_t)(number + run->has_work) * run->slot_bytes;
+}
+
+static int launch(const struct run *run, const struct chunk *chunk, struct gpu_kernel_combine *args)
+{
+    size_t per_block = (size_t)THREADS * VECTORS_PER_THREAD * 16;
+    size_t n_blocks = (chunk->n * run->elem_size + per_block - 1) / per_block;
+    uint64_t bits = 0;
+
+    for (int i = 0; i < args->n_inputs + args->n_outs; i++)
+        bits |= args->addrs[i];
+    args->is_aligned = bits % 16 == 0;
+    return gpu_queue_launch(run->queue, GPU_KERNEL_COMBINE(run->combine->type),
+                            (unsigned)(n_blocks < BLOCKS_MAX ? n_blocks : BLOCKS_MAX), THREADS, args,
+                            sizeof *args);
+}
+
+/* Launches what has been collected, and lets the next launch begin with its first output. */
+static int launch_part(const struct run *run, const struct chunk *chunk, struct gpu_kernel_combine *args)
+{
+    int error = launch(run, chunk, args);
+
+    args->addrs[0] = args->addrs[args->n_inputs];
+    args->n_inputs = 1;
+    args->n_outs = 0;
     return error;
 }
 
-/* Finds what must be staged, and memory for it. */
-static int prepare(struct run *run)
+/* What is staged is in its slots. Mostly one launch. */
+static int combine_chunk(const struct run *run, const struct chunk *chunk)
 {
     const struct gpu_combine *combine = run->combine;
-    size_t n_staged = 0, all = (size_t)combine->count_elems, slot_bytes;
-    int error = 0;
+    struct gpu_kernel_combine args = {.count = (int64_t)chunk->n, .op = combine->op};
+    int n_staged = 0, error = 0;
 
-    run->is_out_staged = reach(run->device, combine->out) != GPU_REACH_KERNEL;
-    n_staged += run->is_out_staged;
-    for (int i = 0; i < combine->n_inputs; i++) {
-        run->is_staged[i] = reach(run->device, combine->inputs[i]) != GPU_REACH_KERNEL;
-        n_staged += run->is_staged[i];
+    for (int i = 0; i < combine->n_inputs && !error; i++) {
+        if (args.n_inputs == GPU_COMBINE_ADDRESSES - 1) {
+            args.addrs[args.n_inputs] = (uintptr_t)chunk->slots;
+            args.n_outs = 1;
+            error = launch_part(run, chunk, &args);
+        }
+        args.addrs[args.n_inputs++] = run->is_staged[i] ? (uintptr_t)slot_of(run, chunk, n_staged++)
+                                                        : (uintptr_t)at(run, chunk, combine->inputs[i]);
     }
-    run->chunk_elems = all;
-    if (n_staged == 0)
-        return 0;
-    slot_bytes = SCRATCH_BYTES / n_staged / 256 * 256;
-    if (slot_bytes < 4096)
-        slot_bytes = 4096;
-    if (slot_bytes / run->elem_size < all)
-        run->chunk_elems = slot_bytes / run->elem_size;
-    run->scratch_bytes = n_staged * base_round_up(run->chunk_elems * run->elem_size, 256);
-    run->scratch = gpu_scratch_get(run->device, run->scratch_bytes, &error);
-    return run->scratch ? 0 : error;
+    if (run->n_far > 0 && run->near < 0)
+        args.addrs[args.n_inputs + args.n_outs++] = (uintptr_t)chunk->slots;
+    for (int i = 0; i < combine->n_outs && !error; i++) {
+        if (is_far(run, i))
+            continue;
+        if (args.n_inputs + args.n_outs == GPU_COMBINE_ADDRESSES)
+            error = launch_part(run, chunk, &args);
+        args.addrs[args.n_inputs + args.n_outs++] = (uintptr_t)at(run, chunk, combine->outs[i]);
+    }
+    return error ? error : launch(run, chunk, &args);
+}
+
+static struct gpu_data bytes_at(void *addr, size_t n_bytes)
+{
+    return (struct gpu_data){
+        .buf = addr, .count = (int64_t)n_bytes, .extent_bytes = 1, .size_bytes = n_bytes};
+}
+
+/* What is to be done with a copy. */
+typedef void (*copy_fn)(struct chunk *chunk, void *dst, void *src, size_t n_bytes);
+
+/* The inputs that go into slots. */
+static void copy_in(struct chunk *chunk, copy_fn copy)
+{
+    const struct run *run = chunk->run;
+    int n_staged = 0;
+
+    for (int i = 0; i < run->combine->n_inputs && n_staged < run->n_staged; i++)
+        if (run->is_staged[i])
+            copy(chunk, slot_of(run, chunk, n_staged++), at(run, chunk, run->combine->inputs[i]),
+                 chunk->n * run->elem_size);
+}
+
+/* The result, to where the kernel could not write it. */
+static void copy_out(struct chunk *chunk, copy_fn copy)
+{
+    const struct run *run = chunk->run;
+    const struct gpu_combine *combine = run->combine;
+    char *result = run->near < 0 ? chunk->slots : at(run, chunk, combine->outs[run->near]);
+
+    for (int i = 0; i < combine->n_outs && run->n_far > 0; i++)
+        if (is_far(run, i))
+            copy(chunk, at(run, chunk, combine->outs[i]), result, chunk->n * run->elem_size);
+}
+
+static void set_error(struct run *run, int error)
+{
+    if (error && !run->error)
+        run->error = error;
+}
+
+/* ---- Asynchronous: copies in, kernel, copies out, next chunk ---- */
+
+static void copied(struct gpu_move *move, int error)
+{
+    struct chunk *chunk = BASE_CONTAINER(move, struct staged, move)->chunk;
+
+    set_error(chunk->run, error);
+    if (--chunk->n_moves == 0)
+        chunk->then(chunk);
+}
+
+static void start_copy(struct chunk *chunk, void *dst, void *src, size_t n_bytes)
+{
+    struct staged *staged = &chunk->moves[chunk->n_moves++];
+
+    staged->chunk = chunk;
+    staged->move.dst = bytes_at(dst, n_bytes);
+    staged->move.src = bytes_at(src, n_bytes);
+    staged->move.n_bytes = n_bytes;
+    staged->move.src_skip_bytes = staged->move.dst_skip_bytes = 0;
+    staged->move.done = copied;
+    gpu_move_start(&staged->move);
+}
+
+static void start_chunk(struct chunk *chunk);
+
+static void chunk_done(struct chunk *chunk)
+{
+    struct run *run = chunk->run;
+    struct gpu_combine *combine = run->combine;
+    int error;
+
+    run->n_busy--;
+    if (!run->error && run->taken_elems < (size_t)combine->count_elems)
+        start_chunk(chunk);
+    if (run->n_busy > 0)
+        return;
+    error = run->error;
+    destroy(run);
+    combine->done(combine, error);
+}
+
+static void kernel_done(struct gpu_ticket *ticket, int error)
+{
+    struct chunk *chunk = BASE_CONTAINER(ticket, struct chunk, ticket);
+
+    set_error(chunk->run, error);
+    chunk->then = chunk_done;
+    if (!chunk->run->error)
+        copy_out(chunk, start_copy);
+    if (chunk->n_moves == 0)
+        chunk_done(chunk);
+}
+
+/* On an error it is over when what may have been queued is. */
+static void start_kernel(struct chunk *chunk)
+{
+    struct run *run = chunk->run;
+
+    if (!run->error)
+        set_error(run, combine_chunk(run, chunk));
+    chunk->ticket.handle = kernel_done;
+    gpu_queue_then(run->queue, &chunk->ticket);
+}
+
+static void start_chunk(struct chunk *chunk)
+{
+    struct run *run = chunk->run;
+
+    run->n_busy++;
+    take_elems(run, chunk);
+    chunk->then = start_kernel;
+    copy_in(chunk, start_copy);
+    if (chunk->n_moves == 0)
+        start_kernel(chunk);
+}
+
+int gpu_combine_start(struct gpu_combine *combine)
+{
+    int error = 0;
+    struct run *run;
+
+    BASE_ASSERT(gpu_can_combine(combine->op, combine->type) && combine->n_inputs > 0 && combine->n_outs > 0 &&
+                combine->count_elems > 0);
+    run = create(combine, &error);
+    if (!run)
+        return error;
+    for (int i = 0; i < run->n_chunks && run->taken_elems < (size_t)combine->count_elems; i++)
+        start_chunk(&run->chunk[i]);
+    return 0;
+}
+
+/* ---- The same at once ---- */
+
+static void copy_now(struct chunk *chunk, void *dst, void *src, size_t n_bytes)
+{
+    struct gpu_data to = bytes_at(dst, n_bytes), from = bytes_at(src, n_bytes);
+
+    if (!chunk->run->error)
+        chunk->run->error = gpu_move_now(&to, &from, n_bytes);
+}
+
+static void combine_now(struct chunk *chunk)
+{
+    struct run *run = chunk->run;
+
+    take_elems(run, chunk);
+    copy_in(chunk, copy_now);
+    if (!run->error)
+        run->error = combine_chunk(run, chunk);
+    set_error(run, gpu_queue_spin(run->queue)); /* whatever was queued, before its memory is used again */
+    copy_out(chunk, copy_now);
 }
 
 int gpu_combine_now(const struct gpu_combine *combine)
 {
-    struct run run = {.combine = combine, .elem_size = types[combine->type].elem_size};
-    size_t all = (size_t)combine->count_elems;
-    int error = 0, spin_error;
+    struct gpu_combine copy = *combine;
+    struct run *run;
+    int error = 0;
 
-    BASE_ASSERT(gpu_can_combine(combine->op, combine->type) && combine->n_inputs > 0);
-    if (all == 0)
+    BASE_ASSERT(gpu_can_combine(combine->op, combine->type) && combine->n_inputs > 0 && combine->n_outs > 0);
+    if (combine->count_elems == 0)
         return 0;
-    error = check_addresses(combine);
-    if (error)
+    run = create(&copy, &error);
+    if (!run)
         return error;
-    run.device = choose_device(combine);
-    run.queue = gpu_queue_of(run.device, GPU_LANE_KERNELS, &error);
-    if (!run.queue)
-        return error;
-    run.is_staged = base_calloc((size_t)combine->n_inputs, sizeof(bool), "a reduction");
-    error = prepare(&run);
-    for (size_t from = 0; from < all && !error; from += run.chunk_elems)
-        error = combine_chunk(&run, from, all - from < run.chunk_elems ? all - from : run.chunk_elems);
-    spin_error = gpu_queue_spin(run.queue); /* whatever was queued, before its memory is used again */
-    if (run.scratch)
-        gpu_scratch_put(run.device, run.scratch, run.scratch_bytes);
-    free(run.is_staged);
-    return error ? error : spin_error;
+    while (!run->error && run->taken_elems < (size_t)copy.count_elems)
+        combine_now(&run->chunk[0]);
+    error = run->error;
+    destroy(run);
+    return error;
 }

@@ -129,22 +129,36 @@ extern long gpu_service_us;
 
 /* ---- Combining (combine.c) ---- */
 
-/* Consecutive elements of a type and an operation of gpu/kernels/kernels.h. */
+/* Consecutive elements of a type and an operation of gpu/kernels/kernels.h. The caller provides this, and the
+ * arrays, and leaves them alone until it is done. */
 struct gpu_combine {
-    void *out;                 /* consecutive elements, on a device; may be one of the inputs */
-    const void *const *inputs; /* n of them, each consecutive elements on a device that out's can reach */
+    void *const *outs;         /* n_outs of them, each consecutive elements; may be among the inputs */
+    const void *const *inputs; /* n_inputs, each consecutive elements in any memory */
+    int n_outs;
     int n_inputs;
     int64_t count_elems;
-    int op;   /* enum gpu_op */
-    int type; /* enum gpu_type */
+    int op;     /* enum gpu_op */
+    int type;   /* enum gpu_type */
+    int device; /* that does it; -1: that of the first output, or else input, that is a GPU's */
+    /* gpu_combine_start: it is done, or the error says why not. On the PE that started it, from its progress.
+     * May not switch. */
+    void (*done)(struct gpu_combine *combine, int error);
 };
 
 /* True if there is a kernel for this pair: not without nvcc at build time, and not for all that MPI allows.
  */
 bool gpu_can_combine(int op, int type);
 
-/* out = inputs[n - 1] op (... (inputs[1] op inputs[0])), which is rank order for operations that are
- * commutative, bit for bit as the CPU has it (any NaN for a NaN). The PE waits. */
+/* Every output = inputs[n - 1] op (... (inputs[1] op inputs[0])), which is rank order for operations that are
+ * commutative, bit for bit as the CPU has it (any NaN for a NaN). An element of all inputs is read before
+ * that element of an output is written. Outputs that the device reaches, in its own memory or in a peer's,
+ * are written by the kernel; others are copied.
+ *
+ * Starts it: never switches, never waits for a GPU. An error: nothing was started, and `done` is not called.
+ * On a PE. */
+int gpu_combine_start(struct gpu_combine *combine) BASE_MUST_CHECK;
+
+/* The same, and waits: for places that may not switch. */
 int gpu_combine_now(const struct gpu_combine *combine) BASE_MUST_CHECK;
 
 #endif

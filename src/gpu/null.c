@@ -101,6 +101,11 @@ bool gpu_can_combine(int op, int type)
     return false;
 }
 
+int gpu_combine_start(struct gpu_combine *combine)
+{
+    return unreachable();
+}
+
 int gpu_combine_now(const struct gpu_combine *combine)
 {
     return unreachable();

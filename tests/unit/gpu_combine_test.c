@@ -96,11 +96,13 @@ static void check_pair(struct buffers *b, int op, int type, int n_inputs, size_t
     int basic = basic_of[type];
     size_t stride = ampi_op_stride_bytes[basic], n_bytes = n_elems * stride;
     const void *inputs[N_MAX];
-    struct gpu_combine combine = {.inputs = inputs, .n_inputs = n_inputs, .op = op, .type = type};
+    void *out = is_in_place ? b->device[0] : b->out;
+    struct gpu_combine combine = {
+        .outs = &out, .inputs = inputs, .n_outs = 1, .n_inputs = n_inputs, .op = op, .type = type, .device = -1};
 
     shift *= stride;
     combine.count_elems = (int64_t)n_elems;
-    combine.out = is_in_place ? b->device[0] + shift : b->out + shift;
+    out = (char *)out + shift;
     for (int i = 0; i < n_inputs; i++) {
         fill(b->host[i], n_elems, basic);
         device_write(b->device[i] + shift, b->host[i], n_bytes);
@@ -114,7 +116,7 @@ static void check_pair(struct buffers *b, int op, int type, int n_inputs, size_t
     for (int i = 1; i < n_inputs; i++)
         ampi_op_kernels[op][basic](b->host[i], b->want, n_elems);
     ULT_CHECK(gpu_combine_now(&combine) == 0);
-    device_read(b->seen, combine.out, n_bytes);
+    device_read(b->seen, out, n_bytes);
     if (!is_same(b->want, b->seen, n_bytes, basic)) {
         printf("operation %d on %s: %d inputs, %zu elements, shift %zu\n", op, name_of[type], n_inputs,
                n_elems, shift);
@@ -181,8 +183,11 @@ static void host_result(void *arg)
     enum { N = 3 << 20 };
     double *a = malloc(N * sizeof *a), *out = malloc(N * sizeof *out);
     const void *inputs[2];
-    struct gpu_combine combine = {.out = out,
+    void *to = out;
+    struct gpu_combine combine = {.outs = &to,
                                   .inputs = inputs,
+                                  .n_outs = 1,
+                                  .device = -1,
                                   .n_inputs = 2,
                                   .count_elems = N,
                                   .op = GPU_OP_SUM,

@@ -24,6 +24,12 @@ void ampi_coll_device_begin(struct ampi_coll_part *part)
     stages[own_pe()] = part;
 }
 
+void ampi_coll_device_end(struct ampi_coll_part *part)
+{
+    if (--part->n_moves == 0)
+        part->then(part);
+}
+
 /* A move of a stage. */
 struct stage_move {
     struct gpu_move move;
@@ -44,8 +50,7 @@ static void moved(struct gpu_move *move, int error)
     if (BASE_UNLIKELY(error))
         set_error(done->to, error);
     free(done);
-    if (--part->n_moves == 0)
-        part->then(part);
+    ampi_coll_device_end(part);
 }
 
 bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src)
@@ -155,11 +160,14 @@ static int fold_by_kernel(const struct fold *fold, void *out)
     const void *few[32];
     const void **inputs =
         fold->n <= 32 ? few : base_malloc((size_t)fold->n * sizeof *inputs, "a reduction on GPUs");
+    void *to = ampi_type_address(out, fold->type->true_lb_bytes);
     struct gpu_combine combine = {
-        .out = ampi_type_address(out, fold->type->true_lb_bytes),
+        .outs = &to,
         .inputs = inputs,
+        .n_outs = 1,
         .n_inputs = fold->n,
         .count_elems = (int64_t)ampi_op_elems(fold->type, fold->count),
+        .device = -1,
     };
     int error;
 
@@ -255,54 +263,26 @@ void ampi_coll_device_fold_of(const struct ampi_coll_slot *slot, struct ampi_col
         ampi_coll_device_fail(slot, error);
 }
 
-/* The target that the result is made at: one on a GPU that takes it as it is, if there is one; else NULL. */
-static struct ampi_coll_args *choose_target(const struct ampi_coll_slot *slot, struct ampi_coll_span targets,
-                                            const struct ampi_type *type)
-{
-    for (int i = targets.first; i < targets.first + targets.n; i++) {
-        struct ampi_coll_args *args = slot->args[i];
-        if (args && !args->is_remote && has(&args->recv) && ampi_type_is_block(args->recv.type, 2) &&
-            args->recv.type->size_bytes == type->size_bytes)
-            return args;
-    }
-    return NULL;
-}
-
 bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                               struct ampi_coll_span targets, MPI_Count from, MPI_Count to)
 {
     struct fold fold = fold_of(slot, part, sources, from, to - from);
-    struct ampi_coll_args *first;
     struct ampi_coll_scratch scratch;
-    void *out;
     int error;
 
     if (fold.count <= 0 || !ampi_coll_device_any(slot))
         return false;
-    first = ampi_coll_device_has_kernel(fold.op, fold.type) ? choose_target(slot, targets, fold.type) : NULL;
-    if (first)
-        out = ampi_type_address(first->recv.buf, from * fold.type->extent_bytes);
-    else
-        ampi_coll_scratch_init(&scratch, fold.type, fold.count);
-    if (!first)
-        out = scratch.elems;
-    error = run_fold(&fold, out);
+    ampi_coll_scratch_init(&scratch, fold.type, fold.count);
+    error = run_fold(&fold, scratch.elems);
     if (BASE_UNLIKELY(error))
         ampi_coll_device_fail(slot, error);
     for (int i = targets.first; i < targets.first + targets.n && !error; i++) {
         struct ampi_coll_args *args = slot->args[i];
-        void *dst = args && !args->is_remote
-                        ? ampi_type_address(args->recv.buf, from * fold.type->extent_bytes)
-                        : NULL;
-        if (!args || args->is_remote || args == first)
-            continue;
-        if (first) /* no user's function has run: this is the stage that it was */
-            ampi_coll_move(args, (struct ampi_coll_block){dst, fold.count, args->recv.type},
-                           (struct ampi_coll_block){out, fold.count, fold.type});
-        else
-            ampi_coll_device_copy(args, dst, args->recv.type, out, fold.type, fold.count);
+        if (args && !args->is_remote)
+            ampi_coll_device_copy(args,
+                                  ampi_type_address(args->recv.buf, from * fold.type->extent_bytes),
+                                  args->recv.type, scratch.elems, fold.type, fold.count);
     }
-    if (!first)
-        ampi_coll_scratch_fini(&scratch);
+    ampi_coll_scratch_fini(&scratch);
     return true;
 }

@@ -5,8 +5,8 @@
  * They are the same plans. What differs lies below them: where a block is a GPU's, ampi_coll_move only starts
  * a move, and the stage that it was called in is over when all moves that it started are (slot.c); so copies
  * of a stage run together, and no PE waits for them. Reductions are combined by kernels where there are some
- * for the operation and the type, else by the CPU from copies; for these, and for blocks that change places
- * (MPI_IN_PLACE), the PE waits.
+ * for the operation and the type (device_reduce.c), likewise; else by the CPU from copies. For these, and for
+ * blocks that change places (MPI_IN_PLACE), the PE waits.
  *
  * Nothing of this is looked at before CUDA's driver is in the process.
  */
@@ -29,6 +29,9 @@ struct ampi_op;
 void ampi_coll_device_begin(struct ampi_coll_part *part);
 
 /* ---- Blocks ---- */
+
+/* Work of a part's stage on a GPU is done: what follows the stage, if it was the last. */
+void ampi_coll_device_end(struct ampi_coll_part *part);
 
 /* Starts a move of the current stage, if one of the two is a GPU's; else returns false. */
 bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src);
@@ -64,8 +67,22 @@ void ampi_coll_device_fold_of(const struct ampi_coll_slot *slot, struct ampi_col
                               MPI_Count count, void *out);
 
 /* Combines elements from .. to - 1 of the sources' contributions into the targets' buffers, if one of them
- * all is a GPU's; else returns false. */
+ * all is a GPU's; else returns false. The PE waits. */
 bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                               struct ampi_coll_span targets, MPI_Count from, MPI_Count to);
+
+/* ---- Reductions by kernels, for which no PE waits (device_reduce.c) ---- */
+
+/* Middle stage: the GPUs that are to reduce one vector of slot->last's size per member to the root's buffer,
+ * or (NULL) to everybody's, a bit each. 0: this is nothing for kernels. */
+uint64_t ampi_coll_device_plan(const struct ampi_coll_slot *slot, const struct ampi_coll_args *root);
+
+/* Middle stage: are other PEs than this one to start parts of it? */
+bool ampi_coll_device_must_share(const struct ampi_coll_slot *slot);
+
+/* Starts what a part has to do of it, as slot->gpus says; if the operation is not shared, all. The stage is
+ * over when it is done. */
+void ampi_coll_device_reduce(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
+                             struct ampi_coll_span targets);
 
 #endif

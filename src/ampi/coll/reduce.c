@@ -9,8 +9,8 @@
 #include "ampi/coll/wire.h"
 
 /* Combines elements from .. to - 1 of the sources' contributions, block_elems at a time, into the targets'
- * buffers. */
-static void combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
+ * buffers; GPUs those that the part has to do. */
+static void combine(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                     struct ampi_coll_span targets, MPI_Count from, MPI_Count to, MPI_Count block_elems)
 {
     const struct ampi_type *type = slot->last->send.type;
@@ -18,6 +18,10 @@ static void combine(const struct ampi_coll_slot *slot, int part, struct ampi_col
         ampi_coll_is_stream((size_t)(slot->last->send.count * type->size_bytes) * (size_t)targets.n);
     struct ampi_coll_scratch scratch;
 
+    if (slot->gpus) {
+        ampi_coll_device_reduce(slot, part, sources, targets);
+        return;
+    }
     if (gpu_is_used() && ampi_coll_device_combine(slot, part, sources, targets, from, to))
         return;
     if (block_elems > to - from)
@@ -40,7 +44,7 @@ static void combine(const struct ampi_coll_slot *slot, int part, struct ampi_col
 }
 
 /* Elements from .. to - 1 for everybody who gets a result. */
-static void combine_all(const struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
+static void combine_all(struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
                         MPI_Count block_elems)
 {
     bool is_inter = slot->state->shared->is_inter;
@@ -50,7 +54,7 @@ static void combine_all(const struct ampi_coll_slot *slot, int part, MPI_Count f
                 block_elems);
 }
 
-static void combine_at_root(const struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
+static void combine_at_root(struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
                             MPI_Count block_elems)
 {
     const struct ampi_comm *comm = ampi_coll_root_args(slot)->comm;
@@ -59,18 +63,20 @@ static void combine_at_root(const struct ampi_coll_slot *slot, int part, MPI_Cou
             block_elems);
 }
 
-typedef void (*combine_fn)(const struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
+typedef void (*combine_fn)(struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
                            MPI_Count block_elems);
 
-/* Decides who does it. */
-static void decide(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, combine_fn fn)
+/* Decides who does it. root: who gets the result; NULL: everybody. */
+static void decide(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, const struct ampi_coll_args *root,
+                   combine_fn fn)
 {
     const struct ampi_coll_args *last = slot->last;
     MPI_Count count = last->send.count;
 
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
-    if (ampi_coll_must_share(slot, kind))
+    slot->gpus = gpu_is_used() ? ampi_coll_device_plan(slot, root) : 0;
+    if (slot->gpus ? ampi_coll_device_must_share(slot) : ampi_coll_must_share(slot, kind))
         slot->needs_share = true;
     else
         fn(slot, ampi_coll_own_part(slot), 0, count, ampi_coll_fold_block(last, count));
@@ -91,7 +97,7 @@ static void allreduce_middle(struct ampi_coll_slot *slot)
     if (ampi_coll_all_packed(slot))
         ampi_coll_fold_packed(slot);
     else
-        decide(slot, AMPI_COLL_ALLREDUCE, combine_all);
+        decide(slot, AMPI_COLL_ALLREDUCE, NULL, combine_all);
 }
 
 static void allreduce_share(struct ampi_coll_slot *slot, int part)
@@ -148,7 +154,7 @@ static void reduce_middle(struct ampi_coll_slot *slot)
         ampi_coll_fold_packed(slot);
         ampi_coll_set_root(slot, root);
     } else {
-        decide(slot, AMPI_COLL_REDUCE, combine_at_root);
+        decide(slot, AMPI_COLL_REDUCE, root, combine_at_root);
     }
 }
 

@@ -160,6 +160,7 @@ struct ampi_coll_slot {
     bool needs_share;                               /* set by middle */
     bool has_result;                                /* set by middle: deliver has something to do */
     int result_part;     /* set by middle: deliver has, but on this part alone; -1: on all */
+    uint64_t gpus;       /* reductions, set by middle: the GPUs that do it, a bit each; 0: no kernel does */
     uint64_t context_id; /* for a communicator that is being made, the same in all processes; 0: this
                             process's choice */
     struct ampi_coll_result result;                               /* set by middle */

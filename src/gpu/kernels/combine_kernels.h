@@ -4,8 +4,7 @@
  * order as ampi/op_kernels.c, so that the results are the same bits. Compiled without fused
  * multiply-add.
  *
- * A type is a struct of traits: T, what an element is in memory; a function per operation that it allows.
- * Inputs that are all aligned are read in vectors of 16 bytes.
+ * Data that is all aligned is read and written in vectors of 16 bytes.
  */
 #ifndef GPU_KERNELS_COMBINE_KERNELS_H
 #define GPU_KERNELS_COMBINE_KERNELS_H
@@ -15,54 +14,72 @@
 
 /* ---- Loops ---- */
 
-template <typename T, int n>
-struct alignas(n * sizeof(T)) vector {
+/* Vectors that a thread has on their way at once, per input; fewer of those whose elements take many
+ * registers. */
+#ifndef GPU_COMBINE_FLIGHT
+#define GPU_COMBINE_FLIGHT 4
+#endif
+
+/* n elements that are read and written at once; their address is a multiple of `align`. */
+template <typename T, int n, int align>
+struct alignas(align) vector {
     T elems[n];
 };
 
-/* One element after the other. a.inputs is the same for all threads. */
-template <typename Op, typename T>
-GPU_FN void combine_elements(const struct gpu_kernel_combine &a, uint64_t thread, uint64_t n_threads)
+/* Vectors i, i + step, ... of all inputs, which begin `at` bytes behind their addresses. All are read before
+ * one is written: an output may be an input. The addresses are the same for all threads. */
+template <typename Op, typename V, int flight>
+GPU_FN void combine_vectors(const struct gpu_kernel_combine &a, uint64_t at, uint64_t step)
 {
-    for (uint64_t i = thread; i < (uint64_t)a.count; i += n_threads) {
-        T result = *GPU_AT(const T, a.inputs[0] + i * sizeof(T));
-        for (int k = 1; k < a.n_inputs; k++)
-            result = Op::apply(*GPU_AT(const T, a.inputs[k] + i * sizeof(T)), result);
-        *GPU_AT(T, a.out + i * sizeof(T)) = result;
+    const int n = sizeof(V) / sizeof(V::elems[0]);
+    V result[flight];
+
+    GPU_UNROLL
+    for (int f = 0; f < flight; f++)
+        result[f] = *GPU_AT(const V, a.addrs[0] + at + f * step * sizeof(V));
+    GPU_UNROLL_BY(3)
+    for (int k = 1; k < a.n_inputs; k++) {
+        V next[flight];
+        GPU_UNROLL
+        for (int f = 0; f < flight; f++)
+            next[f] = *GPU_AT(const V, a.addrs[k] + at + f * step * sizeof(V));
+        GPU_UNROLL
+        for (int f = 0; f < flight; f++) {
+            GPU_UNROLL
+            for (int j = 0; j < n; j++)
+                result[f].elems[j] = Op::apply(next[f].elems[j], result[f].elems[j]);
+        }
+    }
+    for (int k = a.n_inputs; k < a.n_inputs + a.n_outs; k++) {
+        GPU_UNROLL
+        for (int f = 0; f < flight; f++)
+            *GPU_AT(V, a.addrs[k] + at + f * step * sizeof(V)) = result[f];
     }
 }
 
-template <typename Op, typename T, int n>
-GPU_FN void combine_vectors(const struct gpu_kernel_combine &a, uint64_t thread, uint64_t n_threads)
+/* The first n_vectors of them, from `at` on. */
+template <typename Op, typename V>
+GPU_FN void combine_row(const struct gpu_kernel_combine &a, uint64_t at, uint64_t n_vectors, uint64_t thread,
+                        uint64_t n_threads)
 {
-    typedef struct vector<T, n> V;
+    const int flight = sizeof(V::elems[0]) > 1 ? GPU_COMBINE_FLIGHT : (GPU_COMBINE_FLIGHT + 1) / 2;
+    uint64_t i = thread;
 
-    for (uint64_t i = thread; i < (uint64_t)a.count / n; i += n_threads) {
-        V result = *GPU_AT(const V, a.inputs[0] + i * sizeof(V));
-        GPU_UNROLL
-        for (int k = 1; k < a.n_inputs; k++) {
-            V next = *GPU_AT(const V, a.inputs[k] + i * sizeof(V));
-            GPU_UNROLL
-            for (int j = 0; j < n; j++)
-                result.elems[j] = Op::apply(next.elems[j], result.elems[j]);
-        }
-        *GPU_AT(V, a.out + i * sizeof(V)) = result;
-    }
-    for (uint64_t i = (uint64_t)a.count / n * n + thread; i < (uint64_t)a.count; i += n_threads) {
-        T result = *GPU_AT(const T, a.inputs[0] + i * sizeof(T));
-        for (int k = 1; k < a.n_inputs; k++)
-            result = Op::apply(*GPU_AT(const T, a.inputs[k] + i * sizeof(T)), result);
-        *GPU_AT(T, a.out + i * sizeof(T)) = result;
-    }
+    for (; i + (flight - 1) * n_threads < n_vectors; i += flight * n_threads)
+        combine_vectors<Op, V, flight>(a, at + i * sizeof(V), n_threads);
+    for (; i < n_vectors; i += n_threads)
+        combine_vectors<Op, V, 1>(a, at + i * sizeof(V), n_threads);
 }
 
 template <typename Op, typename T>
 GPU_FN void combine(const struct gpu_kernel_combine &a, uint64_t thread, uint64_t n_threads)
 {
-    if (sizeof(T) < 16 && a.is_aligned)
-        combine_vectors<Op, T, (sizeof(T) < 16 ? 16 / sizeof(T) : 1)>(a, thread, n_threads);
-    else
-        combine_elements<Op, T>(a, thread, n_threads);
+    const int n = 16 / sizeof(T);
+    uint64_t n_vectors = a.is_aligned ? (uint64_t)a.count / n : 0;
+
+    combine_row<Op, struct vector<T, n, 16>>(a, 0, n_vectors, thread, n_threads);
+    combine_row<Op, struct vector<T, 1, alignof(T)>>(a, n_vectors * 16, (uint64_t)a.count - n_vectors * n,
+                                                     thread, n_threads);
 }
 
 /* ---- Operations: a is the left operand ---- */
@@ -219,10 +236,9 @@ GPU_FN void combine_pair(const struct gpu_kernel_combine &a, uint64_t thread, ui
     bool is_min = a.op == GPU_OP_MINLOC;
 
     for (uint64_t i = thread; i < (uint64_t)a.count; i += n_threads) {
-        struct pair *out = GPU_AT(struct pair, a.out + i * sizeof(struct pair));
-        struct pair result = *GPU_AT(const struct pair, a.inputs[0] + i * sizeof(struct pair));
+        struct pair result = *GPU_AT(const struct pair, a.addrs[0] + i * sizeof(struct pair));
         for (int k = 1; k < a.n_inputs; k++) {
-            struct pair next = *GPU_AT(const struct pair, a.inputs[k] + i * sizeof(struct pair));
+            struct pair next = *GPU_AT(const struct pair, a.addrs[k] + i * sizeof(struct pair));
             if (is_min ? next.value < result.value : next.value > result.value) {
                 result.value = next.value;
                 result.index = next.index;
@@ -230,8 +246,11 @@ GPU_FN void combine_pair(const struct gpu_kernel_combine &a, uint64_t thread, ui
                 result.index = next.index;
             }
         }
-        out->value = result.value;
-        out->index = result.index;
+        for (int k = a.n_inputs; k < a.n_inputs + a.n_outs; k++) {
+            struct pair *out = GPU_AT(struct pair, a.addrs[k] + i * sizeof(struct pair));
+            out->value = result.value;
+            out->index = result.index;
+        }
     }
 }
 

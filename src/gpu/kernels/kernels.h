@@ -128,15 +128,15 @@ struct gpu_kernel_service {
 #define GPU_OP_ENUM(op) GPU_OP_##op,
 enum gpu_op { GPU_OPS(GPU_OP_ENUM) GPU_OP_COUNT };
 
-/* out[i] = inputs[n - 1][i] op (... (inputs[1][i] op inputs[0][i])). */
-#define GPU_COMBINE_INPUTS 256
+/* out[i] = inputs[n - 1][i] op (... (inputs[1][i] op inputs[0][i])), for each output. */
+#define GPU_COMBINE_ADDRESSES 480 /* all inputs and outputs; the arguments may have 4 KiB */
 struct gpu_kernel_combine {
-    uint64_t out;
     int64_t count; /* of elements */
     int32_t n_inputs;
-    int16_t op;         /* enum gpu_op */
-    int16_t is_aligned; /* all addresses are multiples of 16 */
-    uint64_t inputs[GPU_COMBINE_INPUTS];
+    int32_t n_outs;
+    int32_t op;                            /* enum gpu_op */
+    int32_t is_aligned;                    /* all addresses are multiples of 16 */
+    uint64_t addrs[GPU_COMBINE_ADDRESSES]; /* of the inputs in order, then of the outputs */
 };
 
 #endif

@@ -15,7 +15,9 @@
 #ifdef __CUDACC__
 
 #define GPU_FN static __device__ __forceinline__
+#define GPU_PRAGMA(text) _Pragma(#text)
 #define GPU_UNROLL _Pragma("unroll")
+#define GPU_UNROLL_BY(n) GPU_PRAGMA(unroll n)
 
 /* The memory at an address. */
 #define GPU_AT(T, addr) ((T *)(addr))
@@ -87,6 +89,7 @@ GPU_FN uint64_t gpu_now_ns()
 
 #define GPU_FN static inline
 #define GPU_UNROLL
+#define GPU_UNROLL_BY(n)
 
 /* Where the fake driver has the bytes of an address. It has noted the error if the address is wrong; the
  * kernel goes on with other memory. */
