@@ -15,7 +15,7 @@
 #include "bench_buffer.h"
 
 #define RANK_BYTES_MAX ((size_t)256 << 20) /* no larger buffer per rank */
-#define TOTAL_BYTES_MAX ((size_t)3 << 30)  /* nor of all ranks together */
+#define TOTAL_BYTES_MAX ((size_t)3 << 30)  /* nor of all ranks together, in the memory of the host */
 
 struct work;
 typedef void (*operation_fn)(struct work *w, int root);
@@ -184,7 +184,7 @@ static void measure(struct work *w, size_t len_bytes, double seconds)
 
     size_t send_bytes = extent_bytes(w, w->op->send), recv_bytes = extent_bytes(w, w->op->receive);
     if (send_bytes > RANK_BYTES_MAX || recv_bytes > RANK_BYTES_MAX ||
-        (send_bytes + recv_bytes) * (size_t)w->size > TOTAL_BYTES_MAX) {
+        (w->buffers.device < 0 && (send_bytes + recv_bytes) * (size_t)w->size > TOTAL_BYTES_MAX)) {
         if (w->rank == 0) {
             printf("%s n/a us\n", key);
         }

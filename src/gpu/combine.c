@@ -75,9 +75,9 @@ struct chunk {
     struct run *run;
     size_t from; /* the first element */
     size_t n;
-    char *slots;          /* scratch memory: see struct run */
-    struct staged *moves; /* room for as many as there are at a time */
-    int n_moves;          /* of these, started and not done */
+    char *slots;                       /* scratch memory: see struct run */
+    struct staged *moves;              /* room for as many as there are at a time */
+    int n_moves;                       /* of these, started and not done */
     void (*then)(struct chunk *chunk); /* what follows them */
 };
 

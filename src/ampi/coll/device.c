@@ -279,8 +279,7 @@ bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struc
     for (int i = targets.first; i < targets.first + targets.n && !error; i++) {
         struct ampi_coll_args *args = slot->args[i];
         if (args && !args->is_remote)
-            ampi_coll_device_copy(args,
-                                  ampi_type_address(args->recv.buf, from * fold.type->extent_bytes),
+            ampi_coll_device_copy(args, ampi_type_address(args->recv.buf, from * fold.type->extent_bytes),
                                   args->recv.type, scratch.elems, fold.type, fold.count);
     }
     ampi_coll_scratch_fini(&scratch);
