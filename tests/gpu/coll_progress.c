@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * While a GPU is not done with a reduction, the PE that started it goes on: its ranks exchange messages, and
+ * MPI_Test says no. On the fake driver, whose kernels are held meanwhile; on a real GPU, nothing is held.
+ */
+#include "device.h"
+
+#include "fakecuda.h"
+
+#define N_LARGE 50000
+
+typedef void (*start_fn)(void *send, void *recv, int n, MPI_Request *request);
+
+static void start_allreduce(void *send, void *recv, int n, MPI_Request *request)
+{
+    MTEST_OK(MPI_Iallreduce(send, recv, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request));
+}
+static void start_reduce(void *send, void *recv, int n, MPI_Request *request)
+{
+    MTEST_OK(MPI_Ireduce(send, recv, n, MPI_INT, MPI_SUM, mtest_size - 1, MPI_COMM_WORLD, request));
+}
+
+static const struct {
+    const char *name;
+    start_fn start;
+    int is_everywhere; /* all ranks have the result, not the last one alone */
+} operations[] = {
+    {"allreduce", start_allreduce, 1},
+    {"reduce", start_reduce, 0},
+};
+
+/* A message around the ring. */
+static void ring(int number)
+{
+    int to = (mtest_rank + 1) % mtest_size, from = (mtest_rank + mtest_size - 1) % mtest_size, got = -1;
+
+    MTEST_OK(MPI_Sendrecv(&number, 1, MPI_INT, to, 1, &got, 1, MPI_INT, from, 1, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE));
+    MTEST_CHECK(got == number, "ring: %d instead of %d", got, number);
+}
+
+static void hold(bool is_held)
+{
+    ring(1000 + is_held); /* all are here */
+    if (fakecuda_is_here() && mtest_rank == 0)
+        fakecuda_hold_kernels(is_held);
+    ring(2000 + is_held);
+}
+
+static void run(size_t which, int n)
+{
+    int *image = mtest_alloc((size_t)n * sizeof *image), flag = 1;
+    struct gtest_buffer send, recv;
+    MPI_Request request;
+
+    for (int i = 0; i < n; i++)
+        image[i] = mtest_rank + i;
+    send = gtest_alloc(mtest_rank % 2 ? GTEST_GPU1 : GTEST_GPU0, (size_t)n * sizeof *image, image);
+    recv = gtest_alloc(mtest_rank % 2 ? GTEST_GPU1 : GTEST_GPU0, (size_t)n * sizeof *image, NULL);
+    hold(true);
+    operations[which].start(send.data, recv.data, n, &request);
+    for (int i = 0; i < 20; i++)
+        ring(i);
+    if (fakecuda_is_here() && (operations[which].is_everywhere || mtest_rank == mtest_size - 1)) {
+        MTEST_OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
+        MTEST_CHECK(!flag, "%s of %d elements is over before its kernel has run", operations[which].name, n);
+    }
+    hold(false);
+    MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    for (int i = 0; i < n; i++)
+        image[i] = mtest_size * (mtest_size - 1) / 2 + mtest_size * i;
+    if (operations[which].is_everywhere || mtest_rank == mtest_size - 1)
+        MTEST_CHECK(gtest_differs(&recv, image) == -1, "%s of %d elements: wrong", operations[which].name, n);
+    gtest_free(&send);
+    gtest_free(&recv);
+    free(image);
+}
+
+int main(int argc, char **argv)
+{
+    mtest_init(&argc, &argv, 2);
+    gtest_init();
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        run(i, 5);
+        run(i, N_LARGE);
+    }
+    return mtest_end();
+}
