@@ -236,7 +236,9 @@ static struct run *create(struct gpu_combine *combine, int *error_out)
     run->chunk_elems = (size_t)combine->count_elems;
     run->n_chunks = 1;
     run->device = error ? -1 : choose_device(combine);
-    run->queue = error ? NULL : gpu_queue_of(run->device, GPU_LANE_KERNELS, &error);
+    run->queue =
+        error ? NULL
+              : gpu_queue_of(run->device, combine->is_aside ? GPU_LANE_ASIDE : GPU_LANE_KERNELS, &error);
     if (error)
         goto err_destroy;
     plan(run);

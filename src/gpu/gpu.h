@@ -137,9 +137,10 @@ struct gpu_combine {
     int n_outs;
     int n_inputs;
     int64_t count_elems;
-    int op;     /* enum gpu_op */
-    int type;   /* enum gpu_type */
-    int device; /* that does it; -1: that of the first output, or else input, that is a GPU's */
+    int op;        /* enum gpu_op */
+    int type;      /* enum gpu_type */
+    int device;    /* that does it; -1: that of the first output, or else input, that is a GPU's */
+    bool is_aside; /* beside others on this GPU, not behind them */
     /* gpu_combine_start: it is done, or the error says why not. On the PE that started it, from its progress.
      * May not switch. */
     void (*done)(struct gpu_combine *combine, int error);

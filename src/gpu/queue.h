@@ -21,7 +21,15 @@
 struct gpu_queue;
 
 /* What a queue is for: work that would delay each other goes different ways. */
-enum gpu_lane { GPU_LANE_OUT, GPU_LANE_IN, GPU_LANE_KERNELS, GPU_LANE_LOCAL, GPU_LANE_SERVICE, GPU_LANES };
+enum gpu_lane {
+    GPU_LANE_OUT,
+    GPU_LANE_IN,
+    GPU_LANE_KERNELS,
+    GPU_LANE_ASIDE,
+    GPU_LANE_LOCAL,
+    GPU_LANE_SERVICE,
+    GPU_LANES
+};
 
 /* The calling PE's queue on a device, made at first use. NULL: it cannot be had; *error_out says why. */
 struct gpu_queue *gpu_queue_of(int device, enum gpu_lane lane, int *error_out);
