@@ -195,10 +195,10 @@ int main(int argc, char **argv)
     for (placement = 0; placement < N_PLACEMENTS; placement++)
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
             for (size_t b = 0; b < sizeof bodies / sizeof bodies[0]; b++) {
-                struct call c = {.n = counts[i]};
-                int is_large = counts[i] > 1000, n_blocks = bodies[b].is_long ? mtest_size : 1;
-                if (only >= 0 && counts[i] != only)
-                    continue;
+                struct call c = {.n = only < 0 ? counts[i] : only};
+                int is_large = c.n > 1000, n_blocks = bodies[b].is_long ? mtest_size : 1;
+                if (only >= 0 && i > 0)
+                    break;
                 for (c.root = 0; c.root < (bodies[b].has_root ? mtest_size : 1); c.root += is_large ? 2 : 1) {
                     c.type = MPI_FLOAT;
                     c.op = MPI_SUM;
