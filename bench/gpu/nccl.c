@@ -172,9 +172,10 @@ static double median_us(part_fn part, size_t n, int times)
 
 static int is_listed(const char *list, const char *name)
 {
-    const char *at = strstr(list, name);
-
-    return at && (at == list || at[-1] == ',') && (at[strlen(name)] == ',' || !at[strlen(name)]);
+    for (const char *at = list; (at = strstr(at, name)); at++)
+        if ((at == list || at[-1] == ',') && (at[strlen(name)] == ',' || !at[strlen(name)]))
+            return 1;
+    return 0;
 }
 
 int main(int argc, char **argv)

@@ -16,7 +16,7 @@
 
 #define THREADS 512
 #define VECTORS_PER_THREAD 4
-#define BLOCKS_MAX 1056
+#define BLOCKS_MAX 528
 
 /* Scratch memory for all that must be copied: what is tried first and last, and how many elements a chunk has
  * at least. */
@@ -329,12 +329,6 @@ static int combine_chunk(const struct run *run, const struct chunk *chunk)
     return error ? error : launch(run, chunk, &args);
 }
 
-static struct gpu_data bytes_at(void *addr, size_t n_bytes)
-{
-    return (struct gpu_data){
-        .buf = addr, .count = (int64_t)n_bytes, .extent_bytes = 1, .size_bytes = n_bytes};
-}
-
 /* What is to be done with a copy. */
 typedef void (*copy_fn)(struct chunk *chunk, void *dst, void *src, size_t n_bytes);
 
@@ -384,8 +378,8 @@ static void start_copy(struct chunk *chunk, void *dst, void *src, size_t n_bytes
     struct staged *staged = &chunk->moves[chunk->n_moves++];
 
     staged->chunk = chunk;
-    staged->move.dst = bytes_at(dst, n_bytes);
-    staged->move.src = bytes_at(src, n_bytes);
+    staged->move.dst = gpu_bytes(dst, n_bytes);
+    staged->move.src = gpu_bytes(src, n_bytes);
     staged->move.n_bytes = n_bytes;
     staged->move.src_skip_bytes = staged->move.dst_skip_bytes = 0;
     staged->move.done = copied;
@@ -464,7 +458,7 @@ int gpu_combine_start(struct gpu_combine *combine)
 
 static void copy_now(struct chunk *chunk, void *dst, void *src, size_t n_bytes)
 {
-    struct gpu_data to = bytes_at(dst, n_bytes), from = bytes_at(src, n_bytes);
+    struct gpu_data to = gpu_bytes(dst, n_bytes), from = gpu_bytes(src, n_bytes);
 
     if (!chunk->run->error)
         chunk->run->error = gpu_move_now(&to, &from, n_bytes);

@@ -54,6 +54,13 @@ struct gpu_data {
     const void *type;           /* for gpu_copy_host; NULL: bytes */
 };
 
+/* Consecutive bytes. */
+static inline struct gpu_data gpu_bytes(void *addr, size_t n_bytes)
+{
+    return (struct gpu_data){
+        .buf = addr, .count = (int64_t)n_bytes, .extent_bytes = 1, .size_bytes = n_bytes};
+}
+
 /* ---- Moving (move.c) ---- */
 
 /* One end of a move, as move.c found it. */

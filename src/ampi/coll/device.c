@@ -30,6 +30,11 @@ void ampi_coll_device_end(struct ampi_coll_part *part)
         part->then(part);
 }
 
+struct ampi_coll_part *ampi_coll_device_stage(void)
+{
+    return stages[own_pe()];
+}
+
 /* A move of a stage. */
 struct stage_move {
     struct gpu_move move;

@@ -30,6 +30,9 @@ void ampi_coll_device_begin(struct ampi_coll_part *part);
 
 /* ---- Blocks ---- */
 
+/* The part whose stage the calling PE is in: what is started on a GPU counts there (n_moves). */
+struct ampi_coll_part *ampi_coll_device_stage(void);
+
 /* Work of a part's stage on a GPU is done: what follows the stage, if it was the last. */
 void ampi_coll_device_end(struct ampi_coll_part *part);
 
@@ -84,5 +87,15 @@ bool ampi_coll_device_must_share(const struct ampi_coll_slot *slot);
  * over when it is done. */
 void ampi_coll_device_reduce(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                              struct ampi_coll_span targets);
+
+/* Middle stage of a reduction whose result is dealt out: true if kernels are to do it. */
+bool ampi_coll_device_can_deal(const struct ampi_coll_slot *slot);
+
+/* Starts elements from .. from + count - 1 of a member's result, for its receive buffer. is_held: this still
+ * has contributions, so the result stays with the part until ampi_coll_device_dealt, in the deliver stage,
+ * starts to copy it. */
+void ampi_coll_device_deal(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
+                           MPI_Count from, MPI_Count count, bool is_held);
+void ampi_coll_device_dealt(struct ampi_coll_slot *slot, int part);
 
 #endif

@@ -27,15 +27,15 @@
 #define SLICES_FROM ((size_t)128 << 10)
 
 /* A vector of this size is worth three steps. */
-#define STEPS_FROM ((size_t)512 << 10)
+#define STEPS_FROM ((size_t)2 << 20)
 
 /* Slices and pieces begin at multiples of this many elements. */
 #define SLICE_ELEMS 64
 
 /* A slice in three steps has pieces of this size at least, and at most; so many are under way at once. */
-#define PIECE_LEAST ((size_t)1 << 20)
-#define PIECE_MOST ((size_t)8 << 20)
-#define PIECES 8
+#define PIECE_LEAST ((size_t)2 << 20)
+#define PIECE_MOST ((size_t)16 << 20)
+#define PIECES 4
 
 #define GPU_BITS 64
 
@@ -46,10 +46,10 @@ static void *first_byte(void *buf, const struct ampi_type *type)
     return ampi_type_address(buf, type->true_lb_bytes);
 }
 
-/* The GPU that has a buffer; -1: none. */
+/* The GPU that has a buffer; -1: none. An old answer costs time, nothing else. */
 static int gpu_of(void *buf, const struct ampi_type *type)
 {
-    const struct gpu_range *range = gpu_resolve(first_byte(buf, type));
+    const struct gpu_range *range = gpu_find(first_byte(buf, type));
 
     if (range->memory < GPU_MEMORY_MANAGED)
         return -1;
@@ -176,8 +176,7 @@ struct piece {
     struct slice *slice;
     MPI_Count from, count;
     int step;
-    int n_running;           /* of the step */
-    char *scratch[GPU_BITS]; /* per GPU that combines before: what comes out */
+    int n_running; /* of the step */
 };
 
 struct slice {
@@ -192,9 +191,10 @@ struct slice {
     int n_busy;
     int error; /* the first */
     int n_inputs, n_outs;
-    uint64_t before; /* GPUs that combine contributions before */
-    uint64_t after;  /* GPUs that copy results after */
-    struct piece *pieces;
+    uint64_t before;         /* GPUs that combine contributions before */
+    uint64_t after;          /* GPUs that copy results after */
+    char *scratch[GPU_BITS]; /* per GPU that combines before: what comes out, of all pieces */
+    struct piece pieces[PIECES];
     struct end ends[]; /* the inputs, then the outputs */
 };
 
@@ -273,13 +273,24 @@ static void *at(const struct piece *piece, const struct end *end)
     return end->addr + piece->from * piece->slice->type->extent_bytes;
 }
 
+static size_t piece_bytes(const struct slice *slice)
+{
+    return (size_t)(slice->piece_count * slice->type->extent_bytes);
+}
+
+/* Where a piece's contributions of a GPU are combined. */
+static void *scratch_of(const struct piece *piece, int gpu)
+{
+    return piece->slice->scratch[gpu] + (size_t)(piece - piece->slice->pieces) * piece_bytes(piece->slice);
+}
+
 static void start_before(struct piece *piece, int gpu)
 {
     struct slice *slice = piece->slice;
     struct task *task = make_task(slice);
     int n = 0;
 
-    task->addrs[n++] = piece->scratch[gpu];
+    task->addrs[n++] = scratch_of(piece, gpu);
     for (int i = 0; i < slice->n_inputs; i++)
         if (slice->ends[i].is_grouped && slice->ends[i].gpu == gpu)
             task->addrs[n++] = at(piece, &slice->ends[i]);
@@ -302,7 +313,7 @@ static void start_combine(struct piece *piece)
         if (!end->is_grouped)
             task->addrs[n++] = at(piece, end);
         else if (!(seen & bit_of(end->gpu)))
-            task->addrs[n++] = piece->scratch[end->gpu];
+            task->addrs[n++] = scratch_of(piece, end->gpu);
         seen |= end->is_grouped ? bit_of(end->gpu) : 0;
     }
     start_task(task, piece, slice->gpu, n_outs, n - n_outs);
@@ -325,12 +336,11 @@ static void start_after(struct piece *piece, int gpu)
 
 static void put_scratch(struct slice *slice)
 {
-    size_t n_bytes = (size_t)(slice->piece_count * slice->type->extent_bytes);
-
-    for (int p = 0; p < slice->n_pieces; p++)
-        for (int gpu = 0; gpu < GPU_BITS; gpu++)
-            if (slice->pieces[p].scratch[gpu])
-                gpu_scratch_put(gpu, slice->pieces[p].scratch[gpu], n_bytes);
+    for (uint64_t left = slice->before; left; left &= left - 1) {
+        int gpu = __builtin_ctzll(left);
+        if (slice->scratch[gpu])
+            gpu_scratch_put(gpu, slice->scratch[gpu], (size_t)slice->n_pieces * piece_bytes(slice));
+    }
 }
 
 static void end_slice(struct slice *slice)
@@ -338,7 +348,6 @@ static void end_slice(struct slice *slice)
     if (BASE_UNLIKELY(slice->error))
         ampi_coll_device_fail(slice->part->slot, slice->error);
     put_scratch(slice);
-    free(slice->pieces);
     free(slice);
 }
 
@@ -425,85 +434,75 @@ static void group_inputs(struct slice *slice)
 /* Memory for what comes out before. false: there is not so much. */
 static bool get_scratch(struct slice *slice)
 {
-    size_t n_bytes = (size_t)(slice->piece_count * slice->type->extent_bytes);
+    bool has_all = true;
     int error;
 
-    for (int p = 0; p < slice->n_pieces; p++)
-        for (uint64_t left = slice->before; left; left &= left - 1) {
-            int gpu = __builtin_ctzll(left);
-            slice->pieces[p].scratch[gpu] = gpu_scratch_get(gpu, n_bytes, &error);
-            if (!slice->pieces[p].scratch[gpu])
-                return false;
-        }
-    return true;
+    for (uint64_t left = slice->before; left && has_all; left &= left - 1) {
+        int gpu = __builtin_ctzll(left);
+        slice->scratch[gpu] = gpu_scratch_get(gpu, (size_t)slice->n_pieces * piece_bytes(slice), &error);
+        has_all = slice->scratch[gpu] != NULL;
+    }
+    return has_all;
 }
 
 static void make_pieces(struct slice *slice)
 {
     MPI_Count extent = slice->type->extent_bytes, units;
-    size_t piece_bytes = (size_t)(slice->count * extent) / PIECES;
+    size_t n_bytes = (size_t)(slice->count * extent) / PIECES;
 
     slice->piece_count = slice->count;
     slice->n_pieces = 1;
     if (slice->before | slice->after) {
-        piece_bytes = piece_bytes < PIECE_LEAST  ? PIECE_LEAST
-                      : piece_bytes > PIECE_MOST ? PIECE_MOST
-                                                 : piece_bytes;
-        units = (MPI_Count)piece_bytes / extent / SLICE_ELEMS;
+        n_bytes = n_bytes < PIECE_LEAST ? PIECE_LEAST : n_bytes > PIECE_MOST ? PIECE_MOST : n_bytes;
+        units = (MPI_Count)n_bytes / extent / SLICE_ELEMS;
         slice->piece_count =
             base_min_u64((uint64_t)(units ? units * SLICE_ELEMS : SLICE_ELEMS), (uint64_t)slice->count);
         slice->n_pieces = (int)base_min_u64(
             PIECES, (uint64_t)((slice->count + slice->piece_count - 1) / slice->piece_count));
     }
-    slice->pieces = base_calloc((size_t)slice->n_pieces, sizeof *slice->pieces, "a reduction on GPUs");
     if (get_scratch(slice))
         return;
     put_scratch(slice);
-    for (int p = 0; p < slice->n_pieces; p++)
-        memset(slice->pieces[p].scratch, 0, sizeof slice->pieces[p].scratch);
     for (int i = 0; i < slice->n_inputs; i++)
         slice->ends[i].is_grouped = false;
     slice->before = 0;
 }
 
-static struct slice *make_slice(struct ampi_coll_slot *slot, int gpu, struct ampi_coll_span sources,
-                                struct ampi_coll_span targets, MPI_Count from, MPI_Count to)
+/* Elements from .. from + count - 1 on a GPU; room for n_outs outputs. */
+static struct slice *make_slice(const struct ampi_coll_slot *slot, int gpu, struct ampi_coll_span sources,
+                                int n_outs, MPI_Count from, MPI_Count count)
 {
     const struct ampi_type *type = slot->last->send.type;
-    struct slice *slice = base_calloc(1, sizeof *slice + (size_t)(sources.n + targets.n) * sizeof(struct end),
+    struct slice *slice = base_calloc(1, sizeof *slice + (size_t)(sources.n + n_outs) * sizeof(struct end),
                                       "a reduction on GPUs");
 
+    slice->part = ampi_coll_device_stage();
     slice->op = slot->last->op;
     slice->type = type;
     slice->gpu = gpu;
-    slice->count = to - from;
+    slice->count = count;
     slice->n_inputs = sources.n;
     for (int i = 0; i < sources.n; i++) {
         void *buf = ampi_coll_input(slot->args[sources.first + i]);
-        slice->ends[i] =
-            (struct end){(char *)first_byte(buf, type) + from * type->extent_bytes, gpu_of(buf, type), false};
+        slice->ends[i].addr = (char *)first_byte(buf, type) + from * type->extent_bytes;
+        slice->ends[i].gpu = gpu_of(buf, type);
     }
-    for (int i = targets.first; i < targets.first + targets.n; i++) {
-        void *buf = is_target(slot->args[i], NULL) ? slot->args[i]->recv.buf : NULL;
-        if (buf)
-            slice->ends[sources.n + slice->n_outs++] = (struct end){
-                (char *)first_byte(buf, type) + from * type->extent_bytes, gpu_of(buf, type), false};
-    }
-    if ((size_t)(slot->last->send.count * type->size_bytes) >= STEPS_FROM) {
+    return slice;
+}
+
+/* The slice's first element goes to addr. */
+static void add_output(struct slice *slice, char *addr, int gpu)
+{
+    slice->ends[slice->n_inputs + slice->n_outs++] = (struct end){addr, gpu, false};
+}
+
+static void start_slice(struct slice *slice, bool has_steps)
+{
+    if (has_steps) {
         group_inputs(slice);
         group_outputs(slice);
     }
     make_pieces(slice);
-    return slice;
-}
-
-/* Elements from .. to - 1 on a GPU. */
-static void start_slice(struct ampi_coll_slot *slot, int part, int gpu, struct ampi_coll_span sources,
-                        struct ampi_coll_span targets, MPI_Count from, MPI_Count to)
-{
-    struct slice *slice = make_slice(slot, gpu, sources, targets, from, to);
-
-    slice->part = &slot->parts[part];
     for (int p = 0; p < slice->n_pieces && !slice->error && slice->taken < slice->count; p++) {
         slice->pieces[p].slice = slice;
         take_elems(&slice->pieces[p]);
@@ -513,6 +512,23 @@ static void start_slice(struct ampi_coll_slot *slot, int part, int gpu, struct a
         slice->part->n_moves++;
     else
         end_slice(slice); /* nothing could be started */
+}
+
+/* ---- One result, for one member or for all ---- */
+
+/* Elements from .. to - 1. */
+static void reduce_slice(const struct ampi_coll_slot *slot, int gpu, struct ampi_coll_span sources,
+                         struct ampi_coll_span targets, MPI_Count from, MPI_Count to)
+{
+    const struct ampi_type *type = slot->last->send.type;
+    struct slice *slice = make_slice(slot, gpu, sources, targets.n, from, to - from);
+
+    for (int i = targets.first; i < targets.first + targets.n; i++)
+        if (is_target(slot->args[i], NULL)) {
+            void *buf = slot->args[i]->recv.buf;
+            add_output(slice, (char *)first_byte(buf, type) + from * type->extent_bytes, gpu_of(buf, type));
+        }
+    start_slice(slice, (size_t)(slot->last->send.count * type->size_bytes) >= STEPS_FROM);
 }
 
 /* On an intercommunicator all receivers of one side may be other processes'. */
@@ -536,6 +552,111 @@ void ampi_coll_device_reduce(struct ampi_coll_slot *slot, int part, struct ampi_
         if (to > count)
             to = count;
         if (from < to && (!slot->needs_share || i * n_parts / n == part))
-            start_slice(slot, part, __builtin_ctzll(left), sources, targets, from, to);
+            reduce_slice(slot, __builtin_ctzll(left), sources, targets, from, to);
+    }
+}
+
+/* ---- A result that is dealt out ---- */
+
+/* A member's result that waits until nobody reads its buffer any more. */
+struct held {
+    struct gpu_move move;
+    struct held *next; /* link of the part's list */
+    struct ampi_coll_part *part;
+    const struct ampi_coll_args *args;
+    void *memory; /* of a GPU */
+    size_t n_bytes;
+    int gpu;
+};
+
+bool ampi_coll_device_can_deal(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_type *type = slot->last->send.type;
+
+    if (!ampi_coll_device_any(slot) || !ampi_coll_device_has_kernel(slot->last->op, type))
+        return false;
+    for (int i = 0; i < slot->state->n_members; i++)
+        if (is_target(slot->args[i], NULL) && !is_plain(slot->args[i], type))
+            return false;
+    return true;
+}
+
+/* The GPU for a result: where it goes, or where a contribution or another result is. */
+static int choose_gpu(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                      struct ampi_coll_span sources)
+{
+    const struct ampi_type *type = slot->last->send.type;
+    int gpu = gpu_of(args->recv.buf, type);
+
+    for (int i = 0; i < sources.n && gpu < 0; i++)
+        gpu = gpu_of(ampi_coll_input(slot->args[sources.first + i]), type);
+    for (int i = 0; i < slot->state->n_members && gpu < 0; i++)
+        if (is_target(slot->args[i], NULL))
+            gpu = gpu_of(slot->args[i]->recv.buf, type);
+    return gpu < 0 ? 0 : gpu;
+}
+
+void ampi_coll_device_deal(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
+                           MPI_Count from, MPI_Count count, bool is_held)
+{
+    const struct ampi_type *type = slot->last->send.type;
+    struct ampi_coll_span sources = ampi_coll_peers(args->comm);
+    int gpu = choose_gpu(slot, args, sources), error = 0;
+    struct slice *slice;
+    struct held *held;
+
+    if (count == 0)
+        return;
+    slice = make_slice(slot, gpu, sources, 1, from, count);
+    if (!is_held) {
+        add_output(slice, first_byte(args->recv.buf, type), gpu_of(args->recv.buf, type));
+    } else {
+        held = base_calloc(1, sizeof *held, "a reduction on GPUs");
+        held->args = args;
+        held->gpu = gpu;
+        held->n_bytes = (size_t)(count * type->extent_bytes);
+        held->memory = gpu_scratch_get(gpu, held->n_bytes, &error);
+        held->next = slot->parts[part].held;
+        slot->parts[part].held = held;
+        add_output(slice, held->memory, gpu);
+    }
+    if (BASE_UNLIKELY(error)) {
+        slice->error = error;
+        end_slice(slice);
+        return;
+    }
+    start_slice(slice, (size_t)(count * type->size_bytes) >= STEPS_FROM);
+}
+
+static void released(struct gpu_move *move, int error)
+{
+    struct held *held = BASE_CONTAINER(move, struct held, move);
+    struct ampi_coll_part *part = held->part;
+
+    if (BASE_UNLIKELY(error))
+        ampi_coll_device_fail(part->slot, error);
+    gpu_scratch_put(held->gpu, held->memory, held->n_bytes);
+    free(held);
+    ampi_coll_device_end(part);
+}
+
+void ampi_coll_device_dealt(struct ampi_coll_slot *slot, int part)
+{
+    struct held *held = slot->parts[part].held, *next;
+
+    slot->parts[part].held = NULL;
+    for (; held; held = next) {
+        next = held->next;
+        if (!held->memory) {
+            free(held);
+            continue;
+        }
+        held->part = ampi_coll_device_stage();
+        held->move.dst = gpu_bytes(first_byte(held->args->recv.buf, held->args->recv.type), held->n_bytes);
+        held->move.src = gpu_bytes(held->memory, held->n_bytes);
+        held->move.n_bytes = held->n_bytes;
+        held->move.done = released;
+        held->part->n_moves++;
+        gpu_move_start(&held->move);
     }
 }

@@ -91,6 +91,10 @@ static void reduce_scatter_deliver(struct ampi_coll_slot *slot, int part)
     struct ampi_coll_scratch *held = slot->parts[part].held;
     MPI_Count done = 0;
 
+    if (slot->gpus) {
+        ampi_coll_device_dealt(slot, part);
+        return;
+    }
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
         MPI_Count count = ampi_coll_count(&args->recv, args->comm->rank);
@@ -103,11 +107,26 @@ static void reduce_scatter_deliver(struct ampi_coll_slot *slot, int part)
     free(held);
 }
 
+/* ---- Buffers of GPUs: the same, by kernels ---- */
+
+static void deal_blocks(struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        int rank = args->comm->rank;
+        ampi_coll_device_deal(slot, part, args, block_from(args, rank), ampi_coll_count(&args->recv, rank),
+                              slot->has_result);
+    }
+}
+
 /* ---- The plan ---- */
 
 static void reduce_scatter_share(struct ampi_coll_slot *slot, int part)
 {
-    if (slot->has_result)
+    slot->parts[part].held = NULL;
+    if (slot->gpus)
+        deal_blocks(slot, part);
+    else if (slot->has_result)
         hold_blocks(slot, part);
     else
         receive_blocks(slot, part);
@@ -119,6 +138,7 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
 
     if (!ampi_coll_check_sizes(slot) || last->send.count == 0)
         return;
+    slot->gpus = gpu_is_used() && ampi_coll_device_can_deal(slot);
     slot->has_result = !last->op->is_predefined;
     for (int i = 0; i < slot->state->n_members; i++)
         slot->has_result |= ampi_coll_is_in_place(&slot->args[i]->send);

@@ -188,7 +188,8 @@ static void compare(const char *name, body_fn body, const struct call *c, int n_
 int main(int argc, char **argv)
 {
     static const int counts[] = {1, 1000, 33333};
-    int only = argc > 2 ? atoi(argv[2]) : -1; /* a count alone */
+    int only = argc > 2 ? atoi(argv[2]) : -1; /* a count alone, */
+    int is_short = argc > 3;                  /* and only to all and to one root */
 
     mcoll_init(&argc, &argv, 1);
     gtest_init();
@@ -197,7 +198,7 @@ int main(int argc, char **argv)
             for (size_t b = 0; b < sizeof bodies / sizeof bodies[0]; b++) {
                 struct call c = {.n = only < 0 ? counts[i] : only};
                 int is_large = c.n > 1000, n_blocks = bodies[b].is_long ? mtest_size : 1;
-                if (only >= 0 && i > 0)
+                if ((only >= 0 && i > 0) || (is_short && (b > 3 || (b > 1 && placement != BLOCKS))))
                     break;
                 for (c.root = 0; c.root < (bodies[b].has_root ? mtest_size : 1); c.root += is_large ? 2 : 1) {
                     c.type = MPI_FLOAT;
