@@ -43,6 +43,9 @@ static const struct base_option option_table[] = {
      "jobs of several processes: take UCX from this folder, or lib below it, such as one that knows CUDA; "
      "default: "
      "the one this library was built with"},
+    {"+gpus", BASE_OPTION_STRING, &ampi_options.gpus, 0, 0, "WHICH",
+     "which GPU each PE of a node has: block (the default), cyclic, or numbers by PE such as 0,0,1,1 (+help "
+     "devices)"},
     {"+gpu-service", BASE_OPTION_INT, &gpu_service_us, 0, 1000, "US",
      "keep a kernel on the GPU for US microseconds after a small message between buffers of GPUs, which does "
      "the next "
@@ -100,6 +103,9 @@ void ampi_options_read(int *argc, char **argv)
                    "allreduce:16K,bcast:inf:0 (+help "
                    "collectives lists the operations)",
                    ampi_options.coll);
+    if (ampi_options.gpus && !gpu_assign(ampi_options.gpus))
+        base_fatal(2, "+gpus %s: expected block, cyclic, or numbers of GPUs by PE, such as 0,0,1,1",
+                   ampi_options.gpus);
     if (ampi_options.help_topic)
         print_help(ampi_options.help_topic);
     base_log_set_verbosity((int)ampi_options.verbosity);

@@ -106,11 +106,6 @@ bool gpu_peer_enable(int from_device, int to_device)
 
 /* ---- Which PE uses which ---- */
 
-int gpu_device_of_pe(int pe_index, int n_pes, int n_devices)
-{
-    return n_devices > 0 ? (int)((int64_t)pe_index * n_devices / n_pes) : -1;
-}
-
 void gpu_device_describe(int device, char *text, size_t text_bytes)
 {
     CUdevice handle;
@@ -125,26 +120,41 @@ void gpu_device_describe(int device, char *text, size_t text_bytes)
     snprintf(text, text_bytes, "GPU %d: %s, %zu MiB, PCI %s", device, name, total >> 20, bus);
 }
 
-/* "; PEs 0 to 3, ranks 0 to 15": the blocks that have this device. */
+/* Of a process with n_ranks ranks: the first of a PE, which may be n_pes. */
+static int first_rank(int pe, int n_pes, int n_ranks)
+{
+    return (int)(((int64_t)pe * n_ranks + n_pes - 1) / n_pes);
+}
+
+/* How many PEs have this device; of n_ranks ranks: how many of them. */
+static int count_users(int device, int n_devices, int n_pes, int n_ranks)
+{
+    int n = 0;
+
+    for (int pe = 0; pe < n_pes; pe++)
+        if (gpu_device_of_pe(pe, n_pes, n_devices) == device)
+            n += n_ranks ? first_rank(pe + 1, n_pes, n_ranks) - first_rank(pe, n_pes, n_ranks) : 1;
+    return n;
+}
+
+/* "PEs 0 to 3, 6", or "ranks 0 to 15, 24 to 27": these. */
 static void print_users(int device, int n_devices, int n_pes, int n_ranks)
 {
-    int first = n_pes, last = -1, first_rank, last_rank;
+    int n_users = count_users(device, n_devices, n_pes, n_ranks);
+    const char *before = "";
 
-    for (int pe = n_pes - 1; pe >= 0; pe--)
-        if (gpu_device_of_pe(pe, n_pes, n_devices) == device) {
-            last = last < 0 ? pe : last;
-            first = pe;
-        }
-    if (last < 0) {
-        printf("; no PE");
-        return;
+    printf("; %s%s", n_ranks ? "rank" : "PE", n_users > 1 ? "s" : "");
+    for (int pe = 0, end; pe<n_pes; pe = end> pe ? end : pe + 1) {
+        int from, to;
+        for (end = pe; end < n_pes && gpu_device_of_pe(end, n_pes, n_devices) == device;)
+            end++;
+        if (end == pe)
+            continue;
+        from = n_ranks ? first_rank(pe, n_pes, n_ranks) : pe;
+        to = (n_ranks ? first_rank(end, n_pes, n_ranks) : end) - 1;
+        printf(from == to ? "%s %d" : "%s %d to %d", before, from, to);
+        before = ",";
     }
-    printf(first == last ? "; PE %d" : "; PEs %d to %d", first, last);
-    if (n_ranks < n_pes)
-        return;
-    first_rank = (int)(((int64_t)first * n_ranks + n_pes - 1) / n_pes);
-    last_rank = (int)(((int64_t)(last + 1) * n_ranks + n_pes - 1) / n_pes) - 1;
-    printf(first_rank == last_rank ? ", rank %d" : ", ranks %d to %d", first_rank, last_rank);
 }
 
 void gpu_print_devices(int n_pes, int n_ranks)
@@ -164,7 +174,12 @@ void gpu_print_devices(int n_pes, int n_ranks)
     for (int i = 0; i < n_devices; i++) {
         gpu_device_describe(i, text, sizeof text);
         printf("    %s", text);
-        print_users(i, n_devices, n_pes, n_ranks);
+        if (count_users(i, n_devices, n_pes, 0) == 0)
+            printf("; no PE");
+        else
+            print_users(i, n_devices, n_pes, 0);
+        if (n_ranks >= n_pes && count_users(i, n_devices, n_pes, n_ranks) > 0)
+            print_users(i, n_devices, n_pes, n_ranks);
         printf("\n");
     }
 }

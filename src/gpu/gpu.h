@@ -26,15 +26,21 @@
 /* How many the driver shows; 0 without a driver. Opens the driver if it is there. */
 int gpu_device_count(void);
 
-/* Which of them a PE uses that is told nothing else: blocks of PEs. pe_index counts the PEs of this node. -1:
- * none. */
+/* Who has which (assign.c): "block" (blocks of PEs, which is so without this), "cyclic", or numbers of
+ * devices by PE with commas between them, which are begun again when there are more PEs. False: the text is
+ * none of these; nothing else may be called then. Before the ranks begin. */
+#define GPU_ASSIGN_MAX 64
+bool gpu_assign(const char *text) BASE_MUST_CHECK;
+
+/* Which device a PE has. pe_index counts the PEs of this node. -1: there are none. Ends the job if a device
+ * was named that does not exist. */
 int gpu_device_of_pe(int pe_index, int n_pes, int n_devices);
 
 /* Prints them, and which PEs and ranks of a job of one process have which: +help devices. n_ranks 0: not
  * known. */
 void gpu_print_devices(int n_pes, int n_ranks);
 
-/* The device of the calling PE, by blocks of the node's PEs; -1: there is none. Never opens or initializes
+/* The device of the calling PE; -1: there is none. Never opens or initializes
  * the driver: only for processes that have done so. */
 int gpu_device_of_self(void);
 

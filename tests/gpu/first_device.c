@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Every rank begins with the GPU of its PE (blocks of PEs), also the one that loads CUDA's driver, as a CUDA
- * runtime does at its first call: in the rank's code. What a rank has chosen stays. The argument is the
- * number of PEs.
+ * Every rank begins with the GPU of its PE (blocks of PEs, or as +gpus says), also the one that loads CUDA's
+ * driver, as a CUDA runtime does at its first call: in the rank's code. What a rank has chosen stays.
+ * Arguments: the number of PEs, and GPUs by PE if +gpus names them.
  */
 #include <dlfcn.h>
 
@@ -45,7 +45,10 @@ int main(int argc, char **argv)
             mtest_skip("no libcuda.so.1");
         if (symbol("cuInit")(0) != 0 || symbol("cuDeviceGetCount")(&n_devices) != 0 || n_devices == 0)
             mtest_skip("there is no GPU here");
-        expected = mtest_rank * n_pes / mtest_size * n_devices / n_pes;
+        expected = argc > 2 ? argv[2][mtest_rank * n_pes / mtest_size] - '0'
+                            : mtest_rank * n_pes / mtest_size * n_devices / n_pes;
+        if (expected >= n_devices)
+            mtest_skip("there are not so many GPUs here");
         MTEST_CHECK(current_device() == expected, "round %d: GPU %d, expected %d", round, current_device(),
                     expected);
         MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));

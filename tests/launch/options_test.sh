@@ -19,5 +19,6 @@ expect "a row that +coll changes" 0 ' bcast +[0-9]+ +12345 ' '' "$ring" +coll bc
 expect "the other rows stay" 0 ' gather +[0-9]+ +[0-9]+ ' '' "$ring" +coll bcast:12345 +help collectives
 expect "+coll with an operation that does not exist" 2 '' '\+coll bcsat:1: expected OPERATION' "$ring" +coll bcsat:1
 expect "+coll without a size" 2 '' '\+coll bcast:x: expected OPERATION' "$ring" +coll bcast:x
+expect "+gpus with what it does not know" 2 '' '\+gpus blocks: expected block, cyclic, or numbers' "$ring" +gpus blocks
 expect "an unknown option names the nearest" 2 '' 'unknown option \+hlep; the nearest is \+help' "$ring" +hlep
 finish

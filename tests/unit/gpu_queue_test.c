@@ -351,47 +351,6 @@ START_TEST(pools_give_memory_out_again)
 }
 END_TEST
 
-/* ---- Devices ---- */
-
-START_TEST(devices_are_given_to_pes_in_blocks)
-{
-    static const struct {
-        int n_pes, n_devices;
-        const char *expected;
-    } cases[] = {{1, 1, "0"}, {4, 2, "0011"}, {3, 2, "001"}, {2, 4, "02"}, {8, 3, "00011122"}, {2, 0, "//"}};
-
-    for (size_t i = 0; i < BASE_COUNT(cases); i++)
-        for (int pe = 0; pe < cases[i].n_pes; pe++)
-            ck_assert_int_eq(gpu_device_of_pe(pe, cases[i].n_pes, cases[i].n_devices),
-                             cases[i].expected[pe] - '0');
-    setenv("FAKECUDA_DEVICES", "3", 1);
-    ck_assert_int_eq(gpu_device_count(), 3);
-}
-END_TEST
-
-START_TEST(help_says_which_pe_and_ranks_have_which_device)
-{
-    char path[] = "/tmp/heddle-gpu-XXXXXX", text[1000] = "";
-    int fd = mkstemp(path), saved = dup(1);
-    ssize_t n_bytes;
-
-    setenv("FAKECUDA_DEVICES", "3", 1);
-    fflush(stdout);
-    dup2(fd, 1);
-    gpu_print_devices(2, 9);
-    fflush(stdout);
-    dup2(saved, 1);
-    n_bytes = pread(fd, text, sizeof text - 1, 0);
-    unlink(path);
-    ck_assert_int_gt(n_bytes, 0);
-    ck_assert_ptr_nonnull(strstr(text, "3 GPUs"));
-    ck_assert_ptr_nonnull(
-        strstr(text, "GPU 0: fake GPU (test double), 256 MiB, PCI 0000:01:00.0; PE 0, ranks 0 to 4\n"));
-    ck_assert_ptr_nonnull(strstr(text, "PCI 0000:02:00.0; PE 1, ranks 5 to 8\n"));
-    ck_assert_ptr_nonnull(strstr(text, "PCI 0000:03:00.0; no PE\n"));
-}
-END_TEST
-
 /* ---- Pinned memory of any size ---- */
 
 static void staging(void *arg)
@@ -443,8 +402,6 @@ int main(void)
     tcase_add_test(tests, peer_access_is_enabled_once);
     tcase_add_test(tests, peer_access_may_be_missing);
     tcase_add_test(tests, pools_give_memory_out_again);
-    tcase_add_test(tests, devices_are_given_to_pes_in_blocks);
-    tcase_add_test(tests, help_says_which_pe_and_ranks_have_which_device);
     tcase_add_test(tests, pinned_memory_is_given_out_again_and_limited);
     suite_add_tcase(suite, tests);
     return ult_run_suite(suite);
