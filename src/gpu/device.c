@@ -144,7 +144,7 @@ static void print_users(int device, int n_devices, int n_pes, int n_ranks)
     const char *before = "";
 
     printf("; %s%s", n_ranks ? "rank" : "PE", n_users > 1 ? "s" : "");
-    for (int pe = 0, end; pe<n_pes; pe = end> pe ? end : pe + 1) {
+    for (int pe = 0, end; pe < n_pes; pe = end + (end == pe)) {
         int from, to;
         for (end = pe; end < n_pes && gpu_device_of_pe(end, n_pes, n_devices) == device;)
             end++;
