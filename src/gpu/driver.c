@@ -92,9 +92,7 @@ int gpu_driver_note_address(int error, const char *function, uintptr_t addr)
     return error;
 }
 
-/* Errors after which a context is of no use any more: they come from kernels, and every later call gets them.
- */
-static bool is_sticky(int error)
+bool gpu_driver_is_sticky(int error)
 {
     switch (error) {
     case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -121,7 +119,7 @@ static void append_hint(char *text, size_t text_bytes, int error, uintptr_t addr
         snprintf(text + length, text_bytes - length,
                  " (nothing is at %p: freed, or memory of a GPU that this process does not see?)",
                  (void *)addr);
-    else if (is_sticky(error))
+    else if (gpu_driver_is_sticky(error))
         snprintf(
             text + length, text_bytes - length,
             " (a kernel has failed, most likely one of the program's, and its GPU cannot be used any more)");

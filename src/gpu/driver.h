@@ -43,6 +43,7 @@
     X(cuMemFreeHost)               \
     X(cuMemHostGetDevicePointer)   \
     X(cuMemcpyAsync)               \
+    X(cuMemcpyDtoDAsync)           \
     X(cuStreamCreateWithPriority)  \
     X(cuStreamQuery)               \
     X(cuStreamWriteValue32)        \
@@ -62,6 +63,10 @@ extern struct gpu_driver gpu_driver;
 
 /* The error that this thread was last told of. */
 int gpu_driver_last(void);
+
+/* Errors after which a context is of no use any more: they come from kernels, and every later call gets them.
+ */
+bool gpu_driver_is_sticky(int error);
 
 /* Remembers that `function` returned this error, for gpu_error_text on this thread. Returns it. */
 int gpu_driver_note(int error, const char *function) BASE_COLD;

@@ -102,6 +102,7 @@ struct gpu_move {
     void (*done)(struct gpu_move *move, int error);
     bool is_dst_missing; /* for done: the error is that dst is no memory; src may be in order */
     /* Private to move.c: */
+    bool is_stale; /* it began with what was not so any more */
     struct gpu_move_side from;
     struct gpu_move_side to;
     size_t chunk_bytes;   /* of all chunks but the last */

@@ -404,6 +404,66 @@ static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
     return true;
 }
 
+/* ---- From GPU to GPU at once ---- */
+
+static void start_with_care(struct gpu_move *move);
+
+static void begun_done(struct gpu_ticket *ticket, int error)
+{
+    struct gpu_move_chunk *chunk = BASE_CONTAINER(ticket, struct gpu_move_chunk, ticket);
+    struct gpu_move *move = chunk->move;
+
+    if (BASE_UNLIKELY(move->is_stale))
+        start_with_care(move);
+    else
+        move->done(move, move->error ? move->error : error);
+}
+
+/* The address of the first byte to move of a block in a device's memory, with what the cache knows of it.
+ * NULL: it is something else. */
+static char *find_block(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes,
+                        struct gpu_range *range_out)
+{
+    void *first = NULL;
+    char *at;
+
+    if (!gpu_data_is_block(data, &first))
+        return NULL;
+    at = (char *)first + skip_bytes;
+    *range_out = *gpu_find(at);
+    return range_out->memory == GPU_MEMORY_DEVICE && range_out->to - (uintptr_t)at >= n_bytes ? at : NULL;
+}
+
+/* The commonest move is a copy between two blocks in buffers that are known to be within reach. It begins
+ * with what the cache says of them, and while it is under way the driver is asked whether that is still so.
+ * If not, it is done once more, with care: what was written is the destination's own bytes, or nothing, for
+ * the driver refuses addresses that are no device's. */
+static bool begin_at_once(struct gpu_move *move)
+{
+    struct gpu_move_chunk *chunk = &move->chunks[0];
+    struct gpu_range source, destination;
+    struct gpu_queue *queue;
+    char *from = find_block(&move->src, move->src_skip_bytes, move->n_bytes, &source);
+    char *to = from ? find_block(&move->dst, move->dst_skip_bytes, move->n_bytes, &destination) : NULL;
+    int error = 0;
+
+    if (!to || source.device == destination.device || gpu_service_us > 0 ||
+        !gpu_reach_is_known(source.device, destination.device, destination.buffer) ||
+        !(queue = gpu_queue_of(source.device, GPU_LANE_OUT, &error)))
+        return false;
+    error = gpu_queue_copy_peer(queue, to, from, move->n_bytes);
+    if (BASE_UNLIKELY(error == ERROR_INVALID_VALUE))
+        return false;
+    move->error = error;
+    move->is_dst_missing = false;
+    chunk->move = move;
+    chunk->ticket.handle = begun_done;
+    gpu_queue_then(queue, &chunk->ticket);
+    move->is_stale = !error && (gpu_query_buffer((uintptr_t)from) != source.buffer ||
+                                gpu_query_buffer((uintptr_t)to) != destination.buffer);
+    return true;
+}
+
 static void start_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 {
     if (BASE_UNLIKELY(gpu_service_us > 0) && order_chunk(move, chunk))
@@ -475,7 +535,7 @@ static void move_init(struct gpu_move *move)
         move->error = get_staging(move);
 }
 
-void gpu_move_start(struct gpu_move *move)
+static void start_with_care(struct gpu_move *move)
 {
     move_init(move);
     for (int i = 0; i < move->n_chunks && !move->error && move->taken_bytes < move->n_bytes; i++)
@@ -484,6 +544,12 @@ void gpu_move_start(struct gpu_move *move)
         move->note.handle = handle_failed;
         ult_post_note(ult_self()->pe, &move->note);
     }
+}
+
+void gpu_move_start(struct gpu_move *move)
+{
+    if (!begin_at_once(move))
+        start_with_care(move);
 }
 
 /* ---- With a wait ---- */

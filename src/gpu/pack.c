@@ -274,6 +274,21 @@ static int move_box(struct gpu_queue *queue, struct box box, size_t unit, uint64
     return error;
 }
 
+/* The next n_bytes in units of this size. */
+static int launch_program(struct gpu_queue *queue, struct gpu_kernel_pack *args, size_t unit, size_t n_bytes)
+{
+    size_t n_turns = unit > 1 ? n_bytes / unit : n_bytes / UNIT_MAX + 2; /* of threads */
+    int error;
+
+    args->unit = (uint32_t)unit;
+    args->n = n_bytes / unit;
+    error = gpu_queue_launch(queue, GPU_KERNEL_PACK_PROGRAM, blocks_for(n_turns, UNITS_PER_THREAD), THREADS,
+                             args, sizeof *args);
+    args->first += n_bytes;
+    args->flat += n_bytes;
+    return error;
+}
+
 static int move_program(struct gpu_queue *queue, const struct gpu_data *data, struct gpu_layout *known,
                         size_t offset, size_t n_bytes, uintptr_t flat, bool is_pack)
 {
@@ -298,19 +313,13 @@ static int move_program(struct gpu_queue *queue, const struct gpu_data *data, st
         memcpy(args.words, layout->words, (size_t)layout->n_words * sizeof(int64_t));
     else
         error = device_words(queue, layout, known, &args.program);
-    /* What is left over at the end of a message that was cut off goes byte by byte. */
-    for (unit = unit_of(bits); n_bytes > 0 && !error; unit = unit_of(bits | n_bytes)) {
-        n = n_bytes / unit;
-        if (n == 0)
-            continue;
-        args.unit = (uint32_t)unit;
-        args.n = n;
-        error = gpu_queue_launch(queue, GPU_KERNEL_PACK_PROGRAM, blocks_for(n, UNITS_PER_THREAD), THREADS,
-                                 &args, sizeof args);
-        args.first += n * unit;
-        args.flat += n * unit;
-        n_bytes -= n * unit;
-    }
+    unit = unit_of(bits);
+    unit = unit < 8 ? 1 : unit;
+    n = n_bytes / unit * unit; /* the rest is the end of a message that was cut off */
+    if (!error && n)
+        error = launch_program(queue, &args, unit, n);
+    if (!error && n < n_bytes)
+        error = launch_program(queue, &args, 1, n_bytes - n);
     return error;
 }
 

@@ -30,6 +30,10 @@ enum gpu_reach {
  * not known, which takes longer). Enables peer access. */
 enum gpu_reach gpu_reach(int device, uintptr_t addr, int owner, uint64_t buffer);
 
+/* True if the device's copies can use memory of another that is in this buffer, as far as this PE knows
+ * already. */
+bool gpu_reach_is_known(int device, int owner, uint64_t buffer);
+
 /* Why an address is GPU_MEMORY_NOWHERE: an error that says so, or that the driver has failed; noted for
  * gpu_error_text, which names the address. */
 int gpu_address_error(uintptr_t addr) BASE_COLD;

@@ -68,3 +68,8 @@ enum gpu_reach gpu_reach(int device, uintptr_t addr, int owner, uint64_t buffer)
         pe->plain_buffers[buffer % GPU_PLAIN_BUFFERS] = buffer;
     return reach_of_plain(device, owner);
 }
+
+bool gpu_reach_is_known(int device, int owner, uint64_t buffer)
+{
+    return is_known_plain(gpu_pe_self(), buffer) && gpu_peer_enable(device, owner);
+}

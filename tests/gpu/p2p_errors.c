@@ -29,19 +29,28 @@ static void message(int n_bytes, int error_class, const char *what)
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
+/* The next copy fails, whichever function it is asked of; nth 0: none does. */
+static void fail_copies(int nth)
+{
+    if (!fakecuda_is_here() || mtest_rank != 0)
+        return;
+    fakecuda_fail("cuMemcpyAsync", nth, CUDA_ERROR_UNKNOWN);
+    fakecuda_fail("cuMemcpyDtoDAsync", nth, CUDA_ERROR_UNKNOWN);
+}
+
+static void failing_copy(int n_bytes, const char *what)
+{
+    fail_copies(1);
+    message(n_bytes, fakecuda_is_here() ? MPI_ERR_OTHER : MPI_SUCCESS, what);
+    fail_copies(0);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 static void failing_copies(void)
 {
-    int fails = fakecuda_is_here() && mtest_rank == 0;
-
-    if (fails)
-        fakecuda_fail("cuMemcpyAsync", 1, CUDA_ERROR_LAUNCH_FAILED);
-    message(8, fakecuda_is_here() ? MPI_ERR_OTHER : MPI_SUCCESS, "a small copy that fails");
-    if (fails)
-        fakecuda_fail("cuMemcpyAsync", 1, CUDA_ERROR_LAUNCH_FAILED);
-    message(N_BYTES, fakecuda_is_here() ? MPI_ERR_OTHER : MPI_SUCCESS, "a large copy that fails");
-    if (fails)
-        fakecuda_fail("cuMemcpyAsync", 1, CUDA_ERROR_LAUNCH_FAILED);
-    message(40000, fakecuda_is_here() ? MPI_ERR_OTHER : MPI_SUCCESS, "a copy that fails");
+    failing_copy(8, "a small copy that fails");
+    failing_copy(N_BYTES, "a large copy that fails");
+    failing_copy(40000, "a copy that fails");
     message(N_BYTES, MPI_SUCCESS, "a message after errors");
 }
 

@@ -12,7 +12,7 @@
 
 static int copies_so_far(void)
 {
-    return fakecuda_is_here() ? fakecuda_calls("cuMemcpyAsync") : 0;
+    return fakecuda_is_here() ? fakecuda_calls("cuMemcpyAsync") + fakecuda_calls("cuMemcpyDtoDAsync") : 0;
 }
 
 /* Ranks 0 and 1, until rank 2 says that it is enough. */

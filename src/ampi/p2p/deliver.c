@@ -99,7 +99,7 @@ void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_com
     if (recv) {
         ampi_p2p_copy_from_sender(sender, size_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count,
                                   recv->u.p2p.type, &recv->status);
-        ampi_p2p_complete_sender(pool->pe_id, sender);
+        ampi_p2p_complete_sender(pool->pe_id, sender->owner->pe_id, sender);
         ampi_request_complete(recv);
         return;
     }
@@ -122,14 +122,14 @@ static void handle_sender_done(const struct ult_item *item)
     ampi_request_complete(sender);
 }
 
-void ampi_p2p_complete_sender(int pe_id, struct ampi_request *sender)
+void ampi_p2p_complete_sender(int pe_id, int sender_pe, struct ampi_request *sender)
 {
     struct ult_item item = {.handle = handle_sender_done};
 
-    if (sender->owner->pe_id == pe_id) {
+    if (sender_pe == pe_id) {
         ampi_request_complete(sender);
         return;
     }
     *(struct ampi_request **)item.body = sender;
-    ult_post_item(sender->owner->ult.pe, &item);
+    ult_post_item(ult_pe_get(sender_pe), &item);
 }

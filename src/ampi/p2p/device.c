@@ -4,6 +4,7 @@
  */
 #include "ampi/p2p/device.h"
 
+#include "ampi/p2p/later.h"
 #include "ampi/p2p/remote.h"
 #include "base/log.h"
 
@@ -13,9 +14,9 @@ struct transfer {
     struct ampi_request
         *recv; /* completed at the end; a fetch: the receive that waits for it, NULL: none yet */
     struct ampi_request *sender;    /* completed at the end; NULL: none */
+    int sender_pe;                  /* the PE that it belongs to */
     struct ampi_message *message;   /* fetch: what is filled */
-    struct transfer *next;          /* link of the PE's list of fetches that have not begun */
-    int n_polls;                    /* of the PE, since it is on that list; -1: it has begun */
+    struct ampi_later later;        /* fetch: begins it */
     ampi_device_release_fn release; /* NULL: nothing to release */
     void *what;
 };
@@ -39,12 +40,14 @@ static struct gpu_data request_data(const struct ampi_request *request)
     return ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
 }
 
-/* Completes a send whose data is there, or cannot be had. */
-static void finish_sender(int pe_id, struct ampi_request *sender, int error)
+/* Completes the send of a transfer whose data is there, or cannot be had. */
+static void finish_sender(int pe_id, struct transfer *transfer, int error)
 {
+    struct ampi_request *sender = transfer->sender;
+
     if (BASE_UNLIKELY(error))
         sender->status.MPI_ERROR = ampi_device_error(sender->owner, error);
-    ampi_p2p_complete_sender(pe_id, sender);
+    ampi_p2p_complete_sender(pe_id, transfer->sender_pe, sender);
 }
 
 static void finish_recv(struct ampi_request *recv, int error)
@@ -64,7 +67,7 @@ static void received(struct gpu_move *move, int error)
     if (transfer->release)
         transfer->release(recv->owner, transfer->what);
     if (transfer->sender)
-        finish_sender(recv->owner->pe_id, transfer->sender, move->is_dst_missing ? 0 : error);
+        finish_sender(recv->owner->pe_id, transfer, move->is_dst_missing ? 0 : error);
     free(transfer);
     finish_recv(recv, error);
 }
@@ -84,7 +87,9 @@ static void start_receive(struct ampi_request *recv, struct gpu_data src, int so
     transfer->what = what;
     if (n_bytes)
         gpu_move_start(&transfer->move);
-    else
+    /* After the start: what another PE has written last takes a while to read. */
+    transfer->sender_pe = sender ? sender->owner->pe_id : -1;
+    if (n_bytes == 0)
         received(&transfer->move, 0);
 }
 
@@ -135,7 +140,7 @@ static void fetched(struct gpu_move *move, int error)
     struct ampi_request *recv = transfer->recv;
     int pe_id = message->comm->owner->pe_id;
 
-    finish_sender(pe_id, transfer->sender, error);
+    finish_sender(pe_id, transfer, error);
     transfer->sender = NULL;
     if (BASE_UNLIKELY(error) && !recv) {
         transfer->what = (void *)(intptr_t)error;
@@ -154,102 +159,60 @@ static void fetched(struct gpu_move *move, int error)
     finish_recv(recv, error);
 }
 
-/* A PE's messages of GPUs that wait. */
-struct waiting {
-    struct ult_source source; /* begins the fetches */
-    struct transfer *first;   /* fetches that have not begun, oldest first */
-    struct transfer **end;    /* the last link */
-    uint64_t n_away;          /* sends of this PE's ranks that another PE is to move */
+static void begin_fetch(struct ampi_later *later)
+{
+    gpu_move_start(&BASE_CONTAINER(later, struct transfer, later)->move);
+}
+
+/* How many sends of the PE's ranks another PE is to move. */
+struct away {
+    struct ult_source source;
+    uint64_t n_sends;
 };
 
-/* A fetch begins at the second poll at the earliest, and at the latest at this one: busy PEs are polled once
- * in many switches. */
-#define FETCH_POLLS 4
-
-/* The ranks that are ready have their turn first: one may be about to receive the message. Above all, the
- * sender of the message that this one answers: that its data has gone is told by the same PE just before the
- * answer is sent, and when both are found in one poll, it has not called its receive yet. */
-static int begin_fetches(struct ult_source *source)
+static int poll_nothing(struct ult_source *source)
 {
-    struct waiting *waiting = BASE_CONTAINER(source, struct waiting, source);
-    bool is_idle;
-    int n_begun = 0;
-
-    if (BASE_LIKELY(!waiting->first))
-        return 0;
-    is_idle = !ult_pe_has_ready(ult_self()->pe);
-    for (struct transfer *transfer = waiting->first; transfer; transfer = transfer->next)
-        transfer->n_polls++;
-    while (waiting->first && waiting->first->n_polls >= (is_idle ? 2 : FETCH_POLLS)) {
-        struct transfer *transfer = waiting->first;
-        waiting->first = transfer->next;
-        waiting->source.pending--;
-        transfer->n_polls = -1;
-        gpu_move_start(&transfer->move);
-        n_begun++;
-    }
-    if (!waiting->first)
-        waiting->end = &waiting->first;
-    return n_begun;
+    (void)source;
+    return 0;
 }
 
-/* While another PE moves what ranks of this one have sent, this PE has nothing to poll, but will be told
- * soon. */
+/* The PE has nothing to poll meanwhile, but will be told soon. */
 static bool is_sending(const struct ult_source *source)
 {
-    return BASE_CONTAINER(source, const struct waiting, source)->n_away > 0;
+    return BASE_CONTAINER(source, const struct away, source)->n_sends > 0;
 }
 
-static __thread struct waiting *waiting_of_thread __attribute__((tls_model("initial-exec")));
+static __thread struct away *away_of_thread __attribute__((tls_model("initial-exec")));
 
-static struct waiting *waiting_self(void)
+static BASE_COLD struct away *make_away(void)
 {
-    struct waiting *waiting = waiting_of_thread;
+    struct away *away = base_calloc(1, sizeof *away, "messages of GPUs to other PEs");
 
-    if (BASE_LIKELY(waiting != NULL))
-        return waiting;
-    waiting = base_calloc(1, sizeof *waiting, "messages of GPUs that wait");
-    waiting->source = (struct ult_source){.poll = begin_fetches, .fd = -1, .is_moving = is_sending};
-    waiting->end = &waiting->first;
-    ult_pe_add_source(ult_self()->pe, &waiting->source);
-    waiting_of_thread = waiting;
-    return waiting;
+    away->source = (struct ult_source){.poll = poll_nothing, .fd = -1, .is_moving = is_sending};
+    ult_pe_add_source(ult_self()->pe, &away->source);
+    away_of_thread = away;
+    return away;
 }
 
 void ampi_device_count_away(int n)
 {
-    waiting_self()->n_away += (uint64_t)(int64_t)n;
+    struct away *away = away_of_thread;
+
+    if (BASE_UNLIKELY(!away))
+        away = make_away();
+    away->n_sends += (uint64_t)(int64_t)n;
 }
 
 void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender)
 {
     struct transfer *transfer = transfer_create(ampi_bytes_gpu_data(message->data, message->size_bytes),
                                                 request_data(sender), message->size_bytes, fetched);
-    struct waiting *waiting = waiting_self();
 
     transfer->message = message;
     transfer->sender = sender;
+    transfer->sender_pe = sender->owner->pe_id;
     message->fetch = transfer;
-    *waiting->end = transfer;
-    waiting->end = &transfer->next;
-    waiting->source.pending++;
-}
-
-/* Takes a fetch that has not begun off its list, and ends it. Returns its sender. */
-static struct ampi_request *give_up_fetch(struct transfer *transfer)
-{
-    struct waiting *waiting = waiting_self();
-    struct transfer **link = &waiting->first;
-    struct ampi_request *sender = transfer->sender;
-
-    while (*link != transfer)
-        link = &(*link)->next;
-    *link = transfer->next;
-    if (!transfer->next)
-        waiting->end = link;
-    waiting->source.pending--;
-    free(transfer);
-    return sender;
+    ampi_later_add(&transfer->later, begin_fetch);
 }
 
 /* A receive has matched a message whose fetch waits or is under way, or has failed. */
@@ -258,9 +221,12 @@ static void receive_fetched(struct ampi_message *message, struct ampi_request *r
     struct transfer *transfer = message->fetch;
     int source = message->node.source, tag = message->node.tag;
 
-    if (transfer->n_polls >= 0) {
+    if (ampi_later_waits(&transfer->later)) {
+        struct ampi_request *sender = transfer->sender;
+        ampi_later_cancel(&transfer->later);
+        free(transfer);
         ampi_message_free(recv->owner->messages, message);
-        ampi_device_take_sender(recv, give_up_fetch(transfer), source, tag);
+        ampi_device_take_sender(recv, sender, source, tag);
         return;
     }
     transfer->recv = recv;

@@ -172,6 +172,6 @@ void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, 
         ampi_p2p_unpack(message->data, message->size_bytes, message->node.source, message->node.tag, buf,
                         count, type, status);
     if (sender)
-        ampi_p2p_complete_sender(self->pe_id, sender);
+        ampi_p2p_complete_sender(self->pe_id, sender->owner->pe_id, sender);
     ampi_message_free(self->messages, message);
 }

@@ -138,8 +138,9 @@ void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void
 void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag,
                                void *buf, MPI_Count count, const struct ampi_type *type, MPI_Status *status);
 
-/* Completes a send request whose data has been fetched, on whichever PE it is; pe_id is the caller's. */
-void ampi_p2p_complete_sender(int pe_id, struct ampi_request *sender);
+/* Completes a send request whose data has been fetched, on the PE that it belongs to; pe_id is the caller's.
+ */
+void ampi_p2p_complete_sender(int pe_id, int sender_pe, struct ampi_request *sender);
 
 extern const struct ampi_request_kind ampi_send_kind;
 extern const struct ampi_request_kind ampi_recv_kind;

@@ -102,6 +102,8 @@ static void handle_rendezvous(const struct ult_item *item)
 {
     const struct send_item *send = (const struct send_item *)item->body;
 
+    __builtin_prefetch(&send->u.rendezvous.request->u.p2p.buf); /* on its way while the match is looked for */
+    __builtin_prefetch(&send->u.rendezvous.request->u.p2p.is_device);
     ampi_p2p_deliver_rendezvous(send->dest->owner->messages, send->dest, send->source, send->tag,
                                 send->u.rendezvous.request, send->u.rendezvous.size_bytes);
 }

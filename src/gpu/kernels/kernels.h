@@ -76,8 +76,8 @@ struct gpu_kernel_pack {
     uint64_t base;        /* address of element 0's displacement 0 */
     uint64_t flat;        /* where the byte `first` is in consecutive memory */
     uint64_t first;       /* byte of data to begin with */
-    uint64_t n;           /* units to copy */
-    uint32_t unit;        /* bytes that are copied at once, as above */
+    uint64_t n;           /* units to copy; bytes if unit is 1 */
+    uint32_t unit;        /* bytes that are copied at once: 8 or 16; 1: whatever the blocks allow */
     uint32_t is_pack;     /* 0: from flat to base */
     int64_t size_bytes;   /* of an element's data */
     int64_t extent_bytes; /* from element to element */

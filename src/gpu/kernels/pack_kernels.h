@@ -109,40 +109,76 @@ GPU_FN int64_t quotient(int64_t a, int64_t b)
     return (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* Bytes from the first byte of the node's data to the one with this number. */
-GPU_FN int64_t program_place(const int64_t *words, int64_t root, int64_t number)
+/* A place in a program's data: in which block of which leaf. */
+struct walk {
+    const struct base_node *leaf;
+    int64_t base;  /* bytes to the leaf's first byte */
+    int64_t index; /* of the block in the leaf */
+    int64_t place; /* bytes to the byte itself */
+    int64_t left;  /* bytes from there to the block's end */
+};
+
+/* Bytes from the leaf's first byte to the block's, and the block's size. */
+GPU_FN int64_t block_at(const struct base_node *leaf, int64_t index, int64_t *size_out)
+{
+    *size_out = leaf->kind == BASE_NODE_BLOCKS ? base_node_entries(leaf)[index].unit : leaf->unit;
+    return leaf->kind == BASE_NODE_STRIDED   ? index * leaf->stride
+           : leaf->kind == BASE_NODE_OFFSETS ? leaf->table[index]
+                                             : base_node_entries(leaf)[index].disp;
+}
+
+/* The place of the byte with this number of a program's data. */
+GPU_FN struct walk walk_to(const int64_t *words, int64_t root, int64_t number)
 {
     const struct base_node *node = base_layout_node(words, root);
-    int64_t place = 0, index, unit_bytes;
+    struct walk walk = {};
+    int64_t index, size;
 
-    for (;;) {
-        switch (node->kind) {
-        case BASE_NODE_STRIDED:
-            index = quotient(number, node->unit);
-            return place + index * node->stride + (number - index * node->unit);
-        case BASE_NODE_OFFSETS:
-            index = quotient(number, node->unit);
-            return place + node->table[index] + (number - index * node->unit);
-        case BASE_NODE_BLOCKS:
-            index = base_node_find(node, number);
-            return place + base_node_entries(node)[index].disp + number -
-                   base_node_entries(node)[index].prefix;
-        case BASE_NODE_STRUCT:
-            index = base_node_find(node, number);
-            place += base_node_entries(node)[index].disp;
-            number -= base_node_entries(node)[index].prefix;
-            node = base_layout_node(words, base_node_entries(node)[index].unit);
-            break;
-        default: {
+    while (node->kind > BASE_NODE_BLOCKS) {
+        if (node->kind == BASE_NODE_STRUCT) {
+            const struct base_node_entry *entry = &base_node_entries(node)[base_node_find(node, number)];
+            walk.base += entry->disp;
+            number -= entry->prefix;
+            node = base_layout_node(words, entry->unit);
+        } else {
             const struct base_node *child = base_layout_node(words, node->unit);
-            unit_bytes = child->size_bytes;
-            index = quotient(number, unit_bytes);
-            place += node->kind == BASE_NODE_LOOP ? index * node->stride : node->table[index];
-            number -= index * unit_bytes;
+            index = quotient(number, child->size_bytes);
+            walk.base += node->kind == BASE_NODE_LOOP ? index * node->stride : node->table[index];
+            number -= index * child->size_bytes;
             node = child;
         }
-        }
     }
+    walk.leaf = node;
+    if (node->kind == BASE_NODE_BLOCKS) {
+        walk.index = base_node_find(node, number);
+        number -= base_node_entries(node)[walk.index].prefix;
+    } else {
+        walk.index = quotient(number, node->unit);
+        number -= walk.index * node->unit;
+    }
+    walk.place = walk.base + block_at(node, walk.index, &size) + number;
+    walk.left = size - number;
+    return walk;
+}
+
+/* On to the leaf's next block. false: there is none. */
+GPU_FN bool walk_on(struct walk *walk)
+{
+    if (++walk->index >= walk->leaf->n)
+        return false;
+    walk->place = walk->base + block_at(walk->leaf, walk->index, &walk->left);
+    return true;
+}
+
+/* The place of the byte with this number of all elements. */
+GPU_FN struct walk walk_elements(const struct gpu_kernel_pack &a, const int64_t *words, int64_t number)
+{
+    int64_t element = quotient(number, a.size_bytes);
+    struct walk walk = walk_to(words, a.root, number - element * a.size_bytes);
+
+    walk.base += element * a.extent_bytes + a.disp_bytes;
+    walk.place += element * a.extent_bytes + a.disp_bytes;
+    return walk;
 }
 
 template <typename T>
@@ -150,15 +186,113 @@ GPU_FN void copy_program(const struct gpu_kernel_pack &a, const int64_t *words, 
                          uint64_t n_threads)
 {
     for (uint64_t i = thread; i < a.n; i += n_threads) {
-        int64_t number = (int64_t)(a.first + i * sizeof(T));
-        int64_t element = quotient(number, a.size_bytes);
-        int64_t place = element * a.extent_bytes + a.disp_bytes +
-                        program_place(words, a.root, number - element * a.size_bytes);
+        int64_t place = walk_elements(a, words, (int64_t)(a.first + i * sizeof(T))).place;
         uint64_t flat = a.flat + i * sizeof(T);
         if (a.is_pack)
             *GPU_AT(T, flat) = *GPU_AT(const T, a.base + (uint64_t)place);
         else
             *GPU_AT(T, a.base + (uint64_t)place) = *GPU_AT(const T, flat);
+    }
+}
+
+/* 16 bytes as they lie in memory, filled and emptied from one end to the other. */
+struct alignas(16) run {
+    uint64_t low, high;
+};
+
+/* Reads as much as can be read at once from an address, n_bytes at most. */
+GPU_FN uint64_t read_piece(uint64_t from, unsigned n_bytes, unsigned *size_out)
+{
+    if (n_bytes >= 8 && from % 8 == 0) {
+        *size_out = 8;
+        return *GPU_AT(const uint64_t, from);
+    }
+    if (n_bytes >= 4 && from % 4 == 0) {
+        *size_out = 4;
+        return *GPU_AT(const uint32_t, from);
+    }
+    if (n_bytes >= 2 && from % 2 == 0) {
+        *size_out = 2;
+        return *GPU_AT(const uint16_t, from);
+    }
+    *size_out = 1;
+    return *GPU_AT(const uint8_t, from);
+}
+
+GPU_FN unsigned write_piece(uint64_t to, unsigned n_bytes, uint64_t value)
+{
+    if (n_bytes >= 8 && to % 8 == 0) {
+        *GPU_AT(uint64_t, to) = value;
+        return 8;
+    }
+    if (n_bytes >= 4 && to % 4 == 0) {
+        *GPU_AT(uint32_t, to) = (uint32_t)value;
+        return 4;
+    }
+    if (n_bytes >= 2 && to % 2 == 0) {
+        *GPU_AT(uint16_t, to) = (uint16_t)value;
+        return 2;
+    }
+    *GPU_AT(uint8_t, to) = (uint8_t)value;
+    return 1;
+}
+
+/* Puts a piece behind the `at` bytes that are there. */
+GPU_FN void run_put(struct run *run, unsigned at, uint64_t value)
+{
+    if (at >= 8) {
+        run->high |= value << 8 * (at - 8);
+    } else {
+        run->low |= value << 8 * at;
+        if (at > 0)
+            run->high |= value >> (64 - 8 * at);
+    }
+}
+
+/* The eight bytes behind the first `at`. */
+GPU_FN uint64_t run_get(const struct run *run, unsigned at)
+{
+    if (at >= 8)
+        return run->high >> 8 * (at - 8);
+    return at == 0 ? run->low : run->low >> 8 * at | run->high << (64 - 8 * at);
+}
+
+/* Each thread takes 16 bytes of the consecutive side at a time, which it reads or writes at once, and the
+ * blocks that they come from or go to piece by piece: for blocks of any size at any place. */
+GPU_FN void copy_program_runs(const struct gpu_kernel_pack &a, const int64_t *words, uint64_t thread,
+                              uint64_t n_threads)
+{
+    uint64_t before = a.flat % sizeof(uint4); /* the first run begins there, in front of the data */
+
+    for (uint64_t i = thread; i * sizeof(uint4) < a.n + before; i += n_threads) {
+        uint64_t begin = i == 0 ? 0 : i * sizeof(uint4) - before;
+        uint64_t end = (i + 1) * sizeof(uint4) - before < a.n ? (i + 1) * sizeof(uint4) - before : a.n;
+        unsigned n_bytes = (unsigned)(end - begin), size;
+        struct run run = {0, 0};
+        struct walk walk = walk_elements(a, words, (int64_t)(a.first + begin));
+
+        if (!a.is_pack && n_bytes == sizeof(uint4))
+            run = *GPU_AT(const struct run, a.flat + begin);
+        else if (!a.is_pack)
+            for (unsigned at = 0; at < n_bytes; at++)
+                run_put(&run, at, *GPU_AT(const uint8_t, a.flat + begin + at));
+        for (unsigned at = 0; at < n_bytes; at += size) {
+            unsigned most;
+            if (walk.left == 0 && !walk_on(&walk))
+                walk = walk_elements(a, words, (int64_t)(a.first + begin + at));
+            most = walk.left < (int64_t)(n_bytes - at) ? (unsigned)walk.left : n_bytes - at;
+            if (a.is_pack)
+                run_put(&run, at, read_piece(a.base + (uint64_t)walk.place, most, &size));
+            else
+                size = write_piece(a.base + (uint64_t)walk.place, most, run_get(&run, at));
+            walk.place += size;
+            walk.left -= size;
+        }
+        if (a.is_pack && n_bytes == sizeof(uint4))
+            *GPU_AT(struct run, a.flat + begin) = run;
+        else if (a.is_pack)
+            for (unsigned at = 0; at < n_bytes; at++)
+                *GPU_AT(uint8_t, a.flat + begin + at) = (uint8_t)run_get(&run, at);
     }
 }
 
@@ -170,12 +304,8 @@ GPU_FN void copy_program_units(const struct gpu_kernel_pack &a, const int64_t *w
         return copy_program<uint4>(a, words, thread, n_threads);
     case 8:
         return copy_program<uint64_t>(a, words, thread, n_threads);
-    case 4:
-        return copy_program<uint32_t>(a, words, thread, n_threads);
-    case 2:
-        return copy_program<uint16_t>(a, words, thread, n_threads);
     default:
-        return copy_program<uint8_t>(a, words, thread, n_threads);
+        return copy_program_runs(a, words, thread, n_threads);
     }
 }
 

@@ -132,9 +132,16 @@ FAKE_EXPORT CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t n_byte
     return copy(__func__, (CUdeviceptr)to, from, n_bytes, stream, false);
 }
 
+/* Takes no address that the driver does not know, where the functions that copy anything read it as the
+ * host's. */
 FAKE_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n_bytes, CUstream stream)
 {
-    return copy(__func__, to, from, n_bytes, stream, false);
+    bool are_known;
+
+    pthread_mutex_lock(&fake_lock);
+    are_known = fake_range_at(to) && fake_range_at(from);
+    pthread_mutex_unlock(&fake_lock);
+    return are_known ? copy(__func__, to, from, n_bytes, stream, false) : CUDA_ERROR_INVALID_VALUE;
 }
 
 FAKE_EXPORT CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
