@@ -137,6 +137,34 @@ int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t
 /* The same without a switch, for places that may not: the PE waits. */
 int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes) BASE_MUST_CHECK;
 
+/* ---- Many copies at once (copies.c) ---- */
+
+/* A copy from one block of memory to another. */
+struct gpu_copy {
+    void *dst;
+    const void *src;
+    size_t n_bytes;
+};
+
+/* Some copies by one kernel. The caller provides this and leaves it alone until it is done, but for `copies`,
+ * which it may free. */
+struct gpu_copies {
+    const struct gpu_copy *copies;
+    int n;
+    int device; /* that does it */
+    /* As gpu_combine's. */
+    void (*done)(struct gpu_copies *copies, int error);
+    struct gpu_ticket ticket; /* private */
+    int error;
+};
+
+/* true: the device's kernels can use both ends, which are there. */
+bool gpu_copies_can(int device, const struct gpu_copy *copy);
+
+/* Starts them, each of which gpu_copies_can do. Never switches, never waits for a GPU. An error: nothing was
+ * started. */
+int gpu_copies_start(struct gpu_copies *copies) BASE_MUST_CHECK;
+
 /* For so many microseconds after a small copy within a GPU or to a peer, a kernel stays on the GPU that does
  * the next ones (service.c); 0: there is none. Set before the ranks begin. */
 extern long gpu_service_us;

@@ -101,6 +101,16 @@ bool gpu_can_combine(int op, int type)
     return false;
 }
 
+bool gpu_copies_can(int device, const struct gpu_copy *copy)
+{
+    return false;
+}
+
+int gpu_copies_start(struct gpu_copies *copies)
+{
+    return unreachable();
+}
+
 int gpu_combine_start(struct gpu_combine *combine)
 {
     return unreachable();

@@ -6,74 +6,11 @@
 
 #include "ampi/coll/fold.h"
 #include "ampi/op_device.h"
-#include "ampi/procs/procs.h"
 #include "base/log.h"
 
-/* ---- Stages ---- */
-
-/* The stage that each PE is in, or was in last. */
-static struct ampi_coll_part *stages[AMPI_PES_MAX];
-
-static int own_pe(void)
-{
-    return ult_pe_id(ult_self()->pe);
-}
-
-void ampi_coll_device_begin(struct ampi_coll_part *part)
-{
-    stages[own_pe()] = part;
-}
-
-void ampi_coll_device_end(struct ampi_coll_part *part)
-{
-    if (--part->n_moves == 0)
-        part->then(part);
-}
-
-struct ampi_coll_part *ampi_coll_device_stage(void)
-{
-    return stages[own_pe()];
-}
-
-/* A move of a stage. */
-struct stage_move {
-    struct gpu_move move;
-    struct ampi_coll_part *part;
-    struct ampi_coll_args *to;
-};
-
-static void set_error(struct ampi_coll_args *args, int error)
+void ampi_coll_device_set_error(struct ampi_coll_args *args, int error)
 {
     __atomic_store_n(&args->error, ampi_device_error(args->comm->owner, error), __ATOMIC_RELAXED);
-}
-
-static void moved(struct gpu_move *move, int error)
-{
-    struct stage_move *done = BASE_CONTAINER(move, struct stage_move, move);
-    struct ampi_coll_part *part = done->part;
-
-    if (BASE_UNLIKELY(error))
-        set_error(done->to, error);
-    free(done);
-    ampi_coll_device_end(part);
-}
-
-bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src)
-{
-    struct stage_move *started;
-
-    if (!ampi_device_has(dst.buf, dst.count, dst.type) && !ampi_device_has(src.buf, src.count, src.type))
-        return false;
-    started = base_calloc(1, sizeof *started, "a collective on GPUs");
-    started->move.dst = ampi_type_gpu_data(dst.buf, dst.count, dst.type);
-    started->move.src = ampi_type_gpu_data(src.buf, src.count, src.type);
-    started->move.n_bytes = base_min_u64(started->move.dst.size_bytes, started->move.src.size_bytes);
-    started->move.done = moved;
-    started->part = stages[own_pe()];
-    started->to = to;
-    started->part->n_moves++;
-    gpu_move_start(&started->move);
-    return true;
 }
 
 /* ---- Blocks ---- */
@@ -110,7 +47,7 @@ void ampi_coll_device_copy(struct ampi_coll_args *args, void *dst, const struct 
     int error = ampi_device_copy(dst, count, dst_type, src, count, src_type);
 
     if (BASE_UNLIKELY(error))
-        set_error(args, error);
+        ampi_coll_device_set_error(args, error);
 }
 
 bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
@@ -132,8 +69,8 @@ bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_coll_block bloc
         error = ampi_device_copy(block_b.buf, block_b.count, block_b.type, copy, (MPI_Count)n_bytes, bytes);
     free(copy);
     if (BASE_UNLIKELY(error)) {
-        set_error(a, error);
-        set_error(b, error);
+        ampi_coll_device_set_error(a, error);
+        ampi_coll_device_set_error(b, error);
     }
     return true;
 }
@@ -241,7 +178,7 @@ void ampi_coll_device_fail(const struct ampi_coll_slot *slot, int error)
 {
     for (int i = 0; i < slot->state->n_members; i++)
         if (slot->args[i] && !slot->args[i]->is_remote)
-            set_error(slot->args[i], error);
+            ampi_coll_device_set_error(slot->args[i], error);
 }
 
 bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,

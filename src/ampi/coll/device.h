@@ -2,11 +2,11 @@
  *
  * device.h: collectives on buffers of GPUs.
  *
- * They are the same plans. What differs lies below them: where a block is a GPU's, ampi_coll_move only starts
- * a move, and the stage that it was called in is over when all moves that it started are (slot.c); so copies
- * of a stage run together, and no PE waits for them. Reductions are combined by kernels where there are some
- * for the operation and the type (device_reduce.c), likewise; else by the CPU from copies. For these, and for
- * blocks that change places (MPI_IN_PLACE), the PE waits.
+ * They are the same plans. What differs lies below them: where a block is a GPU's, ampi_coll_move only notes
+ * a move; at the end of the stage that it was called in, all are started, those that belong together as one,
+ * and the stage is over when they are (slot.c). So no PE waits for them. Reductions are combined by kernels
+ * where there are some for the operation and the type (device_reduce.c), likewise; else by the CPU from
+ * copies. For these, and for blocks that change places (MPI_IN_PLACE), the PE waits.
  *
  * Nothing of this is looked at before CUDA's driver is in the process.
  */
@@ -22,7 +22,7 @@ struct ampi_coll_slot;
 struct ampi_coll_span;
 struct ampi_op;
 
-/* ---- Stages (slot.c) ---- */
+/* ---- Stages (slot.c, device_moves.c) ---- */
 
 /* The calling PE begins a stage of the operation in the part's slot: moves are counted there until the next
  * call. */
@@ -33,10 +33,14 @@ void ampi_coll_device_begin(struct ampi_coll_part *part);
 /* The part whose stage the calling PE is in: what is started on a GPU counts there (n_moves). */
 struct ampi_coll_part *ampi_coll_device_stage(void);
 
+/* The stage has called for all moves: starts them. */
+void ampi_coll_device_flush(void);
+
 /* Work of a part's stage on a GPU is done: what follows the stage, if it was the last. */
 void ampi_coll_device_end(struct ampi_coll_part *part);
 
-/* Starts a move of the current stage, if one of the two is a GPU's; else returns false. */
+/* A move of the current stage, if one of the two is a GPU's; else returns false. It is started when the stage
+ * has called for all that it wants. */
 bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src);
 
 /* The same for an exchange, at once. */
@@ -53,7 +57,8 @@ bool ampi_coll_device_has(const struct ampi_coll_args *args);
 /* True if one of the slot's members has such a buffer. */
 bool ampi_coll_device_any(const struct ampi_coll_slot *slot);
 
-/* An error of CUDA's is that of all members of this process. */
+/* An error of CUDA's is that of this member, or of all of this process. */
+void ampi_coll_device_set_error(struct ampi_coll_args *args, int error);
 void ampi_coll_device_fail(const struct ampi_coll_slot *slot, int error);
 
 /* ---- Reductions ---- */

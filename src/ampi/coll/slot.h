@@ -192,6 +192,8 @@ static inline void ampi_coll_stage_begin(struct ampi_coll_part *part)
 /* What follows a stage, when what it has started on GPUs is done. */
 static inline void ampi_coll_stage_end(struct ampi_coll_part *part, void (*then)(struct ampi_coll_part *))
 {
+    if (gpu_is_used())
+        ampi_coll_device_flush();
     if (BASE_UNLIKELY(part->n_moves > 0))
         part->then = then;
     else

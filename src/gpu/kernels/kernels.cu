@@ -8,6 +8,7 @@
 #include "gpu/kernels/service_kernel.h"
 
 GPU_KERNEL(heddle_copy, struct gpu_kernel_copy, copy_body)
+GPU_KERNEL(heddle_copies, struct gpu_kernel_copies, copies_body)
 GPU_KERNEL(heddle_pack_box, struct gpu_kernel_box, pack_box_body)
 GPU_KERNEL(heddle_pack_program, struct gpu_kernel_pack, pack_program_body)
 

@@ -26,6 +26,7 @@ enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
 /* X(ENUM, name in the module, type of its one argument). All are called with one struct by value. */
 #define GPU_KERNELS(X)                                           \
     X(COPY, heddle_copy, struct gpu_kernel_copy)                 \
+    X(COPIES, heddle_copies, struct gpu_kernel_copies)           \
     X(PACK_BOX, heddle_pack_box, struct gpu_kernel_box)          \
     X(PACK_PROGRAM, heddle_pack_program, struct gpu_kernel_pack) \
     X(SERVICE, heddle_service, struct gpu_kernel_service)        \
@@ -46,6 +47,16 @@ struct gpu_kernel_copy {
     uint64_t to;
     uint64_t from;
     uint64_t n_bytes;
+};
+
+/* Several of them. */
+#define GPU_KERNEL_COPIES_MAX 160 /* the arguments may have 4 KiB */
+#define GPU_COPIES_WARP 32        /* threads that do a piece together */
+#define GPU_COPIES_PIECE 2048     /* its bytes */
+struct gpu_kernel_copies {
+    uint64_t n;        /* of copies */
+    uint64_t n_pieces; /* of the longest */
+    struct gpu_kernel_copy copies[GPU_KERNEL_COPIES_MAX];
 };
 
 /* Division of 32-bit numbers by a constant: (n * mul >> 32 + shift), exact for n < 2^31. */

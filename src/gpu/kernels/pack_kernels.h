@@ -39,6 +39,24 @@ GPU_FN void copy_body(const struct gpu_kernel_copy &a, uint64_t thread, uint64_t
         *GPU_AT(uint8_t, a.to + i) = *GPU_AT(const uint8_t, a.from + i);
 }
 
+/* A warp takes pieces of GPU_COPIES_PIECE bytes of one copy after the other, so that short ones and long ones
+ * are under way together. */
+GPU_FN void copies_body(const struct gpu_kernel_copies &a, uint64_t thread, uint64_t n_threads)
+{
+    uint64_t lane = thread % GPU_COPIES_WARP, n_warps = n_threads / GPU_COPIES_WARP;
+
+    for (uint64_t i = thread / GPU_COPIES_WARP; i < a.n * a.n_pieces; i += n_warps) {
+        struct gpu_kernel_copy piece = a.copies[i % a.n];
+        uint64_t skip = i / a.n * GPU_COPIES_PIECE;
+        if (skip >= piece.n_bytes)
+            continue;
+        piece.to += skip;
+        piece.from += skip;
+        piece.n_bytes = piece.n_bytes - skip < GPU_COPIES_PIECE ? piece.n_bytes - skip : GPU_COPIES_PIECE;
+        copy_body(piece, lane, GPU_COPIES_WARP);
+    }
+}
+
 /* ---- Nested loops over blocks of one size ---- */
 
 GPU_FN uint32_t divide(struct gpu_divisor d, uint32_t n)

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * device_moves.c: what a stage of a collective moves on GPUs; see device.h.
+ *
+ * Moves are noted, and started at the end of the stage, when all are known:
+ *
+ *      many small blocks       one kernel per receiving GPU, where a move each costs 2 us and more
+ *      a large block to        crosses to each GPU once, from where a kernel writes it to all others there;
+ * in several receivers       pieces, so that both go on at once all others              a move each
+ */
+#include "ampi/coll/coll.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+#include "gpu/kernels/kernels.h"
+
+/* Blocks up to this size go together: above, copies by themselves are quicker. */
+#define TOGETHER_MAX ((size_t)256 << 10)
+
+/* Blocks from this size on cross to a GPU once; pieces of this size at least. */
+#define SPREAD_FROM ((size_t)1 << 20)
+#define PIECE_LEAST ((size_t)4 << 20)
+#define PIECES 4
+
+#define GPUS_MAX 64
+
+/* A move. */
+struct note {
+    struct gpu_move move;
+    struct note *next; /* link of the stage's list, or of a group's */
+    struct ampi_coll_part *part;
+    struct ampi_coll_args *to;
+    struct gpu_copy copy; /* if it is from one block of a GPU to another's; else n_bytes is 0 */
+    int from_gpu;
+    int to_gpu;
+};
+
+/* The stage that each PE is in, or was in last. */
+static struct stage {
+    struct ampi_coll_part *part;
+    struct note *first; /* not started yet */
+    struct note *last;
+} stages[AMPI_PES_MAX];
+
+static struct stage *own_stage(void)
+{
+    return &stages[ult_pe_id(ult_self()->pe)];
+}
+
+void ampi_coll_device_begin(struct ampi_coll_part *part)
+{
+    own_stage()->part = part;
+}
+
+struct ampi_coll_part *ampi_coll_device_stage(void)
+{
+    return own_stage()->part;
+}
+
+void ampi_coll_device_end(struct ampi_coll_part *part)
+{
+    if (--part->n_moves == 0)
+        part->then(part);
+}
+
+static int gpu_at(const void *addr)
+{
+    const struct gpu_range *range = gpu_find(addr);
+
+    return range->memory == GPU_MEMORY_DEVICE ? range->device : -1;
+}
+
+/* The same as a copy between two blocks, if it is one. */
+static void set_copy(struct note *note, struct ampi_coll_block dst, struct ampi_coll_block src)
+{
+    note->copy.n_bytes = 0;
+    if (!ampi_type_is_block(dst.type, dst.count) || !ampi_type_is_block(src.type, src.count))
+        return;
+    note->copy.dst = ampi_type_address(dst.buf, dst.type->true_lb_bytes);
+    note->copy.src = ampi_type_address(src.buf, src.type->true_lb_bytes);
+    note->from_gpu = gpu_at(note->copy.src);
+    note->to_gpu = gpu_at(note->copy.dst);
+    if (note->from_gpu >= 0 && note->to_gpu >= 0)
+        note->copy.n_bytes = note->move.n_bytes;
+}
+
+bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src)
+{
+    struct stage *stage = own_stage();
+    struct note *note;
+
+    if (!ampi_device_has(dst.buf, dst.count, dst.type) && !ampi_device_has(src.buf, src.count, src.type))
+        return false;
+    note = base_calloc(1, sizeof *note, "a collective on GPUs");
+    note->move.dst = ampi_type_gpu_data(dst.buf, dst.count, dst.type);
+    note->move.src = ampi_type_gpu_data(src.buf, src.count, src.type);
+    note->move.n_bytes = base_min_u64(note->move.dst.size_bytes, note->move.src.size_bytes);
+    note->part = stage->part;
+    note->to = to;
+    set_copy(note, dst, src);
+    if (stage->first)
+        stage->last->next = note;
+    else
+        stage->first = note;
+    stage->last = note;
+    return true;
+}
+
+/* ---- One by one ---- */
+
+static void moved(struct gpu_move *move, int error)
+{
+    struct note *note = BASE_CONTAINER(move, struct note, move);
+    struct ampi_coll_part *part = note->part;
+
+    if (BASE_UNLIKELY(error))
+        ampi_coll_device_set_error(note->to, error);
+    free(note);
+    ampi_coll_device_end(part);
+}
+
+static void start_alone(struct note *note)
+{
+    note->part->n_moves++;
+    note->move.done = moved;
+    gpu_move_start(&note->move);
+}
+
+/* ---- Small ones together ---- */
+
+struct batch {
+    struct gpu_copies copies;
+    struct note *notes;
+    struct ampi_coll_part *part;
+};
+
+static void free_notes(struct note *note, int error)
+{
+    for (struct note *next; note; note = next) {
+        next = note->next;
+        if (BASE_UNLIKELY(error))
+            ampi_coll_device_set_error(note->to, error);
+        free(note);
+    }
+}
+
+static void batch_done(struct gpu_copies *copies, int error)
+{
+    struct batch *batch = BASE_CONTAINER(copies, struct batch, copies);
+    struct ampi_coll_part *part = batch->part;
+
+    free_notes(batch->notes, error);
+    free(batch);
+    ampi_coll_device_end(part);
+}
+
+/* A list of n copies that one GPU receives. */
+static void start_batch(struct note *notes, int n)
+{
+    struct batch *batch = base_calloc(1, sizeof *batch, "a collective on GPUs");
+    struct gpu_copy *list = base_malloc((size_t)n * sizeof *list, "a collective on GPUs");
+    int error;
+
+    batch->notes = notes;
+    batch->part = notes->part;
+    batch->copies = (struct gpu_copies){.copies = list, .device = notes->to_gpu, .done = batch_done};
+    for (struct note *note = notes; note; note = note->next)
+        list[batch->copies.n++] = note->copy;
+    error = gpu_copies_start(&batch->copies);
+    free(list);
+    if (BASE_LIKELY(!error)) {
+        batch->part->n_moves++;
+        return;
+    }
+    free_notes(notes, error);
+    free(batch);
+}
+
+static bool is_small(const struct note *note)
+{
+    return note->copy.n_bytes && note->copy.n_bytes <= TOGETHER_MAX &&
+           gpu_copies_can(note->to_gpu, &note->copy);
+}
+
+/* Takes the small ones off the list, and starts them. */
+static void start_batches(struct note **list)
+{
+    struct note *first[GPUS_MAX] = {NULL};
+    int n[GPUS_MAX] = {0};
+
+    for (struct note **link = list; *link;) {
+        struct note *note = *link;
+        if (!is_small(note)) {
+            link = &note->next;
+            continue;
+        }
+        *link = note->next;
+        note->next = first[note->to_gpu];
+        first[note->to_gpu] = note;
+        n[note->to_gpu]++;
+    }
+    for (int gpu = 0; gpu < GPUS_MAX; gpu++) {
+        if (n[gpu] == 1)
+            start_alone(first[gpu]);
+        else if (n[gpu] > 1)
+            start_batch(first[gpu], n[gpu]);
+    }
+}
+
+/* ---- One large block to several receivers on a GPU ---- */
+
+struct spread;
+struct piece {
+    struct gpu_move move;       /* to the first receiver, if the block is another GPU's */
+    struct gpu_combine combine; /* from there to the others: a combination of one input */
+    struct spread *spread;
+    const void *input;
+    void **outs;
+};
+struct spread {
+    struct note *notes; /* the receivers */
+    struct ampi_coll_part *part;
+    int n_running; /* pieces */
+    int error;
+    void **outs;
+    struct piece pieces[PIECES];
+};
+
+static void piece_done(struct piece *piece, int error)
+{
+    struct spread *spread = piece->spread;
+    struct ampi_coll_part *part = spread->part;
+
+    if (error && !spread->error)
+        spread->error = error;
+    if (--spread->n_running > 0)
+        return;
+    free_notes(spread->notes, spread->error);
+    free(spread->outs);
+    free(spread);
+    ampi_coll_device_end(part);
+}
+
+static void spread_out(struct gpu_combine *combine, int error)
+{
+    piece_done(BASE_CONTAINER(combine, struct piece, combine), error);
+}
+
+static void crossed(struct gpu_move *move, int error)
+{
+    struct piece *piece = BASE_CONTAINER(move, struct piece, move);
+
+    if (!error)
+        error = gpu_combine_start(&piece->combine);
+    if (error)
+        piece_done(piece, error);
+}
+
+/* Bytes from .. from + n_bytes - 1. has_crossing: the first receiver gets them by a move, the others from it.
+ */
+static void set_piece(struct piece *piece, size_t from, size_t n_bytes, bool has_crossing)
+{
+    const struct note *first = piece->spread->notes;
+    uintptr_t bits = n_bytes;
+    int n = 0;
+
+    for (const struct note *note = has_crossing ? first->next : first; note; note = note->next) {
+        piece->outs[n++] = (char *)note->copy.dst + from;
+        bits |= (uintptr_t)piece->outs[n - 1];
+    }
+    piece->input = (const char *)(has_crossing ? first->copy.dst : first->copy.src) + from;
+    bits |= (uintptr_t)piece->input;
+    piece->combine = (struct gpu_combine){.outs = piece->outs,
+                                          .inputs = &piece->input,
+                                          .n_outs = n,
+                                          .n_inputs = 1,
+                                          .count_elems = (int64_t)(bits % 8 ? n_bytes : n_bytes / 8),
+                                          .op = GPU_OP_BOR,
+                                          .type = bits % 8 ? GPU_TYPE_UINT8 : GPU_TYPE_UINT64,
+                                          .device = first->to_gpu,
+                                          .is_aside = true,
+                                          .done = spread_out};
+    piece->move.dst = first->move.dst;
+    piece->move.src = first->move.src;
+    piece->move.src_skip_bytes = piece->move.dst_skip_bytes = from;
+    piece->move.n_bytes = n_bytes;
+    piece->move.done = crossed;
+}
+
+/* A list of n notes with one source and one receiving GPU. */
+static void start_spread(struct note *notes, int n)
+{
+    struct spread *spread = base_calloc(1, sizeof *spread, "a collective on GPUs");
+    size_t left = notes->copy.n_bytes, from = 0, n_bytes;
+    bool has_crossing = notes->from_gpu != notes->to_gpu;
+    int error = 0;
+
+    spread->notes = notes;
+    spread->part = notes->part;
+    spread->outs = base_malloc((size_t)n * PIECES * sizeof(void *), "a collective on GPUs");
+    n_bytes = has_crossing ? base_round_up(left / PIECES + 1, 4096) : left;
+    if (has_crossing && n_bytes < PIECE_LEAST)
+        n_bytes = PIECE_LEAST;
+    spread->part->n_moves++;
+    spread->n_running = 1; /* until all pieces are started */
+    for (int p = 0; left > 0 && !error; p++, from += n_bytes, left -= n_bytes) {
+        struct piece *piece = &spread->pieces[p];
+        piece->spread = spread;
+        piece->outs = spread->outs + p * n;
+        if (n_bytes > left)
+            n_bytes = left;
+        set_piece(piece, from, n_bytes, has_crossing);
+        if (has_crossing)
+            gpu_move_start(&piece->move);
+        else
+            error = gpu_combine_start(&piece->combine);
+        spread->n_running += !error;
+    }
+    spread->error = error;
+    if (--spread->n_running > 0)
+        return;
+    free_notes(notes, error); /* nothing could be started */
+    spread->part->n_moves--;
+    free(spread->outs);
+    free(spread);
+}
+
+static bool is_large(const struct note *note)
+{
+    return note->copy.n_bytes >= SPREAD_FROM && gpu_can_combine(GPU_OP_BOR, GPU_TYPE_UINT8);
+}
+
+static bool has_same_source(const struct note *a, const struct note *b)
+{
+    return a->copy.src == b->copy.src && a->copy.n_bytes == b->copy.n_bytes;
+}
+
+/* Takes those with the source of the first off the list, as far as they follow each other, and starts them.
+ */
+static struct note *start_spreads(struct note *list)
+{
+    struct note *first[GPUS_MAX] = {NULL}, *source = list, *next;
+    int n[GPUS_MAX] = {0};
+
+    for (; list && is_large(list) && has_same_source(list, source); list = next) {
+        next = list->next;
+        list->next = first[list->to_gpu];
+        first[list->to_gpu] = list;
+        n[list->to_gpu]++;
+    }
+    for (int gpu = 0; gpu < GPUS_MAX; gpu++) {
+        if (n[gpu] == 1)
+            start_alone(first[gpu]);
+        else if (n[gpu] > 1)
+            start_spread(first[gpu], n[gpu]);
+    }
+    return list;
+}
+
+/* ---- The end of a stage ---- */
+
+void ampi_coll_device_flush(void)
+{
+    struct stage *stage = own_stage();
+    struct note *list = stage->first, *next;
+
+    if (!list)
+        return;
+    stage->first = stage->last = NULL;
+    if (list->next && gpu_service_us == 0) /* the service does small ones quicker */
+        start_batches(&list);
+    for (; list; list = next) {
+        if (is_large(list)) {
+            next = start_spreads(list);
+            continue;
+        }
+        next = list->next;
+        start_alone(list);
+    }
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * copies.c: many copies by one kernel; see gpu.h. Each copy by itself costs the CPU 2 us or more and the GPU
+ * as much; a kernel of up to GPU_KERNEL_COPIES_MAX of them costs as much as one. Large ones go faster by
+ * themselves.
+ */
+#include "gpu/gpu.h"
+#include "gpu/kernels/kernels.h"
+#include "gpu/query.h"
+#include "gpu/queue.h"
+
+#define THREADS 512
+#define BLOCKS_MAX 264
+
+/* Can kernels of the device use the memory at this address, and is there any? */
+static bool can_use(int device, const void *addr)
+{
+    struct gpu_range range = *gpu_resolve(addr);
+
+    if (range.memory == GPU_MEMORY_HOST || range.memory == GPU_MEMORY_NOWHERE)
+        return false;
+    return range.memory != GPU_MEMORY_DEVICE ||
+           gpu_reach(device, (uintptr_t)addr, range.device, range.buffer) == GPU_REACH_KERNEL;
+}
+
+bool gpu_copies_can(int device, const struct gpu_copy *copy)
+{
+    return gpu_module.image && can_use(device, copy->dst) && can_use(device, copy->src);
+}
+
+static void all_done(struct gpu_ticket *ticket, int error)
+{
+    struct gpu_copies *copies = BASE_CONTAINER(ticket, struct gpu_copies, ticket);
+
+    copies->done(copies, copies->error ? copies->error : error);
+}
+
+static int launch(struct gpu_queue *queue, const struct gpu_copy *copies, int n)
+{
+    struct gpu_kernel_copies args = {.n = (uint64_t)n};
+    size_t longest = 0, n_blocks;
+
+    for (int i = 0; i < n; i++) {
+        args.copies[i] =
+            (struct gpu_kernel_copy){(uintptr_t)copies[i].dst, (uintptr_t)copies[i].src, copies[i].n_bytes};
+        longest = copies[i].n_bytes > longest ? copies[i].n_bytes : longest;
+    }
+    args.n_pieces = (longest + GPU_COPIES_PIECE - 1) / GPU_COPIES_PIECE;
+    n_blocks = ((size_t)n * args.n_pieces * GPU_COPIES_WARP + THREADS - 1) / THREADS;
+    return gpu_queue_launch(queue, GPU_KERNEL_COPIES,
+                            (unsigned)(n_blocks < BLOCKS_MAX ? n_blocks : BLOCKS_MAX), THREADS, &args,
+                            sizeof args);
+}
+
+int gpu_copies_start(struct gpu_copies *copies)
+{
+    struct gpu_queue *queue;
+    int error = 0;
+
+    queue = gpu_queue_of(copies->device, GPU_LANE_KERNELS, &error);
+    if (!queue)
+        return error;
+    for (int i = 0; i < copies->n && !error; i += GPU_KERNEL_COPIES_MAX)
+        error = launch(queue, copies->copies + i,
+                       copies->n - i < GPU_KERNEL_COPIES_MAX ? copies->n - i : GPU_KERNEL_COPIES_MAX);
+    copies->error = error; /* what has been queued is to be over first */
+    copies->ticket.handle = all_done;
+    gpu_queue_then(queue, &copies->ticket);
+    return 0;
+}
