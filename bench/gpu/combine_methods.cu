@@ -39,6 +39,18 @@ static kernel_fn kernel_of(int flight)
     return flight == 1 ? combine_kernel<1> : flight == 2 ? combine_kernel<2> : flight == 4 ? combine_kernel<4> : combine_kernel<8>;
 }
 
+/* What the size of a kernel's arguments costs. */
+template <int n>
+struct words {
+    uint64_t word[n];
+};
+template <int n>
+__global__ void args_kernel(const __grid_constant__ words<n> args, uint64_t *out)
+{
+    if (threadIdx.x == 0 && out)
+        *out = args.word[0];
+}
+
 #define RANKS 4 /* of each GPU, at most */
 #define LARGEST ((size_t)256 << 20)
 
@@ -136,7 +148,7 @@ static void slices_copied(variant v, size_t n_bytes, int n_pieces)
 /* ---- Several vectors on each GPU ---- */
 
 /* The result crosses once and is copied on; inputs cross each. */
-static void slices_spread(variant v, size_t n_bytes, int n, int n_pieces)
+static void slices_spread(variant v, variant own, size_t n_bytes, int n, int n_pieces)
 {
     for (int p = 0; p < n_pieces; p++)
         for (int g = 0; g < 2; g++) {
@@ -147,16 +159,16 @@ static void slices_spread(variant v, size_t n_bytes, int n, int n_pieces)
             CHECK(cudaEventRecord(gpus[g].event, gpus[g].stream));
             select_gpu(!g);
             CHECK(cudaStreamWaitEvent(gpus[!g].copies, gpus[g].event, 0));
-            launch(!g, gpus[!g].copies, v, {gpus[!g].out[0]}, std::vector<char *>(gpus[!g].out + 1, gpus[!g].out + n), from, piece);
+            launch(!g, gpus[!g].copies, own, {gpus[!g].out[0]}, std::vector<char *>(gpus[!g].out + 1, gpus[!g].out + n), from, piece);
         }
     wait_all();
 }
 /* The first GPU's are combined there, the rest on the second one, which writes back: rank order. */
-static void chain(variant v, size_t n_bytes, int n, int n_pieces)
+static void chain(variant v, variant own, size_t n_bytes, int n, int n_pieces)
 {
     for (int p = 0; p < n_pieces; p++) {
         size_t piece = n_bytes / n_pieces, from = p * piece;
-        launch(0, gpus[0].stream, v, std::vector<char *>(gpus[0].in, gpus[0].in + n), {gpus[0].scratch}, from, piece);
+        launch(0, gpus[0].stream, own, std::vector<char *>(gpus[0].in, gpus[0].in + n), {gpus[0].scratch}, from, piece);
         CHECK(cudaEventRecord(gpus[0].event, gpus[0].stream));
         std::vector<char *> in(gpus[1].in, gpus[1].in + n), out(gpus[1].out, gpus[1].out + n);
         in.insert(in.begin(), gpus[0].scratch);
@@ -168,17 +180,17 @@ static void chain(variant v, size_t n_bytes, int n, int n_pieces)
         select_gpu(0);
         CHECK(cudaStreamWaitEvent(gpus[0].copies, gpus[1].event, 0));
         if (n > 1)
-            launch(0, gpus[0].copies, v, {gpus[0].out[0]}, std::vector<char *>(gpus[0].out + 1, gpus[0].out + n), from, piece);
+            launch(0, gpus[0].copies, own, {gpus[0].out[0]}, std::vector<char *>(gpus[0].out + 1, gpus[0].out + n), from, piece);
     }
     wait_all();
 }
 /* Each GPU first combines its own, of the other's slice: another order. */
-static void local_first(variant v, size_t n_bytes, int n, int n_pieces)
+static void local_first(variant v, variant own, size_t n_bytes, int n, int n_pieces)
 {
     for (int p = 0; p < n_pieces; p++)
         for (int g = 0; g < 2; g++) {
             size_t piece = n_bytes / 2 / n_pieces, from = g * (n_bytes / 2) + p * piece;
-            launch(!g, gpus[!g].copies, v, std::vector<char *>(gpus[!g].in, gpus[!g].in + n), {gpus[!g].scratch}, from, piece);
+            launch(!g, gpus[!g].copies, own, std::vector<char *>(gpus[!g].in, gpus[!g].in + n), {gpus[!g].scratch}, from, piece);
             CHECK(cudaEventRecord(gpus[!g].event, gpus[!g].copies));
             std::vector<char *> in(gpus[g].in, gpus[g].in + n), out(gpus[g].out, gpus[g].out + n);
             in.push_back(gpus[!g].scratch);
@@ -190,7 +202,7 @@ static void local_first(variant v, size_t n_bytes, int n, int n_pieces)
             select_gpu(!g);
             CHECK(cudaStreamWaitEvent(gpus[!g].copies, gpus[g].event, 0));
             if (n > 1)
-                launch(!g, gpus[!g].copies, v, {gpus[!g].out[0]}, std::vector<char *>(gpus[!g].out + 1, gpus[!g].out + n), from, piece);
+                launch(!g, gpus[!g].copies, own, {gpus[!g].out[0]}, std::vector<char *>(gpus[!g].out + 1, gpus[!g].out + n), from, piece);
         }
     wait_all();
 }
@@ -255,12 +267,23 @@ int main(int argc, char **argv)
                }));
     }
     for (int k : {2, 4})
-        for (size_t size : {(size_t)1 << 20, (size_t)16 << 20, n})
-            for (int pieces : {1, 2, 4, 8, 16})
-                printf("%d vectors on each GPU, %3zu MiB, %2d pieces: all by kernels %.1f, result spread %.1f, chain %.1f, own first %.1f\n",
-                       k, size >> 20, pieces, median_us(11, [&] { slices(v, size, k); }),
-                       median_us(11, [&] { slices_spread(v, size, k, pieces); }), median_us(11, [&] { chain(v, size, k, pieces); }),
-                       median_us(11, [&] { local_first(v, size, k, pieces); }));
+        for (size_t size : {(size_t)1 << 20, (size_t)4 << 20, (size_t)16 << 20, n})
+            for (int crossing : {66, 132, 528})
+                for (int local : {132, 528})
+                    for (int pieces : {1, 2, 4}) {
+                        variant x = {4, 512, crossing}, own = {4, 512, local};
+                        printf("%d vectors on each GPU, %3zu MiB, %d and %d blocks, %2d pieces: all by kernels %.1f, result spread %.1f, "
+                               "chain %.1f, own first %.1f\n",
+                               k, size >> 20, crossing, local, pieces, median_us(9, [&] { slices(x, size, k); }),
+                               median_us(9, [&] { slices_spread(x, own, size, k, pieces); }),
+                               median_us(9, [&] { chain(x, own, size, k, pieces); }),
+                               median_us(9, [&] { local_first(x, own, size, k, pieces); }));
+                    }
+    select_gpu(0);
+    printf("a kernel that does nothing, waited for: 64 bytes of arguments %.2f, 512: %.2f, 3840: %.2f\n",
+           median_us(301, [&] { args_kernel<8><<<1, 32, 0, gpus[0].stream>>>({}, nullptr); wait_all(); }),
+           median_us(301, [&] { args_kernel<64><<<1, 32, 0, gpus[0].stream>>>({}, nullptr); wait_all(); }),
+           median_us(301, [&] { args_kernel<480><<<1, 32, 0, gpus[0].stream>>>({}, nullptr); wait_all(); }));
     for (int k : {1, 2, 3, 4}) {
         std::vector<char *> out(gpus[0].out, gpus[0].out + k);
         printf("64 MiB to %d vectors of the same GPU: kernel %.1f, copies %.1f\n", k, median_us(11, [&] {
