@@ -13,19 +13,29 @@
 #define BLOCKS_MAX 264
 
 /* Can kernels of the device use the memory at this address, and is there any? */
-static bool can_use(int device, const void *addr)
+static bool can_use(int device, const void *addr, struct gpu_known *known)
 {
-    struct gpu_range range = *gpu_resolve(addr);
+    struct gpu_range range = *gpu_find(addr);
+    size_t place = (range.buffer + (unsigned)device) % BASE_COUNT(known->entries);
 
+    if (range.buffer && known->entries[place].buffer == range.buffer &&
+        known->entries[place].device == device)
+        return true;
+    range = *gpu_resolve(addr);
     if (range.memory == GPU_MEMORY_HOST || range.memory == GPU_MEMORY_NOWHERE)
         return false;
-    return range.memory != GPU_MEMORY_DEVICE ||
-           gpu_reach(device, (uintptr_t)addr, range.device, range.buffer) == GPU_REACH_KERNEL;
+    if (range.memory == GPU_MEMORY_DEVICE &&
+        gpu_reach(device, (uintptr_t)addr, range.device, range.buffer) != GPU_REACH_KERNEL)
+        return false;
+    place = (range.buffer + (unsigned)device) % BASE_COUNT(known->entries);
+    known->entries[place].buffer = range.buffer;
+    known->entries[place].device = device;
+    return true;
 }
 
-bool gpu_copies_can(int device, const struct gpu_copy *copy)
+bool gpu_copies_can(int device, const struct gpu_copy *copy, struct gpu_known *known)
 {
-    return gpu_module.image && can_use(device, copy->dst) && can_use(device, copy->src);
+    return gpu_module.image && can_use(device, copy->dst, known) && can_use(device, copy->src, known);
 }
 
 static void all_done(struct gpu_ticket *ticket, int error)

@@ -158,8 +158,17 @@ struct gpu_copies {
     int error;
 };
 
+/* Allocations that were found to be there, and in reach of a device; all 0 at first. For questions about many
+ * blocks in a row, before anything can be freed. */
+struct gpu_known {
+    struct {
+        uint64_t buffer;
+        int device;
+    } entries[16];
+};
+
 /* true: the device's kernels can use both ends, which are there. */
-bool gpu_copies_can(int device, const struct gpu_copy *copy);
+bool gpu_copies_can(int device, const struct gpu_copy *copy, struct gpu_known *known);
 
 /* Starts them, each of which gpu_copies_can do. Never switches, never waits for a GPU. An error: nothing was
  * started. */

@@ -101,7 +101,7 @@ bool gpu_can_combine(int op, int type)
     return false;
 }
 
-bool gpu_copies_can(int device, const struct gpu_copy *copy)
+bool gpu_copies_can(int device, const struct gpu_copy *copy, struct gpu_known *known)
 {
     return false;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that many copies by one kernel move what they say and nothing beside it: 1 to 400 of them, of sizes and
- * alignments of all kinds, on one GPU and between two; that memory a kernel cannot use is refused; and that an
- * error comes out once.
+ * Shows that many copies by one kernel move what they say and nothing beside it: 1 to 400 of them, of sizes
+ * and alignments of all kinds, on one GPU and between two; that memory a kernel cannot use is refused; and
+ * that an error comes out once.
  */
 #include <string.h>
 
@@ -30,7 +30,8 @@ static void done(struct gpu_copies *copies, int error)
 
 static int run(const struct gpu_copy *list, int n, int device)
 {
-    struct started started = {.copies = {.copies = list, .n = n, .device = device, .done = done}, .u = ult_self()};
+    struct started started = {.copies = {.copies = list, .n = n, .device = device, .done = done},
+                              .u = ult_self()};
     int error = gpu_copies_start(&started.copies);
 
     if (error)
@@ -59,6 +60,7 @@ static void check(char *to, char *from, int device, int n, int64_t most)
     static unsigned char source[ROOM], want[ROOM], seen[ROOM];
     struct gpu_copy list[N_MAX];
     size_t at = (size_t)random_in(0, 20);
+    struct gpu_known known = {0};
 
     random_fill(source, ROOM);
     random_fill(want, ROOM);
@@ -71,7 +73,7 @@ static void check(char *to, char *from, int device, int n, int64_t most)
             skip = skip / 16 * 16;
         }
         list[i] = (struct gpu_copy){to + at, from + skip, n_bytes};
-        ULT_CHECK(gpu_copies_can(device, &list[i]));
+        ULT_CHECK(gpu_copies_can(device, &list[i], &known));
         memcpy(want + at, source + skip, n_bytes);
         at += n_bytes + (size_t)random_in(0, 3);
     }
@@ -105,6 +107,13 @@ START_TEST(many_copies_at_once)
 }
 END_TEST
 
+static bool can(const struct gpu_copy *copy)
+{
+    struct gpu_known known = {0};
+
+    return gpu_copies_can(0, copy, &known);
+}
+
 static void refused(void *arg)
 {
     char *to, host[16] = "";
@@ -113,16 +122,16 @@ static void refused(void *arg)
     device_open();
     to = alloc_on(0);
     copy = (struct gpu_copy){to, host, sizeof host};
-    ULT_CHECK(!gpu_copies_can(0, &copy));
+    ULT_CHECK(!can(&copy));
     copy = (struct gpu_copy){to, to + 4096, 16};
-    ULT_CHECK(gpu_copies_can(0, &copy));
+    ULT_CHECK(can(&copy));
     if (fakecuda_is_here()) {
         fakecuda_fail("cuLaunchKernel", 1, CUDA_ERROR_UNKNOWN);
         ULT_CHECK(run(&copy, 1, 0) == CUDA_ERROR_UNKNOWN);
         ULT_CHECK(run(&copy, 1, 0) == 0);
     }
     ULT_CHECK(cuMemFree((CUdeviceptr)to) == CUDA_SUCCESS);
-    ULT_CHECK(!gpu_copies_can(0, &copy));
+    ULT_CHECK(!can(&copy));
 }
 
 START_TEST(what_cannot_be_copied)

@@ -175,10 +175,10 @@ static void start_batch(struct note *notes, int n)
     free(batch);
 }
 
-static bool is_small(const struct note *note)
+static bool is_small(const struct note *note, struct gpu_known *known)
 {
     return note->copy.n_bytes && note->copy.n_bytes <= TOGETHER_MAX &&
-           gpu_copies_can(note->to_gpu, &note->copy);
+           gpu_copies_can(note->to_gpu, &note->copy, known);
 }
 
 /* Takes the small ones off the list, and starts them. */
@@ -186,10 +186,11 @@ static void start_batches(struct note **list)
 {
     struct note *first[GPUS_MAX] = {NULL};
     int n[GPUS_MAX] = {0};
+    struct gpu_known known = {0};
 
     for (struct note **link = list; *link;) {
         struct note *note = *link;
-        if (!is_small(note)) {
+        if (!is_small(note, &known)) {
             link = &note->next;
             continue;
         }

@@ -19,23 +19,36 @@
 
 /* ---- Consecutive bytes ---- */
 
-/* Vectors where both sides have the same alignment, bytes elsewhere. */
+/* n units, all of which are aligned. */
+template <typename U>
+GPU_FN void copy_units(uint64_t to, uint64_t from, uint64_t n, uint64_t thread, uint64_t n_threads)
+{
+    for (uint64_t i = thread; i < n; i += n_threads * PACK_UNITS) {
+        U value[PACK_UNITS] = {};
+        GPU_UNROLL
+        for (uint64_t j = 0; j < PACK_UNITS; j++)
+            if (i + j * n_threads < n)
+                value[j] = *GPU_AT(const U, from + (i + j * n_threads) * sizeof(U));
+        GPU_UNROLL
+        for (uint64_t j = 0; j < PACK_UNITS; j++)
+            if (i + j * n_threads < n)
+                *GPU_AT(U, to + (i + j * n_threads) * sizeof(U)) = value[j];
+    }
+}
+
+/* Vectors, or words, where both sides are aligned to them, bytes elsewhere. */
 GPU_FN void copy_body(const struct gpu_kernel_copy &a, uint64_t thread, uint64_t n_threads)
 {
-    uint64_t n_vectors = (a.to | a.from) % sizeof(uint4) ? 0 : a.n_bytes / sizeof(uint4);
+    uint64_t bits = a.to | a.from, unit = bits % sizeof(uint4) == 0 ? sizeof(uint4) : bits % 4 == 0 ? 4 : 1;
+    uint64_t n = a.n_bytes / unit, done = n * unit;
 
-    for (uint64_t i = thread; i < n_vectors; i += n_threads * PACK_UNITS) {
-        uint4 value[PACK_UNITS] = {};
-        GPU_UNROLL
-        for (uint64_t j = 0; j < PACK_UNITS; j++)
-            if (i + j * n_threads < n_vectors)
-                value[j] = *GPU_AT(const uint4, a.from + (i + j * n_threads) * sizeof(uint4));
-        GPU_UNROLL
-        for (uint64_t j = 0; j < PACK_UNITS; j++)
-            if (i + j * n_threads < n_vectors)
-                *GPU_AT(uint4, a.to + (i + j * n_threads) * sizeof(uint4)) = value[j];
-    }
-    for (uint64_t i = n_vectors * sizeof(uint4) + thread; i < a.n_bytes; i += n_threads)
+    if (unit == sizeof(uint4))
+        copy_units<uint4>(a.to, a.from, n, thread, n_threads);
+    else if (unit == 4)
+        copy_units<uint32_t>(a.to, a.from, n, thread, n_threads);
+    else
+        copy_units<uint8_t>(a.to, a.from, n, thread, n_threads);
+    for (uint64_t i = done + thread; i < a.n_bytes; i += n_threads)
         *GPU_AT(uint8_t, a.to + i) = *GPU_AT(const uint8_t, a.from + i);
 }
 

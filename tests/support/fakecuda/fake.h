@@ -88,6 +88,7 @@ struct fake_range {
 struct fake_range *fake_range_at(uintptr_t address);
 struct fake_range *fake_range_add(struct fake_range range);
 void fake_range_remove(struct fake_range *range);
+extern unsigned fake_n_removed; /* how many were removed so far */
 void fake_range_unref(struct fake_range *range);
 
 /* False if memory of a pool or mapped memory has not been opened to a device (vmm.c). Lock held. */

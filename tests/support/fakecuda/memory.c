@@ -84,10 +84,13 @@ void fake_range_unref(struct fake_range *range)
     free(range);
 }
 
+unsigned fake_n_removed;
+
 void fake_range_remove(struct fake_range *range)
 {
     int i = ranges_up_to(range->at) - 1;
 
+    __atomic_fetch_add(&fake_n_removed, 1, __ATOMIC_RELEASE);
     memmove(ranges + i, ranges + i + 1, (size_t)(n_ranges - i - 1) * sizeof *ranges);
     n_ranges--;
     fake_range_unref(range);
