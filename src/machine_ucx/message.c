@@ -98,14 +98,28 @@ static void send_done(void *request, ucs_status_t status, void *arg)
     request_done(request, status);
 }
 
+/* What UCX is told of a message. Its shortest way looks at no memory type: it takes memory for the host's as
+ * long as its hooks have seen no device memory allocated, which they do not see before they are there, or if
+ * UCX could not load them. Naming the datatype, bytes, keeps it off that way. */
+static ucp_request_param_t send_param(enum machine_memory memory)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                 .cb.send = send_done,
+                                 .memory_type = ucxm_memory_type(memory)};
+
+    if (BASE_UNLIKELY(memory != MACHINE_HOST)) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+        param.datatype = ucp_dt_make_contig(1);
+    }
+    return param;
+}
+
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
               const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
     const struct ucxm_peer *of_proc = port->peers[dest_proc];
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-                                 .cb.send = send_done,
-                                 .memory_type = ucxm_memory_type(memory)};
+    ucp_request_param_t param = send_param(memory);
     ucs_status_ptr_t started;
     ucp_ep_h ep;
 
