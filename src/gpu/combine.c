@@ -16,7 +16,8 @@
 
 #define THREADS 512
 #define VECTORS_PER_THREAD 4
-#define BLOCKS_MAX 528
+#define BLOCKS_MAX 132       /* enough for the links between GPUs, and others have room beside it */
+#define ASIDE_BLOCKS_MAX 528 /* within a GPU */
 
 /* Scratch memory for all that must be copied: what is tried first and last, and how many elements a chunk has
  * at least. */
@@ -280,14 +281,14 @@ static int launch(const struct run *run, const struct chunk *chunk, struct gpu_k
 {
     size_t per_block = (size_t)THREADS * VECTORS_PER_THREAD * 16;
     size_t n_blocks = (chunk->n * run->elem_size + per_block - 1) / per_block;
+    size_t most = run->combine->is_aside ? ASIDE_BLOCKS_MAX : BLOCKS_MAX;
     uint64_t bits = 0;
 
     for (int i = 0; i < args->n_inputs + args->n_outs; i++)
         bits |= args->addrs[i];
     args->is_aligned = bits % 16 == 0;
     return gpu_queue_launch(run->queue, GPU_KERNEL_COMBINE(run->combine->type),
-                            (unsigned)(n_blocks < BLOCKS_MAX ? n_blocks : BLOCKS_MAX), THREADS, args,
-                            sizeof *args);
+                            (unsigned)(n_blocks < most ? n_blocks : most), THREADS, args, sizeof *args);
 }
 
 /* Launches what has been collected, and lets the next launch begin with its first output. */

@@ -365,12 +365,13 @@ static inline const struct ampi_coll_result *ampi_coll_result(const struct ampi_
     return &slot->parts[part].result;
 }
 
-/* Runs the share stage: on all PEs if the table says so for this many bytes, else here and now for all of
- * them. */
+/* Runs the share stage: on all PEs if the table says so for this many bytes, or if they are to start work on
+ * GPUs, which takes each more time than being told; else here and now for all of them. */
 static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_coll_kind kind,
                                          size_t total_bytes)
 {
-    if (slot->state->n_parts > 1 && ampi_coll_is_shared(kind, total_bytes)) {
+    if (slot->state->n_parts > 1 &&
+        (ampi_coll_is_shared(kind, total_bytes) || (gpu_is_used() && ampi_coll_device_any(slot)))) {
         slot->needs_share = true;
         return;
     }

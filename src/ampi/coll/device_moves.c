@@ -13,8 +13,11 @@
 #include "base/log.h"
 #include "gpu/kernels/kernels.h"
 
-/* Blocks up to this size go together: above, copies by themselves are quicker. */
+/* Blocks up to this size go together, and larger ones if there are many: above, copies by themselves are
+ * quicker. */
 #define TOGETHER_MAX ((size_t)256 << 10)
+#define MANY_TOGETHER_MAX ((size_t)4 << 20)
+#define MANY 8
 
 /* Blocks from this size on cross to a GPU once; pieces of this size at least. */
 #define SPREAD_FROM ((size_t)1 << 20)
@@ -175,23 +178,44 @@ static void start_batch(struct note *notes, int n)
     free(batch);
 }
 
-static bool is_small(const struct note *note, struct gpu_known *known)
+static bool has_same_source(const struct note *a, const struct note *b)
 {
-    return note->copy.n_bytes && note->copy.n_bytes <= TOGETHER_MAX &&
-           gpu_copies_can(note->to_gpu, &note->copy, known);
+    return a->copy.src == b->copy.src && a->copy.n_bytes == b->copy.n_bytes;
 }
 
-/* Takes the small ones off the list, and starts them. */
+static bool is_large(const struct note *note)
+{
+    return note->copy.n_bytes >= SPREAD_FROM && gpu_can_combine(GPU_OP_BOR, GPU_TYPE_UINT8);
+}
+
+/* last: what comes before it in the list; NULL: nothing. */
+static bool goes_together(const struct note *note, const struct note *last, size_t most_bytes,
+                          struct gpu_known *known)
+{
+    if (note->copy.n_bytes == 0 || note->copy.n_bytes > most_bytes)
+        return false;
+    if (is_large(note) &&
+        ((note->next && has_same_source(note, note->next)) || (last && has_same_source(note, last))))
+        return false;
+    return gpu_copies_can(note->to_gpu, &note->copy, known);
+}
+
+/* Takes those that go together off the list, and starts them. */
 static void start_batches(struct note **list)
 {
-    struct note *first[GPUS_MAX] = {NULL};
-    int n[GPUS_MAX] = {0};
+    struct note *first[GPUS_MAX] = {NULL}, *last = NULL;
+    int n[GPUS_MAX] = {0}, n_notes = 0;
     struct gpu_known known = {0};
+    size_t most_bytes;
 
+    for (struct note *note = *list; note; note = note->next)
+        n_notes++;
+    most_bytes = n_notes >= MANY ? MANY_TOGETHER_MAX : TOGETHER_MAX;
     for (struct note **link = list; *link;) {
         struct note *note = *link;
-        if (!is_small(note, &known)) {
+        if (!goes_together(note, last, most_bytes, &known)) {
             link = &note->next;
+            last = note;
             continue;
         }
         *link = note->next;
@@ -323,16 +347,6 @@ static void start_spread(struct note *notes, int n)
     spread->part->n_moves--;
     free(spread->outs);
     free(spread);
-}
-
-static bool is_large(const struct note *note)
-{
-    return note->copy.n_bytes >= SPREAD_FROM && gpu_can_combine(GPU_OP_BOR, GPU_TYPE_UINT8);
-}
-
-static bool has_same_source(const struct note *a, const struct note *b)
-{
-    return a->copy.src == b->copy.src && a->copy.n_bytes == b->copy.n_bytes;
 }
 
 /* Takes those with the source of the first off the list, as far as they follow each other, and starts them.

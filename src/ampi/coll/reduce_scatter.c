@@ -142,7 +142,8 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
     slot->has_result = !last->op->is_predefined;
     for (int i = 0; i < slot->state->n_members; i++)
         slot->has_result |= ampi_coll_is_in_place(&slot->args[i]->send);
-    slot->needs_share = ampi_coll_must_share(slot, AMPI_COLL_REDUCE_SCATTER);
+    slot->needs_share =
+        ampi_coll_must_share(slot, AMPI_COLL_REDUCE_SCATTER) || (slot->gpus && slot->state->n_parts > 1);
     for (int part = 0; part < slot->state->n_parts && !slot->needs_share; part++) {
         slot->parts[part].op = last->op;
         reduce_scatter_share(slot, part);
