@@ -8,6 +8,7 @@
 #include "ampi/coll/coll.h"
 #include "ampi/error.h"
 #include "ampi/job.h"
+#include "gpu/nccl.h"
 
 struct ampi_rank *ampi_enter_wrong(const char *call)
 {
@@ -83,6 +84,8 @@ int PMPI_Finalize(void)
         return error;
     self->call = "MPI_Finalize";
     ampi_coll_finalize(self->world);
+    if (ampi_job.n_local == 1) /* else at the end of the job: CUDA is still there then */
+        gpu_nccl_settle(GPU_NCCL_SETTLE_S);
     ampi_rank_set_world_state(self, AMPI_RANK_FINALIZED);
     return MPI_SUCCESS;
 }

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "gpu/gpu.h"
+#include "gpu/nccl.h"
 
 /* Most ranks that a command line may ask for; how many fit is found out later (job_memory.c). */
 #define RANKS_MAX 1000000
@@ -36,7 +37,8 @@ static const struct base_option option_table[] = {
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
      "say what is set up; twice: in more detail"},
     {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",
-     "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM]], with commas between them "
+     "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]], with commas "
+     "between them "
      "(+help "
      "collectives)"},
     {"+ucx", BASE_OPTION_STRING, &ampi_options.ucx, 0, 0, "DIR",
@@ -52,6 +54,10 @@ static const struct base_option option_table[] = {
      "ones: half the time, also beside kernels that fill the GPU; cudaDeviceSynchronize may wait for it; "
      "default: 0, "
      "none"},
+    {"+nccl", BASE_OPTION_STRING, &gpu_nccl_library, 0, 0, "off|PATH",
+     "large collectives between processes on buffers of GPUs: not through NCCL, or through the library at "
+     "PATH; default: "
+     "libnccl.so.2 where the loader finds it, if there are GPUs"},
     {"+help", BASE_OPTION_TOPIC, &ampi_options.help_topic, 0, 0, "[TOPIC]",
      "print this list and stop; topic collectives: how they are done; topic devices: GPUs, and which PE has "
      "which"},
@@ -99,7 +105,7 @@ void ampi_options_read(int *argc, char **argv)
     ampi_coll_selection_init();
     if (ampi_options.coll && !ampi_coll_override(ampi_options.coll))
         base_fatal(2,
-                   "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM]], such as "
+                   "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]], such as "
                    "allreduce:16K,bcast:inf:0 (+help "
                    "collectives lists the operations)",
                    ampi_options.coll);

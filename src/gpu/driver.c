@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "gpu/nccl.h"
 
 #define DRIVER_NAME "libcuda.so.1"
 #define AS_TEXT(name) AS_TEXT_2(name)
@@ -132,6 +133,10 @@ const char *gpu_error_text(int error)
     bool is_last = last.error == error;
     const char *function = is_last ? last.function : NULL;
 
+    if (error >= GPU_NCCL_ERRORS) {
+        gpu_nccl_error_text(error, text, sizeof text);
+        return text;
+    }
     if (!gpu_driver.cuGetErrorName || gpu_driver.cuGetErrorName((CUresult)error, &name) != CUDA_SUCCESS)
         name = NULL;
     if (!name || gpu_driver.cuGetErrorString((CUresult)error, &words) != CUDA_SUCCESS)

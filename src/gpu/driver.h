@@ -79,6 +79,9 @@ static inline int gpu_driver_check(CUresult result, const char *function)
     return BASE_LIKELY(result == CUDA_SUCCESS) ? 0 : gpu_driver_note((int)result, function);
 }
 
+/* The stream of a queue, for work that somebody else queues there next. (queue.c) */
+CUstream gpu_queue_stream(struct gpu_queue *queue);
+
 /* ---- Devices and contexts (device.c) ---- */
 
 /* "GPU 0: NVIDIA H200, 143771 MiB, PCI 0000:01:00.0" */

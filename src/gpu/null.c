@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "gpu/gpu.h"
+#include "gpu/nccl.h"
 #include "gpu/pack.h"
 #include "gpu/query.h"
 #include "gpu_watch.h"
@@ -145,3 +146,75 @@ void *gpu_scratch_get(int device, size_t n_bytes, int *error_out)
 }
 
 void gpu_scratch_put(int device, void *block, size_t n_bytes) {}
+
+const char *gpu_nccl_library;
+
+bool gpu_nccl_is_possible(void)
+{
+    return false;
+}
+
+struct gpu_nccl *gpu_nccl_create(int device, bool makes_id)
+{
+    unreachable();
+    return NULL;
+}
+
+int gpu_nccl_state(struct gpu_nccl *nccl)
+{
+    return unreachable();
+}
+
+void gpu_nccl_get_card(const struct gpu_nccl *nccl, struct gpu_nccl_card *card_out) {}
+
+const char *gpu_nccl_compare(const struct gpu_nccl_card *cards, int n)
+{
+    unreachable();
+    return "this library was built without CUDA's headers";
+}
+
+void gpu_nccl_connect(struct gpu_nccl *nccl, const char *id, int n, int own) {}
+
+void gpu_nccl_cancel(struct gpu_nccl *nccl) {}
+
+void gpu_nccl_describe(char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "none");
+}
+
+bool gpu_nccl_can(int op, int type)
+{
+    return false;
+}
+
+bool gpu_nccl_can_use(int device, const void *address)
+{
+    return false;
+}
+
+struct gpu_queue *gpu_nccl_queue(const struct gpu_nccl *nccl, int *error_out)
+{
+    *error_out = unreachable();
+    return NULL;
+}
+
+int gpu_nccl_start(struct gpu_nccl *nccl, struct gpu_queue *queue, const struct gpu_nccl_call *call)
+{
+    return unreachable();
+}
+
+int gpu_nccl_ask(struct gpu_nccl *nccl)
+{
+    return unreachable();
+}
+
+void gpu_nccl_abort(struct gpu_nccl *nccl) {}
+
+void gpu_nccl_destroy(struct gpu_nccl *nccl) {}
+
+void gpu_nccl_settle(double limit_s) {}
+
+void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket)
+{
+    unreachable();
+}

@@ -182,6 +182,13 @@ int gpu_queue_device(const struct gpu_queue *queue)
     return queue->device;
 }
 
+CUstream gpu_queue_stream(struct gpu_queue *queue)
+{
+    queue->is_written = false;
+    queue->is_quick = false;
+    return queue->stream;
+}
+
 /* ---- Queuing work ---- */
 
 static int copy(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)

@@ -28,6 +28,7 @@ enum gpu_lane {
     GPU_LANE_ASIDE,
     GPU_LANE_LOCAL,
     GPU_LANE_SERVICE,
+    GPU_LANE_NCCL,
     GPU_LANES
 };
 

@@ -47,9 +47,17 @@ static inline void gtest_init(void)
 enum gtest_place { GTEST_HOST, GTEST_GPU0, GTEST_GPU1, GTEST_PINNED, GTEST_MANAGED, GTEST_PLACES };
 static const char *const gtest_place_names[] = {"host", "GPU 0", "GPU 1", "pinned", "managed"};
 
+/* Any GPU, by its number. */
+static inline enum gtest_place gtest_gpu(int device)
+{
+    return (enum gtest_place)(GTEST_PLACES + device);
+}
+
 static inline void gtest_select(enum gtest_place place)
 {
-    GTEST_CU(cuCtxSetCurrent(gtest_contexts[place == GTEST_GPU1 && gtest_n_devices > 1 ? 1 : 0]));
+    int device = place >= GTEST_PLACES ? (int)place - GTEST_PLACES : place == GTEST_GPU1;
+
+    GTEST_CU(cuCtxSetCurrent(gtest_contexts[device < gtest_n_devices ? device : 0]));
 }
 
 /* Guard bytes lie in front of and behind every buffer. */

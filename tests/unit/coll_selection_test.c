@@ -70,6 +70,14 @@ START_TEST(three_numbers)
 }
 END_TEST
 
+START_TEST(four_numbers)
+{
+    ck_assert(ampi_coll_override("bcast:16K:64:128K:2M"));
+    ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_BCAST].nccl_from, 2 << 20);
+    assert_unchanged_but(AMPI_COLL_BCAST);
+}
+END_TEST
+
 START_TEST(several_entries)
 {
     ck_assert(ampi_coll_override("scan:1m:8,reduce:2G"));
@@ -88,7 +96,7 @@ static const char *const malformed[] = {
     "bcast:1KK",
     "bcast:1:",
     "bcast:1:65",
-    "bcast:1:2:3:4",
+    "bcast:1:2:3:4:5",
     "bcast:1:2:",
     "bcas:1",
     "bcasts:1",
@@ -139,6 +147,7 @@ int main(void)
     tcase_add_test(tcase, one_entry);
     tcase_add_test(tcase, both_numbers);
     tcase_add_test(tcase, three_numbers);
+    tcase_add_test(tcase, four_numbers);
     tcase_add_test(tcase, several_entries);
     tcase_add_loop_test(tcase, malformed_changes_nothing, 0, (int)BASE_COUNT(malformed));
     tcase_add_test(tcase, print_names_every_operation);

@@ -6,21 +6,13 @@
  */
 #include "ampi/coll/wire.h"
 
-/* What a member contributes. */
-static struct ampi_coll_block contribution(const struct ampi_coll_args *args)
-{
-    if (ampi_coll_is_in_place(&args->send))
-        return ampi_coll_block(&args->recv, args->comm->rank);
-    return ampi_coll_whole(&args->send);
-}
-
 static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
 {
     struct ampi_coll_args **sources = slot->args + ampi_coll_peer_first(args->comm);
 
     for (int s = 0; s < args->comm->peer->n_ranks; s++)
         if (sources[s] != args || !ampi_coll_is_in_place(&args->send))
-            ampi_coll_move(args, ampi_coll_block(&args->recv, s), contribution(sources[s]));
+            ampi_coll_move(args, ampi_coll_block(&args->recv, s), ampi_coll_contribution(sources[s]));
 }
 
 /* From this size on, what is received does not stay in the cache with what it is copied from. */
@@ -43,7 +35,7 @@ static void allgather_share(struct ampi_coll_slot *slot, int part)
 
     if (each_bytes >= SPREAD_FROM) {
         for (int s = 0; s < slot->state->n_members; s++)
-            ampi_coll_spread(slot, part, contribution(slot->args[s]), s, target,
+            ampi_coll_spread(slot, part, ampi_coll_contribution(slot->args[s]), s, target,
                              ampi_coll_is_stream(each_bytes * (size_t)ampi_coll_n_local(slot->state)));
         return;
     }
@@ -90,7 +82,7 @@ static void allgather_middle(struct ampi_coll_slot *slot)
 static void allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                            struct ampi_coll_packer *out)
 {
-    ampi_coll_put(out, 0, contribution(args));
+    ampi_coll_put(out, 0, ampi_coll_contribution(args));
 }
 
 /* On intercommunicators the two sides do not know each other's sizes. */
@@ -102,6 +94,7 @@ static size_t allgather_between_bytes(const struct ampi_coll_slot *slot)
 
 static const struct ampi_coll_plan allgather_plan = {
     .name = "allgather",
+    .has_nccl = true,
     .wire = allgather_wire,
     .between_bytes = allgather_between_bytes,
     .middle = allgather_middle,
@@ -132,7 +125,7 @@ static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct am
                 return error;
         }
     }
-    own = contribution(args);
+    own = ampi_coll_contribution(args);
     ampi_coll_pack(args, AMPI_COLL_ALLGATHER, own.buf, own.count, own.type);
     return ampi_coll_begin(call, args);
 }

@@ -64,6 +64,7 @@ static void bcast_wire(const struct ampi_coll_slot *slot, const struct ampi_coll
 
 static const struct ampi_coll_plan bcast_plan = {
     .name = "bcast",
+    .has_nccl = true,
     .flow = AMPI_COLL_FLOW_BCAST,
     .wire = bcast_wire,
     .middle = bcast_middle,

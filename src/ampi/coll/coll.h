@@ -244,6 +244,14 @@ static inline struct ampi_coll_block ampi_coll_block(const struct ampi_coll_buf 
     return block;
 }
 
+/* What a member contributes to MPI_Allgather. */
+static inline struct ampi_coll_block ampi_coll_contribution(const struct ampi_coll_args *args)
+{
+    if (ampi_coll_is_in_place(&args->send))
+        return ampi_coll_block(&args->recv, args->comm->rank);
+    return ampi_coll_whole(&args->send);
+}
+
 static inline size_t ampi_coll_block_bytes(const struct ampi_coll_block *block)
 {
     return block->count ? (size_t)(block->count * block->type->size_bytes) : 0;

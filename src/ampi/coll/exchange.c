@@ -5,7 +5,7 @@
  * Invariants, all on the leader PE:
  *   1. A message that has come is in one list: remote->arrived, then x->got of the exchange that awaits it,
  * then x->kept of the same.
- *   2. A step runs only when n_awaited and n_sending are 0; the latter counts fetches, too.
+ *   2. A step runs only when n_awaited and n_sending are 0; the latter counts fetches and holds, too.
  */
 #include "ampi/coll/exchange.h"
 
@@ -62,6 +62,16 @@ static void take(struct ampi_exchange *x, struct ampi_exchange_message *message)
         fetch(x, message);
 }
 
+/* Not awaited now, perhaps never: sizes that do not agree may have one process vote on NCCL, and not another.
+ */
+static void check_early(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
+{
+    bool votes = message->algorithm == AMPI_BETWEEN_NCCL;
+
+    if (x->nccl ? !votes && !message->has_voted : votes && !x->has_voted)
+        ampi_exchange_check(x, message);
+}
+
 /* Takes what has come early. */
 static void take_arrived(struct ampi_exchange *x)
 {
@@ -73,6 +83,8 @@ static void take_arrived(struct ampi_exchange *x)
             *link = message->next;
             take(x, message);
         } else {
+            if (BASE_UNLIKELY(message->seq == x->seq))
+                check_early(x, message);
             link = &message->next;
         }
     }
@@ -129,12 +141,26 @@ void ampi_exchange_await(struct ampi_exchange *x, int tag, int n)
     take_arrived(x);
 }
 
+void ampi_exchange_hold(struct ampi_exchange *x)
+{
+    x->n_sending++;
+    x->is_over = false;
+}
+
+void ampi_exchange_go_on(struct ampi_exchange *x)
+{
+    x->n_sending--;
+    advance(x);
+}
+
 void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_message *message)
 {
     struct ampi_wire_slot *slot = &remote->slots[message->seq % AMPI_COLL_SLOTS];
     struct ampi_exchange *x = &slot->x;
 
     if (!slot->is_active || x->seq != message->seq || x->tag != message->tag || x->n_awaited == 0) {
+        if (slot->is_active && x->seq == message->seq)
+            check_early(x, message);
         message->next = remote->arrived;
         remote->arrived = message;
         return;
@@ -160,6 +186,7 @@ void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note,
     struct ampi_coll_remote *remote = x->slot->state->remote;
     int proc = x->proc[to];
     struct ampi_wire wire = {.kind = AMPI_WIRE_COLL,
+                             .flags = x->has_voted ? AMPI_WIRE_VOTED : 0,
                              .context_id = x->slot->state->shared->context_id,
                              .seq = x->seq,
                              .tag = tag,

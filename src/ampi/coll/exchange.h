@@ -38,6 +38,7 @@ struct ampi_exchange_message {
     void *token;             /* the machine's, if the bytes have not been fetched; else NULL */
     struct ampi_exchange *x; /* that fetches them */
     bool is_lent;            /* bytes are the exchange's scratch memory */
+    bool has_voted;          /* the sender's operation was voted on, and refused */
 };
 
 /* What one process has for another; bytes are aligned for any type. */
@@ -67,6 +68,7 @@ struct ampi_exchange {
     bool is_running;                       /* a step is */
     bool has_failed;                       /* what it awaits may never come: it ends when all has left */
     bool is_over;                          /* the last step has run */
+    bool has_voted;                        /* NCCL was voted on, and refused (nccl.h) */
     struct ampi_exchange_message *got;     /* for the next step; moved to kept by the engine afterwards */
     struct ampi_exchange_message *kept;    /* freed with the operation */
     void *memory;                          /* list; freed with the operation */
@@ -78,6 +80,7 @@ struct ampi_exchange {
     int n_sources;                  /* sparse exchanges: participants that have a part for this process */
     struct ampi_exchange_entry *entries; /* the Bruck all-to-all's */
     struct ampi_reduction *reduction;
+    struct ampi_coll_nccl_op *nccl; /* NULL: it is not done by NCCL, nor may be (coll/nccl.h) */
 };
 
 /* ---- For algorithms ---- */
@@ -88,6 +91,10 @@ void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note,
 
 /* The next step waits for n messages with this tag: they are x->got then, in no order. */
 void ampi_exchange_await(struct ampi_exchange *x, int tag, int n);
+
+/* The next step waits for ampi_exchange_go_on, too. */
+void ampi_exchange_hold(struct ampi_exchange *x);
+void ampi_exchange_go_on(struct ampi_exchange *x);
 
 /* Memory that lives as long as the operation. Aligned for any type. */
 void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes);

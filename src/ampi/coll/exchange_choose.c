@@ -25,6 +25,7 @@ static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_ALLREDUCE_HALVING] = ampi_exchange_allreduce_halving,
     [AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE] = ampi_exchange_reduce_scatter_pairwise,
     [AMPI_BETWEEN_SCAN_DOUBLING] = ampi_exchange_scan_doubling,
+    [AMPI_BETWEEN_NCCL] = ampi_coll_nccl_step,
 };
 
 bool ampi_exchange_is_direct(int algorithm)

@@ -136,7 +136,7 @@ int ampi_coll_check_reduction(struct ampi_coll_args *args, MPI_Op op, bool has_i
     return MPI_SUCCESS;
 }
 
-bool ampi_coll_check_sizes(struct ampi_coll_slot *slot)
+bool ampi_coll_has_same_sizes(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;
     size_t n_bytes = last->send.type ? (size_t)(last->send.count * last->send.type->size_bytes) : 0;
@@ -146,6 +146,13 @@ bool ampi_coll_check_sizes(struct ampi_coll_slot *slot)
         const struct ampi_coll_buf *send = slot->args[i] ? &slot->args[i]->send : &last->send;
         is_same = !send->type || (size_t)(send->count * send->type->size_bytes) == n_bytes;
     }
+    return is_same;
+}
+
+bool ampi_coll_check_sizes(struct ampi_coll_slot *slot)
+{
+    bool is_same = ampi_coll_has_same_sizes(slot);
+
     for (int i = 0; i < slot->state->n_members && !is_same; i++)
         if (slot->args[i])
             slot->args[i]->error = MPI_ERR_COUNT;

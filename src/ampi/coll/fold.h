@@ -109,7 +109,10 @@ static inline void ampi_coll_give_small(const struct ampi_coll_buf *recv,
                          result->n_bytes);
 }
 
-/* Middle stage: true if all members have as many bytes as slot->last. Else all get an error and nothing may
+/* True if all members, as far as they are here, have as many bytes as slot->last. */
+bool ampi_coll_has_same_sizes(const struct ampi_coll_slot *slot);
+
+/* Middle stage: the same. Else all get an error and nothing may
  * be moved. */
 bool ampi_coll_check_sizes(struct ampi_coll_slot *slot);
 

@@ -115,6 +115,7 @@ static void allreduce_deliver(struct ampi_coll_slot *slot, int part)
 
 static const struct ampi_coll_plan allreduce_plan = {
     .name = "allreduce",
+    .has_nccl = true,
     .flow = AMPI_COLL_FLOW_ALLREDUCE,
     .wire = ampi_coll_wire_input,
     .unwire = ampi_coll_unwire_input,
@@ -179,6 +180,7 @@ static void reduce_deliver(struct ampi_coll_slot *slot, int part)
 
 static const struct ampi_coll_plan reduce_plan = {
     .name = "reduce",
+    .has_nccl = true,
     .flow = AMPI_COLL_FLOW_REDUCE,
     .wire = reduce_wire,
     .unwire = ampi_coll_unwire_input,

@@ -152,6 +152,7 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
 
 static const struct ampi_coll_plan reduce_scatter_plan = {
     .name = "reduce_scatter",
+    .has_nccl = true,
     .flow = AMPI_COLL_FLOW_REDUCE_SCATTER,
     .wire = ampi_coll_wire_input,
     .unwire = ampi_coll_unwire_input,

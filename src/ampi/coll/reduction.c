@@ -194,14 +194,12 @@ static void combine_local(const struct ampi_exchange *x, void *out, MPI_Count fr
                       r->type);
 }
 
-static void combine_all_local(struct ampi_exchange *x)
+void ampi_reduction_combine_local(struct ampi_exchange *x)
 {
     struct ampi_reduction *r = x->reduction;
     MPI_Count block = ampi_coll_fold_block(x->slot->last, r->count);
     struct ampi_coll_args **members;
 
-    r->elems = new_elems(x, r->count);
-    r->is_own = true;
     if (gpu_is_used() && ampi_coll_device_any(x->slot)) {
         members = ampi_exchange_alloc(x, (size_t)n_local_of(x->slot) * sizeof(struct ampi_coll_args *));
         for (int i = 0; i < n_local_of(x->slot); i++)
@@ -264,7 +262,9 @@ void ampi_reduction_start(struct ampi_exchange *x)
     if (r->is_mismatch)
         return;
     if (n_local_of(x->slot) > 1) {
-        combine_all_local(x);
+        r->elems = new_elems(x, r->count);
+        r->is_own = true;
+        ampi_reduction_combine_local(x);
         return;
     }
     r->elems = ampi_coll_input(last);

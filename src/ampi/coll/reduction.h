@@ -96,6 +96,9 @@ bool ampi_reduction_fits(const struct ampi_coll_slot *slot);
 /* Combines the contributions of this process's members, and chooses the algorithm. */
 void ampi_reduction_start(struct ampi_exchange *x);
 
+/* Combines the contributions of this process's members, of which there are several, into the vector. */
+void ampi_reduction_combine_local(struct ampi_exchange *x);
+
 /* Has the middle stage hand out the result. */
 void ampi_reduction_over(struct ampi_exchange *x);
 

@@ -8,6 +8,7 @@
 #define AMPI_COLL_REMOTE_H
 
 #include "ampi/coll/exchange.h"
+#include "ampi/coll/nccl.h"
 
 /* Of one slot; the leader PE's, but for the note. */
 struct ampi_wire_slot {
@@ -32,6 +33,8 @@ struct ampi_coll_remote {
     struct ult_pe *leader;
     struct ampi_exchange_message *arrived; /* for later: of operations whose local members have not arrived,
                                               or of later steps; in any order */
+    struct ampi_coll_nccl *nccl;           /* NULL: no operation was worth asking (nccl.h) */
+    struct ampi_coll_turns turns;
     struct ampi_wire_slot slots[AMPI_COLL_SLOTS];
 };
 

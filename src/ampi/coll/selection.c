@@ -28,6 +28,7 @@ static const char *const between_names[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_ALLREDUCE_HALVING] = "Rabenseifner",
     [AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE] = "pairwise",
     [AMPI_BETWEEN_SCAN_DOUBLING] = "doubling",
+    [AMPI_BETWEEN_NCCL] = "NCCL",
 };
 
 const char *ampi_coll_between_name(enum ampi_between algorithm)
@@ -40,9 +41,14 @@ const char *ampi_coll_between_name(enum ampi_between algorithm)
     .few = AMPI_BETWEEN_##few_, .small = AMPI_BETWEEN_##small_, .large = AMPI_BETWEEN_##large_, \
     .large_from = (from_), .between_counted = (counted_)
 
+/* On two H200s NCCL is ahead from 64 KiB on (docs/decisions/0008); but to connect it takes some tenths of a
+ * second, which smaller operations seldom earn back. */
+#define NCCL_FROM ((size_t)256 << 10)
+
 struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
     [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384, 64,
-                         BETWEEN(BCAST_BINOMIAL, BCAST_BINOMIAL, BCAST_RING, 131072, "the message")},
+                         BETWEEN(BCAST_BINOMIAL, BCAST_BINOMIAL, BCAST_RING, 131072, "the message"),
+                         .nccl_from = NCCL_FROM},
     [AMPI_COLL_GATHER] = {"gather", "all that the root receives", 65536, 64,
                           BETWEEN(GATHER_LINEAR, GATHER_BINOMIAL, GATHER_LINEAR, 16384,
                                   "all that the root receives")},
@@ -51,17 +57,21 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
                                    "all that the root sends")},
     [AMPI_COLL_ALLGATHER] = {"allgather", "all that all ranks receive", 16384, 64,
                              BETWEEN(ANY, ALLGATHER_BRUCK, ALLGATHER_RING, 65536,
-                                     "all that one rank receives")},
+                                     "all that one rank receives"),
+                             .nccl_from = NCCL_FROM},
     [AMPI_COLL_ALLTOALL] = {"alltoall", "all that all ranks receive", 8192, 0,
                             BETWEEN(ALLTOALL_PAIRWISE, ALLTOALL_BRUCK, ALLTOALL_PAIRWISE, 256,
                                     "one rank's data for another")},
     [AMPI_COLL_REDUCE] = {"reduce", "the vector times the ranks", 32768, 64,
-                          BETWEEN(ANY, REDUCE_BINOMIAL, REDUCE_HALVING, 131072, "the vector")},
+                          BETWEEN(ANY, REDUCE_BINOMIAL, REDUCE_HALVING, 131072, "the vector"),
+                          .nccl_from = NCCL_FROM},
     [AMPI_COLL_ALLREDUCE] = {"allreduce", "the vector times the ranks", 16384, 64,
-                             BETWEEN(ANY, ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, 16384, "the vector")},
+                             BETWEEN(ANY, ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, 16384, "the vector"),
+                             .nccl_from = NCCL_FROM},
     [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768, 0,
                                   BETWEEN(REDUCE_SCATTER_PAIRWISE, ALLREDUCE_DOUBLING,
-                                          REDUCE_SCATTER_PAIRWISE, 1024, "the vector")},
+                                          REDUCE_SCATTER_PAIRWISE, 1024, "the vector"),
+                                  .nccl_from = NCCL_FROM},
     [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64,
                         BETWEEN(ANY, SCAN_DOUBLING, SCAN_DOUBLING, SIZE_MAX, "the vector")},
     [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all that is received", 16384, 0,
@@ -98,21 +108,29 @@ void ampi_coll_print_selection(void)
         printf("  %-16s %12zu %12s   %s\n", entry->name, entry->pack_to, from, entry->counted);
     }
     printf("Between processes, each of which first puts its ranks' data together:\n"
-           "  %-16s %-16s %-16s %12s   %-16s %s\n",
-           "operation", "small", "large", "large from", "fewer than 8", "what is counted");
+           "  %-16s %-16s %-16s %12s   %-16s %12s   %s\n",
+           "operation", "small", "large", "large from", "fewer than 8", "NCCL from", "what is counted");
     for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++) {
         const struct ampi_coll_selection *entry = &ampi_coll_selections[i];
-        char from[24] = "";
+        char from[24] = "", nccl_from[24] = "never";
         if (!entry->between_counted)
             continue;
         if (entry->large_from != SIZE_MAX)
             snprintf(from, sizeof from, "%zu", entry->large_from);
-        printf("  %-16s %-16s %-16s %12s   %-16s %s\n", entry->name, between_names[entry->small],
+        if (entry->nccl_from && entry->nccl_from != SIZE_MAX)
+            snprintf(nccl_from, sizeof nccl_from, "%zu", entry->nccl_from);
+        printf("  %-16s %-16s %-16s %12s   %-16s %12s   %s\n", entry->name, between_names[entry->small],
                entry->large_from == SIZE_MAX ? "" : between_names[entry->large], from,
-               entry->few == AMPI_BETWEEN_ANY ? "by size" : between_names[entry->few],
+               entry->few == AMPI_BETWEEN_ANY ? "by size" : between_names[entry->few], nccl_from,
                entry->between_counted);
     }
-    printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO[:LARGE_FROM]][,...]; bytes may end in "
+    printf(
+        "\"NCCL from\": buffers on GPUs, a GPU for each process, if NCCL is there (+nccl); from %zu if what "
+        "connects processes\n"
+        "does not take GPUs' memory.\n",
+        AMPI_COLL_NCCL_STAGED_BYTES);
+    printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO[:LARGE_FROM[:NCCL_FROM]]][,...]; "
+           "bytes may end in "
            "K, M "
            "or G, or be \"inf\".\n");
 }
@@ -146,7 +164,7 @@ static bool parse_bytes(const char *text, const char *end, size_t *bytes_out)
 /* The numbers of an entry, up to `end`. */
 static bool parse_numbers(struct ampi_coll_selection *entry, const char *text, const char *end)
 {
-    size_t *const fields[] = {&entry->share_from, &entry->pack_to, &entry->large_from};
+    size_t *const fields[] = {&entry->share_from, &entry->pack_to, &entry->large_from, &entry->nccl_from};
 
     for (size_t i = 0; i < BASE_COUNT(fields); i++) {
         const char *colon = memchr(text, ':', (size_t)(end - text));

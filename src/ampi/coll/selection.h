@@ -15,6 +15,10 @@
 /* Trees and Bruck's algorithms save messages from this many processes on, and rings time. */
 #define AMPI_COLL_FEW 8
 
+/* NCCL does operations on GPUs' buffers from so many bytes on, or from nccl_from if that is less, where what
+ * connects processes does not take GPUs' memory. */
+#define AMPI_COLL_NCCL_STAGED_BYTES ((size_t)128 << 10)
+
 enum ampi_coll_kind {
     AMPI_COLL_BCAST,
     AMPI_COLL_GATHER,
@@ -51,6 +55,7 @@ enum ampi_between {
     AMPI_BETWEEN_ALLREDUCE_HALVING,
     AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE,
     AMPI_BETWEEN_SCAN_DOUBLING,
+    AMPI_BETWEEN_NCCL, /* whatever NCCL takes (nccl.h) */
     AMPI_BETWEEN_COUNT,
 };
 
@@ -69,6 +74,8 @@ struct ampi_coll_selection {
     enum ampi_between large;     /* the one from large_from on */
     const char *between_counted; /* what is compared with large_from */
     size_t large_from;
+    size_t nccl_from; /* the same for buffers on GPUs from which on NCCL does it, if it is there; 0: it has
+                         no such operation */
 };
 
 /* By kind. Read-only once ranks run. */
@@ -93,7 +100,7 @@ void ampi_coll_selection_init(void);
 /* Prints the table to stdout: +help collectives. */
 void ampi_coll_print_selection(void);
 
-/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM]] with commas between them:
+/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]] with commas between them:
  * "allreduce:16K,bcast:inf:0:64K" (K, M and G are understood). LARGE_FROM decides between few processes, too.
  * False: the text is malformed, nothing has changed. Before ranks run. */
 bool ampi_coll_override(const char *text);

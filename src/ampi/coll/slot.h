@@ -101,6 +101,7 @@ struct ampi_coll_plan {
     enum ampi_coll_flow flow;
     bool makes_comm;   /* slot->context_id is wanted */
     bool is_exclusive; /* MPI_Exscan */
+    bool has_nccl;     /* NCCL has it: nccl.h */
     /* What decides between the algorithms, counted as in the table (selection.h), from what all ranks gave
      * alike. NULL: 0. Reductions and broadcasts need none. */
     size_t (*between_bytes)(const struct ampi_coll_slot *slot);

@@ -62,7 +62,7 @@ static void take_part(struct ampi_exchange *x, int proc)
 
 /* Operations with a root: the root's process first, then those with members that exchange data with it. On
  * intercommunicators that need not be all, nor this one. */
-static void find_participants(struct ampi_exchange *x)
+static void find_with_root(struct ampi_exchange *x)
 {
     const struct ampi_comm_shared *shared = x->slot->state->shared;
     const struct ampi_coll_remote *remote = x->slot->state->remote;
@@ -86,6 +86,14 @@ static void find_participants(struct ampi_exchange *x)
 
 static void find_all(struct ampi_exchange *x)
 {
+    enum ampi_coll_flow flow = x->slot->plan->flow;
+
+    x->proc = ampi_exchange_alloc(x, (size_t)x->slot->state->remote->n_procs * sizeof(int));
+    if (flow == AMPI_COLL_FLOW_BCAST || flow == AMPI_COLL_FLOW_SCATTER || flow == AMPI_COLL_FLOW_GATHER ||
+        flow == AMPI_COLL_FLOW_REDUCE) {
+        find_with_root(x);
+        return;
+    }
     for (int i = 0; i < x->slot->state->remote->n_procs; i++)
         take_part(x, i);
 }
@@ -222,11 +230,6 @@ static void plan_exchange(struct ampi_exchange *x, uint64_t proposed)
     enum ampi_coll_flow flow = x->slot->plan->flow;
     bool is_reduction = flow >= AMPI_COLL_FLOW_ALLREDUCE;
 
-    if (flow == AMPI_COLL_FLOW_BCAST || flow == AMPI_COLL_FLOW_SCATTER || flow == AMPI_COLL_FLOW_GATHER ||
-        flow == AMPI_COLL_FLOW_REDUCE)
-        find_participants(x);
-    else
-        find_all(x);
     if (x->n < 2)
         return;
     if (x->slot->last->has_buffers && gpu_is_used()) {
@@ -355,7 +358,14 @@ void ampi_exchange_over(struct ampi_exchange *x)
 
     wire_slot->is_active = false;
     if (BASE_UNLIKELY(x->has_failed)) {
+        if (x->nccl)
+            ampi_coll_nccl_drop(x);
         ampi_coll_fail(slot, remote->leader_part);
+        return;
+    }
+    if (BASE_UNLIKELY(x->nccl != NULL)) {
+        if (ampi_coll_nccl_over(x))
+            ampi_coll_run_middle(slot, remote->leader_part);
         return;
     }
     slot->context_id = remote->own == 0 ? wire_slot->proposed : 0;
@@ -378,30 +388,50 @@ static uint32_t hash_of(const char *name)
     return hash & 0x7fffff;
 }
 
+void ampi_coll_wire_begin(struct ampi_exchange *x)
+{
+    BASE_CONTAINER(x, struct ampi_wire_slot, x)->is_active = true;
+    x->has_failed = ampi_comm_has_lost(x->slot->state->shared);
+    ampi_exchange_start(x);
+}
+
 /* What this process has for others is packed. */
 static void start(struct ampi_coll_part *part)
 {
-    struct ampi_coll_slot *slot = part->slot;
-    struct ampi_wire_slot *wire_slot = &slot->state->remote->slots[slot - slot->state->slots];
+    const struct ampi_coll_slot *slot = part->slot;
 
-    wire_slot->is_active = true;
-    wire_slot->x.has_failed = ampi_comm_has_lost(slot->state->shared);
-    ampi_exchange_start(&wire_slot->x);
+    ampi_coll_wire_begin(&slot->state->remote->slots[slot - slot->state->slots].x);
 }
 
 /* Packing is a stage of the leader's part. */
+void ampi_coll_wire_plan(struct ampi_exchange *x)
+{
+    struct ampi_coll_part *part = &x->slot->parts[x->slot->state->remote->leader_part];
+
+    ampi_coll_stage_begin(part);
+    plan_exchange(x, BASE_CONTAINER(x, struct ampi_wire_slot, x)->proposed);
+    ampi_coll_stage_end(part, start);
+}
+
+void ampi_coll_wire_run(struct ampi_exchange *x)
+{
+    struct ampi_coll_part *part = &x->slot->parts[x->slot->state->remote->leader_part];
+
+    ampi_coll_stage_begin(part);
+    ampi_coll_nccl_fill(x);
+    ampi_coll_stage_end(part, start);
+}
+
 static void begin(struct ampi_wire_slot *wire_slot, struct ampi_coll_slot *slot)
 {
-    struct ampi_coll_part *part = &slot->parts[slot->state->remote->leader_part];
     struct ampi_exchange *x = &wire_slot->x;
 
     *x = (struct ampi_exchange){.slot = slot, .seq = slot->last->seq, .own = -1, .root = -1, .device = -1};
     x->plan_hash = hash_of(slot->plan->name);
-    x->proc = ampi_exchange_alloc(x, (size_t)slot->state->remote->n_procs * sizeof(int));
+    find_all(x);
     wire_slot->proposed = slot->plan->makes_comm ? ampi_contexts_propose() : 0;
-    ampi_coll_stage_begin(part);
-    plan_exchange(x, wire_slot->proposed);
-    ampi_coll_stage_end(part, start);
+    if (!ampi_coll_nccl_ask(x))
+        ampi_coll_wire_plan(x);
 }
 
 void ampi_coll_wire_lose(struct ampi_coll_state *state, int pe_id)
@@ -479,7 +509,8 @@ static struct ampi_exchange_message *message_of(const struct ampi_wire *wire, vo
                                               .proc = wire->source,
                                               .note = wire->cookie,
                                               .bytes = bytes,
-                                              .n_bytes = n_bytes};
+                                              .n_bytes = n_bytes,
+                                              .has_voted = wire->flags & AMPI_WIRE_VOTED};
     return message;
 }
 

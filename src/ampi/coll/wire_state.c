@@ -88,6 +88,7 @@ void ampi_coll_remote_destroy(struct ampi_coll_remote *remote)
 {
     if (!remote)
         return;
+    ampi_coll_nccl_destroy(remote->nccl);
     while (remote->arrived) {
         struct ampi_exchange_message *next = remote->arrived->next;
         ampi_exchange_message_free(remote->arrived);

@@ -5,6 +5,7 @@
  * A rank's own numbers are those of an MPI process. What ranks share is counted per PE and read for the
  * calling rank's: no number is shared between PEs, so counting costs an addition.
  */
+#include "ampi/coll/nccl.h"
 #include "ampi/mpit/tool.h"
 #include "ampi/p2p/message.h"
 #include "gpu_detect.h"
@@ -98,6 +99,11 @@ static uint64_t get_device_queries(const struct ampi_rank *self, const struct am
     return device_counts().queries;
 }
 
+static uint64_t get_nccl(const struct ampi_rank *self, const struct ampi_comm *comm)
+{
+    return ampi_coll_nccl_count();
+}
+
 #define COUNTER MPI_T_PVAR_CLASS_COUNTER
 #define LEVEL MPI_T_PVAR_CLASS_LEVEL
 #define NO_OBJECT MPI_T_BIND_NO_OBJECT
@@ -134,6 +140,8 @@ static const struct ampi_tool_pvar pvars[] = {
      "buffers that this rank's PE did not know, or no longer"},
     {"heddle_device_queries", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_queries,
      "times that this rank's PE asked CUDA's driver what memory an address is in"},
+    {"heddle_nccl_collectives", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_nccl,
+     "collectives of this rank's process that NCCL has done"},
 };
 
 const struct ampi_tool_pvar *ampi_tool_pvar_get(int index)

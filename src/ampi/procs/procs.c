@@ -12,6 +12,7 @@
 #include "ampi/options.h"
 #include "ampi/p2p/pipe.h"
 #include "base/log.h"
+#include "gpu/nccl.h"
 #include "machine_ucx/mpirun.h"
 
 const struct machine *ampi_machine;
@@ -226,6 +227,8 @@ void ampi_procs_close(int exit_code)
 
     if (!machine)
         return;
+    if (exit_code == 0)
+        gpu_nccl_settle(GPU_NCCL_SETTLE_S);
     machine->close(exit_code ? PATIENCE_S : 0);
     ampi_machine = NULL;
 }

@@ -62,6 +62,7 @@ struct ampi_wire {
 #define AMPI_WIRE_DONE 4    /* MEET: all have come */
 #define AMPI_WIRE_PIPE 8    /* SEND: an offer (p2p/pipe.h), the data comes in pieces */
 #define AMPI_WIRE_FAILED 16 /* PIECE: no more will come, tag is CUDA's error */
+#define AMPI_WIRE_VOTED 32  /* COLL: the operation goes its usual way after a vote (coll/nccl.h) */
 
 /* The machine; NULL: one process. */
 extern const struct machine *ampi_machine;
