@@ -10,8 +10,9 @@
  * and the PE's source looks whether it is there (a load; asking the driver takes 0.25 us a time). Errors
  * never get written, so now and then the driver is asked as well.
  *
- * Each call makes the queue's context current for as long as it takes and restores the program's.
- * Errors are CUDA's, 0 is success, and are noted for gpu_error_text.
+ * Launches and numbers need the queue's context: it is made current for as long as that takes, and the
+ * program's restored. Copies between devices, and questions, are content with the program's. Errors are
+ * CUDA's, 0 is success, and are noted for gpu_error_text.
  */
 #ifndef GPU_QUEUE_H
 #define GPU_QUEUE_H

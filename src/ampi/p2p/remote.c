@@ -7,7 +7,7 @@
  * Messages to communicators that this process has not made yet wait in the PE's list of orphans.
  *
  * A message that leaves its data at the sender ("away") waits there for its receive, but for small ones:
- * those are fetched soon, so that no small send waits for its receive.
+ * those are fetched at once, so that no small send waits for its receive.
  *
  * What is kept until its receive comes: large data (EAGER_KEEP_BYTES) that came with its header stays where
  * the machine put it; less is copied into a message of the pools, because the machine's pieces of memory are
@@ -16,7 +16,6 @@
 #include "ampi/p2p/remote.h"
 
 #include "ampi/p2p/device.h"
-#include "ampi/p2p/later.h"
 #include "ampi/p2p/pipe.h"
 #include "ampi/p2p/remote_peer.h"
 #include "base/log.h"
@@ -38,6 +37,29 @@ struct waiting {
     size_t room_bytes; /* of this struct */
     unsigned char copy[];
 };
+
+struct ampi_peer *ampi_remote_add_peer(struct ampi_remote *remote, int proc_id, int pe_id)
+{
+    struct ampi_peers_of_proc *of_proc;
+
+    if (!remote->procs)
+        remote->procs =
+            base_calloc((size_t)ampi_job.n_procs, sizeof *remote->procs, "peers in other processes");
+    of_proc = &remote->procs[proc_id];
+    if (pe_id >= of_proc->n_pes) {
+        of_proc->peers = base_realloc(of_proc->peers, ((size_t)pe_id + 1) * sizeof *of_proc->peers,
+                                      "peers in other processes");
+        memset(of_proc->peers + of_proc->n_pes, 0,
+               (size_t)(pe_id + 1 - of_proc->n_pes) * sizeof *of_proc->peers);
+        of_proc->n_pes = pe_id + 1;
+    }
+    if (!of_proc->peers[pe_id]) {
+        of_proc->peers[pe_id] = base_calloc(1, sizeof *of_proc->peers[pe_id], "peers in other processes");
+        of_proc->peers[pe_id]->proc_id = proc_id;
+        of_proc->peers[pe_id]->pe_id = pe_id;
+    }
+    return of_proc->peers[pe_id];
+}
 
 /* A message that was not synchronous has been received: gives its part of the window back. */
 static inline void give_back(struct ampi_peer *peer, size_t n_bytes)
@@ -81,7 +103,6 @@ struct kept {
     bool has_failed;           /* it never came */
     struct ampi_request *recv; /* fetching: the receive that waits for it; NULL: none yet */
     void *memory;              /* malloc'ed, where there is no room behind this; else NULL */
-    struct early *early;       /* its data is to be fetched soon; else NULL */
     unsigned char copy[];
 };
 _Static_assert(sizeof(struct kept) <= 64, "fits into the smallest message");
@@ -189,7 +210,7 @@ void ampi_remote_tell_slow(void)
 
     if (!ampi_machine->takes(MACHINE_CUDA) && !atomic_flag_test_and_set(&is_told))
         base_log("messages of GPUs to other processes go through the host's memory, which is slow: this UCX "
-                 "was built without CUDA (+ucx DIR takes another)");
+                 "was built without CUDA");
 }
 
 static void start_fetch(struct ampi_request *recv, int src_proc, void *token, size_t n_bytes, int source,
@@ -222,19 +243,6 @@ static void start_fetch(struct ampi_request *recv, int src_proc, void *token, si
 
 static void take_fetched(struct ampi_message *message, struct ampi_request *recv);
 
-/* A small message whose data will be fetched, unless a receive comes before. */
-struct early {
-    struct ampi_later later;
-    struct ampi_message *message;
-};
-
-static void give_up_early(struct kept *kept)
-{
-    ampi_later_cancel(&kept->early->later);
-    free(kept->early);
-    kept->early = NULL;
-}
-
 static void fetch_kept(struct ampi_message *message, struct ampi_request *recv)
 {
     struct kept *kept = kept_of(message);
@@ -247,8 +255,6 @@ static void fetch_kept(struct ampi_message *message, struct ampi_request *recv)
         take_fetched(message, recv);
         return;
     }
-    if (kept->early)
-        give_up_early(kept);
     if (BASE_UNLIKELY(kept->is_offer)) {
         ampi_pipe_receive(recv, kept->peer, kept->cookie, message->size_bytes, message->node.source,
                           message->node.tag);
@@ -257,7 +263,7 @@ static void fetch_kept(struct ampi_message *message, struct ampi_request *recv)
         start_fetch(recv, kept->peer->proc_id, kept->token, message->size_bytes, message->node.source,
                     message->node.tag);
     }
-    kept_free(recv->owner, message);
+    ampi_message_free(recv->owner->messages, message);
 }
 
 /* A message whose bytes are here has been received, or moved to a GPU. */
@@ -329,32 +335,19 @@ static void fetched_early(void *arg, int result)
         take_fetched(message, kept->recv);
 }
 
-static void fetch_early(struct ampi_later *later)
+/* The message has been kept, with room for its data. */
+static void fetch_early(struct ampi_message *message)
 {
-    struct early *early = BASE_CONTAINER(later, struct early, later);
-    struct ampi_message *message = early->message;
     struct kept *kept = kept_of(message);
     void *token = kept->token;
     int result;
 
-    free(early);
-    kept->early = NULL;
     kept->token = NULL;
     kept->is_fetching = true;
     result = ampi_machine->fetch(ult_pe_id(ult_self()->pe), kept->peer->proc_id, token, kept_room(kept),
                                  message->size_bytes, MACHINE_HOST, fetched_early, message);
     if (result != MACHINE_PENDING)
         fetched_early(message, result);
-}
-
-/* The message has been kept, with room for its data. */
-static void plan_early(struct ampi_message *message)
-{
-    struct early *early = base_malloc(sizeof *early, "a message from another process");
-
-    early->message = message;
-    kept_of(message)->early = early;
-    ampi_later_add(&early->later, fetch_early);
 }
 
 static void release_token(struct ampi_rank *owner, void *token)
@@ -408,7 +401,7 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
     }
     ampi_message_keep(dest, message, wire->source, wire->tag);
     if (BASE_UNLIKELY(is_early))
-        plan_early(message);
+        fetch_early(message);
     return !is_copied && data->n_bytes > 0;
 }
 

@@ -23,29 +23,6 @@
 
 /* ---- Routes ---- */
 
-struct ampi_peer *ampi_remote_add_peer(struct ampi_remote *remote, int proc_id, int pe_id)
-{
-    struct ampi_peers_of_proc *of_proc;
-
-    if (!remote->procs)
-        remote->procs =
-            base_calloc((size_t)ampi_job.n_procs, sizeof *remote->procs, "peers in other processes");
-    of_proc = &remote->procs[proc_id];
-    if (pe_id >= of_proc->n_pes) {
-        of_proc->peers = base_realloc(of_proc->peers, ((size_t)pe_id + 1) * sizeof *of_proc->peers,
-                                      "peers in other processes");
-        memset(of_proc->peers + of_proc->n_pes, 0,
-               (size_t)(pe_id + 1 - of_proc->n_pes) * sizeof *of_proc->peers);
-        of_proc->n_pes = pe_id + 1;
-    }
-    if (!of_proc->peers[pe_id]) {
-        of_proc->peers[pe_id] = base_calloc(1, sizeof *of_proc->peers[pe_id], "peers in other processes");
-        of_proc->peers[pe_id]->proc_id = proc_id;
-        of_proc->peers[pe_id]->pe_id = pe_id;
-    }
-    return of_proc->peers[pe_id];
-}
-
 static BASE_COLD struct ampi_peer *find_peer(struct ampi_remote *remote, int world_rank)
 {
     int dest_pe = ampi_procs_pe_of(world_rank);

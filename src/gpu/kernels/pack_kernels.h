@@ -163,7 +163,7 @@ GPU_FN struct walk walk_to(const int64_t *words, int64_t root, int64_t number)
 {
     const struct base_node *node = base_layout_node(words, root);
     struct walk walk = {};
-    int64_t index, size;
+    int64_t index;
 
     while (node->kind > BASE_NODE_BLOCKS) {
         if (node->kind == BASE_NODE_STRUCT) {
@@ -180,15 +180,25 @@ GPU_FN struct walk walk_to(const int64_t *words, int64_t root, int64_t number)
         }
     }
     walk.leaf = node;
-    if (node->kind == BASE_NODE_BLOCKS) {
-        walk.index = base_node_find(node, number);
-        number -= base_node_entries(node)[walk.index].prefix;
-    } else {
+    switch (node->kind) {
+    case BASE_NODE_STRIDED:
         walk.index = quotient(number, node->unit);
         number -= walk.index * node->unit;
+        walk.place = walk.base + walk.index * node->stride + number;
+        walk.left = node->unit - number;
+        break;
+    case BASE_NODE_OFFSETS:
+        walk.index = quotient(number, node->unit);
+        number -= walk.index * node->unit;
+        walk.place = walk.base + node->table[walk.index] + number;
+        walk.left = node->unit - number;
+        break;
+    default:
+        walk.index = base_node_find(node, number);
+        number -= base_node_entries(node)[walk.index].prefix;
+        walk.place = walk.base + base_node_entries(node)[walk.index].disp + number;
+        walk.left = base_node_entries(node)[walk.index].unit - number;
     }
-    walk.place = walk.base + block_at(node, walk.index, &size) + number;
-    walk.left = size - number;
     return walk;
 }
 
