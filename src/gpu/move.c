@@ -302,6 +302,15 @@ static bool is_to_peer(const struct gpu_move *move)
            move->to.device >= 0 && move->from.device != move->to.device;
 }
 
+/* The quickest function of the driver takes not all memory that there is. The addresses have been looked at.
+ */
+static int queue_to_peer(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
+{
+    int error = gpu_queue_copy_peer(queue, dst, src, n_bytes);
+
+    return BASE_UNLIKELY(error == ERROR_INVALID_VALUE) ? gpu_queue_copy(queue, dst, src, n_bytes) : error;
+}
+
 /* Fills the chunk and queues what follows, up to the drain if that is in the same queue. */
 static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
 {
@@ -315,7 +324,7 @@ static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, stru
         error = queue_pack(queue, move, chunk, near, true);
     if (!error && far != near)
         error = is_local(move)     ? gpu_queue_copy_local(queue, far, near, chunk->n_bytes)
-                : is_to_peer(move) ? gpu_queue_copy_peer(queue, far, near, chunk->n_bytes)
+                : is_to_peer(move) ? queue_to_peer(queue, far, near, chunk->n_bytes)
                                    : gpu_queue_copy(queue, far, near, chunk->n_bytes);
     if (!error && move->to.kind == DEVICE && !move->is_split)
         error = queue_pack(queue, move, chunk, far, false);

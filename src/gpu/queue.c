@@ -211,14 +211,15 @@ int gpu_queue_copy(struct gpu_queue *queue, void *dst, const void *src, size_t n
 }
 
 /* Copies and questions name their stream, so any context of the thread's will do for them (seen on H200s),
- * and changing it and back takes 0.1 us. But if that one is none, gone or broken, they fail. */
+ * and changing it and back takes 0.1 us. But they fail if that one is none, gone or broken, and copies if it
+ * may not use memory that the stream's may (of pools and mapped: seen on H200s). */
 static bool needs_own_context(struct gpu_queue *queue, int error)
 {
     CUcontext now = NULL;
 
     return error &&
-           (error == CUDA_ERROR_INVALID_CONTEXT || error == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
-            gpu_driver_is_sticky(error)) &&
+           (error == CUDA_ERROR_INVALID_VALUE || error == CUDA_ERROR_INVALID_CONTEXT ||
+            error == CUDA_ERROR_CONTEXT_IS_DESTROYED || gpu_driver_is_sticky(error)) &&
            (gpu_driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS || now != queue->context);
 }
 

@@ -133,13 +133,19 @@ FAKE_EXPORT CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t n_byte
 }
 
 /* Takes no address that the driver does not know, where the functions that copy anything read it as the
- * host's. */
+ * host's; nor memory that is closed to the current context's device, whatever the stream's. */
 FAKE_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n_bytes, CUstream stream)
 {
+    const struct fake_context *current = fake_current();
+    const struct fake_range *to_range, *from_range;
     bool are_known;
 
     pthread_mutex_lock(&fake_lock);
-    are_known = fake_range_at(to) && fake_range_at(from);
+    to_range = fake_range_at(to);
+    from_range = fake_range_at(from);
+    are_known = to_range && from_range &&
+                (!current || (fake_is_open_to(to_range, current->device) &&
+                              fake_is_open_to(from_range, current->device)));
     pthread_mutex_unlock(&fake_lock);
     return are_known ? copy(__func__, to, from, n_bytes, stream, false) : CUDA_ERROR_INVALID_VALUE;
 }
