@@ -36,6 +36,8 @@ int main(int argc, char **argv)
     MTEST_OK(
         MPI_Comm_split_type(inter, is_even ? MPI_COMM_TYPE_SHARED : MPI_UNDEFINED, 0, MPI_INFO_NULL, &comm));
     MTEST_CHECK(comm == MPI_COMM_NULL, "nobody is on the other side");
+    mtest_errors_return(inter);
+    MTEST_CLASS(MPI_Comm_split_type(inter, MPI_COMM_TYPE_HW_UNGUIDED, 0, MPI_INFO_NULL, &comm), MPI_ERR_COMM);
     MTEST_OK(MPI_Comm_free(&inter));
     MTEST_OK(MPI_Comm_free(&half));
     return mtest_end();

@@ -404,7 +404,6 @@ static void check_inter(void)
     MTEST_CLASS(MPI_Cart_create(inter, 1, &one, &zero, 0, &bad), MPI_ERR_COMM);
     MTEST_CLASS(MPI_Intercomm_create(inter, 0, MPI_COMM_WORLD, 0, 0, &bad), MPI_ERR_COMM);
     MTEST_CLASS(MPI_Intercomm_merge(half, 0, &bad), MPI_ERR_COMM);
-    MTEST_CLASS(MPI_Comm_split_type(inter, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &bad), MPI_ERR_COMM);
     MTEST_CLASS(MPI_Dist_graph_create(inter, 0, NULL, NULL, NULL, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &bad),
                 MPI_ERR_COMM);
     MTEST_CLASS(MPI_Graph_create(inter, 0, NULL, NULL, 0, &bad), MPI_ERR_COMM);
