@@ -117,11 +117,7 @@ static bool can_use(int device, const void *addr)
 {
     struct gpu_range range = *gpu_find(addr);
 
-    if (range.memory == GPU_MEMORY_HOST)
-        return false;
-    if (range.memory != GPU_MEMORY_DEVICE)
-        return true;
-    return gpu_reach(device, (uintptr_t)addr, range.device, range.buffer) == GPU_REACH_KERNEL;
+    return gpu_reach_by_kernel(device, addr, &range);
 }
 
 /* A kernel that uses memory which is not there would take the GPU's context with it. */

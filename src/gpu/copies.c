@@ -22,10 +22,7 @@ static bool can_use(int device, const void *addr, struct gpu_known *known)
         known->entries[place].device == device)
         return true;
     range = *gpu_resolve(addr);
-    if (range.memory == GPU_MEMORY_HOST || range.memory == GPU_MEMORY_NOWHERE)
-        return false;
-    if (range.memory == GPU_MEMORY_DEVICE &&
-        gpu_reach(device, (uintptr_t)addr, range.device, range.buffer) != GPU_REACH_KERNEL)
+    if (!gpu_reach_by_kernel(device, addr, &range))
         return false;
     place = (range.buffer + (unsigned)device) % BASE_COUNT(known->entries);
     known->entries[place].buffer = range.buffer;

@@ -386,7 +386,7 @@ bool gpu_nccl_can_use(int device, const void *address)
     const struct gpu_range *range = gpu_resolve(address);
 
     return range->memory == GPU_MEMORY_DEVICE && range->device == device &&
-           gpu_reach(device, (uintptr_t)address, device, range->buffer) == GPU_REACH_KERNEL;
+           gpu_reach_by_kernel(device, address, range);
 }
 
 struct gpu_queue *gpu_nccl_queue(const struct gpu_nccl *nccl, int *error_out)

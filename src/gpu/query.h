@@ -30,6 +30,9 @@ enum gpu_reach {
  * not known, which takes longer). Enables peer access. */
 enum gpu_reach gpu_reach(int device, uintptr_t addr, int owner, uint64_t buffer);
 
+/* True if kernels of the device can use the memory at this address, of which this is the range. */
+bool gpu_reach_by_kernel(int device, const void *addr, const struct gpu_range *range);
+
 /* True if the device's copies can use memory of another that is in this buffer, as far as this PE knows
  * already. */
 bool gpu_reach_is_known(int device, int owner, uint64_t buffer);

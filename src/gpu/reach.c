@@ -69,6 +69,14 @@ enum gpu_reach gpu_reach(int device, uintptr_t addr, int owner, uint64_t buffer)
     return reach_of_plain(device, owner);
 }
 
+bool gpu_reach_by_kernel(int device, const void *addr, const struct gpu_range *range)
+{
+    if (range->memory == GPU_MEMORY_HOST || range->memory == GPU_MEMORY_NOWHERE)
+        return false;
+    return range->memory != GPU_MEMORY_DEVICE ||
+           gpu_reach(device, (uintptr_t)addr, range->device, range->buffer) == GPU_REACH_KERNEL;
+}
+
 bool gpu_reach_is_known(int device, int owner, uint64_t buffer)
 {
     return is_known_plain(gpu_pe_self(), buffer) && gpu_peer_enable(device, owner);

@@ -4,9 +4,12 @@
  *
  * Moves are noted, and started at the end of the stage, when all are known:
  *
- *      many small blocks       one kernel per receiving GPU, where a move each costs 2 us and more
- *      a large block to        crosses to each GPU once, from where a kernel writes it to all others there;
- * in several receivers       pieces, so that both go on at once all others              a move each
+ * - Many small blocks: one kernel per receiving GPU, where a move each costs 2 us and more.
+ *
+ * - A large block to several receivers: it crosses to each GPU once, from where a kernel writes it to all
+ *   others there; in pieces, so that both go on at once.
+ *
+ * - All others: a move each.
  */
 #include "ampi/coll/coll.h"
 #include "ampi/procs/procs.h"
@@ -128,6 +131,30 @@ static void start_alone(struct note *note)
     gpu_move_start(&note->move);
 }
 
+/* Some notes, by the GPUs that receive. */
+struct by_gpu {
+    struct note *first[GPUS_MAX];
+    int n[GPUS_MAX];
+};
+
+static void sort_in(struct by_gpu *groups, struct note *note)
+{
+    note->next = groups->first[note->to_gpu];
+    groups->first[note->to_gpu] = note;
+    groups->n[note->to_gpu]++;
+}
+
+/* Starts them; start_many: those of a GPU, if there are several. */
+static void start_groups(const struct by_gpu *groups, void (*start_many)(struct note *notes, int n))
+{
+    for (int gpu = 0; gpu < GPUS_MAX; gpu++) {
+        if (groups->n[gpu] == 1)
+            start_alone(groups->first[gpu]);
+        else if (groups->n[gpu] > 1)
+            start_many(groups->first[gpu], groups->n[gpu]);
+    }
+}
+
 /* ---- Small ones together ---- */
 
 struct batch {
@@ -203,8 +230,9 @@ static bool goes_together(const struct note *note, const struct note *last, size
 /* Takes those that go together off the list, and starts them. */
 static void start_batches(struct note **list)
 {
-    struct note *first[GPUS_MAX] = {NULL}, *last = NULL;
-    int n[GPUS_MAX] = {0}, n_notes = 0;
+    struct by_gpu groups = {0};
+    struct note *last = NULL;
+    int n_notes = 0;
     struct gpu_known known = {0};
     size_t most_bytes;
 
@@ -219,16 +247,9 @@ static void start_batches(struct note **list)
             continue;
         }
         *link = note->next;
-        note->next = first[note->to_gpu];
-        first[note->to_gpu] = note;
-        n[note->to_gpu]++;
+        sort_in(&groups, note);
     }
-    for (int gpu = 0; gpu < GPUS_MAX; gpu++) {
-        if (n[gpu] == 1)
-            start_alone(first[gpu]);
-        else if (n[gpu] > 1)
-            start_batch(first[gpu], n[gpu]);
-    }
+    start_groups(&groups, start_batch);
 }
 
 /* ---- One large block to several receivers on a GPU ---- */
@@ -353,21 +374,14 @@ static void start_spread(struct note *notes, int n)
  */
 static struct note *start_spreads(struct note *list)
 {
-    struct note *first[GPUS_MAX] = {NULL}, *source = list, *next;
-    int n[GPUS_MAX] = {0};
+    struct by_gpu groups = {0};
+    struct note *source = list, *next;
 
     for (; list && is_large(list) && has_same_source(list, source); list = next) {
         next = list->next;
-        list->next = first[list->to_gpu];
-        first[list->to_gpu] = list;
-        n[list->to_gpu]++;
+        sort_in(&groups, list);
     }
-    for (int gpu = 0; gpu < GPUS_MAX; gpu++) {
-        if (n[gpu] == 1)
-            start_alone(first[gpu]);
-        else if (n[gpu] > 1)
-            start_spread(first[gpu], n[gpu]);
-    }
+    start_groups(&groups, start_spread);
     return list;
 }
 
