@@ -168,7 +168,8 @@ void ult_wake_all(void)
 
 /* ---- Sleeping ---- */
 
-/* Whether any PE could still be woken by something that is not a ULT of this job. */
+/* Whether any PE could still be woken by something that is not a ULT of this job. SOURCES_ONLY: by other
+ * processes. */
 enum under_way { NOTHING, SOURCES_ONLY, MORE };
 
 static enum under_way find_under_way(void)
@@ -180,7 +181,9 @@ static enum under_way find_under_way(void)
         if (ult_inbox_has_mail(&pe->inbox) || pe->timer_first || pe->n_backlogged || pe->queue_first)
             return MORE;
         for (const struct ult_source *source = pe->sources; source; source = source->next)
-            if (source->pending)
+            if (source->pending && source->fd < 0)
+                return MORE; /* what must be polled is this process's own, such as a copy that a GPU makes */
+            else if (source->pending)
                 found = SOURCES_ONLY;
     }
     return found;

@@ -69,8 +69,9 @@ struct ult_hooks {
     /* Every ULT of the process is blocked and nothing outside can wake one. Called on one PE while the others
      * sleep; normally prints a report and ends the process. NULL: the PEs sleep forever. */
     void (*deadlock)(void);
-    /* The same, but something outside can: a source (struct ult_source) has operations under way. Returns
-     * after how many ns it wants to be called again, if nothing happens before; 0: not at all. NULL: nothing.
+    /* The same, but something outside can: a source (struct ult_source) with an fd has operations under way.
+     * Returns after how many ns it wants to be called again, if nothing happens before; 0: not at all. NULL:
+     * nothing.
      */
     int64_t (*quiet)(void);
     /* Called on each PE's thread before its first ULT runs: creates its ULTs. NULL: nothing. */

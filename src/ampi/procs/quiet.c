@@ -8,6 +8,10 @@
  * then at the moment of asking all were quiet and no message was under way: nothing can ever happen. (Each
  * was quiet from before that moment to after it, so the two sums belong to one moment.)
  *
+ * Some of what may yet come is no message of ours (the word to a sender that its data has been fetched, which
+ * is UCX's own), and lies somewhere until a PE polls. So before a process says that it is quiet it has all
+ * its PEs poll.
+ *
  *      report     to process 0    sent, taken; round 0, or that of the question
  *      question   from process 0
  *      verdict    from process 0: print who is blocked
@@ -41,6 +45,8 @@ static struct {
     struct deeds deeds;  /* when it fell quiet */
     uint64_t since_ns;   /* when that was */
     bool has_told;       /* the report has left */
+    bool is_waking;      /* the PEs have been woken to poll */
+    uint64_t *n_sleeps;  /* by PE: its sleeps when it was */
     uint32_t question;   /* round to answer; 0: none */
     uint64_t n_own_sent; /* messages of this file */
     uint64_t n_own_taken;
@@ -111,6 +117,7 @@ static void ask(void)
     all.round++;
     all.n_answers = 0;
     own.question = all.round;
+    own.is_waking = false;
     for (int i = 1; i < ampi_job.n_procs; i++)
         post(i, FLAG_QUESTION, all.round, NULL);
 }
@@ -152,6 +159,25 @@ static void tell(uint32_t round)
 
 /* ---- Every process ---- */
 
+/* Whether every PE has polled since the first call; that one wakes them. */
+static bool have_all_polled(void)
+{
+    if (!own.n_sleeps)
+        own.n_sleeps = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_sleeps, "the search for deadlocks");
+    for (int i = 0; own.is_waking && i < ampi_job.n_pes; i++)
+        if (ult_pe_sleeps(ult_pe_get(i)) == own.n_sleeps[i])
+            return false;
+    if (own.is_waking) {
+        own.is_waking = false;
+        return true;
+    }
+    own.is_waking = true;
+    for (int i = 0; i < ampi_job.n_pes; i++)
+        own.n_sleeps[i] = ult_pe_sleeps(ult_pe_get(i));
+    ult_wake_all();
+    return false;
+}
+
 int64_t ampi_procs_quiet(void)
 {
     uint64_t now_ns = ult_now_ns();
@@ -163,15 +189,16 @@ int64_t ampi_procs_quiet(void)
         own.deeds = deeds;
         own.since_ns = now_ns;
         own.has_told = false;
+        own.is_waking = false;
         own.question = 0;
     }
     if (!own.has_told && now_ns - own.since_ns < WAIT_NS)
         return (int64_t)(WAIT_NS - (now_ns - own.since_ns));
-    if (!own.has_told) {
+    if (!own.has_told && have_all_polled()) {
         own.has_told = true;
         tell(0);
     }
-    if (own.question) {
+    if (own.has_told && own.question && have_all_polled()) {
         uint32_t round = own.question;
         own.question = 0;
         tell(round);
@@ -182,11 +209,13 @@ int64_t ampi_procs_quiet(void)
 void ampi_procs_handle_quiet(const struct ampi_wire *wire)
 {
     own.n_own_taken++;
-    if (wire->flags & FLAG_QUESTION)
-        own.question = wire->seq; /* answered when this PE sleeps again */
-    else if (wire->flags & FLAG_PRINTED)
+    if (wire->flags & FLAG_QUESTION) {
+        own.question = wire->seq; /* answered when all PEs sleep again, and have polled */
+        own.is_waking = false;
+    }
+    if (wire->flags & FLAG_PRINTED)
         count_printed();
-    else if (!(wire->flags & FLAG_VERDICT))
+    if (!(wire->flags & (FLAG_QUESTION | FLAG_PRINTED | FLAG_VERDICT)))
         collect((int)wire->src_proc, wire->seq, (struct deeds){wire->cookie, wire->context_id, 0});
     if (wire->flags & FLAG_VERDICT) {
         ampi_report_blocked();
