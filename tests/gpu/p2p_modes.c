@@ -194,24 +194,42 @@ static void partitioned(int n, int sends)
     }
 }
 
+#define ATTACHED_BYTES (N_BYTES_MAX + MPI_BSEND_OVERHEAD)
+
+static struct gtest_buffer attached;
+
+/* The buffer for buffered sends may be a GPU's, too. */
+static void attach(enum gtest_place place)
+{
+    attached = gtest_alloc(place, ATTACHED_BYTES, NULL);
+    MTEST_OK(MPI_Buffer_attach(attached.data, ATTACHED_BYTES));
+}
+
+static void detach(void)
+{
+    void *address;
+    int n_bytes;
+
+    MTEST_OK(MPI_Buffer_detach(&address, &n_bytes));
+    MTEST_CHECK(address == attached.data && n_bytes == ATTACHED_BYTES,
+                "detached %p, %d bytes, not what was attached", address, n_bytes);
+    gtest_free(&attached);
+}
+
 int main(int argc, char **argv)
 {
     static const int sizes[] = {0, 8, 5000, 16384, 16392, 200000};
-    void *attached;
-    int attached_bytes;
 
     mtest_init(&argc, &argv, 2);
     gtest_init();
     image = mtest_alloc(N_BYTES_MAX);
-    attached_bytes = N_BYTES_MAX + MPI_BSEND_OVERHEAD;
-    attached = mtest_alloc((size_t)attached_bytes);
-    MTEST_OK(MPI_Buffer_attach(attached, attached_bytes));
     for (int pair = 0; pair < 6 && (mtest_rank | 1) < mtest_size; pair++) {
         static const enum gtest_place places[][2] = {{GTEST_GPU0, GTEST_GPU1},    {GTEST_GPU0, GTEST_GPU0},
                                                      {GTEST_HOST, GTEST_GPU1},    {GTEST_GPU1, GTEST_HOST},
                                                      {GTEST_MANAGED, GTEST_GPU0}, {GTEST_PINNED, GTEST_GPU1}};
         out = gtest_alloc(places[pair][0], N_BYTES_MAX, NULL);
         in = gtest_alloc(places[pair][1], N_BYTES_MAX, NULL);
+        attach(places[pair][0]);
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             for (int sends = 0; sends < 2; sends++) {
                 int i_send = (mtest_rank % 2 == 0) == sends;
@@ -221,11 +239,10 @@ int main(int argc, char **argv)
                 both_ways(sizes[i]);
                 partitioned(sizes[i], i_send);
             }
+        detach();
         gtest_free(&out);
         gtest_free(&in);
     }
-    MTEST_OK(MPI_Buffer_detach(&attached, &attached_bytes));
-    free(attached);
     free(image);
     return mtest_end();
 }

@@ -97,6 +97,12 @@ static void complete_flushes(struct ampi_bsend_buffer *buffer)
     }
 }
 
+static void buffer_free(struct ampi_bsend_buffer *buffer)
+{
+    free(buffer->in_its_place);
+    free(buffer);
+}
+
 static void remove_segment(struct ampi_bsend_segment *segment)
 {
     struct ampi_bsend_buffer *buffer = segment->buffer;
@@ -114,7 +120,7 @@ static void remove_segment(struct ampi_bsend_segment *segment)
     if (buffer->flushes)
         complete_flushes(buffer);
     if (buffer->is_released && !buffer->first)
-        free(buffer);
+        buffer_free(buffer);
 }
 
 /* The data of a segment has been fetched. */
@@ -148,8 +154,12 @@ int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
     made->user_address = buffer;
     made->user_bytes = size_bytes;
     if (!is_automatic(made)) {
-        made->begin = (char *)base_round_up((uintptr_t)buffer, 16);
-        made->end = (char *)buffer + size_bytes;
+        char *used = buffer;
+        if (ampi_device_has(buffer, size_bytes, ampi_type_of(MPI_BYTE)))
+            used = made->in_its_place =
+                base_malloc((size_t)size_bytes, "a buffer that is attached in a GPU's memory");
+        made->begin = (char *)base_round_up((uintptr_t)used, 16);
+        made->end = used + size_bytes;
     }
     *slot = made;
     return MPI_SUCCESS;
@@ -159,8 +169,8 @@ void ampi_bsend_release(struct ampi_bsend_buffer *buffer)
 {
     if (buffer && buffer->first)
         buffer->is_released = true;
-    else
-        free(buffer);
+    else if (buffer)
+        buffer_free(buffer);
 }
 
 static const struct ampi_request_kind flush_kind = {.name = "buffer flush"};
@@ -204,7 +214,7 @@ int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
     ampi_bsend_flush(buffer);
     *(void **)buffer_addr = buffer->user_address;
     *size_out = buffer->user_bytes;
-    free(buffer);
+    buffer_free(buffer);
     *slot = NULL;
     return MPI_SUCCESS;
 }

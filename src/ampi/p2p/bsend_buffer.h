@@ -25,7 +25,9 @@ struct ampi_bsend_segment {
 struct ampi_bsend_buffer {
     void *user_address; /* as attached; MPI_BUFFER_AUTOMATIC: segments come from malloc */
     MPI_Count user_bytes;
-    char *begin; /* the aligned part of it */
+    char *in_its_place; /* the host's memory that is used instead of a GPU's, where the CPU writes no headers;
+                           or NULL */
+    char *begin;        /* the aligned part of what is used */
     char *end;
     struct ampi_bsend_segment *first; /* the segments */
     struct ampi_bsend_segment *last;
