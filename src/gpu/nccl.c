@@ -6,7 +6,7 @@
  * communicators that do not block, too, but they make a thread for every operation: 45 us more for each (two
  * H200s, NCCL 2.28). With those that block, an operation takes some microseconds to get into the stream, but
  * for the first of its kind and size, which may connect participants and so waits for them; so those get
- * threads.
+ * threads, as do those that are started on a small stack.
  *
  * A step that was given up stays behind in its thread until NCCL returns, which then ends the communicator.
  *
@@ -475,6 +475,17 @@ static int start_first(struct gpu_nccl *nccl)
     return start_in_context(nccl, &nccl->call, nccl->stream);
 }
 
+/* NCCL is called on the stack of whoever calls us, and ranks may have small ones. */
+#define STACK_BYTES_LEAST ((size_t)256 << 10)
+
+static bool has_room(void)
+{
+    const struct ult *self = ult_self();
+
+    return !self || !self->stack_lo ||
+           (size_t)((char *)__builtin_frame_address(0) - self->stack_lo) >= STACK_BYTES_LEAST;
+}
+
 int gpu_nccl_start(struct gpu_nccl *nccl, struct gpu_queue *queue, const struct gpu_nccl_call *call)
 {
     uint64_t class = (uint64_t)1 << (63 - __builtin_clzll(call->count | 1));
@@ -482,7 +493,7 @@ int gpu_nccl_start(struct gpu_nccl *nccl, struct gpu_queue *queue, const struct 
 
     if (gpu_nccl_state(nccl) || !nccl->comm)
         return GPU_NCCL_CANCELLED;
-    if (nccl->started[call->kind] & class)
+    if ((nccl->started[call->kind] & class) && has_room())
         return start_in_context(nccl, call, stream);
     nccl->started[call->kind] |= class;
     nccl->call = *call;

@@ -40,6 +40,9 @@ enum gpu_nccl_error {
     GPU_NCCL_ERROR_END
 };
 
+/* True if the reason may be that another process is lost. */
+bool gpu_nccl_may_be_loss(int error);
+
 /* What the participants of a communicator have to know of each other. */
 struct gpu_nccl_card {
     int32_t error;   /* of create; 0: NCCL can be used */

@@ -12,7 +12,9 @@
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
 SAME(GPU_NCCL_SUCCESS, ncclSuccess);
 SAME(GPU_NCCL_UNHANDLED_CUDA_ERROR, ncclUnhandledCudaError);
+SAME(GPU_NCCL_SYSTEM_ERROR, ncclSystemError);
 SAME(GPU_NCCL_INVALID_USAGE, ncclInvalidUsage);
+SAME(GPU_NCCL_REMOTE_ERROR, ncclRemoteError);
 SAME(GPU_NCCL_IN_PROGRESS, ncclInProgress);
 SAME(GPU_NCCL_INT8, ncclInt8);
 SAME(GPU_NCCL_UINT8, ncclUint8);

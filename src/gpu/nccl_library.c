@@ -138,6 +138,12 @@ int gpu_nccl_note(int result, const char *function)
     return GPU_NCCL_ERRORS + result;
 }
 
+bool gpu_nccl_may_be_loss(int error)
+{
+    return error == GPU_NCCL_ELSEWHERE || error == GPU_NCCL_ERRORS + GPU_NCCL_SYSTEM_ERROR ||
+           error == GPU_NCCL_ERRORS + GPU_NCCL_REMOTE_ERROR;
+}
+
 void gpu_nccl_error_text(int error, char *text, size_t text_bytes)
 {
     int result = error - GPU_NCCL_ERRORS;

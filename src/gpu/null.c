@@ -208,6 +208,11 @@ int gpu_nccl_ask(struct gpu_nccl *nccl)
     return unreachable();
 }
 
+bool gpu_nccl_may_be_loss(int error)
+{
+    return false;
+}
+
 void gpu_nccl_abort(struct gpu_nccl *nccl) {}
 
 void gpu_nccl_destroy(struct gpu_nccl *nccl) {}

@@ -5,6 +5,8 @@
  * what others will never join can be given up, before and after it is in a stream. On the fake CUDA driver
  * and the fake NCCL; two participants are in one process here.
  */
+#define ULT_JOB_STACK_BYTES ((size_t)1 << 20) /* NCCL is called on such stacks */
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -14,7 +14,9 @@
 #include "ult/ult.h"
 
 #define ULT_JOB_MAX 10000
+#ifndef ULT_JOB_STACK_BYTES
 #define ULT_JOB_STACK_BYTES ((size_t)256 << 10)
+#endif
 
 /* The job of the running test; ULT i belongs to PE i modulo their number. */
 static struct {

@@ -59,14 +59,15 @@ struct ampi_coll_nccl_op {
     enum ampi_coll_kind kind;
     size_t n_bytes; /* what decides, as the table counts (selection.h) */
     enum ampi_coll_nccl_phase phase;
-    int vote;         /* which of the operation's votes this is */
-    int round;        /* of the vote */
-    uint64_t ballot;  /* what all that were heard have said yes to */
-    bool has_token;   /* invariant 2 */
-    bool is_queued;   /* the ticket is in the GPU's queue */
-    bool is_past;     /* the ticket has come back */
-    unsigned n_polls; /* in this phase */
-    int error;        /* 0: none so far */
+    int vote;          /* which of the operation's votes this is */
+    int round;         /* of the vote */
+    uint64_t ballot;   /* what all that were heard have said yes to */
+    bool has_token;    /* invariant 2 */
+    bool is_queued;    /* the ticket is in the GPU's queue */
+    bool is_past;      /* the ticket has come back */
+    unsigned n_polls;  /* in this phase */
+    int error;         /* 0: none so far */
+    uint64_t error_ns; /* when that was */
     struct gpu_ticket ticket;
     struct gpu_queue *queue;
     /* What nccl_plan.c has found: */

@@ -10,6 +10,10 @@
 /* Whether something has gone wrong is asked at every so manieth poll. */
 #define POLLS_PER_CHECK 256
 
+/* NCCL may notice sooner than we that a process is lost: so long its error waits for the news, and is that of
+ * a lost process then. */
+#define NEWS_NS 1000000000u
+
 /* Of a PE. */
 struct nccl_pe {
     struct ult_source source; /* polls the operations */
@@ -48,7 +52,13 @@ static void fail(struct ampi_coll_nccl_op *op, int error)
     if (op->error)
         return;
     op->error = error;
+    op->error_ns = ult_now_ns();
     ampi_coll_nccl_break(op->x);
+}
+
+static bool awaits_news(const struct ampi_coll_nccl_op *op)
+{
+    return gpu_nccl_may_be_loss(op->error) && !op->x->has_failed && ult_now_ns() - op->error_ns < NEWS_NS;
 }
 
 /* ---- Operations in the queue ---- */
@@ -139,7 +149,8 @@ static bool is_over(struct ampi_coll_nccl_op *op)
     case AMPI_COLL_NCCL_RUNS:
         check_run(op, comm);
         /* What was aborted is left alone until the thread that does it has ended. */
-        return (op->is_past || !op->is_queued) && (!op->error || gpu_nccl_state(comm) != GPU_NCCL_BUSY);
+        return (op->is_past || !op->is_queued) &&
+               (!op->error || (gpu_nccl_state(comm) != GPU_NCCL_BUSY && !awaits_news(op)));
     case AMPI_COLL_NCCL_CONNECTS:
         if (is_busy && op->n_polls % POLLS_PER_CHECK == 0 && is_hopeless(op->x))
             gpu_nccl_cancel(comm);

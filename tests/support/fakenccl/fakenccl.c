@@ -26,8 +26,8 @@
 #define RANKS_MAX 16
 #define CHUNK_BYTES 65536
 #define WAIT_US 20
+#define STACK_BYTES 100000
 #define INVALID_ARGUMENT 4
-#define REMOTE_ERROR 6
 
 struct shared {
     _Atomic uint64_t come[RANKS_MAX]; /* barriers that each has come to */
@@ -99,12 +99,22 @@ EXPORT int fakenccl_calls(const char *name)
     return n;
 }
 
+/* Uses as much stack as the real one might. */
+static void use_stack(void)
+{
+    volatile char stack[STACK_BYTES];
+
+    for (size_t i = 0; i < sizeof stack; i += 1024)
+        stack[i] = 0;
+}
+
 /* Counts the call; the result that it shall have. */
 static int enter(const char *name, int rank)
 {
     const char *text = getenv("FAKENCCL_FAIL");
     int n = count_call(name);
 
+    use_stack();
     while (text && *text) {
         char function[40];
         int nth, result, only = -1, length = 0;
@@ -223,7 +233,7 @@ static int make(struct comm *comm)
         return GPU_NCCL_UNHANDLED_CUDA_ERROR;
     atomic_store(&comm->shared->pids[comm->rank], (int)getpid());
     if (!barrier(comm, true))
-        return REMOTE_ERROR;
+        return GPU_NCCL_REMOTE_ERROR;
     shm_unlink(comm->id.internal);
     for (int i = 0; i < comm->n; i++)
         if (i != comm->rank && strcmp(comm->shared->bus[i], comm->shared->bus[comm->rank]) == 0) {
@@ -470,7 +480,7 @@ static int hand_over(const struct batch *batch)
             for (int i = 0; i < batch->n; i++)
                 free(batch->ops[i]);
             atomic_fetch_sub(&comm->n_queued, batch->n);
-            return REMOTE_ERROR;
+            return GPU_NCCL_REMOTE_ERROR;
         }
     }
     return queue_batch(batch);
