@@ -12,6 +12,10 @@
 #define THREADS 512
 #define BLOCKS_MAX 264
 
+/* Copies of this size and more come from other GPUs: these are enough for the links. */
+#define LARGE ((size_t)4 << 20)
+#define LARGE_BLOCKS_MAX 66
+
 /* Can kernels of the device use the memory at this address, and is there any? */
 static bool can_use(int device, const void *addr, struct gpu_known *known)
 {
@@ -45,7 +49,7 @@ static void all_done(struct gpu_ticket *ticket, int error)
 static int launch(struct gpu_queue *queue, const struct gpu_copy *copies, int n)
 {
     struct gpu_kernel_copies args = {.n = (uint64_t)n};
-    size_t longest = 0, n_blocks;
+    size_t longest = 0, n_blocks, most;
 
     for (int i = 0; i < n; i++) {
         args.copies[i] =
@@ -54,9 +58,9 @@ static int launch(struct gpu_queue *queue, const struct gpu_copy *copies, int n)
     }
     args.n_pieces = (longest + GPU_COPIES_PIECE - 1) / GPU_COPIES_PIECE;
     n_blocks = ((size_t)n * args.n_pieces * GPU_COPIES_WARP + THREADS - 1) / THREADS;
-    return gpu_queue_launch(queue, GPU_KERNEL_COPIES,
-                            (unsigned)(n_blocks < BLOCKS_MAX ? n_blocks : BLOCKS_MAX), THREADS, &args,
-                            sizeof args);
+    most = longest > LARGE ? LARGE_BLOCKS_MAX : BLOCKS_MAX;
+    return gpu_queue_launch(queue, GPU_KERNEL_COPIES, (unsigned)(n_blocks < most ? n_blocks : most), THREADS,
+                            &args, sizeof args);
 }
 
 int gpu_copies_start(struct gpu_copies *copies)

@@ -2,14 +2,20 @@
  *
  * Collectives over all GPUs that there are, several ranks on each, in blocks, dealt out, and with some
  * buffers on the host, give the bits that they give on the host, below and above the sizes from which all
- * GPUs take part; in place, on floating-point numbers (whose sums depend on the order), and at every root.
+ * GPUs take part; in place, on floating-point numbers (whose sums depend on the order), at every root, and on
+ * a communicator of some ranks whose order is not that of the GPUs.
+ *
+ *      many_gpus FORM [COUNT [short | exchange]]   that count alone; only what "main" says
  */
 #include "device.h"
 #include "mcoll.h"
 
-enum { BLOCKS, DEALT, SOME_ON_HOST, N_PLACEMENTS };
-static const char *const placement_names[] = {"in blocks", "dealt out", "some on the host"};
+enum { BLOCKS, DEALT, SOME_ON_HOST, SOME_BACKWARDS, N_PLACEMENTS };
+static const char *const placement_names[] = {"in blocks", "dealt out", "some on the host",
+                                              "some ranks backwards"};
 static int placement;
+static MPI_Comm comm;
+static int me, n_ranks; /* on it */
 
 struct buffer {
     char *data;
@@ -65,65 +71,68 @@ struct call {
 };
 typedef void (*body_fn)(const struct call *c, void *send, void *recv);
 #define BODY(name) static void name(const struct call *c, void *send, void *recv)
-#define WORLD MPI_COMM_WORLD
 
 BODY(allreduce)
 {
-    MCOLL(Allreduce, allreduce, send, recv, c->n, c->type, c->op, WORLD);
+    MCOLL(Allreduce, allreduce, send, recv, c->n, c->type, c->op, comm);
 }
 BODY(allreduce_in_place)
 {
     (void)send;
-    MCOLL(Allreduce, allreduce, MPI_IN_PLACE, recv, c->n, c->type, c->op, WORLD);
+    MCOLL(Allreduce, allreduce, MPI_IN_PLACE, recv, c->n, c->type, c->op, comm);
 }
 BODY(reduce)
 {
-    MCOLL(Reduce, reduce, send, recv, c->n, c->type, c->op, c->root, WORLD);
+    MCOLL(Reduce, reduce, send, recv, c->n, c->type, c->op, c->root, comm);
 }
 BODY(reduce_in_place)
 {
-    MCOLL(Reduce, reduce, mtest_rank == c->root ? MPI_IN_PLACE : send, recv, c->n, c->type, c->op, c->root,
-          WORLD);
+    MCOLL(Reduce, reduce, me == c->root ? MPI_IN_PLACE : send, recv, c->n, c->type, c->op, c->root, comm);
 }
 BODY(reduce_scatter)
 {
-    MCOLL(Reduce_scatter_block, reduce_scatter_block, send, recv, c->n, c->type, c->op, WORLD);
+    MCOLL(Reduce_scatter_block, reduce_scatter_block, send, recv, c->n, c->type, c->op, comm);
 }
 BODY(reduce_scatter_in_place)
 {
     (void)send;
-    MCOLL(Reduce_scatter_block, reduce_scatter_block, MPI_IN_PLACE, recv, c->n, c->type, c->op, WORLD);
+    MCOLL(Reduce_scatter_block, reduce_scatter_block, MPI_IN_PLACE, recv, c->n, c->type, c->op, comm);
 }
 BODY(scan)
 {
-    MCOLL(Scan, scan, send, recv, c->n, c->type, c->op, WORLD);
+    MCOLL(Scan, scan, send, recv, c->n, c->type, c->op, comm);
 }
 BODY(scan_in_place)
 {
     (void)send;
-    MCOLL(Scan, scan, MPI_IN_PLACE, recv, c->n, c->type, c->op, WORLD);
+    MCOLL(Scan, scan, MPI_IN_PLACE, recv, c->n, c->type, c->op, comm);
 }
 BODY(exscan)
 {
-    MCOLL(Exscan, exscan, send, recv, c->n, c->type, c->op, WORLD);
+    MCOLL(Exscan, exscan, send, recv, c->n, c->type, c->op, comm);
 }
 BODY(exscan_in_place)
 {
     (void)send;
-    MCOLL(Exscan, exscan, MPI_IN_PLACE, recv, c->n, c->type, c->op, WORLD);
+    MCOLL(Exscan, exscan, MPI_IN_PLACE, recv, c->n, c->type, c->op, comm);
 }
 BODY(bcast)
 {
     (void)send;
-    MCOLL(Bcast, bcast, recv, c->n, c->type, c->root, WORLD);
+    MCOLL(Bcast, bcast, recv, c->n, c->type, c->root, comm);
 }
 BODY(allgather)
 {
-    MCOLL(Allgather, allgather, send, c->n, c->type, recv, c->n, c->type, WORLD);
+    MCOLL(Allgather, allgather, send, c->n, c->type, recv, c->n, c->type, comm);
+}
+BODY(allgather_in_place)
+{
+    (void)send;
+    MCOLL(Allgather, allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, c->n, c->type, comm);
 }
 BODY(alltoall)
 {
-    MCOLL(Alltoall, alltoall, send, c->n, c->type, recv, c->n, c->type, WORLD);
+    MCOLL(Alltoall, alltoall, send, c->n, c->type, recv, c->n, c->type, comm);
 }
 
 static const struct {
@@ -145,6 +154,7 @@ static const struct {
     {"exscan in place", exscan_in_place, 0, 0, 1},
     {"bcast", bcast, 0, 1, 0},
     {"allgather", allgather, 1, 0, 0},
+    {"allgather in place", allgather_in_place, 1, 0, 0},
     {"alltoall", alltoall, 1, 0, 0},
 };
 
@@ -185,30 +195,63 @@ static void compare(const char *name, body_fn body, const struct call *c, int n_
     free(seen);
 }
 
+/* All roots, operations and types that one of the calls is tested with. */
+static void test(size_t body, int n)
+{
+    struct call c = {.n = n};
+    int n_blocks = bodies[body].is_long ? n_ranks : 1;
+
+    for (c.root = 0; c.root<(bodies[body].has_root ? n_ranks : 1); c.root += n> 1000 ? 2 : 1) {
+        c.type = MPI_FLOAT;
+        c.op = MPI_SUM;
+        compare(bodies[body].name, bodies[body].body, &c, n_blocks);
+        c.type = MPI_INT;
+        c.op = MPI_BXOR;
+        if (bodies[body].has_op)
+            compare(bodies[body].name, bodies[body].body, &c, n_blocks);
+    }
+}
+
+/* The ranks that take part, on the communicator of the placement. */
+static int begin_placement(void)
+{
+    int is_out = placement == SOME_BACKWARDS && mtest_size > 2 && mtest_rank == mtest_size - 1;
+
+    MTEST_OK(MPI_Comm_split(MPI_COMM_WORLD, is_out ? MPI_UNDEFINED : 0,
+                            placement == SOME_BACKWARDS ? -mtest_rank : mtest_rank, &comm));
+    if (is_out)
+        return 0;
+    MPI_Comm_rank(comm, &me);
+    MPI_Comm_size(comm, &n_ranks);
+    return 1;
+}
+
+/* "short": reductions to all and to one root; "exchange": what passes vectors on, or deals a result out. */
+static int is_in(size_t body, const char *choice)
+{
+    const char *name = bodies[body].name;
+
+    if (strcmp(choice, "exchange") == 0)
+        return strncmp(name, "bcast", 5) == 0 || strncmp(name, "al", 2) == 0 ||
+               strncmp(name, "reduce_scatter", 14) == 0;
+    return strcmp(choice, "short") != 0 || body < 2 || (body < 4 && placement == BLOCKS);
+}
+
 int main(int argc, char **argv)
 {
     static const int counts[] = {1, 1000, 33333};
-    int only = argc > 2 ? atoi(argv[2]) : -1; /* a count alone, */
-    int is_short = argc > 3;                  /* and only to all and to one root */
+    int only = argc > 2 ? atoi(argv[2]) : -1; /* a count alone */
 
     mcoll_init(&argc, &argv, 1);
     gtest_init();
-    for (placement = 0; placement < N_PLACEMENTS; placement++)
-        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
-            for (size_t b = 0; b < sizeof bodies / sizeof bodies[0]; b++) {
-                struct call c = {.n = only < 0 ? counts[i] : only};
-                int is_large = c.n > 1000, n_blocks = bodies[b].is_long ? mtest_size : 1;
-                if ((only >= 0 && i > 0) || (is_short && (b > 3 || (b > 1 && placement != BLOCKS))))
-                    break;
-                for (c.root = 0; c.root < (bodies[b].has_root ? mtest_size : 1); c.root += is_large ? 2 : 1) {
-                    c.type = MPI_FLOAT;
-                    c.op = MPI_SUM;
-                    compare(bodies[b].name, bodies[b].body, &c, n_blocks);
-                    c.type = MPI_INT;
-                    c.op = MPI_BXOR;
-                    if (bodies[b].has_op)
-                        compare(bodies[b].name, bodies[b].body, &c, n_blocks);
-                }
-            }
+    for (placement = 0; placement < N_PLACEMENTS; placement++) {
+        if (!begin_placement())
+            continue;
+        for (size_t i = 0; i < (only < 0 ? sizeof counts / sizeof counts[0] : 1); i++)
+            for (size_t body = 0; body < sizeof bodies / sizeof bodies[0]; body++)
+                if (is_in(body, argc > 3 ? argv[3] : ""))
+                    test(body, only < 0 ? counts[i] : only);
+        MTEST_OK(MPI_Comm_free(&comm));
+    }
     return mtest_end();
 }

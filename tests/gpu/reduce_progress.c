@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * While a GPU is not done with a reduction, the PE that started it goes on: its ranks exchange messages, and
- * MPI_Test says no. On the fake driver, whose kernels are held meanwhile; on a real GPU, nothing is held.
+ * While a GPU is not done with a reduction or a scan, the PE that started it goes on: its ranks exchange
+ * messages, and MPI_Test says no. On the fake driver, whose kernels are held meanwhile; on a real GPU,
+ * nothing is held.
  */
 #include "device.h"
 
@@ -20,13 +21,42 @@ static void start_reduce(void *send, void *recv, int n, MPI_Request *request)
     MTEST_OK(MPI_Ireduce(send, recv, n, MPI_INT, MPI_SUM, mtest_size - 1, MPI_COMM_WORLD, request));
 }
 
+static void start_scan(void *send, void *recv, int n, MPI_Request *request)
+{
+    MTEST_OK(MPI_Iscan(send, recv, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request));
+}
+static void start_exscan(void *send, void *recv, int n, MPI_Request *request)
+{
+    MTEST_OK(MPI_Iexscan(send, recv, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request));
+}
+
+/* The result at a rank is the sum of the contributions of the first `n` ranks; 0: it has none. */
+static int n_of_all(void)
+{
+    return mtest_size;
+}
+static int n_at_last(void)
+{
+    return mtest_rank == mtest_size - 1 ? mtest_size : 0;
+}
+static int n_up_to_this(void)
+{
+    return mtest_rank + 1;
+}
+static int n_before_this(void)
+{
+    return mtest_rank;
+}
+
 static const struct {
     const char *name;
     start_fn start;
-    int is_everywhere; /* all ranks have the result, not the last one alone */
+    int (*n_summed)(void);
 } operations[] = {
-    {"allreduce", start_allreduce, 1},
-    {"reduce", start_reduce, 0},
+    {"allreduce", start_allreduce, n_of_all},
+    {"reduce", start_reduce, n_at_last},
+    {"scan", start_scan, n_up_to_this},
+    {"exscan", start_exscan, n_before_this},
 };
 
 /* A message around the ring. */
@@ -49,7 +79,7 @@ static void hold(bool is_held)
 
 static void run(size_t which, int n)
 {
-    int *image = mtest_alloc((size_t)n * sizeof *image), flag = 1;
+    int *image = mtest_alloc((size_t)n * sizeof *image), flag = 1, summed = operations[which].n_summed();
     struct gtest_buffer send, recv;
     MPI_Request request;
 
@@ -61,15 +91,15 @@ static void run(size_t which, int n)
     operations[which].start(send.data, recv.data, n, &request);
     for (int i = 0; i < 20; i++)
         ring(i);
-    if (fakecuda_is_here() && (operations[which].is_everywhere || mtest_rank == mtest_size - 1)) {
+    if (fakecuda_is_here() && summed) {
         MTEST_OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
         MTEST_CHECK(!flag, "%s of %d elements is over before its kernel has run", operations[which].name, n);
     }
     hold(false);
     MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     for (int i = 0; i < n; i++)
-        image[i] = mtest_size * (mtest_size - 1) / 2 + mtest_size * i;
-    if (operations[which].is_everywhere || mtest_rank == mtest_size - 1)
+        image[i] = summed * (summed - 1) / 2 + summed * i;
+    if (summed)
         MTEST_CHECK(gtest_differs(&recv, image) == -1, "%s of %d elements: wrong", operations[which].name, n);
     gtest_free(&send);
     gtest_free(&recv);

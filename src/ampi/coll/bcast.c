@@ -17,6 +17,10 @@ static void bcast_share(struct ampi_coll_slot *slot, int part)
 {
     struct ampi_coll_block data = ampi_coll_whole(&ampi_coll_root_args(slot)->recv);
 
+    if (slot->gpus) {
+        ampi_coll_device_bcast(slot, part);
+        return;
+    }
     ampi_coll_spread(
         slot, part, data, 0, target,
         ampi_coll_is_stream(ampi_coll_block_bytes(&data) * (size_t)ampi_coll_n_local(slot->state)));
@@ -50,6 +54,7 @@ static void bcast_middle(struct ampi_coll_slot *slot)
         slot->result.bytes = slot->packed + (size_t)slot->result.root * root->pack_bytes;
         slot->has_result = true;
     } else if (root) {
+        slot->gpus = gpu_is_used() ? ampi_coll_device_plan_bcast(slot) : 0;
         ampi_coll_share_or_do(slot, AMPI_COLL_BCAST,
                               ampi_coll_total_bytes(&root->recv, 1) * (size_t)slot->state->n_members);
     }

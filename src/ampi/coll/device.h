@@ -79,6 +79,15 @@ void ampi_coll_device_fold_of(const struct ampi_coll_slot *slot, struct ampi_col
 bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                               struct ampi_coll_span targets, MPI_Count from, MPI_Count to);
 
+/* ---- Large broadcasts over three and more GPUs (device_bcast.c) ---- */
+
+/* Middle stage: the GPUs that are to take part of the root's buffer to all receivers, a bit each. 0: this is
+ * nothing for them. */
+uint64_t ampi_coll_device_plan_bcast(const struct ampi_coll_slot *slot);
+
+/* Starts what a part has to do of it, as slot->gpus says. The stage is over when it is done. */
+void ampi_coll_device_bcast(struct ampi_coll_slot *slot, int part);
+
 /* ---- Reductions by kernels, for which no PE waits (device_reduce.c) ---- */
 
 /* Middle stage: the GPUs that are to reduce one vector of slot->last's size per member to the root's buffer,
@@ -93,8 +102,10 @@ bool ampi_coll_device_must_share(const struct ampi_coll_slot *slot);
 void ampi_coll_device_reduce(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                              struct ampi_coll_span targets);
 
-/* Middle stage of a reduction whose result is dealt out: true if kernels are to do it. */
-bool ampi_coll_device_can_deal(const struct ampi_coll_slot *slot);
+/* Middle stage of a reduction whose result is dealt out: the one GPU that is to do it, a bit; or that of each
+ * receiver. 0: this is nothing for kernels. */
+#define AMPI_COLL_ANY_GPU UINT64_MAX
+uint64_t ampi_coll_device_plan_deal(const struct ampi_coll_slot *slot);
 
 /* Starts elements from .. from + count - 1 of a member's result, for its receive buffer. is_held: this still
  * has contributions, so the result stays with the part until ampi_coll_device_dealt, in the deliver stage,
@@ -102,5 +113,14 @@ bool ampi_coll_device_can_deal(const struct ampi_coll_slot *slot);
 void ampi_coll_device_deal(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
                            MPI_Count from, MPI_Count count, bool is_held);
 void ampi_coll_device_dealt(struct ampi_coll_slot *slot, int part);
+
+/* ---- Scans by kernels (device_scan.c) ---- */
+
+/* Middle stage: the GPUs that are to do it, a bit each. 0: this is nothing for kernels. */
+uint64_t ampi_coll_device_plan_scan(const struct ampi_coll_slot *slot, bool is_exclusive);
+
+/* Starts what a part has to do of it, as slot->gpus says; if the operation is not shared, all. The stage is
+ * over when it is done. */
+void ampi_coll_device_scan(struct ampi_coll_slot *slot, int part, bool is_exclusive);
 
 #endif

@@ -6,6 +6,9 @@
  *
  * - Many small blocks: one kernel per receiving GPU, where a move each costs 2 us and more.
  *
+ * - Large blocks from several GPUs to one: likewise. It reads from all of them at once, where copies would
+ *   come from one after the other, and while they do, so that several GPUs send to one and none to another.
+ *
  * - A large block to several receivers: it crosses to each GPU once, from where a kernel writes it to all
  *   others there; in pieces, so that both go on at once.
  *
@@ -38,6 +41,7 @@ struct note {
     struct gpu_copy copy; /* if it is from one block of a GPU to another's; else n_bytes is 0 */
     int from_gpu;
     int to_gpu;
+    bool is_spread; /* a large block that other receivers of this GPU get as well */
 };
 
 /* The stage that each PE is in, or was in last. */
@@ -212,38 +216,75 @@ static bool has_same_source(const struct note *a, const struct note *b)
 
 static bool is_large(const struct note *note)
 {
-    return note->copy.n_bytes >= SPREAD_FROM && gpu_can_combine(GPU_OP_BOR, GPU_TYPE_UINT8);
+    return note->copy.n_bytes >= SPREAD_FROM && gpu_can_combine(GPU_OP_BOR, GPU_TYPE_UINT64);
 }
 
-/* last: what comes before it in the list; NULL: nothing. */
-static bool goes_together(const struct note *note, const struct note *last, size_t most_bytes,
-                          struct gpu_known *known)
+/* Notes with one source follow each other. Returns the first that has another one. */
+static struct note *mark_spread(struct note *list)
 {
-    if (note->copy.n_bytes == 0 || note->copy.n_bytes > most_bytes)
+    struct note *first[GPUS_MAX] = {0}, *note = list;
+
+    for (; note && is_large(note) && has_same_source(note, list); note = note->next) {
+        struct note **same = &first[note->to_gpu];
+        if (*same)
+            (*same)->is_spread = note->is_spread = true;
+        else
+            *same = note;
+    }
+    return note;
+}
+
+/* What goes together on its way to a GPU. */
+struct together {
+    size_t most_bytes;          /* of a block */
+    uint64_t sources[GPUS_MAX]; /* by receiving GPU: other GPUs that large blocks come from, a bit each */
+    struct gpu_known known;
+};
+
+/* Copies by themselves go as far as memory does; kernels are quick with whole vectors only. */
+static bool is_aligned(const struct gpu_copy *copy)
+{
+    return ((uintptr_t)copy->dst | (uintptr_t)copy->src) % 16 == 0;
+}
+
+static void look_at_all(struct note *list, struct together *together)
+{
+    int n_notes = 0;
+
+    *together = (struct together){0};
+    for (struct note *note = list; note;)
+        if (is_large(note))
+            note = mark_spread(note);
+        else
+            note = note->next;
+    for (const struct note *note = list; note; note = note->next, n_notes++)
+        if (is_large(note) && !note->is_spread && note->from_gpu != note->to_gpu)
+            together->sources[note->to_gpu] |= (uint64_t)1 << note->from_gpu;
+    together->most_bytes = n_notes >= MANY ? MANY_TOGETHER_MAX : TOGETHER_MAX;
+}
+
+static bool goes_together(const struct note *note, struct together *together)
+{
+    bool has_many_sources;
+
+    if (note->copy.n_bytes == 0 || note->is_spread)
         return false;
-    if (is_large(note) &&
-        ((note->next && has_same_source(note, note->next)) || (last && has_same_source(note, last))))
-        return false;
-    return gpu_copies_can(note->to_gpu, &note->copy, known);
+    has_many_sources = __builtin_popcountll(together->sources[note->to_gpu]) > 1 && is_aligned(&note->copy);
+    return (note->copy.n_bytes <= together->most_bytes || has_many_sources) &&
+           gpu_copies_can(note->to_gpu, &note->copy, &together->known);
 }
 
 /* Takes those that go together off the list, and starts them. */
 static void start_batches(struct note **list)
 {
     struct by_gpu groups = {0};
-    struct note *last = NULL;
-    int n_notes = 0;
-    struct gpu_known known = {0};
-    size_t most_bytes;
+    struct together together;
 
-    for (struct note *note = *list; note; note = note->next)
-        n_notes++;
-    most_bytes = n_notes >= MANY ? MANY_TOGETHER_MAX : TOGETHER_MAX;
+    look_at_all(*list, &together);
     for (struct note **link = list; *link;) {
         struct note *note = *link;
-        if (!goes_together(note, last, most_bytes, &known)) {
+        if (!goes_together(note, &together)) {
             link = &note->next;
-            last = note;
             continue;
         }
         *link = note->next;
@@ -385,6 +426,60 @@ static struct note *start_spreads(struct note *list)
     return list;
 }
 
+/* ---- The order of crossings ---- */
+
+/* GPUs that send or receive blocks, a bit each. */
+static uint64_t gpus_of(const struct note *list)
+{
+    uint64_t gpus = 0;
+
+    for (const struct note *note = list; note; note = note->next)
+        if (note->copy.n_bytes > 0)
+            gpus |= (uint64_t)1 << note->from_gpu | (uint64_t)1 << note->to_gpu;
+    return gpus;
+}
+
+static int place_among(uint64_t gpus, int gpu)
+{
+    return __builtin_popcountll(gpus & (((uint64_t)1 << gpu) - 1));
+}
+
+/* How many places on the receiving GPU is behind the sending one, from 1 on; n for one within a GPU, and for
+ * what is no copy of a block. */
+static int distance(const struct note *note, uint64_t gpus, int n)
+{
+    int places;
+
+    if (note->copy.n_bytes == 0)
+        return n;
+    places = place_among(gpus, note->to_gpu) - place_among(gpus, note->from_gpu);
+    return places > 0 ? places : places + n;
+}
+
+/* Blocks begin with those for the next GPU, and so on: so that not all GPUs send to the same at once. */
+static struct note *sort_by_distance(struct note *list)
+{
+    struct note *first[GPUS_MAX + 1] = {0}, **end[GPUS_MAX + 1], *sorted = NULL, **link = &sorted, *next;
+    uint64_t gpus = gpus_of(list);
+    int n = __builtin_popcountll(gpus);
+
+    for (int i = 0; i <= n; i++)
+        end[i] = &first[i];
+    for (; list; list = next) {
+        int i = distance(list, gpus, n);
+        next = list->next;
+        list->next = NULL;
+        *end[i] = list;
+        end[i] = &list->next;
+    }
+    for (int i = 0; i <= n; i++)
+        if (first[i]) {
+            *link = first[i];
+            link = end[i];
+        }
+    return sorted;
+}
+
 /* ---- The end of a stage ---- */
 
 void ampi_coll_device_flush(void)
@@ -397,6 +492,7 @@ void ampi_coll_device_flush(void)
     stage->first = stage->last = NULL;
     if (list->next && gpu_service_us == 0) /* the service does small ones quicker */
         start_batches(&list);
+    list = sort_by_distance(list);
     for (; list; list = next) {
         if (is_large(list)) {
             next = start_spreads(list);

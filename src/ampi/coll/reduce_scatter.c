@@ -138,7 +138,7 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
 
     if (!ampi_coll_check_sizes(slot) || last->send.count == 0)
         return;
-    slot->gpus = gpu_is_used() && ampi_coll_device_can_deal(slot);
+    slot->gpus = gpu_is_used() ? ampi_coll_device_plan_deal(slot) : 0;
     slot->has_result = !last->op->is_predefined;
     for (int i = 0; i < slot->state->n_members; i++)
         slot->has_result |= ampi_coll_is_in_place(&slot->args[i]->send);

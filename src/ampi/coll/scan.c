@@ -97,8 +97,11 @@ static void decide(struct ampi_coll_slot *slot, bool is_exclusive)
     }
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
-    if (ampi_coll_must_share(slot, AMPI_COLL_SCAN))
+    slot->gpus = gpu_is_used() ? ampi_coll_device_plan_scan(slot, is_exclusive) : 0;
+    if (slot->gpus ? ampi_coll_device_must_share(slot) : ampi_coll_must_share(slot, AMPI_COLL_SCAN))
         slot->needs_share = true;
+    else if (slot->gpus)
+        ampi_coll_device_scan(slot, ampi_coll_own_part(slot), is_exclusive);
     else
         scan_range(slot, ampi_coll_op(slot, ampi_coll_own_part(slot)), 0, count, is_exclusive);
 }
@@ -107,6 +110,10 @@ static void share(struct ampi_coll_slot *slot, int part, bool is_exclusive)
 {
     MPI_Count from, to;
 
+    if (slot->gpus) {
+        ampi_coll_device_scan(slot, part, is_exclusive);
+        return;
+    }
     ampi_coll_slice(slot, part, slot->last->send.count, &from, &to);
     scan_range(slot, ampi_coll_op(slot, part), from, to, is_exclusive);
 }

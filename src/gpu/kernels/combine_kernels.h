@@ -14,11 +14,12 @@
 
 /* ---- Loops ---- */
 
-/* Vectors that a thread has on their way at once, per input; fewer of those whose elements take many
- * registers. */
+/* Vectors of each input that a thread has on their way at once. Of three and more inputs one is enough, and
+ * more would only get into each other's way on the links between GPUs. */
 #ifndef GPU_COMBINE_FLIGHT
-#define GPU_COMBINE_FLIGHT 4
+#define GPU_COMBINE_FLIGHT 2
 #endif
+#define GPU_COMBINE_FLIGHT_INPUTS 2 /* of so many inputs at most */
 
 /* n elements that are read and written at once; their address is a multiple of `align`. */
 template <typename T, int n, int align>
@@ -62,10 +63,11 @@ template <typename Op, typename V>
 GPU_FN void combine_row(const struct gpu_kernel_combine &a, uint64_t at, uint64_t n_vectors, uint64_t thread,
                         uint64_t n_threads)
 {
-    const int flight = sizeof(V::elems[0]) > 1 ? GPU_COMBINE_FLIGHT : (GPU_COMBINE_FLIGHT + 1) / 2;
+    const int flight = GPU_COMBINE_FLIGHT;
     uint64_t i = thread;
 
-    for (; i + (flight - 1) * n_threads < n_vectors; i += flight * n_threads)
+    for (; a.n_inputs <= GPU_COMBINE_FLIGHT_INPUTS && i + (flight - 1) * n_threads < n_vectors;
+         i += flight * n_threads)
         combine_vectors<Op, V, flight>(a, at + i * sizeof(V), n_threads);
     for (; i < n_vectors; i += n_threads)
         combine_vectors<Op, V, 1>(a, at + i * sizeof(V), n_threads);
