@@ -25,6 +25,7 @@
 #include "ampi/type.h"
 #include "base/cores.h"
 #include "base/log.h"
+#include "gpu/nccl.h"
 #include "gpu_detect.h"
 #include "image/image.h"
 
@@ -283,6 +284,19 @@ static void check_finalized(int code, void *arg)
     rank->call = NULL;
     ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize", code & 0xff);
     ampi_job_abort(code);
+}
+
+/* CUDA's driver and runtime end in handlers of their own; these were registered earlier. */
+static void leave_nccl(int code, void *arg)
+{
+    if (!ampi_job.is_virtual)
+        check_finalized(code, arg);
+    gpu_nccl_leave(code, GPU_NCCL_SETTLE_S);
+}
+
+void ampi_job_watch_exit(void)
+{
+    on_exit(leave_nccl, NULL);
 }
 
 struct ampi_rank *ampi_rank_or_adopt(void)

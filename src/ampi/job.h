@@ -43,6 +43,9 @@ size_t ampi_memory_stack_bytes(void);
  * signal stack. */
 void ampi_crash_handler_install(void);
 
+/* From now on the end of the process begins with what concerns NCCL, before what was registered so far. */
+void ampi_job_watch_exit(void);
+
 /* Prints what every rank is blocked in, and ends the job. */
 void ampi_report_deadlock(void) BASE_NORETURN;
 void ampi_report_blocked(void); /* the lines about the ranks alone */

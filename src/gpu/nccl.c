@@ -50,6 +50,7 @@ struct gpu_nccl {
 /* All that have not been given back. */
 static struct gpu_nccl *live;
 static int n_threads; /* of all of them, but for those whose step was given up */
+static int n_alive;   /* with those */
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t live_changed = PTHREAD_COND_INITIALIZER;
 
@@ -108,6 +109,7 @@ static void *run_step(void *arg)
     }
     if (nccl->is_unwanted)
         forget(nccl);
+    n_alive--;
     pthread_cond_broadcast(&live_changed);
     pthread_mutex_unlock(&live_lock);
     return NULL;
@@ -142,10 +144,12 @@ static void begin(struct gpu_nccl *nccl, step_fn run)
     nccl->is_running = true;
     nccl->is_starting = run == connect_comm || run == start_first;
     n_threads++;
+    n_alive++;
     if (!start_thread(step)) {
         free(step);
         nccl->is_running = false;
         n_threads--;
+        n_alive--;
         atomic_store(&nccl->state, CUDA_ERROR_OPERATING_SYSTEM);
     }
 }
@@ -325,21 +329,38 @@ void gpu_nccl_destroy(struct gpu_nccl *nccl)
     pthread_mutex_unlock(&live_lock);
 }
 
-void gpu_nccl_settle(double limit_s)
+/* What waits for other participants is given up; waits for the other threads. With the lock held. */
+static void await_threads(double limit_s)
 {
     struct timespec until;
 
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += (time_t)limit_s;
-    pthread_mutex_lock(&live_lock);
-    for (struct gpu_nccl *nccl = live; nccl; nccl = nccl->next) {
+    for (struct gpu_nccl *nccl = live; nccl; nccl = nccl->next)
         if (nccl->is_running && nccl->is_starting)
             cancel(nccl);
-        else if (!nccl->is_running && nccl->comm)
-            begin(nccl, close_comm);
-    }
     while (n_threads > 0 && pthread_cond_timedwait(&live_changed, &live_lock, &until) == 0)
         ;
+}
+
+void gpu_nccl_settle(double limit_s)
+{
+    pthread_mutex_lock(&live_lock);
+    for (struct gpu_nccl *nccl = live; nccl; nccl = nccl->next)
+        if (!nccl->is_running && nccl->comm)
+            begin(nccl, close_comm);
+    await_threads(limit_s);
+    pthread_mutex_unlock(&live_lock);
+}
+
+void gpu_nccl_leave(int exit_code, double limit_s)
+{
+    pthread_mutex_lock(&live_lock);
+    await_threads(limit_s);
+    if (n_alive > 0) {
+        fflush(NULL);
+        _exit(exit_code & 0xff);
+    }
     pthread_mutex_unlock(&live_lock);
 }
 

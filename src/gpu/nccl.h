@@ -122,6 +122,11 @@ void gpu_nccl_destroy(struct gpu_nccl *nccl);
 #define GPU_NCCL_SETTLE_S 3.0
 void gpu_nccl_settle(double limit_s);
 
+/* At the process's exit, before CUDA's driver ends: waits for threads that are inside NCCL, for so many
+ * seconds at most. If some still are, the process ends here, with this code: NCCL crashes without the driver
+ * (seen with 2.28). */
+void gpu_nccl_leave(int exit_code, double limit_s);
+
 /* The words for an error of this file. To text. */
 void gpu_nccl_error_text(int error, char *text, size_t text_bytes);
 

@@ -219,6 +219,8 @@ void gpu_nccl_destroy(struct gpu_nccl *nccl) {}
 
 void gpu_nccl_settle(double limit_s) {}
 
+void gpu_nccl_leave(int exit_code, double limit_s) {}
+
 void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket)
 {
     unreachable();

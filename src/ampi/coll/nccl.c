@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "ampi/coll/remote.h"
+#include "ampi/job.h"
 #include "base/log.h"
 
 /* What is voted on. */
@@ -275,8 +276,11 @@ static void send_to_all(struct ampi_exchange *x, int tag, uint64_t note, const v
 
 static void open_comm(struct ampi_exchange *x)
 {
+    static atomic_flag is_watched = ATOMIC_FLAG_INIT;
     struct ampi_coll_nccl *nccl = nccl_of(x);
 
+    if (!atomic_flag_test_and_set(&is_watched))
+        ampi_job_watch_exit();
     nccl->device = x->device;
     nccl->comm = gpu_nccl_create(x->device, x->own == 0);
     x->nccl->phase = AMPI_COLL_NCCL_OPENS;
@@ -317,6 +321,7 @@ static void take_cards(struct ampi_exchange *x)
 
 static void tell_result(struct ampi_exchange *x)
 {
+    static atomic_flag is_watched = ATOMIC_FLAG_INIT;
     static atomic_bool is_told;
     struct ampi_coll_nccl *nccl = nccl_of(x);
     int error = gpu_nccl_state(nccl->comm);
@@ -324,6 +329,8 @@ static void tell_result(struct ampi_exchange *x)
     if (error && error != GPU_NCCL_CANCELLED)
         base_log_once(&is_told, "NCCL cannot connect GPUs, collectives go without it: %s",
                       gpu_error_text(error));
+    if (!error && !atomic_flag_test_and_set(&is_watched)) /* again: NCCL has registered handlers, too */
+        ampi_job_watch_exit();
     nccl->is_broken = error;
     send_to_all(x, AMPI_COLL_NCCL_TAG_CONNECTED, !error, NULL, 0);
     x->nccl->phase = AMPI_COLL_NCCL_HEARS;

@@ -243,6 +243,21 @@ static int make(struct comm *comm)
     return GPU_NCCL_SUCCESS;
 }
 
+/* Calls that wait. */
+static _Atomic int n_inside;
+
+static void check_calls(void)
+{
+    if (number_in("FAKENCCL_STRICT", 0) && atomic_load(&n_inside) > 0)
+        raise(SIGSEGV);
+}
+
+/* As the driver ends before what was registered earlier. */
+__attribute__((constructor)) static void register_check(void)
+{
+    atexit(check_calls);
+}
+
 static void end(struct comm *comm)
 {
     while (atomic_load(&comm->n_queued) > 0)
@@ -256,9 +271,9 @@ static void end(struct comm *comm)
     free(comm);
 }
 
-EXPORT int ncclCommInitRank(void **comm_out, int n_ranks, struct gpu_nccl_unique_id id, int rank)
+static int init_rank(void **comm_out, int n_ranks, struct gpu_nccl_unique_id id, int rank)
 {
-    int result = enter(__func__, rank);
+    int result = enter("ncclCommInitRank", rank);
     struct comm *comm;
 
     if (result)
@@ -281,6 +296,16 @@ EXPORT int ncclCommInitRank(void **comm_out, int n_ranks, struct gpu_nccl_unique
     return GPU_NCCL_SUCCESS;
 }
 
+EXPORT int ncclCommInitRank(void **comm_out, int n_ranks, struct gpu_nccl_unique_id id, int rank)
+{
+    int result;
+
+    atomic_fetch_add(&n_inside, 1);
+    result = init_rank(comm_out, n_ranks, id, rank);
+    atomic_fetch_sub(&n_inside, 1);
+    return result;
+}
+
 EXPORT int ncclCommGetAsyncError(void *handle, int *error)
 {
     struct comm *comm = handle;
@@ -292,7 +317,10 @@ EXPORT int ncclCommGetAsyncError(void *handle, int *error)
 EXPORT int ncclCommDestroy(void *comm)
 {
     count_call(__func__);
+    atomic_fetch_add(&n_inside, 1);
+    usleep((useconds_t)number_in("FAKENCCL_END_MS", 0) * 1000);
     end(comm);
+    atomic_fetch_sub(&n_inside, 1);
     return GPU_NCCL_SUCCESS;
 }
 

@@ -11,6 +11,8 @@
  *      FAKENCCL_FAIL      what is to fail: FUNCTION:NTH:RESULT[:RANK][,...], such as ncclAllReduce:2:3. NTH
  *                         counts from 1. FUNCTION init: making a communicator, later; stream: an operation,
  *                         when its turn in the stream has come. RANK: for this participant only.
+ *      FAKENCCL_END_MS    how long ending a communicator takes; 0
+ *      FAKENCCL_STRICT=1  a process that ends while a call is under way gets SIGSEGV, as with the real one
  *      FAKENCCL_CONNECT_MS  how long the first operation's call takes, besides that; 0
  */
 #ifndef FAKENCCL_H
