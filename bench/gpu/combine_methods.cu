@@ -25,9 +25,9 @@ __global__ void __launch_bounds__(1024) combine_kernel(const __grid_constant__ s
     uint64_t n_vectors = (uint64_t)a.count / 4;
 
     for (; i + (flight - 1) * n_threads < n_vectors; i += flight * n_threads)
-        combine_vectors<sum, float4s, flight>(a, i * 16, n_threads);
+        combine_vectors<sum, float4s, flight, 4 * flight>(a, i * 16, n_threads);
     for (; i < n_vectors; i += n_threads)
-        combine_vectors<sum, float4s, 1>(a, i * 16, n_threads);
+        combine_vectors<sum, float4s, 1, 4>(a, i * 16, n_threads);
 }
 
 typedef void (*kernel_fn)(struct gpu_kernel_combine);

@@ -15,9 +15,7 @@
 #include "gpu/queue.h"
 
 #define THREADS 512
-#define VECTORS_PER_THREAD 2
-#define BLOCKS_MAX 132       /* enough for the links between two GPUs, and others have room beside it */
-#define CROSS_BLOCKS_MAX 66  /* between more: these do as well, or better */
+#define BLOCKS_MAX 132       /* enough for the links between GPUs, and others have room beside it */
 #define ASIDE_BLOCKS_MAX 528 /* within a GPU */
 
 /* Scratch memory for all that must be copied: what is tried first and last, and how many elements a chunk has
@@ -101,10 +99,9 @@ struct run {
     int near;      /* the output that it is copied from, the kernel writes that; -1: from the work slot */
     int n_chunks;  /* at a time */
     int n_busy;
-    unsigned most_blocks; /* of a launch */
-    int error;            /* the first */
-    struct chunk *chunk;  /* n_chunks of them */
-    bool is_staged[];     /* per input; behind these, per output: is far */
+    int error;           /* the first */
+    struct chunk *chunk; /* n_chunks of them */
+    bool is_staged[];    /* per input; behind these, per output: is far */
 };
 
 static bool is_far(const struct run *run, int out)
@@ -178,28 +175,6 @@ static void plan(struct run *run)
     run->has_work = (run->n_far > 0 && run->near < 0) || combine->n_inputs >= GPU_COMBINE_ADDRESSES;
 }
 
-/* The GPU's own memory and the host's count for nothing. */
-static uint64_t peer_bit(const struct run *run, const void *addr)
-{
-    int device = device_at(addr);
-
-    return device < 0 || device == run->device ? 0 : (uint64_t)1 << device;
-}
-
-static unsigned choose_blocks(const struct run *run)
-{
-    const struct gpu_combine *combine = run->combine;
-    uint64_t peers = 0;
-
-    if (combine->is_aside)
-        return ASIDE_BLOCKS_MAX;
-    for (int i = 0; i < combine->n_inputs; i++)
-        peers |= peer_bit(run, combine->inputs[i]);
-    for (int i = 0; i < combine->n_outs; i++)
-        peers |= peer_bit(run, combine->outs[i]);
-    return __builtin_popcountll(peers) > 1 ? CROSS_BLOCKS_MAX : BLOCKS_MAX;
-}
-
 /* Gets the memory for n slots, in chunks as small as it has to be. */
 static int get_slots(struct run *run, size_t n_slots)
 {
@@ -263,7 +238,6 @@ static struct run *create(struct gpu_combine *combine, int *error_out)
     if (error)
         goto err_destroy;
     plan(run);
-    run->most_blocks = choose_blocks(run);
     n_slots = (size_t)(run->has_work + run->n_staged);
     if (n_slots && (error = get_slots(run, n_slots)))
         goto err_destroy;
@@ -300,16 +274,16 @@ static char *slot_of(const struct run *run, const struct chunk *chunk, int numbe
 
 static int launch(const struct run *run, const struct chunk *chunk, struct gpu_kernel_combine *args)
 {
-    size_t per_block = (size_t)THREADS * VECTORS_PER_THREAD * 16;
+    size_t per_block = (size_t)THREADS * 16; /* a vector for each thread */
     size_t n_blocks = (chunk->n * run->elem_size + per_block - 1) / per_block;
+    size_t most = run->combine->is_aside ? ASIDE_BLOCKS_MAX : BLOCKS_MAX;
     uint64_t bits = 0;
 
     for (int i = 0; i < args->n_inputs + args->n_outs; i++)
         bits |= args->addrs[i];
     args->is_aligned = bits % 16 == 0;
     return gpu_queue_launch(run->queue, GPU_KERNEL_COMBINE(run->combine->type),
-                            n_blocks < run->most_blocks ? (unsigned)n_blocks : run->most_blocks, THREADS,
-                            args, sizeof *args);
+                            (unsigned)(n_blocks < most ? n_blocks : most), THREADS, args, sizeof *args);
 }
 
 /* Launches what has been collected, and lets the next launch begin with its first output. */

@@ -19,6 +19,9 @@
 /* A vector of this size is worth steps. */
 #define STEPS_FROM ((size_t)2 << 20)
 
+/* A vector of this size, whose result is dealt out, is worth going through the second of two GPUs. */
+#define SECOND_FROM ((size_t)8 << 20)
+
 /* Slices begin at multiples of this many elements. */
 #define SLICE_ELEMS 64
 
@@ -218,7 +221,7 @@ uint64_t ampi_coll_device_plan_deal(const struct ampi_coll_slot *slot)
     if (!ampi_coll_device_any(slot) || !ampi_coll_device_has_kernel(last->op, type) ||
         !take_census(slot, NULL, &census))
         return 0;
-    if ((size_t)(last->send.count * type->size_bytes) >= STEPS_FROM && is_for_second(slot, &census))
+    if ((size_t)(last->send.count * type->size_bytes) >= SECOND_FROM && is_for_second(slot, &census))
         return bit_of(census.second);
     return AMPI_COLL_ANY_GPU;
 }

@@ -14,12 +14,10 @@
 
 /* ---- Loops ---- */
 
-/* Vectors of each input that a thread has on their way at once. Of three and more inputs one is enough, and
- * more would only get into each other's way on the links between GPUs. */
-#ifndef GPU_COMBINE_FLIGHT
-#define GPU_COMBINE_FLIGHT 2
-#endif
-#define GPU_COMBINE_FLIGHT_INPUTS 2 /* of so many inputs at most */
+/* Vectors that a thread has on their way at once: one of each of several inputs, or more of fewer inputs.
+ * More than that would only get into each other's way on the links between GPUs. */
+#define COMBINE_LOADS 4
+#define COMBINE_FEW_INPUTS 2 /* so many at most */
 
 /* n elements that are read and written at once; their address is a multiple of `align`. */
 template <typename T, int n, int align>
@@ -27,28 +25,35 @@ struct alignas(align) vector {
     T elems[n];
 };
 
-/* Vectors i, i + step, ... of all inputs, which begin `at` bytes behind their addresses. All are read before
- * one is written: an output may be an input. The addresses are the same for all threads. */
-template <typename Op, typename V, int flight>
+/* Vectors i, i + step, ... (`flight` of them) of all inputs, which begin `at` bytes behind their addresses;
+ * `loads` are read at once. All are read before one is written: an output may be an input. The addresses are
+ * the same for all threads. */
+template <typename Op, typename V, int flight, int loads>
 GPU_FN void combine_vectors(const struct gpu_kernel_combine &a, uint64_t at, uint64_t step)
 {
-    const int n = sizeof(V) / sizeof(V::elems[0]);
+    const int n = sizeof(V) / sizeof(V::elems[0]), n_at_once = loads / flight;
     V result[flight];
 
-    GPU_UNROLL
-    for (int f = 0; f < flight; f++)
-        result[f] = *GPU_AT(const V, a.addrs[0] + at + f * step * sizeof(V));
-    GPU_UNROLL_BY(3)
-    for (int k = 1; k < a.n_inputs; k++) {
-        V next[flight];
+    for (int k = 0; k < a.n_inputs; k += n_at_once) {
+        V next[n_at_once][flight];
         GPU_UNROLL
-        for (int f = 0; f < flight; f++)
-            next[f] = *GPU_AT(const V, a.addrs[k] + at + f * step * sizeof(V));
-        GPU_UNROLL
-        for (int f = 0; f < flight; f++) {
+        for (int m = 0; m < n_at_once; m++) {
             GPU_UNROLL
-            for (int j = 0; j < n; j++)
-                result[f].elems[j] = Op::apply(next[f].elems[j], result[f].elems[j]);
+            for (int f = 0; f < flight; f++)
+                if (k + m < a.n_inputs)
+                    next[m][f] = *GPU_AT(const V, a.addrs[k + m] + at + f * step * sizeof(V));
+        }
+        GPU_UNROLL
+        for (int m = 0; m < n_at_once; m++) {
+            GPU_UNROLL
+            for (int f = 0; f < flight; f++) {
+                GPU_UNROLL
+                for (int j = 0; j < n; j++)
+                    if (k + m == 0)
+                        result[f].elems[j] = next[m][f].elems[j];
+                    else if (k + m < a.n_inputs)
+                        result[f].elems[j] = Op::apply(next[m][f].elems[j], result[f].elems[j]);
+            }
         }
     }
     for (int k = a.n_inputs; k < a.n_inputs + a.n_outs; k++) {
@@ -63,14 +68,14 @@ template <typename Op, typename V>
 GPU_FN void combine_row(const struct gpu_kernel_combine &a, uint64_t at, uint64_t n_vectors, uint64_t thread,
                         uint64_t n_threads)
 {
-    const int flight = GPU_COMBINE_FLIGHT;
+    const int flight = COMBINE_LOADS / COMBINE_FEW_INPUTS;
     uint64_t i = thread;
 
-    for (; a.n_inputs <= GPU_COMBINE_FLIGHT_INPUTS && i + (flight - 1) * n_threads < n_vectors;
+    for (; a.n_inputs <= COMBINE_FEW_INPUTS && i + (flight - 1) * n_threads < n_vectors;
          i += flight * n_threads)
-        combine_vectors<Op, V, flight>(a, at + i * sizeof(V), n_threads);
+        combine_vectors<Op, V, flight, COMBINE_LOADS>(a, at + i * sizeof(V), n_threads);
     for (; i < n_vectors; i += n_threads)
-        combine_vectors<Op, V, 1>(a, at + i * sizeof(V), n_threads);
+        combine_vectors<Op, V, 1, COMBINE_LOADS>(a, at + i * sizeof(V), n_threads);
 }
 
 template <typename Op, typename T>
