@@ -8,6 +8,7 @@
 
 #include "ampi/error.h"
 #include "base/log.h"
+#include "gpu/guard.h"
 #include "image/image.h"
 
 /* The numbers of CUDA's errors that have a class of their own; the rest is MPI_ERR_OTHER. */
@@ -144,13 +145,25 @@ static void *block_at(const struct gpu_data *data, size_t offset, size_t *n_byte
     return (void *)(cursor.run.ptr + cursor.run.used);
 }
 
+static void *device_dlsym(void *library, const char *name)
+{
+    return gpu_guard(name, image_dlsym(library, name, __builtin_return_address(0)));
+}
+
 static const struct image_rebinding rebindings[] = {
     {"dlopen", (void *)gpu_dlopen, -1, "a rank that loads CUDA gets the GPU of its PE"},
+    {"dlsym", (void *)device_dlsym, -1, "the driver's functions that wait for a GPU"},
 };
 
 void ampi_device_rebind(void)
 {
+    struct image_rebinding *guarded =
+        base_calloc(gpu_n_guarded + 1, sizeof *guarded, "the table of CUDA's functions");
+
+    for (size_t i = 0; i < gpu_n_guarded; i++)
+        guarded[i] = (struct image_rebinding){gpu_guarded[i].name, gpu_guarded[i].function, -1, gpu_guarded[i].why};
     image_rebind_add(rebindings, BASE_COUNT(rebindings));
+    image_rebind_add(guarded, gpu_n_guarded);
 }
 
 void ampi_device_init(void)

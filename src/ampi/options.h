@@ -17,6 +17,7 @@ struct ampi_options {
     const char *help_topic;   /* +help; NULL: not given */
     const char *coll;         /* +coll; NULL: as selected */
     const char *gpus;         /* +gpus; NULL: block */
+    const char *gpu_service;  /* +gpu-service; NULL: not given */
     const char *ucx;          /* +ucx; NULL: the one that the machine was built with */
 };
 extern struct ampi_options ampi_options;

@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "gpu/guard.h"
 #include "gpu/nccl.h"
+#include "gpu_detect.h"
 
 #define DRIVER_NAME "libcuda.so.1"
 #define AS_TEXT(name) AS_TEXT_2(name)
@@ -42,7 +44,7 @@ static bool fill(void *library)
                      symbols[i].name, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
             return false;
         }
-        *(void **)((char *)&found + symbols[i].offset) = address;
+        *(void **)((char *)&found + symbols[i].offset) = gpu_guard(symbols[i].name, address);
     }
     gpu_driver = found;
     return true;
@@ -64,6 +66,13 @@ bool gpu_driver_open(const char *path)
     is_open = state == OPEN;
     pthread_mutex_unlock(&lock);
     return is_open;
+}
+
+bool gpu_driver_is_initialized(void)
+{
+    CUcontext context;
+
+    return gpu_is_used() && gpu_driver.cuCtxGetCurrent(&context) != CUDA_ERROR_NOT_INITIALIZED;
 }
 
 /* ---- Errors ---- */

@@ -31,6 +31,7 @@
     X(cuDevicePrimaryCtxRetain)    \
     X(cuCtxGetCurrent)             \
     X(cuCtxSetCurrent)             \
+    X(cuCtxGetDevice)              \
     X(cuCtxGetStreamPriorityRange) \
     X(cuCtxEnablePeerAccess)       \
     X(cuPointerSetAttribute)       \

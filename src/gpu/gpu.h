@@ -174,9 +174,20 @@ bool gpu_copies_can(int device, const struct gpu_copy *copy, struct gpu_known *k
  * started. */
 int gpu_copies_start(struct gpu_copies *copies) BASE_MUST_CHECK;
 
+/* ---- The kernel that stays (service.c) ---- */
+
 /* For so many microseconds after a small copy within a GPU or to a peer, a kernel stays on the GPU that does
- * the next ones (service.c); 0: there is none. Set before the ranks begin. */
+ * the next ones; 0: there is none. Set before the ranks begin, by gpu_service_set. */
 extern long gpu_service_us;
+
+/* What +gpu-service says: off, or microseconds; NULL: nothing, and so the usual. false: neither. */
+bool gpu_service_set(const char *text) BASE_MUST_CHECK;
+
+/* True if the calling PE's kernel on this device is there for small copies. */
+bool gpu_service_is_there(int device);
+
+/* How often a call of the program's that waits for a GPU has sent a kernel of ours away, in this process. */
+uint64_t gpu_service_times_sent_away(void);
 
 /* ---- Combining (combine.c) ---- */
 

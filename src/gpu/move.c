@@ -396,16 +396,21 @@ static void served(struct gpu_ticket *ticket, int error)
         finish(move);
 }
 
-/* A small copy from block to block, all of a move, is the service's if that is there. */
-static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
+/* A small copy from block to block, all of a move, is the service's. */
+static bool can_be_served(const struct gpu_move *move)
 {
     const struct gpu_move_side *from = &move->from, *to = &move->to;
 
-    if (move->n_bytes > GPU_SERVICE_MAX || !from->buffer || !to->buffer || from->kind != FLAT ||
-        to->kind != FLAT || from->room_bytes < move->n_bytes || to->room_bytes < move->n_bytes)
-        return false;
+    return gpu_service_us > 0 && move->n_bytes <= GPU_SERVICE_MAX && from->buffer && to->buffer &&
+           from->kind == FLAT && to->kind == FLAT && from->room_bytes >= move->n_bytes &&
+           to->room_bytes >= move->n_bytes;
+}
+
+/* true: it is there. */
+static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
     chunk->ticket.handle = served;
-    if (!gpu_service_copy(from, to, move->n_bytes, &chunk->ticket))
+    if (!gpu_service_copy(&move->from, &move->to, move->n_bytes, &chunk->ticket))
         return false;
     chunk->move = move;
     take_bytes(move, chunk);
@@ -456,7 +461,9 @@ static bool begin_at_once(struct gpu_move *move)
     char *to = from ? find_block(&move->dst, move->dst_skip_bytes, move->n_bytes, &destination) : NULL;
     int error = 0;
 
-    if (!to || source.device == destination.device || gpu_service_us > 0 ||
+    bool is_small = move->n_bytes <= GPU_SERVICE_MAX && gpu_service_us > 0;
+
+    if (!to || source.device == destination.device || (is_small && gpu_service_is_there(source.device)) ||
         !gpu_reach_is_known(source.device, destination.device, destination.buffer) ||
         !(queue = gpu_queue_of(source.device, GPU_LANE_OUT, &error)))
         return false;
@@ -470,14 +477,20 @@ static bool begin_at_once(struct gpu_move *move)
     gpu_queue_then(queue, &chunk->ticket);
     move->is_stale = !error && (gpu_query_buffer((uintptr_t)from) != source.buffer ||
                                 gpu_query_buffer((uintptr_t)to) != destination.buffer);
+    if (is_small)
+        gpu_service_call(source.device);
     return true;
 }
 
 static void start_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 {
-    if (BASE_UNLIKELY(gpu_service_us > 0) && order_chunk(move, chunk))
+    bool is_small = can_be_served(move);
+
+    if (is_small && order_chunk(move, chunk))
         return;
     queue_chunk(move, chunk);
+    if (is_small)
+        gpu_service_call(move->from.device);
 }
 
 static void finish(struct gpu_move *move)

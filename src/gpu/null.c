@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "gpu/gpu.h"
+#include "gpu/guard.h"
 #include "gpu/nccl.h"
 #include "gpu/pack.h"
 #include "gpu/query.h"
@@ -75,6 +76,29 @@ const char *gpu_error_text(int error)
 gpu_copy_host_fn gpu_copy_host;
 gpu_block_at_fn gpu_block_at;
 long gpu_service_us;
+
+bool gpu_service_set(const char *text)
+{
+    return true;
+}
+
+bool gpu_service_is_there(int device)
+{
+    return false;
+}
+
+uint64_t gpu_service_times_sent_away(void)
+{
+    return 0;
+}
+
+const struct gpu_guarded gpu_guarded[1];
+const size_t gpu_n_guarded = 0;
+
+void *gpu_guard(const char *name, void *function)
+{
+    return function;
+}
 
 static int unreachable(void)
 {

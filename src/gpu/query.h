@@ -12,6 +12,9 @@
  * thread; once true, always true. */
 bool gpu_driver_open(const char *path) BASE_COLD;
 
+/* True if somebody has called cuInit, as far as is known: the driver has been noticed. */
+bool gpu_driver_is_initialized(void);
+
 /* What the driver says of an address: its range, of which it fills all fields. Memory that it does not know
  * is host memory, [addr, addr + 1). */
 void gpu_query(uintptr_t addr, struct gpu_range *range_out);

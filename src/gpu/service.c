@@ -15,27 +15,41 @@
  * has left is done another way, and its number is never used again. So the kernel is launched only when the
  * one before has left, and no launch waits in the stream.
  *
- * It stays for gpu_service_us after the last order, and STAY_US at most: whoever waits for the device (or
- * frees memory) while others send messages all the time has to get his turn. What is launched after it is not
- * waited for.
+ * It stays for gpu_service_us after the last order, and STAY_US at most. Who waits for all that runs on the
+ * device must not wait for it: before each such call of the program's it is called away (guard.h), by a word
+ * in its mailbox that any thread may write, and kept away until the call has returned. STAY_US is for the
+ * calls that we do not see. What is launched after a call is not waited for.
  */
 #include "gpu/service.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "gpu/driver.h"
 #include "gpu/kernels/kernels.h"
 #include "gpu/pack.h"
+#include "gpu_watch.h"
 
-/* How long a kernel stays at most. */
-#define STAY_US 2000
+/* How long a kernel stays at most: where we see the calls that wait for it, and where not. */
+#define STAY_US 20000
+#define STAY_UNSEEN_US 2000
+
+/* How long it stays after an order, unless +gpu-service says otherwise. */
+#define USUAL_US 100
+
+/* To launch it and send it away costs as much as it saves with so many orders. */
+#define WORTH_ORDERS 4
+
+/* So many copies are waited for, at most, before it is launched again though it was not worth it. */
+#define RELUCTANCE_MAX 64
 
 /* The driver is asked for errors after so many looks without news. */
 #define LOOKS_PER_QUERY 1024
 
 struct gpu_service {
     struct gpu_service *next;    /* link of the PE's list */
+    struct gpu_service *next_of_all; /* link of the list of all PEs' */
     struct gpu_queue *queue;     /* what it is launched in */
     struct gpu_mailbox *mailbox; /* pinned */
     uint64_t mailbox_at;         /* the same as the GPU sees it */
@@ -44,15 +58,103 @@ struct gpu_service {
     uint32_t issued;   /* number of the last order */
     uint32_t handled;  /* ... and of the last one that has been done, or given up */
     uint32_t launches; /* number of the last launch */
-    bool is_launched;  /* it has not left */
+    uint32_t first_of_launch; /* number of the first order that it may take */
+    atomic_bool is_launched; /* it has not left, as far as is known */
     bool is_broken;
     unsigned n_looks;   /* without news */
     uint64_t wanted_ns; /* when there was a copy for it last */
+    int n_wanted;       /* copies that came soon after the one before, since the last launch */
+    int reluctance;     /* it is launched when there were so many */
     uint64_t n_done;    /* copies */
+    atomic_int n_holds; /* those who keep it away; changes under the lock of `all` */
     int device;
 };
 
 long gpu_service_us;
+static bool is_asked_for;
+
+bool gpu_service_set(const char *text)
+{
+    char *end;
+    long us = USUAL_US;
+
+    if (text && strcmp(text, "off") == 0)
+        us = 0;
+    else if (text)
+        us = strtol(text, &end, 10);
+    if (text && us != 0 && (*end || us < 0 || us > 1000))
+        return false;
+    gpu_service_us = us;
+    is_asked_for = text != NULL;
+    return true;
+}
+
+/* ---- All PEs' ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    struct gpu_service *first;
+    int n_holds[GPU_DEVICES_MAX + 1]; /* of each device; of all of them: the last */
+    atomic_bool is_any;
+    atomic_uint_fast64_t n_sent_away;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool gpu_service_exists(void)
+{
+    return atomic_load_explicit(&all.is_any, memory_order_acquire);
+}
+
+uint64_t gpu_service_times_sent_away(void)
+{
+    return atomic_load_explicit(&all.n_sent_away, memory_order_relaxed);
+}
+
+/* The word that calls it away is in every order: the kernel looks at some of them. */
+static void set_leave(struct gpu_service *service, bool is_on)
+{
+    for (int i = 0; i < GPU_SERVICE_ORDERS; i++)
+        __atomic_store_n(&service->mailbox->orders[i].words[GPU_SERVICE_LEAVE], is_on, __ATOMIC_SEQ_CST);
+}
+
+static void enlist(struct gpu_service *service)
+{
+    pthread_mutex_lock(&all.lock);
+    service->n_holds = all.n_holds[service->device] + all.n_holds[GPU_DEVICES_MAX];
+    set_leave(service, service->n_holds > 0);
+    service->next_of_all = all.first;
+    all.first = service;
+    atomic_store(&all.is_any, true);
+    pthread_mutex_unlock(&all.lock);
+}
+
+static void change_holds(int device, int by)
+{
+    if (device == GPU_SERVICE_NONE)
+        return;
+    pthread_mutex_lock(&all.lock);
+    all.n_holds[device == GPU_SERVICE_ALL ? GPU_DEVICES_MAX : device] += by;
+    for (struct gpu_service *service = all.first; service; service = service->next_of_all) {
+        int before;
+        if (device != GPU_SERVICE_ALL && device != service->device)
+            continue;
+        before = atomic_fetch_add(&service->n_holds, by);
+        if (before == 0 || before + by == 0)
+            set_leave(service, by > 0);
+        if (before == 0 && atomic_load(&service->is_launched))
+            atomic_fetch_add_explicit(&all.n_sent_away, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&all.lock);
+}
+
+void gpu_service_hold(int device)
+{
+    change_holds(device, 1);
+}
+
+void gpu_service_release(int device)
+{
+    change_holds(device, -1);
+}
 
 /* ---- Making one ---- */
 
@@ -81,22 +183,45 @@ static int make_mailbox(struct gpu_service *service)
     return 0;
 }
 
+/* Why there can be none, whatever the GPU; NULL: nothing is in the way. */
+static const char *find_obstacle(void)
+{
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+
+    if (!gpu_has_kernels())
+        return "this library was built without nvcc";
+    if (blocking && *blocking && strcmp(blocking, "0") != 0)
+        return "CUDA_LAUNCH_BLOCKING is set";
+    if (!is_asked_for && gpu_watch_is_late())
+        return "CUDA was in use before the ranks began, so its calls that wait for a GPU are not seen";
+    return NULL;
+}
+
 /* One that cannot be had is there all the same, and broken: it is not tried again. */
 static BASE_COLD struct gpu_service *make(struct gpu_pe *pe, int device)
 {
     struct gpu_service *made = base_calloc(1, sizeof *made, "a service on a GPU");
+    const char *obstacle = find_obstacle();
     int error = 0;
 
     made->device = device;
-    made->queue = gpu_queue_of(device, GPU_LANE_SERVICE, &error);
-    if (made->queue)
-        error = make_mailbox(made);
-    made->is_broken = error || !gpu_has_kernels();
-    if (made->is_broken)
-        base_log("+gpu-service: none on GPU %d: %s", device,
-                 error ? gpu_error_text(error) : "this library was built without nvcc");
+    if (!obstacle) {
+        made->queue = gpu_queue_of(device, GPU_LANE_SERVICE, &error);
+        if (made->queue)
+            error = make_mailbox(made);
+        if (error)
+            obstacle = gpu_error_text(error);
+    }
+    made->is_broken = obstacle != NULL;
+    if (obstacle && is_asked_for)
+        base_log("+gpu-service: none on GPU %d: %s", device, obstacle);
+    else if (obstacle)
+        base_log_verbose(1, "+gpu-service: none on GPU %d: %s", device, obstacle);
+    made->reluctance = 1;
     made->next = pe->services;
     pe->services = made;
+    if (!obstacle)
+        enlist(made);
     return made;
 }
 
@@ -134,36 +259,66 @@ static void fail(struct gpu_service *service, int error)
     base_log("+gpu-service: no more on GPU %d: %s", service->device, gpu_error_text(error));
 }
 
+static uint32_t stay_us(void)
+{
+    const char *t = getenv("HEDDLE_STAY_US"); /* TODO: for measuring */
+
+    return t ? (uint32_t)atoi(t) : gpu_watch_is_late() ? STAY_UNSEEN_US : STAY_US;
+}
+
 static void launch(struct gpu_service *service)
 {
     struct gpu_kernel_service args = {.mailbox = service->mailbox_at,
                                       .launch = service->launches + 1,
                                       .first = service->issued + 1,
                                       .wait_ns = (uint32_t)gpu_service_us * 1000,
-                                      .stay_ns = STAY_US * 1000};
+                                      .stay_ns = stay_us() * 1000};
     int error =
         gpu_queue_launch(service->queue, GPU_KERNEL_SERVICE, 1, GPU_SERVICE_THREADS, &args, sizeof args);
 
     service->launches++;
+    service->n_wanted = 0;
+    service->first_of_launch = args.first;
     service->is_launched = true;
     if (BASE_UNLIKELY(error))
         fail(service, error);
 }
 
-/* Is the kernel there for another order? If not, it is called if copies come so soon after one another that
- * it will be of use. */
-static bool is_there(struct gpu_service *service)
+/* It has left: was it worth it? */
+static void note_left(struct gpu_service *service)
 {
+    atomic_store_explicit(&service->is_launched, false, memory_order_relaxed);
+    if ((int32_t)(service->mailbox->done - service->first_of_launch) + 1 >= WORTH_ORDERS)
+        service->reluctance = 1;
+    else if (service->reluctance < RELUCTANCE_MAX)
+        service->reluctance *= 2;
+}
+
+static bool is_there(const struct gpu_service *service)
+{
+    return service->is_launched && has_said(service, GPU_SERVICE_HERE) &&
+           atomic_load_explicit(&service->n_holds, memory_order_relaxed) == 0;
+}
+
+bool gpu_service_is_there(int device)
+{
+    return gpu_service_us > 0 && is_there(service_of(device));
+}
+
+void gpu_service_call(int device)
+{
+    struct gpu_service *service = service_of(device);
     uint64_t now_ns = ult_now_ns(), since_ns = now_ns - service->wanted_ns;
 
     service->wanted_ns = now_ns;
-    if (service->is_launched && has_said(service, GPU_SERVICE_HERE))
-        return true;
+    if (service->is_broken || since_ns >= (uint64_t)gpu_service_us * 1000)
+        return;
+    service->n_wanted++;
     if (service->is_launched && !service->first && has_said(service, GPU_SERVICE_LEFT))
-        service->is_launched = false;
-    if (!service->is_launched && since_ns < (uint64_t)gpu_service_us * 1000)
+        note_left(service);
+    if (!service->is_launched && service->n_wanted >= service->reluctance &&
+        atomic_load_explicit(&service->n_holds, memory_order_relaxed) == 0)
         launch(service);
-    return false;
 }
 
 /* ---- Orders ---- */
@@ -188,7 +343,7 @@ bool gpu_service_copy(const struct gpu_move_side *from, const struct gpu_move_si
     if (n_bytes > GPU_SERVICE_MAX / 4 && (to_addr | from_addr | n_bytes) % 16 != 0)
         return false;
     if (service->is_broken || (to_addr | from_addr) >> GPU_SERVICE_ADDRESS_BITS || !can_use(service, from) ||
-        !can_use(service, to) || !is_there(service) ||
+        !is_there(service) || !can_use(service, to) ||
         service->issued - service->handled >= GPU_SERVICE_ORDERS)
         return false;
     write_order(service, to_addr, from_addr, n_bytes);
@@ -199,6 +354,7 @@ bool gpu_service_copy(const struct gpu_move_side *from, const struct gpu_move_si
     else
         service->first = ticket;
     service->last = ticket;
+    service->wanted_ns = ult_now_ns();
     gpu_pe_self()->source.pending++;
     return true;
 }
@@ -235,7 +391,7 @@ static int end_all(struct gpu_pe *pe, struct gpu_service *service, int error)
     uint32_t last = service->issued;
     int n_ended;
 
-    service->is_launched = false; /* first: the handlers may launch the next one */
+    note_left(service); /* first: the handlers may launch the next one */
     n_ended = end_done(pe, service);
     while (service->first && (int32_t)(last - service->first->number) >= 0) {
         end_first(pe, service, error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * service.h: small copies by a kernel that stays on the GPU; an option (gpu_service_us). For the files of
+ * service.h: small copies by a kernel that stays on the GPU (gpu_service_us). For the files of
  * src/gpu alone.
  */
 #ifndef GPU_SERVICE_H
@@ -18,15 +18,31 @@
 
 /* Orders a copy between two blocks of devices' memory, one device or two, by the kernel on the source's.
  * false: that is not there, or cannot reach the memory; go another way. Else ticket->handle is called later,
- * on this PE, with 0, GPU_SERVICE_NOT_DONE or an error. Each call, whatever it returns, is a reason to bring
- * the kernel to the GPU for the next ones. */
+ * on this PE, with 0, GPU_SERVICE_NOT_DONE or an error. */
 bool gpu_service_copy(const struct gpu_move_side *from, const struct gpu_move_side *to, size_t n_bytes,
                       struct gpu_ticket *ticket);
+
+/* The kernel of a device, after gpu_service_copy said false and the copy has been started another way: if
+ * copies come so soon after one another that it would be of use, it is launched. */
+void gpu_service_call(int device);
 
 /* Handles what is done. Returns how many it were. */
 int gpu_service_poll(struct gpu_pe *pe);
 
 /* How many copies it has done for this PE. */
 uint64_t gpu_service_count(void);
+
+/* ---- Away from a GPU: any thread (gpu/guard.h) ---- */
+
+#define GPU_SERVICE_ALL (-1)  /* devices */
+#define GPU_SERVICE_NONE (-2) /* no device */
+
+/* True once there was a kernel that stays. */
+bool gpu_service_exists(void);
+
+/* Sends the kernels of all PEs on this device away, and keeps them away until as many calls of
+ * gpu_service_release: they leave within some microseconds, without the help of any PE. */
+void gpu_service_hold(int device);
+void gpu_service_release(int device);
 
 #endif

@@ -99,6 +99,10 @@ struct image_rebinding {
  * image_program_open; the table must stay valid. */
 void image_rebind_add(const struct image_rebinding *table, size_t count);
 
+/* dlsym for code of a rank, which `caller` lies in: addresses in the rank's copy. handle: dlopen's, or
+ * RTLD_NEXT, RTLD_DEFAULT. */
+void *image_dlsym(void *handle, const char *name, const void *caller);
+
 /* What the layer above provides to the rebound functions; all are called on the rank's ULT, but for current.
  * NULL: what libc does. */
 struct image_rebind_client {

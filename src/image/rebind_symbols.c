@@ -25,14 +25,18 @@ static void *find_next(const struct image_module *module, const char *name)
     return NULL;
 }
 
-void *image_libc_dlsym(void *handle, const char *name)
+void *image_dlsym(void *handle, const char *name, const void *caller)
 {
-    const void *caller = __builtin_return_address(0);
     struct image *image = image_find(caller);
     void *value =
         image && handle == RTLD_NEXT ? find_next(image_module_at(image, caller), name) : dlsym(handle, name);
 
     return image && value ? image_translate(image, value) : value;
+}
+
+void *image_libc_dlsym(void *handle, const char *name)
+{
+    return image_dlsym(handle, name, __builtin_return_address(0));
 }
 
 int image_libc_dladdr(const void *addr, Dl_info *info)

@@ -482,6 +482,12 @@ static struct note *sort_by_distance(struct note *list)
 
 /* ---- The end of a stage ---- */
 
+/* The kernel that stays does small ones quicker, if it is there. */
+static bool is_served(const struct note *note)
+{
+    return note->copy.n_bytes > 0 && gpu_service_is_there(note->from_gpu);
+}
+
 void ampi_coll_device_flush(void)
 {
     struct stage *stage = own_stage();
@@ -490,7 +496,7 @@ void ampi_coll_device_flush(void)
     if (!list)
         return;
     stage->first = stage->last = NULL;
-    if (list->next && gpu_service_us == 0) /* the service does small ones quicker */
+    if (list->next && !is_served(list))
         start_batches(&list);
     list = sort_by_distance(list);
     for (; list; list = next) {

@@ -8,6 +8,7 @@
 #include "ampi/coll/nccl.h"
 #include "ampi/mpit/tool.h"
 #include "ampi/p2p/message.h"
+#include "gpu/gpu.h"
 #include "gpu_detect.h"
 
 /* ---- Scheduler: of the calling rank's PE ---- */
@@ -99,6 +100,11 @@ static uint64_t get_device_queries(const struct ampi_rank *self, const struct am
     return device_counts().queries;
 }
 
+static uint64_t get_sent_away(const struct ampi_rank *self, const struct ampi_comm *comm)
+{
+    return gpu_service_times_sent_away();
+}
+
 static uint64_t get_nccl(const struct ampi_rank *self, const struct ampi_comm *comm)
 {
     return ampi_coll_nccl_count();
@@ -140,6 +146,8 @@ static const struct ampi_tool_pvar pvars[] = {
      "buffers that this rank's PE did not know, or no longer"},
     {"heddle_device_queries", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_queries,
      "times that this rank's PE asked CUDA's driver what memory an address is in"},
+    {"heddle_gpu_service_sent_away", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_sent_away,
+     "times that a call of CUDA in this rank's process that waits for a GPU sent a kernel of ours away (+gpu-service)"},
     {"heddle_nccl_collectives", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_nccl,
      "collectives of this rank's process that NCCL has done"},
 };

@@ -106,12 +106,14 @@ struct gpu_kernel_pack {
 #define GPU_SERVICE_THREADS 512
 #define GPU_SERVICE_ADDRESS_BITS 48
 
-/* Words: to, from, bytes, and one that is not used. Each carries the order's number above
- * GPU_SERVICE_ADDRESS_BITS, so an order is complete when all its words say so, in whatever sequence they
- * arrive. */
+/* Words: to, from, bytes, and the call to leave, which is not 0 in all orders or in none. Each of the first
+ * three carries the order's number above GPU_SERVICE_ADDRESS_BITS, so an order is complete when all of them
+ * say so, in whatever sequence they arrive. */
 struct gpu_service_order {
     uint64_t words[4];
 };
+
+#define GPU_SERVICE_LEAVE 3 /* the word that calls it away */
 
 /* Pinned memory of the host's. Order n is in orders[n % GPU_SERVICE_ORDERS]. */
 struct gpu_mailbox {

@@ -68,14 +68,17 @@ GPU_FN bool service_is_of(uint64_t word, uint32_t number)
 #ifdef __CUDACC__
 
 /* One look of the first warp, a word per thread. Returns how many orders from this number on are there; their
- * words are in batch. */
-GPU_FN unsigned service_look(uint64_t mailbox, uint32_t number, uint64_t (*batch)[4], unsigned lane)
+ * words are in batch. *is_called_out: it is called away. */
+GPU_FN unsigned service_look(uint64_t mailbox, uint32_t number, uint64_t (*batch)[4], unsigned lane,
+                             bool *is_called_out)
 {
     unsigned order = lane / 4, word = lane % 4;
     uint64_t seen = service_word(mailbox, number + order, word);
-    unsigned missing = ~__ballot_sync(0xffffffff, word == 3 || service_is_of(seen, number + order));
+    bool is_call = word == GPU_SERVICE_LEAVE;
+    unsigned missing = ~__ballot_sync(0xffffffff, is_call || service_is_of(seen, number + order));
     unsigned n = missing ? (__ffs((int)missing) - 1) / 4 : GPU_SERVICE_BATCH;
 
+    *is_called_out = __any_sync(0xffffffff, is_call && seen != 0);
     if (order < n)
         batch[order][word] = seen;
     return n;
@@ -89,16 +92,18 @@ GPU_FN uint64_t service_now_ns()
 
 #else
 
-GPU_FN unsigned service_look(uint64_t mailbox, uint32_t number, uint64_t (*batch)[4], unsigned lane)
+GPU_FN unsigned service_look(uint64_t mailbox, uint32_t number, uint64_t (*batch)[4], unsigned lane,
+                             bool *is_called_out)
 {
     unsigned n = 0;
 
+    *is_called_out = service_word(mailbox, number, GPU_SERVICE_LEAVE) != 0;
     for (; n < GPU_SERVICE_BATCH; n++)
         for (unsigned word = 0; word < 3; word++) {
             batch[n][word] = service_word(mailbox, number + n, word);
             if (!service_is_of(batch[n][word], number + n)) {
                 /* The machine that this runs on has other things to do. */
-                if (n == 0)
+                if (n == 0 && !*is_called_out)
                     usleep(2);
                 return n;
             }
@@ -124,15 +129,19 @@ struct service_stay {
     uint64_t begun_ns;
     uint64_t last_ns; /* when there was an order last */
     bool is_leaving;
+    bool is_leaving_now; /* it was called away */
 };
 
-/* The first warp waits for orders. 0: there will be none. */
+/* The first warp waits for orders. 0: there will be none. Called away, it takes what it sees and says that it
+ * leaves only when it has left: somebody waits for that. */
 GPU_FN unsigned service_wait(const struct gpu_kernel_service &a, uint32_t number, struct service_stay *stay,
                              uint64_t (*batch)[4], unsigned thread)
 {
     for (;;) {
         uint64_t now_ns = service_now_ns();
         unsigned n;
+        if (stay->is_leaving_now)
+            return 0;
         if (!stay->is_leaving &&
             (now_ns - stay->last_ns > a.wait_ns || now_ns - stay->begun_ns > a.stay_ns)) {
             stay->is_leaving = true;
@@ -141,7 +150,8 @@ GPU_FN unsigned service_wait(const struct gpu_kernel_service &a, uint32_t number
             GPU_WARP_BARRIER();
             GPU_FENCE();
         }
-        n = service_look(a.mailbox, number, batch, thread);
+        n = service_look(a.mailbox, number, batch, thread, &stay->is_leaving_now);
+        stay->is_leaving |= stay->is_leaving_now;
         if (n > 0)
             stay->last_ns = now_ns;
         if (n > 0 || stay->is_leaving)
@@ -153,7 +163,7 @@ GPU_FN void service_body(const struct gpu_kernel_service &a, unsigned thread, un
 {
     GPU_SHARED uint64_t batch[GPU_SERVICE_BATCH][4];
     GPU_SHARED unsigned n_orders;
-    struct service_stay stay = {gpu_now_ns(), 0, false};
+    struct service_stay stay = {gpu_now_ns(), 0, false, false};
     uint32_t number = a.first;
 
     if (thread < 32) {

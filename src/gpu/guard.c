@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard.c: the functions of CUDA's driver that wait for whatever runs on a GPU, in the program's eyes; see
+ * guard.h. Each sends the kernels that stay away, keeps them away, and calls the driver's.
+ *
+ * Which ones wait was measured: bench/gpu/waiting_calls.cu, docs/decisions/0008. Of a context those wait that
+ * name it or have it current; what gives memory back may wait for all GPUs that could use it.
+ */
+#include "gpu/guard.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "gpu/driver.h"
+#include "gpu/service.h"
+#include "gpu_watch.h"
+
+#define AS_TEXT(name) AS_TEXT_2(name)
+#define AS_TEXT_2(name) #name
+
+/* Not in every cuda.h. */
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext context);
+
+/* X(function, the first version of CUDA whose cuGetProcAddress gives it, parameters, arguments, which GPU's
+ * kernels go away, what it waits for) */
+#define FUNCTIONS(X)                                                                                       \
+    X(cuCtxSynchronize, 2000, (void), (), current_device(), "waits for the GPU")                           \
+    X(cuCtxSynchronize_v2, 13000, (CUcontext context), (context), device_of(context), "waits for the GPU") \
+    X(cuMemFree, 3020, (CUdeviceptr memory), (memory), GPU_SERVICE_ALL, "waits for the GPU")               \
+    X(cuMemFreeHost, 2000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for all GPUs")                \
+    X(cuMemHostUnregister, 4000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for all GPUs")          \
+    X(cuArrayDestroy, 2000, (CUarray array), (array), GPU_SERVICE_ALL, "waits for the GPU")                \
+    X(cuMemUnmap, 10020, (CUdeviceptr at, size_t n_bytes), (at, n_bytes), GPU_SERVICE_ALL,                 \
+      "waits for all GPUs")                                                                                \
+    X(cuModuleUnload, 2000, (CUmodule module), (module), GPU_SERVICE_ALL, "waits for the GPU")             \
+    X(cuLibraryUnload, 12000, (CUlibrary library), (library), GPU_SERVICE_ALL, "waits for all GPUs")       \
+    X(cuCtxDestroy, 4000, (CUcontext context), (context), GPU_SERVICE_ALL, "waits for the GPU")            \
+    X(cuDevicePrimaryCtxRelease, 11000, (CUdevice device), (device), GPU_SERVICE_ALL, "may destroy it")    \
+    X(cuDevicePrimaryCtxReset, 11000, (CUdevice device), (device), GPU_SERVICE_ALL, "destroys it")
+
+/* ---- Which GPU ---- */
+
+static int current_device(void)
+{
+    CUdevice device;
+
+    return gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : GPU_SERVICE_ALL;
+}
+
+static int device_of(CUcontext context)
+{
+    return context ? GPU_SERVICE_ALL : current_device();
+}
+
+/* ---- The functions ---- */
+
+static void prepare(void);
+
+/* The driver's. */
+static struct {
+#define MEMBER(name, version, parameters, arguments, device, why) __typeof__(&name) name;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+} real;
+
+/* Before the first kernel of ours there is none to send away. One that is made while the driver's function
+ * waits is not what it waits for. */
+#define FUNCTION(name, version, parameters, arguments, device, why) \
+    static CUresult guard_##name parameters                         \
+    {                                                               \
+        CUresult result;                                            \
+        int hold = GPU_SERVICE_NONE;                                \
+        prepare();                                                  \
+        if (gpu_service_exists()) {                                 \
+            hold = device;                                          \
+            gpu_service_hold(hold);                                 \
+        }                                                           \
+        result = real.name arguments;                               \
+        gpu_service_release(hold);                                  \
+        return result;                                              \
+    }
+FUNCTIONS(FUNCTION)
+#undef FUNCTION
+
+/* ---- Finding them ---- */
+
+typedef CUresult(CUDAAPI *find_1_fn)(const char *, void **, int, cuuint64_t);
+typedef CUresult(CUDAAPI *find_2_fn)(const char *, void **, int, cuuint64_t,
+                                     CUdriverProcAddressQueryResult *);
+
+static CUresult guard_find_1(const char *name, void **function, int version, cuuint64_t flags);
+static CUresult guard_find_2(const char *name, void **function, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status);
+
+const struct gpu_guarded gpu_guarded[] = {
+#define ROW(name, version, parameters, arguments, device, why) {AS_TEXT(name), (void *)guard_##name, why},
+    FUNCTIONS(ROW)
+#undef ROW
+    {"cuGetProcAddress", (void *)guard_find_1, "gives the others"},
+    {"cuGetProcAddress_v2", (void *)guard_find_2, "gives the others"},
+    {"cuGetProcAddress_v2_ptsz", (void *)guard_find_2, "gives the others"},
+};
+const size_t gpu_n_guarded = BASE_COUNT(gpu_guarded);
+
+enum { N_FUNCTIONS = BASE_COUNT(gpu_guarded) - 3, FIND_1 = N_FUNCTIONS, FIND_2 };
+
+/* Since which version of CUDA they are given out. */
+static const int versions[] = {
+#define VERSION(name, version, parameters, arguments, device, why) version,
+    FUNCTIONS(VERSION)
+#undef VERSION
+    11030, 12000, 12000,
+};
+
+/* The addresses of the driver's, by the two ways of finding them; NULL: it has none. */
+static struct {
+    void *by_name;
+    void *by_version;
+} addresses[BASE_COUNT(gpu_guarded)];
+
+/* The name that cuGetProcAddress knows a function by: without what follows the first '_'. */
+static void *ask_for(const char *name, int version)
+{
+    find_2_fn find = (find_2_fn)addresses[FIND_2].by_name;
+    char base[64] = "";
+    void *function = NULL;
+
+    strncpy(base, name, base_min_u64(strcspn(name, "_"), sizeof base - 1));
+    return find && find(base, &function, version, CU_GET_PROC_ADDRESS_DEFAULT, NULL) == CUDA_SUCCESS
+               ? function
+               : NULL;
+}
+
+/* The driver is here, and stays. */
+static void look_up(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    void **members = (void **)&real;
+
+    for (size_t i = 0; driver && i < gpu_n_guarded; i++)
+        addresses[i].by_name = gpu_symbol(driver, gpu_guarded[i].name);
+    for (size_t i = 0; driver && i < gpu_n_guarded; i++)
+        if (i < N_FUNCTIONS || addresses[i].by_name)
+            addresses[i].by_version = ask_for(gpu_guarded[i].name, versions[i]);
+    for (size_t i = 0; i < N_FUNCTIONS; i++)
+        members[i] = addresses[i].by_name ? addresses[i].by_name : addresses[i].by_version;
+}
+
+static void prepare(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, look_up);
+}
+
+/* Ours in place of one of the driver's. */
+static void *replace(void *function)
+{
+    for (size_t i = 0; i < gpu_n_guarded && function; i++)
+        if (function == addresses[i].by_name)
+            return gpu_guarded[i].function;
+    for (size_t i = 0; i < gpu_n_guarded && function; i++)
+        if (function == addresses[i].by_version)
+            return gpu_guarded[i].function;
+    return function;
+}
+
+void *gpu_guard(const char *name, void *function)
+{
+    if (!function || strncmp(name, "cu", 2) != 0)
+        return function;
+    for (size_t i = 0; i < gpu_n_guarded; i++)
+        if (strcmp(name, gpu_guarded[i].name) == 0) {
+            prepare();
+            return replace(function);
+        }
+    return function;
+}
+
+static CUresult guard_find_1(const char *name, void **function, int version, cuuint64_t flags)
+{
+    CUresult result;
+
+    prepare();
+    result = ((find_1_fn)addresses[FIND_1].by_name)(name, function, version, flags);
+    if (result == CUDA_SUCCESS)
+        *function = replace(*function);
+    return result;
+}
+
+static CUresult guard_find_2(const char *name, void **function, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status)
+{
+    CUresult result;
+
+    prepare();
+    result = ((find_2_fn)addresses[FIND_2].by_name)(name, function, version, flags, status);
+    if (result == CUDA_SUCCESS)
+        *function = replace(*function);
+    return result;
+}
