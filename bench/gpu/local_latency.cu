@@ -5,7 +5,7 @@
  * streams of lowest priority, queued by a thread of rank 0).
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 -I PREFIX/include local_latency.cu -o local_latency -L PREFIX/lib -lmpi_abi
- *      mpirun +vp 2 ./local_latency
+ *      mpirun +vp 2 ./local_latency [LARGEST_SIZE]
  */
 #include <mpi.h>
 
@@ -117,7 +117,7 @@ static double half_trip_us(int rank, char *buffer, int n)
 int main(int argc, char **argv)
 {
     static const unsigned loads[] = {0, 10, 1000};
-    int rank, least, greatest;
+    int rank, least, greatest, largest = argc > 1 ? atoi(argv[1]) : 4 << 20;
     cudaStream_t stream;
     char *a, *b;
 
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
         }
         if (rank == 0)
             printf("load %u us\n|  bytes   | bare us | message us | ratio |\n", block_us);
-        for (int n = 8; n <= 4 << 20; n *= n == 8 ? 128 : 2) {
+        for (int n = 8; n <= largest; n *= n == 8 ? 128 : 2) {
             double bare, message;
             MPI_Barrier(MPI_COMM_WORLD);
             bare = rank == 0 ? bare_us(b, a, (size_t)n, stream) : 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * service_delay: what a program's own calls of CUDA take just after small messages between buffers of its GPU, and
- * beside them: run it without and with +gpu-service to see what the kernel that stays costs others.
+ * beside them: run it with and without +gpu-service off to see what the kernel that stays costs others.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 -I PREFIX/include service_delay.cu -o service_delay -L PREFIX/lib -lmpi_abi -lcuda
- *      mpirun -n 3 ./service_delay +p 2 [+gpu-service 100]
+ *      mpirun -n 3 ./service_delay +p 2 [+gpu-service off]
  *
  * Ranks 0 and 1 (first PE) exchange messages; after a burst of them, rank 0 calls CUDA ("after"). Then they exchange
  * messages without a pause while rank 2 on the second PE makes the same calls ("beside").
@@ -130,6 +130,20 @@ int main(int argc, char **argv)
             printf("\n");
             fflush(stdout);
         }
+    }
+    /* What each turn of a loop takes that waits for the GPU after some round trips. */
+    for (int n : {1, 2, 4, 8, 16}) {
+        double begin = 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (int i = -20; i < 300 && rank < 2; i++) {
+            if (i == 0)
+                begin = now_us();
+            exchange(n);
+            CHECK(cudaDeviceSynchronize());
+        }
+        if (rank == 0)
+            printf("| %d round trips and cudaDeviceSynchronize: %.1f us a turn |\n", n, (now_us() - begin) / 300);
+        MPI_Barrier(MPI_COMM_WORLD);
     }
     MPI_Finalize();
     return 0;

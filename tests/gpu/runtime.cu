@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * With CUDA's runtime, which cannot run on the fake driver: a rank that says nothing has the GPU of its PE; what a kernel
- * wrote is what is sent; an error of the program's own that breaks nothing is still there after calls of MPI.
+ * wrote is what is sent; an error of the program's own that breaks nothing is still there after calls of MPI; what waits for
+ * a GPU sends the kernel away that does small messages.
  * tests/gpu/run builds it with the static and with the shared runtime. The argument is the number of PEs.
  */
 #include <mpi.h>
@@ -30,6 +31,41 @@ __global__ void count_wrong(const int *in, int n, int value, int *wrong_out)
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
         if (in[i] != value + i)
             atomicAdd(wrong_out, 1);
+}
+
+/* Pairs of ranks exchange small messages, after which rank 0 waits for its GPU, or frees memory. */
+static void send_away()
+{
+    int provided, index, count, partner = rank ^ 1, n_seen[2] = {0, 0}, is_over = 0, size;
+    unsigned long long before, after;
+    MPI_T_pvar_session session;
+    MPI_T_pvar_handle counter;
+    char *buffer;
+    void *memory;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+    CHECK(MPI_T_pvar_get_index("heddle_gpu_service_sent_away", MPI_T_PVAR_CLASS_COUNTER, &index) == MPI_SUCCESS);
+    MPI_T_pvar_session_create(&session);
+    MPI_T_pvar_handle_alloc(session, index, NULL, &counter, &count);
+    CHECK(cudaMalloc(&buffer, 64) == cudaSuccess);
+    for (int round = 0; !is_over; round++) {
+        for (int i = 0; i < 60 && partner < size; i++)
+            MPI_Sendrecv_replace(buffer, 64, MPI_BYTE, partner, 0, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 0) {
+            CHECK(cudaMalloc(&memory, 4 << 20) == cudaSuccess);
+            MPI_T_pvar_read(session, counter, &before);
+            CHECK((round % 2 ? cudaFree(memory) : cudaDeviceSynchronize()) == cudaSuccess);
+            MPI_T_pvar_read(session, counter, &after);
+            n_seen[round % 2] += after > before;
+            if (round % 2 == 0)
+                CHECK(cudaFree(memory) == cudaSuccess);
+        }
+        is_over = (n_seen[0] > 10 && n_seen[1] > 10) || round == 2000;
+        MPI_Bcast(&is_over, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    CHECK(rank > 0 || (n_seen[0] > 10 && n_seen[1] > 10));
+    CHECK(cudaFree(buffer) == cudaSuccess);
 }
 
 int main(int argc, char **argv)
@@ -65,6 +101,7 @@ int main(int argc, char **argv)
     CHECK(device == rank * n_pes / size * n_devices / n_pes);
     if (rank == 0)
         CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+    send_away();
     MPI_Allreduce(MPI_IN_PLACE, &n_wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
     return n_wrong != 0;
