@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "gpu/nccl.h"
 #include "gpu_detect.h"
+#include "gpu/gpu.h"
 #include "image/image.h"
 
 struct ampi_job ampi_job = {.n_procs = 1, .node_n_procs = 1};
@@ -311,6 +312,7 @@ struct ampi_rank *ampi_rank_or_adopt(void)
         return ampi_self();
     if (!ampi_job.program) /* libmpi came in by dlopen: nothing was taken over */
         ampi_options_read(NULL, NULL);
+    gpu_service_us = 0; /* it is for messages within a process, and the program's calls are not seen here */
     n_launched = ampi_procs_launched();
     if (!ampi_machine && n_launched != 0 && n_launched != 1)
         ampi_procs_attach(ampi_options.n_ranks > 1 ? ampi_options.n_ranks : 0);

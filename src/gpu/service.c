@@ -158,6 +158,14 @@ void gpu_service_release(int device)
 
 /* ---- Making one ---- */
 
+static BASE_COLD void say(const char *what, int device, const char *why)
+{
+    if (is_asked_for)
+        base_log("+gpu-service: %s on GPU %d: %s", what, device, why);
+    else
+        base_log_verbose(1, "+gpu-service: %s on GPU %d: %s", what, device, why);
+}
+
 static int make_mailbox(struct gpu_service *service)
 {
     size_t size;
@@ -213,10 +221,8 @@ static BASE_COLD struct gpu_service *make(struct gpu_pe *pe, int device)
             obstacle = gpu_error_text(error);
     }
     made->is_broken = obstacle != NULL;
-    if (obstacle && is_asked_for)
-        base_log("+gpu-service: none on GPU %d: %s", device, obstacle);
-    else if (obstacle)
-        base_log_verbose(1, "+gpu-service: none on GPU %d: %s", device, obstacle);
+    if (obstacle)
+        say("none", device, obstacle);
     made->reluctance = 1;
     made->next = pe->services;
     pe->services = made;
@@ -256,7 +262,7 @@ static void fail(struct gpu_service *service, int error)
 {
     service->is_broken = true;
     service->is_launched = false;
-    base_log("+gpu-service: no more on GPU %d: %s", service->device, gpu_error_text(error));
+    say("no more", service->device, gpu_error_text(error));
 }
 
 static uint32_t stay_us(void)

@@ -2,13 +2,14 @@
  *
  * Shows that small copies within a GPU and to another are done by the kernel that stays, once it is there,
  * and arrive whatever their size and alignment, also when the kernel leaves at the same time; that it leaves
- * by itself, though copies go on; that what it cannot reach, and everything while the GPU has no room for it,
+ * by itself, though copies go on, and at once before a call of the program's that waits for the GPU; that what it cannot reach, and everything while the GPU has no room for it,
  * goes another way; and that a failed context is an error. On the fake CUDA driver; on real ones too.
  */
 #include <string.h>
 #include <unistd.h>
 
 #include "fakecuda.h"
+#include "gpu/guard.h"
 #include "gpu/kernels/kernels.h"
 #include "gpu/service.h"
 #include "gpu_device.h"
@@ -162,9 +163,11 @@ END_TEST
 
 /* ---- Leaving ---- */
 
-/* Pauses around the time after which it leaves: an order meets it in every state. */
+/* Pauses around the time after which it leaves: an order meets it in every state. As many as there is time
+ * for: on a machine that has other things to do, each copy may wait for some threads' turns. */
 static void come_and_go(void *arg)
 {
+    uint64_t begin = ult_now_ns();
     char *from, *to;
 
     device_open();
@@ -173,7 +176,7 @@ static void come_and_go(void *arg)
     to = device_alloc(N_BYTES);
     random_fill(sent, N_BYTES);
     device_write(from, sent, N_BYTES);
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 1000 || (i < 3000 && ult_now_ns() - begin < 2000000000); i++) {
         size_t at = (size_t)i % 1000 * 8;
         uint64_t until;
         ULT_CHECK(copy(to + at, from + at, 8) == 0);
@@ -183,7 +186,8 @@ static void come_and_go(void *arg)
     }
     device_read(seen, to, 8000);
     ULT_CHECK(memcmp(seen, sent, 8000) == 0);
-    ULT_CHECK(gpu_service_count() > 0);
+    gpu_service_us = 20000;
+    call_service(to, from);
 }
 
 START_TEST(no_order_is_lost_when_it_leaves)
@@ -228,7 +232,7 @@ static void stop_copying(void *arg)
     uint64_t begin;
 
     device_open();
-    gpu_service_us = 100;
+    gpu_service_us = 5000;
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     for (int i = 0; i < 5; i++) {
@@ -242,6 +246,116 @@ static void stop_copying(void *arg)
 START_TEST(it_leaves_when_no_more_copies_come)
 {
     ult_job_start(1, 1, stop_copying);
+}
+END_TEST
+
+/* ---- Sent away ---- */
+
+/* The driver's, as the program gets it. */
+static CUresult synchronize(void)
+{
+    CUresult (*function)(void) = (CUresult(*)(void))gpu_guard("cuCtxSynchronize", (void *)cuCtxSynchronize);
+
+    ULT_CHECK(function != cuCtxSynchronize);
+    return function();
+}
+
+static void send_away(void *arg)
+{
+    uint64_t before;
+    char *from, *to;
+
+    device_open();
+    gpu_service_us = 4000000; /* it does not leave for want of orders */
+    from = device_alloc(N_BYTES);
+    to = device_alloc(N_BYTES);
+    random_fill(sent, N_BYTES);
+    for (int i = 0; i < 20; i++) {
+        device_write(from, sent + i, 8);
+        do
+            call_service(to, from);
+        while (!gpu_service_is_there(0));
+        before = gpu_service_times_sent_away();
+        ULT_CHECK(synchronize() == 0);
+        ULT_CHECK(!gpu_service_is_there(0) && gpu_service_times_sent_away() == before + 1);
+        device_read(seen, to, 8);
+        ULT_CHECK(memcmp(seen, sent + i, 8) == 0);
+    }
+}
+
+START_TEST(calls_that_wait_for_the_device_send_it_away)
+{
+    ult_job_start(1, 1, send_away);
+}
+END_TEST
+
+/* Rank 1, on another PE, keeps the kernel of rank 0's away. */
+static atomic_int step;
+
+static void wait_for_step(int wanted)
+{
+    while (atomic_load(&step) < wanted)
+        usleep(100);
+}
+
+static void hold_other(void *arg)
+{
+    char *from, *to;
+
+    device_open();
+    if (self_index() == 1) {
+        wait_for_step(1);
+        gpu_service_hold(0);
+        gpu_service_hold(0);
+        gpu_service_release(0);
+        atomic_store(&step, 2);
+        wait_for_step(3);
+        gpu_service_release(0);
+        gpu_service_hold(1); /* another device's */
+        atomic_store(&step, 4);
+        return;
+    }
+    from = device_alloc(N_BYTES);
+    to = device_alloc(N_BYTES);
+    call_service(to, from);
+    atomic_store(&step, 1);
+    wait_for_step(2);
+    ULT_CHECK(!service_does(to, from, 8, 20) && !gpu_service_is_there(0));
+    ULT_CHECK(cuCtxSynchronize() == 0);
+    atomic_store(&step, 3);
+    wait_for_step(4);
+    call_service(to, from);
+}
+
+START_TEST(it_is_kept_away_by_other_pes)
+{
+    gpu_service_us = 4000000;
+    ult_job_start(2, 2, hold_other);
+}
+END_TEST
+
+/* Two copies between two calls: to come for them costs more than it saves. */
+static void in_vain(void *arg)
+{
+    char *from, *to;
+
+    device_open();
+    gpu_service_us = 4000000;
+    from = device_alloc(N_BYTES);
+    to = device_alloc(N_BYTES);
+    for (int i = 0; i < 200; i++) {
+        ULT_CHECK(copy(to, from, 64) == 0);
+        ULT_CHECK(copy(to, from, 64) == 0);
+        ULT_CHECK(synchronize() == 0);
+    }
+    ULT_CHECK(fakecuda_calls("cuLaunchKernel") > 1 && fakecuda_calls("cuLaunchKernel") < 20);
+    call_service(to, from);
+}
+
+START_TEST(it_seldom_comes_where_it_is_sent_away_at_once)
+{
+    if (fakecuda_is_here())
+        ult_job_start(1, 1, in_vain);
 }
 END_TEST
 
@@ -361,6 +475,9 @@ int main(void)
     tcase_add_test(tcase, no_order_is_lost_when_it_leaves);
     tcase_add_test(tcase, who_waits_for_the_device_has_its_turn_while_copies_go_on);
     tcase_add_test(tcase, it_leaves_when_no_more_copies_come);
+    tcase_add_test(tcase, calls_that_wait_for_the_device_send_it_away);
+    tcase_add_test(tcase, it_is_kept_away_by_other_pes);
+    tcase_add_test(tcase, it_seldom_comes_where_it_is_sent_away_at_once);
     tcase_add_test(tcase, while_the_gpu_is_full_copies_go_another_way);
     tcase_add_test(tcase, it_is_not_called_for_copies_now_and_then);
     tcase_add_test(tcase, what_it_cannot_reach_goes_another_way);
