@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that CUDA's driver is noticed when the program loads it, at any time, and that a program which loads
- * other libraries, or forks, is left alone. The fake driver is loaded by dlopen here.
+ * other libraries, or forks, is left alone; that the program and CUDA's runtime get ours in place of the
+ * driver's functions that wait for a GPU. The fake driver is loaded by dlopen here.
  */
 #include <check.h>
 #include <cuda.h>
@@ -10,7 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gpu/guard.h"
 #include "gpu_detect.h"
+#include "gpu_watch.h"
 
 /* A library that is not loaded yet. */
 #define OTHER_LIBRARY "libresolv.so.2"
@@ -124,6 +127,78 @@ START_TEST(a_driver_that_the_program_closes_stays)
 }
 END_TEST
 
+/* What dlsym and cuGetProcAddress give for the functions that wait for the GPU are ours (gpu/guard.h). */
+static void check_guarded(void *(*find)(void *driver, const char *name))
+{
+    void *driver = load_driver(), *function = NULL;
+    __typeof__(&cuGetProcAddress) get = (__typeof__(&cuGetProcAddress))(uintptr_t)find(driver, FUNCTION_NAME(cuGetProcAddress));
+
+    for (size_t i = 0; i < gpu_n_guarded; i++) {
+        void *real = gpu_symbol(driver, gpu_guarded[i].name), *found = find(driver, gpu_guarded[i].name);
+        ck_assert_msg(real ? found == gpu_guarded[i].function : !found, "%s", gpu_guarded[i].name);
+    }
+    ck_assert_int_eq(get("cuMemFree", &function, CUDA_VERSION, 0, NULL), 0);
+    ck_assert_ptr_eq(function, find(driver, FUNCTION_NAME(cuMemFree)));
+    ck_assert_int_eq(get("cuGetProcAddress", &function, CUDA_VERSION, 0, NULL), 0);
+    ck_assert_ptr_eq(function, get);
+    ck_assert_int_eq(get("cuMemAlloc", &function, CUDA_VERSION, 0, NULL), 0);
+    ck_assert_ptr_eq(function, gpu_symbol(driver, FUNCTION_NAME(cuMemAlloc)));
+    ck_assert_ptr_eq(find(driver, "cuInit"), gpu_symbol(driver, "cuInit"));
+}
+
+static void *find_as_program(void *driver, const char *name)
+{
+    return dlsym(driver, name);
+}
+
+START_TEST(the_program_is_given_ours_for_what_waits)
+{
+    gpu_detect_init();
+    check_guarded(find_as_program);
+    ck_assert(!gpu_watch_is_late());
+}
+END_TEST
+
+static void *(*runtime_find)(const char *driver, const char *name);
+
+static void *find_as_runtime(void *driver, const char *name)
+{
+    (void)driver;
+    return runtime_find(FAKE_DRIVER, name);
+}
+
+START_TEST(a_runtime_that_comes_later_is_given_ours_for_what_waits)
+{
+    void *runtime;
+
+    gpu_detect_init();
+    runtime = dlopen(FAKE_RUNTIME, RTLD_NOW);
+    ck_assert_msg(runtime != NULL, "%s", dlerror());
+    *(void **)&runtime_find = dlsym(runtime, "fakecudart_find");
+    check_guarded(find_as_runtime);
+}
+END_TEST
+
+START_TEST(a_runtime_that_was_there_is_given_ours_for_what_waits)
+{
+    void *runtime = dlopen(FAKE_RUNTIME, RTLD_NOW);
+
+    ck_assert_msg(runtime != NULL, "%s", dlerror());
+    *(void **)&runtime_find = dlsym(runtime, "fakecudart_find");
+    gpu_detect_init();
+    check_guarded(find_as_runtime);
+    ck_assert(!gpu_watch_is_late());
+}
+END_TEST
+
+START_TEST(who_has_used_the_driver_before_us_is_known)
+{
+    device_memory(load_driver());
+    gpu_detect_init();
+    ck_assert(gpu_watch_is_late());
+}
+END_TEST
+
 /* Parent and child load the driver each for itself, and know only their own devices' memory. */
 START_TEST(forked_processes)
 {
@@ -160,6 +235,10 @@ int main(void)
     tcase_add_test(tests, a_driver_that_is_there_is_found_without_sentinels);
     tcase_add_test(tests, a_driver_that_the_program_closes_stays);
     tcase_add_test(tests, forked_processes);
+    tcase_add_test(tests, the_program_is_given_ours_for_what_waits);
+    tcase_add_test(tests, a_runtime_that_comes_later_is_given_ours_for_what_waits);
+    tcase_add_test(tests, a_runtime_that_was_there_is_given_ours_for_what_waits);
+    tcase_add_test(tests, who_has_used_the_driver_before_us_is_known);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fakecudart.c: a test double of CUDA's shared runtime: a library by its name that asks the loader for the
+ * driver's functions itself, and can say what it was given.
+ */
+#include <dlfcn.h>
+
+__attribute__((visibility("default"))) void *fakecudart_find(const char *driver, const char *name)
+{
+    void *library = dlopen(driver, RTLD_NOW);
+
+    return library ? dlsym(library, name) : 0;
+}
