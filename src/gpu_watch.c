@@ -435,9 +435,9 @@ void *gpu_dlsym(void *library, const char *name)
  */
 static bool has_runtime(const struct link_map *map)
 {
-    static const char *const names[] = {"libcudart",   "libcublas",   "libcufft", "libcurand", "libcusolver",
-                                        "libcusparse", "libcudnn",    "libnccl",  "libnpp",    "libnvjpeg",
-                                        "libnvshmem",  "libcutensor", "libc10_cuda", "libtorch_cuda"};
+    static const char *const names[] = {
+        "libcudart", "libcublas", "libcufft",  "libcurand",  "libcusolver", "libcusparse", "libcudnn",
+        "libnccl",   "libnpp",    "libnvjpeg", "libnvshmem", "libcutensor", "libc10_cuda", "libtorch_cuda"};
 
     for (size_t i = 0; i < BASE_COUNT(names); i++)
         if (is_library(map->l_name, names[i]))
@@ -493,6 +493,7 @@ void gpu_watch_loading(void)
     c_library_dlsym = dlsym;
     is_late = gpu_driver_is_initialized();
     /* A runtime that all ranks share loads the driver for one of them, while those on other PEs run. */
-    if (watch_runtimes(first_in_list()) && ult_pe_count() > 1 && dlopen("libcuda.so.1", RTLD_NOW) && gpu_watch())
+    if (watch_runtimes(first_in_list()) && ult_pe_count() > 1 && dlopen("libcuda.so.1", RTLD_NOW) &&
+        gpu_watch())
         gpu_current_prepare();
 }

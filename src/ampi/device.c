@@ -161,7 +161,8 @@ void ampi_device_rebind(void)
         base_calloc(gpu_n_guarded + 1, sizeof *guarded, "the table of CUDA's functions");
 
     for (size_t i = 0; i < gpu_n_guarded; i++)
-        guarded[i] = (struct image_rebinding){gpu_guarded[i].name, gpu_guarded[i].function, -1, gpu_guarded[i].why};
+        guarded[i] =
+            (struct image_rebinding){gpu_guarded[i].name, gpu_guarded[i].function, -1, gpu_guarded[i].why};
     image_rebind_add(rebindings, BASE_COUNT(rebindings));
     image_rebind_add(guarded, gpu_n_guarded);
 }

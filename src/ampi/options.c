@@ -50,7 +50,8 @@ static const struct base_option option_table[] = {
      "devices)"},
     {"+gpu-service", BASE_OPTION_STRING, &ampi_options.gpu_service, 0, 0, "off|US",
      "keep a kernel on the GPU for US microseconds after a small message between buffers of GPUs, which does "
-     "the next ones: half the time, also beside kernels that fill the GPU; calls that wait for the GPU send it away; "
+     "the next ones: half the time, also beside kernels that fill the GPU; calls that wait for the GPU send "
+     "it away; "
      "default: 100"},
     {"+nccl", BASE_OPTION_STRING, &gpu_nccl_library, 0, 0, "off|PATH",
      "large collectives between processes on buffers of GPUs: not through NCCL, or through the library at "
@@ -111,7 +112,8 @@ void ampi_options_read(int *argc, char **argv)
         base_fatal(2, "+gpus %s: expected block, cyclic, or numbers of GPUs by PE, such as 0,0,1,1",
                    ampi_options.gpus);
     if (!gpu_service_set(ampi_options.gpu_service))
-        base_fatal(2, "+gpu-service %s: expected off, or microseconds from 0 to 1000", ampi_options.gpu_service);
+        base_fatal(2, "+gpu-service %s: expected off, or microseconds from 0 to 1000",
+                   ampi_options.gpu_service);
     if (ampi_options.help_topic)
         print_help(ampi_options.help_topic);
     base_log_set_verbosity((int)ampi_options.verbosity);

@@ -97,7 +97,7 @@ const struct gpu_guarded gpu_guarded[] = {
 #define ROW(name, version, parameters, arguments, device, why) {AS_TEXT(name), (void *)guard_##name, why},
     FUNCTIONS(ROW)
 #undef ROW
-    {"cuGetProcAddress", (void *)guard_find_1, "gives the others"},
+        {"cuGetProcAddress", (void *)guard_find_1, "gives the others"},
     {"cuGetProcAddress_v2", (void *)guard_find_2, "gives the others"},
     {"cuGetProcAddress_v2_ptsz", (void *)guard_find_2, "gives the others"},
 };
@@ -110,7 +110,9 @@ static const int versions[] = {
 #define VERSION(name, version, parameters, arguments, device, why) version,
     FUNCTIONS(VERSION)
 #undef VERSION
-    11030, 12000, 12000,
+        11030,
+    12000,
+    12000,
 };
 
 /* The addresses of the driver's, by the two ways of finding them; NULL: it has none. */

@@ -48,18 +48,18 @@
 #define LOOKS_PER_QUERY 1024
 
 struct gpu_service {
-    struct gpu_service *next;    /* link of the PE's list */
+    struct gpu_service *next;        /* link of the PE's list */
     struct gpu_service *next_of_all; /* link of the list of all PEs' */
-    struct gpu_queue *queue;     /* what it is launched in */
-    struct gpu_mailbox *mailbox; /* pinned */
-    uint64_t mailbox_at;         /* the same as the GPU sees it */
-    struct gpu_ticket *first;    /* of the orders under way, in order */
+    struct gpu_queue *queue;         /* what it is launched in */
+    struct gpu_mailbox *mailbox;     /* pinned */
+    uint64_t mailbox_at;             /* the same as the GPU sees it */
+    struct gpu_ticket *first;        /* of the orders under way, in order */
     struct gpu_ticket *last;
-    uint32_t issued;   /* number of the last order */
-    uint32_t handled;  /* ... and of the last one that has been done, or given up */
-    uint32_t launches; /* number of the last launch */
+    uint32_t issued;          /* number of the last order */
+    uint32_t handled;         /* ... and of the last one that has been done, or given up */
+    uint32_t launches;        /* number of the last launch */
     uint32_t first_of_launch; /* number of the first order that it may take */
-    atomic_bool is_launched; /* it has not left, as far as is known */
+    atomic_bool is_launched;  /* it has not left, as far as is known */
     bool is_broken;
     unsigned n_looks;   /* without news */
     uint64_t wanted_ns; /* when there was a copy for it last */

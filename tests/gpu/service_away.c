@@ -47,8 +47,8 @@ static void find_all(const char *way)
     }
     library = dlopen("libcuda.so.1", RTLD_NOW);
     MTEST_CHECK(library, "%s", dlerror());
-    *(void **)&get_address = strcmp(way, "linked address") == 0 ? (void *)cuGetProcAddress
-                                                                : dlsym(library, "cuGetProcAddress_v2");
+    *(void **)&get_address =
+        strcmp(way, "linked address") == 0 ? (void *)cuGetProcAddress : dlsym(library, "cuGetProcAddress_v2");
     *(void **)&calls.synchronize = find(way, "cuCtxSynchronize", "cuCtxSynchronize", 2000);
     *(void **)&calls.free_device = find(way, "cuMemFree", "cuMemFree_v2", 12000);
     *(void **)&calls.free_host = find(way, "cuMemFreeHost", "cuMemFreeHost", 12000);

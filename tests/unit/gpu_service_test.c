@@ -2,8 +2,9 @@
  *
  * Shows that small copies within a GPU and to another are done by the kernel that stays, once it is there,
  * and arrive whatever their size and alignment, also when the kernel leaves at the same time; that it leaves
- * by itself, though copies go on, and at once before a call of the program's that waits for the GPU; that what it cannot reach, and everything while the GPU has no room for it,
- * goes another way; and that a failed context is an error. On the fake CUDA driver; on real ones too.
+ * by itself, though copies go on, and at once before a call of the program's that waits for the GPU; that
+ * what it cannot reach, and everything while the GPU has no room for it, goes another way; and that a failed
+ * context is an error. On the fake CUDA driver; on real ones too.
  */
 #include <string.h>
 #include <unistd.h>

@@ -131,7 +131,8 @@ END_TEST
 static void check_guarded(void *(*find)(void *driver, const char *name))
 {
     void *driver = load_driver(), *function = NULL;
-    __typeof__(&cuGetProcAddress) get = (__typeof__(&cuGetProcAddress))(uintptr_t)find(driver, FUNCTION_NAME(cuGetProcAddress));
+    __typeof__(&cuGetProcAddress) get =
+        (__typeof__(&cuGetProcAddress))(uintptr_t)find(driver, FUNCTION_NAME(cuGetProcAddress));
 
     for (size_t i = 0; i < gpu_n_guarded; i++) {
         void *real = gpu_symbol(driver, gpu_guarded[i].name), *found = find(driver, gpu_guarded[i].name);

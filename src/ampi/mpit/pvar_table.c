@@ -147,7 +147,8 @@ static const struct ampi_tool_pvar pvars[] = {
     {"heddle_device_queries", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_queries,
      "times that this rank's PE asked CUDA's driver what memory an address is in"},
     {"heddle_gpu_service_sent_away", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_sent_away,
-     "times that a call of CUDA in this rank's process that waits for a GPU sent a kernel of ours away (+gpu-service)"},
+     "times that a call of CUDA in this rank's process that waits for a GPU sent a kernel of ours away "
+     "(+gpu-service)"},
     {"heddle_nccl_collectives", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_nccl,
      "collectives of this rank's process that NCCL has done"},
 };
