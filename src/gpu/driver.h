@@ -29,6 +29,7 @@
     X(cuDeviceTotalMem)            \
     X(cuDeviceCanAccessPeer)       \
     X(cuDevicePrimaryCtxRetain)    \
+    X(cuDevicePrimaryCtxGetState)  \
     X(cuCtxGetCurrent)             \
     X(cuCtxSetCurrent)             \
     X(cuCtxGetDevice)              \

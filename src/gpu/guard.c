@@ -3,8 +3,10 @@
  * guard.c: the functions of CUDA's driver that wait for whatever runs on a GPU, in the program's eyes; see
  * guard.h. Each sends the kernels that stay away, keeps them away, and calls the driver's.
  *
- * Which ones wait was measured: bench/gpu/waiting_calls.cu, docs/decisions/0008. Of a context those wait that
- * name it or have it current; what gives memory back may wait for all GPUs that could use it.
+ * Which ones wait was measured: bench/gpu/waiting_calls.cu, docs/decisions/0008. None waits for another GPU
+ * than that of its context or memory, but which that is takes a question, so all go where the call takes long
+ * anyway. What waits and is not here is the first launch of a kernel, which is loaded then: the kernels that
+ * stay go by themselves after a while.
  */
 #include "gpu/guard.h"
 
@@ -14,30 +16,57 @@
 
 #include "gpu/driver.h"
 #include "gpu/service.h"
+#include "gpu_detect.h"
 #include "gpu_watch.h"
 
 #define AS_TEXT(name) AS_TEXT_2(name)
 #define AS_TEXT_2(name) #name
 
-/* Not in every cuda.h. */
+/* Not in every cuda.h, or not by these names. */
 CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext context);
+CUresult CUDAAPI cuFuncLoad(CUfunction function);
+CUresult CUDAAPI cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned x, unsigned y, unsigned z,
+                                                unsigned threads_x, unsigned threads_y, unsigned threads_z,
+                                                unsigned shared_bytes, CUstream stream, void **parameters);
+
+#define LAUNCH_PARAMETERS                                                                        \
+    (CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads_x,                \
+     unsigned threads_y, unsigned threads_z, unsigned shared_bytes, CUstream stream, void **parameters)
+#define LAUNCH_ARGUMENTS \
+    (function, x, y, z, threads_x, threads_y, threads_z, shared_bytes, stream, parameters)
 
 /* X(function, the first version of CUDA whose cuGetProcAddress gives it, parameters, arguments, which GPU's
- * kernels go away, what it waits for) */
-#define FUNCTIONS(X)                                                                                       \
+ * kernels go away, why) */
+#define WAITING(X)                                                                                         \
     X(cuCtxSynchronize, 2000, (void), (), current_device(), "waits for the GPU")                           \
     X(cuCtxSynchronize_v2, 13000, (CUcontext context), (context), device_of(context), "waits for the GPU") \
-    X(cuMemFree, 3020, (CUdeviceptr memory), (memory), GPU_SERVICE_ALL, "waits for the GPU")               \
-    X(cuMemFreeHost, 2000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for all GPUs")                \
-    X(cuMemHostUnregister, 4000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for all GPUs")          \
-    X(cuArrayDestroy, 2000, (CUarray array), (array), GPU_SERVICE_ALL, "waits for the GPU")                \
-    X(cuMemUnmap, 10020, (CUdeviceptr at, size_t n_bytes), (at, n_bytes), GPU_SERVICE_ALL,                 \
-      "waits for all GPUs")                                                                                \
-    X(cuModuleUnload, 2000, (CUmodule module), (module), GPU_SERVICE_ALL, "waits for the GPU")             \
-    X(cuLibraryUnload, 12000, (CUlibrary library), (library), GPU_SERVICE_ALL, "waits for all GPUs")       \
     X(cuCtxDestroy, 4000, (CUcontext context), (context), GPU_SERVICE_ALL, "waits for the GPU")            \
-    X(cuDevicePrimaryCtxRelease, 11000, (CUdevice device), (device), GPU_SERVICE_ALL, "may destroy it")    \
-    X(cuDevicePrimaryCtxReset, 11000, (CUdevice device), (device), GPU_SERVICE_ALL, "destroys it")
+    X(cuCtxSetLimit, 3010, (CUlimit limit, size_t value), (limit, value), GPU_SERVICE_ALL,                 \
+      "waits for the GPU to change the stacks of kernels")                                                 \
+    X(cuDevicePrimaryCtxRelease, 11000, (CUdevice device), (device), device, "may destroy the context")    \
+    X(cuDevicePrimaryCtxReset, 11000, (CUdevice device), (device), device, "destroys the context")         \
+    X(cuMemFree, 3020, (CUdeviceptr memory), (memory), GPU_SERVICE_ALL, "waits for the memory's GPU")      \
+    X(cuMemFreeHost, 2000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for the GPU")                 \
+    X(cuMemHostUnregister, 4000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for the GPU")           \
+    X(cuArrayDestroy, 2000, (CUarray array), (array), GPU_SERVICE_ALL, "waits for the memory's GPU")       \
+    X(cuModuleLoad, 2000, (CUmodule * module, const char *path), (module, path), current_device(),         \
+      "waits for the GPU")                                                                                 \
+    X(cuModuleLoadData, 2000, (CUmodule * module, const void *image), (module, image), current_device(),   \
+      "waits for the GPU")                                                                                 \
+    X(cuModuleLoadDataEx, 2010,                                                                            \
+      (CUmodule * module, const void *image, unsigned n_options, CUjit_option *options, void **values),    \
+      (module, image, n_options, options, values), current_device(), "waits for the GPU")                  \
+    X(cuModuleLoadFatBinary, 2000, (CUmodule * module, const void *image), (module, image),                \
+      current_device(), "waits for the GPU")                                                               \
+    X(cuModuleUnload, 2000, (CUmodule module), (module), GPU_SERVICE_ALL, "waits for the GPU")             \
+    X(cuLibraryUnload, 12000, (CUlibrary library), (library), GPU_SERVICE_ALL, "waits for the GPU")        \
+    X(cuKernelGetFunction, 12000, (CUfunction * function, CUkernel kernel), (function, kernel),            \
+      current_device(), "may load the kernel, and waits for the GPU then")                                 \
+    X(cuFuncLoad, 12040, (CUfunction function), (function), current_device(), "waits for the GPU")         \
+    X(cuLaunchCooperativeKernel, 9000, LAUNCH_PARAMETERS, LAUNCH_ARGUMENTS, current_device(),              \
+      "may need every multiprocessor")                                                                     \
+    X(cuLaunchCooperativeKernel_ptsz, 9000, LAUNCH_PARAMETERS, LAUNCH_ARGUMENTS, current_device(),         \
+      "may need every multiprocessor")
 
 /* ---- Which GPU ---- */
 
@@ -60,8 +89,9 @@ static void prepare(void);
 /* The driver's. */
 static struct {
 #define MEMBER(name, version, parameters, arguments, device, why) __typeof__(&name) name;
-    FUNCTIONS(MEMBER)
+    WAITING(MEMBER)
 #undef MEMBER
+    __typeof__(&cuDevicePrimaryCtxRetain) cuDevicePrimaryCtxRetain;
 } real;
 
 /* Before the first kernel of ours there is none to send away. One that is made while the driver's function
@@ -80,8 +110,24 @@ static struct {
         gpu_service_release(hold);                                  \
         return result;                                              \
     }
-FUNCTIONS(FUNCTION)
+WAITING(FUNCTION)
 #undef FUNCTION
+
+/* A context that this call makes runs nothing yet: kernels of ours can be loaded without a wait. */
+static CUresult guard_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    unsigned flags;
+    int is_there = 1;
+    CUresult result;
+
+    prepare();
+    if (gpu_service_us > 0 && gpu_is_used())
+        gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there);
+    result = real.cuDevicePrimaryCtxRetain(context, device);
+    if (result == CUDA_SUCCESS && !is_there)
+        gpu_service_load(device, *context, real.cuFuncLoad);
+    return result;
+}
 
 /* ---- Finding them ---- */
 
@@ -95,8 +141,9 @@ static CUresult guard_find_2(const char *name, void **function, int version, cuu
 
 const struct gpu_guarded gpu_guarded[] = {
 #define ROW(name, version, parameters, arguments, device, why) {AS_TEXT(name), (void *)guard_##name, why},
-    FUNCTIONS(ROW)
+    WAITING(ROW)
 #undef ROW
+    {"cuDevicePrimaryCtxRetain", (void *)guard_cuDevicePrimaryCtxRetain, "makes a context: to load kernels"},
         {"cuGetProcAddress", (void *)guard_find_1, "gives the others"},
     {"cuGetProcAddress_v2", (void *)guard_find_2, "gives the others"},
     {"cuGetProcAddress_v2_ptsz", (void *)guard_find_2, "gives the others"},
@@ -108,8 +155,9 @@ enum { N_FUNCTIONS = BASE_COUNT(gpu_guarded) - 3, FIND_1 = N_FUNCTIONS, FIND_2 }
 /* Since which version of CUDA they are given out. */
 static const int versions[] = {
 #define VERSION(name, version, parameters, arguments, device, why) version,
-    FUNCTIONS(VERSION)
+    WAITING(VERSION)
 #undef VERSION
+        7000,
         11030,
     12000,
     12000,
@@ -121,15 +169,17 @@ static struct {
     void *by_version;
 } addresses[BASE_COUNT(gpu_guarded)];
 
-/* The name that cuGetProcAddress knows a function by: without what follows the first '_'. */
+/* cuGetProcAddress knows a function by its name without what follows the first '_'. */
 static void *ask_for(const char *name, int version)
 {
+    cuuint64_t flags = strstr(name, "_ptsz") ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                                             : CU_GET_PROC_ADDRESS_DEFAULT;
     find_2_fn find = (find_2_fn)addresses[FIND_2].by_name;
     char base[64] = "";
     void *function = NULL;
 
     strncpy(base, name, base_min_u64(strcspn(name, "_"), sizeof base - 1));
-    return find && find(base, &function, version, CU_GET_PROC_ADDRESS_DEFAULT, NULL) == CUDA_SUCCESS
+    return find && find(base, &function, version, flags, NULL) == CUDA_SUCCESS
                ? function
                : NULL;
 }

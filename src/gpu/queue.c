@@ -305,6 +305,11 @@ int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, si
     return error;
 }
 
+void gpu_queue_forget_time(struct gpu_queue *queue)
+{
+    queue->local.is_watching = false;
+}
+
 /* The direct copy that was timed is done: was it slow? */
 static void note_local(struct gpu_queue *queue)
 {

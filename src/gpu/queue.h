@@ -50,6 +50,10 @@ int gpu_queue_copy_peer(struct gpu_queue *queue, void *dst, const void *src, siz
  * where there is one. Best in a queue of its own (GPU_LANE_LOCAL). */
 int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes) BASE_MUST_CHECK;
 
+/* The copy of the last one that is being timed, to see whether the GPU is busy, was held up by something else.
+ */
+void gpu_queue_forget_time(struct gpu_queue *queue);
+
 /* Queues a kernel of gpu_module by its number; args is one struct, passed by value. The module is loaded at
  * the first launch on a device. */
 int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, unsigned n_threads,

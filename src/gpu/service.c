@@ -28,12 +28,12 @@
 #include "base/log.h"
 #include "gpu/driver.h"
 #include "gpu/kernels/kernels.h"
+#include "gpu/module.h"
 #include "gpu/pack.h"
 #include "gpu_watch.h"
 
-/* How long a kernel stays at most: where we see the calls that wait for it, and where not. */
-#define STAY_US 20000
-#define STAY_UNSEEN_US 2000
+/* How long a kernel stays at most. */
+#define STAY_US 2000
 
 /* How long it stays after an order, unless +gpu-service says otherwise. */
 #define USUAL_US 100
@@ -205,6 +205,28 @@ static const char *find_obstacle(void)
     return NULL;
 }
 
+/* Where the kernel has been loaded before anything could run. */
+static atomic_bool is_loaded[GPU_DEVICES_MAX];
+
+void gpu_service_load(int device, CUcontext context, CUresult (*load)(CUfunction))
+{
+    CUcontext before;
+    CUfunction kernel;
+    uint64_t begin_ns = ult_now_ns();
+    int error;
+
+    if (gpu_service_us == 0 || find_obstacle() || device >= GPU_DEVICES_MAX ||
+        gpu_context_enter(context, &before))
+        return;
+    error = gpu_module_function(device, GPU_KERNEL_SERVICE, &kernel);
+    if (!error && load) /* else its first launch would */
+        error = load(kernel) != CUDA_SUCCESS;
+    gpu_context_leave(context, before);
+    atomic_store(&is_loaded[device], !error);
+    base_log_verbose(2, "the kernel of +gpu-service was loaded on GPU %d in %.1f ms", device,
+                     (double)(ult_now_ns() - begin_ns) / 1e6);
+}
+
 /* One that cannot be had is there all the same, and broken: it is not tried again. */
 static BASE_COLD struct gpu_service *make(struct gpu_pe *pe, int device)
 {
@@ -213,6 +235,8 @@ static BASE_COLD struct gpu_service *make(struct gpu_pe *pe, int device)
     int error = 0;
 
     made->device = device;
+    if (!obstacle && !is_asked_for && !atomic_load(&is_loaded[device]))
+        obstacle = "its context was made where we did not see it, and to load a kernel now might take long";
     if (!obstacle) {
         made->queue = gpu_queue_of(device, GPU_LANE_SERVICE, &error);
         if (made->queue)
@@ -269,7 +293,7 @@ static uint32_t stay_us(void)
 {
     const char *t = getenv("HEDDLE_STAY_US"); /* TODO: for measuring */
 
-    return t ? (uint32_t)atoi(t) : gpu_watch_is_late() ? STAY_UNSEEN_US : STAY_US;
+    return t ? (uint32_t)atoi(t) : STAY_US;
 }
 
 static void launch(struct gpu_service *service)
@@ -279,9 +303,14 @@ static void launch(struct gpu_service *service)
                                       .first = service->issued + 1,
                                       .wait_ns = (uint32_t)gpu_service_us * 1000,
                                       .stay_ns = stay_us() * 1000};
-    int error =
-        gpu_queue_launch(service->queue, GPU_KERNEL_SERVICE, 1, GPU_SERVICE_THREADS, &args, sizeof args);
+    const char *t = getenv("HEDDLE_SERVICE_THREADS"); /* TODO: for measuring */
+    int error = gpu_queue_launch(service->queue, GPU_KERNEL_SERVICE, 1,
+                                 t ? (unsigned)atoi(t) : GPU_SERVICE_THREADS, &args, sizeof args);
 
+    struct gpu_queue *local = gpu_pe_self()->queues[service->device][GPU_LANE_LOCAL];
+
+    if (local) /* the copy before this is seen to be done when this call has returned */
+        gpu_queue_forget_time(local);
     service->launches++;
     service->n_wanted = 0;
     service->first_of_launch = args.first;

@@ -6,6 +6,7 @@
 #ifndef GPU_SERVICE_H
 #define GPU_SERVICE_H
 
+#include "gpu/driver.h"
 #include "gpu/gpu.h"
 #include "gpu/pe_state.h"
 
@@ -32,7 +33,11 @@ int gpu_service_poll(struct gpu_pe *pe);
 /* How many copies it has done for this PE. */
 uint64_t gpu_service_count(void);
 
-/* ---- Away from a GPU: any thread (gpu/guard.h) ---- */
+/* ---- Contexts and waits of the program: any thread (gpu/guard.h) ---- */
+
+/* Loads the kernel on a device whose primary context has just been made: loading waits for what runs there.
+ * load: cuFuncLoad; NULL: the driver has none. */
+void gpu_service_load(int device, CUcontext context, CUresult (*load)(CUfunction));
 
 #define GPU_SERVICE_ALL (-1)  /* devices */
 #define GPU_SERVICE_NONE (-2) /* no device */

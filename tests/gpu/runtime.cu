@@ -48,10 +48,11 @@ static void send_away()
     CHECK(MPI_T_pvar_get_index("heddle_gpu_service_sent_away", MPI_T_PVAR_CLASS_COUNTER, &index) == MPI_SUCCESS);
     MPI_T_pvar_session_create(&session);
     MPI_T_pvar_handle_alloc(session, index, NULL, &counter, &count);
-    CHECK(cudaMalloc(&buffer, 64) == cudaSuccess);
+    CHECK(cudaMalloc(&buffer, 128) == cudaSuccess);
     for (int round = 0; !is_over; round++) {
         for (int i = 0; i < 60 && partner < size; i++)
-            MPI_Sendrecv_replace(buffer, 64, MPI_BYTE, partner, 0, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Sendrecv(buffer, 64, MPI_BYTE, partner, 0, buffer + 64, 64, MPI_BYTE, partner, 0, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
         if (rank == 0) {
             CHECK(cudaMalloc(&memory, 4 << 20) == cudaSuccess);
             MPI_T_pvar_read(session, counter, &before);

@@ -32,6 +32,13 @@ static int copy(char *to, char *from, size_t n_bytes)
     return gpu_move_wait(&dst, &src, n_bytes);
 }
 
+/* As if +gpu-service had been given. */
+static void use_service(long us)
+{
+    ULT_CHECK(gpu_service_set("1000"));
+    gpu_service_us = us;
+}
+
 /* Copies until the service has done one, for at most so many ms: it comes when the machine lets it. */
 static bool service_does(char *to, char *from, size_t n_bytes, int wait_ms)
 {
@@ -88,7 +95,7 @@ static void all_sizes(void *arg)
     int n_devices = 0;
 
     device_open();
-    gpu_service_us = 1000;
+    use_service(1000);
     random_copies(device_alloc(N_BYTES), device_alloc(N_BYTES));
     ULT_CHECK(cuDeviceGetCount(&n_devices) == 0);
     if (n_devices > 1)
@@ -127,7 +134,7 @@ static void many_at_once(void *arg)
     uint64_t before;
 
     device_open();
-    gpu_service_us = 1000;
+    use_service(1000);
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     random_fill(sent, N_BYTES);
@@ -172,7 +179,7 @@ static void come_and_go(void *arg)
     char *from, *to;
 
     device_open();
-    gpu_service_us = 100;
+    use_service(100);
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     random_fill(sent, N_BYTES);
@@ -187,7 +194,7 @@ static void come_and_go(void *arg)
     }
     device_read(seen, to, 8000);
     ULT_CHECK(memcmp(seen, sent, 8000) == 0);
-    gpu_service_us = 20000;
+    use_service(20000);
     call_service(to, from);
 }
 
@@ -222,7 +229,7 @@ static void copy_or_wait(void *arg)
 
 START_TEST(who_waits_for_the_device_has_its_turn_while_copies_go_on)
 {
-    gpu_service_us = 4000000; /* it leaves because it has stayed for long enough, not for want of orders */
+    use_service(4000000); /* it leaves because it has stayed for long enough, not for want of orders */
     ult_job_start(2, 2, copy_or_wait);
 }
 END_TEST
@@ -233,7 +240,7 @@ static void stop_copying(void *arg)
     uint64_t begin;
 
     device_open();
-    gpu_service_us = 5000;
+    use_service(5000);
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     for (int i = 0; i < 5; i++) {
@@ -267,7 +274,7 @@ static void send_away(void *arg)
     char *from, *to;
 
     device_open();
-    gpu_service_us = 4000000; /* it does not leave for want of orders */
+    use_service(4000000); /* it does not leave for want of orders */
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     random_fill(sent, N_BYTES);
@@ -330,7 +337,7 @@ static void hold_other(void *arg)
 
 START_TEST(it_is_kept_away_by_other_pes)
 {
-    gpu_service_us = 4000000;
+    use_service(4000000);
     ult_job_start(2, 2, hold_other);
 }
 END_TEST
@@ -341,7 +348,7 @@ static void in_vain(void *arg)
     char *from, *to;
 
     device_open();
-    gpu_service_us = 4000000;
+    use_service(4000000);
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     for (int i = 0; i < 200; i++) {
@@ -367,7 +374,7 @@ static void full(void *arg)
     char *from, *to;
 
     device_open();
-    gpu_service_us = 1000;
+    use_service(1000);
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     fakecuda_hold_kernels(true);
@@ -390,7 +397,7 @@ static void rare(void *arg)
     char *from, *to;
 
     device_open();
-    gpu_service_us = 10;
+    use_service(10);
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     for (int i = 0; i < 20; i++) {
@@ -416,7 +423,7 @@ static void out_of_reach(void *arg)
     CUdevice device;
 
     device_open();
-    gpu_service_us = 1000;
+    use_service(1000);
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     ULT_CHECK(cuMemAllocAsync(&memory, N_BYTES, NULL) == 0);
@@ -448,7 +455,7 @@ static void broken(void *arg)
     char *from, *to;
 
     device_open();
-    gpu_service_us = 1000;
+    use_service(1000);
     from = device_alloc(N_BYTES);
     to = device_alloc(N_BYTES);
     call_service(to, from);
