@@ -29,9 +29,9 @@ CUresult CUDAAPI cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned x,
                                                 unsigned threads_x, unsigned threads_y, unsigned threads_z,
                                                 unsigned shared_bytes, CUstream stream, void **parameters);
 
-#define LAUNCH_PARAMETERS                                                                        \
-    (CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads_x,                \
-     unsigned threads_y, unsigned threads_z, unsigned shared_bytes, CUstream stream, void **parameters)
+#define LAUNCH_PARAMETERS                                                                             \
+    (CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads_x, unsigned threads_y, \
+     unsigned threads_z, unsigned shared_bytes, CUstream stream, void **parameters)
 #define LAUNCH_ARGUMENTS \
     (function, x, y, z, threads_x, threads_y, threads_z, shared_bytes, stream, parameters)
 
@@ -143,8 +143,9 @@ const struct gpu_guarded gpu_guarded[] = {
 #define ROW(name, version, parameters, arguments, device, why) {AS_TEXT(name), (void *)guard_##name, why},
     WAITING(ROW)
 #undef ROW
-    {"cuDevicePrimaryCtxRetain", (void *)guard_cuDevicePrimaryCtxRetain, "makes a context: to load kernels"},
-        {"cuGetProcAddress", (void *)guard_find_1, "gives the others"},
+        {"cuDevicePrimaryCtxRetain", (void *)guard_cuDevicePrimaryCtxRetain,
+         "makes a context: to load kernels"},
+    {"cuGetProcAddress", (void *)guard_find_1, "gives the others"},
     {"cuGetProcAddress_v2", (void *)guard_find_2, "gives the others"},
     {"cuGetProcAddress_v2_ptsz", (void *)guard_find_2, "gives the others"},
 };
@@ -158,7 +159,7 @@ static const int versions[] = {
     WAITING(VERSION)
 #undef VERSION
         7000,
-        11030,
+    11030,
     12000,
     12000,
 };
@@ -172,16 +173,14 @@ static struct {
 /* cuGetProcAddress knows a function by its name without what follows the first '_'. */
 static void *ask_for(const char *name, int version)
 {
-    cuuint64_t flags = strstr(name, "_ptsz") ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
-                                             : CU_GET_PROC_ADDRESS_DEFAULT;
+    cuuint64_t flags =
+        strstr(name, "_ptsz") ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
     find_2_fn find = (find_2_fn)addresses[FIND_2].by_name;
     char base[64] = "";
     void *function = NULL;
 
     strncpy(base, name, base_min_u64(strcspn(name, "_"), sizeof base - 1));
-    return find && find(base, &function, version, flags, NULL) == CUDA_SUCCESS
-               ? function
-               : NULL;
+    return find && find(base, &function, version, flags, NULL) == CUDA_SUCCESS ? function : NULL;
 }
 
 /* The driver is here, and stays. */

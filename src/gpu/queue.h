@@ -50,7 +50,8 @@ int gpu_queue_copy_peer(struct gpu_queue *queue, void *dst, const void *src, siz
  * where there is one. Best in a queue of its own (GPU_LANE_LOCAL). */
 int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes) BASE_MUST_CHECK;
 
-/* The copy of the last one that is being timed, to see whether the GPU is busy, was held up by something else.
+/* The copy of the last one that is being timed, to see whether the GPU is busy, was held up by something
+ * else.
  */
 void gpu_queue_forget_time(struct gpu_queue *queue);
 
