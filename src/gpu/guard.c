@@ -86,12 +86,12 @@ static int device_of(CUcontext context)
 
 static void prepare(void);
 
-/* The driver's. */
+/* The driver's, in the order of gpu_guarded. */
 static struct {
+    __typeof__(&cuDevicePrimaryCtxRetain) cuDevicePrimaryCtxRetain;
 #define MEMBER(name, version, parameters, arguments, device, why) __typeof__(&name) name;
     WAITING(MEMBER)
 #undef MEMBER
-    __typeof__(&cuDevicePrimaryCtxRetain) cuDevicePrimaryCtxRetain;
 } real;
 
 /* Before the first kernel of ours there is none to send away. One that is made while the driver's function
@@ -138,31 +138,23 @@ typedef CUresult(CUDAAPI *find_2_fn)(const char *, void **, int, cuuint64_t,
 static CUresult guard_find_1(const char *name, void **function, int version, cuuint64_t flags);
 static CUresult guard_find_2(const char *name, void **function, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *status);
+static CUresult guard_find_2_ptsz(const char *name, void **function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult *status);
 
 const struct gpu_guarded gpu_guarded[] = {
-#define ROW(name, version, parameters, arguments, device, why) {AS_TEXT(name), (void *)guard_##name, why},
+    {"cuGetProcAddress", (void *)guard_find_1, 11030, "gives the others"},
+    {"cuGetProcAddress_v2", (void *)guard_find_2, 12000, "gives the others"},
+    {"cuGetProcAddress_v2_ptsz", (void *)guard_find_2_ptsz, 12000, "gives the others"},
+    {"cuDevicePrimaryCtxRetain", (void *)guard_cuDevicePrimaryCtxRetain, 7000,
+     "makes a context: kernels of ours are loaded"},
+#define ROW(name, version, parameters, arguments, device, why) \
+    {AS_TEXT(name), (void *)guard_##name, version, why},
     WAITING(ROW)
 #undef ROW
-        {"cuDevicePrimaryCtxRetain", (void *)guard_cuDevicePrimaryCtxRetain,
-         "makes a context: to load kernels"},
-    {"cuGetProcAddress", (void *)guard_find_1, "gives the others"},
-    {"cuGetProcAddress_v2", (void *)guard_find_2, "gives the others"},
-    {"cuGetProcAddress_v2_ptsz", (void *)guard_find_2, "gives the others"},
 };
 const size_t gpu_n_guarded = BASE_COUNT(gpu_guarded);
 
-enum { N_FUNCTIONS = BASE_COUNT(gpu_guarded) - 3, FIND_1 = N_FUNCTIONS, FIND_2 };
-
-/* Since which version of CUDA they are given out. */
-static const int versions[] = {
-#define VERSION(name, version, parameters, arguments, device, why) version,
-    WAITING(VERSION)
-#undef VERSION
-        7000,
-    11030,
-    12000,
-    12000,
-};
+enum { FIND_1, FIND_2, FIND_2_PTSZ, FIRST_FUNCTION };
 
 /* The addresses of the driver's, by the two ways of finding them; NULL: it has none. */
 static struct {
@@ -175,12 +167,12 @@ static void *ask_for(const char *name, int version)
 {
     cuuint64_t flags =
         strstr(name, "_ptsz") ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
-    find_2_fn find = (find_2_fn)addresses[FIND_2].by_name;
+    find_2_fn ask = (find_2_fn)addresses[FIND_2].by_name;
     char base[64] = "";
     void *function = NULL;
 
     strncpy(base, name, base_min_u64(strcspn(name, "_"), sizeof base - 1));
-    return find && find(base, &function, version, flags, NULL) == CUDA_SUCCESS ? function : NULL;
+    return ask && ask(base, &function, version, flags, NULL) == CUDA_SUCCESS ? function : NULL;
 }
 
 /* The driver is here, and stays. */
@@ -192,10 +184,10 @@ static void look_up(void)
     for (size_t i = 0; driver && i < gpu_n_guarded; i++)
         addresses[i].by_name = gpu_symbol(driver, gpu_guarded[i].name);
     for (size_t i = 0; driver && i < gpu_n_guarded; i++)
-        if (i < N_FUNCTIONS || addresses[i].by_name)
-            addresses[i].by_version = ask_for(gpu_guarded[i].name, versions[i]);
-    for (size_t i = 0; i < N_FUNCTIONS; i++)
-        members[i] = addresses[i].by_name ? addresses[i].by_name : addresses[i].by_version;
+        if (i >= FIRST_FUNCTION || addresses[i].by_name)
+            addresses[i].by_version = ask_for(gpu_guarded[i].name, gpu_guarded[i].version);
+    for (size_t i = FIRST_FUNCTION; i < gpu_n_guarded; i++)
+        members[i - FIRST_FUNCTION] = addresses[i].by_name ? addresses[i].by_name : addresses[i].by_version;
 }
 
 static void prepare(void)
@@ -240,14 +232,26 @@ static CUresult guard_find_1(const char *name, void **function, int version, cuu
     return result;
 }
 
-static CUresult guard_find_2(const char *name, void **function, int version, cuuint64_t flags,
-                             CUdriverProcAddressQueryResult *status)
+static CUresult find(int finder, const char *name, void **function, int version, cuuint64_t flags,
+                     CUdriverProcAddressQueryResult *status)
 {
     CUresult result;
 
     prepare();
-    result = ((find_2_fn)addresses[FIND_2].by_name)(name, function, version, flags, status);
+    result = ((find_2_fn)addresses[finder].by_name)(name, function, version, flags, status);
     if (result == CUDA_SUCCESS)
         *function = replace(*function);
     return result;
+}
+
+static CUresult guard_find_2(const char *name, void **function, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status)
+{
+    return find(FIND_2, name, function, version, flags, status);
+}
+
+static CUresult guard_find_2_ptsz(const char *name, void **function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult *status)
+{
+    return find(FIND_2_PTSZ, name, function, version, flags, status);
 }

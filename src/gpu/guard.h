@@ -6,7 +6,7 @@
  * The program gets the driver's functions in three ways, and all lead here: its copies are bound to ours
  * where it was linked with libcuda (gpu_guarded); dlsym, as CUDA's runtime calls it, gives ours (gpu_dlsym,
  * gpu_watch.c); and so does cuGetProcAddress, of which ours is one. A runtime that had its pointers before
- * that is not in the way, and there are no kernels that stay then (gpu_guard_is_late).
+ * that keeps them, and there are no kernels that stay then (gpu_watch_is_late).
  */
 #ifndef GPU_GUARD_H
 #define GPU_GUARD_H
@@ -17,6 +17,7 @@
 struct gpu_guarded {
     const char *name;
     void *function; /* ours */
+    int version;    /* of CUDA, since which cuGetProcAddress gives it */
     const char *why;
 };
 extern const struct gpu_guarded gpu_guarded[];
