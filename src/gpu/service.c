@@ -289,25 +289,16 @@ static void fail(struct gpu_service *service, int error)
     say("no more", service->device, gpu_error_text(error));
 }
 
-static uint32_t stay_us(void)
-{
-    const char *t = getenv("HEDDLE_STAY_US"); /* TODO: for measuring */
-
-    return t ? (uint32_t)atoi(t) : STAY_US;
-}
-
 static void launch(struct gpu_service *service)
 {
     struct gpu_kernel_service args = {.mailbox = service->mailbox_at,
                                       .launch = service->launches + 1,
                                       .first = service->issued + 1,
                                       .wait_ns = (uint32_t)gpu_service_us * 1000,
-                                      .stay_ns = stay_us() * 1000};
-    const char *t = getenv("HEDDLE_SERVICE_THREADS"); /* TODO: for measuring */
-    int error = gpu_queue_launch(service->queue, GPU_KERNEL_SERVICE, 1,
-                                 t ? (unsigned)atoi(t) : GPU_SERVICE_THREADS, &args, sizeof args);
-
+                                      .stay_ns = STAY_US * 1000};
     struct gpu_queue *local = gpu_pe_self()->queues[service->device][GPU_LANE_LOCAL];
+    int error =
+        gpu_queue_launch(service->queue, GPU_KERNEL_SERVICE, 1, GPU_SERVICE_THREADS, &args, sizeof args);
 
     if (local) /* the copy before this is seen to be done when this call has returned */
         gpu_queue_forget_time(local);
