@@ -52,6 +52,8 @@ static fakecuda_kernel_fn find_in_library(const char *name)
     if (!library && dladdr(&functions, &self) && strrchr(self.dli_fname, '/')) {
         snprintf(path, sizeof path, "%.*s/" KERNELS_NAME,
                  (int)(strrchr(self.dli_fname, '/') - self.dli_fname), self.dli_fname);
+        /* It refers to functions of this one, which may have been opened for its opener alone. */
+        dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
         library = dlopen(path, RTLD_NOW);
     }
     if (!library)
