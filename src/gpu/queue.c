@@ -269,6 +269,14 @@ static uint64_t around_ns(size_t n_bytes)
     return 16000 + n_bytes * 37 / 1024;
 }
 
+static void count_dense(struct gpu_queue *queue, uint64_t now_ns)
+{
+    bool is_near = now_ns - queue->local.last_ns < LOCAL_DENSE_NS;
+
+    queue->local.n_dense = is_near ? queue->local.n_dense + (queue->local.n_dense < LOCAL_DENSE) : 0;
+    queue->local.last_ns = now_ns;
+}
+
 /* Is a copy to go through the host's memory? */
 static bool choose_around(struct gpu_queue *queue, size_t n_bytes, uint64_t now_ns)
 {
@@ -276,8 +284,7 @@ static bool choose_around(struct gpu_queue *queue, size_t n_bytes, uint64_t now_
 
     if (n_bytes > LOCAL_AROUND)
         return is_busy && around_ns(n_bytes) < queue->local.slow_ns;
-    queue->local.n_dense = now_ns - queue->local.last_ns < LOCAL_DENSE_NS ? queue->local.n_dense + 1 : 0;
-    queue->local.last_ns = now_ns;
+    count_dense(queue, now_ns);
     return is_busy || queue->local.n_dense < LOCAL_DENSE;
 }
 
@@ -303,6 +310,14 @@ int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, si
     queue->is_quick = n_bytes <= LOCAL_ASKED;
     gpu_context_leave(queue->context, before);
     return error;
+}
+
+/* Only the first copies after a pause may be left to be timed, which are slow on an idle GPU: those are not
+ * in a row. */
+void gpu_queue_skip_local(struct gpu_queue *queue, uint64_t now_ns)
+{
+    count_dense(queue, now_ns);
+    queue->local.n_slow = 0;
 }
 
 void gpu_queue_forget_time(struct gpu_queue *queue)

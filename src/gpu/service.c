@@ -364,6 +364,7 @@ bool gpu_service_copy(const struct gpu_move_side *from, const struct gpu_move_si
                       struct gpu_ticket *ticket)
 {
     struct gpu_service *service = service_of(from->device);
+    struct gpu_pe *pe = gpu_pe_self();
     uintptr_t to_addr = (uintptr_t)to->first, from_addr = (uintptr_t)from->first;
 
     if (n_bytes > GPU_SERVICE_MAX / 4 && (to_addr | from_addr | n_bytes) % 16 != 0)
@@ -381,7 +382,9 @@ bool gpu_service_copy(const struct gpu_move_side *from, const struct gpu_move_si
         service->first = ticket;
     service->last = ticket;
     service->wanted_ns = ult_now_ns();
-    gpu_pe_self()->source.pending++;
+    pe->source.pending++;
+    if (from->device == to->device && pe->queues[from->device][GPU_LANE_LOCAL])
+        gpu_queue_skip_local(pe->queues[from->device][GPU_LANE_LOCAL], service->wanted_ns);
     return true;
 }
 

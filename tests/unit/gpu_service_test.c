@@ -342,6 +342,36 @@ START_TEST(it_is_kept_away_by_other_pes)
 }
 END_TEST
 
+/* Small copies that come densely go straight from place to place (gpu_queue_copy_local), also if most of them
+ * were the kernel's. */
+static void none_but_it(void *arg)
+{
+    char *from, *to;
+    int before, n_tries = 0; /* on a machine that has other things to do they may not be dense */
+
+    device_open();
+    use_service(4000000);
+    from = device_alloc(N_BYTES);
+    to = device_alloc(N_BYTES);
+    do {
+        for (int i = 0; i < 100; i++)
+            call_service(to, from);
+        gpu_service_hold(0);
+        ULT_CHECK(cuCtxSynchronize() == 0);
+        before = fakecuda_calls("cuMemcpyAsync");
+        ULT_CHECK(copy(to, from, 64) == 0);
+        gpu_service_release(0);
+    } while (fakecuda_calls("cuMemcpyAsync") - before != 1 && ++n_tries < 50);
+    ULT_CHECK(n_tries < 50);
+}
+
+START_TEST(copies_beside_it_go_as_without_it)
+{
+    if (fakecuda_is_here())
+        ult_job_start(1, 1, none_but_it);
+}
+END_TEST
+
 /* Two copies between two calls: to come for them costs more than it saves. */
 static void in_vain(void *arg)
 {
@@ -485,6 +515,7 @@ int main(void)
     tcase_add_test(tcase, it_leaves_when_no_more_copies_come);
     tcase_add_test(tcase, calls_that_wait_for_the_device_send_it_away);
     tcase_add_test(tcase, it_is_kept_away_by_other_pes);
+    tcase_add_test(tcase, copies_beside_it_go_as_without_it);
     tcase_add_test(tcase, it_seldom_comes_where_it_is_sent_away_at_once);
     tcase_add_test(tcase, while_the_gpu_is_full_copies_go_another_way);
     tcase_add_test(tcase, it_is_not_called_for_copies_now_and_then);

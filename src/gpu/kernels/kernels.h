@@ -103,7 +103,7 @@ struct gpu_kernel_pack {
 
 #define GPU_SERVICE_ORDERS 16 /* in the mailbox */
 #define GPU_SERVICE_BATCH 8   /* that the kernel takes at a time */
-#define GPU_SERVICE_THREADS 128
+#define GPU_SERVICE_THREADS 512
 #define GPU_SERVICE_ADDRESS_BITS 48
 
 /* Words: to, from, bytes, and the call to leave, which is not 0 in all orders or in none. Each of the first
