@@ -55,6 +55,10 @@ int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, si
  */
 void gpu_queue_forget_time(struct gpu_queue *queue);
 
+/* A copy that could have been gpu_queue_copy_local's was done in another way (service.c): those that follow
+ * go the way that they would have gone after it. */
+void gpu_queue_skip_local(struct gpu_queue *queue, uint64_t now_ns);
+
 /* Queues a kernel of gpu_module by its number; args is one struct, passed by value. The module is loaded at
  * the first launch on a device. */
 int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, unsigned n_threads,
