@@ -208,6 +208,16 @@ static const char *find_obstacle(void)
 /* Where the kernel has been loaded before anything could run. */
 static atomic_bool is_loaded[GPU_DEVICES_MAX];
 
+/* For others than these (src/CMakeLists.txt) the driver has to compile them, which takes seconds the first
+ * time: too much for a program that may never send a GPU's buffer. */
+static bool has_machine_code(int device)
+{
+    int major = 0;
+
+    gpu_call(cuDeviceGetAttribute, (&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+    return major == 9;
+}
+
 void gpu_service_load(int device, CUcontext context, CUresult (*load)(CUfunction))
 {
     CUcontext before;
@@ -216,7 +226,7 @@ void gpu_service_load(int device, CUcontext context, CUresult (*load)(CUfunction
     int error;
 
     if (gpu_service_us == 0 || find_obstacle() || device >= GPU_DEVICES_MAX ||
-        gpu_context_enter(context, &before))
+        (!is_asked_for && !has_machine_code(device)) || gpu_context_enter(context, &before))
         return;
     error = gpu_module_function(device, GPU_KERNEL_SERVICE, &kernel);
     if (!error && load) /* else its first launch would */
@@ -236,7 +246,7 @@ static BASE_COLD struct gpu_service *make(struct gpu_pe *pe, int device)
 
     made->device = device;
     if (!obstacle && !is_asked_for && !atomic_load(&is_loaded[device]))
-        obstacle = "its context was made where we did not see it, and to load a kernel now might take long";
+        obstacle = "it was not loaded when the context was made, and loading it now might take long";
     if (!obstacle) {
         made->queue = gpu_queue_of(device, GPU_LANE_SERVICE, &error);
         if (made->queue)
