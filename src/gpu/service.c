@@ -191,6 +191,18 @@ static int make_mailbox(struct gpu_service *service)
     return 0;
 }
 
+/* Whether processes of the job have to share GPUs, which the GPU does by giving each its time: a kernel that
+ * stays takes its own from what others compute. What a launcher has given to each process alone
+ * (CUDA_VISIBLE_DEVICES) is not shared. */
+static bool are_gpus_shared(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int n_pes_on_node;
+
+    (void)ult_pe_node_index(ult_pe_get(0), &n_pes_on_node);
+    return !(visible && *visible) && n_pes_on_node / ult_pe_count() > gpu_device_count();
+}
+
 /* Why there can be none, whatever the GPU; NULL: nothing is in the way. */
 static const char *find_obstacle(void)
 {
@@ -202,6 +214,8 @@ static const char *find_obstacle(void)
         return "CUDA_LAUNCH_BLOCKING is set";
     if (!is_asked_for && gpu_watch_is_late())
         return "CUDA was in use before the ranks began, so its calls that wait for a GPU are not seen";
+    if (!is_asked_for && are_gpus_shared())
+        return "there are more processes on this node than GPUs";
     return NULL;
 }
 

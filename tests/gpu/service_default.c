@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The kernel that does small messages comes by default, but not where several processes share a GPU
+ * ("unused"). On the fake driver, launches are counted: small messages need no other kernel.
+ */
+#include <string.h>
+
+#include "device.h"
+#include "fakecuda.h"
+
+#define N_BYTES 1000
+#define ROUNDS 300
+#define WAIT_S 30
+
+int main(int argc, char **argv)
+{
+    struct gtest_buffer buffer;
+    int partner, is_used = 1;
+    double until_s;
+
+    mtest_init(&argc, &argv, 2);
+    gtest_init();
+    if (!fakecuda_is_here())
+        mtest_skip("only the fake driver counts launches");
+    is_used = argc < 2 || strcmp(argv[1], "unused") != 0;
+    partner = mtest_rank ^ 1;
+    buffer = gtest_alloc(GTEST_GPU0, N_BYTES, NULL);
+    until_s = MPI_Wtime() + WAIT_S;
+    for (int round = 0, is_over = 0; !is_over; round++) {
+        MTEST_OK(MPI_Sendrecv(buffer.data, N_BYTES / 2, MPI_BYTE, partner, 0,
+                              (char *)buffer.data + N_BYTES / 2, N_BYTES / 2, MPI_BYTE, partner, 0,
+                              MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        /* On a machine under load it takes some time until two follow each other soon enough. */
+        is_over =
+            round >= ROUNDS && (!is_used || fakecuda_calls("cuLaunchKernel") > 0 || MPI_Wtime() > until_s);
+        MTEST_OK(MPI_Allreduce(MPI_IN_PLACE, &is_over, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
+    }
+    MTEST_CHECK((fakecuda_calls("cuLaunchKernel") > 0) == is_used, "%d launches",
+                fakecuda_calls("cuLaunchKernel"));
+    gtest_free(&buffer);
+    return mtest_end();
+}
