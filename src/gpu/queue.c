@@ -462,12 +462,12 @@ static int handle_tickets(struct gpu_queue *queue)
     return n_handled;
 }
 
-/* A ticket's handle may queue more, also on queues that are not busy now. */
+/* A ticket's handle may queue more, also on queues that are not busy now; so may the services' handlers. */
 static int poll_queues(struct ult_source *source)
 {
     struct gpu_pe *pe = BASE_CONTAINER(source, struct gpu_pe, source);
-    struct gpu_queue *queue = pe->busy, *next;
     int n_handled = pe->services ? gpu_service_poll(pe) : 0;
+    struct gpu_queue *queue = pe->busy, *next;
 
     pe->busy = NULL;
     for (; queue; queue = next) {

@@ -12,6 +12,7 @@
 #include "fakecuda.h"
 #include "gpu/guard.h"
 #include "gpu/kernels/kernels.h"
+#include "gpu/queue.h"
 #include "gpu/service.h"
 #include "gpu_device.h"
 
@@ -342,6 +343,61 @@ START_TEST(it_is_kept_away_by_other_pes)
 }
 END_TEST
 
+/* What is told that a copy of the service's is over may queue more, on a queue that nobody waits for so far.
+ */
+struct chained {
+    struct gpu_move move;
+    struct gpu_ticket ticket;
+    struct gpu_queue *queue;
+    bool is_done;
+};
+
+static void chain_done(struct gpu_ticket *ticket, int error)
+{
+    ULT_CHECK(error == 0);
+    BASE_CONTAINER(ticket, struct chained, ticket)->is_done = true;
+}
+
+static void chain(struct gpu_move *move, int error)
+{
+    struct chained *chained = BASE_CONTAINER(move, struct chained, move);
+
+    ULT_CHECK(error == 0);
+    chained->ticket.handle = chain_done;
+    gpu_queue_then(chained->queue, &chained->ticket);
+}
+
+static void queue_in_handler(void *arg)
+{
+    char *from, *to;
+    int error = 0;
+
+    device_open();
+    from = device_alloc(N_BYTES);
+    to = device_alloc(N_BYTES);
+    for (int i = 0; i < 10; i++) {
+        struct chained chained = {.queue = gpu_queue_of(0, GPU_LANE_IN, &error)};
+        uint64_t until_ns = ult_now_ns() + 10000000000;
+        ULT_CHECK(chained.queue != NULL);
+        call_service(to, from);
+        chained.move =
+            (struct gpu_move){.dst = bytes_at(to, 8), .src = bytes_at(from, 8), .n_bytes = 8, .done = chain};
+        gpu_move_start(&chained.move);
+        while (!chained.is_done && ult_now_ns() < until_ns)
+            ult_progress();
+        ULT_CHECK(chained.is_done);
+        if (!chained.is_done)
+            return;
+    }
+}
+
+START_TEST(handlers_may_queue_more)
+{
+    use_service(1000);
+    ult_job_start(1, 1, queue_in_handler);
+}
+END_TEST
+
 /* Small copies that come densely go straight from place to place (gpu_queue_copy_local), also if most of them
  * were the kernel's. */
 static void none_but_it(void *arg)
@@ -515,6 +571,7 @@ int main(void)
     tcase_add_test(tcase, it_leaves_when_no_more_copies_come);
     tcase_add_test(tcase, calls_that_wait_for_the_device_send_it_away);
     tcase_add_test(tcase, it_is_kept_away_by_other_pes);
+    tcase_add_test(tcase, handlers_may_queue_more);
     tcase_add_test(tcase, copies_beside_it_go_as_without_it);
     tcase_add_test(tcase, it_seldom_comes_where_it_is_sent_away_at_once);
     tcase_add_test(tcase, while_the_gpu_is_full_copies_go_another_way);
