@@ -183,6 +183,10 @@ extern long gpu_service_us;
 /* What +gpu-service says: off, or microseconds; NULL: nothing, and so the usual. false: neither. */
 bool gpu_service_set(const char *text) BASE_MUST_CHECK;
 
+/* The service's copies: up to here it is quicker than other ways; if an address or the size is no multiple of
+ * 16, up to a quarter. */
+#define GPU_SERVICE_MAX ((size_t)64 << 10)
+
 /* True if the calling PE's kernel on this device is there for small copies. */
 bool gpu_service_is_there(int device);
 

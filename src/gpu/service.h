@@ -10,10 +10,6 @@
 #include "gpu/gpu.h"
 #include "gpu/pe_state.h"
 
-/* Up to here it is quicker than other ways; if an address or the size is no multiple of 16, up to a quarter.
- */
-#define GPU_SERVICE_MAX ((size_t)64 << 10)
-
 /* The kernel left before it came to this order: nothing was copied, go another way. */
 #define GPU_SERVICE_NOT_DONE (-1)
 

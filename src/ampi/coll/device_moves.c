@@ -485,7 +485,8 @@ static struct note *sort_by_distance(struct note *list)
 /* The kernel that stays does small ones quicker, if it is there. */
 static bool is_served(const struct note *note)
 {
-    return note->copy.n_bytes > 0 && gpu_service_is_there(note->from_gpu);
+    return note->copy.n_bytes > 0 && note->copy.n_bytes <= GPU_SERVICE_MAX &&
+           gpu_service_is_there(note->from_gpu);
 }
 
 void ampi_coll_device_flush(void)
