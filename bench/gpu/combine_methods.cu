@@ -12,23 +12,8 @@
 #include <functional>
 #include <vector>
 
-#include "gpu/kernels/combine_kernels.h"
+#include "combine.cuh"
 #include "measure.cuh"
-
-typedef struct vector<float, 4, 16> float4s;
-typedef struct op_sum<float, float> sum;
-
-template <int flight>
-__global__ void __launch_bounds__(1024) combine_kernel(const __grid_constant__ struct gpu_kernel_combine a)
-{
-    uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x, n_threads = (uint64_t)gridDim.x * blockDim.x;
-    uint64_t n_vectors = (uint64_t)a.count / 4;
-
-    for (; i + (flight - 1) * n_threads < n_vectors; i += flight * n_threads)
-        combine_vectors<sum, float4s, flight, 4 * flight>(a, i * 16, n_threads);
-    for (; i < n_vectors; i += n_threads)
-        combine_vectors<sum, float4s, 1, 4>(a, i * 16, n_threads);
-}
 
 typedef void (*kernel_fn)(struct gpu_kernel_combine);
 struct variant {
@@ -36,7 +21,7 @@ struct variant {
 };
 static kernel_fn kernel_of(int flight)
 {
-    return flight == 1 ? combine_kernel<1> : flight == 2 ? combine_kernel<2> : flight == 4 ? combine_kernel<4> : combine_kernel<8>;
+    return flight == 1 ? combine_kernel<1, 1024> : flight == 2 ? combine_kernel<2, 1024> : flight == 4 ? combine_kernel<4, 1024> : combine_kernel<8, 1024>;
 }
 
 /* What the size of a kernel's arguments costs. */

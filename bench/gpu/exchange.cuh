@@ -8,15 +8,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "gpu/kernels/combine_kernels.h"
+#include "combine.cuh"
 #include "measure.cuh"
 
 #define GPUS_MAX 8
 #define STREAMS 4 /* of an owner on a GPU */
 #define EVENTS 256
-
-typedef struct vector<float, 4, 16> float4s;
-typedef struct op_sum<float, float> sum;
 
 /* ---- GPUs, and who submits ---- */
 
@@ -122,19 +119,6 @@ __global__ void __launch_bounds__(512) copy_kernel(const __grid_constant__ copy_
                              (uint64_t)blockIdx.x * blockDim.x + threadIdx.x, (uint64_t)gridDim.x * blockDim.x);
 }
 
-/* The library's. */
-template <int flight>
-__global__ void __launch_bounds__(512) combine_kernel(const __grid_constant__ struct gpu_kernel_combine a)
-{
-    uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x, n_threads = (uint64_t)gridDim.x * blockDim.x;
-    uint64_t n_vectors = (uint64_t)a.count / 4;
-
-    for (; i + (flight - 1) * n_threads < n_vectors; i += flight * n_threads)
-        combine_vectors<sum, float4s, flight, 4 * flight>(a, i * 16, n_threads);
-    for (; i < n_vectors; i += n_threads)
-        combine_vectors<sum, float4s, 1, 4>(a, i * 16, n_threads);
-}
-
 /* All inputs are loaded before anything is combined, the `first` one first. */
 template <int n, int first, int flight>
 __device__ void combine_rotated(const struct gpu_kernel_combine &a, uint64_t i, uint64_t step)
@@ -193,7 +177,7 @@ static combine_fn rotated_of(int n, int first)
 }
 static combine_fn combine_of(int flight)
 {
-    return flight == 1 ? combine_kernel<1> : flight == 2 ? combine_kernel<2> : flight == 4 ? combine_kernel<4> : combine_kernel<8>;
+    return flight == 1 ? combine_kernel<1, 512> : flight == 2 ? combine_kernel<2, 512> : flight == 4 ? combine_kernel<4, 512> : combine_kernel<8, 512>;
 }
 
 enum shape { PLAIN, ROTATED, TILED };

@@ -8,32 +8,18 @@
 
 #include <unistd.h>
 
+#include "counter.h"
 #include "device.h"
 
 static int nccl_n_procs;            /* of the job */
 static int nccl_proc;               /* this rank's */
 static int nccl_proc_of[64];        /* by rank of the world */
 static enum gtest_place nccl_place; /* this process's GPU */
-static MPI_T_pvar_session nccl_session;
-static MPI_T_pvar_handle nccl_handle;
 
 /* Collectives that NCCL has done for this process so far. */
 static inline unsigned long long nccl_count(void)
 {
-    unsigned long long value = 0;
-
-    MTEST_OK(MPI_T_pvar_read(nccl_session, nccl_handle, &value));
-    return value;
-}
-
-static inline void nccl_find_counter(void)
-{
-    int index, count, provided;
-
-    MTEST_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    MTEST_OK(MPI_T_pvar_get_index("heddle_nccl_collectives", MPI_T_PVAR_CLASS_COUNTER, &index));
-    MTEST_OK(MPI_T_pvar_session_create(&nccl_session));
-    MTEST_OK(MPI_T_pvar_handle_alloc(nccl_session, index, NULL, &nccl_handle, &count));
+    return gtest_counted();
 }
 
 /* After mtest_init: skips with one process, and without a GPU for each of them unless they are to share. */
@@ -55,7 +41,7 @@ static inline void nccl_init(int may_share)
     if (gtest_n_devices < nccl_n_procs && !may_share)
         mtest_skip("there is not a GPU for each process");
     nccl_place = gtest_gpu(may_share ? 0 : nccl_proc);
-    nccl_find_counter();
+    gtest_count("heddle_nccl_collectives");
 }
 
 #endif

@@ -9,32 +9,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "counter.h"
 #include "device.h"
 #include "fakecuda.h"
 
 #define N_BYTES (1 << 20)
 #define ROUNDS 100
-
-static MPI_T_pvar_handle sleeps;
-static MPI_T_pvar_session session;
-
-static void open_counter(void)
-{
-    int provided, index, count;
-
-    MTEST_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    MTEST_OK(MPI_T_pvar_get_index("heddle_sleeps", MPI_T_PVAR_CLASS_COUNTER, &index));
-    MTEST_OK(MPI_T_pvar_session_create(&session));
-    MTEST_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &sleeps, &count));
-}
-
-static unsigned long long n_sleeps(void)
-{
-    unsigned long long n = 0;
-
-    MTEST_OK(MPI_T_pvar_read(session, sleeps, &n));
-    return n;
-}
 
 static bool has_cores(int n)
 {
@@ -51,14 +31,14 @@ int main(int argc, char **argv)
     setenv("FAKECUDA_DELAY_US", "200", 1);
     mtest_init(&argc, &argv, 2);
     gtest_init();
-    open_counter();
+    gtest_count("heddle_sleeps");
     buffer = gtest_alloc(mtest_rank % 2 ? GTEST_GPU1 : GTEST_GPU0, N_BYTES, NULL);
     for (int round = 0; round < ROUNDS; round++) {
         MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
         if (mtest_rank == 0) {
-            unsigned long long before = n_sleeps();
+            unsigned long long before = gtest_counted();
             MTEST_OK(MPI_Send(buffer.data, N_BYTES, MPI_BYTE, 1, 0, MPI_COMM_WORLD));
-            n_awake += n_sleeps() == before;
+            n_awake += gtest_counted() == before;
         } else if (mtest_rank == 1) {
             MTEST_OK(MPI_Recv(buffer.data, N_BYTES, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         }

@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 
+#include "counter.h"
 #include "device.h"
 #include "fakecuda.h"
 
@@ -76,27 +77,6 @@ static void exchange(char *buffer)
 
 /* ---- Calls ---- */
 
-static MPI_T_pvar_session session;
-static MPI_T_pvar_handle counter;
-
-static void open_counter(void)
-{
-    int index, count, provided;
-
-    MTEST_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    MTEST_OK(MPI_T_pvar_get_index("heddle_gpu_service_sent_away", MPI_T_PVAR_CLASS_COUNTER, &index));
-    MTEST_OK(MPI_T_pvar_session_create(&session));
-    MTEST_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &counter, &count));
-}
-
-static unsigned long long count_sent_away(void)
-{
-    unsigned long long value = 0;
-
-    MTEST_OK(MPI_T_pvar_read(session, counter, &value));
-    return value;
-}
-
 enum call { SYNCHRONIZE, FREE_DEVICE, FREE_HOST, UNREGISTER, N_CALLS };
 
 /* Rank 0, by itself: returns whether a kernel was sent away. */
@@ -113,12 +93,12 @@ static int sends_away(enum call call)
         GTEST_CU(cuMemAllocHost(&host, (size_t)1 << 20));
     else if (call == UNREGISTER)
         GTEST_CU(cuMemHostRegister(registered, 4096, 0));
-    before = count_sent_away();
+    before = gtest_counted();
     GTEST_CU(call == SYNCHRONIZE   ? calls.synchronize()
              : call == FREE_DEVICE ? calls.free_device(memory)
              : call == FREE_HOST   ? calls.free_host(host)
                                    : calls.unregister(registered));
-    return count_sent_away() > before;
+    return gtest_counted() > before;
 }
 
 int main(int argc, char **argv)
@@ -130,7 +110,7 @@ int main(int argc, char **argv)
 
     mtest_init(&argc, &argv, 2);
     gtest_init();
-    open_counter();
+    gtest_count("heddle_gpu_service_sent_away");
     find_all(argc > 1 ? argv[1] : "linked");
     mtest_fill(image, N_BYTES, (unsigned)mtest_rank / 2);
     buffer = gtest_alloc(GTEST_GPU0, N_BYTES, mtest_rank % 2 ? NULL : image);
