@@ -4,7 +4,8 @@
  * large data is fetched into the receive's buffer at the match and small data before, that little data leaves
  * without waiting for the machine, that a flood turns into synchronous sends until the receiver gives room
  * back, and that errors of the machine end requests: on a machine in memory (machine_staged.h), rank 0 here
- * and rank 1 played by the test.
+ * and rank 1 played by the test. Messages to a communicator that another PE makes between any two look-ups
+ * keep their order, too.
  */
 #include "machine_staged.h"
 
@@ -168,6 +169,74 @@ START_TEST(errors_of_the_machine_end_requests)
 }
 END_TEST
 
+/* ---- Receiving on a communicator that is made meanwhile ---- */
+
+#define LATE_CONTEXT (AMPI_CONTEXT_CROSS | (uint64_t)5 << 20)
+#define OTHER_CONTEXT (AMPI_CONTEXT_CROSS | (uint64_t)6 << 20)
+#define N_LATE 5 /* messages; two of them come after the other communicator was made */
+
+static struct {
+    struct ampi_comm_shared *shared; /* NULL: not made yet */
+    int n_look_ups;
+    int made_before; /* which of them */
+} late;
+
+static struct ampi_comm_shared *make_communicator(uint64_t context_id)
+{
+    return ampi_comm_build_as(ampi_job.ranks[0].world->shared->side[0].layout, NULL, context_id);
+}
+
+struct ampi_comm_shared *__real_ampi_contexts_find(int pe_id, uint64_t context_id);
+struct ampi_comm_shared *__wrap_ampi_contexts_find(int pe_id, uint64_t context_id);
+
+/* The linker has ampi_contexts_find lead here. */
+struct ampi_comm_shared *__wrap_ampi_contexts_find(int pe_id, uint64_t context_id)
+{
+    if (context_id == LATE_CONTEXT && !late.shared && late.n_look_ups++ == late.made_before)
+        late.shared = make_communicator(LATE_CONTEXT);
+    return __real_ampi_contexts_find(pe_id, context_id);
+}
+
+static void put_late(uint32_t seq, const int *value)
+{
+    struct ampi_wire wire = from_rank_1(seq, 7);
+
+    wire.context_id = LATE_CONTEXT;
+    staged_put(&wire, sizeof wire, value, sizeof *value, false);
+    while (staged.first)
+        ult_progress();
+}
+
+static void receive_late(struct ampi_rank *self)
+{
+    static const int values[N_LATE] = {0, 1, 2, 3, 4};
+    int got = -1;
+
+    (void)self;
+    for (uint32_t i = 0; i < N_LATE; i++) {
+        if (i == N_LATE - 2)
+            make_communicator(OTHER_CONTEXT); /* those that wait are tried again */
+        put_late(i, &values[i]);
+    }
+    if (!late.shared)
+        late.shared = make_communicator(LATE_CONTEXT);
+    for (int i = 0; i < N_LATE; i++) {
+        ULT_CHECK(MPI_Recv(&got, 1, MPI_INT, 1, 7, ampi_comm_handle(&late.shared->side[0].handles[0]),
+                           MPI_STATUS_IGNORE) == MPI_SUCCESS);
+        ULT_CHECK(got == i);
+    }
+}
+
+/* More than there are look-ups before the last message has come. */
+#define LOOK_UPS_MAX 12
+
+START_TEST(messages_to_a_new_communicator_are_received_in_order)
+{
+    late.made_before = _i;
+    run(receive_late);
+}
+END_TEST
+
 /* ---- Sending ---- */
 
 static void send_before_the_machine_is_done(struct ampi_rank *self)
@@ -278,6 +347,7 @@ int main(void)
     int n_failed;
 
     tcase_add_test(tests, messages_that_overtake_each_other_are_received_in_order);
+    tcase_add_loop_test(tests, messages_to_a_new_communicator_are_received_in_order, 0, LOOK_UPS_MAX);
     tcase_add_test(tests, large_data_is_fetched_at_the_match);
     tcase_add_test(tests, small_data_that_is_away_is_fetched_before_its_receive);
     tcase_add_test(tests, errors_of_the_machine_end_requests);

@@ -4,7 +4,10 @@
  * remote_send.c.
  *
  * Order: messages between the same two PEs are numbered; one that comes too early waits in its peer's list.
- * Messages to communicators that this process has not made yet wait in the PE's list of orphans.
+ * Messages to communicators that this process has not made yet wait in the PE's list of orphans. Another PE
+ * may add the communicator at any moment; a message that finds it then must not pass those that came before,
+ * so it waits behind them. No message of a communicator is in the list while the list's generation is the
+ * current one and the communicator was there before it.
  *
  * A message that leaves its data at the sender ("away") waits there for its receive, but for small ones:
  * those are fetched at once, so that no small send waits for its receive.
@@ -517,13 +520,14 @@ int ampi_remote_retry(int pe_id)
     return 1;
 }
 
-/* The next message in order. */
+/* The next message in order. The generation is read after the look-up: if the communicator was added since
+ * the orphans were last tried, some of them may be for it. */
 static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_wire *wire,
                               const struct machine_data *data)
 {
     struct ampi_comm_shared *shared = ampi_contexts_find(pe_id, wire->context_id);
 
-    if (BASE_UNLIKELY(!shared))
+    if (BASE_UNLIKELY(!shared) || ampi_remote_must_retry(pe_id))
         return make_orphan(remote, pe_id, wire, data);
     return deliver(ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe), shared, wire, data);
 }
