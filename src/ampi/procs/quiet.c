@@ -6,7 +6,9 @@
  * with how many messages it has sent and taken. When all are quiet and as many messages were taken as sent,
  * process 0 asks everybody; a process that has done nothing since it said so says it once more. If all do,
  * then at the moment of asking all were quiet and no message was under way: nothing can ever happen. (Each
- * was quiet from before that moment to after it, so the two sums belong to one moment.)
+ * was quiet from before that moment to after it, so the two sums belong to one moment.) Answers count only as
+ * long as all reports are the ones that the question rests on: a process that reports again has worked in
+ * between.
  *
  * Some of what may yet come is no message of ours (the word to a sender that its data has been fetched, which
  * is UCX's own), and lies somewhere until a PE polls. So before a process says that it is quiet it has all
@@ -57,7 +59,7 @@ static struct {
     struct deeds *told; /* by process */
     bool *has_told;     /* by process */
     int n_told;
-    uint32_t round; /* of the last question */
+    uint32_t round; /* of the last question; another one if a report came since */
     int n_answers;
     int n_printed;
 } all;
@@ -138,6 +140,7 @@ static void collect(int proc_id, uint32_t round, struct deeds deeds)
             judge();
         return;
     }
+    all.round++; /* the last question rests on another report */
     *told = deeds;
     all.n_told += !all.has_told[proc_id];
     all.has_told[proc_id] = true;
@@ -209,7 +212,7 @@ int64_t ampi_procs_quiet(void)
 void ampi_procs_handle_quiet(const struct ampi_wire *wire)
 {
     own.n_own_taken++;
-    if (wire->flags & FLAG_QUESTION) {
+    if ((wire->flags & FLAG_QUESTION) && own.has_told) { /* else it rests on an older report */
         own.question = wire->seq; /* answered when all PEs sleep again, and have polled */
         own.is_waking = false;
     }

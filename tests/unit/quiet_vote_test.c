@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that the vote on a deadlock (procs/quiet.c) ends with a verdict if all processes are blocked and no
+ * message is under way, and never while one of them works: this process is one of three, the test says what
+ * it has done and plays the others, with a clock of its own. The linker has what quiet.c calls lead here.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ampi/job.h"
+#include "ampi/procs/procs.h"
+
+#define N_PROCS 3
+#define SENT_MAX 64
+#define ABORTED 42 /* exit code of this process if it has ended the job */
+
+/* The flags of quiet.c. */
+#define QUESTION 1
+#define VERDICT 2
+#define PRINTED 4
+
+static struct {
+    uint64_t now_ns;
+    uint64_t n_switches;
+    uint64_t n_sleeps;
+    struct machine_traffic traffic; /* of this process */
+    struct ampi_wire sent[SENT_MAX];
+    int sent_to[SENT_MAX];
+    int n_sent;
+    bool has_reported; /* who is blocked */
+} sim;
+
+/* ---- What quiet.c calls ---- */
+
+uint64_t __wrap_ult_now_ns(void);
+uint64_t __wrap_ult_now_ns(void)
+{
+    return sim.now_ns;
+}
+
+struct ult_pe *__wrap_ult_pe_get(int pe_id);
+struct ult_pe *__wrap_ult_pe_get(int pe_id)
+{
+    ck_assert_int_eq(pe_id, 0);
+    return NULL;
+}
+
+uint64_t __wrap_ult_pe_switches(const struct ult_pe *pe);
+uint64_t __wrap_ult_pe_switches(const struct ult_pe *pe)
+{
+    (void)pe;
+    return sim.n_switches;
+}
+
+uint64_t __wrap_ult_pe_sleeps(const struct ult_pe *pe);
+uint64_t __wrap_ult_pe_sleeps(const struct ult_pe *pe)
+{
+    (void)pe;
+    return sim.n_sleeps;
+}
+
+void __wrap_ult_wake_all(void);
+void __wrap_ult_wake_all(void) {}
+
+void __wrap_ampi_report_blocked(void);
+void __wrap_ampi_report_blocked(void)
+{
+    sim.has_reported = true;
+}
+
+bool __wrap_ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data,
+                            size_t n_bytes);
+bool __wrap_ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data,
+                            size_t n_bytes)
+{
+    ck_assert(sim.n_sent < SENT_MAX && dest_pe == 0 && !data && !n_bytes);
+    sim.sent[sim.n_sent] = *wire;
+    sim.sent_to[sim.n_sent++] = dest_proc;
+    sim.traffic.n_sent++;
+    return true;
+}
+
+static void give_traffic(int pe_id, struct machine_traffic *traffic_out)
+{
+    (void)pe_id;
+    *traffic_out = sim.traffic;
+}
+
+static void abort_job(int exit_code, const char *why)
+{
+    (void)why;
+    exit(exit_code == 1 ? ABORTED : exit_code);
+}
+
+static const struct machine machine = {.name = "simulated", .traffic = give_traffic, .abort = abort_job};
+
+/* ---- What happens ---- */
+
+static void become(int proc_id)
+{
+    ampi_machine = &machine;
+    ampi_job.n_procs = N_PROCS;
+    ampi_job.proc_id = proc_id;
+    ampi_job.n_pes = 1;
+    ampi_procs_quiet();
+}
+
+/* This process's ranks work: they send and take so many messages, and are blocked again. */
+static void work(uint64_t n_sent, uint64_t n_taken)
+{
+    sim.n_switches++;
+    sim.traffic.n_sent += n_sent;
+    sim.traffic.n_handled += n_taken;
+    ampi_procs_quiet();
+}
+
+/* The PE is woken, finds nothing, and sleeps again. */
+static void sleep_again(void)
+{
+    sim.n_sleeps++;
+    ampi_procs_quiet();
+}
+
+static void wait_a_second(void)
+{
+    sim.now_ns += 1100000000;
+    for (int i = 0; i < 3; i++)
+        sleep_again();
+}
+
+/* A message of another process comes. */
+static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t n_taken)
+{
+    struct ampi_wire wire = {.kind = AMPI_WIRE_QUIET,
+                             .flags = (uint8_t)flags,
+                             .src_proc = (uint32_t)from,
+                             .seq = round,
+                             .cookie = n_sent,
+                             .context_id = n_taken};
+
+    sim.traffic.n_handled++;
+    ampi_procs_handle_quiet(&wire);
+    for (int i = 0; i < 3; i++)
+        sleep_again();
+}
+
+/* How many messages with these flags have left for a process. */
+static int count_sent(int to, int flags)
+{
+    int n = 0;
+
+    for (int i = 0; i < sim.n_sent; i++)
+        n += sim.sent_to[i] == to && sim.sent[i].flags == flags;
+    return n;
+}
+
+static const struct ampi_wire *last_sent(void)
+{
+    ck_assert_int_gt(sim.n_sent, 0);
+    return &sim.sent[sim.n_sent - 1];
+}
+
+/* ---- As process 0, which collects ---- */
+
+START_TEST(a_deadlock_is_found)
+{
+    uint32_t round;
+
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    ck_assert_int_eq(sim.n_sent, 0);
+    hear(2, 0, 0, 6, 7);
+    ck_assert_int_eq(count_sent(1, QUESTION), 1);
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+    round = last_sent()->seq;
+    hear(1, 0, round, 5, 5);
+    ck_assert(!sim.has_reported);
+    hear(2, 0, round, 6, 7);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(1, VERDICT), 1);
+    ck_assert_int_eq(count_sent(2, VERDICT), 1);
+    hear(1, PRINTED, 0, 0, 0);
+    hear(2, PRINTED, 0, 0, 0); /* ends */
+    ck_abort_msg("the job goes on");
+}
+END_TEST
+
+START_TEST(a_message_under_way_is_no_deadlock)
+{
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    hear(2, 0, 0, 6, 6);
+    wait_a_second();
+    ck_assert_int_eq(sim.n_sent, 0);
+    hear(2, 0, 0, 6, 7); /* it has come, and changed nothing */
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+}
+END_TEST
+
+/* Process 1 is asked because of an old report of its own, and answers with a new one. Process 2 has answered,
+ * and then got the message that process 1 sent in between: it works. */
+START_TEST(an_answer_that_rests_on_a_newer_report_does_not_count)
+{
+    uint32_t round;
+
+    become(0);
+    work(0, 0);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    hear(2, 0, 0, 6, 6); /* without the message */
+    ck_assert_int_eq(count_sent(1, QUESTION), 1);
+    round = last_sent()->seq;
+    hear(2, 0, round, 6, 6);
+    hear(1, 0, 0, 7, 6);
+    hear(1, 0, round, 7, 6);
+    ck_assert(!sim.has_reported);
+    ck_assert_int_eq(count_sent(2, VERDICT), 0);
+    /* When the message has been taken, and all are blocked again, it is a deadlock. */
+    hear(2, 0, 0, 6, 7);
+    ck_assert_int_eq(count_sent(1, QUESTION), 2);
+    round = last_sent()->seq;
+    hear(1, 0, round, 7, 6);
+    hear(2, 0, round, 6, 7);
+    ck_assert(sim.has_reported);
+}
+END_TEST
+
+START_TEST(an_answer_to_an_older_question_does_not_count)
+{
+    uint32_t round;
+
+    become(0);
+    work(0, 0);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    hear(2, 0, 0, 6, 6);
+    round = last_sent()->seq;
+    hear(1, 0, round, 5, 5);
+    hear(2, 0, 0, 6, 6); /* it was awake in between, and is asked again with the others */
+    hear(2, 0, round, 6, 6);
+    ck_assert(!sim.has_reported);
+    ck_assert_uint_gt(last_sent()->seq, round);
+}
+END_TEST
+
+/* ---- As another process ---- */
+
+START_TEST(a_quiet_process_reports_and_answers)
+{
+    become(1);
+    work(5, 4);
+    ck_assert_int_eq(sim.n_sent, 0);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    ck_assert(last_sent()->seq == 0 && last_sent()->cookie == 5 && last_sent()->context_id == 4);
+    hear(0, QUESTION, 3, 0, 0);
+    ck_assert_int_eq(count_sent(0, 0), 2);
+    ck_assert(last_sent()->seq == 3 && last_sent()->cookie == 5 && last_sent()->context_id == 4);
+    hear(0, VERDICT, 0, 0, 0);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(0, PRINTED), 1);
+}
+END_TEST
+
+/* It has worked since it reported, and not reported again: the question rests on the old report. */
+START_TEST(a_question_that_rests_on_an_older_report_is_not_answered)
+{
+    become(1);
+    work(5, 4);
+    wait_a_second();
+    work(2, 1);
+    hear(0, QUESTION, 3, 0, 0);
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 2);
+    ck_assert(last_sent()->seq == 0 && last_sent()->cookie == 7 && last_sent()->context_id == 5);
+}
+END_TEST
+
+START_TEST(data_that_is_being_fetched_is_no_quiet)
+{
+    become(1);
+    sim.traffic.n_fetching = 1;
+    work(5, 4);
+    wait_a_second();
+    wait_a_second();
+    ck_assert_int_eq(sim.n_sent, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("quiet");
+    TCase *tests = tcase_create("vote");
+    SRunner *runner = srunner_create(suite);
+    int n_failed;
+
+    tcase_add_exit_test(tests, a_deadlock_is_found, ABORTED);
+    tcase_add_test(tests, a_message_under_way_is_no_deadlock);
+    tcase_add_test(tests, an_answer_that_rests_on_a_newer_report_does_not_count);
+    tcase_add_test(tests, an_answer_to_an_older_question_does_not_count);
+    tcase_add_test(tests, a_quiet_process_reports_and_answers);
+    tcase_add_test(tests, a_question_that_rests_on_an_older_report_is_not_answered);
+    tcase_add_test(tests, data_that_is_being_fetched_is_no_quiet);
+    suite_add_tcase(suite, tests);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
