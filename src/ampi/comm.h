@@ -78,9 +78,11 @@ struct ampi_comm {
     bool is_probing;           /* the owner is blocked in a probe for the following */
     int probe_source;
     int probe_tag;
-    uint32_t coll_seq;     /* collectives that the owner started on it */
-    uint32_t coll_pending; /* the slots of those under way, one bit each */
-    uint32_t next_channel; /* hidden communicators: number of the owner's next partitioned send */
+    uint32_t coll_seq;        /* collectives that the owner started on it, but for persistent ones */
+    uint32_t coll_pending;    /* the slots of those under way, one bit each */
+    uint32_t n_series;        /* persistent collectives that the owner initialized on it */
+    uint32_t n_series_starts; /* ... and its starts of them */
+    uint32_t next_channel;    /* hidden communicators: number of the owner's next partitioned send */
     struct ampi_coll_args *coll_deferred_first; /* collectives that may not start yet, in order */
     struct ampi_coll_args *coll_deferred_last;
     uint32_t n_pending;                 /* requests under way on it: keep it alive after MPI_Comm_free */

@@ -12,8 +12,12 @@
 #include "ampi/comm.h"
 
 static const char *const assertions[] = {
-    "mpi_assert_no_any_tag",       "mpi_assert_no_any_source",         "mpi_assert_exact_length",
-    "mpi_assert_allow_overtaking", "mpi_assert_strict_start_ordering",
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+    "mpi_assert_strict_start_ordering",
+    "mpi_assert_strict_persistent_collective_ordering",
 };
 
 struct ampi_info *ampi_comm_info_filter(const struct ampi_info *old, const struct ampi_info *info)

@@ -106,12 +106,13 @@ static void exchange_until_loss(void)
     free(out);
 }
 
-/* Everything that can be under way when it happens. */
+/* Everything that can be under way when it happens; the last two are persistent. */
+enum { N_UNDER_WAY = 8 };
 static void wait_for_loss(void)
 {
     char *large = mtest_alloc((size_t)LARGE);
-    int small = 1, got[4], sum, index, which = proc_of(mtest_rank) * 2 + mtest_rank % 2;
-    MPI_Request requests[6], any[2];
+    int small = 1, got[4], sum, sums[2], index, which = proc_of(mtest_rank) * 2 + mtest_rank % 2;
+    MPI_Request requests[N_UNDER_WAY], any[2];
     MPI_Status status;
     MPI_Message message;
     memset(large, 1, LARGE);
@@ -121,6 +122,10 @@ static void wait_for_loss(void)
     MPI_Isend(large, LARGE, MPI_BYTE, first_lost, 3, MPI_COMM_WORLD, &requests[3]);
     MPI_Ibarrier(MPI_COMM_WORLD, &requests[4]);
     MPI_Iallreduce(&small, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[5]);
+    MPI_Allreduce_init(&small, &sums[0], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[6]);
+    MPI_Allreduce_init(&small, &sums[1], 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[7]);
+    MPI_Start(&requests[6 + mtest_rank % 2]);
+    MPI_Start(&requests[7 - mtest_rank % 2]);
     switch (which % 8) {
     case 0:
         LOST(MPI_Recv(&got[2], 1, MPI_INT, first_lost, 4, MPI_COMM_WORLD, &status));
@@ -151,16 +156,21 @@ static void wait_for_loss(void)
                           MPI_COMM_WORLD, &status));
     }
     if (mtest_rank % 2) {
-        MPI_Status statuses[6];
+        MPI_Status statuses[N_UNDER_WAY];
         double waited = MPI_Wtime();
-        MTEST_CLASS(MPI_Waitall(6, requests, statuses), MPI_ERR_IN_STATUS);
+        MTEST_CLASS(MPI_Waitall(N_UNDER_WAY, requests, statuses), MPI_ERR_IN_STATUS);
         MTEST_CHECK(MPI_Wtime() - waited < LIMIT_S, "MPI_Waitall took %g s", MPI_Wtime() - waited);
-        for (int i = 0; i < 6; i++)
+        for (int i = 0; i < N_UNDER_WAY; i++)
             MTEST_CHECK(mtest_class(statuses[i].MPI_ERROR) == MPI_ERR_PROC_FAILED, "request %d: class %d", i,
                         mtest_class(statuses[i].MPI_ERROR));
     } else {
-        for (int i = 0; i < 6; i++)
+        for (int i = 0; i < N_UNDER_WAY; i++)
             LOST(MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
+    }
+    for (int i = 6; i < N_UNDER_WAY; i++) {
+        MTEST_OK(MPI_Start(&requests[i]));
+        LOST(MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_Request_free(&requests[i]));
     }
     free(large);
 }

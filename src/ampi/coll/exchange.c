@@ -79,11 +79,12 @@ static void take_arrived(struct ampi_exchange *x)
 
     while (*link && x->n_awaited > 0) {
         struct ampi_exchange_message *message = *link;
-        if (message->seq == x->seq && message->tag == x->tag) {
+        bool is_ours = message->seq == x->seq && message->series == x->series;
+        if (is_ours && message->tag == x->tag) {
             *link = message->next;
             take(x, message);
         } else {
-            if (BASE_UNLIKELY(message->seq == x->seq))
+            if (BASE_UNLIKELY(is_ours))
                 check_early(x, message);
             link = &message->next;
         }
@@ -153,13 +154,24 @@ void ampi_exchange_go_on(struct ampi_exchange *x)
     advance(x);
 }
 
-void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_message *message)
+/* The exchange under way that a message belongs to; NULL: it has not begun yet. */
+static struct ampi_exchange *find_exchange(struct ampi_coll_remote *remote,
+                                           const struct ampi_exchange_message *message)
 {
     struct ampi_wire_slot *slot = &remote->slots[message->seq % AMPI_COLL_SLOTS];
-    struct ampi_exchange *x = &slot->x;
 
-    if (!slot->is_active || x->seq != message->seq || x->tag != message->tag || x->n_awaited == 0) {
-        if (slot->is_active && x->seq == message->seq)
+    if (BASE_UNLIKELY(message->series))
+        for (slot = remote->series; slot && slot->x.series != message->series;)
+            slot = slot->next_series;
+    return slot && slot->is_active && slot->x.seq == message->seq ? &slot->x : NULL;
+}
+
+void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_message *message)
+{
+    struct ampi_exchange *x = find_exchange(remote, message);
+
+    if (!x || x->tag != message->tag || x->n_awaited == 0) {
+        if (x)
             check_early(x, message);
         message->next = remote->arrived;
         remote->arrived = message;
@@ -190,7 +202,7 @@ void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note,
                              .context_id = x->slot->state->shared->context_id,
                              .seq = x->seq,
                              .tag = tag,
-                             .source = remote->own,
+                             .source = (int32_t)x->series,
                              .dest = (int32_t)(x->plan_hash << 8) | x->algorithm,
                              .cookie = note};
 

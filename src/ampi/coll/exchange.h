@@ -27,7 +27,8 @@ typedef void (*ampi_exchange_step_fn)(struct ampi_exchange *x);
 /* A message that has come. */
 struct ampi_exchange_message {
     struct ampi_exchange_message *next; /* link of remote->arrived, then of x->got or x->kept */
-    uint32_t seq;                       /* number of the operation */
+    uint32_t series;                    /* number of the persistent collective; 0: it is none */
+    uint32_t seq; /* number of the operation, among the starts of the series if it has one */
     int tag;
     int algorithm; /* enum ampi_between */
     uint32_t plan_hash;
@@ -56,14 +57,15 @@ struct ampi_exchange {
                        are in pinned memory */
     uint32_t plan_hash; /* of its name, 23 bits: all have to do the same operation */
     ampi_exchange_step_fn run_step;
-    int n;         /* participants; 0: this process does not take part */
-    int own;       /* number of this one */
-    int root;      /* of the root's process, where there is a root */
-    int *proc;     /* by participant: index of the process in the communicator */
-    int step;      /* how many have run */
-    uint32_t seq;  /* of the operation */
-    int tag;       /* of the messages that are awaited */
-    int n_awaited; /* how many of them are missing */
+    int n;           /* participants; 0: this process does not take part */
+    int own;         /* number of this one */
+    int root;        /* of the root's process, where there is a root */
+    int *proc;       /* by participant: index of the process in the communicator */
+    int step;        /* how many have run */
+    uint32_t series; /* number of the persistent collective; 0: it is none */
+    uint32_t seq;    /* of the operation */
+    int tag;         /* of the messages that are awaited */
+    int n_awaited;   /* how many of them are missing */
     int n_sending;
     bool is_running;                       /* a step is */
     bool has_failed;                       /* what it awaits may never come: it ends when all has left */

@@ -3,6 +3,7 @@
  * forms.c: the blocking, nonblocking and persistent form of a collective, from one set of arguments.
  */
 #include "ampi/coll/coll.h"
+#include "ampi/coll/series.h"
 
 #include "base/log.h"
 
@@ -35,6 +36,8 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
  * free its handles while the operation is under way. */
 struct held {
     struct ampi_coll_args args;
+    struct ampi_coll_series *series; /* persistent; else NULL */
+    uint32_t n_starts;               /* of the series, by this member */
     void *arrays[6]; /* the request's own copies of counts, displacements and types; NULL: none */
     int n_types;
     struct ampi_type *types[];
@@ -91,6 +94,8 @@ static void release(struct ampi_request *request)
         ampi_type_unref(held->types[i]);
     if (held->args.op)
         ampi_op_unref(held->args.op);
+    if (held->series)
+        ampi_coll_series_leave(held->series, held->args.comm);
     free(held);
 }
 
@@ -102,7 +107,10 @@ static int start(struct ampi_request *request)
     request->state = AMPI_REQUEST_ACTIVE;
     ampi_status_set_empty(&request->status);
     args->error = MPI_SUCCESS;
-    ampi_coll_start(args, request);
+    if (held->series)
+        ampi_coll_start_series(args, request, held->series, held->n_starts++);
+    else
+        ampi_coll_start(args, request);
     return MPI_SUCCESS;
 }
 
@@ -121,6 +129,8 @@ static struct ampi_request *create_request(const struct ampi_coll_args *args, bo
         ampi_request_create(args->comm->owner, &coll_kind, args->comm, is_persistent);
 
     held->args = *args;
+    held->series = NULL;
+    held->n_starts = 0;
     memset(held->arrays, 0, sizeof held->arrays);
     keep_arrays(&held->args.send, &held->arrays[0]);
     keep_arrays(&held->args.recv, &held->arrays[3]);
@@ -144,6 +154,10 @@ int ampi_coll_nonblocking(const struct ampi_coll_args *args, MPI_Request *reques
 
 int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request)
 {
-    *request = (MPI_Request)create_request(args, true);
+    struct ampi_request *object = create_request(args, true);
+    struct held *held = object->u.extra;
+
+    held->series = ampi_coll_series_join(args->comm, args->plan);
+    *request = (MPI_Request)object;
     return MPI_SUCCESS;
 }

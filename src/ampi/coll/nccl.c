@@ -140,6 +140,8 @@ bool ampi_coll_nccl_ask(struct ampi_exchange *x)
     enum ampi_coll_kind kind;
     size_t n_bytes;
 
+    if (BASE_UNLIKELY(x->series)) /* processes may start them in different orders, and NCCL would hang */
+        return false;
     if (BASE_LIKELY(!x->slot->plan->has_nccl || !ampi_coll_nccl_has(x, &kind, &n_bytes) ||
                     n_bytes <
                         base_min_u64(ampi_coll_selections[kind].nccl_from, AMPI_COLL_NCCL_STAGED_BYTES))) {

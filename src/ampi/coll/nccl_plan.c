@@ -326,7 +326,7 @@ void ampi_coll_nccl_fill(struct ampi_exchange *x)
 
 static void give_share(struct ampi_coll_slot *slot, int part)
 {
-    const struct ampi_exchange *x = &slot->state->remote->slots[slot - slot->state->slots].x;
+    const struct ampi_exchange *x = &slot->wire->x;
 
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
@@ -339,7 +339,7 @@ static void give_share(struct ampi_coll_slot *slot, int part)
 
 static void give_middle(struct ampi_coll_slot *slot)
 {
-    const struct ampi_exchange *x = &slot->state->remote->slots[slot - slot->state->slots].x;
+    const struct ampi_exchange *x = &slot->wire->x;
 
     if (x->nccl->direct && n_local_of(x) == 1)
         return;

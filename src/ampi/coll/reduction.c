@@ -285,7 +285,7 @@ void ampi_reduction_start(struct ampi_exchange *x)
 
 static const struct ampi_reduction *reduction_of(const struct ampi_coll_slot *slot)
 {
-    return slot->state->remote->slots[slot - slot->state->slots].x.reduction;
+    return slot->wire->x.reduction;
 }
 
 /* Elements from .. from + count - 1 into a member's buffer. */
@@ -321,7 +321,7 @@ static void give_share(struct ampi_coll_slot *slot, int part)
  * result takes its place. */
 static void give_scan(struct ampi_coll_slot *slot)
 {
-    struct ampi_exchange *x = &slot->state->remote->slots[slot - slot->state->slots].x;
+    struct ampi_exchange *x = &slot->wire->x;
     const struct ampi_reduction *r = x->reduction;
     bool is_exclusive = slot->last->plan->is_exclusive;
     void *sum = r->before, *next = new_elems(x, r->count);

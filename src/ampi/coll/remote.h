@@ -12,6 +12,7 @@
 
 /* Of one slot; the leader PE's, but for the note. */
 struct ampi_wire_slot {
+    struct ampi_wire_slot *next_series; /* link of remote->series */
     struct ampi_exchange x;
     struct ult_note note; /* takes the arrival to the leader PE */
     bool is_active;       /* the exchange is under way: messages may be given to it */
@@ -24,6 +25,7 @@ struct ampi_coll_remote {
     int *proc_id;     /* by index */
     int *leader_rank; /* by index: world rank of its first member */
     int *leader_pe;   /* by index: PE of that rank in its process; -1: not looked up yet */
+    int *index_of;    /* by process of the job: its index; -1: it has no members */
     int *proc_of;     /* by member: index of its process */
     int *first;       /* members of process i: members[first[i]] .. [first[i + 1] - 1], ascending */
     int *members;
@@ -33,6 +35,7 @@ struct ampi_coll_remote {
     struct ult_pe *leader;
     struct ampi_exchange_message *arrived; /* for later: of operations whose local members have not arrived,
                                               or of later steps; in any order */
+    struct ampi_wire_slot *series;         /* exchanges of persistent collectives under way */
     struct ampi_coll_nccl *nccl;           /* NULL: no operation was worth asking (nccl.h) */
     struct ampi_coll_turns turns;
     struct ampi_wire_slot slots[AMPI_COLL_SLOTS];

@@ -5,6 +5,7 @@
 #include "ampi/coll/slot.h"
 
 #include "ampi/coll/coll.h"
+#include "ampi/coll/series.h"
 #include "ampi/coll/wire.h"
 #include "base/log.h"
 
@@ -31,7 +32,7 @@ static inline void end_member(struct ampi_coll_args *args, int error)
 /* The member's operation is over. Its arguments may be gone from here on. */
 static inline void finish_member(struct ampi_coll_args *args)
 {
-    args->comm->coll_pending &= ~(1u << args->seq % AMPI_COLL_SLOTS);
+    args->comm->coll_pending &= ~args->pending_bit;
     end_member(args, args->error);
 }
 
@@ -337,17 +338,15 @@ static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_part *
         memcpy(to, args->pack_from, args->pack_bytes);
 }
 
-/* is_own_call: on the stack of the member's rank, in the call that starts the operation. */
-static void start_now(struct ampi_coll_args *args, bool is_own_call)
+/* A member is there. is_own_call: on the stack of its rank, in the call that starts the operation. */
+static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *slot,
+                                                         struct ampi_coll_args *args, bool is_own_call)
 {
     struct ampi_comm *comm = args->comm;
     struct ampi_coll_state *state = comm->shared->coll;
-    struct ampi_coll_slot *slot = &state->slots[comm->coll_seq % AMPI_COLL_SLOTS];
     int member = comm->rank + (comm->local == &comm->shared->side[1] ? comm->shared->side[0].n_ranks : 0);
     struct ampi_coll_part *part = &slot->parts[state->part_of_pe[comm->owner->pe_id]];
 
-    args->seq = comm->coll_seq++;
-    comm->coll_pending |= 1u << args->seq % AMPI_COLL_SLOTS;
     slot->args[member] = args;
     check_in(slot, part, args, member);
     if (++part->n_arrived < state->part_first[part->index + 1] - state->part_first[part->index])
@@ -369,6 +368,17 @@ static void start_now(struct ampi_coll_args *args, bool is_own_call)
         run_middle(slot, part->index);
     else
         ampi_coll_run_middle(slot, part->index);
+}
+
+static void start_now(struct ampi_coll_args *args, bool is_own_call)
+{
+    struct ampi_comm *comm = args->comm;
+    uint32_t index = comm->coll_seq % AMPI_COLL_SLOTS;
+
+    args->seq = comm->coll_seq++;
+    args->pending_bit = 1u << index;
+    comm->coll_pending |= args->pending_bit;
+    arrive(&comm->shared->coll->slots[index], args, is_own_call);
 }
 
 /* Not now: others of the member's are under way; or never, as a member is lost. */
@@ -399,6 +409,20 @@ void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)
         defer(args);
 }
 
+void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *request,
+                            struct ampi_coll_series *series, uint32_t seq)
+{
+    args->request = request;
+    args->next = NULL;
+    args->seq = seq;
+    args->pending_bit = 0;
+    args->comm->n_series_starts++;
+    if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_LOST))
+        end_member(args, MPI_ERR_PROC_ABORTED);
+    else
+        arrive(&series->slots[seq % AMPI_COLL_SERIES_SLOTS], args, true);
+}
+
 int ampi_coll_run(struct ampi_coll_args *args)
 {
     args->is_done = args->is_waiting = false;
@@ -424,6 +448,8 @@ static struct ampi_comm *handle_of(const struct ampi_coll_state *state, int memb
 /* Has this member, of this PE, an operation in the slot? Else its arguments there are old ones. */
 static bool is_pending(const struct ampi_coll_slot *slot, int member)
 {
+    if (slot->series)
+        return ampi_coll_series_is_pending(slot, member);
     return handle_of(slot->state, member)->coll_pending >> (slot - slot->state->slots) & 1;
 }
 
@@ -466,6 +492,16 @@ static void fail_deferred(struct ampi_comm *comm)
     }
 }
 
+static void lose_slots(struct ampi_coll_slot *slots, int n_slots, int part)
+{
+    for (int i = 0; i < n_slots; i++) {
+        struct ampi_coll_slot *slot = &slots[i];
+        if (slot->parts[part].n_arrived > 0 ||
+            (is_pending(slot, slot->state->part_members[slot->state->part_first[part]]) && withdraw(slot)))
+            fail_part(slot, &slot->parts[part]);
+    }
+}
+
 void ampi_coll_lose(struct ampi_coll_state *state, int pe_id)
 {
     int part = state->part_of_pe[pe_id];
@@ -474,12 +510,8 @@ void ampi_coll_lose(struct ampi_coll_state *state, int pe_id)
         return;
     for (int i = state->part_first[part]; i < state->part_first[part + 1]; i++)
         fail_deferred(handle_of(state, state->part_members[i]));
-    for (int i = 0; i < AMPI_COLL_SLOTS; i++) {
-        struct ampi_coll_slot *slot = &state->slots[i];
-        if (slot->parts[part].n_arrived > 0 ||
-            (is_pending(slot, state->part_members[state->part_first[part]]) && withdraw(slot)))
-            fail_part(slot, &slot->parts[part]);
-    }
+    lose_slots(state->slots, AMPI_COLL_SLOTS, part);
+    ampi_coll_series_visit(&state->series, lose_slots, part);
     ampi_coll_wire_lose(state, pe_id);
 }
 
@@ -492,96 +524,4 @@ void ampi_coll_fail(struct ampi_coll_slot *slot, int part)
     slot->has_result = false;
     ampi_coll_remote_release(slot);
     finish_all(slot, part);
-}
-
-/* ---- The state of a communicator ---- */
-
-/* Which members run where, for both sides of an intercommunicator together. */
-static void merge_sides(struct ampi_coll_state *state)
-{
-    const struct ampi_comm_side *sides = state->shared->side;
-    size_t n_pes = (size_t)ampi_job.n_pes;
-    int n_filled = 0;
-
-    state->owns_tables = true;
-    state->part_of_pe = base_malloc(n_pes * sizeof(int), "an intercommunicator");
-    state->part_pe = base_malloc(n_pes * sizeof(int), "an intercommunicator");
-    state->part_first = base_malloc((n_pes + 1) * sizeof(int), "an intercommunicator");
-    state->part_members = base_malloc((size_t)state->n_members * sizeof(int), "an intercommunicator");
-    for (int pe = 0; pe < ampi_job.n_pes; pe++) {
-        int n_before = n_filled;
-        for (int side = 0; side < 2; side++) {
-            const struct ampi_layout *layout = sides[side].layout;
-            int part = layout->part_of_pe[pe];
-            for (int i = part < 0 ? 0 : layout->part_first[part];
-                 part >= 0 && i < layout->part_first[part + 1]; i++)
-                state->part_members[n_filled++] = layout->part_members[i] + (side ? sides[0].n_ranks : 0);
-        }
-        state->part_of_pe[pe] = n_filled > n_before ? state->n_parts : -1;
-        if (n_filled > n_before) {
-            state->part_pe[state->n_parts] = pe;
-            state->part_first[state->n_parts++] = n_before;
-        }
-    }
-    state->part_first[state->n_parts] = n_filled;
-}
-
-/* Lays the slots' arrays out in one piece of memory, and the room for packed contributions, which costs
- * nothing until it is used, in another. */
-static void create_slots(struct ampi_coll_state *state)
-{
-    size_t n_members = (size_t)state->n_members;
-    size_t parts_bytes = (size_t)state->n_parts * sizeof(struct ampi_coll_part);
-    size_t args_bytes = base_round_up(n_members * sizeof(struct ampi_coll_args *), BASE_CACHE_LINE);
-    char *at = base_calloc_aligned(AMPI_COLL_SLOTS, parts_bytes + args_bytes, "a communicator's collectives");
-
-    state->memory = at;
-    state->packed =
-        base_malloc(AMPI_COLL_SLOTS * n_members * AMPI_COLL_PACK_BYTES, "a communicator's collectives");
-    for (int i = 0; i < AMPI_COLL_SLOTS; i++, at += parts_bytes + args_bytes) {
-        struct ampi_coll_slot *slot = &state->slots[i];
-        slot->state = state;
-        slot->parts = (struct ampi_coll_part *)at;
-        slot->args = (struct ampi_coll_args **)(at + parts_bytes);
-        slot->packed = state->packed + (size_t)i * n_members * AMPI_COLL_PACK_BYTES;
-        for (int part = 0; part < state->n_parts; part++) {
-            slot->parts[part].slot = slot;
-            slot->parts[part].index = part;
-        }
-    }
-}
-
-struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
-{
-    struct ampi_coll_state *state = base_calloc_aligned(1, sizeof *state, "a communicator's collectives");
-    const struct ampi_layout *layout = shared->side[0].layout;
-
-    state->shared = shared;
-    state->n_members = shared->side[0].n_ranks + shared->side[1].n_ranks;
-    if (shared->is_inter) {
-        merge_sides(state);
-    } else {
-        state->n_parts = layout->n_parts;
-        state->part_of_pe = layout->part_of_pe;
-        state->part_pe = layout->part_pe;
-        state->part_first = layout->part_first;
-        state->part_members = layout->part_members;
-    }
-    create_slots(state);
-    state->remote = ampi_coll_remote_create(state);
-    return state;
-}
-
-void ampi_coll_state_destroy(struct ampi_coll_state *state)
-{
-    ampi_coll_remote_destroy(state->remote);
-    free(state->memory);
-    free(state->packed);
-    if (state->owns_tables) {
-        free(state->part_of_pe);
-        free(state->part_pe);
-        free(state->part_first);
-        free(state->part_members);
-    }
-    free(state);
 }

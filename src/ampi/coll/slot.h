@@ -22,9 +22,13 @@
  * starts operation k only when its own operations up to k - SLOTS/2 are complete; until then k is deferred in
  * its handle. So every member has arrived at k - SLOTS/2, and by the same rule has left k - SLOTS: the slot
  * is free. No further check, no lock.
+ *
+ * The starts of a persistent collective are not operations of this order: it has slots of its own (series.h).
  */
 #ifndef AMPI_COLL_SLOT_H
 #define AMPI_COLL_SLOT_H
+
+#include <pthread.h>
 
 #include "ampi/coll/device.h"
 #include "ampi/coll/selection.h"
@@ -34,6 +38,8 @@
 #define AMPI_COLL_SLOTS 8
 
 struct ampi_coll_slot;
+struct ampi_coll_series;
+struct ampi_wire_slot;
 struct ampi_coll_plan;
 struct ampi_coll_packer;
 struct ampi_coll_unpacker;
@@ -77,16 +83,18 @@ struct ampi_coll_args {
     struct ampi_request *request; /* completed at finish; NULL: a blocking call, `is_done` is set */
     const void *pack_from;        /* a small contribution, which is copied into the slot at arrival */
     uint32_t pack_bytes;          /* its size, at most AMPI_COLL_PACK_BYTES; 0: none */
-    uint32_t seq;                 /* number of the operation on its communicator, once started */
+    uint32_t seq;                 /* number of the operation on its communicator (of the start, if
+                                   * persistent), once started */
     int error;                    /* result for this member; MPI_SUCCESS unless a stage sets it */
-    int root;           /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
-    bool is_done;       /* blocking call: over */
-    bool is_waiting;    /* blocking call: its rank is suspended */
-    bool has_buffers;   /* of the program's: send and recv are set */
-    bool is_remote;     /* a stand-in for a member of another process: wire.h */
-    int key[2];         /* plan-specific: color and key of MPI_Comm_split */
-    struct ampi_op *op; /* reductions */
-    void *extra;        /* plan-specific: communicator creation hands its result over here */
+    int root;             /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
+    bool is_done;         /* blocking call: over */
+    bool is_waiting;      /* blocking call: its rank is suspended */
+    bool has_buffers;     /* of the program's: send and recv are set */
+    bool is_remote;       /* a stand-in for a member of another process: wire.h */
+    uint32_t pending_bit; /* in comm->coll_pending, once started; 0: persistent */
+    int key[2];           /* plan-specific: color and key of MPI_Comm_split */
+    struct ampi_op *op;   /* reductions */
+    void *extra;          /* plan-specific: communicator creation hands its result over here */
     struct ampi_coll_args *next; /* link of the member's deferred operations */
     struct ampi_coll_buf send;
     struct ampi_coll_buf recv;
@@ -152,8 +160,10 @@ struct ampi_coll_slot {
     struct ampi_coll_args *
         *args; /* by member: rank, the second side's members behind the first's. Of members of other
                 * processes from middle to share, as far as they have something for this one; else NULL */
-    struct ampi_coll_part *parts;                   /* state->n_parts of them */
-    unsigned char *packed;                          /* small contributions: member m's is at m * its size */
+    struct ampi_coll_part *parts;    /* state->n_parts of them */
+    unsigned char *packed;           /* small contributions: member m's is at m * its size */
+    struct ampi_coll_series *series; /* a persistent collective's; NULL: of the communicator */
+    struct ampi_wire_slot *wire;     /* the exchange between processes; NULL: all members are of this one */
     _Atomic int n_parts_arrived BASE_CACHE_ALIGNED; /* parts whose members all arrived */
     _Atomic int n_parts_shared;                     /* parts that have done their share */
     const struct ampi_coll_plan *plan;              /* of the member that arrived last */
@@ -168,6 +178,20 @@ struct ampi_coll_slot {
     unsigned char small[AMPI_COLL_PACK_BYTES] BASE_CACHE_ALIGNED; /* for a small result */
 };
 
+/* What belongs to slots. */
+struct ampi_coll_slots_memory {
+    void *arrays;          /* parts and args */
+    unsigned char *packed; /* contributions */
+};
+
+/* The persistent collectives of a communicator by number: series.h. */
+struct ampi_coll_series_table {
+    pthread_mutex_t lock;
+    struct ampi_coll_series **buckets; /* NULL: there was none yet */
+    uint32_t n_buckets;                /* a power of two */
+    uint32_t n_series;
+};
+
 struct ampi_coll_state {
     struct ampi_comm_shared *shared;
     int n_members;
@@ -178,8 +202,8 @@ struct ampi_coll_state {
     int *part_members;
     struct ampi_coll_remote *remote; /* NULL: all members are of this process; else: wire.h */
     bool owns_tables;                /* an intercommunicator's tables are not its layouts' */
-    void *memory;                    /* the slots' parts and args are in it */
-    unsigned char *packed;           /* the slots' packed contributions */
+    struct ampi_coll_slots_memory memory;
+    struct ampi_coll_series_table series;
     struct ampi_coll_slot slots[AMPI_COLL_SLOTS];
 };
 
@@ -206,6 +230,10 @@ static inline void ampi_coll_stage_end(struct ampi_coll_part *part, void (*then)
  * plan is a reduction with a user's function that does. */
 void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request);
 
+/* The same for start number seq, from 0, of a persistent collective (series.h). */
+void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *request,
+                            struct ampi_coll_series *series, uint32_t seq);
+
 /* Starts a collective, waits for it and returns args->error. May switch. */
 int ampi_coll_run(struct ampi_coll_args *args);
 
@@ -213,7 +241,12 @@ int ampi_coll_run(struct ampi_coll_args *args);
  * data is being moved. On the PE, whose handles are marked already (ampi_comm_mark_lost). */
 void ampi_coll_lose(struct ampi_coll_state *state, int pe_id);
 
-/* The engine's state of a new communicator; freed with it. */
+/* Sets up slots, which are zeroed, of a communicator; and frees what belongs to them. (slot_state.c) */
+void ampi_coll_slots_init(struct ampi_coll_state *state, struct ampi_coll_slot *slots, int n_slots,
+                          struct ampi_coll_slots_memory *memory_out);
+void ampi_coll_slots_fini(struct ampi_coll_slots_memory *memory);
+
+/* The engine's state of a new communicator; freed with it. (slot_state.c) */
 struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared);
 void ampi_coll_state_destroy(struct ampi_coll_state *state);
 

@@ -8,6 +8,7 @@
 
 #include "ampi/coll/reduction.h"
 #include "ampi/coll/remote.h"
+#include "ampi/coll/series.h"
 #include "ampi/procs/procs.h"
 #include "ampi/topo.h"
 #include "base/log.h"
@@ -349,6 +350,21 @@ static void set_up_stand_ins(struct ampi_exchange *x, int proc, const struct amp
     }
 }
 
+/* Messages may be given to the exchange from now on; or no more. */
+static void set_active(struct ampi_wire_slot *wire_slot, bool is_active)
+{
+    struct ampi_wire_slot **link = &wire_slot->x.slot->state->remote->series;
+
+    if (BASE_UNLIKELY(wire_slot->x.series) && wire_slot->is_active != is_active) {
+        while (*link && *link != wire_slot)
+            link = &(*link)->next_series;
+        if (is_active)
+            wire_slot->next_series = NULL;
+        *link = is_active ? wire_slot : wire_slot->next_series;
+    }
+    wire_slot->is_active = is_active;
+}
+
 /* All that this process needs is here: the middle stage follows. */
 void ampi_exchange_over(struct ampi_exchange *x)
 {
@@ -356,7 +372,7 @@ void ampi_exchange_over(struct ampi_exchange *x)
     const struct ampi_coll_remote *remote = slot->state->remote;
     struct ampi_wire_slot *wire_slot = BASE_CONTAINER(x, struct ampi_wire_slot, x);
 
-    wire_slot->is_active = false;
+    set_active(wire_slot, false);
     if (BASE_UNLIKELY(x->has_failed)) {
         if (x->nccl)
             ampi_coll_nccl_drop(x);
@@ -390,7 +406,7 @@ static uint32_t hash_of(const char *name)
 
 void ampi_coll_wire_begin(struct ampi_exchange *x)
 {
-    BASE_CONTAINER(x, struct ampi_wire_slot, x)->is_active = true;
+    set_active(BASE_CONTAINER(x, struct ampi_wire_slot, x), true);
     x->has_failed = ampi_comm_has_lost(x->slot->state->shared);
     ampi_exchange_start(x);
 }
@@ -400,7 +416,7 @@ static void start(struct ampi_coll_part *part)
 {
     const struct ampi_coll_slot *slot = part->slot;
 
-    ampi_coll_wire_begin(&slot->state->remote->slots[slot - slot->state->slots].x);
+    ampi_coll_wire_begin(&slot->wire->x);
 }
 
 /* Packing is a stage of the leader's part. */
@@ -427,6 +443,7 @@ static void begin(struct ampi_wire_slot *wire_slot, struct ampi_coll_slot *slot)
     struct ampi_exchange *x = &wire_slot->x;
 
     *x = (struct ampi_exchange){.slot = slot, .seq = slot->last->seq, .own = -1, .root = -1, .device = -1};
+    x->series = slot->series ? slot->series->number : 0;
     x->plan_hash = hash_of(slot->plan->name);
     find_all(x);
     wire_slot->proposed = slot->plan->makes_comm ? ampi_contexts_propose() : 0;
@@ -437,10 +454,17 @@ static void begin(struct ampi_wire_slot *wire_slot, struct ampi_coll_slot *slot)
 void ampi_coll_wire_lose(struct ampi_coll_state *state, int pe_id)
 {
     struct ampi_coll_remote *remote = state->remote;
+    struct ampi_wire_slot *series, *next;
 
-    for (int i = 0; remote && ult_pe_id(remote->leader) == pe_id && i < AMPI_COLL_SLOTS; i++)
+    if (!remote || ult_pe_id(remote->leader) != pe_id)
+        return;
+    for (int i = 0; i < AMPI_COLL_SLOTS; i++)
         if (remote->slots[i].is_active)
             ampi_exchange_fail(&remote->slots[i].x);
+    for (series = remote->series; series; series = next) {
+        next = series->next_series;
+        ampi_exchange_fail(&series->x);
+    }
 }
 
 static void handle_begin(struct ult_note *note)
@@ -453,7 +477,7 @@ static void handle_begin(struct ult_note *note)
 void ampi_coll_remote_arrived(struct ampi_coll_slot *slot)
 {
     struct ampi_coll_remote *remote = slot->state->remote;
-    struct ampi_wire_slot *wire_slot = &remote->slots[slot - slot->state->slots];
+    struct ampi_wire_slot *wire_slot = slot->wire;
 
     if (remote->leader == ult_self()->pe) {
         begin(wire_slot, slot);
@@ -466,7 +490,7 @@ void ampi_coll_remote_arrived(struct ampi_coll_slot *slot)
 void ampi_coll_remote_release(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_remote *remote = slot->state->remote;
-    struct ampi_exchange *x = &slot->state->remote->slots[slot - slot->state->slots].x;
+    struct ampi_exchange *x = &slot->wire->x;
 
     for (int i = 0; i < x->n && x->in; i++)
         if (i != x->own && x->in[i].bytes)
@@ -498,7 +522,8 @@ static BASE_COLD void make_orphan(const struct ampi_wire *wire, void *bytes, siz
     orphans[pe_id].first = orphan;
 }
 
-static struct ampi_exchange_message *message_of(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
+static struct ampi_exchange_message *message_of(const struct ampi_coll_remote *remote,
+                                                const struct ampi_wire *wire, void *bytes, size_t n_bytes)
 {
     struct ampi_exchange_message *message = base_malloc(sizeof *message, "a collective over processes");
 
@@ -506,7 +531,8 @@ static struct ampi_exchange_message *message_of(const struct ampi_wire *wire, vo
                                               .tag = wire->tag,
                                               .algorithm = wire->dest & 0xff,
                                               .plan_hash = (uint32_t)wire->dest >> 8,
-                                              .proc = wire->source,
+                                              .series = (uint32_t)wire->source,
+                                              .proc = remote->index_of[wire->src_proc],
                                               .note = wire->cookie,
                                               .bytes = bytes,
                                               .n_bytes = n_bytes,
@@ -521,7 +547,7 @@ void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_b
     if (BASE_UNLIKELY(!shared))
         make_orphan(wire, bytes, n_bytes);
     else
-        ampi_exchange_handle(shared->coll->remote, message_of(wire, bytes, n_bytes));
+        ampi_exchange_handle(shared->coll->remote, message_of(shared->coll->remote, wire, bytes, n_bytes));
 }
 
 bool ampi_coll_wire_handle_away(const struct ampi_wire *wire, const struct machine_data *data)
@@ -531,7 +557,7 @@ bool ampi_coll_wire_handle_away(const struct ampi_wire *wire, const struct machi
 
     if (data->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES || !shared || !ampi_machine->takes(MACHINE_CUDA))
         return false;
-    message = message_of(wire, NULL, data->n_bytes);
+    message = message_of(shared->coll->remote, wire, NULL, data->n_bytes);
     message->token = data->token;
     ampi_exchange_handle(shared->coll->remote, message);
     return true;

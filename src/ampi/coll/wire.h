@@ -80,6 +80,10 @@ struct ampi_coll_remote;
 struct ampi_coll_remote *ampi_coll_remote_create(struct ampi_coll_state *state);
 void ampi_coll_remote_destroy(struct ampi_coll_remote *remote);
 
+/* Between processes: what belongs to the slots of a persistent collective. */
+void ampi_coll_wire_slots_init(struct ampi_coll_slot *slots, int n_slots);
+void ampi_coll_wire_slots_fini(struct ampi_coll_slot *slots);
+
 /* All local members have arrived; slot->last and slot->plan are set. The middle stage follows by itself. */
 void ampi_coll_remote_arrived(struct ampi_coll_slot *slot);
 

@@ -23,24 +23,21 @@ static int world_rank_of(const struct ampi_comm_shared *shared, int member)
 /* Numbers the processes in the order of their first members. */
 static void find_procs(struct ampi_coll_remote *remote, const struct ampi_comm_shared *shared, int n_members)
 {
-    int *index_of = ints(ampi_job.n_procs); /* by process: its index + 1; 0: none yet */
-
     remote->is_blocked = !shared->is_inter;
     for (int i = 0; i < n_members; i++) {
         int world_rank = world_rank_of(shared, i);
         int proc_id = ampi_procs_of_rank(world_rank);
-        if (!index_of[proc_id]) {
+        if (remote->index_of[proc_id] < 0) {
             if (proc_id == ampi_job.proc_id)
                 remote->own = remote->n_procs;
             remote->proc_id[remote->n_procs] = proc_id;
             remote->leader_rank[remote->n_procs] = world_rank;
             remote->leader_pe[remote->n_procs] = -1;
-            index_of[proc_id] = ++remote->n_procs;
+            remote->index_of[proc_id] = remote->n_procs++;
         }
-        remote->proc_of[i] = index_of[proc_id] - 1;
+        remote->proc_of[i] = remote->index_of[proc_id];
         remote->is_blocked &= remote->proc_of[i] == remote->n_procs - 1;
     }
-    free(index_of);
 }
 
 /* Sorts the members by process. */
@@ -74,14 +71,37 @@ struct ampi_coll_remote *ampi_coll_remote_create(struct ampi_coll_state *state)
     remote->leader_pe = ints(most);
     remote->first = ints(most + 2);
     remote->members = ints(state->n_members);
+    remote->index_of = ints(ampi_job.n_procs);
+    for (int i = 0; i < ampi_job.n_procs; i++)
+        remote->index_of[i] = -1;
     remote->sides = base_calloc((size_t)most, 1, "a communicator over processes");
     find_procs(remote, shared, state->n_members);
     find_members(remote, shared, state->n_members);
     remote->leader = ult_pe_get(ampi_job_pe_of(remote->leader_rank[remote->own]));
     remote->leader_part = state->part_of_pe[ult_pe_id(remote->leader)];
-    for (int i = 0; i < AMPI_COLL_SLOTS; i++)
+    for (int i = 0; i < AMPI_COLL_SLOTS; i++) {
         remote->slots[i].x.slot = &state->slots[i];
+        state->slots[i].wire = &remote->slots[i];
+    }
     return remote;
+}
+
+void ampi_coll_wire_slots_init(struct ampi_coll_slot *slots, int n_slots)
+{
+    struct ampi_wire_slot *wire_slots;
+
+    if (!slots->state->remote)
+        return;
+    wire_slots = base_calloc((size_t)n_slots, sizeof *wire_slots, "a collective over processes");
+    for (int i = 0; i < n_slots; i++) {
+        wire_slots[i].x.slot = &slots[i];
+        slots[i].wire = &wire_slots[i];
+    }
+}
+
+void ampi_coll_wire_slots_fini(struct ampi_coll_slot *slots)
+{
+    free(slots->wire);
 }
 
 void ampi_coll_remote_destroy(struct ampi_coll_remote *remote)
@@ -96,6 +116,7 @@ void ampi_coll_remote_destroy(struct ampi_coll_remote *remote)
     }
     free(remote->proc_of);
     free(remote->proc_id);
+    free(remote->index_of);
     free(remote->leader_rank);
     free(remote->leader_pe);
     free(remote->first);

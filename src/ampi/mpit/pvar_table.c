@@ -72,7 +72,7 @@ static uint64_t get_pending(const struct ampi_rank *self, const struct ampi_comm
 
 static uint64_t get_collectives(const struct ampi_rank *self, const struct ampi_comm *comm)
 {
-    return comm->coll_seq;
+    return (uint64_t)comm->coll_seq + comm->n_series_starts;
 }
 
 /* ---- Device buffers: of the calling rank's PE ---- */

@@ -50,9 +50,10 @@ struct ampi_wire {
     uint16_t src_pe;     /* PE of the sender */
     uint32_t src_proc;   /* process of the sender */
     uint64_t context_id; /* of the communicator; PULL: the receiver's flow; PIECE: where it belongs */
-    uint32_t seq; /* SEND: number between these two PEs; COLL: number of the operation on the communicator */
-    int32_t tag;  /* SEND; COLL: which message of the operation */
-    int32_t source;  /* SEND: rank of the sender; COLL: index of its process in the communicator */
+    uint32_t seq;    /* SEND: number between these two PEs; COLL: number of the operation on the communicator,
+                        or of the start of a persistent one */
+    int32_t tag;     /* SEND; COLL: which message of the operation */
+    int32_t source;  /* SEND: rank of the sender; COLL: number of the persistent collective, 0: it is none */
     int32_t dest;    /* SEND: rank of the destination in its side */
     uint64_t cookie; /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting;
                         CREDIT: bytes; COLL: what the algorithm adds; offers, PULL, PIECE: the other's flow */
