@@ -24,6 +24,11 @@ struct ampi_rank *ampi_rank_or_move(void);
  * process with a message when the limits do not allow that many ranks. */
 void ampi_memory_plan(int n_ranks);
 
+/* Bytes of the guard below each stack, a power of two: as much as n_ranks guards have room for in room_bytes
+ * of address space, where each rank needs rest_bytes besides; at least 1 MiB, whether there is room or not.
+ */
+size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes);
+
 /* Maps the stack of a rank: its lowest byte, and one past the highest. The copy of the program goes to
  * image_base. Ends the process with a message when that cannot be had. */
 void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out);

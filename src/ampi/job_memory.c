@@ -9,6 +9,8 @@
  *      slot                                       stack_hi^
  *
  * A hole costs no mapping, of which a process has few (vm.max_map_count); an overflowing stack runs into it.
+ * Code that does not touch each page of a large frame in turn (-fstack-clash-protection, which mpicc asks
+ * for) may step over the guard into the rank below. So guards are as large as the address space has room for.
  * The used end of the stack and the copy lie side by side, so that they share page tables. Stacks of
  * different ranks end at different cache lines of a page, or all would compete for the same cache sets.
  */
@@ -26,7 +28,12 @@
 
 #define ARENA_BASE ((uintptr_t)0x200000000000)
 #define ARENA_END ((uintptr_t)0x2a0000000000)
-#define GUARD_BYTES ((size_t)1 << 20)
+
+/* All guards together take at most GUARDS_BYTES. Where that leaves less than GUARD_MIN_BYTES for each, stacks
+ * have the precedence. A guard of more than GUARD_MAX_BYTES finds no larger frames in practice. */
+#define GUARDS_BYTES ((size_t)2 << 40)
+#define GUARD_MIN_BYTES ((size_t)1 << 20)
+#define GUARD_MAX_BYTES ((size_t)4 << 30)
 #define SLOT_ALIGN ((size_t)2 << 20) /* what one page of page tables covers */
 #define PAGE_BYTES ((size_t)4096)
 
@@ -93,18 +100,33 @@ static void check_mappings(int n_ranks)
                    room / (1 + image_mappings_per_copy()), wanted + MAPPINGS_SPARE);
 }
 
+size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
+{
+    size_t guard_bytes = GUARD_MAX_BYTES;
+
+    while (guard_bytes > GUARD_MIN_BYTES &&
+           (guard_bytes > GUARDS_BYTES / n_ranks || guard_bytes + rest_bytes > room_bytes / n_ranks))
+        guard_bytes /= 2;
+    return guard_bytes;
+}
+
 void ampi_memory_plan(int n_ranks)
 {
     size_t image_bytes = base_round_up(image_span_bytes(), PAGE_BYTES);
     size_t image_align = image_align_bytes() > PAGE_BYTES ? image_align_bytes() : PAGE_BYTES;
+    size_t slot_align = image_align > SLOT_ALIGN ? image_align : SLOT_ALIGN;
+    size_t rest_bytes;
 
     memory.n_ranks = n_ranks;
     memory.stack_bytes = stack_size();
     if (ampi_options.no_relro)
         image_set_protect_relro(false);
     check_mappings(n_ranks);
-    memory.slot_bytes = base_round_up(GUARD_BYTES + memory.stack_bytes + image_bytes + image_align,
-                                      image_align > SLOT_ALIGN ? image_align : SLOT_ALIGN);
+    rest_bytes = memory.stack_bytes + image_bytes + image_align;
+    memory.slot_bytes = base_round_up(
+        ampi_memory_guard_bytes((size_t)n_ranks, ARENA_END - ARENA_BASE, rest_bytes + slot_align) +
+            rest_bytes,
+        slot_align);
     memory.image_offset = (memory.slot_bytes - image_bytes) / image_align * image_align;
     if (memory.slot_bytes > (ARENA_END - ARENA_BASE) / (size_t)n_ranks)
         base_fatal(

@@ -3,6 +3,7 @@
  * Ends in the way that its first argument says; the second says which rank does (default 1, or 0 if it is
  * alone).
  */
+#include <alloca.h>
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +17,15 @@ static int recurse(int depth)
 
     room[depth % 1000] = (char)depth;
     return recurse(depth + 1) + room[(depth + 1) % 1000];
+}
+
+/* A frame of so many MiB, of which only the end that lies farthest down is written. */
+static int use_frame(size_t frame_mib)
+{
+    volatile char *room = alloca(frame_mib << 20);
+
+    room[0] = 1;
+    return room[0] - 1;
 }
 
 static int divide(volatile int a, volatile int b)
@@ -42,6 +52,8 @@ int main(int argc, char **argv)
     if (rank == chosen) {
         if (strcmp(how, "overflow") == 0)
             return recurse(0);
+        if (strcmp(how, "frame") == 0)
+            value = use_frame((size_t)atol(argv[3]));
         if (strcmp(how, "segv") == 0)
             *(volatile int *)(intptr_t)value = 1;
         if (strcmp(how, "fpe") == 0)

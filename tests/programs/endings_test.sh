@@ -12,6 +12,7 @@ unset HEDDLE_OPTIONS
 mpirun=$build/bin/mpirun
 ulimit -c 0
 "$build/bin/mpicc" -g -O1 -w "$source" -o endings || exit 1
+"$build/bin/mpicc" -g -O1 -w -fno-stack-clash-protection "$source" -o endings_unprobed || exit 1
 "$build/bin/mpicc" -g -w -fno-pie -no-pie "$source" -o endings_fixed || exit 1
 
 # ---- All is well ----
@@ -31,6 +32,21 @@ for pes in 1 2; do
         "$mpirun" -n 4 +p $pes ./endings fpe
     expect "abort, $pes PEs" 134 '*' 'rank 1 of 4 .*abort\(\) was called' "$mpirun" -n 4 +p $pes ./endings abort
 done
+
+# ---- A frame larger than the stack ----
+# mpicc has every page of it touched; the guard finds it in programs of other compilers.
+for frame_mib in 12 100 1000; do
+    for program in endings endings_unprobed; do
+        expect "a frame of $frame_mib MiB in $program" 139 '*' \
+            'rank 2 of 4 .*stack overflow: the stack of 8192 KiB is full; give ranks larger ones with \+stacksize' \
+            "$mpirun" -n 4 +stacksize 8M ./$program frame 2 $frame_mib
+    done
+done
+expect "a frame of 60 MiB with 1,000 ranks" 139 '*' 'rank 999 of 1000 .*stack overflow' \
+    "$mpirun" -n 1000 +stacksize 1M ./endings_unprobed frame 999 60
+expect "a frame of 12 MiB in the second process" 139 '*' 'rank 3 of 4 .*stack overflow' \
+    "$mpirun" --procs 2 -n 4 +stacksize 8M ./endings_unprobed frame 3 12
+expect "a frame of 100 MiB that fits" 0 '*' '*' "$mpirun" -n 4 +stacksize 128M ./endings frame 2 100
 
 # ---- A rank ends otherwise than by returning 0 ----
 for ranks in 1 4; do

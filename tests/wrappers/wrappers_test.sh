@@ -30,6 +30,8 @@ case $prefix in
     shown_lib=\"$lib\"
     ;;
 esac
+# What compilers since gcc 8 and clang 11 know.
+clash='-fstack-clash-protection '
 link="-L$shown_lib -Wl,-rpath,$shown_lib -Wl,-z,now -lmpi_abi"
 
 need() {
@@ -53,18 +55,18 @@ expect_runnable_program() {
 }
 
 test_options() {
-    expect "-show" 0 "^[^ ]+ -fPIE -I$shown_include -pie a.c $link \$" '' mpicc -show a.c
-    expect "-showme, anywhere" 0 "^[^ ]+ -fPIE -I$shown_include -pie a.c $link \$" '' mpicc a.c -showme
+    expect "-show" 0 "^[^ ]+ -fPIE $clash-I$shown_include -pie a.c $link \$" '' mpicc -show a.c
+    expect "-showme, anywhere" 0 "^[^ ]+ -fPIE $clash-I$shown_include -pie a.c $link \$" '' mpicc a.c -showme
     expect "-show quotes" 0 ' "a b.c" "-DX=\\"y\\"" ""' '' mpicc -show 'a b.c' '-DX="y"' ''
-    expect "no link flags" 0 "^[^ ]+ -fPIE -I$shown_include -c a.c \$" '' mpicc -show -c a.c
+    expect "no link flags" 0 "^[^ ]+ -fPIE $clash-I$shown_include -c a.c \$" '' mpicc -show -c a.c
     for option in -S -E -M -MM -fsyntax-only; do
-        expect "no link flags with $option" 0 "^[^ ]+ -fPIE -I$shown_include $option a.c \$" '' mpicc -show $option a.c
+        expect "no link flags with $option" 0 "^[^ ]+ -fPIE $clash-I$shown_include $option a.c \$" '' mpicc -show $option a.c
     done
     expect "-MD does link" 0 ' -lmpi_abi' '' mpicc -show -MD a.c
-    expect "a shared library" 0 "^[^ ]+ -I$shown_include -shared -fPIC a.c $link \$" '' mpicc -show -shared -fPIC a.c
-    expect "the user's -fPIC" 0 "^[^ ]+ -I$shown_include -pie -fPIC a.c $link \$" '' mpicc -show -fPIC a.c
-    expect "the user's -no-pie" 0 "^[^ ]+ -I$shown_include -no-pie a.c $link \$" '' mpicc -show -no-pie a.c
-    expect "the user's -pie" 0 "^[^ ]+ -fPIE -I$shown_include -pie a.c $link \$" '' mpicc -show -pie a.c
+    expect "a shared library" 0 "^[^ ]+ $clash-I$shown_include -shared -fPIC a.c $link \$" '' mpicc -show -shared -fPIC a.c
+    expect "the user's -fPIC" 0 "^[^ ]+ $clash-I$shown_include -pie -fPIC a.c $link \$" '' mpicc -show -fPIC a.c
+    expect "the user's -no-pie" 0 "^[^ ]+ $clash-I$shown_include -no-pie a.c $link \$" '' mpicc -show -no-pie a.c
+    expect "the user's -pie" 0 "^[^ ]+ -fPIE $clash-I$shown_include -pie a.c $link \$" '' mpicc -show -pie a.c
     expect "values of options are no options" 0 "-o -c a.c $link" '' mpicc -show -o -c a.c
     expect "-static" 1 '' 'statically linked program cannot be virtualized' mpicc -static a.c
     expect "-static while compiling is nothing" 0 "-static -c a.c \$" '' mpicc -show -static -c a.c
@@ -78,8 +80,8 @@ test_options() {
     expect "-showme:help" 0 '-showme:compile' '' mpicc -showme:help
     expect "-showme:command" 0 '^tcc $' '' mpicc -cc=tcc -showme:command
     expect "-showme:nothing" 1 '' 'unknown option -showme:nothing' mpicc -showme:nothing
-    expect "-compile-info" 0 "^[^ ]+ -fPIE -I$shown_include -c \$" '' mpicc -compile-info
-    expect "-compile_info" 0 "^[^ ]+ -fPIE -I$shown_include -c \$" '' mpicc -compile_info
+    expect "-compile-info" 0 "^[^ ]+ -fPIE $clash-I$shown_include -c \$" '' mpicc -compile-info
+    expect "-compile_info" 0 "^[^ ]+ -fPIE $clash-I$shown_include -c \$" '' mpicc -compile_info
     expect "-link-info" 0 " $link \$" '' mpicc -link-info
     expect "-link_info" 0 " $link \$" '' mpicc -link_info
     expect "-cc=" 0 '^clang -fPIE' '' mpicc -cc=clang -show a.c
@@ -91,8 +93,17 @@ test_options() {
     expect "-cc= wins" 0 '^tcc ' '' env HEDDLE_CC=gcc mpicc -cc=tcc -show a.c
     expect "not itself" 1 '' 'itself an MPI wrapper' env HEDDLE_CC=mpicc mpicc a.c
     expect "no such compiler" 127 '' 'no compiler named none' mpicc -cc=none a.c
-    expect "nvcc gets its own form" 0 "^nvcc -Xcompiler=-fPIE -I$shown_include -Xcompiler=-pie a.cu -L$shown_lib -Xlinker=-rpath,$shown_lib -Xlinker=-z,now -lmpi_abi \$" '' \
+    expect "nvcc gets its own form" 0 "^nvcc -Xcompiler=-fPIE (-Xcompiler=-fstack-clash-protection )?-I$shown_include -Xcompiler=-pie a.cu -L$shown_lib -Xlinker=-rpath,$shown_lib -Xlinker=-z,now -lmpi_abi \$" '' \
         mpicxx -cxx=nvcc -show a.cu
+    # A compiler that does not know -fstack-clash-protection, and says so as gcc does.
+    printf '#!/bin/sh\ncase " $* " in *" -fstack-clash-protection "*) echo unrecognized >&2; exit 1 ;; esac\n' >old-gcc
+    chmod +x old-gcc
+    expect "an old compiler" 0 "^$PWD/old-gcc -fPIE -I$shown_include -c a.c \$" '' mpicc "-cc=$PWD/old-gcc" -show -c a.c
+    expect "an old compiler under nvcc" 0 "^nvcc -Xcompiler=-fPIE -I$shown_include -ccbin" '' \
+        mpicxx -cxx=nvcc -show -ccbin "$PWD/old-gcc" -c a.cu
+    expect "nothing for an assembler's file" 0 "^[^ ]+ -fPIE -I$shown_include -c a.s \$" '' mpicc -show -c a.s
+    expect "the user's -fno-stack-clash-protection is the last" 0 ' -fstack-clash-protection .* -fno-stack-clash-protection' '' \
+        mpicc -show -fno-stack-clash-protection a.c
     expect "--version is the compiler's" 0 'Free Software|clang' '' mpicc --version
     expect "-dumpmachine too" 0 'linux' '' mpicc -dumpmachine
     expect "the compiler's errors and exit code" 1 '' 'no_such_file.c' mpicc no_such_file.c

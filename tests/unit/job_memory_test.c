@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows how large the guards below the ranks' stacks are: large where there is room, and never in the way of
+ * ranks.
+ */
+#include <check.h>
+
+#include "ampi/job.h"
+
+#define MIB ((size_t)1 << 20)
+#define GIB ((size_t)1 << 30)
+#define ROOM_BYTES (10240 * GIB)
+
+START_TEST(guards_are_large_up_to_20000_ranks)
+{
+    ck_assert_uint_eq(ampi_memory_guard_bytes(2, ROOM_BYTES, 10 * MIB), 4 * GIB);
+    ck_assert_uint_eq(ampi_memory_guard_bytes(1000, ROOM_BYTES, 10 * MIB), 2 * GIB);
+    ck_assert_uint_eq(ampi_memory_guard_bytes(20000, ROOM_BYTES, 10 * MIB), 64 * MIB);
+}
+END_TEST
+
+START_TEST(a_million_ranks_fit)
+{
+    size_t guard_bytes = ampi_memory_guard_bytes(1000000, ROOM_BYTES, 2 * MIB);
+
+    ck_assert_uint_eq(guard_bytes, 2 * MIB);
+    ck_assert_uint_le((guard_bytes + 2 * MIB) * 1000000, ROOM_BYTES);
+}
+END_TEST
+
+START_TEST(stacks_have_the_precedence)
+{
+    ck_assert_uint_eq(ampi_memory_guard_bytes(100, ROOM_BYTES, 102 * GIB), 256 * MIB);
+    ck_assert_uint_eq(ampi_memory_guard_bytes(100, ROOM_BYTES, 200 * GIB), 1 * MIB);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("job_memory");
+    TCase *guards = tcase_create("guards");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_add_test(guards, guards_are_large_up_to_20000_ranks);
+    tcase_add_test(guards, a_million_ranks_fit);
+    tcase_add_test(guards, stacks_have_the_precedence);
+    suite_add_tcase(suite, guards);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
