@@ -85,8 +85,9 @@ struct ampi_comm {
     uint32_t next_channel;    /* hidden communicators: number of the owner's next partitioned send */
     struct ampi_coll_args *coll_deferred_first; /* collectives that may not start yet, in order */
     struct ampi_coll_args *coll_deferred_last;
-    uint32_t n_pending;                 /* requests under way on it: keep it alive after MPI_Comm_free */
-    bool is_freed;                      /* MPI_Comm_free was called */
+    uint32_t n_pending; /* requests, matched messages and buffered sends under way on it, which keep it alive
+                           after MPI_Comm_free */
+    bool is_freed;      /* MPI_Comm_free was called */
     struct ampi_errhandler *errhandler; /* NULL: the default (see errhandler.h) */
     struct ampi_attrs *attrs;           /* cached attributes; NULL: none ever set */
     struct ampi_info *info;             /* hints; NULL: none */
@@ -182,7 +183,18 @@ extern struct ampi_message ampi_message_lost_mark;
 /* A bit of coll_pending that belongs to no slot. */
 #define AMPI_COLL_PENDING_LOST (1u << 31)
 
-/* Gives up the owner's handle: MPI_Comm_free. Attributes have been deleted already. */
+/* Gives up the owner's handle: MPI_Comm_free. Attributes have been deleted already. The error handler and the
+ * memory stay until nothing is pending. */
 void ampi_comm_release(struct ampi_comm *comm);
+
+/* The last pending operation on a communicator that was freed is over. */
+void ampi_comm_let_go(struct ampi_comm *comm) BASE_COLD;
+
+/* One of the operations that comm->n_pending counts is over. The communicator may be gone on return. */
+static inline void ampi_comm_drop_pending(struct ampi_comm *comm)
+{
+    if (BASE_UNLIKELY(--comm->n_pending == 0 && comm->is_freed))
+        ampi_comm_let_go(comm);
+}
 
 #endif

@@ -273,8 +273,6 @@ void ampi_comm_release(struct ampi_comm *comm)
 {
     comm->magic = AMPI_MAGIC_DEAD;
     comm->is_freed = true;
-    ampi_errhandler_unref(comm->errhandler);
-    comm->errhandler = NULL;
     ampi_info_destroy(comm->info);
     comm->info = NULL;
     free(comm->name);
@@ -282,7 +280,14 @@ void ampi_comm_release(struct ampi_comm *comm)
     ampi_bsend_release(comm->bsend);
     comm->bsend = NULL;
     if (comm->n_pending == 0)
-        ampi_comm_shared_unref(comm->shared);
+        ampi_comm_let_go(comm);
+}
+
+void ampi_comm_let_go(struct ampi_comm *comm)
+{
+    ampi_errhandler_unref(comm->errhandler);
+    comm->errhandler = NULL;
+    ampi_comm_shared_unref(comm->shared);
 }
 
 struct ampi_comm *ampi_comm_self(struct ampi_rank *self)

@@ -18,7 +18,7 @@ int PMPI_Comm_disconnect(MPI_Comm *comm)
     if (!comm)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the communicator is NULL");
     object = ampi_comm_of(self, *comm);
-    if (!object)
+    if (!object || object->is_freed)
         return ampi_comm_raise_invalid(*comm);
     if (object == self->world || object == self->self)
         return ampi_raise(object, MPI_ERR_COMM, "%s may not be disconnected",

@@ -72,6 +72,18 @@ static BASE_COLD int handle(struct ampi_errhandler *errhandler, void *handle_add
     ampi_job_abort(ampi_error_class(error_code));
 }
 
+/* Calls the handler of a communicator that was freed while operations were pending: the handle is valid again
+ * in the handler. */
+static int handle_on_freed(struct ampi_comm *comm, MPI_Comm *handle_address, int error_code, const char *text)
+{
+    comm->n_pending++;
+    comm->magic = AMPI_MAGIC_COMM;
+    error_code = handle(comm->errhandler, handle_address, error_code, text);
+    comm->magic = AMPI_MAGIC_DEAD;
+    ampi_comm_drop_pending(comm);
+    return error_code;
+}
+
 int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...)
 {
     MPI_Comm comm_handle = ampi_comm_handle(comm);
@@ -81,6 +93,8 @@ int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    if (comm->is_freed)
+        return handle_on_freed(comm, &comm_handle, error_code, text);
     return handle(comm->errhandler, &comm_handle, error_code, text);
 }
 

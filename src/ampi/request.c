@@ -150,8 +150,8 @@ void ampi_request_destroy(struct ampi_request *request)
     request->magic = AMPI_MAGIC_DEAD;
     request->next = request->owner->free_requests;
     request->owner->free_requests = request;
-    if (comm && --comm->n_pending == 0 && comm->is_freed)
-        ampi_comm_shared_unref(comm->shared);
+    if (comm)
+        ampi_comm_drop_pending(comm);
 }
 
 int ampi_request_retire(MPI_Request *handle, struct ampi_request *request, MPI_Status *status)

@@ -114,6 +114,14 @@ int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
     return MPI_SUCCESS;
 }
 
+/* Hands a message that was taken out of matching to the program. It keeps its communicator until it is
+ * received. */
+static MPI_Message hand_out(struct ampi_message *message)
+{
+    message->comm->n_pending++;
+    return (MPI_Message)message;
+}
+
 AMPI_EXPORT(Mprobe)
 int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
@@ -136,7 +144,7 @@ int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_St
         return ampi_p2p_raise_lost(object);
     }
     fill_status(status, taken);
-    *message = (MPI_Message)taken;
+    *message = hand_out(taken);
     return MPI_SUCCESS;
 }
 
@@ -157,7 +165,7 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
         fill_proc_null(status);
     } else if ((taken = poll(object, source, tag, true))) {
         fill_status(status, taken);
-        *message = (MPI_Message)taken;
+        *message = hand_out(taken);
     } else {
         *flag = 0;
         *message = MPI_MESSAGE_NULL;
@@ -230,7 +238,10 @@ int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message 
     receive(self, object, buf, count, type, &own_status);
     *message = MPI_MESSAGE_NULL;
     ampi_status_hand_out(status, &own_status);
-    return ampi_p2p_result(comm, &own_status);
+    error = ampi_p2p_result(comm, &own_status);
+    if (comm)
+        ampi_comm_drop_pending(comm);
+    return error;
 }
 
 AMPI_EXPORT(Imrecv)
@@ -247,13 +258,17 @@ int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message
     struct ampi_recv_args args = {.buf = buf, .count = count};
     struct ampi_message *object = NULL;
     struct ampi_request *made;
+    struct ampi_comm *comm;
     int error = check_mrecv(count, datatype, message, &args.type, &object);
 
     if (error)
         return error;
     if (BASE_UNLIKELY(!request))
         return ampi_raise_self(MPI_ERR_ARG, "the address of the request is NULL");
-    made = ampi_request_create(self, &ampi_recv_kind, object ? object->comm : NULL, false);
+    comm = object ? object->comm : NULL;
+    made = ampi_request_create(self, &ampi_recv_kind, comm, false);
+    if (comm)
+        ampi_comm_drop_pending(comm); /* the request keeps it now */
     ampi_recv_fill(made, &args);
     ampi_type_ref(args.type);
     if (object && ampi_message_is_away(object, buf, count, args.type)) {

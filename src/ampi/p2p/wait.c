@@ -92,30 +92,81 @@ static inline void set_status_empty(MPI_Status *status)
         ampi_status_set_empty(status); /* MPI_ERROR included: section 3.7.3 */
 }
 
-/* Raises that some of several requests have failed. comm NULL: on MPI_COMM_SELF. */
-static BASE_COLD int raise_in_status(struct ampi_comm *comm)
+/* Can retiring a complete request give no error? */
+static inline bool is_fine(const struct ampi_request *request)
+{
+    return request->status.MPI_ERROR == MPI_SUCCESS && !request->kind->query && !request->kind->finish;
+}
+
+/* Retires a complete request whose communicator has to stay for the error handler, although the request may
+ * be the last to keep it. The caller drops *comm_out, unless it is NULL: the request has none. */
+static BASE_COLD int retire_keeping_comm(MPI_Request *handle, struct ampi_request *request,
+                                         MPI_Status *status, struct ampi_comm **comm_out)
+{
+    *comm_out = request->comm;
+    if (request->comm)
+        request->comm->n_pending++;
+    return ampi_request_retire(handle, request, status);
+}
+
+static void drop_comm(struct ampi_comm *comm)
+{
+    if (comm)
+        ampi_comm_drop_pending(comm);
+}
+
+/* The first of several requests that failed. */
+struct failure {
+    int error;              /* MPI_SUCCESS: none failed */
+    struct ampi_comm *comm; /* its communicator, counted as pending; NULL: it has none */
+};
+
+/* Retires one of several complete requests; returns its error. */
+static inline int retire_one_of(MPI_Request *handle, struct ampi_request *request, MPI_Status *status,
+                                struct failure *failure)
+{
+    struct ampi_comm *comm;
+    int error;
+
+    if (BASE_LIKELY(is_fine(request)))
+        return ampi_request_retire(handle, request, status);
+    error = retire_keeping_comm(handle, request, status, &comm);
+    if (error && !failure->error)
+        *failure = (struct failure){error, comm};
+    else
+        drop_comm(comm);
+    return error;
+}
+
+/* Raises that some of several requests have failed, on the communicator of the first; on MPI_COMM_SELF if
+ * that has none. */
+static BASE_COLD int raise_in_status(const struct failure *failure)
 {
     static const char text[] = "an operation failed; see the statuses%s%s";
     const char *gpu_text = ampi_device_error_text(ampi_self(), MPI_ERR_OTHER);
     const char *join = gpu_text ? ". Data on a GPU could not be moved: " : "";
+    int error = failure->comm
+                    ? ampi_raise(failure->comm, MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "")
+                    : ampi_raise_self(MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "");
 
-    return comm ? ampi_raise(comm, MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "")
-                : ampi_raise_self(MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "");
+    drop_comm(failure->comm);
+    return error;
 }
 
 /* Retires one complete request of a call that returns its error itself, and raises that. */
 static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Status *status)
 {
-    struct ampi_comm *comm = request->comm && !request->comm->is_freed ? request->comm : NULL;
+    struct ampi_comm *comm;
     MPI_Status result;
     int error;
 
-    if (BASE_LIKELY(request->status.MPI_ERROR == MPI_SUCCESS && !request->kind->finish))
+    if (BASE_LIKELY(is_fine(request)))
         return ampi_request_retire(handle, request, status);
     result = request->status;
-    error = ampi_request_retire(handle, request, status);
-    result.MPI_ERROR = error;
-    return ampi_p2p_result(comm, &result);
+    result.MPI_ERROR = retire_keeping_comm(handle, request, status, &comm);
+    error = ampi_p2p_result(comm, &result);
+    drop_comm(comm);
+    return error;
 }
 
 /* ---- One request ---- */
@@ -167,35 +218,35 @@ int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 
 /* ---- All ---- */
 
+/* The first n requests have not failed, but another one has. */
+static BASE_COLD void set_no_error(MPI_Status statuses[], int n)
+{
+    for (int i = 0; i < n && statuses != MPI_STATUSES_IGNORE; i++)
+        statuses[i].MPI_ERROR = MPI_SUCCESS;
+}
+
 /* Retires all live requests, which are complete, and fills the statuses. Their MPI_ERROR is set only if one
  * failed. */
 static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status statuses[])
 {
-    bool has_failed = false;
-    struct ampi_comm *failed_comm = NULL;
+    struct failure failure = {MPI_SUCCESS, NULL};
 
     for (int i = 0; i < set->n_requests; i++) {
         struct ampi_request *request = set->requests[i];
         MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
         int error = MPI_SUCCESS;
         if (is_live(request)) {
-            struct ampi_comm *comm = request->comm && !request->comm->is_freed ? request->comm : NULL;
-            error = ampi_request_retire(&handles[i], request, status);
-            if (BASE_UNLIKELY(error && !has_failed)) {
-                has_failed = true;
-                failed_comm = comm;
-                for (int j = 0; j < i && status != MPI_STATUS_IGNORE; j++)
-                    statuses[j].MPI_ERROR = MPI_SUCCESS;
-            }
+            bool had_failed = failure.error != MPI_SUCCESS;
+            error = retire_one_of(&handles[i], request, status, &failure);
+            if (BASE_UNLIKELY(error && !had_failed))
+                set_no_error(statuses, i);
         } else {
             set_status_empty(status);
         }
-        if (BASE_UNLIKELY(has_failed && status != MPI_STATUS_IGNORE))
+        if (BASE_UNLIKELY(failure.error && status != MPI_STATUS_IGNORE))
             status->MPI_ERROR = error;
     }
-    if (BASE_LIKELY(!has_failed))
-        return MPI_SUCCESS;
-    return raise_in_status(failed_comm);
+    return BASE_LIKELY(!failure.error) ? MPI_SUCCESS : raise_in_status(&failure);
 }
 
 AMPI_EXPORT(Waitall)
@@ -304,26 +355,28 @@ int PMPI_Testany(int count, MPI_Request array_of_requests[], int *index, int *fl
 
 /* ---- Some ---- */
 
-/* Retires every complete request. */
+/* Retires every complete request. The statuses' MPI_ERROR is set only if one failed. */
 static int retire_some(struct request_set *set, MPI_Request handles[], int *outcount, int indices[],
                        MPI_Status statuses[])
 {
-    bool has_error = false;
+    struct failure failure = {MPI_SUCCESS, NULL};
     int n_done = 0;
 
     for (int i = 0; i < set->n_requests; i++) {
         MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[n_done];
+        bool had_failed = failure.error != MPI_SUCCESS;
         int error;
         if (!is_complete(set->requests[i]))
             continue;
-        error = ampi_request_retire(&handles[i], set->requests[i], status);
-        if (status != MPI_STATUS_IGNORE)
+        error = retire_one_of(&handles[i], set->requests[i], status, &failure);
+        if (BASE_UNLIKELY(error && !had_failed))
+            set_no_error(statuses, n_done);
+        if (BASE_UNLIKELY(failure.error && status != MPI_STATUS_IGNORE))
             status->MPI_ERROR = error;
-        has_error |= error != MPI_SUCCESS;
         indices[n_done++] = i;
     }
     *outcount = n_done;
-    return has_error ? raise_in_status(NULL) : MPI_SUCCESS;
+    return failure.error ? raise_in_status(&failure) : MPI_SUCCESS;
 }
 
 /* MPI_Waitsome and MPI_Testsome. */
