@@ -192,11 +192,16 @@ static int call_delete(const struct ampi_attr_owner *owner, const struct attr *a
     return MPI_ERR_INTERN;
 }
 
-/* Raises what a callback returned: its own code if it is one, else MPI_ERR_OTHER. */
+/* The error of a call whose callback returned this: its own code if it is one, else MPI_ERR_OTHER. */
+static int error_of_callback(int returned)
+{
+    return ampi_error_is_predefined(returned) || ampi_error_user_string(returned) ? returned : MPI_ERR_OTHER;
+}
+
+/* Raises what a callback returned. */
 static int raise_callback(const struct ampi_attr_owner *owner, const char *which, int returned)
 {
-    bool is_code = ampi_error_is_predefined(returned) || ampi_error_user_string(returned);
-    int error = is_code ? returned : MPI_ERR_OTHER;
+    int error = error_of_callback(returned);
 
     if (owner->comm)
         return ampi_raise(owner->comm, error, "the %s callback of an attribute returned %d", which, returned);
@@ -311,7 +316,8 @@ int ampi_attr_delete(const struct ampi_attr_owner *owner, int number)
     return delete_at(owner, index);
 }
 
-int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
+/* Copies what the copy callbacks want copied, up to the first that fails; returns what that returned. */
+static int copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
 {
     for (int i = 0; *from->attrs && i < (*from->attrs)->n_attrs; i++) {
         struct attr attr = (*from->attrs)->attrs[i];
@@ -324,14 +330,21 @@ int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_att
         if (returned == MPI_SUCCESS && flag)
             append(to->attrs, attr.keyval, value);
         drop_use(attr.keyval);
-        if (returned != MPI_SUCCESS) {
-            returned = raise_callback(from, "copy", returned);
-            while (*to->attrs && delete_at(to, (*to->attrs)->n_attrs - 1) == MPI_SUCCESS)
-                ;
+        if (returned != MPI_SUCCESS)
             return returned;
-        }
     }
     return MPI_SUCCESS;
+}
+
+int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
+{
+    int returned = copy_all(from, to);
+
+    if (returned == MPI_SUCCESS)
+        return MPI_SUCCESS;
+    returned = raise_callback(from, "copy", returned);
+    ampi_attr_delete_all(to);
+    return returned;
 }
 
 int ampi_attr_delete_all(const struct ampi_attr_owner *owner)
@@ -358,6 +371,22 @@ int ampi_comm_copy_attrs(struct ampi_comm *old, struct ampi_comm *dup)
     struct ampi_attr_owner to = comm_owner(dup);
 
     return ampi_attr_copy_all(&from, &to);
+}
+
+int ampi_comm_copy_attrs_early(struct ampi_comm *old, struct ampi_attrs **copies)
+{
+    struct ampi_attr_owner from = comm_owner(old);
+    struct ampi_attr_owner to = {.kind = AMPI_ATTR_ON_COMM, .handle = MPI_COMM_NULL, .attrs = copies};
+    int returned = copy_all(&from, &to);
+
+    return returned == MPI_SUCCESS ? MPI_SUCCESS : error_of_callback(returned);
+}
+
+void ampi_comm_drop_attr_copies(struct ampi_attrs **copies)
+{
+    struct ampi_attr_owner owner = {.kind = AMPI_ATTR_ON_COMM, .handle = MPI_COMM_NULL, .attrs = copies};
+
+    ampi_attr_delete_all(&owner);
 }
 
 int ampi_comm_delete_attrs(struct ampi_comm *comm)

@@ -41,6 +41,13 @@ int ampi_attr_delete_all(const struct ampi_attr_owner *owner);
 /* For MPI_Comm_dup and its kin: the rank's attributes of old to its new communicator. */
 int ampi_comm_copy_attrs(struct ampi_comm *old, struct ampi_comm *dup);
 
+/* The same for MPI_Comm_idup, whose new communicator is not there yet: to *copies, which that gets later.
+ * Raises nothing: the error is the request's. */
+int ampi_comm_copy_attrs_early(struct ampi_comm *old, struct ampi_attrs **copies);
+
+/* No communicator gets them: calls the delete callbacks, with MPI_COMM_NULL. */
+void ampi_comm_drop_attr_copies(struct ampi_attrs **copies);
+
 /* For MPI_Comm_free and, with MPI_COMM_SELF, MPI_Finalize. */
 int ampi_comm_delete_attrs(struct ampi_comm *comm);
 

@@ -2,22 +2,39 @@
  *
  * comm_idup.c: MPI_Comm_idup and MPI_Comm_idup_with_info (MPI 5.0, section 7.4.2).
  *
- * The collective is the one of MPI_Comm_dup; the member's own part, copying attributes and storing the
- * handle, is done when the request is found complete, because callbacks are the program's and run on the
- * rank's stack.
+ * The collective is the one of MPI_Comm_dup. Attributes, error handler and hints are copied in the call: they
+ * are those of that moment, and the old communicator may be changed or freed before the new one is there. The
+ * new one gets them when the request is found complete, on the rank's stack.
  */
+#include "ampi/attr.h"
 #include "ampi/coll/slot.h"
 #include "ampi/comm_create.h"
 #include "ampi/comm_info.h"
+#include "ampi/errhandler.h"
 #include "base/log.h"
 
 struct duplication {
     struct ampi_coll_args args;
-    MPI_Comm *newcomm;       /* where the program wants the handle */
-    struct ampi_info *hints; /* for the new communicator; NULL: none */
+    MPI_Comm *newcomm;                  /* where the program wants the handle */
+    struct ampi_info *hints;            /* for the new communicator; NULL: none */
+    struct ampi_attrs *attrs;           /* the same; NULL: none */
+    struct ampi_errhandler *errhandler; /* the same, a reference; NULL: the default */
+    struct ampi_session *session;       /* the old communicator's */
     bool is_adopted;
-    int error; /* of the adoption */
+    int error; /* of copying the attributes, later the operation's */
 };
+
+/* Gives the new communicator what was copied for it. */
+static void equip(struct duplication *dup, struct ampi_comm *made)
+{
+    made->session = dup->session;
+    made->info = dup->hints;
+    made->attrs = dup->attrs;
+    made->errhandler = dup->errhandler;
+    dup->hints = NULL;
+    dup->attrs = NULL;
+    dup->errhandler = NULL;
+}
 
 static int adopt(struct ampi_request *request, MPI_Status *status)
 {
@@ -25,15 +42,19 @@ static int adopt(struct ampi_request *request, MPI_Status *status)
     struct ampi_comm *made = dup->args.extra;
 
     (void)status;
-    if (!dup->is_adopted) {
-        dup->is_adopted = true;
-        dup->error = dup->args.error;
-        if (!dup->error) {
-            made->info = dup->hints;
-            dup->hints = NULL;
-            dup->error = ampi_comm_adopt(dup->args.comm, made, true, dup->newcomm);
-        }
+    if (dup->is_adopted)
+        return dup->error;
+    dup->is_adopted = true;
+    if (!dup->error && !dup->args.error) {
+        equip(dup, made);
+        *dup->newcomm = ampi_comm_handle(made);
+        return MPI_SUCCESS;
     }
+    if (!dup->args.error)
+        ampi_comm_release(made);
+    dup->error = dup->error ? dup->error : dup->args.error;
+    *dup->newcomm = MPI_COMM_NULL;
+    ampi_comm_drop_attr_copies(&dup->attrs);
     return dup->error;
 }
 
@@ -42,6 +63,7 @@ static void release(struct ampi_request *request)
     struct duplication *dup = request->u.extra;
 
     ampi_info_destroy(dup->hints);
+    ampi_errhandler_unref(dup->errhandler);
     free(dup);
 }
 
@@ -69,6 +91,10 @@ static int idup(struct ampi_rank *self, MPI_Comm comm, MPI_Info info, MPI_Comm *
     dup->args = (struct ampi_coll_args){.plan = &ampi_comm_dup_plan, .comm = old};
     dup->newcomm = newcomm;
     dup->hints = ampi_comm_info_filter(NULL, hints);
+    dup->session = old->session;
+    dup->errhandler = old->errhandler;
+    ampi_errhandler_ref(dup->errhandler);
+    dup->error = ampi_comm_copy_attrs_early(old, &dup->attrs);
     object = ampi_request_create(self, &idup_kind, old, false);
     object->u.extra = dup;
     *request = (MPI_Request)object;
