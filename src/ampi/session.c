@@ -95,7 +95,7 @@ int PMPI_Session_finalize(MPI_Session *session)
         return ampi_session_raise_invalid(*session);
     ampi_bsend_flush(object->bsend); /* what is left of it goes with the session */
     object->magic = AMPI_MAGIC_DEAD;
-    free(object->bsend);
+    ampi_bsend_release(object->bsend);
     ampi_errhandler_unref(object->errhandler);
     ampi_info_destroy(object->info);
     free(object);

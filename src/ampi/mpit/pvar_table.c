@@ -137,7 +137,7 @@ static const struct ampi_tool_pvar pvars[] = {
     {"heddle_unexpected_total", AMPI_TOOL_MESSAGES, COUNTER, COMM, get_unexpected_ever,
      "messages to this rank that came before their receive"},
     {"heddle_pending_requests", AMPI_TOOL_MESSAGES, LEVEL, COMM, get_pending,
-     "requests of this rank on the communicator"},
+     "requests, matched messages and buffered sends of this rank on the communicator"},
     {"heddle_collectives", AMPI_TOOL_MESSAGES, COUNTER, COMM, get_collectives,
      "collectives that this rank started on the communicator"},
     {"heddle_device_hits", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_hits,

@@ -8,9 +8,6 @@
 #include "ampi/session.h"
 #include "base/log.h"
 
-_Static_assert(sizeof(struct ampi_bsend_segment) + 32 <= MPI_BSEND_OVERHEAD,
-               "the header fits into the overhead");
-
 /* ---- Segments ---- */
 
 static bool is_automatic(const struct ampi_bsend_buffer *buffer)
@@ -18,63 +15,101 @@ static bool is_automatic(const struct ampi_bsend_buffer *buffer)
     return buffer->user_address == MPI_BUFFER_AUTOMATIC;
 }
 
-static void link_after(struct ampi_bsend_buffer *buffer, struct ampi_bsend_segment *prev,
+static bool is_empty(const struct ampi_bsend_buffer *buffer)
+{
+    return !buffer->inside.first && !buffer->outside.first;
+}
+
+static void link_after(struct ampi_bsend_segments *list, struct ampi_bsend_segment *prev,
                        struct ampi_bsend_segment *segment)
 {
     segment->prev = prev;
-    segment->next = prev ? prev->next : buffer->first;
+    segment->next = prev ? prev->next : list->first;
     if (segment->next)
         segment->next->prev = segment;
     else
-        buffer->last = segment;
+        list->last = segment;
     if (prev)
         prev->next = segment;
     else
-        buffer->first = segment;
+        list->first = segment;
 }
 
-static char *end_of(struct ampi_bsend_segment *segment)
+static void unlink_segment(struct ampi_bsend_segments *list, struct ampi_bsend_segment *segment)
 {
-    return (char *)segment + base_round_up(sizeof *segment + segment->size_bytes, 16);
+    if (segment->prev)
+        segment->prev->next = segment->next;
+    else
+        list->first = segment->next;
+    if (segment->next)
+        segment->next->prev = segment->prev;
+    else
+        list->last = segment->prev;
 }
 
-/* First fit between the segments; NULL: no room. */
+static size_t room_of(size_t size_bytes)
+{
+    return base_round_up(sizeof(struct ampi_bsend_segment) + size_bytes, 16);
+}
+
+/* The first gap of the buffer that takes a segment; NULL: none does. *prev_out: the segment before it, if
+ * any. */
+static struct ampi_bsend_segment *find_gap(const struct ampi_bsend_buffer *buffer, size_t size_bytes,
+                                           struct ampi_bsend_segment **prev_out)
+{
+    char *gap = buffer->begin;
+
+    *prev_out = NULL;
+    for (struct ampi_bsend_segment *next = buffer->inside.first;; next = next->next) {
+        char *gap_end = next ? (char *)next : buffer->end;
+        if (gap_end - gap >= (ptrdiff_t)room_of(size_bytes))
+            return (struct ampi_bsend_segment *)gap;
+        if (!next)
+            return NULL;
+        *prev_out = next;
+        gap = (char *)next + room_of(next->size_bytes);
+    }
+}
+
+static bool has_room(const struct ampi_bsend_buffer *buffer, size_t size_bytes)
+{
+    return is_automatic(buffer) || size_bytes <= (size_t)buffer->user_bytes - buffer->used_bytes;
+}
+
+/* NULL: no room. */
 static struct ampi_bsend_segment *segment_alloc(struct ampi_bsend_buffer *buffer, size_t size_bytes)
 {
-    size_t total_bytes = base_round_up(sizeof(struct ampi_bsend_segment) + size_bytes, 16);
-    struct ampi_bsend_segment *prev = buffer->last;
-    struct ampi_bsend_segment *segment = NULL;
+    struct ampi_bsend_segment *prev, *segment;
+    bool is_outside;
 
-    if (is_automatic(buffer)) {
-        segment = base_malloc(total_bytes, "a buffered message");
-    } else {
-        char *gap = buffer->begin;
-        prev = NULL;
-        for (struct ampi_bsend_segment *next = buffer->first;; next = next->next) {
-            char *gap_end = next ? (char *)next : buffer->end;
-            if (gap_end - gap >= (ptrdiff_t)total_bytes) {
-                segment = (struct ampi_bsend_segment *)gap;
-                break;
-            }
-            if (!next)
-                return NULL;
-            prev = next;
-            gap = end_of(next);
-        }
+    if (!has_room(buffer, size_bytes)) {
+        ult_progress(); /* some may have been fetched */
+        if (!has_room(buffer, size_bytes))
+            return NULL;
     }
+    segment = is_automatic(buffer) ? NULL : find_gap(buffer, size_bytes, &prev);
+    is_outside = segment == NULL;
+    if (is_outside)
+        segment = base_malloc(room_of(size_bytes), "a buffered message");
     segment->buffer = buffer;
     segment->size_bytes = size_bytes;
     segment->number = buffer->next_number++;
-    link_after(buffer, prev, segment);
+    segment->is_outside = is_outside;
+    buffer->used_bytes += size_bytes;
+    if (is_outside)
+        link_after(&buffer->outside, buffer->outside.last, segment);
+    else
+        link_after(&buffer->inside, prev, segment);
     return segment;
 }
 
 /* The number of the oldest segment that is left; next_number if none is. */
 static uint64_t oldest(const struct ampi_bsend_buffer *buffer)
 {
-    uint64_t number = buffer->next_number;
+    /* Those outside are in the order of their numbers. */
+    uint64_t number = buffer->outside.first ? buffer->outside.first->number : buffer->next_number;
 
-    for (const struct ampi_bsend_segment *segment = buffer->first; segment; segment = segment->next)
+    for (const struct ampi_bsend_segment *segment = buffer->inside.first; segment; segment = segment->next)
         if (segment->number < number)
             number = segment->number;
     return number;
@@ -97,37 +132,28 @@ static void complete_flushes(struct ampi_bsend_buffer *buffer)
     }
 }
 
-static void buffer_free(struct ampi_bsend_buffer *buffer)
-{
-    free(buffer->in_its_place);
-    free(buffer);
-}
-
 static void remove_segment(struct ampi_bsend_segment *segment)
 {
     struct ampi_bsend_buffer *buffer = segment->buffer;
 
-    if (segment->prev)
-        segment->prev->next = segment->next;
-    else
-        buffer->first = segment->next;
-    if (segment->next)
-        segment->next->prev = segment->prev;
-    else
-        buffer->last = segment->prev;
-    if (is_automatic(buffer))
+    buffer->used_bytes -= segment->size_bytes;
+    unlink_segment(segment->is_outside ? &buffer->outside : &buffer->inside, segment);
+    if (segment->is_outside)
         free(segment);
     if (buffer->flushes)
         complete_flushes(buffer);
-    if (buffer->is_released && !buffer->first)
-        buffer_free(buffer);
+    if (buffer->is_released && is_empty(buffer))
+        free(buffer);
 }
 
 /* The data of a segment has been fetched. */
 static void segment_done(struct ampi_request *request, struct ampi_request *whole)
 {
+    struct ampi_comm *comm = request->comm;
+
     (void)whole;
     remove_segment(BASE_CONTAINER(request, struct ampi_bsend_segment, request));
+    ampi_comm_drop_pending(comm);
 }
 
 /* ---- Attaching and flushing ---- */
@@ -153,13 +179,9 @@ int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
     made = base_calloc(1, sizeof *made, "an attached buffer");
     made->user_address = buffer;
     made->user_bytes = size_bytes;
-    if (!is_automatic(made)) {
-        char *used = buffer;
-        if (ampi_device_has(buffer, size_bytes, ampi_type_of(MPI_BYTE)))
-            used = made->in_its_place =
-                base_malloc((size_t)size_bytes, "a buffer that is attached in a GPU's memory");
-        made->begin = (char *)base_round_up((uintptr_t)used, 16);
-        made->end = used + size_bytes;
+    if (!is_automatic(made) && !ampi_device_has(buffer, size_bytes, ampi_type_of(MPI_BYTE))) {
+        made->begin = (char *)base_round_up((uintptr_t)buffer, 16);
+        made->end = (char *)buffer + size_bytes;
     }
     *slot = made;
     return MPI_SUCCESS;
@@ -167,17 +189,17 @@ int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
 
 void ampi_bsend_release(struct ampi_bsend_buffer *buffer)
 {
-    if (buffer && buffer->first)
+    if (buffer && !is_empty(buffer))
         buffer->is_released = true;
     else if (buffer)
-        buffer_free(buffer);
+        free(buffer);
 }
 
 static const struct ampi_request_kind flush_kind = {.name = "buffer flush"};
 
 static void start_flush(struct ampi_bsend_buffer *buffer, struct ampi_request *request)
 {
-    if (!buffer || !buffer->first) {
+    if (!buffer || is_empty(buffer)) {
         ampi_request_complete(request);
         return;
     }
@@ -214,7 +236,7 @@ int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
     ampi_bsend_flush(buffer);
     *(void **)buffer_addr = buffer->user_address;
     *size_out = buffer->user_bytes;
-    buffer_free(buffer);
+    free(buffer);
     *slot = NULL;
     return MPI_SUCCESS;
 }
@@ -244,9 +266,9 @@ int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args)
     segment = segment_alloc(buffer, n_bytes);
     if (BASE_UNLIKELY(!segment))
         return ampi_raise(args->comm, MPI_ERR_BUFFER,
-                          "the attached buffer of %lld bytes has no room for %zu more and the "
-                          "overhead of a message (MPI_BSEND_OVERHEAD)",
-                          (long long)buffer->user_bytes, n_bytes);
+                          "the attached buffer of %lld bytes holds messages of %zu bytes that have not been "
+                          "received yet, and has no room for %zu more",
+                          (long long)buffer->user_bytes, buffer->used_bytes, n_bytes);
     error = ampi_device_pack(args->comm, segment->data, args->buf, args->count, args->type);
     if (BASE_UNLIKELY(error)) {
         remove_segment(segment);
@@ -257,6 +279,7 @@ int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args)
     packed.type = ampi_type_of(MPI_BYTE);
     ampi_request_init_on_stack(&segment->request, self, &ampi_send_kind, args->comm);
     segment->request.on_complete = segment_done;
+    args->comm->n_pending++;
     ampi_send_fill(&segment->request, &packed);
     ampi_send_queue(self, &segment->request);
     return MPI_SUCCESS;

@@ -2,10 +2,18 @@
  *
  * bsend_buffer.h: buffers that programs attach for buffered sends (MPI 5.0, section 3.6).
  *
- * A buffer belongs to a rank, or to one of its communicators or sessions. It holds segments, each a header
- * and a message's packed data, in the order of their addresses. A segment is a send that waits for its
- * receive; it goes when the data has been fetched. The header is part of the MPI_BSEND_OVERHEAD that programs
- * add for every message.
+ * A buffer belongs to a rank, or to one of its communicators or sessions. It takes messages as long as their
+ * packed data is no more than its size: that is at least what the standard's circular policy takes, which
+ * needs MPI_BSEND_OVERHEAD bytes more for each and contiguous space, and what programs count on that forget
+ * the overhead.
+ *
+ * A message is a segment: a header and the packed data; a send that waits for its receive. It goes when the
+ * data has been fetched. Segments lie in the buffer, first fit; where there is no gap for one, in memory from
+ * malloc.
+ *
+ * Invariants:
+ *   1. `inside` holds the segments in the buffer in the order of their addresses, `outside` the others.
+ *   2. used_bytes is the data of all of them; at most user_bytes, but for MPI_BUFFER_AUTOMATIC.
  */
 #ifndef AMPI_P2P_BSEND_BUFFER_H
 #define AMPI_P2P_BSEND_BUFFER_H
@@ -13,24 +21,30 @@
 #include "ampi/p2p/p2p.h"
 
 struct ampi_bsend_segment {
-    struct ampi_bsend_segment *next; /* link of the buffer's list, by address */
+    struct ampi_bsend_segment *next; /* link of the list that it is in */
     struct ampi_bsend_segment *prev;
     struct ampi_bsend_buffer *buffer;
+    bool is_outside;             /* in that list, and from malloc */
     size_t size_bytes;           /* of the data behind this header */
     uint64_t number;             /* order of creation */
     struct ampi_request request; /* the send */
     unsigned char data[] __attribute__((aligned(16)));
 };
 
-struct ampi_bsend_buffer {
-    void *user_address; /* as attached; MPI_BUFFER_AUTOMATIC: segments come from malloc */
-    MPI_Count user_bytes;
-    char *in_its_place; /* the host's memory that is used instead of a GPU's, where the CPU writes no headers;
-                           or NULL */
-    char *begin;        /* the aligned part of what is used */
-    char *end;
-    struct ampi_bsend_segment *first; /* the segments */
+struct ampi_bsend_segments {
+    struct ampi_bsend_segment *first;
     struct ampi_bsend_segment *last;
+};
+
+struct ampi_bsend_buffer {
+    void *user_address; /* as attached; MPI_BUFFER_AUTOMATIC: all segments are outside */
+    MPI_Count user_bytes;
+    size_t used_bytes; /* invariant 2 */
+    char *begin; /* the aligned part of the attached memory; empty if that is a GPU's, where the CPU writes no
+                    headers */
+    char *end;
+    struct ampi_bsend_segments inside;
+    struct ampi_bsend_segments outside;
     struct ampi_request *flushes; /* flushes under way; u.extra is the number up to which they wait */
     uint64_t next_number;
     bool is_released; /* ampi_bsend_release was called */
