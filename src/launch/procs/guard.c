@@ -36,7 +36,7 @@ static _Noreturn void watch(const struct procs_job *job, int fd)
     if (len != sizeof pid) { /* not dismissed */
         for (int i = 0; i < num; i++)
             kill(-pids[i], SIGKILL);
-        procs_leftover_kill(job->name);
+        procs_leftover_kill(job->id);
         procs_jobdir_remove(job->dir);
     }
     _exit(0);

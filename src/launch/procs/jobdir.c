@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The job's temporary folder, /dev/shm/heddle-UID-PID-RANDOM (in TMPDIR or /tmp where there is no /dev/shm):
- * PMIx's session files and UCX's shared memory files lie in it. This process and its guard hold a lock on the
- * folder for as long as they live, so a folder whose lock can be had is a dead job's; the next run removes
- * it. Used by main.c and guard.c.
+ * PMIx's session files and UCX's shared memory files lie in it; nobody else can list it (mode 0700). This
+ * process and its guard hold a lock on the folder for as long as they live, so a folder whose lock can be had
+ * is a dead job's; the next run removes it. Used by main.c and guard.c.
  */
 #include "procs.h"
 
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +90,8 @@ static bool create_in(struct procs_job *job, const char *base, int *lock_out)
         struct stat locked, there;
         if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
             random = (unsigned)(procs_now_s() * 1e6);
-        snprintf(job->name, sizeof job->name, "heddle-%u-%d-%08x", (unsigned)getuid(), (int)getpid(), random);
-        snprintf(job->dir, sizeof job->dir, "%s/%s", base, job->name);
+        snprintf(job->id, sizeof job->id, "heddle-%u-%d-%08x", (unsigned)getuid(), (int)getpid(), random);
+        snprintf(job->dir, sizeof job->dir, "%s/%s", base, job->id);
         if (mkdir(job->dir, 0700) != 0) {
             if (errno == EEXIST)
                 continue;
@@ -108,10 +109,24 @@ static bool create_in(struct procs_job *job, const char *base, int *lock_out)
     return false;
 }
 
+/* A name that nobody can guess. It stands in no file name, so only this user's processes can read it. */
+static bool make_secret_name(struct procs_job *job)
+{
+    uint64_t random[2];
+    if (getrandom(random, sizeof random, 0) != sizeof random) {
+        launch_say("no random numbers for the name of the job: %s", strerror(errno));
+        return false;
+    }
+    snprintf(job->name, sizeof job->name, "heddle-%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    return true;
+}
+
 bool procs_jobdir_create(struct procs_job *job, int *lock_out)
 {
     const char *const bases[] = {"/dev/shm", getenv("TMPDIR"), "/tmp"};
     int error = ENOENT;
+    if (!make_secret_name(job))
+        return false;
     for (int i = 0; i < 3; i++) {
         if (!is_usable(bases[i]))
             continue;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What the processes of a job have left running. Two ways to find it: everything on this node that carries
- * the job's name in its environment, whatever its parent and process group are; and, while mpirun lives,
- * everything whose parents have ended, because that becomes mpirun's child. Used at the end of a job, by
- * main.c and guard.c.
+ * the job's id in its environment (PROCS_JOB_ENV), whatever its parent and process group are; and, while
+ * mpirun lives, everything whose parents have ended, because that becomes mpirun's child. Used at the end of
+ * a job, by main.c and guard.c.
  */
 #include "procs.h"
 
@@ -17,8 +17,18 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Is the text among the NUL-separated strings of the file? */
-static bool file_has_string(const char *path, const char *text, size_t text_len)
+/* Is the id one of those in "id:id:..."? */
+static bool list_has_id(const char *list, const char *id)
+{
+    size_t id_len = strlen(id);
+    for (const char *at = list; (at = strstr(at, id)) != NULL; at += id_len)
+        if ((at == list || at[-1] == ':') && (at[id_len] == ':' || at[id_len] == '\0'))
+            return true;
+    return false;
+}
+
+/* Does the environment in this file (of /proc) say that its process belongs to the job? */
+static bool file_has_job(const char *path, const char *job_id)
 {
     static char *buffer;
     static size_t cap;
@@ -27,25 +37,26 @@ static bool file_has_string(const char *path, const char *text, size_t text_len)
     if (fd < 0)
         return false;
     for (;;) {
-        if (len == cap) {
+        if (cap - len <= 1) {
             char *longer = realloc(buffer, cap ? cap * 2 : 1 << 16);
             if (longer == NULL)
                 break;
             buffer = longer;
             cap = cap ? cap * 2 : 1 << 16;
         }
-        ssize_t got = read(fd, buffer + len, cap - len);
+        ssize_t got = read(fd, buffer + len, cap - len - 1);
         if (got <= 0)
             break;
         len += (size_t)got;
     }
     close(fd);
-    for (size_t at = 0; at < len;) {
-        size_t string_len = strnlen(buffer + at, len - at);
-        if (string_len == text_len && memcmp(buffer + at, text, text_len) == 0)
+    if (buffer == NULL)
+        return false;
+    buffer[len] = '\0';
+    for (size_t at = 0; at < len; at += strlen(buffer + at) + 1)
+        if (strncmp(buffer + at, PROCS_JOB_ENV "=", sizeof PROCS_JOB_ENV) == 0 &&
+            list_has_id(buffer + at + sizeof PROCS_JOB_ENV, job_id))
             return true;
-        at += string_len + 1;
-    }
     return false;
 }
 
@@ -65,11 +76,11 @@ static bool is_child_of(const char *pid_text, pid_t parent)
     return name_end && sscanf(name_end, ") %*c %d", &found) == 1 && found == (int)parent;
 }
 
-static bool has_job_name(const char *pid_text, const void *text)
+static bool has_job_id(const char *pid_text, const void *job_id)
 {
     char path[300];
     snprintf(path, sizeof path, "/proc/%s/environ", pid_text);
-    return file_has_string(path, text, strlen(text));
+    return file_has_job(path, job_id);
 }
 
 static bool is_unwanted_child(const char *pid_text, const void *except)
@@ -102,11 +113,9 @@ static void kill_all(bool (*is_one)(const char *pid_text, const void *arg), cons
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-void procs_leftover_kill(const char *job_name)
+void procs_leftover_kill(const char *job_id)
 {
-    char text[PROCS_NAME_MAX + 32];
-    snprintf(text, sizeof text, "PMIX_NAMESPACE=%s", job_name);
-    kill_all(has_job_name, text);
+    kill_all(has_job_id, job_id);
 }
 
 void procs_leftover_adopt(void)

@@ -103,6 +103,17 @@ static void tell_size(const struct procs_job *job)
     setenv(MACHINE_MPIRUN_ENV, text, 1);
 }
 
+/* Marks the processes and all that they start, for leftover.c. */
+static void mark_environment(const struct procs_job *job)
+{
+    const char *outer = getenv(PROCS_JOB_ENV);
+    char *mark = NULL;
+    if (asprintf(&mark, "%s%s%s", outer ? outer : "", outer ? ":" : "", job->id) < 0 ||
+        setenv(PROCS_JOB_ENV, mark, 1) != 0)
+        launch_fail(1, "out of memory");
+    free(mark);
+}
+
 /* A malloc'ed copy of our environment, with what the server adds; NULL: no memory. */
 static char **make_env(const struct procs_job *job, int proc_id)
 {
@@ -146,7 +157,7 @@ static int open_signals(struct procs_job *job)
 /* All processes of the job have ended: what they have started ends too. */
 static void kill_leftover(const struct procs_job *job)
 {
-    procs_leftover_kill(job->name);
+    procs_leftover_kill(job->id);
     procs_leftover_kill_children(procs_guard_pid());
 }
 
@@ -325,6 +336,7 @@ int main(int argc, char **argv)
     procs_guard_start(&job);
     procs_leftover_adopt();
     setenv("UCX_POSIX_DIR", job.dir, 0);
+    mark_environment(&job);
     tell_size(&job);
     /* libpmix's other data store is shared memory with locks, which a process that is killed may hold. */
     setenv("PMIX_MCA_gds", "hash", 0);

@@ -6,6 +6,7 @@
  *   main.c       the order of things, and the loop that waits for whatever happens
  *   server.c     the PMIx server: the only file with PMIx in it. Its upcalls run on libpmix's thread;
  *                they set flags in struct procs_proc and struct procs_abort, and ring a bell (eventfd)
+ *   peer.c       lets processes of this user alone connect to it
  *   spawn.c      starts one process: pipes, process group, signals, cores
  *   end.c        what the end of a process means: exit code of the job, ending the others
  *   forward.c    stdout and stderr of the processes, line by line
@@ -66,7 +67,9 @@ struct procs_job {
     struct procs_options options;
     struct procs_proc *procs;  /* num_procs of them */
     int num_running;           /* started and not yet reaped */
-    char name[PROCS_NAME_MAX]; /* PMIx calls it the namespace; no other job on this node has it */
+    char id[PROCS_NAME_MAX];   /* no other job on this node has it; everybody can see it (jobdir.c) */
+    char name[PROCS_NAME_MAX]; /* the namespace in PMIx: a secret of this user's, or others could join the job
+                                */
     char host[256];            /* this node's name */
     char dir[128];             /* the job's temporary folder, or "" */
     sigset_t signals_before;   /* the signal mask that mpirun was started with: the processes get it */
@@ -102,6 +105,11 @@ bool procs_server_hear(struct procs_abort *abort_out);
 bool procs_server_add_env(const struct procs_job *job, int proc_id, char ***env_inout);
 /* Tells the other processes that this one is lost, and why (PMIx event PMIX_ERR_PROC_ABORTED). */
 void procs_server_announce_loss(const struct procs_job *job, int proc_id, const char *why);
+
+/* ---- peer.c ---- */
+
+/* Has libpmix accepted a connection through the check of peer.c? */
+bool procs_peer_is_checked(void);
 
 /* ---- affinity.c ---- */
 
@@ -161,15 +169,20 @@ void procs_input_work(void);
 
 /* ---- jobdir.c ---- */
 
-/* Makes the job's folder and names the job; removes those of dead jobs first. False, after saying why, if no
- * folder can be made. The returned lock (a descriptor, in *lock_out) shows that the job is alive. */
+/* Makes the job's folder and names the job (id and name); removes those of dead jobs first. False, after
+ * saying why, if no folder can be made. The returned lock (a descriptor, in *lock_out) shows that the job is
+ * alive. */
 bool procs_jobdir_create(struct procs_job *job, int *lock_out);
 void procs_jobdir_remove(const char *dir);
 
 /* ---- leftover.c ---- */
 
-/* Kills every process that carries the job's name in its environment, this one excepted. */
-void procs_leftover_kill(const char *job_name);
+/* The variable that every process of a job and its descendants carry: the job's id, behind the ids of the
+ * jobs that it was started by, with colons between them. */
+#define PROCS_JOB_ENV "HEDDLE_JOB"
+
+/* Kills every process that carries the job's id in its environment, this one excepted. */
+void procs_leftover_kill(const char *job_id);
 /* Makes this process the parent of all that its children leave behind. */
 void procs_leftover_adopt(void);
 /* Kills all children and what they leave behind, except for one (0: none). */

@@ -86,6 +86,20 @@ static struct procs_proc *find_proc(const pmix_proc_t *proc)
     return &server.job->procs[proc->rank];
 }
 
+/* The first one counts. */
+static void note_abort(const pmix_proc_t *proc, int code, const char *text)
+{
+    pthread_mutex_lock(&server.lock);
+    if (!server.has_abort) {
+        server.has_abort = true;
+        server.abort.proc_id = find_proc(proc) ? (int)proc->rank : 0;
+        server.abort.code = code;
+        snprintf(server.abort.text, sizeof server.abort.text, "%s", text ? text : "");
+    }
+    pthread_mutex_unlock(&server.lock);
+    ring();
+}
+
 static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmix_info_t *info,
                                       size_t num_info, pmix_op_cbfunc_t done, void *done_arg)
 {
@@ -97,6 +111,9 @@ static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmi
     (void)done_arg;
     if (which == NULL)
         return PMIX_ERR_NOT_FOUND;
+    if (!procs_peer_is_checked())
+        note_abort(proc, 1,
+                   "this libpmix accepts connections without asking for their owners: it cannot be used");
     which->is_finalized = false;
     which->is_connected = true;
     ring();
@@ -122,15 +139,7 @@ static pmix_status_t client_aborts(const pmix_proc_t *proc, void *object, int st
     (void)object;
     (void)procs; /* one of them or all: a job that has lost a process ends */
     (void)num_procs;
-    pthread_mutex_lock(&server.lock);
-    if (!server.has_abort) {
-        server.has_abort = true;
-        server.abort.proc_id = find_proc(proc) ? (int)proc->rank : 0;
-        server.abort.code = status;
-        snprintf(server.abort.text, sizeof server.abort.text, "%s", text ? text : "");
-    }
-    pthread_mutex_unlock(&server.lock);
-    ring();
+    note_abort(proc, status, text);
     done(PMIX_SUCCESS, done_arg);
     return PMIX_SUCCESS;
 }
@@ -335,7 +344,7 @@ static bool register_job(const struct procs_job *job)
         launch_fail(1, "out of memory");
 
     facts_init(&facts, MAX_FACTS + num_procs);
-    add_string(&facts, PMIX_JOBID, job->name);
+    add_string(&facts, PMIX_JOBID, job->id);
     add_uint32(&facts, PMIX_UNIV_SIZE, num_procs);
     add_uint32(&facts, PMIX_JOB_SIZE, num_procs);
     add_uint32(&facts, PMIX_MAX_PROCS, num_procs);
