@@ -29,9 +29,9 @@ static const struct base_option option_table[] = {
     {"+stacksize", BASE_OPTION_SIZE, &ampi_options.stack_bytes, STACK_MIN, STACK_MAX, "SIZE",
      "stack of a rank, such as 512K or 8M; default: `ulimit -s`"},
     {"+private", BASE_OPTION_STRING, &ampi_options.private_libs, 0, 0, "LIBS",
-     "libraries that each rank gets a copy of, besides those outside the system's folders: libfoo,-libbar (- "
-     "takes one "
-     "off the list)"},
+     "exceptions from the list of libraries that ranks share: libfoo,-libbar (each rank has libfoo of its "
+     "own, all "
+     "share libbar)"},
     {"+norelro", BASE_OPTION_FLAG, &ampi_options.no_relro, 0, 0, NULL,
      "do not write-protect the ranks' relocated constants: one memory mapping less per rank"},
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,

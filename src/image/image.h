@@ -3,8 +3,8 @@
  * image.h: one copy of the program per rank.
  *
  * The program that ld.so loaded is the prototype. image_program_open reads its segments and
- * relocations once; image_create then maps and relocates a copy at a given address. Shared libraries
- * that the program brings along (outside the system's folders) are copied with it.
+ * relocations once; image_create then maps and relocates a copy at a given address. The shared libraries
+ * that the program uses are copied with it, but for those on a list (shared_libraries.c).
  */
 #ifndef IMAGE_IMAGE_H
 #define IMAGE_IMAGE_H
@@ -33,9 +33,9 @@ extern const struct image_client image_client;
  * says why and what to do (static storage). Called once. Never switches. */
 bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CHECK;
 
-/* Which shared libraries are copied with the program: names up to ".so", separated by commas; one with a '-'
- * before it is shared instead ("libfoo,-libbar"). Before image_program_open; the string must stay valid.
- * Libraries of the C and C++ runtime, those that libmpi needs and preloaded ones are always shared. */
+/* Exceptions from the rule which shared libraries are copied with the program: names up to ".so", separated
+ * by commas; one with a '-' before it is shared ("libfoo,-libbar"). Before image_program_open; the string
+ * must stay valid. Libraries of the C and C++ runtime are always shared. */
 void image_set_private_libraries(const char *list);
 
 /* Bytes of address space that one copy takes, a multiple of image_align_bytes(). The regions [base, base +

@@ -189,46 +189,61 @@ static int open_if_same(const struct image_module *module, const char *path, Elf
     return -1;
 }
 
-static bool open_file(struct image_module *module, bool is_main, const char **error_out)
+/* Opens the program's file. false: it is not there any more. */
+static bool open_program(struct image_module *module, ElfW(Ehdr) * ehdr)
 {
+    const char *exec_name = (const char *)getauxval(AT_EXECFN);
+
+    module->fd = open_if_same(module, "/proc/self/exe", ehdr);
+    if (!module->name[0])
+        module->name = exec_name ? exec_name : program_invocation_name;
+    if (module->fd < 0) /* started as `ld.so program` */
+        module->fd = open_if_same(module, module->name, ehdr);
+    if (module->fd < 0)
+        module->fd = open_if_same(module, program_invocation_name, ehdr);
+    return module->fd >= 0;
+}
+
+/* Why no module of this kind can be copied; NULL: it can. */
+static const char *obstacle(const struct image_module *module)
+{
+    const struct {
+        const ElfW(Rela) * table;
+        size_t count;
+    } relocs[] = {{module->rela, module->n_relas}, {module->plt_rela, module->n_plt_relas}};
+
+    if (module->has_textrel)
+        return "it has relocations in its code (DT_TEXTREL), because parts of it were not compiled with "
+               "-fPIC";
+    for (size_t i = 0; i < BASE_COUNT(relocs); i++)
+        for (size_t j = 0; j < relocs[i].count; j++)
+            if (image_arch_reloc_kind(ELF64_R_TYPE(relocs[i].table[j].r_info)) == IMAGE_RELOC_UNSUPPORTED)
+                return "it has relocations of a type that is not supported";
+    return NULL;
+}
+
+/* Could each rank work with its own copy of the program? */
+static bool check_program(struct image_module *module, const char **error_out)
+{
+    uintptr_t allocator = (uintptr_t)dlsym(RTLD_DEFAULT, "malloc") - module->bias;
     ElfW(Ehdr) ehdr = {0};
+    const char *why;
 
-    if (is_main) {
-        const char *exec_name = (const char *)getauxval(AT_EXECFN);
-
-        module->fd = open_if_same(module, "/proc/self/exe", &ehdr);
-        if (!module->name[0])
-            module->name = exec_name ? exec_name : program_invocation_name;
-        if (module->fd < 0) /* started as `ld.so program` */
-            module->fd = open_if_same(module, module->name, &ehdr);
-        if (module->fd < 0)
-            module->fd = open_if_same(module, program_invocation_name, &ehdr);
-    } else {
-        module->fd = open_if_same(module, module->name, &ehdr);
-    }
-    if (module->fd < 0) {
+    if (!open_program(module, &ehdr)) {
         *error_out = image_error(
             "cannot run as several ranks: the file %s cannot be read again, or has changed since the "
             "program started; start it again",
             module->name);
         return false;
     }
-    if (is_main && ehdr.e_type != ET_DYN) {
+    if (ehdr.e_type != ET_DYN) {
         *error_out = image_error(
             "cannot run as several ranks: %s is not position-independent (linked with -no-pie), so it "
             "cannot be given a copy of its variables per rank; recompile and link it with this mpicc",
             module->name);
         return false;
     }
-    return true;
-}
-
-/* Could each rank work with its own copy of this module? */
-static bool check(const struct image_module *module, bool is_main, const char **error_out)
-{
-    uintptr_t allocator = (uintptr_t)dlsym(RTLD_DEFAULT, "malloc") - module->bias;
-
-    for (size_t i = 0; is_main && i < module->n_phdrs; i++)
+    for (size_t i = 0; i < module->n_phdrs; i++)
         if (module->phdr[i].p_type == PT_LOAD &&
             allocator - module->phdr[i].p_vaddr < module->phdr[i].p_memsz) {
             *error_out = image_error(
@@ -238,14 +253,27 @@ static bool check(const struct image_module *module, bool is_main, const char **
                 module->name);
             return false;
         }
-    if (module->has_textrel) {
+    why = obstacle(module);
+    if (why)
         *error_out = image_error(
-            "cannot run as several ranks: %s has relocations in its code (DT_TEXTREL), because parts of "
-            "it were not compiled with -fPIC or -fPIE; recompile all of it with this mpicc",
-            module->name);
+            "cannot run as several ranks: %s cannot be copied: %s; recompile all of it with this mpicc",
+            module->name, why);
+    return !why;
+}
+
+bool image_module_can_copy(struct image_module *module, const char **why_out)
+{
+    ElfW(Ehdr) ehdr;
+
+    *why_out = obstacle(module);
+    if (!*why_out && module->tls_bytes && !module->tls_block)
+        *why_out = "ld.so allocates its thread_local variables dynamically";
+    if (*why_out)
         return false;
-    }
-    return true;
+    module->fd = open_if_same(module, module->name, &ehdr);
+    if (module->fd < 0)
+        *why_out = "its file cannot be read again";
+    return !*why_out;
 }
 
 struct image_module *image_module_of(const struct image_program *program, uintptr_t prototype_addr)
@@ -336,16 +364,19 @@ bool image_modules_find(struct image_program *program, const char **error_out)
             return false;
         }
     }
-    image_private_libraries_mark(loaded.modules, loaded.count);
+    if (!check_program(&loaded.modules[0], error_out) ||
+        !image_private_libraries_mark(loaded.modules, loaded.count, error_out))
+        return false;
     for (size_t i = 0; i < loaded.count; i++) {
         struct image_module *module = &loaded.modules[i];
 
         note_unwinder(program, module);
-        if (i != 0 && !image_private_libraries_has(i))
+        if (i != 0 && !image_private_libraries_has(i)) {
+            if (module->fd >= 0)
+                close(module->fd);
             continue;
+        }
         module->link_map = link_map_of(module);
-        if (!open_file(module, i == 0, error_out) || !check(module, i == 0, error_out))
-            return false;
         image_array_push(&program->modules, &program->n_modules, sizeof *module, module);
     }
     free(loaded.modules);

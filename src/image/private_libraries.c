@@ -2,14 +2,18 @@
  *
  * private_libraries.c: which shared libraries each rank gets a copy of.
  *
- * In this order, the first rule that fits decides:
- *   1. never: the C and C++ runtime, sanitizers, GPU drivers, ld.so, the vdso, what defines malloc, libmpi
- * itself, our machine layer, what these two need, and UCX's plugins
- *   2. the list of image_set_private_libraries
- *   3. what was preloaded: private if it needs libmpi, for then it is a tool that stands between the program
- * and MPI (PMPI) and counts for one rank; else shared
- *   4. libgfortran: private (its units are per process as the Fortran standard sees it)
- *   5. libraries in the system's folders: shared; others: private
+ * A library is shared if one of these rules says so, in this order; else it is the rank's own:
+ *   1. what it is: libmpi itself, our machine layer, what defines malloc, what the list of shared_libraries.c
+ * always shares
+ *   2. the user's list (image_set_private_libraries); what it names is private or shared as it says
+ *   3. the list of shared_libraries.c
+ *   4. preloaded, and does not need libmpi. (If it does, it is a tool that stands between the program and MPI
+ * (PMPI) and counts for one rank.)
+ *   5. no copy of it can be made (image_module_can_copy)
+ *   6. a shared library needs it: that one calls the prototype, and if ranks had copies, there would be two.
+ * Not what only libmpi, UCX and PMIx need: there the prototype is theirs, and ranks have copies.
+ *   7. neither the program nor a private library needs it: it was opened by a library's constructor, or is
+ * UCX's. Outside the system's folders it is private nevertheless.
  */
 #include "image/private_libraries.h"
 
@@ -19,6 +23,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Why a module is shared; NULL: it is private. */
+struct decision {
+    const char *why;
+    bool is_alone; /* what it needs may be private */
+    bool is_said;  /* by the user's list: rule 6 leaves it private */
+};
+
 static const char *user_list; /* of image_set_private_libraries */
 static bool *is_private;      /* the decisions, by the order of dl_iterate_phdr */
 
@@ -26,17 +37,6 @@ void image_set_private_libraries(const char *list)
 {
     user_list = list;
 }
-
-/* File names begin like this. */
-static const char *const never[] = {
-    "ld-linux",  "ld.so",    "linux-vdso",  "linux-gate",    "libc.so",   "libc-",        "libm.so",
-    "libm-",     "libmvec",  "libpthread",  "libdl.so",      "libdl-",    "librt.so",     "librt-",
-    "libresolv", "libnss_",  "libnsl",      "libutil",       "libanl",    "libthread_db", "libstdc++",
-    "libc++",    "libgcc_s", "libunwind",   "libmpi_abi.so", "libmpi.so", "libasan",      "libtsan",
-    "libubsan",  "liblsan",  "libmsan",     "libclang_rt",   "libcuda",   "libnv",        "libnccl",
-    "libcublas", "libcufft", "libcusolver", "libcusparse",   "libcurand", "libcudnn",     "libgomp",
-    "libomp",    "libiomp",  "vgpreload",   "libuct_",       "libucm_",   "libucx_",
-};
 
 static const char *const system_folders[] = {"/lib/",       "/lib32/",     "/lib64/",        "/usr/lib/",
                                              "/usr/lib32/", "/usr/lib64/", "/usr/local/cuda"};
@@ -53,21 +53,8 @@ static bool has_prefix(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-static bool is_never(const char *file)
-{
-    for (size_t i = 0; i < BASE_COUNT(never); i++)
-        if (has_prefix(file, never[i]))
-            return true;
-    return false;
-}
-
-bool image_is_runtime_library(const char *path)
-{
-    return is_never(file_name(path));
-}
-
 /* Lies in the folder of this library or of a system's. */
-static bool is_in_shared_folder(const char *path)
+static bool is_in_system_folder(const char *path)
 {
     Dl_info self;
     size_t folder_len;
@@ -81,6 +68,8 @@ static bool is_in_shared_folder(const char *path)
     return strncmp(path, self.dli_fname, folder_len) == 0 && file_name(path) == path + folder_len;
 }
 
+/* ---- Lists of names ---- */
+
 /* Is the file named by an item: the same name up to ".so"? */
 static bool item_fits(const char *item, size_t item_len, const char *file)
 {
@@ -88,65 +77,67 @@ static bool item_fits(const char *item, size_t item_len, const char *file)
            (file[item_len] == '\0' || file[item_len] == '.' || strncmp(file + item_len, ".so", 3) == 0);
 }
 
-/* What the user's list says of a file: 1 private, -1 shared, 0 nothing. The last item that fits counts. */
+/* One item of a list "libfoo,-libbar". */
+struct item {
+    const char *name;
+    size_t len;
+    bool is_minus;
+};
+
+/* Takes the next item off the list. false: there is none. */
+static bool next_item(const char **list, struct item *item_out)
+{
+    const char *at = *list ? *list + strspn(*list, ", ") : "";
+    size_t len = strcspn(at, ", ");
+
+    *list = at + len;
+    item_out->is_minus = at[0] == '-';
+    item_out->name = at + item_out->is_minus;
+    item_out->len = len - item_out->is_minus;
+    return len > 0;
+}
+
+/* What a list says of a file: 1 private, -1 shared, 0 nothing. The last item that fits counts. */
 static int list_says(const char *list, const char *file)
 {
+    struct item item;
     int answer = 0;
 
-    while (list && *list) {
-        size_t len = strcspn(list, ", ");
-        bool is_minus = len > 0 && list[0] == '-';
-
-        if (len > (size_t)is_minus && item_fits(list + is_minus, len - is_minus, file))
-            answer = is_minus ? -1 : 1;
-        list += len;
-        list += strspn(list, ", ");
-    }
+    while (next_item(&list, &item))
+        if (item.len && item_fits(item.name, item.len, file))
+            answer = item.is_minus ? -1 : 1;
     return answer;
 }
 
-/* Marks a module and all that it needs. */
-static void mark_needed(const struct image_module *modules, size_t count, size_t index, bool *is_marked)
+/* Are all libraries there that the user's list names, and can be had as it says? One that is to be shared may
+ * come later, by dlopen. */
+static bool check_user_list(const struct image_module *modules, size_t count,
+                            const struct decision *decisions, const char **error_out)
 {
-    const struct image_module *module = &modules[index];
+    const char *list = user_list;
+    struct item item;
 
-    if (is_marked[index])
-        return;
-    is_marked[index] = true;
-    for (size_t i = 1; i < count; i++)
-        if (image_module_needs(module, &modules[i]))
-            mark_needed(modules, count, i, is_marked);
-}
+    while (next_item(&list, &item)) {
+        size_t i = 1;
 
-/* The module that an address of the prototype lies in; 0, the program, if in none. */
-static size_t module_of(const struct image_module *modules, size_t count, const void *addr)
-{
-    for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < modules[i].n_phdrs; j++) {
-            const ElfW(Phdr) *phdr = &modules[i].phdr[j];
-
-            if (phdr->p_type == PT_LOAD && (uintptr_t)addr - modules[i].bias - phdr->p_vaddr < phdr->p_memsz)
-                return i;
-        }
-    return 0;
-}
-
-/* needs_us: libmpi is among what the module was linked with. */
-static bool decide(const struct image_module *module, const char *preload, bool needs_us)
-{
-    const char *file = file_name(module->name);
-    int says;
-
-    if (!module->symtab || !module->name[0] || is_never(file))
-        return false;
-    says = list_says(user_list, file);
-    if (says)
-        return says > 0;
-    if (list_says(preload, file) > 0)
-        return needs_us;
-    if (has_prefix(file, "libgfortran.so"))
-        return true;
-    return !is_in_shared_folder(module->name);
+        while (i < count && !item_fits(item.name, item.len, file_name(modules[i].name)))
+            i++;
+        if (i < count && (item.is_minus || !decisions[i].why))
+            continue;
+        if (i < count)
+            *error_out = image_error("+private %.*s: %s is always shared by the ranks: %s", (int)item.len,
+                                     item.name, modules[i].name, decisions[i].why);
+        else if (item.is_minus)
+            base_log("+private -%.*s: no such library is there yet", (int)item.len, item.name);
+        else
+            *error_out =
+                image_error("+private %.*s: the program is not linked with such a library; its name is "
+                            "the file's up to \".so\", as ldd shows it",
+                            (int)item.len, item.name);
+        if (i < count || !item.is_minus)
+            return false;
+    }
+    return true;
 }
 
 /* Items of LD_PRELOAD may be paths; keeps the file names only. Static storage. */
@@ -173,24 +164,140 @@ static const char *preloaded_files(void)
     return files;
 }
 
-void image_private_libraries_mark(const struct image_module *modules, size_t count)
+/* ---- The rules ---- */
+
+/* Marks a module and all that it needs. */
+static void mark_needed(const struct image_module *modules, size_t count, size_t index, bool *is_marked)
+{
+    if (is_marked[index])
+        return;
+    is_marked[index] = true;
+    for (size_t i = 1; i < count; i++)
+        if (image_module_needs(&modules[index], &modules[i]))
+            mark_needed(modules, count, i, is_marked);
+}
+
+/* Marks a private module and the private ones that it needs. */
+static void mark_private_needed(const struct image_module *modules, size_t count, size_t index,
+                                const struct decision *decisions, bool *is_marked)
+{
+    if (is_marked[index] || decisions[index].why)
+        return;
+    is_marked[index] = true;
+    for (size_t i = 1; i < count; i++)
+        if (image_module_needs(&modules[index], &modules[i]))
+            mark_private_needed(modules, count, i, decisions, is_marked);
+}
+
+/* The module that an address of the prototype lies in; 0, the program, if in none. */
+static size_t module_of(const struct image_module *modules, size_t count, const void *addr)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < modules[i].n_phdrs; j++) {
+            const ElfW(Phdr) *phdr = &modules[i].phdr[j];
+
+            if (phdr->p_type == PT_LOAD && (uintptr_t)addr - modules[i].bias - phdr->p_vaddr < phdr->p_memsz)
+                return i;
+        }
+    return 0;
+}
+
+/* Rules 1 to 5, for one module. own: libmpi. */
+static struct decision decide(struct image_module *module, const char *preload,
+                              const struct image_module *own)
+{
+    const char *file = file_name(module->name);
+    const struct image_shared_library *listed = image_shared_library_find(file);
+    struct decision decision = {.is_alone = listed && (listed->flags & IMAGE_SHARED_ALONE)};
+    int says = list_says(user_list, file);
+
+    if (!module->symtab || !module->name[0])
+        decision.why = "it is no file";
+    else if (listed && (listed->flags & IMAGE_SHARED_ALWAYS))
+        decision.why = listed->why;
+    else if (says < 0)
+        decision.why = "the option +private says so";
+    else if (says == 0 && listed)
+        decision.why = listed->why;
+    else if (says == 0 && list_says(preload, file) > 0 && !(own && image_module_needs(module, own)))
+        decision.why = "it is preloaded";
+    else if (!image_module_can_copy(module, &decision.why))
+        decision.is_said = false;
+    else
+        decision.is_said = says > 0;
+    return decision;
+}
+
+/* Rule 6, until nothing changes. */
+static void share_what_shared_need(const struct image_module *modules, size_t count,
+                                   struct decision *decisions)
+{
+    bool is_changed = true;
+
+    while (is_changed) {
+        is_changed = false;
+        for (size_t i = 1; i < count; i++)
+            for (size_t j = 1; decisions[i].why && !decisions[i].is_alone && j < count; j++) {
+                if (decisions[j].why || decisions[j].is_said ||
+                    !image_module_needs(&modules[i], &modules[j]) ||
+                    image_is_private_for_all(modules[j].name))
+                    continue;
+                decisions[j].why = "a shared library needs it";
+                base_log_verbose(1, "the ranks share %s, because %s, which they share, needs it",
+                                 file_name(modules[j].name), file_name(modules[i].name));
+                is_changed = true;
+            }
+    }
+}
+
+/* Rule 7. */
+static void share_what_nobody_needs(const struct image_module *modules, size_t count,
+                                    struct decision *decisions, const bool *is_ours, const char *preload)
+{
+    bool *is_needed = base_calloc(count, sizeof *is_needed, "the list of libraries");
+
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || decisions[i].is_said || list_says(preload, file_name(modules[i].name)) > 0)
+            mark_private_needed(modules, count, i, decisions, is_needed);
+    for (size_t i = 1; i < count; i++)
+        if (!decisions[i].why && !is_needed[i] && (is_ours[i] || is_in_system_folder(modules[i].name)))
+            decisions[i].why = "neither the program nor a library of a rank's needs it";
+    free(is_needed);
+}
+
+bool image_private_libraries_mark(struct image_module *modules, size_t count, const char **error_out)
 {
     const char *preload = preloaded_files();
+    struct decision *decisions = base_calloc(count, sizeof *decisions, "the list of libraries");
     bool *is_ours = base_calloc(count, sizeof *is_ours, "the list of libraries");
-    size_t own = module_of(modules, count, &is_private);
+    size_t own = module_of(modules, count, &is_private), allocator;
+    bool is_good;
+
+    for (size_t i = 1; i < count; i++)
+        decisions[i] = decide(&modules[i], preload, own ? &modules[own] : NULL);
+    if (own)
+        decisions[own] = (struct decision){.why = "it is MPI", .is_alone = true};
+    for (size_t i = 1; i < count; i++)
+        if (i == own || has_prefix(file_name(modules[i].name), "machine_ucx.so"))
+            mark_needed(modules, count, i, is_ours);
+    /* Memory is allocated by one rank's library calls and freed by another module: one allocator for all. */
+    allocator = module_of(modules, count, dlsym(RTLD_DEFAULT, "malloc"));
+    if (allocator && !decisions[allocator].why)
+        decisions[allocator] = (struct decision){.why = "it defines malloc, and a process has one heap"};
+    is_good = check_user_list(modules, count, decisions, error_out);
+    share_what_shared_need(modules, count, decisions);
+    share_what_nobody_needs(modules, count, decisions, is_ours, preload);
 
     is_private = base_calloc(count, sizeof *is_private, "the list of libraries");
-    if (own != 0)
-        mark_needed(modules, count, own, is_ours);
-    for (size_t i = 1; i < count; i++)
-        if (has_prefix(file_name(modules[i].name), "machine_ucx.so"))
-            mark_needed(modules, count, i, is_ours);
-    for (size_t i = 1; i < count; i++)
-        is_private[i] = !is_ours[i] && decide(&modules[i], preload,
-                                              own != 0 && image_module_needs(&modules[i], &modules[own]));
-    /* Memory is allocated by one rank's library calls and freed by another module: one allocator for all. */
-    is_private[module_of(modules, count, dlsym(RTLD_DEFAULT, "malloc"))] = false;
+    for (size_t i = 1; i < count; i++) {
+        is_private[i] = !decisions[i].why;
+        if (modules[i].symtab)
+            base_log_verbose(2, "%s: %s%s", modules[i].name, is_private[i] ? "each rank's own" : "shared: ",
+                             is_private[i] ? "" : decisions[i].why);
+    }
     free(is_ours);
+    free(decisions);
+    return is_good;
 }
 
 bool image_private_libraries_has(size_t index)

@@ -7,13 +7,38 @@
 
 #include "image/program.h"
 
-/* Decides for every loaded module; modules[0] is the program. */
-void image_private_libraries_mark(const struct image_module *modules, size_t count);
+/* ---- shared_libraries.c: the list ---- */
 
-/* What was decided for modules[index]. */
-bool image_private_libraries_has(size_t index);
+enum {
+    IMAGE_SHARED_ALWAYS = 1, /* the user's list cannot make it private */
+    IMAGE_SHARED_ALONE = 2,  /* the libraries that it needs may be private: it uses the prototypes, and ranks
+                                pass it none  of their objects */
+};
+
+struct image_shared_library {
+    const char
+        *names; /* of files, up to ".so", separated by spaces; a '*' at the end of one stands for anything */
+    unsigned flags;  /* IMAGE_SHARED_* */
+    const char *why; /* a sentence's end: "NAME is shared: it ..." */
+};
+
+/* The row of the list that fits the file; NULL: none does. */
+const struct image_shared_library *image_shared_library_find(const char *path);
+
+/* Private even where a shared library needs it. */
+bool image_is_private_for_all(const char *path);
 
 /* Is the file one of those that are never private (the C and C++ runtime and the like)? */
 bool image_is_runtime_library(const char *path);
+
+/* ---- private_libraries.c ---- */
+
+/* Decides for every loaded module; modules[0] is the program. false: the user's list names a library that is
+ * not there, or that is always shared. */
+bool image_private_libraries_mark(struct image_module *modules, size_t count,
+                                  const char **error_out) BASE_MUST_CHECK;
+
+/* What was decided for modules[index]. */
+bool image_private_libraries_has(size_t index);
 
 #endif

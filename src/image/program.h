@@ -164,6 +164,9 @@ void image_swapped_tls_init(unsigned char *save);
 /* Finds the modules to copy and reads their headers. */
 bool image_modules_find(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
 
+/* Can copies of this library be made? Opens its file. false: *why_out says why not. */
+bool image_module_can_copy(struct image_module *module, const char **why_out);
+
 /* Does this module name that one in DT_NEEDED? */
 bool image_module_needs(const struct image_module *module, const struct image_module *other);
 

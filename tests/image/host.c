@@ -6,6 +6,7 @@
  * The environment says what to do: IMAGE_COPIES=N   run main in N copies, round robin: sched_yield() and the
  * sleeps go on with the next copy. Not set: the program runs as it is. IMAGE_RELRO=0    do not protect RELRO
  *   IMAGE_PRIVATE    for image_set_private_libraries
+ *   IMAGE_VERBOSE=N  prints log lines up to level N
  *   IMAGE_STATS=1    print on stderr what the copies cost
  * The process exits with the largest exit code of a copy.
  */
@@ -217,6 +218,8 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
 
     if (getenv("IMAGE_RELRO") && strcmp(getenv("IMAGE_RELRO"), "0") == 0)
         image_set_protect_relro(false);
+    if (getenv("IMAGE_VERBOSE"))
+        base_log_set_verbosity(atoi(getenv("IMAGE_VERBOSE")));
     image_set_private_libraries(getenv("IMAGE_PRIVATE"));
     t0 = now_us();
     if (!image_program_open(main, &error))
