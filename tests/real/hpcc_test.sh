@@ -10,6 +10,7 @@
 # (Debian's Open MPI also needs RENAMED=-DHPL_NO_MPI_DATATYPE).
 # Other numbers of ranks (squares): RANKS='4 9' hpcc_test.sh ...
 set -u
+here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 work=$2
 mpicc=${MPICC:-$build/bin/mpicc}
@@ -20,60 +21,8 @@ unset HEDDLE_OPTIONS MAKEFLAGS MAKELEVEL
 
 mkdir -p "$work" && cd "$work" || exit 1
 work=$PWD
-failures=0
-
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-
-# ---- The sources ----
-
-# apt-get with folders of its own: nothing of the system's configuration is changed.
-private_apt() {
-    mkdir -p apt/lists/partial apt/cache/archives/partial
-    timeout 300 apt-get -q -o "Dir::Etc::sourcelist=$work/apt/sources.list" -o Dir::Etc::sourceparts=- \
-        -o "Dir::State::lists=$work/apt/lists" -o "Dir::Cache=$work/apt/cache" -o APT::Sandbox::User=root \
-        -o Acquire::Retries=2 "$@"
-}
-
-# The source package that belongs to this system; from the mirror that it uses, if that is known.
-download() {
-    local id codename keyring component site
-    command -v apt-get >/dev/null || skip "no apt-get: hpcc comes as a source package of Debian or Ubuntu"
-    # shellcheck disable=SC1091
-    id=$(. /etc/os-release && echo "$ID")
-    # shellcheck disable=SC1091
-    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    case $id in
-    ubuntu)
-        keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg
-        component=universe
-        site=http://archive.ubuntu.com/ubuntu
-        ;;
-    *)
-        keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-        component=main
-        site=http://deb.debian.org/debian
-        ;;
-    esac
-    # shellcheck disable=SC2016 # $(SITE) is apt's
-    site=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 2>/dev/null |
-        awk -v want="$codename $component" '$1 " " $2 == want { print $3; exit }' | grep . || echo "$site")
-    mkdir -p apt
-    echo "deb-src [signed-by=$keyring] $site $codename $component" >apt/sources.list
-    { private_apt update && private_apt source --download-only --tar-only hpcc; } >download.log 2>&1
-    ls hpcc_1.5.0.orig.tar.* >/dev/null 2>&1 || {
-        tail -n 5 download.log
-        skip "the source package hpcc 1.5.0 cannot be had from $site"
-    }
-}
-
-ls hpcc_1.5.0.orig.tar.* >/dev/null 2>&1 || download
+# shellcheck source=tests/real/lib.sh
+. "$here/lib.sh"
 
 # ---- Building: HPCC is configured by a file of one's own in hpl/ ----
 
@@ -93,10 +42,7 @@ done
 # HPL calls two functions of MPI-1 that MPI 3.0 removed; these are their names since MPI-2, with the same arguments.
 renamed=${RENAMED:--DMPI_Address=MPI_Get_address -DMPI_Type_struct=MPI_Type_create_struct}
 
-source=$work/hpcc-1.5.0
-rm -rf "$source"
-tar xf hpcc_1.5.0.orig.tar.* || exit 1
-find "$source" -type f -exec sha256sum {} + >before.sha256
+unpack_source hpcc
 cat >"$source/hpl/Make.heddle" <<END
 SHELL = /bin/sh
 CD = cd
@@ -129,7 +75,7 @@ if ! timeout 600 make -C "$source" -j 2 arch=heddle >build.log 2>&1 </dev/null |
     echo "FAILED: hpcc does not build ($work/build.log)"
     exit 1
 fi
-sha256sum --check --quiet before.sha256 || fail "the build changed a file of the sources"
+check_unchanged hpcc
 
 # ---- Running ----
 
@@ -265,4 +211,4 @@ for ranks in $ranks_list; do
     fi
     [ $failures = "$before" ] && echo "$ranks ranks: every check passed, $((SECONDS - start)) s"
 done
-[ $failures = 0 ]
+finish

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# Common parts of the tests with other people's programs: downloading source packages of Debian or Ubuntu, building
+# without changing a file, running, reporting. Sourced. Before it is sourced: `work`, the folder that keeps
+# downloads and builds between runs.
+
+failures=0
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# Ends the test with the number of failures.
+finish() {
+    if [ $failures != 0 ]; then
+        echo "$failures failed"
+        exit 1
+    fi
+    echo "all passed"
+    exit 0
+}
+
+# apt-get with folders of its own, so that the system's configuration stays as it is.
+private_apt() {
+    mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial"
+    timeout 900 apt-get -q -o "Dir::Etc::sourcelist=$work/apt/sources.list" -o Dir::Etc::sourceparts=- \
+        -o "Dir::State::lists=$work/apt/lists" -o "Dir::Cache=$work/apt/cache" -o APT::Sandbox::User=root \
+        -o Acquire::Retries=2 "$@"
+}
+
+# fetch_source PACKAGE: downloads PACKAGE_*.orig*.tar.* of this system's release into the folder $work. Skips the test if the
+# package cannot be had.
+fetch_source() {
+    local package=$1 id codename keyring component site
+    ls "$work/${package}_"*.orig.tar.* >/dev/null 2>&1 && return
+    command -v apt-get >/dev/null || skip "no apt-get: $package comes as a source package of Debian or Ubuntu"
+    # shellcheck disable=SC1091
+    id=$(. /etc/os-release && echo "$ID")
+    # shellcheck disable=SC1091
+    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    case $id in
+    ubuntu)
+        keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+        component=universe
+        site=http://archive.ubuntu.com/ubuntu
+        ;;
+    *)
+        keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+        component=main
+        site=http://deb.debian.org/debian
+        ;;
+    esac
+    # The mirror that the system uses, if it is known.
+    # shellcheck disable=SC2016 # $(SITE) is apt's
+    site=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 2>/dev/null |
+        awk -v want="$codename $component" '$1 " " $2 == want { print $3; exit }' | grep . || echo "$site")
+    mkdir -p "$work/apt"
+    echo "deb-src [signed-by=$keyring] $site $codename $component" >"$work/apt/sources.list"
+    (cd "$work" && private_apt update && private_apt source --download-only --tar-only "$package") >"$work/download.log" 2>&1
+    ls "$work/${package}_"*.orig.tar.* >/dev/null 2>&1 || {
+        tail -n 5 "$work/download.log"
+        skip "the source package $package cannot be had from $site"
+    }
+}
+
+# unpack_source PACKAGE: unpacks it afresh and sets `source` to its folder. Remembers its files for check_unchanged.
+unpack_source() {
+    local package=$1
+    fetch_source "$package"
+    rm -rf "$work/source-$package"
+    mkdir -p "$work/source-$package"
+    tar xf "$work/${package}_"*.orig.tar.* -C "$work/source-$package" || exit 1
+    source=$(echo "$work/source-$package"/*)
+    [ -d "$source" ] || { # an archive without a folder of its own
+        source=$work/source-$package
+    }
+    (cd "$source" && find . -type f -exec sha256sum {} +) >"$work/$package.sha256"
+}
+
+# check_unchanged PACKAGE: fails if the build changed a file of the sources.
+check_unchanged() {
+    (cd "$source" && sha256sum --check --quiet "$work/$1.sha256") || fail "the build changed a file of $1's sources"
+}
+
+# build_step LOG command...: runs a step of the build; ends the test if it fails.
+build_step() {
+    local log=$work/$1
+    shift
+    timeout 3000 "$@" >"$log" 2>&1 </dev/null && return
+    tail -n 20 "$log"
+    echo "FAILED: $* ($log)"
+    exit 1
+}
