@@ -79,8 +79,9 @@ struct ucxm_lane_out {
 struct ucxm_lane_in {
     struct ucxm_lane_in *next; /* of the port's list */
     struct ring *ring;
-    uint32_t head; /* next position to read */
-    int proc_id;   /* of the sender */
+    uint32_t head;      /* next position to read */
+    int proc_id;        /* of the sender */
+    uint64_t n_handled; /* messages */
 };
 
 static struct {
@@ -294,8 +295,8 @@ static bool is_full(struct ucxm_lane_out *lane)
     return lane->was_full;
 }
 
-bool ucxm_lane_send(struct ucxm_port *port, const struct ucxm_peer *peer, const void *header,
-                    size_t header_bytes, const void *data, size_t n_bytes)
+bool ucxm_lane_send(struct ucxm_peer *peer, const void *header, size_t header_bytes, const void *data,
+                    size_t n_bytes)
 {
     struct ucxm_lane_out *lane = peer->lane;
     size_t data_at = base_round_up(header_bytes, 8);
@@ -311,7 +312,7 @@ bool ucxm_lane_send(struct ucxm_port *port, const struct ucxm_peer *peer, const 
     cell->header_bytes = (uint16_t)header_bytes;
     cell->n_bytes = (uint16_t)n_bytes;
     atomic_store_explicit(&cell->turn, ++lane->tail, memory_order_release);
-    port->traffic.n_sent++;
+    peer->n_sent++;
     if (lane->must_fence)
         atomic_thread_fence(memory_order_seq_cst);
     else
@@ -340,7 +341,7 @@ static inline int drain(struct ucxm_port *port, struct ucxm_lane_in *lane)
         const struct cell *cell = &lane->ring->cells[lane->head % RING_CELLS];
         struct machine_data data = {.bytes = cell->body + base_round_up(cell->header_bytes, 8),
                                     .n_bytes = cell->n_bytes};
-        port->traffic.n_handled++;
+        lane->n_handled++;
         ucxm.client.handle(port->pe_id, cell->body, cell->header_bytes, &data);
         n_handled++;
         if (++lane->head % PUBLISH_EVERY == 0)
@@ -356,6 +357,16 @@ int ucxm_lanes_poll(struct ucxm_port *port)
     for (struct ucxm_lane_in *lane = port->lanes; lane; lane = lane->next)
         n_handled += drain(port, lane);
     return n_handled;
+}
+
+uint64_t ucxm_lanes_count(const struct ucxm_port *port, const bool *is_left_out)
+{
+    uint64_t n = 0;
+
+    for (const struct ucxm_lane_in *lane = port->lanes; lane; lane = lane->next)
+        if (!is_left_out || !is_left_out[lane->proc_id])
+            n += lane->n_handled;
+    return n;
 }
 
 bool ucxm_lanes_arm(struct ucxm_port *port)

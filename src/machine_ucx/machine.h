@@ -77,6 +77,8 @@ struct machine_client {
     /* A process was found to be lost; called once for each, by any thread. Must not call the machine. May be
      * NULL. */
     void (*lost)(int proc_id, const char *why);
+    /* Which process a message comes from, for the counts of traffic. NULL: nobody asks for them. */
+    int (*source)(const void *header);
 };
 
 /* What a port has done. */
@@ -131,8 +133,9 @@ struct machine {
     /* True while data is on its way to or from the port, which may be over soon. NULL: never. */
     bool (*is_moving)(int pe_id);
 
-    /* By any thread, while the port's own does nothing. NULL: not counted; then nobody notices deadlocks. */
-    void (*traffic)(int pe_id, struct machine_traffic *traffic_out);
+    /* By any thread, while the port's own does nothing. is_left_out says by process whose messages do not
+     * count (NULL: nobody's). NULL: not counted; then nobody notices deadlocks. */
+    void (*traffic)(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out);
 
     /* Waits for the others to close too, for so many seconds at most (0: no limit). If they have not by then
      * the launcher is left without a word, and takes the end of the process for a failure. */

@@ -28,7 +28,8 @@ static ucs_status_t handle_message(void *arg, const void *header, size_t header_
         .can_keep = is_away || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA),
     };
 
-    port->traffic.n_handled++;
+    if (port->n_handled)
+        port->n_handled[ucxm.client.source(header)]++;
     return ucxm.client.handle(port->pe_id, header, header_bytes, &incoming) ? UCS_INPROGRESS : UCS_OK;
 }
 
@@ -49,15 +50,21 @@ const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_ca
 
 const char *ucxm_messages_init(struct ucxm_port *port)
 {
+    if (ucxm.client.source) {
+        port->n_handled = calloc((size_t)ucxm.place.n_procs, sizeof *port->n_handled);
+        if (!port->n_handled)
+            return "out of memory";
+    }
     return ucxm_handler_set(port, UCXM_MESSAGE_ID, handle_message);
 }
 
 /* ---- Requests ---- */
 
-static void link_request(struct ucxm_request *request, struct ucxm_port *port, int proc_id,
+static void link_request(struct ucxm_request *request, struct ucxm_port *port, int proc_id, bool is_fetch,
                          machine_done_fn done, void *arg)
 {
-    *request = (struct ucxm_request){done, arg, port, proc_id, port->pending, &port->pending};
+    *request = (struct ucxm_request){done, arg, port, proc_id, is_fetch, port->pending, &port->pending};
+    port->n_fetching += is_fetch;
     if (port->pending)
         port->pending->link = &request->next;
     port->pending = request;
@@ -65,6 +72,7 @@ static void link_request(struct ucxm_request *request, struct ucxm_port *port, i
 
 void ucxm_request_unlink(struct ucxm_request *request)
 {
+    request->port->n_fetching -= request->is_fetch;
     *request->link = request->next;
     if (request->next)
         request->next->link = request->link;
@@ -118,13 +126,13 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
               const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
-    const struct ucxm_peer *of_proc = port->peers[dest_proc];
+    struct ucxm_peer *of_proc = port->peers[dest_proc];
     ucp_request_param_t param = send_param(memory);
     ucs_status_ptr_t started;
     ucp_ep_h ep;
 
     if (of_proc && of_proc[dest_pe].lane && memory == MACHINE_HOST &&
-        ucxm_lane_send(port, &of_proc[dest_pe], header, header_bytes, data, n_bytes))
+        ucxm_lane_send(&of_proc[dest_pe], header, header_bytes, data, n_bytes))
         return MACHINE_DONE;
     ep = ucxm_endpoint(port, dest_proc, dest_pe);
     if (!ep)
@@ -132,10 +140,10 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
     started = ucp_am_send_nbx(ep, UCXM_MESSAGE_ID, header, header_bytes, data, n_bytes, &param);
     if (UCS_PTR_IS_ERR(started))
         return result_of(UCS_PTR_STATUS(started));
-    port->traffic.n_sent++;
+    port->peers[dest_proc][dest_pe].n_sent++;
     if (started == NULL)
         return MACHINE_DONE;
-    link_request(started, port, dest_proc, done, arg);
+    link_request(started, port, dest_proc, false, done, arg);
     return MACHINE_PENDING;
 }
 
@@ -167,11 +175,8 @@ void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes)
 
 static void fetch_done(void *request, ucs_status_t status, size_t n_bytes, void *arg)
 {
-    struct ucxm_request *ours = request;
-
     (void)n_bytes;
     (void)arg;
-    ours->port->traffic.n_fetching--;
     request_done(request, status);
 }
 
@@ -191,8 +196,7 @@ int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, 
         return MACHINE_DONE;
     if (UCS_PTR_IS_ERR(started))
         return result_of(UCS_PTR_STATUS(started));
-    link_request(started, port, src_proc, done, arg);
-    port->traffic.n_fetching++;
+    link_request(started, port, src_proc, true, done, arg);
     return MACHINE_PENDING;
 }
 
@@ -201,9 +205,19 @@ bool ucxm_is_moving(int pe_id)
     return ucxm.ports[pe_id].pending != NULL;
 }
 
-void ucxm_traffic(int pe_id, struct machine_traffic *traffic_out)
+void ucxm_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out)
 {
-    *traffic_out = ucxm.ports[pe_id].traffic;
+    const struct ucxm_port *port = &ucxm.ports[pe_id];
+
+    *traffic_out = (struct machine_traffic){.n_handled = ucxm_lanes_count(port, is_left_out),
+                                            .n_fetching = port->n_fetching};
+    for (int proc = 0; proc < ucxm.place.n_procs; proc++) {
+        if (is_left_out && is_left_out[proc])
+            continue;
+        traffic_out->n_handled += port->n_handled ? port->n_handled[proc] : 0;
+        for (int pe = 0; port->peers[proc] && pe < ucxm.processes[proc].n_pes; pe++)
+            traffic_out->n_sent += port->peers[proc][pe].n_sent;
+    }
 }
 
 void ucxm_release(int pe_id, void *token)

@@ -48,7 +48,8 @@ struct ucxm_peer {
     ucp_ep_h ep;                /* NULL: not connected yet, or abandoned */
     struct ucxm_lane_out *lane; /* NULL: all messages go by UCX */
     int proc_id;
-    int pe_id; /* of the port that it belongs to */
+    int pe_id;       /* of the port that it belongs to */
+    uint64_t n_sent; /* messages of the client to it */
 };
 
 /* Where the lanes to a process are. */
@@ -85,7 +86,8 @@ struct ucxm_request {
     machine_done_fn done; /* NULL: given up, nobody wants to know */
     void *arg;
     struct ucxm_port *port;
-    int proc_id;                /* of the other side */
+    int proc_id; /* of the other side */
+    bool is_fetch;
     struct ucxm_request *next;  /* links of the port's list of those under way */
     struct ucxm_request **link; /* what points to it */
 };
@@ -100,8 +102,9 @@ struct ucxm_port {
     bool is_armed;       /* the PE may be asleep */
     unsigned lane_polls; /* for so many polls UCX is asked only now and then (port.c) */
     unsigned n_polls;
-    struct ucxm_request *pending; /* under way */
-    struct machine_traffic traffic;
+    struct ucxm_request *pending;    /* under way */
+    uint64_t n_fetching;             /* fetches under way that were not given up */
+    uint64_t *n_handled;             /* by process: messages that came by UCX */
     struct ucxm_greeting *greetings; /* of ports that connected to this one; not answered yet */
     struct ucxm_lane_in *lanes;      /* to this port */
     struct ucxm_doorbell *doorbell;  /* of the lanes; NULL: there are none */
@@ -205,7 +208,7 @@ int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, 
                machine_done_fn done, void *arg);
 void ucxm_release(int pe_id, void *token);
 bool ucxm_is_moving(int pe_id);
-void ucxm_traffic(int pe_id, struct machine_traffic *traffic_out);
+void ucxm_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out);
 /* UCX's word for a kind of memory. */
 static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)
 {
@@ -232,10 +235,12 @@ void ucxm_lane_disconnect(struct ucxm_lane_out *lane);
 /* Another port has connected a lane to this one. */
 void ucxm_lane_accept(struct ucxm_port *port, const struct ucxm_port_name *from);
 /* Sends a message by the lane that the peer has; false: it has to go by UCX. */
-bool ucxm_lane_send(struct ucxm_port *port, const struct ucxm_peer *peer, const void *header,
-                    size_t header_bytes, const void *data, size_t n_bytes);
+bool ucxm_lane_send(struct ucxm_peer *peer, const void *header, size_t header_bytes, const void *data,
+                    size_t n_bytes);
 /* Handles what has come; returns how many messages that was. */
 int ucxm_lanes_poll(struct ucxm_port *port);
+/* How many messages have come by lanes, but for those of processes that are left out (NULL: none). */
+uint64_t ucxm_lanes_count(const struct ucxm_port *port, const bool *is_left_out);
 /* From arm on, senders wake the port when something comes; false: something is there. */
 bool ucxm_lanes_arm(struct ucxm_port *port);
 void ucxm_lanes_disarm(struct ucxm_port *port);

@@ -3,11 +3,12 @@
  * Shows that the ranks of other processes survive the loss of one: calls that involve its ranks return
  * MPI_ERR_PROC_FAILED within five seconds, and all others work, on the old communicators and on new ones.
  *
- *   survive PROCS LOST [traffic | default | wait]
+ *   survive PROCS LOST [traffic | default | wait] [deadlock]
  *
  * PROCS processes were started; number LOST kills itself, while all exchange messages with `traffic`, and
  * while the others wait in all kinds of operations without it. `default`: errors are not returned, so the job
  * has to end. `wait`: it does not kill itself but says its process id and waits for somebody to do it.
+ * `deadlock`: in the end the survivors wait for each other for ever, which has to be noticed.
  */
 #include <mpi-ext.h>
 #include <pthread.h>
@@ -295,9 +296,12 @@ int main(int argc, char **argv)
     use(before);
     after = comm_of_survivors();
     use(after);
-    MPI_Comm_free(&after);
     MPI_Comm_free(&before);
     if (mtest_errors == 0)
         printf("survived\n");
+    fflush(stdout);
+    if (argc > 4 && mtest_errors == 0)
+        MPI_Recv(NULL, 0, MPI_BYTE, 0, 10, after, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&after);
     return mtest_end();
 }

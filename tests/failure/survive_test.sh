@@ -32,6 +32,18 @@ run 16 2 3 '12 to 15' 12
 run 4 1 3 3 3 traffic
 run 8 1 0 '0 to 1' 6 traffic
 run 8 2 2 '4 to 5' 6 traffic
+# The deadlock is found by those that are left, whether or not process 0, which looks for it, is one of them.
+deadlock() { # deadlock RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE
+    local blocked="(rank [0-9]+ of $1 on host [^ ]+ \(PE [01]\): MPI_Recv: blocked in receive from rank 0, tag 10 "
+    blocked+="\(of a communicator of $5 ranks\)(; called at [^ ]*)? ){$5}$"
+    # shellcheck disable=SC2059
+    expect "$1 ranks, $2 PEs, process $3 is lost, $6, and the others are blocked" 137 "$(survivors "$5")" \
+        "^$(printf "$lost" "$3" "$4"); the others go on heddle: deadlock: every rank is blocked and no message is under way $blocked" \
+        "$mpirun" --procs 4 -n "$1" +p "$2" "$survive" 4 "$3" "$6" deadlock
+}
+deadlock 8 2 2 '4 to 5' 6 -
+deadlock 4 1 0 0 3 -
+deadlock 8 1 3 '6 to 7' 6 traffic
 # shellcheck disable=SC2059
 expect "by default the job ends" 137 '' "$(printf "$lost" 2 '4 to 5') $" \
     "$mpirun" --procs 4 -n 8 +p 1 "$survive" 4 2 default

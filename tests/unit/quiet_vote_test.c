@@ -24,7 +24,10 @@ static struct {
     uint64_t now_ns;
     uint64_t n_switches;
     uint64_t n_sleeps;
-    struct machine_traffic traffic; /* of this process */
+    uint64_t sent_count[N_PROCS]; /* messages of this process to each one */
+    uint64_t taken_count[N_PROCS];
+    uint64_t n_fetching;
+    bool must_handle_loss;
     struct ampi_wire sent[SENT_MAX];
     int sent_to[SENT_MAX];
     int n_sent;
@@ -77,14 +80,26 @@ bool __wrap_ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *
     ck_assert(sim.n_sent < SENT_MAX && dest_pe == 0 && !data && !n_bytes);
     sim.sent[sim.n_sent] = *wire;
     sim.sent_to[sim.n_sent++] = dest_proc;
-    sim.traffic.n_sent++;
+    sim.sent_count[dest_proc]++;
     return true;
 }
 
-static void give_traffic(int pe_id, struct machine_traffic *traffic_out)
+static void give_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out)
 {
     (void)pe_id;
-    *traffic_out = sim.traffic;
+    *traffic_out = (struct machine_traffic){.n_fetching = sim.n_fetching};
+    for (int i = 0; i < N_PROCS; i++)
+        if (!is_left_out || !is_left_out[i]) {
+            traffic_out->n_sent += sim.sent_count[i];
+            traffic_out->n_handled += sim.taken_count[i];
+        }
+}
+
+bool __wrap_ampi_lost_must_handle(int pe_id);
+bool __wrap_ampi_lost_must_handle(int pe_id)
+{
+    (void)pe_id;
+    return sim.must_handle_loss;
 }
 
 static void abort_job(int exit_code, const char *why)
@@ -103,16 +118,23 @@ static void become(int proc_id)
     ampi_job.n_procs = N_PROCS;
     ampi_job.proc_id = proc_id;
     ampi_job.n_pes = 1;
+    ampi_lost_init();
     ampi_procs_quiet();
 }
 
-/* This process's ranks work: they send and take so many messages, and are blocked again. */
-static void work(uint64_t n_sent, uint64_t n_taken)
+/* This process's ranks work: they send and take so many messages, from and to another process, and are
+ * blocked again. */
+static void work_with(int other, uint64_t n_sent, uint64_t n_taken)
 {
     sim.n_switches++;
-    sim.traffic.n_sent += n_sent;
-    sim.traffic.n_handled += n_taken;
+    sim.sent_count[other] += n_sent;
+    sim.taken_count[other] += n_taken;
     ampi_procs_quiet();
+}
+
+static void work(uint64_t n_sent, uint64_t n_taken)
+{
+    work_with(ampi_job.proc_id == 2 ? 1 : 2, n_sent, n_taken);
 }
 
 /* The PE is woken, finds nothing, and sleeps again. */
@@ -129,6 +151,19 @@ static void wait_a_second(void)
         sleep_again();
 }
 
+static uint32_t lost_now; /* which losses the others know of */
+
+/* A process is lost, and this one has handled that. */
+static void lose(int proc_id)
+{
+    ampi_lost_note(proc_id, "it was ended");
+    sim.must_handle_loss = true;
+    sleep_again();
+    sim.must_handle_loss = false;
+    sim.n_switches++; /* somebody got an error */
+    sleep_again();
+}
+
 /* A message of another process comes. */
 static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t n_taken)
 {
@@ -136,10 +171,11 @@ static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t 
                              .flags = (uint8_t)flags,
                              .src_proc = (uint32_t)from,
                              .seq = round,
+                             .tag = (int32_t)lost_now,
                              .cookie = n_sent,
                              .context_id = n_taken};
 
-    sim.traffic.n_handled++;
+    sim.taken_count[from]++;
     ampi_procs_handle_quiet(&wire);
     for (int i = 0; i < 3; i++)
         sleep_again();
@@ -285,11 +321,99 @@ END_TEST
 START_TEST(data_that_is_being_fetched_is_no_quiet)
 {
     become(1);
-    sim.traffic.n_fetching = 1;
+    sim.n_fetching = 1;
     work(5, 4);
     wait_a_second();
     wait_a_second();
     ck_assert_int_eq(sim.n_sent, 0);
+}
+END_TEST
+
+/* ---- After a loss ---- */
+
+/* Process 1 is lost; what this one exchanged with it is not counted any more, on either side. */
+START_TEST(a_deadlock_of_those_that_are_left_is_found)
+{
+    uint32_t round;
+
+    become(0);
+    work_with(1, 7, 3);
+    work_with(2, 2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 3, 6); /* one message to it is under way */
+    hear(2, 0, 0, 3, 2);
+    ck_assert_int_eq(sim.n_sent, 0);
+    lose(1);
+    wait_a_second();
+    hear(2, 0, 0, 1, 2); /* it does not know of the loss yet */
+    ck_assert_int_eq(sim.n_sent, 0);
+    lost_now = ampi_lost_fingerprint((bool[N_PROCS]){[1] = true});
+    hear(2, 0, 0, 1, 2);
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+    ck_assert_int_eq(count_sent(1, QUESTION), 0);
+    round = last_sent()->seq;
+    hear(2, 0, round, 1, 2);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(1, VERDICT), 0);
+    hear(2, PRINTED, 0, 0, 0); /* ends */
+    ck_abort_msg("the job goes on");
+}
+END_TEST
+
+START_TEST(a_process_that_is_lost_after_the_verdict_need_not_print)
+{
+    uint32_t round;
+
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    hear(2, 0, 0, 6, 7);
+    round = last_sent()->seq;
+    hear(1, 0, round, 5, 5);
+    hear(2, 0, round, 6, 7);
+    hear(1, PRINTED, 0, 0, 0);
+    lose(2);
+    wait_a_second(); /* ends */
+    ck_abort_msg("the job goes on");
+}
+END_TEST
+
+/* Process 0, which has collected, is lost: this one, the next, does so. */
+START_TEST(another_process_collects)
+{
+    uint32_t round;
+
+    become(1);
+    work_with(0, 4, 4);
+    work_with(2, 5, 4);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    lose(0);
+    wait_a_second();
+    ck_assert_int_eq(sim.n_sent, 1);
+    lost_now = ampi_lost_fingerprint((bool[N_PROCS]){[0] = true});
+    hear(2, 0, 0, 4, 5);
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+    round = last_sent()->seq;
+    hear(2, 0, round, 4, 5);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(2, VERDICT), 1);
+    ck_assert_int_eq(count_sent(0, VERDICT), 0);
+}
+END_TEST
+
+START_TEST(reports_go_to_the_lowest_process_that_is_left)
+{
+    become(2);
+    work_with(0, 4, 4);
+    work_with(1, 5, 4);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    lose(0);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(1, 0), 1);
+    ck_assert(last_sent()->cookie == 5 && last_sent()->context_id == 4);
 }
 END_TEST
 
@@ -307,6 +431,10 @@ int main(void)
     tcase_add_test(tests, a_quiet_process_reports_and_answers);
     tcase_add_test(tests, a_question_that_rests_on_an_older_report_is_not_answered);
     tcase_add_test(tests, data_that_is_being_fetched_is_no_quiet);
+    tcase_add_exit_test(tests, a_deadlock_of_those_that_are_left_is_found, ABORTED);
+    tcase_add_exit_test(tests, a_process_that_is_lost_after_the_verdict_need_not_print, ABORTED);
+    tcase_add_test(tests, another_process_collects);
+    tcase_add_test(tests, reports_go_to_the_lowest_process_that_is_left);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     n_failed = srunner_ntests_failed(runner);

@@ -95,6 +95,18 @@ bool ampi_lost_in_group(const struct ampi_group *group)
     return false;
 }
 
+uint32_t ampi_lost_fingerprint(const bool *is_lost)
+{
+    uint32_t sum = 0;
+
+    for (int i = 0; i < ampi_job.n_procs; i++)
+        if (is_lost[i]) {
+            uint32_t hash = ((uint32_t)i + 1) * 0x9e3779b1u;
+            sum += (hash ^ hash >> 15) * 0x85ebca6bu;
+        }
+    return sum;
+}
+
 struct ampi_group *ampi_lost_survivors(void)
 {
     int *ranks = base_malloc((size_t)ampi_job.n_ranks * sizeof *ranks, "a group");

@@ -187,6 +187,14 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
     }
 }
 
+static int source_of(const void *header)
+{
+    struct ampi_wire wire;
+
+    memcpy(&wire, header, sizeof wire);
+    return (int)wire.src_proc;
+}
+
 static void say_machine(void)
 {
     char text[4096 + 128];
@@ -199,7 +207,8 @@ static void say_machine(void)
 
 void ampi_procs_open(void)
 {
-    static const struct machine_client client = {.handle = handle, .lost = ampi_lost_note};
+    static const struct machine_client client = {
+        .handle = handle, .lost = ampi_lost_note, .source = source_of};
     struct machine_source *sources;
     const char *error = NULL;
 

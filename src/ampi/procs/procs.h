@@ -179,6 +179,10 @@ bool ampi_lost_is(int proc_id);
 bool ampi_lost_is_rank(int world_rank);
 bool ampi_lost_in_group(const struct ampi_group *group);
 
+/* A number for a set of processes (by process: is it lost), 0 for the empty one: two sets that differ have
+ * different ones (but for one pair in 2^32). */
+uint32_t ampi_lost_fingerprint(const bool *is_lost);
+
 /* All ranks of the job whose process is not lost. */
 struct ampi_group *ampi_lost_survivors(void);
 
