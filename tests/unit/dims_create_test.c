@@ -13,20 +13,26 @@
 static int best[8];
 static int current[8];
 
-/* Tries all factorizations, not increasing, and keeps the lexicographically least. */
+/* True if a is to be preferred: a smaller spread, or the same and lexicographically less. */
+static bool is_better(const int *a, const int *b, int n_dims)
+{
+    int spread_a = a[0] - a[n_dims - 1], spread_b = b[0] - b[n_dims - 1];
+
+    if (spread_a != spread_b)
+        return spread_a < spread_b;
+    for (int i = 0; i < n_dims; i++)
+        if (a[i] != b[i])
+            return a[i] < b[i];
+    return false;
+}
+
+/* Tries all factorizations, not increasing, and keeps the best. */
 static void search(int n, int n_dims, int at, int limit)
 {
     if (at == n_dims - 1) {
         current[at] = n;
-        if (n <= limit) {
-            for (int i = 0; i < n_dims; i++) {
-                if (best[0] && current[i] > best[i])
-                    return;
-                if (!best[0] || current[i] < best[i])
-                    break;
-            }
+        if (n <= limit && (!best[0] || is_better(current, best, n_dims)))
             memcpy(best, current, sizeof best);
-        }
         return;
     }
     for (int d = 1; d <= n && d <= limit; d++) {
@@ -39,9 +45,9 @@ static void search(int n, int n_dims, int at, int limit)
 
 START_TEST(as_balanced_as_can_be)
 {
-    for (int n = 1; n <= 400; n++) {
-        for (int n_dims = 1; n_dims <= 4; n_dims++) {
-            int dims[4] = {0};
+    for (int n = 1; n <= 1200; n++) {
+        for (int n_dims = 1; n_dims <= 5; n_dims++) {
+            int dims[5] = {0};
             memset(best, 0, sizeof best);
             memset(current, 0, sizeof current);
             search(n, n_dims, 0, n);
@@ -73,7 +79,8 @@ END_TEST
 
 START_TEST(large_numbers_take_no_time)
 {
-    static const int numbers[] = {INT_MAX, INT_MAX - 1, 735134400, 1 << 30, 2147395600, 2147117569};
+    static const int numbers[] = {INT_MAX,    INT_MAX - 1, 735134400,  1 << 30,
+                                  2147395600, 2147117569,  2095133040, 1102701600};
 
     for (size_t i = 0; i < BASE_COUNT(numbers); i++) {
         for (int n_dims = 1; n_dims <= 8; n_dims++) {
