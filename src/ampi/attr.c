@@ -136,10 +136,12 @@ int ampi_keyval_free(enum ampi_attr_on kind, int *number)
     if (!number)
         return ampi_raise_self(MPI_ERR_ARG, "the keyval argument is NULL");
     keyval = find_keyval(kind, *number);
-    if (!keyval || keyval->is_freed)
-        return ampi_raise_self(MPI_ERR_KEYVAL, "%d is no attribute key for %s that can be freed", *number,
+    if (!keyval)
+        return ampi_raise_self(MPI_ERR_KEYVAL, "%d is not an attribute key for %s that can be freed", *number,
                                keyval_kinds[kind]);
     *number = MPI_KEYVAL_INVALID;
+    if (keyval->is_freed)
+        return MPI_SUCCESS; /* attributes keep it; programs free copies of the key, as MPICH allows */
     keyval->is_freed = true;
     drop_use(keyval);
     return MPI_SUCCESS;
