@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "ampi/error.h"
 #include "ampi/errhandler.h"
@@ -158,13 +159,14 @@ int PMPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *ps
     return MPI_SUCCESS;
 }
 
-/* The set's number; raises MPI_ERR_ARG and returns -1 if there is none of this name. */
+/* The set's number, by its name in any case; raises MPI_ERR_ARG and returns -1 if there is none of this name.
+ */
 static int find_pset(struct ampi_session *session, const char *pset_name)
 {
     MPI_Session handle = (MPI_Session)session;
 
     for (int i = 0; pset_name && i < (int)BASE_COUNT(psets); i++) {
-        if (strcmp(psets[i], pset_name) == 0)
+        if (strcasecmp(psets[i], pset_name) == 0)
             return i;
     }
     ampi_raise_on(session->errhandler, &handle, MPI_ERR_ARG, "there is no process set \"%s\"",

@@ -30,6 +30,15 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Group_from_session_pset(session, "mpi://WORLD", &group));
     MTEST_OK(MPI_Group_size(group, &mtest_size));
     MTEST_OK(MPI_Group_rank(group, &mtest_rank));
+    /* The names are URIs: in any case of their letters. */
+    MTEST_OK(MPI_Group_from_session_pset(session, "MPI://world", &self));
+    MTEST_OK(MPI_Group_compare(group, self, &result));
+    MTEST_CHECK(result == MPI_IDENT, "MPI://world is not mpi://WORLD: %d", result);
+    MTEST_OK(MPI_Group_free(&self));
+    MTEST_OK(MPI_Session_get_pset_info(session, "mpi://Self", &info));
+    MTEST_OK(MPI_Info_get(info, "mpi_size", 31, value, &flag));
+    MTEST_CHECK(flag && atoi(value) == 1, "mpi_size of mpi://Self is %s", flag ? value : "absent");
+    MTEST_OK(MPI_Info_free(&info));
     MTEST_OK(MPI_Session_get_pset_info(session, "mpi://WORLD", &info));
     MTEST_OK(MPI_Info_get(info, "mpi_size", 31, value, &flag));
     MTEST_CHECK(flag && atoi(value) == mtest_size, "mpi_size is %s", flag ? value : "absent");
