@@ -34,28 +34,26 @@ void image_random_destroy(struct image_random *random)
     free(random);
 }
 
-/* Those of threads that belong to no rank. */
-static struct image_libc process = {.has_threads = true, .lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* The generators of the rank whose thread calls: all its threads have one together, as in libc, and as there
- * one at a time is let in, until it gives them back. */
-static struct image_random *take(void)
+/* The running rank's; threads that run no rank have one together, as in libc. */
+static struct image_random *current(void)
 {
+    static _Atomic(struct image_random *) process_generators;
     struct image_libc *libc = image_libc_current();
+    struct image_random *generators, *expected = NULL;
 
-    if (!libc)
-        libc = &process;
-    image_libc_lock(libc);
-    if (!libc->random)
-        libc->random = create();
-    return libc->random;
-}
-
-static void give_back(void)
-{
-    struct image_libc *libc = image_libc_current();
-
-    image_libc_unlock(libc ? libc : &process);
+    if (libc) {
+        if (!libc->random)
+            libc->random = create();
+        return libc->random;
+    }
+    generators = atomic_load(&process_generators);
+    if (generators)
+        return generators;
+    generators = create();
+    if (atomic_compare_exchange_strong(&process_generators, &expected, generators))
+        return generators;
+    image_random_destroy(generators);
+    return expected;
 }
 
 /* ---- random ---- */
@@ -64,8 +62,7 @@ long image_libc_random(void)
 {
     int32_t value = 0;
 
-    random_r(&take()->random, &value);
-    give_back();
+    random_r(&current()->random, &value);
     return value;
 }
 
@@ -76,30 +73,25 @@ int image_libc_rand(void)
 
 void image_libc_srandom(unsigned seed)
 {
-    srandom_r(seed, &take()->random);
-    give_back();
+    srandom_r(seed, &current()->random);
 }
 
 /* The state before the switch is returned as the address of its array, which begins with the word of the
  * type. */
 char *image_libc_initstate(unsigned seed, char *state, size_t size_bytes)
 {
-    struct image_random *generators = take();
+    struct image_random *generators = current();
     char *old = (char *)(generators->random.state - 1);
-    int result = initstate_r(seed, state, size_bytes, &generators->random);
 
-    give_back();
-    return result == 0 ? old : NULL;
+    return initstate_r(seed, state, size_bytes, &generators->random) == 0 ? old : NULL;
 }
 
 char *image_libc_setstate(char *state)
 {
-    struct image_random *generators = take();
+    struct image_random *generators = current();
     char *old = (char *)(generators->random.state - 1);
-    int result = setstate_r(state, &generators->random);
 
-    give_back();
-    return result == 0 ? old : NULL;
+    return setstate_r(state, &generators->random) == 0 ? old : NULL;
 }
 
 /* ---- drand48 ---- */
@@ -108,8 +100,7 @@ double image_libc_drand48(void)
 {
     double value = 0;
 
-    drand48_r(&take()->drand48, &value);
-    give_back();
+    drand48_r(&current()->drand48, &value);
     return value;
 }
 
@@ -117,8 +108,7 @@ double image_libc_erand48(unsigned short xsubi[3])
 {
     double value = 0;
 
-    erand48_r(xsubi, &take()->drand48, &value);
-    give_back();
+    erand48_r(xsubi, &current()->drand48, &value);
     return value;
 }
 
@@ -126,8 +116,7 @@ long image_libc_lrand48(void)
 {
     long value = 0;
 
-    lrand48_r(&take()->drand48, &value);
-    give_back();
+    lrand48_r(&current()->drand48, &value);
     return value;
 }
 
@@ -135,8 +124,7 @@ long image_libc_nrand48(unsigned short xsubi[3])
 {
     long value = 0;
 
-    nrand48_r(xsubi, &take()->drand48, &value);
-    give_back();
+    nrand48_r(xsubi, &current()->drand48, &value);
     return value;
 }
 
@@ -144,8 +132,7 @@ long image_libc_mrand48(void)
 {
     long value = 0;
 
-    mrand48_r(&take()->drand48, &value);
-    give_back();
+    mrand48_r(&current()->drand48, &value);
     return value;
 }
 
@@ -153,28 +140,24 @@ long image_libc_jrand48(unsigned short xsubi[3])
 {
     long value = 0;
 
-    jrand48_r(xsubi, &take()->drand48, &value);
-    give_back();
+    jrand48_r(xsubi, &current()->drand48, &value);
     return value;
 }
 
 void image_libc_srand48(long seed)
 {
-    srand48_r(seed, &take()->drand48);
-    give_back();
+    srand48_r(seed, &current()->drand48);
 }
 
 unsigned short *image_libc_seed48(unsigned short seed[3])
 {
-    struct drand48_data *data = &take()->drand48;
+    struct drand48_data *data = &current()->drand48;
 
     seed48_r(seed, data);
-    give_back();
     return data->__old_x;
 }
 
 void image_libc_lcong48(unsigned short param[7])
 {
-    lcong48_r(param, &take()->drand48);
-    give_back();
+    lcong48_r(param, &current()->drand48);
 }

@@ -76,7 +76,7 @@ static void check_allowed(void)
                  T(MPI_AINT, INTS & ~LOGICAL_OK),
                  T(MPI_OFFSET, INTS & ~LOGICAL_OK),
                  T(MPI_COUNT, INTS & ~LOGICAL_OK),
-                 T(MPI_CHAR, 0),
+                 T(MPI_CHAR, INTS), /* not the standard's, but everybody's */
                  T(MPI_WCHAR, 0),
                  T(MPI_CHARACTER, 0),
                  T(MPI_PACKED, 0)};
@@ -148,6 +148,12 @@ static void check_values(void)
     MTEST_OK(MPI_Reduce_local(&xa, &xb, 1, MPI_SIGNED_CHAR, MPI_MIN));
     MTEST_CHECK(xb == -128, "signed min");
     unsigned char ua = 200, ub = 100;
+    char ca8 = -5, cb8 = 3;
+    MTEST_OK(MPI_Reduce_local(&ca8, &cb8, 1, MPI_CHAR, MPI_SUM));
+    MTEST_CHECK((signed char)cb8 == -2, "sum of char");
+    ca8 = -5, cb8 = 3;
+    MTEST_OK(MPI_Reduce_local(&ca8, &cb8, 1, MPI_CHAR, MPI_MAX));
+    MTEST_CHECK(cb8 == 3, "char is compared as signed");
     MTEST_OK(MPI_Reduce_local(&ua, &ub, 1, MPI_UNSIGNED_CHAR, MPI_MAX));
     MTEST_CHECK(ub == 200, "unsigned max");
     int ra = 5, rb = 6;

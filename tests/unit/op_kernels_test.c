@@ -232,7 +232,7 @@ START_TEST(what_is_allowed)
         {MPI_SUM, MPI_BYTE, false},
         {MPI_BAND, MPI_DOUBLE, false},
         {MPI_LAND, MPI_DOUBLE, false},
-        {MPI_SUM, MPI_CHAR, false},
+        {MPI_SUM, MPI_CHAR, true},
         {MPI_SUM, MPI_SIGNED_CHAR, true},
         {MPI_SUM, MPI_WCHAR, false},
         {MPI_MINLOC, MPI_INT, false},

@@ -81,7 +81,7 @@ static const struct predefined table[] = {
     TYPE(MPI_WCHAR, wchar_t, WCHAR),
     TYPE(MPI_INT8_T, int8_t, INT8),
     TYPE(MPI_UINT8_T, uint8_t, UINT8),
-    TYPE(MPI_CHAR, char, CHAR),
+    TYPE(MPI_CHAR, char, INT8), /* reductions as on signed char, which the standard forbids and others do */
     TYPE(MPI_SIGNED_CHAR, signed char, INT8),
     TYPE(MPI_UNSIGNED_CHAR, unsigned char, UINT8),
     SIZED(MPI_BYTE, 1, 1, BYTE),
