@@ -6,8 +6,9 @@
  *      sleeper: is_asleep = true, then look into the inbox once more, then sleep
  *      sender:  put into the inbox, then read is_asleep, then write to event_fd
  * Between the two steps of each there must be a barrier, so that at least one side sees the other. Falling
- * asleep is rare and sending is not, so the sleeper pays for both: membarrier(2) has every other thread of
- * the process pass a barrier. Where the kernel has no such call, senders use a fence.
+ * asleep is rare and sending is not, so the sleeper pays for both: membarrier(2) has every thread of the
+ * process pass a barrier. Where the kernel has no such call (or a filter forbids it), both sides use a fence:
+ * sequentially consistent accesses alone do not order the plain ones around them.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -77,6 +78,24 @@ static void append_to_backlog(struct ult_pe *self, struct ult_pe *dest, const st
     self->n_backlogged++;
 }
 
+/* Between putting something into a PE's ring and looking whether the PE is asleep. */
+static inline void fence_before_wake(void)
+{
+    if (BASE_LIKELY(ult_job.has_membarrier))
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* Between saying that this PE is asleep and looking into its inbox once more. */
+static void fence_before_sleep(void)
+{
+    if (ult_job.has_membarrier)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
 /* Moves what waits for room into the inboxes that have some again. */
 static int flush_backlogs(struct ult_pe *pe)
 {
@@ -92,6 +111,7 @@ static int flush_backlogs(struct ult_pe *pe)
             free(entry);
             pe->n_backlogged--;
             n_moved++;
+            fence_before_wake();
             ult_pe_wake(&ult_job.pes[i]);
         }
     }
@@ -135,10 +155,7 @@ void ult_post_item(struct ult_pe *dest, const struct ult_item *item)
         ult_pe_wake(dest);
         return;
     }
-    if (BASE_LIKELY(ult_job.has_membarrier))
-        atomic_signal_fence(memory_order_seq_cst);
-    else
-        atomic_thread_fence(memory_order_seq_cst);
+    fence_before_wake();
     if (BASE_UNLIKELY(atomic_load_explicit(&dest->is_asleep, memory_order_seq_cst)))
         ult_pe_wake(dest);
 }
@@ -302,8 +319,7 @@ void ult_pe_idle(struct ult_pe *pe, bool until_done)
         if (is_done(pe, until_done))
             break;
         atomic_store_explicit(&pe->is_asleep, true, memory_order_seq_cst);
-        if (ult_job.has_membarrier)
-            syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+        fence_before_sleep();
         if (!ult_inbox_has_mail(&pe->inbox) && !is_done(pe, until_done)) {
             pe->n_sleeps++;
             sleep_on_events(pe, enter_sleep());

@@ -4,9 +4,16 @@
  * hook is called when, and only when, every ULT is blocked and nothing is under way; and that nothing is lost
  * or reordered when a PE does not read its inbox for long.
  */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/membarrier.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +45,23 @@ static void start(void)
 {
     atomic_store(&n_deadlocks, 0);
     job.deadlock = deadlock_and_rescue;
+}
+
+/* The same on a kernel without membarrier(2), or below a filter that forbids it. */
+static void start_without_membarrier(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
+
+    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    ck_assert_int_eq(syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0), -1);
+    start();
 }
 
 /* ---- Waking ---- */
@@ -297,13 +321,12 @@ START_TEST(backlog_keeps_everything_in_order)
 }
 END_TEST
 
-int main(void)
+static void add_tests(Suite *suite, const char *name, void (*setup)(void))
 {
-    Suite *suite = suite_create("ult_idle");
-    TCase *tcase = tcase_create("idle");
+    TCase *tcase = tcase_create(name);
 
     tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, start, NULL);
+    tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_loop_test(tcase, wake_one_another, 1, 3);
     tcase_add_test(tcase, sleepers_wake_in_order_of_time);
     tcase_add_test(tcase, many_sleepers_on_several_pes);
@@ -314,5 +337,13 @@ int main(void)
     tcase_add_test(tcase, source_with_a_file_descriptor);
     tcase_add_test(tcase, backlog_keeps_everything_in_order);
     suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("ult_idle");
+
+    add_tests(suite, "idle", start);
+    add_tests(suite, "idle without membarrier", start_without_membarrier);
     return ult_run_suite(suite);
 }

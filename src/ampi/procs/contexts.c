@@ -24,7 +24,7 @@ struct cache {
     uint64_t context_id[CACHE_ENTRIES];
     struct ampi_comm_shared *shared[CACHE_ENTRIES];
 } BASE_CACHE_ALIGNED;
-static struct cache *caches;
+static _Atomic(struct cache *) caches; /* by PE; NULL: no communicator was added yet */
 
 static inline uint32_t hash_of(uint64_t context_id)
 {
@@ -62,8 +62,10 @@ static void add_locked(struct ampi_comm_shared *shared)
 {
     struct ampi_comm_shared **chain = &table[hash_of(shared->context_id) % TABLE_CHAINS];
 
-    if (!caches)
-        caches = base_calloc_aligned((size_t)ampi_job.n_pes, sizeof *caches, "communicators");
+    if (!atomic_load_explicit(&caches, memory_order_relaxed))
+        atomic_store_explicit(
+            &caches, base_calloc_aligned((size_t)ampi_job.n_pes, sizeof(struct cache), "communicators"),
+            memory_order_release);
     shared->next_context = *chain;
     *chain = shared;
     atomic_fetch_add(&generation, 1);
@@ -109,7 +111,8 @@ void ampi_contexts_remove(struct ampi_comm_shared *shared)
 
 struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)
 {
-    struct cache *cache = caches ? &caches[pe_id] : NULL;
+    struct cache *all = atomic_load_explicit(&caches, memory_order_acquire);
+    struct cache *cache = all ? &all[pe_id] : NULL;
     uint32_t entry = hash_of(context_id) % CACHE_ENTRIES;
     struct ampi_comm_shared *shared;
 
