@@ -130,13 +130,11 @@ static void context_free(uint64_t context_id)
 static void build_side(struct ampi_comm_shared *shared, int side_index, struct ampi_layout *layout)
 {
     struct ampi_comm_side *side = &shared->side[side_index];
-    bool has_lost;
 
     ampi_layout_ref(layout);
     side->layout = layout;
     side->n_ranks = layout->group->n_ranks;
     side->handles = ampi_comm_handles_create(side->n_ranks);
-    has_lost = ampi_lost_any() && ampi_comm_has_lost(shared);
     for (int i = 0; i < side->n_ranks; i++) {
         struct ampi_comm *comm = &side->handles[i];
         if (layout->pe_of[i] == AMPI_PE_REMOTE)
@@ -148,9 +146,15 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
         comm->peer = shared->is_inter ? &shared->side[1 - side_index] : side;
         comm->owner = &ampi_job.ranks[ampi_group_world_rank(layout->group, i) - ampi_job.first_rank];
         ampi_match_init(&comm->match);
-        if (BASE_UNLIKELY(has_lost))
-            ampi_comm_mark_lost(comm);
     }
+}
+
+/* Marks the handles of this process's members. */
+static BASE_COLD void mark_side_lost(struct ampi_comm_side *side)
+{
+    for (int i = 0; i < side->n_ranks; i++)
+        if (side->layout->pe_of[i] != AMPI_PE_REMOTE)
+            ampi_comm_mark_lost(&side->handles[i]);
 }
 
 struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer)
@@ -176,6 +180,10 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
     build_side(shared, 0, layout);
     if (peer)
         build_side(shared, 1, peer);
+    if (BASE_UNLIKELY(ampi_comm_has_lost(shared))) {
+        mark_side_lost(&shared->side[0]);
+        mark_side_lost(&shared->side[1]);
+    }
     atomic_init(&shared->refs, (uint32_t)(layout->n_local + (peer ? peer->n_local : 0)));
     shared->coll = ampi_coll_state_create(shared);
     if ((context_id & AMPI_CONTEXT_CROSS) &&
@@ -199,6 +207,12 @@ struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared
             hidden = made;
         else
             ampi_comm_shared_unref(made); /* another PE was faster */
+        /* PEs that handled a loss meanwhile did not find it. */
+        atomic_thread_fence(memory_order_seq_cst);
+        if (BASE_UNLIKELY(ampi_comm_has_lost(shared))) {
+            ampi_lost_look_again();
+            ult_wake_all();
+        }
     }
     return hidden;
 }

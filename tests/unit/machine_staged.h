@@ -50,8 +50,8 @@ static struct {
 } staged;
 
 /* Has a message come from process 1; data must stay valid. */
-static void staged_put(const void *header, size_t header_bytes, const void *data, size_t n_bytes,
-                       bool is_away)
+static inline void staged_put(const void *header, size_t header_bytes, const void *data, size_t n_bytes,
+                              bool is_away)
 {
     struct staged_message *message = calloc(1, sizeof *message);
 

@@ -184,7 +184,8 @@ static void lose_side(struct ampi_comm_side *side, int pe_id)
 static void lose_members(struct ampi_comm_shared *shared, void *arg)
 {
     int pe_id = *(int *)arg;
-    struct ampi_comm_shared *hidden = atomic_load_explicit(&shared->hidden, memory_order_acquire);
+    /* Sequentially consistent: either this finds it, or who makes it finds the loss. */
+    struct ampi_comm_shared *hidden = atomic_load(&shared->hidden);
 
     if (!ampi_comm_has_lost(shared))
         return;

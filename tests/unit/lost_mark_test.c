@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that all handles of communicators with lost members get the mark that ends what they wait for, also
+ * those of a hidden communicator that is being made while another PE handles the loss, and on both sides of
+ * an intercommunicator: on a machine in memory (machine_staged.h) whose process 1 is lost at the worst
+ * moment.
+ */
+#include "machine_staged.h"
+
+#include "ampi/group.h"
+#include "ampi/procs/procs.h"
+#include "mpi_job.h"
+
+static bool is_lost_meanwhile; /* while the next communicator is being made */
+
+struct ampi_coll_state *__real_ampi_coll_state_create(struct ampi_comm_shared *shared);
+struct ampi_coll_state *__wrap_ampi_coll_state_create(struct ampi_comm_shared *shared);
+
+/* The linker has ampi_coll_state_create lead here. It is the last step before others see the communicator. */
+struct ampi_coll_state *__wrap_ampi_coll_state_create(struct ampi_comm_shared *shared)
+{
+    if (is_lost_meanwhile) {
+        is_lost_meanwhile = false;
+        ampi_lost_note(1, "it was ended");
+        ampi_lost_handle(0);
+    }
+    return __real_ampi_coll_state_create(shared);
+}
+
+static void run(void (*body)(struct ampi_rank *self))
+{
+    ampi_machine = &staged_machine;
+    ampi_job.n_procs = 2;
+    ampi_job.n_ranks = 4;
+    ampi_job.n_local = 2;
+    ampi_job.node_n_procs = 1;
+    ampi_lost_init();
+    ampi_lost_tolerate();
+    mpi_job_is_part = true;
+    mpi_job_start(2, 1, body);
+}
+
+static void make_hidden(struct ampi_rank *self)
+{
+    struct ampi_comm *hidden;
+
+    if (self->world_rank != 0)
+        return;
+    is_lost_meanwhile = true;
+    hidden = ampi_comm_hidden(self->world);
+    ult_progress();
+    ULT_CHECK(self->world->has_lost);
+    ULT_CHECK(hidden->has_lost);
+    ULT_CHECK(hidden->local->handles[1].has_lost);
+}
+
+START_TEST(hidden_communicators_are_marked)
+{
+    run(make_hidden);
+}
+END_TEST
+
+/* Ranks 0 and 1 are this process's, 2 and 3 the lost one's. */
+static void make_inter(struct ampi_rank *self)
+{
+    struct ampi_layout *local = ampi_layout_create(ampi_group_create_list((int[]){0, 1}, 2));
+    struct ampi_layout *remote = ampi_layout_create(ampi_group_create_list((int[]){2, 3}, 2));
+    struct ampi_comm_shared *shared;
+
+    if (self->world_rank != 0)
+        return;
+    ampi_lost_note(1, "it was ended");
+    shared = ampi_comm_build_as(local, remote, AMPI_CONTEXT_CROSS | (uint64_t)5 << 20 | AMPI_CONTEXT_HIDDEN);
+    ULT_CHECK(shared->side[0].handles[0].has_lost);
+    ULT_CHECK(shared->side[0].handles[1].has_lost);
+}
+
+START_TEST(both_sides_of_an_intercommunicator_are_marked)
+{
+    run(make_inter);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lost_mark");
+    TCase *tests = tcase_create("mark");
+
+    tcase_add_test(tests, hidden_communicators_are_marked);
+    tcase_add_test(tests, both_sides_of_an_intercommunicator_are_marked);
+    suite_add_tcase(suite, tests);
+    return ult_run_suite(suite);
+}
