@@ -21,7 +21,6 @@
 #include "ampi/options.h"
 #include "ampi/p2p/message.h"
 #include "ampi/procs/procs.h"
-#include "ampi/thread.h"
 #include "ampi/type.h"
 #include "base/cores.h"
 #include "base/log.h"
@@ -253,7 +252,6 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     program_args.argc = argc;
     program_args.argv = argv;
     program_args.envp = envp;
-    ampi_thread_init();
     ampi_device_rebind();
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);

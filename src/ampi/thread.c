@@ -4,75 +4,27 @@
  * ask.
  *
  * The thread level is MPI_THREAD_FUNNELED: such a thread runs no rank, so ampi_self() is NULL on it. But it
- * is some rank's: the one that called pthread_create, which ranks' code is bound to a version of that passes
- * this on; or, of threads that a shared library started (std::thread, OpenMP), the one in whose copy of the
- * program the call is. What is left gets the answer of most ranks.
+ * is some rank's: the one that wanted it (src/image/threads.h), or, of threads that serve all ranks, the one
+ * in whose copy of the program the call is. What is left gets the answer of most ranks.
  */
-#include "ampi/thread.h"
-
-#include <pthread.h>
-
 #include "ampi/error.h"
 #include "ampi/job.h"
-#include "base/log.h"
 #include "image/image.h"
-
-/* The rank that the thread belongs to without running it; NULL: not known. */
-static __thread struct ampi_rank *thread_rank;
 
 /* The rank that the calling thread runs or belongs to; NULL: not known. caller: where it was called from. */
 static const struct ampi_rank *rank_of_thread(const void *caller)
 {
     const struct ampi_rank *self = ampi_self();
+    const struct image *image;
     int slot;
 
     if (self)
         return self;
-    if (thread_rank)
-        return thread_rank;
     if (!ampi_job.is_virtual)
         return ampi_job.ranks;
-    slot = ampi_memory_slot_of(caller);
+    image = image_of_thread();
+    slot = ampi_memory_slot_of(image ? image_base(image) : caller);
     return slot >= 0 ? &ampi_job.ranks[slot] : NULL;
-}
-
-/* ---- pthread_create in ranks' code ---- */
-
-struct start {
-    void *(*function)(void *arg);
-    void *arg;
-    struct ampi_rank *rank;
-};
-
-static void *run_thread(void *arg)
-{
-    struct start start = *(struct start *)arg;
-
-    free(arg);
-    thread_rank = start.rank;
-    return start.function(start.arg);
-}
-
-static int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *), void *arg)
-{
-    struct ampi_rank *rank = ampi_self() ? ampi_self() : thread_rank;
-    struct start *start = base_malloc(sizeof *start, "a thread of the program");
-    int error;
-
-    *start = (struct start){function, arg, rank};
-    error = pthread_create(thread, attr, run_thread, start);
-    if (error)
-        free(start);
-    return error;
-}
-
-static const struct image_rebinding rebindings[] = {
-    {"pthread_create", (void *)create_thread, -1, "the thread knows whose it is"},
-};
-
-void ampi_thread_init(void)
-{
-    image_rebind_add(rebindings, BASE_COUNT(rebindings));
 }
 
 /* ---- What any thread may ask ---- */

@@ -77,6 +77,12 @@ void image_tls_init(const struct image *image, unsigned char *save);
 /* Which image's code or data an address lies in: for the report of a crash. NULL: none. */
 struct image *image_find(const void *addr);
 
+/* The image of the rank that the calling thread runs or belongs to; NULL: of none, or not known. */
+struct image *image_of_thread(void);
+
+/* Where the copy lies: the argument of image_create. */
+char *image_base(const struct image *image);
+
 /* Writes "PROGRAM+0x1234 (function+0x10)" for an address in an image: where addr2line finds it in the file,
  * and the function if it is exported. false, and an empty text: the address lies in no image. */
 bool image_describe(const void *addr, char *text, size_t size_bytes);

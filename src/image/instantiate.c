@@ -133,6 +133,7 @@ struct image *image_create(char *base)
     if (!protect_all(base))
         goto err_unmap;
     image_libc_init(&image->libc);
+    image->libc.main_thread.image = image;
     image->modules_to_end = program->n_modules;
     enlist(image);
     return image;
@@ -209,7 +210,7 @@ void image_finish(struct image *image)
     const struct image_program *program = &image_program;
     struct image_libc *libc = &image->libc;
 
-    image_handlers_run(&libc->at_thread_exit, NULL, libc->exit_status);
+    image_handlers_run(&libc->main_thread.at_exit, NULL, libc->exit_status);
     image_handlers_run(&libc->at_exit, NULL, libc->exit_status);
     while (image->modules_to_end > 0) {
         run_destructors(image, &program->modules[program->init_order[image->modules_to_end - 1]]);
@@ -231,6 +232,13 @@ void *image_translate(const struct image *image, const void *prototype_addr)
     return image->base + module->copy_shift + ((uintptr_t)prototype_addr - module->bias);
 }
 
+/* The initial values of a module's thread_local variables. */
+static void init_block(const struct image *image, const struct image_module *module, void *block)
+{
+    memcpy(block, image->base + module->copy_shift + module->tls_vaddr, module->tls_file_bytes);
+    memset((char *)block + module->tls_file_bytes, 0, module->tls_bytes - module->tls_file_bytes);
+}
+
 void image_tls_init(const struct image *image, unsigned char *save)
 {
     const struct image_program *program = &image_program;
@@ -240,10 +248,20 @@ void image_tls_init(const struct image *image, unsigned char *save)
 
         if (!module->tls_bytes)
             continue;
-        memcpy(save, image->base + module->copy_shift + module->tls_vaddr, module->tls_file_bytes);
-        memset(save + module->tls_file_bytes, 0, module->tls_bytes - module->tls_file_bytes);
+        init_block(image, module, save);
         save += module->tls_bytes;
     }
+    image_swapped_tls_init(save);
+}
+
+void image_tls_init_thread(const struct image *image)
+{
+    const struct image_program *program = &image_program;
+    char *thread_pointer = __builtin_thread_pointer();
+
+    for (size_t i = 0; i < program->n_modules; i++)
+        if (program->modules[i].tls_bytes)
+            init_block(image, &program->modules[i], thread_pointer + program->modules[i].tls_offset);
 }
 
 bool image_has_address(const struct image *image, const void *addr)
@@ -283,9 +301,7 @@ struct image_libc *image_libc_of(struct image *image)
     return &image->libc;
 }
 
-struct image_libc *image_libc_current(void)
+char *image_base(const struct image *image)
 {
-    struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
-
-    return image ? &image->libc : NULL;
+    return image->base;
 }

@@ -69,14 +69,14 @@ static int compare_offsets(const void *a, const void *b)
 }
 
 /* Tells the ULTs which stretches of the static TLS block belong to the copied modules. */
-static bool set_tls_regions(const struct image_program *program, const char **error_out)
+static bool set_tls_regions(struct image_program *program, const char **error_out)
 {
     struct ult_tls_region regions[ULT_TLS_REGIONS_MAX];
     char *thread_pointer = __builtin_thread_pointer();
     int n = 0;
 
     for (size_t i = 0; i < program->n_modules; i++) {
-        const struct image_module *module = &program->modules[i];
+        struct image_module *module = &program->modules[i];
 
         if (!module->tls_bytes)
             continue;
@@ -94,10 +94,12 @@ static bool set_tls_regions(const struct image_program *program, const char **er
                             ULT_TLS_REGIONS_MAX);
             return false;
         }
-        regions[n].tp_offset = (char *)module->tls_block - thread_pointer;
+        module->tls_offset = (char *)module->tls_block - thread_pointer;
+        regions[n].tp_offset = module->tls_offset;
         regions[n].size_bytes = module->tls_bytes;
         n++;
     }
+    n = image_swapped_tls_find(regions, n, ULT_TLS_REGIONS_MAX);
     ult_tls_set_regions(regions, n);
     return true;
 }

@@ -71,7 +71,8 @@ struct image_module {
     bool has_textrel;   /* relocations in read-only segments */
 
     size_t tls_vaddr, tls_file_bytes, tls_bytes; /* PT_TLS; tls_bytes 0: none */
-    void *tls_block;                             /* this thread's block of it; NULL: allocated at first use */
+    void *tls_block;      /* the first thread's block of it; NULL: allocated at first use */
+    ptrdiff_t tls_offset; /* of the block from the thread pointer, on every thread */
 
     struct image_data data[IMAGE_DATA_MAX];
     int n_data;
@@ -147,6 +148,16 @@ void image_array_push(void *array_ptr, size_t *count, size_t item_bytes, const v
 
 /* Puts a sentence into the static buffer of errors and returns it. */
 const char *image_error(const char *fmt, ...) BASE_PRINTF(1, 2) BASE_COLD;
+
+/* ---- swapped_tls.c: thread_local data of shared libraries that goes with the rank ---- */
+
+struct ult_tls_region;
+
+/* Finds it and appends its stretches to regions[n]; returns how many there are then, at most max. */
+int image_swapped_tls_find(struct ult_tls_region *regions, int n, int max);
+
+/* Its initial contents, one stretch after the other. */
+void image_swapped_tls_init(unsigned char *save);
 
 /* ---- modules.c: finding and reading ---- */
 

@@ -10,6 +10,7 @@
 
 #include "image/instantiate.h"
 #include "image/private_libraries.h"
+#include "image/threads.h"
 
 #include <string.h>
 
@@ -45,6 +46,17 @@ static const struct image_rebinding libc_table[] = {
              "a rank's thread_local objects die with it"),
     FUNCTION("__cxa_thread_atexit", image_libc_cxa_thread_atexit,
              "a rank's thread_local objects die with it"),
+
+    /* Keys of thread-specific data (rebind_keys.c) */
+    FUNCTION("pthread_key_create", image_libc_key_create, "each rank has as many keys as a process"),
+    FUNCTION("__pthread_key_create", image_libc_key_create, "each rank has as many keys as a process"),
+    FUNCTION("pthread_key_delete", image_libc_key_delete, "a key of the rank"),
+    FUNCTION("pthread_getspecific", image_libc_getspecific, "a key of the rank"),
+    FUNCTION("pthread_setspecific", image_libc_setspecific, "a key of the rank"),
+    FUNCTION("tss_create", image_libc_tss_create, "each rank has as many keys as a process"),
+    FUNCTION("tss_delete", image_libc_tss_delete, "a key of the rank"),
+    FUNCTION("tss_get", image_libc_getspecific, "a key of the rank"),
+    FUNCTION("tss_set", image_libc_tss_set, "a key of the rank"),
 
     /* getopt (rebind_getopt.c) */
     FUNCTION("getopt", image_libc_getopt, "scans the rank's arguments with the rank's state"),
@@ -175,16 +187,34 @@ void image_libc_init(struct image_libc *libc)
     *(int *)libc->variables[IMAGE_OPTIND] = 1;
     *(int *)libc->variables[IMAGE_OPTERR] = 1;
     *(int *)libc->variables[IMAGE_OPTOPT] = '?';
+    pthread_mutex_init(&libc->lock, NULL);
 }
 
+void image_libc_lock(struct image_libc *libc)
+{
+    if (atomic_load_explicit(&libc->has_threads, memory_order_relaxed))
+        pthread_mutex_lock(&libc->lock);
+}
+
+void image_libc_unlock(struct image_libc *libc)
+{
+    if (atomic_load_explicit(&libc->has_threads, memory_order_relaxed))
+        pthread_mutex_unlock(&libc->lock);
+}
+
+/* Threads of the rank that have not ended go on, as they do in a process until it is gone: what they may use
+ * stays. */
 void image_libc_fini(struct image_libc *libc)
 {
+    if (atomic_load(&libc->has_threads))
+        return;
     image_random_destroy(libc->random);
     image_buffers_destroy(libc->buffers);
     libc->random = NULL;
     libc->buffers = NULL;
     free(libc->at_exit.items);
     free(libc->at_quick_exit.items);
-    free(libc->at_thread_exit.items);
-    libc->at_exit = libc->at_quick_exit = libc->at_thread_exit = (struct image_handlers){0};
+    libc->at_exit = libc->at_quick_exit = (struct image_handlers){0};
+    image_thread_fini(&libc->main_thread);
+    image_keys_free(libc);
 }

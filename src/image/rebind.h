@@ -10,10 +10,12 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <pthread.h>
 #include <search.h>
 #include <stdarg.h>
 #include <sys/select.h>
 #include <sys/types.h>
+#include <threads.h>
 #include <time.h>
 
 /* The C library's variables that are per rank. */
@@ -48,10 +50,20 @@ struct image_handler {
     bool is_status_first; /* registered with on_exit */
 };
 
+/* A list of them. Any thread of the rank may add to it. All zero is an empty list. */
 struct image_handlers {
+    pthread_mutex_t lock; /* never held while a handler runs */
     struct image_handler *items;
     size_t count;
     size_t room; /* allocated items */
+};
+
+/* What the C library keeps per thread: for the rank's ULT, and for each thread that its program starts. */
+struct image_thread {
+    struct image *image;             /* of the rank that it belongs to */
+    struct image_thread *next;       /* link of the states of an OS thread: threads.c */
+    struct image_handlers at_exit;   /* destructors of thread_local objects */
+    struct image_key_value **values; /* of pthread keys, in blocks (rebind_keys.c); NULL: none yet */
 };
 
 /* getopt's state, as in glibc's getopt_r. */
@@ -70,17 +82,28 @@ struct image_getopt {
 struct image_libc {
     struct image_handlers at_exit;
     struct image_handlers at_quick_exit;
-    struct image_handlers at_thread_exit; /* destructors of thread_local objects */
+    struct image_thread main_thread;   /* of the rank's ULT */
+    atomic_bool has_threads;           /* other threads than the ULT may be here, or have been */
+    atomic_int n_threads;              /* those of pthread_create that have not ended */
+    _Atomic(struct image_keys *) keys; /* of pthread_key_create; NULL: none yet */
+    pthread_mutex_t lock;              /* guards the generators and the making of the buffers */
     struct image_getopt getopt;
     void *variables[IMAGE_LIBC_FIELDS]; /* where the program's optarg etc. are: in getopt, or its COPYs */
     char *strtok_next;
-    struct image_random *random;   /* rand, random and drand48; NULL: not used yet */
-    struct image_buffers *buffers; /* of localtime and its like; NULL: not used yet */
-    int exit_status;               /* what on_exit handlers are told */
+    struct image_random *random;             /* rand, random and drand48; NULL: not used yet */
+    _Atomic(struct image_buffers *) buffers; /* of localtime and its like; NULL: not used yet */
+    int exit_status;                         /* what on_exit handlers are told */
 };
 
-/* The running rank's state; NULL outside of ranks. */
+/* The state of the running rank, or of the rank that the calling thread belongs to; NULL outside of ranks. */
 struct image_libc *image_libc_current(void);
+
+/* Is the caller a rank's ULT, which may switch to others? Not in a process that a rank forked. */
+bool image_is_on_rank(void);
+
+/* Excludes the rank's other threads. Nothing if it has none. */
+void image_libc_lock(struct image_libc *libc);
+void image_libc_unlock(struct image_libc *libc);
 
 /* Sets the start values up; variables[] must have been set. */
 void image_libc_init(struct image_libc *libc);
@@ -111,6 +134,14 @@ int image_getopt_r(int argc, char *const *argv, const char *optstring, const str
                    int *longind, unsigned flags, struct image_getopt *state);
 
 /* ---- The replacements, by file; what each does is said in the table in rebind.c ---- */
+
+int image_libc_key_create(pthread_key_t *key, void (*destructor)(void *));
+int image_libc_key_delete(pthread_key_t key);
+void *image_libc_getspecific(pthread_key_t key);
+int image_libc_setspecific(pthread_key_t key, const void *value);
+int image_libc_tss_create(tss_t *key, tss_dtor_t destructor);
+void image_libc_tss_delete(tss_t key);
+int image_libc_tss_set(tss_t key, void *value);
 
 void image_libc_exit(int status) BASE_NORETURN;
 void image_libc_quick_exit(int status) BASE_NORETURN;

@@ -24,14 +24,19 @@ void image_buffers_destroy(struct image_buffers *buffers)
     free(buffers);
 }
 
-/* NULL on a thread that runs no rank. */
+/* NULL on a thread that belongs to no rank. */
 static struct image_buffers *current(void)
 {
     struct image_libc *libc = image_libc_current();
+    struct image_buffers *made, *none = NULL;
 
-    if (libc && !libc->buffers)
-        libc->buffers = base_calloc(1, sizeof *libc->buffers, "a rank's buffers");
-    return libc ? libc->buffers : NULL;
+    if (!libc || libc->buffers)
+        return libc ? libc->buffers : NULL;
+    made = base_calloc(1, sizeof *made, "a rank's buffers");
+    if (atomic_compare_exchange_strong(&libc->buffers, &none, made))
+        return made;
+    free(made); /* another thread of the rank was faster */
+    return none;
 }
 
 char *image_libc_strtok(char *text, const char *delimiters)

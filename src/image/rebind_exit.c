@@ -5,7 +5,7 @@
  * A process forked off by a rank is no rank any more: there, what ends the process really ends it.
  */
 #include "image/instantiate.h"
-#include "image/rebind.h"
+#include "image/threads.h"
 
 #include "base/log.h"
 
@@ -20,7 +20,7 @@
 
 /* ---- Lists of handlers ---- */
 
-static int add(struct image_handlers *handlers, struct image_handler handler)
+static int append(struct image_handlers *handlers, const struct image_handler *handler)
 {
     if (handlers->count == handlers->room) {
         size_t room = handlers->room ? handlers->room * 2 : 4;
@@ -31,12 +31,21 @@ static int add(struct image_handlers *handlers, struct image_handler handler)
         handlers->items = items;
         handlers->room = room;
     }
-    handlers->items[handlers->count++] = handler;
+    handlers->items[handlers->count++] = *handler;
     return 0;
 }
 
-/* Takes the newest handler (of the module, if dso is not NULL) off the list. false: there is none. */
-static bool take_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
+static int add(struct image_handlers *handlers, struct image_handler handler)
+{
+    int result;
+
+    pthread_mutex_lock(&handlers->lock);
+    result = append(handlers, &handler);
+    pthread_mutex_unlock(&handlers->lock);
+    return result;
+}
+
+static bool remove_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
 {
     for (size_t i = handlers->count; i-- > 0;) {
         if (dso && handlers->items[i].dso != dso)
@@ -48,6 +57,17 @@ static bool take_last(struct image_handlers *handlers, const void *dso, struct i
         return true;
     }
     return false;
+}
+
+/* Takes the newest handler (of the module, if dso is not NULL) off the list. false: there is none. */
+static bool take_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
+{
+    bool found;
+
+    pthread_mutex_lock(&handlers->lock);
+    found = remove_last(handlers, dso, handler_out);
+    pthread_mutex_unlock(&handlers->lock);
+    return found;
 }
 
 void image_handlers_run(struct image_handlers *handlers, const void *dso, int status)
@@ -62,18 +82,22 @@ void image_handlers_run(struct image_handlers *handlers, const void *dso, int st
     }
 }
 
-/* The state of the running rank; on a thread that the rank started, of the rank whose code fn is. */
-static struct image_libc *owner(const void *fn)
+/* The state of the rank in whose copy dso lies, which is the module that registers a function; if it does not
+ * tell, of the calling thread's rank or of the one in whose copy the function lies. */
+static struct image_libc *owner(const void *dso, const void *fn)
 {
-    struct image_libc *libc = image_libc_current();
-    struct image *image = libc ? NULL : image_find(fn);
+    struct image *image = dso ? image_find(dso) : NULL;
 
-    return image ? image_libc_of(image) : libc;
+    if (!image)
+        image = image_of_thread();
+    if (!image)
+        image = image_find(fn);
+    return image ? image_libc_of(image) : NULL;
 }
 
 int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso)
 {
-    struct image_libc *libc = owner((const void *)fn);
+    struct image_libc *libc = owner(dso, (const void *)fn);
 
     return libc ? add(&libc->at_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso}) : -1;
 }
@@ -85,7 +109,7 @@ int image_libc_atexit(void (*fn)(void))
 
 int image_libc_on_exit(void (*fn)(int, void *), void *arg)
 {
-    struct image_libc *libc = owner((const void *)fn);
+    struct image_libc *libc = owner(NULL, (const void *)fn);
 
     return libc ? add(&libc->at_exit,
                       (struct image_handler){.fn.on_exit = fn, .arg = arg, .is_status_first = true})
@@ -94,7 +118,7 @@ int image_libc_on_exit(void (*fn)(int, void *), void *arg)
 
 int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso)
 {
-    struct image_libc *libc = owner((const void *)fn);
+    struct image_libc *libc = owner(dso, (const void *)fn);
 
     return libc ? add(&libc->at_quick_exit, (struct image_handler){.fn.cxa = fn, .dso = dso}) : -1;
 }
@@ -104,16 +128,11 @@ int image_libc_at_quick_exit(void (*fn)(void))
     return image_libc_cxa_at_quick_exit((void (*)(void *))(void *)fn, NULL);
 }
 
-/* libstdc++'s; libc's own version of the symbol for threads that run no rank. */
-int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
-
 int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso)
 {
-    struct image_libc *libc = image_libc_current();
+    struct image_thread *thread = image_thread_of(dso ? dso : (const void *)fn);
 
-    if (!libc)
-        return __cxa_thread_atexit_impl(fn, arg, NULL);
-    return add(&libc->at_thread_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso});
+    return thread ? add(&thread->at_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso}) : -1;
 }
 
 void image_libc_cxa_finalize(void *dso)
@@ -158,7 +177,7 @@ void image_libc_exit(int status)
 
 void image_libc__exit(int status)
 {
-    if (image_libc_current() && !is_child && image_rebind_client.quick_exit)
+    if (image_is_on_rank() && image_rebind_client.quick_exit)
         image_rebind_client.quick_exit(status);
     _exit(status);
 }
@@ -174,7 +193,7 @@ void image_libc_quick_exit(int status)
 
 void image_libc_abort(void)
 {
-    if (image_libc_current() && !is_child && image_rebind_client.abort)
+    if (image_is_on_rank() && image_rebind_client.abort)
         image_rebind_client.abort();
     abort();
 }

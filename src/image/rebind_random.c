@@ -34,26 +34,28 @@ void image_random_destroy(struct image_random *random)
     free(random);
 }
 
-/* The running rank's; threads that run no rank have one together, as in libc. */
-static struct image_random *current(void)
-{
-    static _Atomic(struct image_random *) process_generators;
-    struct image_libc *libc = image_libc_current();
-    struct image_random *generators, *expected = NULL;
+/* Those of threads that belong to no rank. */
+static struct image_libc process = {.has_threads = true, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-    if (libc) {
-        if (!libc->random)
-            libc->random = create();
-        return libc->random;
-    }
-    generators = atomic_load(&process_generators);
-    if (generators)
-        return generators;
-    generators = create();
-    if (atomic_compare_exchange_strong(&process_generators, &expected, generators))
-        return generators;
-    image_random_destroy(generators);
-    return expected;
+/* The generators of the rank whose thread calls: all its threads have one together, as in libc, and as there
+ * one at a time is let in, until it gives them back. */
+static struct image_random *take(void)
+{
+    struct image_libc *libc = image_libc_current();
+
+    if (!libc)
+        libc = &process;
+    image_libc_lock(libc);
+    if (!libc->random)
+        libc->random = create();
+    return libc->random;
+}
+
+static void give_back(void)
+{
+    struct image_libc *libc = image_libc_current();
+
+    image_libc_unlock(libc ? libc : &process);
 }
 
 /* ---- random ---- */
@@ -62,7 +64,8 @@ long image_libc_random(void)
 {
     int32_t value = 0;
 
-    random_r(&current()->random, &value);
+    random_r(&take()->random, &value);
+    give_back();
     return value;
 }
 
@@ -73,25 +76,30 @@ int image_libc_rand(void)
 
 void image_libc_srandom(unsigned seed)
 {
-    srandom_r(seed, &current()->random);
+    srandom_r(seed, &take()->random);
+    give_back();
 }
 
 /* The state before the switch is returned as the address of its array, which begins with the word of the
  * type. */
 char *image_libc_initstate(unsigned seed, char *state, size_t size_bytes)
 {
-    struct image_random *generators = current();
+    struct image_random *generators = take();
     char *old = (char *)(generators->random.state - 1);
+    int result = initstate_r(seed, state, size_bytes, &generators->random);
 
-    return initstate_r(seed, state, size_bytes, &generators->random) == 0 ? old : NULL;
+    give_back();
+    return result == 0 ? old : NULL;
 }
 
 char *image_libc_setstate(char *state)
 {
-    struct image_random *generators = current();
+    struct image_random *generators = take();
     char *old = (char *)(generators->random.state - 1);
+    int result = setstate_r(state, &generators->random);
 
-    return setstate_r(state, &generators->random) == 0 ? old : NULL;
+    give_back();
+    return result == 0 ? old : NULL;
 }
 
 /* ---- drand48 ---- */
@@ -100,7 +108,8 @@ double image_libc_drand48(void)
 {
     double value = 0;
 
-    drand48_r(&current()->drand48, &value);
+    drand48_r(&take()->drand48, &value);
+    give_back();
     return value;
 }
 
@@ -108,7 +117,8 @@ double image_libc_erand48(unsigned short xsubi[3])
 {
     double value = 0;
 
-    erand48_r(xsubi, &current()->drand48, &value);
+    erand48_r(xsubi, &take()->drand48, &value);
+    give_back();
     return value;
 }
 
@@ -116,7 +126,8 @@ long image_libc_lrand48(void)
 {
     long value = 0;
 
-    lrand48_r(&current()->drand48, &value);
+    lrand48_r(&take()->drand48, &value);
+    give_back();
     return value;
 }
 
@@ -124,7 +135,8 @@ long image_libc_nrand48(unsigned short xsubi[3])
 {
     long value = 0;
 
-    nrand48_r(xsubi, &current()->drand48, &value);
+    nrand48_r(xsubi, &take()->drand48, &value);
+    give_back();
     return value;
 }
 
@@ -132,7 +144,8 @@ long image_libc_mrand48(void)
 {
     long value = 0;
 
-    mrand48_r(&current()->drand48, &value);
+    mrand48_r(&take()->drand48, &value);
+    give_back();
     return value;
 }
 
@@ -140,24 +153,28 @@ long image_libc_jrand48(unsigned short xsubi[3])
 {
     long value = 0;
 
-    jrand48_r(xsubi, &current()->drand48, &value);
+    jrand48_r(xsubi, &take()->drand48, &value);
+    give_back();
     return value;
 }
 
 void image_libc_srand48(long seed)
 {
-    srand48_r(seed, &current()->drand48);
+    srand48_r(seed, &take()->drand48);
+    give_back();
 }
 
 unsigned short *image_libc_seed48(unsigned short seed[3])
 {
-    struct drand48_data *data = &current()->drand48;
+    struct drand48_data *data = &take()->drand48;
 
     seed48_r(seed, data);
+    give_back();
     return data->__old_x;
 }
 
 void image_libc_lcong48(unsigned short param[7])
 {
-    lcong48_r(param, &current()->drand48);
+    lcong48_r(param, &take()->drand48);
+    give_back();
 }

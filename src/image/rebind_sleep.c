@@ -18,7 +18,7 @@
 
 static bool can_sleep(void)
 {
-    return image_rebind_client.sleep_ns && image_libc_current();
+    return image_rebind_client.sleep_ns && image_is_on_rank();
 }
 
 static bool is_valid(const struct timespec *t)
@@ -112,7 +112,7 @@ int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
 
 int image_libc_sched_yield(void)
 {
-    if (!image_rebind_client.yield || !image_libc_current())
+    if (!image_rebind_client.yield || !image_is_on_rank())
         return sched_yield();
     image_rebind_client.yield();
     return 0;

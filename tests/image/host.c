@@ -106,9 +106,11 @@ static void run_copy(void)
     end_copy(code);
 }
 
+static __thread bool runs_copies; /* the calling thread does */
+
 static struct image *current_image(void)
 {
-    return host.current >= 0 ? host.copies[host.current].image : NULL;
+    return runs_copies && host.current >= 0 ? host.copies[host.current].image : NULL;
 }
 
 static void sleep_ns(uint64_t duration_ns)
@@ -258,6 +260,7 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     faults_created = page_faults();
 
     host.current = 0;
+    runs_copies = true;
     restore_tls(host.copies[0].tls);
     t2 = now_us();
     swapcontext(&host.back, &host.copies[0].context);

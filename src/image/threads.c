@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * threads.c: which rank an OS thread belongs to, and the end of what it keeps for that rank.
+ *
+ * At the end of a thread glibc first destroys thread_local objects, then calls the destructors of keys, in up
+ * to PTHREAD_DESTRUCTOR_ITERATIONS rounds. A rank's lists are run at these two points: by a destructor that
+ * is registered as the thread's first, and by one key of the process.
+ */
+#include "image/threads.h"
+
+#include "base/log.h"
+#include "image/instantiate.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static __thread struct image_thread *own;      /* for the rank that the thread belongs to; NULL: for none */
+static __thread struct image_thread *visiting; /* for others whose code it has run, linked by next */
+static __thread int n_rounds;                  /* of key destructors that the thread's end has begun */
+
+static pthread_key_t end_key;
+static pthread_once_t end_once = PTHREAD_ONCE_INIT;
+
+/* Of glibc: calls fn(arg) when the thread ends; dso keeps the library from being closed before. */
+extern int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
+extern void *__dso_handle;
+
+/* ---- The end of a thread ---- */
+
+static void destroy_objects(void *arg)
+{
+    if (own)
+        image_handlers_run(&own->at_exit, NULL, 0);
+    for (struct image_thread *thread = visiting; thread; thread = thread->next)
+        image_handlers_run(&thread->at_exit, NULL, 0);
+}
+
+static void destroy_thread(struct image_thread *thread)
+{
+    image_thread_fini(thread);
+    free(thread);
+}
+
+/* The destructor of end_key. It stays until the last round: a destructor may set values again. */
+static void destroy_values(void *arg)
+{
+    if (own)
+        image_keys_destroy_values(own);
+    for (struct image_thread *thread = visiting; thread; thread = thread->next)
+        image_keys_destroy_values(thread);
+    if (++n_rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(end_key, arg) == 0)
+        return;
+    if (own) {
+        image_thread_count(own->image, -1);
+        destroy_thread(own);
+    }
+    own = NULL;
+    while (visiting) {
+        struct image_thread *next = visiting->next;
+
+        destroy_thread(visiting);
+        visiting = next;
+    }
+}
+
+static void make_end_key(void)
+{
+    if (pthread_key_create(&end_key, destroy_values) != 0)
+        base_fatal(1, "the process has no pthread key left for the ranks' threads");
+}
+
+/* Has the thread's end come here. Nothing to undo if it fails half-way. */
+static bool watch_end(void)
+{
+    pthread_once(&end_once, make_end_key);
+    return pthread_getspecific(end_key) ||
+           (__cxa_thread_atexit_impl(destroy_objects, NULL, &__dso_handle) == 0 &&
+            pthread_setspecific(end_key, &end_key) == 0);
+}
+
+/* ---- The beginning ---- */
+
+static struct image_thread *create_thread(struct image *image)
+{
+    struct image_thread *thread = watch_end() ? calloc(1, sizeof *thread) : NULL;
+
+    if (!thread)
+        return NULL;
+    thread->image = image;
+    atomic_store(&image_libc_of(image)->has_threads, true);
+    return thread;
+}
+
+bool image_thread_begin(struct image *image)
+{
+    own = create_thread(image);
+    if (!own)
+        return false;
+    image_tls_init_thread(image);
+    return true;
+}
+
+void image_thread_count(struct image *image, int n)
+{
+    atomic_store(&image_libc_of(image)->has_threads, true);
+    atomic_fetch_add(&image_libc_of(image)->n_threads, n);
+}
+
+/* Threads that these make serve all ranks; by the beginning of the file's name. */
+static bool serves_all(const char *path)
+{
+    static const char *const names[] = {"libcuda.so", "libnvidia", "libnccl.so", "libuc",
+                                        "libpmix",    "libevent",  "libmpi_abi"};
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+
+    for (size_t i = 0; i < BASE_COUNT(names); i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+struct image *image_thread_heir(const void *caller)
+{
+    struct image *image = image_of_thread();
+    Dl_info info;
+
+    if (!image || image_has_address(image, caller))
+        return image;
+    return dladdr(caller, &info) && info.dli_fname && serves_all(info.dli_fname) ? NULL : image;
+}
+
+/* ---- Questions ---- */
+
+/* The image of the ULT that runs. */
+static struct image *running(void)
+{
+    return image_rebind_client.current ? image_rebind_client.current() : NULL;
+}
+
+bool image_is_on_rank(void)
+{
+    return running() && !image_is_forked_child();
+}
+
+struct image_thread *image_thread_current(void)
+{
+    struct image *image = running();
+
+    return image ? &image_libc_of(image)->main_thread : own;
+}
+
+struct image_thread *image_thread_of(const void *code)
+{
+    struct image_thread *thread = image_thread_current();
+    struct image *image = thread ? NULL : image_find(code);
+
+    if (!image)
+        return thread;
+    for (thread = visiting; thread; thread = thread->next)
+        if (thread->image == image)
+            return thread;
+    thread = create_thread(image);
+    if (!thread)
+        base_fatal(1, "out of memory: no room for the state of a thread");
+    thread->next = visiting;
+    visiting = thread;
+    return thread;
+}
+
+struct image *image_of_thread(void)
+{
+    struct image_thread *thread = image_thread_current();
+
+    return thread ? thread->image : NULL;
+}
+
+struct image_libc *image_libc_current(void)
+{
+    struct image_thread *thread = image_thread_current();
+
+    return thread ? image_libc_of(thread->image) : NULL;
+}
+
+void image_thread_fini(struct image_thread *thread)
+{
+    image_keys_free_values(thread);
+    free(thread->at_exit.items);
+    thread->at_exit = (struct image_handlers){0};
+}
