@@ -35,7 +35,6 @@ struct ampi_job ampi_job = {.n_procs = 1, .node_n_procs = 1};
 static struct {
     int argc;
     char **argv;
-    char **envp;
 } program_args;
 
 /* ---- The end of ranks and of the job ---- */
@@ -94,6 +93,11 @@ static void abort_rank(void)
     abort();
 }
 
+static void report_rank(const char *text)
+{
+    ampi_report(ampi_self(), "%s", text);
+}
+
 const struct image_rebind_client image_rebind_client = {
     .current = current_image,
     .exit = exit_rank,
@@ -101,6 +105,7 @@ const struct image_rebind_client image_rebind_client = {
     .abort = abort_rank,
     .sleep_ns = ult_sleep_ns,
     .yield = ult_yield,
+    .report = report_rank,
 };
 
 /* ---- The set-up ---- */
@@ -172,7 +177,7 @@ static void run_rank(void *arg)
             base_fatal(1, "out of memory: no room for the arguments of rank %d", rank->world_rank);
     }
     argv[program_args.argc] = NULL;
-    code = image_run(rank->image, program_args.argc, argv, program_args.envp);
+    code = image_run(rank->image, program_args.argc, argv);
     image_finish(rank->image);
     rank_end(rank, code);
 }
@@ -251,7 +256,6 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
         base_log("%d PEs on %d cores: they take turns, so everything takes longer", n_pes, n_cores);
     program_args.argc = argc;
     program_args.argv = argv;
-    program_args.envp = envp;
     ampi_device_rebind();
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);

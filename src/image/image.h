@@ -60,7 +60,7 @@ struct image;
 struct image *image_create(char *base) BASE_MUST_CHECK;
 
 /* Runs the copy's constructors, then its main; returns main's value. On the rank's ULT. May switch. */
-int image_run(struct image *image, int argc, char **argv, char **envp);
+int image_run(struct image *image, int argc, char **argv);
 
 /* Runs the rank's atexit handlers and the destructors of the copy; once per image, the second call does
  * nothing. On the rank's ULT. May switch (handlers are the program's code). */
@@ -118,6 +118,7 @@ struct image_rebind_client {
     void (*abort)(void) BASE_NORETURN;
     void (*sleep_ns)(uint64_t duration_ns);
     void (*yield)(void);
+    void (*report)(const char *text); /* prints a line that begins with the rank's name */
 };
 extern const struct image_rebind_client image_rebind_client;
 

@@ -147,15 +147,6 @@ err_free:
     return NULL;
 }
 
-void image_refresh_variables(struct image *image)
-{
-    const struct image_program *program = &image_program;
-
-    for (size_t i = 0; i < program->n_variables; i++)
-        if (program->variables[i].is_refreshed)
-            copy_variable(image, &program->variables[i]);
-}
-
 /* ---- Running and ending it ---- */
 
 typedef void (*constructor_fn)(int argc, char **argv, char **envp);
@@ -177,8 +168,9 @@ static void run_constructors(const struct image *image, const struct image_modul
         ((constructor_fn)array_entry(image, module, module->init_array_vaddr, i))(argc, argv, envp);
 }
 
-int image_run(struct image *image, int argc, char **argv, char **envp)
+int image_run(struct image *image, int argc, char **argv)
 {
+    char **envp = image_env_of(&image->libc);
     const struct image_program *program = &image_program;
     const struct image_module *main_module = &program->modules[0];
 

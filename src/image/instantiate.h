@@ -29,7 +29,4 @@ const struct image_module *image_module_at(const struct image *image, const void
  * the prototype's. */
 void image_tls_init_thread(const struct image *image);
 
-/* Sets the copy's environ, timezone etc. to libc's. */
-void image_refresh_variables(struct image *image);
-
 #endif

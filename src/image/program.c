@@ -7,6 +7,7 @@
  * them into a plan, and tell the ULTs which TLS bytes are the program's.
  */
 #include "image/program.h"
+#include "image/rebind.h"
 
 #include "base/log.h"
 #include "ult/ult.h"
@@ -120,6 +121,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
     struct image_program *program = &image_program;
     struct image_module *main_module;
 
+    image_env_open();
     if (!image_modules_find(program, error_out))
         return false;
     for (size_t i = 0; i < program->n_modules; i++)

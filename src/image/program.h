@@ -106,8 +106,6 @@ struct image_variable {
     size_t offset, len_bytes;
     const void *prototype; /* the variable that the libraries use */
     int libc_field;        /* which of the C library's per-rank variables it is (rebind.h); -1: none */
-    bool is_refreshed;     /* libc changes it on the program's calls (environ, timezone): see
-                              image_refresh_variables */
     bool is_zeroed;        /* starts as zero bytes (__libc_single_threaded) */
 };
 

@@ -114,12 +114,35 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("_ZNSt8ios_base15sync_with_stdioEb", image_ios_sync_with_stdio,
              "would replace the buffers that the other ranks' std::cout writes to"),
 
-    /* Shared, but the program's own variables follow (rebind_env.c) */
-    FUNCTION("setenv", image_libc_setenv, "brings the rank's environ up to date"),
-    FUNCTION("unsetenv", image_libc_unsetenv, "brings the rank's environ up to date"),
-    FUNCTION("putenv", image_libc_putenv, "brings the rank's environ up to date"),
-    FUNCTION("clearenv", image_libc_clearenv, "brings the rank's environ up to date"),
-    FUNCTION("tzset", image_libc_tzset, "brings the rank's timezone and tzname up to date"),
+    /* The environment (rebind_env.c, rebind_exec.c) and the time zone, which is part of it (rebind_time.c) */
+    FUNCTION("getenv", image_libc_getenv, "the rank's environment"),
+    FUNCTION("secure_getenv", image_libc_secure_getenv, "the rank's environment"),
+    FUNCTION("setenv", image_libc_setenv, "the rank's environment"),
+    FUNCTION("unsetenv", image_libc_unsetenv, "the rank's environment"),
+    FUNCTION("putenv", image_libc_putenv, "the rank's environment"),
+    FUNCTION("clearenv", image_libc_clearenv, "the rank's environment"),
+    VARIABLE("environ", IMAGE_ENVIRON, "the rank's environment"),
+    VARIABLE("__environ", IMAGE_ENVIRON, "the rank's environment"),
+    VARIABLE("_environ", IMAGE_ENVIRON, "the rank's environment"),
+    FUNCTION("execv", image_libc_execv, "passes the rank's environment on"),
+    FUNCTION("execvp", image_libc_execvp, "passes the rank's environment on"),
+    FUNCTION("execl", image_libc_execl, "passes the rank's environment on"),
+    FUNCTION("execlp", image_libc_execlp, "passes the rank's environment on"),
+    FUNCTION("system", image_libc_system, "passes the rank's environment on; other ranks run meanwhile"),
+    FUNCTION("popen", image_libc_popen, "passes the rank's environment on"),
+    FUNCTION("pclose", image_libc_pclose, "ends what popen began; other ranks run meanwhile"),
+    FUNCTION("tzset", image_libc_tzset, "the rank's TZ"),
+    FUNCTION("localtime_r", image_libc_localtime_r, "the rank's TZ"),
+    FUNCTION("ctime_r", image_libc_ctime_r, "the rank's TZ"),
+    FUNCTION("mktime", image_libc_mktime, "the rank's TZ"),
+    FUNCTION("timelocal", image_libc_mktime, "the rank's TZ"),
+    FUNCTION("strftime", image_libc_strftime, "the rank's TZ"),
+    VARIABLE("timezone", IMAGE_TIMEZONE, "the rank's TZ"),
+    VARIABLE("__timezone", IMAGE_TIMEZONE, "the rank's TZ"),
+    VARIABLE("daylight", IMAGE_DAYLIGHT, "the rank's TZ"),
+    VARIABLE("__daylight", IMAGE_DAYLIGHT, "the rank's TZ"),
+    VARIABLE("tzname", IMAGE_TZNAME, "the rank's TZ"),
+    VARIABLE("__tzname", IMAGE_TZNAME, "the rank's TZ"),
 };
 
 /* Tables of the layers above. */
@@ -170,16 +193,18 @@ const struct image_rebinding *image_rebinding_for(const char *name, const void *
 
 size_t image_libc_field_offset(int field)
 {
-    switch (field) {
-    case IMAGE_OPTARG:
-        return offsetof(struct image_libc, getopt.optarg);
-    case IMAGE_OPTIND:
-        return offsetof(struct image_libc, getopt.optind);
-    case IMAGE_OPTERR:
-        return offsetof(struct image_libc, getopt.opterr);
-    default:
-        return offsetof(struct image_libc, getopt.optopt);
-    }
+    static const size_t offsets[IMAGE_LIBC_FIELDS] = {
+        [IMAGE_OPTARG] = offsetof(struct image_libc, getopt.optarg),
+        [IMAGE_OPTIND] = offsetof(struct image_libc, getopt.optind),
+        [IMAGE_OPTERR] = offsetof(struct image_libc, getopt.opterr),
+        [IMAGE_OPTOPT] = offsetof(struct image_libc, getopt.optopt),
+        [IMAGE_ENVIRON] = offsetof(struct image_libc, environ),
+        [IMAGE_TIMEZONE] = offsetof(struct image_libc, timezone),
+        [IMAGE_DAYLIGHT] = offsetof(struct image_libc, daylight),
+        [IMAGE_TZNAME] = offsetof(struct image_libc, tzname),
+    };
+
+    return offsets[field];
 }
 
 void image_libc_init(struct image_libc *libc)
@@ -188,6 +213,8 @@ void image_libc_init(struct image_libc *libc)
     *(int *)libc->variables[IMAGE_OPTERR] = 1;
     *(int *)libc->variables[IMAGE_OPTOPT] = '?';
     pthread_mutex_init(&libc->lock, NULL);
+    image_env_init(libc);
+    image_zone_init(libc);
 }
 
 void image_libc_lock(struct image_libc *libc)

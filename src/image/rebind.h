@@ -13,13 +13,25 @@
 #include <pthread.h>
 #include <search.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/types.h>
 #include <threads.h>
 #include <time.h>
 
 /* The C library's variables that are per rank. */
-enum image_libc_field { IMAGE_OPTARG, IMAGE_OPTIND, IMAGE_OPTERR, IMAGE_OPTOPT, IMAGE_LIBC_FIELDS };
+enum image_libc_field {
+    IMAGE_OPTARG,
+    IMAGE_OPTIND,
+    IMAGE_OPTERR,
+    IMAGE_OPTOPT,
+    IMAGE_ENVIRON,
+    IMAGE_TIMEZONE,
+    IMAGE_DAYLIGHT,
+    IMAGE_TZNAME,
+    IMAGE_LIBC_FIELDS
+};
 
 /* ---- Finding (rebind.c) ---- */
 
@@ -32,10 +44,6 @@ const struct image_rebinding *image_rebinding_for(const char *name, const void *
 
 /* Offset in struct image_libc of a variable. */
 size_t image_libc_field_offset(int field);
-
-/* Is a variable of libc that it changes on the program's behalf: the program's copy is refreshed
- * (rebind_env.c). */
-bool image_is_refreshed_variable(const char *name);
 
 /* ---- Per-rank state ---- */
 
@@ -89,6 +97,12 @@ struct image_libc {
     pthread_mutex_t lock;              /* guards the generators and the making of the buffers */
     struct image_getopt getopt;
     void *variables[IMAGE_LIBC_FIELDS]; /* where the program's optarg etc. are: in getopt, or its COPYs */
+    char **environ;                     /* what variables[] point to in a program without COPYs */
+    long timezone;
+    int daylight;
+    char *tzname[2];
+    const void *environ_array; /* the array that the rank made for its environment; NULL: none */
+    size_t environ_room;       /* its length */
     char *strtok_next;
     struct image_random *random;             /* rand, random and drand48; NULL: not used yet */
     _Atomic(struct image_buffers *) buffers; /* of localtime and its like; NULL: not used yet */
@@ -97,6 +111,9 @@ struct image_libc {
 
 /* The state of the running rank, or of the rank that the calling thread belongs to; NULL outside of ranks. */
 struct image_libc *image_libc_current(void);
+
+/* The same; on a thread that belongs to no rank, of the rank in whose copy the address lies. */
+struct image_libc *image_libc_at(const void *code);
 
 /* Is the caller a rank's ULT, which may switch to others? Not in a process that a rank forked. */
 bool image_is_on_rank(void);
@@ -114,6 +131,47 @@ void image_libc_fini(struct image_libc *libc);
 /* Frees the generators (rebind_random.c) and buffers (rebind_buffers.c). */
 void image_random_destroy(struct image_random *random);
 void image_buffers_destroy(struct image_buffers *buffers);
+
+/* ---- rebind_env.c, rebind_time.c ---- */
+
+/* Notes the environment that ranks begin with. Once, before the first copy. */
+void image_env_open(void);
+
+/* Sets the rank's environ, its timezone and the like to those of the process. */
+void image_env_init(struct image_libc *libc);
+void image_zone_init(struct image_libc *libc);
+
+/* The rank's environment. */
+char **image_env_of(struct image_libc *libc);
+char *image_env_get(struct image_libc *libc, const char *name);
+
+/* localtime_r, called from `caller`. */
+struct tm *image_zone_localtime(const time_t *when, struct tm *tm, const void *caller);
+
+/* Keeps others from exchanging libc's time zone. */
+void image_zone_lock(void);
+void image_zone_unlock(void);
+
+/* ---- rebind_wait.c ---- */
+
+/* A rank's wait for something that has to be looked for. */
+struct image_wait {
+    const char *call;  /* for the line after a minute; NULL: none */
+    int fd;            /* for that line */
+    uint64_t limit_ns; /* the next pause is no longer; 0: no limit */
+    uint64_t paused_ns;
+    unsigned n_pauses;
+    bool is_reported;
+};
+
+/* May the caller wait so? Otherwise it is a thread or a forked process, which blocks. */
+bool image_can_wait(void);
+
+/* Lets other ranks run for a while. Switches. */
+void image_wait_pause(struct image_wait *wait);
+
+/* wait4 for a certain child; other ranks run meanwhile. usage may be NULL. */
+pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage);
 
 /* ---- rebind_exit.c ---- */
 
@@ -166,7 +224,22 @@ int image_libc_setenv(const char *name, const char *value, int is_replacing);
 int image_libc_unsetenv(const char *name);
 int image_libc_putenv(char *assignment);
 int image_libc_clearenv(void);
+char *image_libc_getenv(const char *name);
+char *image_libc_secure_getenv(const char *name);
+
+int image_libc_execv(const char *path, char *const *argv);
+int image_libc_execvp(const char *file, char *const *argv);
+int image_libc_execl(const char *path, const char *first, ...);
+int image_libc_execlp(const char *file, const char *first, ...);
+int image_libc_system(const char *command);
+FILE *image_libc_popen(const char *command, const char *mode);
+int image_libc_pclose(FILE *file);
+
 void image_libc_tzset(void);
+struct tm *image_libc_localtime_r(const time_t *when, struct tm *tm);
+char *image_libc_ctime_r(const time_t *when, char *text);
+time_t image_libc_mktime(struct tm *tm);
+size_t image_libc_strftime(char *text, size_t size_bytes, const char *fmt, const struct tm *tm);
 
 int image_libc_getopt(int argc, char *const *argv, const char *optstring);
 int image_libc_posix_getopt(int argc, char *const *argv, const char *optstring);

@@ -9,7 +9,6 @@
 
 #include <search.h>
 #include <string.h>
-#include <time.h>
 
 struct image_buffers {
     struct tm tm;              /* of localtime and gmtime */
@@ -52,8 +51,7 @@ struct tm *image_libc_localtime(const time_t *when)
 
     if (!buffers)
         return localtime(when);
-    image_libc_tzset();
-    return localtime_r(when, &buffers->tm);
+    return image_zone_localtime(when, &buffers->tm, __builtin_return_address(0));
 }
 
 struct tm *image_libc_gmtime(const time_t *when)

@@ -170,7 +170,6 @@ static void add_variable(struct image_program *program, const struct reloc *r)
         .len_bytes = r->symbol->st_size,
         .prototype = r->prototype_slot,
         .libc_field = rebinding && !rebinding->replacement ? rebinding->libc_field : -1,
-        .is_refreshed = image_is_refreshed_variable(r->name),
         .is_zeroed = strcmp(r->name, "__libc_single_threaded") == 0,
     };
 

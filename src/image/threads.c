@@ -184,6 +184,15 @@ struct image_libc *image_libc_current(void)
     return thread ? image_libc_of(thread->image) : NULL;
 }
 
+struct image_libc *image_libc_at(const void *code)
+{
+    struct image *image = image_of_thread();
+
+    if (!image)
+        image = image_find(code);
+    return image ? image_libc_of(image) : NULL;
+}
+
 void image_thread_fini(struct image_thread *thread)
 {
     image_keys_free_values(thread);

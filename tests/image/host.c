@@ -38,7 +38,7 @@ static struct {
     int n_ended;
     int exit_code;
     int argc;
-    char **argv, **envp;
+    char **argv;
     image_main_fn main; /* the prototype's */
     ucontext_t back;    /* the host's own context */
     struct ult_tls_region regions[ULT_TLS_REGIONS_MAX];
@@ -100,7 +100,7 @@ static void end_copy(int code)
 static void run_copy(void)
 {
     struct image *image = host.copies[host.current].image;
-    int code = image_run(image, host.argc, host.argv, host.envp);
+    int code = image_run(image, host.argc, host.argv);
 
     image_finish(image);
     end_copy(code);
@@ -229,7 +229,6 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     host.main = main;
     host.argc = argc;
     host.argv = argv;
-    host.envp = envp;
     host.copies = base_calloc((size_t)host.n_copies, sizeof *host.copies, "copies");
     stacks = mmap(NULL, (size_t)host.n_copies * STACK_BYTES, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

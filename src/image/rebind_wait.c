@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_wait.c: how a rank waits for something that only the kernel knows to be over, while others run.
+ *
+ * It looks again and again, with pauses that grow: nothing wakes it, but its PE goes on.
+ */
+#include "image/rebind.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#define FIRST_YIELDS 10
+#define FIRST_PAUSE_NS 20000
+#define LONGEST_PAUSE_NS 2000000
+#define REPORT_AFTER_NS 60000000000
+
+bool image_can_wait(void)
+{
+    return image_rebind_client.sleep_ns && image_is_on_rank();
+}
+
+void image_wait_pause(struct image_wait *wait)
+{
+    uint64_t pause_ns = FIRST_PAUSE_NS;
+
+    if (wait->n_pauses++ < FIRST_YIELDS && image_rebind_client.yield) {
+        image_rebind_client.yield();
+        return;
+    }
+    for (unsigned i = FIRST_YIELDS; i < wait->n_pauses && pause_ns < LONGEST_PAUSE_NS; i++)
+        pause_ns *= 2;
+    if (pause_ns > LONGEST_PAUSE_NS)
+        pause_ns = LONGEST_PAUSE_NS;
+    if (wait->limit_ns && pause_ns > wait->limit_ns)
+        pause_ns = wait->limit_ns;
+    image_rebind_client.sleep_ns(pause_ns);
+    wait->paused_ns += pause_ns;
+    if (wait->call && !wait->is_reported && wait->paused_ns > REPORT_AFTER_NS && image_rebind_client.report) {
+        char text[128];
+
+        snprintf(text, sizeof text, "has waited in %s(%d) for a minute", wait->call, wait->fd);
+        image_rebind_client.report(text);
+        wait->is_reported = true;
+    }
+}
+
+pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage)
+{
+    struct image_wait wait = {0};
+
+    while (image_can_wait() && !(options & WNOHANG)) {
+        pid_t found = wait4(pid, status, options | WNOHANG, usage);
+
+        if (found != 0)
+            return found;
+        image_wait_pause(&wait);
+    }
+    return wait4(pid, status, options, usage);
+}
