@@ -5,6 +5,7 @@
 # without changing a file, running, reporting. Sourced. Before it is sourced: `work`, the folder that keeps
 # downloads and builds between runs.
 
+: "${work:?folder for downloads and builds}"
 failures=0
 
 skip() {
@@ -96,4 +97,21 @@ build_step() {
     tail -n 20 "$log"
     echo "FAILED: $* ($log)"
     exit 1
+}
+
+# needs_command COMMAND PACKAGE: skips the test if the command is missing.
+needs_command() {
+    command -v "$1" >/dev/null || skip "$1 is missing (package $2)"
+}
+
+# run_program LABEL LOG command...: runs a program with a time limit; a non-zero exit code is a failure. Returns the exit code.
+run_program() {
+    local label=$1 log=$2 code=0
+    shift 2
+    timeout "${RUN_LIMIT:-900}" "$@" >"$log" 2>&1 </dev/null || code=$?
+    if [ $code != 0 ]; then
+        tail -n 10 "$log"
+        fail "$label: exit code $code ($log)"
+    fi
+    return $code
 }
