@@ -56,8 +56,10 @@ static bool map_all(char *base)
 /* Sets a variable of the copy to what the libraries have. */
 static void copy_variable(const struct image *image, const struct image_variable *variable)
 {
+    const void *from = variable->is_private ? image->base + variable->source : variable->prototype;
+
     if (!variable->is_zeroed)
-        memcpy(image->base + variable->offset, variable->prototype, variable->len_bytes);
+        memcpy(image->base + variable->offset, from, variable->len_bytes);
 }
 
 /* Copies the initial contents and relocates them. */
@@ -224,8 +226,7 @@ void *image_translate(const struct image *image, const void *prototype_addr)
     return image->base + module->copy_shift + ((uintptr_t)prototype_addr - module->bias);
 }
 
-/* The initial values of a module's thread_local variables. */
-static void init_block(const struct image *image, const struct image_module *module, void *block)
+void image_tls_init_block(const struct image *image, const struct image_module *module, void *block)
 {
     memcpy(block, image->base + module->copy_shift + module->tls_vaddr, module->tls_file_bytes);
     memset((char *)block + module->tls_file_bytes, 0, module->tls_bytes - module->tls_file_bytes);
@@ -238,9 +239,9 @@ void image_tls_init(const struct image *image, unsigned char *save)
     for (size_t i = 0; i < program->n_modules; i++) {
         const struct image_module *module = &program->modules[i];
 
-        if (!module->tls_bytes)
+        if (!module->tls_bytes || module->tls_lazy)
             continue;
-        init_block(image, module, save);
+        image_tls_init_block(image, module, save);
         save += module->tls_bytes;
     }
     image_swapped_tls_init(save);
@@ -252,8 +253,9 @@ void image_tls_init_thread(const struct image *image)
     char *thread_pointer = __builtin_thread_pointer();
 
     for (size_t i = 0; i < program->n_modules; i++)
-        if (program->modules[i].tls_bytes)
-            init_block(image, &program->modules[i], thread_pointer + program->modules[i].tls_offset);
+        if (program->modules[i].tls_bytes && !program->modules[i].tls_lazy)
+            image_tls_init_block(image, &program->modules[i],
+                                 thread_pointer + program->modules[i].tls_offset);
 }
 
 bool image_has_address(const struct image *image, const void *addr)

@@ -25,6 +25,9 @@ bool image_has_address(const struct image *image, const void *addr);
 /* The module of the image that the address lies in; NULL: none (a gap between modules). */
 const struct image_module *image_module_at(const struct image *image, const void *addr);
 
+/* The initial values of a module's thread_local variables in this copy. */
+void image_tls_init_block(const struct image *image, const struct image_module *module, void *block);
+
 /* Sets the calling thread's thread_local variables to their initial values in this copy: ld.so has filled in
  * the prototype's. */
 void image_tls_init_thread(const struct image *image);

@@ -36,8 +36,10 @@ static int add_loaded(struct dl_phdr_info *info, size_t size, void *arg)
         .align = IMAGE_ARCH_PAGE_BYTES,
     };
 
-    if (size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof info->dlpi_tls_data)
+    if (size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof info->dlpi_tls_data) {
         module.tls_block = info->dlpi_tls_data;
+        module.tls_number = info->dlpi_tls_modid;
+    }
     image_array_push(&list->modules, &list->count, sizeof module, &module);
     return 0;
 }
@@ -133,6 +135,7 @@ static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
         case DT_FLAGS:
             module->is_symbolic |= (value & DF_SYMBOLIC) != 0;
             module->has_textrel |= (value & DF_TEXTREL) != 0;
+            module->is_tls_static |= (value & DF_STATIC_TLS) != 0;
             break;
         }
     }
@@ -156,6 +159,7 @@ static bool read_headers(struct image_module *module)
             module->tls_vaddr = phdr->p_vaddr;
             module->tls_file_bytes = phdr->p_filesz;
             module->tls_bytes = phdr->p_memsz;
+            module->tls_align = phdr->p_align;
             break;
         case PT_GNU_EH_FRAME:
             module->eh_frame_hdr_vaddr = phdr->p_vaddr;
@@ -266,8 +270,9 @@ bool image_module_can_copy(struct image_module *module, const char **why_out)
     ElfW(Ehdr) ehdr;
 
     *why_out = obstacle(module);
-    if (!*why_out && module->tls_bytes && !module->tls_block)
-        *why_out = "ld.so allocates its thread_local variables dynamically";
+    if (!*why_out && module->tls_bytes && !module->tls_block && module->is_tls_static)
+        *why_out =
+            "it was opened at run time, and its thread_local variables are accessed at fixed distances";
     if (*why_out)
         return false;
     module->fd = open_if_same(module, module->name, &ehdr);

@@ -6,6 +6,7 @@
  * their segments (segments.c), give each a place in a copy, relocate the initial contents (reloc.c), turn
  * them into a plan, and tell the ULTs which TLS bytes are the program's.
  */
+#include "image/lazy_tls.h"
 #include "image/program.h"
 #include "image/rebind.h"
 
@@ -79,15 +80,9 @@ static bool set_tls_regions(struct image_program *program, const char **error_ou
     for (size_t i = 0; i < program->n_modules; i++) {
         struct image_module *module = &program->modules[i];
 
-        if (!module->tls_bytes)
+        if (!module->tls_bytes || module->tls_lazy)
             continue;
-        if (!module->tls_block) {
-            *error_out = image_error(
-                "cannot give each rank its own thread_local variables of %s: ld.so allocates them "
-                "dynamically; link the program with it instead of opening it at run time",
-                module->name);
-            return false;
-        }
+        BASE_ASSERT(module->tls_block);
         if (n == ULT_TLS_REGIONS_MAX) {
             *error_out =
                 image_error("cannot give each rank its own thread_local variables: more than %d modules have "
@@ -124,6 +119,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
     image_env_open();
     if (!image_modules_find(program, error_out))
         return false;
+    image_lazy_tls_find(program);
     for (size_t i = 0; i < program->n_modules; i++)
         if (!image_segments_read(&program->modules[i], error_out))
             return false;

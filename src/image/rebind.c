@@ -9,6 +9,7 @@
 #include "image/rebind.h"
 
 #include "image/instantiate.h"
+#include "image/lazy_tls.h"
 #include "image/private_libraries.h"
 #include "image/threads.h"
 
@@ -110,6 +111,8 @@ static const struct image_rebinding libc_table[] = {
 
     /* What ld.so and libstdc++ know of the program (rebind_symbols.c) */
     FUNCTION("dlsym", image_libc_dlsym, "answers with addresses in the rank's copy"),
+    FUNCTION("__tls_get_addr", image_tls_get_addr,
+             "a rank's thread_local variables of libraries (lazy_tls.c)"),
     FUNCTION("dladdr", image_libc_dladdr, "knows addresses in the rank's copy"),
     FUNCTION("_ZNSt8ios_base15sync_with_stdioEb", image_ios_sync_with_stdio,
              "would replace the buffers that the other ranks' std::cout writes to"),

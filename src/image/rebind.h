@@ -68,10 +68,11 @@ struct image_handlers {
 
 /* What the C library keeps per thread: for the rank's ULT, and for each thread that its program starts. */
 struct image_thread {
-    struct image *image;             /* of the rank that it belongs to */
-    struct image_thread *next;       /* link of the states of an OS thread: threads.c */
-    struct image_handlers at_exit;   /* destructors of thread_local objects */
-    struct image_key_value **values; /* of pthread keys, in blocks (rebind_keys.c); NULL: none yet */
+    struct image *image;                /* of the rank that it belongs to */
+    struct image_thread *next;          /* link of the states of an OS thread: threads.c */
+    struct image_handlers at_exit;      /* destructors of thread_local objects */
+    struct image_key_value **values;    /* of pthread keys, in blocks (rebind_keys.c); NULL: none yet */
+    struct image_lazy_blocks *lazy_tls; /* thread_local variables of libraries (lazy_tls.c); NULL: none yet */
 };
 
 /* getopt's state, as in glibc's getopt_r. */

@@ -3,7 +3,9 @@
  * rebind_symbols.c: dlsym and dladdr for code that lives in a copy, of which ld.so knows nothing.
  */
 #include "image/instantiate.h"
+#include "image/lazy_tls.h"
 #include "image/rebind.h"
+#include "image/threads.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,13 +27,24 @@ static void *find_next(const struct image_module *module, const char *name)
     return NULL;
 }
 
+/* Of ld.so's answer. */
+static void *translate(const struct image *image, void *value)
+{
+    void *translated = image_translate(image, value);
+    Dl_info info;
+
+    if (translated != value || dladdr(value, &info) != 0)
+        return translated;
+    return image_lazy_tls_translate(image_thread_current(), value); /* in no module: thread_local, perhaps */
+}
+
 void *image_dlsym(void *handle, const char *name, const void *caller)
 {
     struct image *image = image_find(caller);
     void *value =
         image && handle == RTLD_NEXT ? find_next(image_module_at(image, caller), name) : dlsym(handle, name);
 
-    return image && value ? image_translate(image, value) : value;
+    return image && value ? translate(image, value) : value;
 }
 
 void *image_libc_dlsym(void *handle, const char *name)

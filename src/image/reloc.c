@@ -13,11 +13,13 @@
  * Called by image_program_open, in which private libraries' constructors have run on the prototype, the
  * program's not.
  */
+#include "image/lazy_tls.h"
 #include "image/program.h"
 #include "image/rebind.h"
 
 #include "base/log.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 static size_t read_word(const void *at)
@@ -162,13 +164,40 @@ static void relocate_ifunc(struct image_program *program, struct image_module *m
 
 /* ---- COPY ---- */
 
-static void add_variable(struct image_program *program, const struct reloc *r)
+/* The library's definition that ld.so copied from: the first one after the program's. NULL: none, or ld.so
+ * does not say. */
+static const void *copied_definition(const struct image_module *module, const struct reloc *r)
 {
+    const char *version = image_symbol_version(module, r->symbol_index);
+
+    for (const struct link_map *map = _r_debug.r_map->l_next; map; map = map->l_next) {
+        void *handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+        void *value = handle && version ? dlvsym(handle, r->name, version) : NULL;
+        struct link_map *found = NULL;
+        Dl_info info;
+
+        if (handle && !value)
+            value = dlsym(handle, r->name);
+        if (handle)
+            dlclose(handle);
+        if (value && dladdr1(value, &info, (void **)&found, RTLD_DL_LINKMAP) && found == map)
+            return value;
+    }
+    return NULL;
+}
+
+static void add_variable(struct image_program *program, const struct image_module *module,
+                         const struct reloc *r)
+{
+    const void *definition = copied_definition(module, r);
+    const struct image_module *owner = image_module_of(program, (uintptr_t)definition);
     const struct image_rebinding *rebinding = image_rebinding_find(r->name);
     struct image_variable variable = {
         .offset = r->slot_offset,
         .len_bytes = r->symbol->st_size,
         .prototype = r->prototype_slot,
+        .is_private = owner != NULL,
+        .source = owner ? (uintptr_t)definition - owner->bias + owner->copy_shift : 0,
         .libc_field = rebinding && !rebinding->replacement ? rebinding->libc_field : -1,
         .is_zeroed = strcmp(r->name, "__libc_single_threaded") == 0,
     };
@@ -186,7 +215,7 @@ static bool relocate_one(struct image_program *program, struct image_module *mod
     r->slot_offset = r->vaddr + module->copy_shift;
     r->prototype_slot = (const void *)(module->bias + r->vaddr);
     if (r->kind == IMAGE_RELOC_COPY) { /* lies in .bss: no initial contents to relocate */
-        add_variable(program, r);
+        add_variable(program, module, r);
         return true;
     }
     r->slot = image_data_at(module, r->vaddr, len);
@@ -211,7 +240,11 @@ static bool relocate_one(struct image_program *program, struct image_module *mod
     case IMAGE_RELOC_IRELATIVE:
         relocate_ifunc(program, module, r);
         return true;
+    case IMAGE_RELOC_TLS_MODULE:
+        set_constant(r->slot, image_lazy_tls_number(program, read_word(r->prototype_slot)));
+        return true;
     case IMAGE_RELOC_TLS:
+    case IMAGE_RELOC_TLS_OFFSET:
     case IMAGE_RELOC_TLSDESC:
         memcpy(r->slot, r->prototype_slot, len);
         return true;

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "image/instantiate.h"
+#include "image/lazy_tls.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -196,6 +197,7 @@ struct image_libc *image_libc_at(const void *code)
 void image_thread_fini(struct image_thread *thread)
 {
     image_keys_free_values(thread);
+    image_lazy_tls_free(thread);
     free(thread->at_exit.items);
     thread->at_exit = (struct image_handlers){0};
 }

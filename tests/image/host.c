@@ -212,6 +212,7 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     bool has_stats = getenv("IMAGE_STATS") != NULL;
     const char *error;
     char *area, *stacks;
+    unsigned char *tls_saves; /* made before the area: malloc could map them there */
     double open_us, t0, t1, t2;
     int maps_before;
     long anon_before, rss_before, faults_before, rss_created, faults_created;
@@ -232,6 +233,7 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     host.copies = base_calloc((size_t)host.n_copies, sizeof *host.copies, "copies");
     stacks = mmap(NULL, (size_t)host.n_copies * STACK_BYTES, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    tls_saves = base_malloc((size_t)host.n_copies * host.tls_bytes + 1, "thread_local bytes");
     area = reserve((size_t)host.n_copies * image_span_bytes(), image_align_bytes());
     maps_before = count_mappings();
     rss_before = status_kib("VmRSS:");
@@ -244,7 +246,7 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
         copy->image = image_create(area + (size_t)i * image_span_bytes());
         if (!copy->image)
             base_fatal(4, "cannot create copy %d: %m", i);
-        copy->tls = base_malloc(host.tls_bytes, "thread_local bytes");
+        copy->tls = tls_saves + (size_t)i * host.tls_bytes;
         image_tls_init(copy->image, copy->tls);
         getcontext(&copy->context);
         copy->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;

@@ -9,14 +9,16 @@
 enum image_reloc_kind {
     IMAGE_RELOC_UNSUPPORTED,
     IMAGE_RELOC_NONE,
-    IMAGE_RELOC_RELATIVE,  /* load address + addend */
-    IMAGE_RELOC_GOT,       /* address of a symbol, in the GOT: the linker's own slot */
-    IMAGE_RELOC_PLT,       /* the same for a function; may be bound at its first call */
-    IMAGE_RELOC_ABSOLUTE,  /* address of a symbol + addend, in the program's data */
-    IMAGE_RELOC_IRELATIVE, /* what the function at load address + addend returns */
-    IMAGE_RELOC_COPY,      /* the bytes of a library's variable */
-    IMAGE_RELOC_TLS,       /* TLS offset or module number: one word, the same in every copy */
-    IMAGE_RELOC_TLSDESC,   /* TLS descriptor: two words, the same in every copy */
+    IMAGE_RELOC_RELATIVE,   /* load address + addend */
+    IMAGE_RELOC_GOT,        /* address of a symbol, in the GOT: the linker's own slot */
+    IMAGE_RELOC_PLT,        /* the same for a function; may be bound at its first call */
+    IMAGE_RELOC_ABSOLUTE,   /* address of a symbol + addend, in the program's data */
+    IMAGE_RELOC_IRELATIVE,  /* what the function at load address + addend returns */
+    IMAGE_RELOC_COPY,       /* the bytes of a library's variable */
+    IMAGE_RELOC_TLS,        /* distance from the thread pointer: one word, the same in every copy */
+    IMAGE_RELOC_TLS_MODULE, /* number of a module, for __tls_get_addr */
+    IMAGE_RELOC_TLS_OFFSET, /* offset in that module's block, the same in every copy */
+    IMAGE_RELOC_TLSDESC,    /* TLS descriptor: two words, the same in every copy */
 };
 
 #if defined(__x86_64__)

@@ -28,9 +28,11 @@ static inline enum image_reloc_kind image_arch_reloc_kind(unsigned type)
     case R_X86_64_COPY:
         return IMAGE_RELOC_COPY;
     case R_X86_64_TPOFF64:
-    case R_X86_64_DTPMOD64:
-    case R_X86_64_DTPOFF64:
         return IMAGE_RELOC_TLS;
+    case R_X86_64_DTPMOD64:
+        return IMAGE_RELOC_TLS_MODULE;
+    case R_X86_64_DTPOFF64:
+        return IMAGE_RELOC_TLS_OFFSET;
     case R_X86_64_TLSDESC:
         return IMAGE_RELOC_TLSDESC;
     default:

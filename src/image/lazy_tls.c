@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lazy_tls.c: thread_local variables of copied modules that are allocated at their first use, per rank and
+ * thread.
+ *
+ * The program's own thread_local block, at a fixed distance from the thread pointer, is swapped at every
+ * switch (src/ult/tls.c). A library's code asks __tls_get_addr where its block is, unless it was compiled for
+ * less (initial-exec), so nothing needs to be swapped: a copy's __tls_get_addr is image_tls_get_addr, and the
+ * module's number in its GOT is one of ours. A rank that never uses the library's variables pays nothing for
+ * them.
+ *
+ * A module is static, and swapped, if it is the program, says DF_STATIC_TLS, has a TLS descriptor for its
+ * variables (ld.so has turned these into fixed distances), or if any copied module has a TPOFF64 word that
+ * leads into its block.
+ */
+#include "image/lazy_tls.h"
+
+#include "base/log.h"
+#include "image/instantiate.h"
+#include "image/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers of ours have this bit; ld.so counts from 1. */
+#define OURS ((size_t)1 << (8 * sizeof(size_t) - 2))
+
+enum { LAZY_MAX = 4096 };
+
+/* The lazy modules by their numbers. Written under ld.so's lock or before the first rank; entries are
+ * published by the count. */
+static const struct image_module *lazy[LAZY_MAX];
+static atomic_size_t n_lazy;
+
+extern void *__tls_get_addr(const struct image_tls_index *index);
+
+/* ---- Which modules are lazy ---- */
+
+/* The module of the program whose static block has this distance from the thread pointer. */
+static struct image_module *static_owner(struct image_program *program, size_t tp_offset)
+{
+    char *addr = (char *)__builtin_thread_pointer() + tp_offset;
+
+    for (size_t i = 0; i < program->n_modules; i++) {
+        struct image_module *module = &program->modules[i];
+
+        if (module->tls_block && (size_t)(addr - (char *)module->tls_block) < module->tls_bytes)
+            return module;
+    }
+    return NULL;
+}
+
+/* Notes which modules a table's relocations reach at fixed distances. */
+static void note_fixed(struct image_program *program, struct image_module *module, const ElfW(Rela) * table,
+                       size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        enum image_reloc_kind kind = image_arch_reloc_kind(ELF64_R_TYPE(table[i].r_info));
+        size_t is_descriptor = kind == IMAGE_RELOC_TLSDESC; /* its second word has the distance */
+        struct image_module *owner;
+        size_t word;
+
+        if (kind != IMAGE_RELOC_TLS && !is_descriptor)
+            continue;
+        memcpy(&word, (const char *)module->bias + table[i].r_offset + is_descriptor * sizeof word,
+               sizeof word);
+        owner = static_owner(program, word);
+        if (owner)
+            owner->is_tls_static = true;
+        if (is_descriptor) /* perhaps not looked up yet */
+            module->is_tls_static = true;
+    }
+}
+
+void image_lazy_tls_find(struct image_program *program)
+{
+    program->modules[0].is_tls_static = true;
+    for (size_t i = 0; i < program->n_modules; i++) {
+        struct image_module *module = &program->modules[i];
+
+        note_fixed(program, module, module->rela, module->n_relas);
+        note_fixed(program, module, module->plt_rela, module->n_plt_relas);
+    }
+    for (size_t i = 0; i < program->n_modules; i++)
+        image_lazy_tls_add(&program->modules[i]);
+}
+
+void image_lazy_tls_add(struct image_module *module)
+{
+    size_t index = atomic_load_explicit(&n_lazy, memory_order_relaxed);
+
+    if (!module->tls_bytes || module->is_tls_static)
+        return;
+    if (index == LAZY_MAX)
+        base_fatal(1, "more than %d libraries with thread_local variables", LAZY_MAX);
+    lazy[index] = module;
+    module->tls_lazy = OURS | index;
+    atomic_store_explicit(&n_lazy, index + 1, memory_order_release);
+    base_log_verbose(2, "%s: %zu bytes of thread_local variables, allocated at their first use", module->name,
+                     module->tls_bytes);
+}
+
+size_t image_lazy_tls_number(const struct image_program *program, size_t number)
+{
+    for (size_t i = 0; i < program->n_modules; i++)
+        if (program->modules[i].tls_lazy && program->modules[i].tls_number == number)
+            return program->modules[i].tls_lazy;
+    return number;
+}
+
+/* ---- Their blocks ---- */
+
+/* A thread's blocks, by the modules' numbers. */
+struct image_lazy_blocks {
+    size_t count;
+    void *blocks[]; /* NULL: not used yet */
+};
+
+/* Makes room for the module's block. */
+static struct image_lazy_blocks *grow(struct image_thread *thread, size_t index)
+{
+    size_t old_count = thread->lazy_tls ? thread->lazy_tls->count : 0;
+    size_t count = atomic_load_explicit(&n_lazy, memory_order_acquire);
+    struct image_lazy_blocks *table = thread->lazy_tls;
+
+    BASE_ASSERT(index < count);
+    table = base_realloc(table, sizeof *table + count * sizeof table->blocks[0],
+                         "a thread's thread_local variables");
+    memset(&table->blocks[old_count], 0, (count - old_count) * sizeof table->blocks[0]);
+    table->count = count;
+    thread->lazy_tls = table;
+    return table;
+}
+
+/* The thread's block of a module, made if it is not there. */
+static BASE_COLD __attribute__((noinline)) char *make_block(struct image_thread *thread, size_t index)
+{
+    const struct image_module *module = lazy[index];
+    struct image_lazy_blocks *table = thread->lazy_tls;
+    size_t align = module->tls_align > sizeof(void *) ? module->tls_align : sizeof(void *);
+    void *block = NULL;
+
+    if (!table || index >= table->count)
+        table = grow(thread, index);
+    if (table->blocks[index])
+        return table->blocks[index];
+    if (posix_memalign(&block, align, module->tls_bytes) != 0)
+        base_fatal(1, "out of memory: no room for the thread_local variables of %s (%zu bytes)", module->name,
+                   module->tls_bytes);
+    image_tls_init_block(thread->image, module, block);
+    table->blocks[index] = block;
+    return block;
+}
+
+/* Old compilers call it with a stack that is not aligned. */
+static BASE_COLD __attribute__((noinline, force_align_arg_pointer)) void *
+find_slowly(const struct image_tls_index *index)
+{
+    struct image_thread *thread = image_thread_of(index); /* the index lies in the copy's GOT */
+
+    if (!thread)
+        base_fatal(1, "a thread_local variable of a rank is used where no rank is; please report it");
+    return make_block(thread, index->module & ~OURS) + index->offset;
+}
+
+void *image_tls_get_addr(const struct image_tls_index *index)
+{
+    size_t number = index->module & ~OURS;
+    const struct image_thread *thread;
+
+    if (!(index->module & OURS))
+        return __tls_get_addr(index);
+    thread = image_thread_current();
+    if (BASE_UNLIKELY(!thread || !thread->lazy_tls || number >= thread->lazy_tls->count ||
+                      !thread->lazy_tls->blocks[number]))
+        return find_slowly(index);
+    return (char *)thread->lazy_tls->blocks[number] + index->offset;
+}
+
+void *image_lazy_tls_translate(struct image_thread *thread, void *prototype_addr)
+{
+    size_t count = atomic_load_explicit(&n_lazy, memory_order_acquire);
+
+    for (size_t i = 0; thread && i < count; i++) {
+        char *prototype = __tls_get_addr(&(struct image_tls_index){lazy[i]->tls_number, 0});
+        size_t offset = (size_t)((char *)prototype_addr - prototype);
+
+        if (offset < lazy[i]->tls_bytes)
+            return make_block(thread, i) + offset;
+    }
+    return prototype_addr;
+}
+
+void image_lazy_tls_free(struct image_thread *thread)
+{
+    for (size_t i = 0; thread->lazy_tls && i < thread->lazy_tls->count; i++)
+        free(thread->lazy_tls->blocks[i]);
+    free(thread->lazy_tls);
+    thread->lazy_tls = NULL;
+}
