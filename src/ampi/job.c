@@ -20,6 +20,7 @@
 #include "ampi/op.h"
 #include "ampi/options.h"
 #include "ampi/p2p/message.h"
+#include "ampi/procs/launched.h"
 #include "ampi/procs/procs.h"
 #include "ampi/type.h"
 #include "base/cores.h"
@@ -228,10 +229,12 @@ static bool wants_images(int *argc, char **argv)
 {
     int n_launched;
 
+    ampi_launched_take();
     ampi_options_read(argc, argv);
+    ampi_launched_report(ampi_options.n_ranks);
     ampi_job.program = argv[0];
     ampi_job.arguments = ampi_info_env_join(*argc, argv);
-    n_launched = ampi_procs_launched();
+    n_launched = ampi_launched_count();
     if (n_launched == 0 || n_launched == 1 || ampi_options.n_ranks <= 1)
         return ampi_options.n_ranks > 1;
     if (n_launched == ampi_options.n_ranks)
@@ -312,10 +315,13 @@ struct ampi_rank *ampi_rank_or_adopt(void)
 
     if (ampi_self() || ampi_job.is_virtual || atomic_flag_test_and_set(&is_adopted))
         return ampi_self();
-    if (!ampi_job.program) /* libmpi came in by dlopen: nothing was taken over */
+    if (!ampi_job.program) { /* libmpi came in by dlopen: nothing was taken over */
+        ampi_launched_take();
         ampi_options_read(NULL, NULL);
+        ampi_launched_report(ampi_options.n_ranks);
+    }
     gpu_service_us = 0; /* it is for messages within a process, and the program's calls are not seen here */
-    n_launched = ampi_procs_launched();
+    n_launched = ampi_launched_count();
     if (!ampi_machine && n_launched != 0 && n_launched != 1)
         ampi_procs_attach(ampi_options.n_ranks > 1 ? ampi_options.n_ranks : 0);
     n_local = ampi_machine ? ampi_job.n_local : ampi_options.n_ranks;

@@ -406,6 +406,20 @@ static void check_command(const struct launch_command *command)
     }
 }
 
+int launch_num_ranks(const struct launch_command *command)
+{
+    int num_ranks = command->num_ranks;
+    const char *rest = command->rank_options ? command->rank_options : "";
+    char word[MAX_NAME];
+    while (num_ranks == 0 && next_word(&rest, word)) {
+        if (strncmp(word, "+vp=", 4) == 0)
+            num_ranks = atoi(word + 4);
+        else if (strcmp(word, "+vp") == 0 && next_word(&rest, word))
+            num_ranks = atoi(word);
+    }
+    return num_ranks;
+}
+
 void launch_args_read(int argc, char **argv, struct launch_command *command_out)
 {
     memset(command_out, 0, sizeof *command_out);

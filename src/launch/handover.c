@@ -235,4 +235,5 @@ void launch_handover_plan(struct launch_command *command, struct launch_program 
     free(program->path);
     program->path = launcher;
     program->kind = LAUNCH_PROGRAM_STARTER;
+    program->is_launcher = true;
 }

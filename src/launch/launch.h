@@ -43,6 +43,9 @@ struct launch_command {
  * the options that change this process: the working folder and environment variables. */
 void launch_args_read(int argc, char **argv, struct launch_command *command_out);
 
+/* How many ranks it asks for (-n, or +vp); 0: it does not say. */
+int launch_num_ranks(const struct launch_command *command);
+
 /* What a file is, as far as starting it is concerned. */
 enum launch_elf_kind {
     LAUNCH_ELF_NONE,    /* not an ELF file (or a damaged one) */
@@ -71,6 +74,7 @@ struct launch_program {
     char *path; /* where the program is; malloc'ed */
     enum launch_program_kind kind;
     bool needs_library_path; /* the loader would not find our libmpi_abi.so.1 by itself */
+    bool is_launcher;        /* it starts the ranks on other nodes: they cannot report to us */
 };
 
 /* Finds the program of the command and checks that it can be run with so many ranks. If not, says why
@@ -80,15 +84,33 @@ void launch_program_find(const struct launch_command *command, struct launch_pro
 /* The folder of our libmpi_abi.so.1, or NULL if it is not where it should be. Never freed. */
 const char *launch_library_dir(void);
 
+/* Drops from the environment what an outer launcher has put there for this process: the job is another one.
+ */
+void launch_forget_outer(void);
+
 /* Runs the program; returns its exit code if it does not replace this process. */
 int launch_run(const struct launch_command *command, const struct launch_program *program);
+
+/* ---- report.c: has the program become ranks? ---- */
+
+/* A program of the library has started. */
+struct launch_report {
+    int proc_id;    /* its number in the job; -1: the job has one process */
+    long num_ranks; /* how many ranks it was told; 0: not told */
+};
+
+/* Opens the socket for such reports, and names it in the environment. -1: there are none. */
+int launch_report_open(void);
+/* The next report, if one is there. Reports of other users are passed over. */
+bool launch_report_next(int fd, struct launch_report *report_out);
 
 /* If the job is to run on several nodes (--hosts, --hostfile, an allocation), makes the program a launcher
  * that starts the program there. Exits if there is none. */
 void launch_handover_plan(struct launch_command *command, struct launch_program *program);
 
-/* Several processes on this node: replaces this process by mpirun-procs. */
-_Noreturn void launch_procs(const struct launch_command *command, const struct launch_program *program);
+/* Several processes on this node: replaces this process by mpirun-procs. reports: of launch_report_open. */
+_Noreturn void launch_procs(const struct launch_command *command, const struct launch_program *program,
+                            int reports);
 
 /* The path of an executable in PATH, malloc'ed; or NULL with errno: ENOENT, or EACCES if there is one of
  * that name that cannot be run. */

@@ -13,5 +13,6 @@ int main(int argc, char **argv)
     launch_program_find(&command, &program);
     launch_handover_plan(&command, &program);
 
+    launch_forget_outer();
     return launch_run(&command, &program);
 }

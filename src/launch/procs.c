@@ -6,6 +6,7 @@
 #include "launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ static char *text(const char *format, ...)
     return made;
 }
 
-_Noreturn void launch_procs(const struct launch_command *command, const struct launch_program *program)
+_Noreturn void launch_procs(const struct launch_command *command, const struct launch_program *program,
+                            int reports)
 {
     const char *option = command->num_procs > 1 ? "--procs" : "--tag-output";
     if (!HEDDLE_HAS_PMIX)
@@ -47,7 +49,7 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
     size_t num_words = 0, at = 0;
     while (command->program_argv[num_words])
         num_words++;
-    char **argv = calloc(num_words + 12, sizeof argv[0]);
+    char **argv = calloc(num_words + 13, sizeof argv[0]);
     if (argv == NULL)
         launch_fail(1, "out of memory");
     int num_procs = command->num_procs ? command->num_procs : 1;
@@ -69,6 +71,10 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
         argv[at++] = text("no-bind");
     if (command->keeps_going)
         argv[at++] = text("keep-going");
+    if (reports >= 0) {
+        fcntl(reports, F_SETFD, 0);
+        argv[at++] = text("reports=%d", reports);
+    }
     argv[at++] = text("--");
     memcpy(argv + at, command->program_argv, num_words * sizeof argv[0]);
     execv(helper, argv);

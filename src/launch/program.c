@@ -102,16 +102,26 @@ static bool can_list_libraries(const char *path, const struct launch_elf *elf)
            (status.st_mode & (S_ISUID | S_ISGID)) == 0;
 }
 
-static bool is_mpi_program(const char *path)
+/* The libraries of a word of the command that is a program itself. False: it is not. */
+static bool list_libraries_of_word(const char *path, struct launch_libraries *libraries_out)
 {
     struct launch_elf elf;
-    struct launch_libraries libraries;
-    if (access(path, X_OK) != 0 || !launch_elf_read(path, &elf))
+    struct stat status;
+    if (access(path, X_OK) != 0 || stat(path, &status) != 0 || !S_ISREG(status.st_mode) ||
+        !launch_elf_read(path, &elf))
         return false;
     if ((elf.kind != LAUNCH_ELF_PIE && elf.kind != LAUNCH_ELF_FIXED) || !can_list_libraries(path, &elf))
         return false;
-    launch_libraries_list(path, &libraries);
-    return libraries.has_ours;
+    launch_libraries_list(path, libraries_out);
+    return true;
+}
+
+static _Noreturn void fail_other_mpi(const char *name, const char *other_mpi)
+{
+    launch_fail(LAUNCH_EXIT_CANNOT_RUN,
+                "%s is linked with another MPI (%s).\n"
+                "Recompile it with this mpicc, or run it with the mpirun of that MPI.",
+                name, other_mpi);
 }
 
 /* Does this program, which has no MPI in it, start one that may? It is known for that, or an MPI program
@@ -127,11 +137,14 @@ static bool is_starter(const char *path, char **argv)
     for (char **word = argv + 1; *word; word++) {
         if (**word == '-' || **word == '\0')
             continue;
+        struct launch_libraries libraries = {0};
         char *candidate = strchr(*word, '/') ? strdup(*word) : launch_search_path(*word);
-        bool is_mpi = candidate != NULL && is_mpi_program(candidate);
+        bool is_program = candidate != NULL && list_libraries_of_word(candidate, &libraries);
         free(candidate);
-        if (is_mpi)
+        if (is_program && libraries.has_ours)
             return true;
+        if (is_program && libraries.other_mpi[0] != '\0')
+            fail_other_mpi(*word, libraries.other_mpi);
     }
     return false;
 }
@@ -156,10 +169,7 @@ static enum launch_program_kind look_at_libraries(const struct launch_command *c
                     "Their handles differ. Rebuild that library with this mpicc.",
                     name, libraries.other_mpi);
     if (libraries.other_mpi[0] != '\0')
-        launch_fail(LAUNCH_EXIT_CANNOT_RUN,
-                    "%s is linked with another MPI (%s).\n"
-                    "Recompile it with this mpicc, or run it with the mpirun of that MPI.",
-                    name, libraries.other_mpi);
+        fail_other_mpi(name, libraries.other_mpi);
     if (!libraries.has_ours)
         return is_starter(program->path, command->program_argv) ? LAUNCH_PROGRAM_STARTER
                                                                 : LAUNCH_PROGRAM_PLAIN;

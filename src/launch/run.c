@@ -5,6 +5,8 @@
  */
 #include "launch.h"
 
+#include "base/launched.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +19,16 @@
 #include <unistd.h>
 
 enum { GRACE_S = 2 }; /* between SIGTERM and SIGKILL */
+
+void launch_forget_outer(void)
+{
+    for (char **entry = environ; *entry;) {
+        char *name = base_launched_is_place(*entry) ? strndup(*entry, strcspn(*entry, "=")) : NULL;
+        if (name == NULL || unsetenv(name) != 0)
+            entry++;
+        free(name);
+    }
+}
 
 /* HEDDLE_OPTIONS: what was in it, then the ranks, then the options given to mpirun. */
 static void set_rank_options(const struct launch_command *command)
@@ -88,6 +100,8 @@ struct children {
     int num;         /* how many were started */
     int num_running; /* how many have not ended */
     int exit_code;   /* of the first one that failed; 0: none so far */
+    int reports;     /* where programs of the library report their start (report.c); -1: not asked */
+    long most_ranks; /* most ranks that one of these was told; -1: none has reported */
 };
 
 static void start_child(const struct launch_command *command, const struct launch_program *program,
@@ -153,6 +167,16 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static void read_reports(struct children *children)
+{
+    struct launch_report report;
+    while (launch_report_next(children->reports, &report)) {
+        long num_ranks = report.num_ranks ? report.num_ranks : 1;
+        if (num_ranks > children->most_ranks)
+            children->most_ranks = num_ranks;
+    }
+}
+
 /* Waits until all have ended, passing signals on and watching the time. */
 static void wait_for_all(const struct launch_command *command, struct children *children,
                          const sigset_t *signals)
@@ -175,31 +199,72 @@ static void wait_for_all(const struct launch_command *command, struct children *
         struct timespec left = {(time_t)left_s, (long)((left_s - (double)(time_t)left_s) * 1e9)};
         int signal_number = sigtimedwait(signals, &info, &left);
         /* What the terminal sends (^C) has reached the children too. */
-        if (signal_number > 0 && signal_number != SIGCHLD && info.si_code != SI_KERNEL)
+        if (signal_number == SIGIO)
+            read_reports(children);
+        else if (signal_number > 0 && signal_number != SIGCHLD && info.si_code != SI_KERNEL)
             signal_all(children, signal_number);
     }
 }
 
-static int run_children(const struct launch_command *command, const struct launch_program *program,
-                        int copies)
+/* SIGIO says that there is a report: so a program that starts never waits for us. */
+static void watch_reports(int reports)
 {
-    static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    if (reports < 0)
+        return;
+    fcntl(reports, F_SETOWN, getpid());
+    fcntl(reports, F_SETFL, O_NONBLOCK | O_ASYNC);
+}
+
+/* The program has ended well: has anything that it started become the ranks that were asked for? */
+static void check_reports(const struct launch_command *command, struct children *children, int num_ranks)
+{
+    if (children->reports < 0 || children->exit_code != 0)
+        return;
+    read_reports(children);
+    if (children->most_ranks >= num_ranks)
+        return;
+    if (children->most_ranks < 0)
+        launch_say(
+            "%s ended, but there never were the %d ranks that were asked for: it started no program of "
+            "this MPI library (but one of another MPI, or with an environment without HEDDLE_OPTIONS?)",
+            command->program_argv[0], num_ranks);
+    else
+        launch_say("%s ended, but there never were the %d ranks that were asked for: the program that it "
+                   "started was told to run %ld",
+                   command->program_argv[0], num_ranks, children->most_ranks);
+    children->exit_code = 1;
+}
+
+static int run_children(const struct launch_command *command, const struct launch_program *program,
+                        int copies, int reports)
+{
+    static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGIO};
     sigset_t signals, before;
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++)
         sigaddset(&signals, watched[i]);
     sigprocmask(SIG_BLOCK, &signals, &before);
 
-    struct children children = {.pids = calloc((size_t)copies, sizeof(pid_t))};
+    struct children children = {
+        .pids = calloc((size_t)copies, sizeof(pid_t)), .reports = reports, .most_ranks = -1};
     if (children.pids == NULL)
         launch_fail(1, "out of memory for %d copies", copies);
+    watch_reports(reports);
     for (int i = 0; i < copies && children.exit_code == 0; i++)
         start_child(command, program, &children, &before);
     if (children.num < copies)
         signal_all(&children, SIGTERM);
     wait_for_all(command, &children, &signals);
     free(children.pids);
+    check_reports(command, &children, launch_num_ranks(command));
     return children.exit_code;
+}
+
+/* Is it uncertain that the program becomes as many ranks as were asked for? */
+static bool must_report(const struct launch_command *command, const struct launch_program *program)
+{
+    return program->kind == LAUNCH_PROGRAM_STARTER && !program->is_launcher &&
+           (launch_num_ranks(command) > 1 || command->num_procs > 1);
 }
 
 int launch_run(const struct launch_command *command, const struct launch_program *program)
@@ -208,11 +273,12 @@ int launch_run(const struct launch_command *command, const struct launch_program
     set_rank_options(command);
     if (program->needs_library_path)
         set_library_path();
+    int reports = must_report(command, program) ? launch_report_open() : -1;
     if (command->num_procs > 1 || command->tags_output)
-        launch_procs(command, program);
+        launch_procs(command, program, reports);
     if (command->is_verbose)
         say_what_is_run(command, program, copies);
-    if (copies == 1 && command->timeout_s <= 0)
+    if (copies == 1 && command->timeout_s <= 0 && reports < 0)
         replace_self(command, program);
-    return run_children(command, program, copies);
+    return run_children(command, program, copies, reports);
 }

@@ -12,14 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/launched.h"
 #include "base/log.h"
-#include "machine_ucx/mpirun.h"
 #include "machine_ucx/ucxm.h"
 
 #define ADDRESS_KEY "heddle.ports"
 
 static struct {
     pmix_proc_t self;
+    bool is_mpirun; /* it is our mpirun, not another launcher */
     char error[256];
 } launcher;
 
@@ -52,6 +53,15 @@ static bool get_int(const char *key, bool is_of_job, int *value_out)
     return is_known;
 }
 
+/* While the launcher's variables are in the environment. */
+static bool is_our_mpirun(void)
+{
+    const char *said = getenv(BASE_LAUNCHED_SIZE_ENV);
+    size_t n_name = strlen(launcher.self.nspace);
+
+    return said && strncmp(said, launcher.self.nspace, n_name) == 0 && said[n_name] == ':';
+}
+
 const char *ucxm_launcher_attach(struct machine_place *place_out)
 {
     struct machine_place place = {0};
@@ -63,6 +73,7 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
     ucxm_watch_end(&watch);
     if (status != PMIX_SUCCESS)
         return failed("PMIx_Init", status);
+    launcher.is_mpirun = is_our_mpirun();
     place.proc_id = (int)launcher.self.rank;
     if (!get_int(PMIX_JOB_SIZE, true, &place.n_procs))
         return "the launcher does not say how many processes there are (PMIX_JOB_SIZE)";
@@ -320,10 +331,10 @@ void ucxm_launcher_tolerate(void)
                                          handle_loss, registered, &is_registered);
     if (status == PMIX_SUCCESS)
         await_answer(&is_registered, "that it will tell of lost processes (PMIx_Register_event_handler)");
-    if (machine_mpirun_size() == 0) /* Slurm's server ends a job at any event */
+    if (!launcher.is_mpirun) /* Slurm's server ends a job at any event */
         return;
-    status =
-        PMIx_Notify_event(MACHINE_TOLERATES_EVENT, &launcher.self, PMIX_RANGE_LOCAL, NULL, 0, told, &is_told);
+    status = PMIx_Notify_event(BASE_LAUNCHED_TOLERATES_EVENT, &launcher.self, PMIX_RANGE_LOCAL, NULL, 0, told,
+                               &is_told);
     if (status == PMIX_SUCCESS)
         await_answer(&is_told, "that it may go on without lost processes (PMIx_Notify_event)");
 }

@@ -26,6 +26,26 @@ must() {
 }
 
 cat >lib.c <<'END'
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+/* Reports to mpirun that it has started, as the library does (src/base/launched.h). */
+__attribute__((constructor)) static void report(void)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    const char *name = getenv("HEDDLE_REPORT"), *options = getenv("HEDDLE_OPTIONS");
+    const char *ranks = options ? strstr(options, "+vp ") : NULL;
+    char text[64];
+    if (!name || !ranks)
+        return;
+    memcpy(to.sun_path + 1, name, strlen(name));
+    sendto(socket(AF_UNIX, SOCK_DGRAM, 0), text, (size_t)snprintf(text, sizeof text, "-1 %d", atoi(ranks + 4)), 0,
+           (struct sockaddr *)&to, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name)));
+}
 int MPI_Init(int *argc, char ***argv) { (void)argc; (void)argv; return 0; }
 END
 cat >middle.c <<'END'
@@ -68,7 +88,8 @@ int main(int argc, char **argv)
 END
 pic=(-fPIC -shared)
 must "$cc" "${pic[@]}" lib.c -o lib/libmpi_abi.so.1 -Wl,-soname,libmpi_abi.so.1
-must "$cc" "${pic[@]}" lib.c -o other/libmpi.so.40 -Wl,-soname,libmpi.so.40
+echo 'int MPI_Init(int *argc, char ***argv) { (void)argc; (void)argv; return 0; }' >other.c
+must "$cc" "${pic[@]}" other.c -o other/libmpi.so.40 -Wl,-soname,libmpi.so.40
 must "$cc" "${pic[@]}" lib.c -o other/libmpi_abi.so.1 -Wl,-soname,libmpi_abi.so.1
 must "$cc" "${pic[@]}" middle.c -o lib/libmiddle.so -Wl,--no-as-needed lib/libmpi_abi.so.1 "-Wl,-rpath,$work/lib"
 rpath="-Wl,-rpath,$work/lib"
@@ -210,5 +231,10 @@ expect "not position-independent" 126 '' 'app_fixed cannot be virtualized: it is
     "$mpirun" -n 2 ./app_fixed
 expect "one rank needs no copy" 0 'options=\[\+vp 1\]' '' "$mpirun" -n 1 ./app_fixed
 expect "another MPI" 126 '' 'app_openmpi is linked with another MPI \(libmpi.so.40\)' "$mpirun" -n 2 ./app_openmpi
+expect "another MPI behind env" 126 '' 'app_openmpi is linked with another MPI \(libmpi.so.40\)' \
+    "$mpirun" -n 2 env COLOR=1 ./app_openmpi
+printf '#!/bin/sh\nexec ./app_openmpi\n' >openmpi.sh && chmod +x openmpi.sh
+expect "another MPI in a script" 1 'args=' 'openmpi.sh ended, but there never were the 2 ranks' "$mpirun" -n 2 ./openmpi.sh
+expect "another MPI in a script, one rank" 0 'args=' '' "$mpirun" -n 1 ./openmpi.sh
 expect "two MPIs" 126 '' 'app_two is linked with two MPIs' "$mpirun" -n 2 ./app_two
 finish

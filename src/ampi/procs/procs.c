@@ -11,26 +11,13 @@
 #include "ampi/error.h"
 #include "ampi/options.h"
 #include "ampi/p2p/pipe.h"
+#include "ampi/procs/launched.h"
 #include "base/log.h"
 #include "gpu/nccl.h"
-#include "machine_ucx/mpirun.h"
 
 const struct machine *ampi_machine;
 
 /* ---- Life ---- */
-
-int ampi_procs_launched(void)
-{
-    int size = machine_mpirun_size();
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"};
-
-    if (!getenv("PMIX_RANK") || !getenv("PMIX_NAMESPACE"))
-        return 0;
-    for (size_t i = 0; size == 0 && i < BASE_COUNT(names); i++)
-        if (getenv(names[i]))
-            size = atoi(getenv(names[i]));
-    return size > 0 ? size : -1;
-}
 
 void ampi_procs_attach(long n_ranks)
 {
@@ -38,8 +25,10 @@ void ampi_procs_attach(long n_ranks)
     struct machine_place place;
     const char *error = NULL;
 
+    ampi_launched_lend();
     if (!machine->attach(&place, &error))
         base_fatal(1, "the launcher does not answer: %s", error);
+    ampi_launched_withdraw();
     if (place.n_procs == 1) {
         machine->close(0);
         return;

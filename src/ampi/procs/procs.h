@@ -18,7 +18,7 @@
  *      AMPI_WIRE_QUIET  a process has nothing to do          procs/quiet.c
  *
  * In a job of one process ampi_machine is NULL and nothing of this folder is called but
- * ampi_procs_launched.
+ * launched.h.
  */
 #ifndef AMPI_PROCS_H
 #define AMPI_PROCS_H
@@ -69,10 +69,6 @@ struct ampi_wire {
 extern const struct machine *ampi_machine;
 
 /* ---- Life (procs.c) ---- */
-
-/* How many processes a launcher has started, as far as the environment tells; 0: there is none, -1: it does
- * not say. */
-int ampi_procs_launched(void);
 
 /* Loads the machine, with UCX from the folder that the user names (+ucx; NULL: from where the machine finds
  * it). Ends the process with a message when that fails. (load.c) */

@@ -5,7 +5,7 @@
  */
 #include "procs.h"
 
-#include "../../machine_ucx/mpirun.h"
+#include "base/launched.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ double procs_now_s(void)
 static void read_command(char **argv, struct procs_options *options_out)
 {
     char **word = argv + 1;
-    *options_out = (struct procs_options){.binds = true};
+    *options_out = (struct procs_options){.binds = true, .reports_fd = -1};
     for (; *word && strcmp(*word, "--") != 0; word++) {
         const char *value = strchr(*word, '=') ? strchr(*word, '=') + 1 : "";
         if (strncmp(*word, "procs=", 6) == 0)
@@ -52,6 +52,8 @@ static void read_command(char **argv, struct procs_options *options_out)
             options_out->binds = false;
         else if (strcmp(*word, "keep-going") == 0)
             options_out->keeps_going = true;
+        else if (strncmp(*word, "reports=", 8) == 0)
+            options_out->reports_fd = atoi(value);
         else
             break;
     }
@@ -63,44 +65,11 @@ static void read_command(char **argv, struct procs_options *options_out)
 
 /* ---- Environment ---- */
 
-/* What another PMIx launcher has told this process does not hold for ours. */
-static void forget_outer_launcher(void)
-{
-    static const char *const starts[] = {"PMIX_NAMESPACE=",
-                                         "PMIX_RANK=",
-                                         "PMIX_SERVER_URI",
-                                         "PMIX_SECURITY_",
-                                         "PMIX_GDS_MODULE=",
-                                         "PMIX_BFROP_BUFFER_TYPE=",
-                                         "PMIX_PTL_MODULE",
-                                         "PMIX_HOSTNAME=",
-                                         "PMIX_SERVER_TMPDIR=",
-                                         "PMIX_SYSTEM_TMPDIR=",
-                                         "PMI_RANK=",
-                                         "PMI_SIZE=",
-                                         "PMI_FD=",
-                                         "PMI_PORT=",
-                                         "OMPI_COMM_WORLD_"};
-    for (char **entry = environ; *entry;) {
-        size_t i = 0, num = sizeof starts / sizeof starts[0];
-        while (i < num && strncmp(*entry, starts[i], strlen(starts[i])) != 0)
-            i++;
-        char *name = i < num ? strndup(*entry, strcspn(*entry, "=")) : NULL;
-        if (name == NULL) {
-            entry++;
-            continue;
-        }
-        unsetenv(name);
-        free(name);
-        entry = environ;
-    }
-}
-
 static void tell_size(const struct procs_job *job)
 {
     char text[PROCS_NAME_MAX + 16];
     snprintf(text, sizeof text, "%s:%d", job->name, job->options.num_procs);
-    setenv(MACHINE_MPIRUN_ENV, text, 1);
+    setenv(BASE_LAUNCHED_SIZE_ENV, text, 1);
 }
 
 /* Marks the processes and all that they start, for leftover.c. */
@@ -268,6 +237,36 @@ static void watch_time(struct procs_job *job, double *deadline_s_inout)
         procs_end_step(job);
 }
 
+/* ---- Programs of the library that have started ---- */
+
+static void read_reports(struct procs_job *job)
+{
+    struct launch_report report;
+    while (launch_report_next(job->options.reports_fd, &report))
+        if (report.proc_id >= 0 && report.proc_id < job->options.num_procs)
+            job->procs[report.proc_id].has_reported = true;
+}
+
+/* A shell, an interpreter or the like was started: has a program of the library, or at least a client of the
+ * server's if it can be a rank, come of it in each process? */
+static void check_reports(struct procs_job *job)
+{
+    int num_procs = job->options.num_procs, num_joined = 0;
+    if (job->options.reports_fd < 0 || job->exit_code != 0)
+        return;
+    read_reports(job);
+    for (int i = 0; i < num_procs; i++)
+        num_joined +=
+            job->procs[i].has_reported || (job->procs[i].is_connected && job->options.num_ranks == num_procs);
+    if (num_joined == num_procs)
+        return;
+    launch_say("%s: in %d of %d processes no program of this MPI library was started (another MPI, or an "
+               "environment without what mpirun has put there?), so there were no %d ranks",
+               job->options.argv[0], num_procs - num_joined, num_procs,
+               job->options.num_ranks ? job->options.num_ranks : num_procs);
+    job->exit_code = 1;
+}
+
 /* One turn: waits for something, and does what there is to do. */
 static void turn(struct procs_job *job, struct procs_forward *forward, struct pollfd *watched, int signals,
                  int timeout_ms)
@@ -277,10 +276,12 @@ static void turn(struct procs_job *job, struct procs_forward *forward, struct po
     watched[num++] = (struct pollfd){.fd = signals, .events = POLLIN};
     watched[num++] = (struct pollfd){.fd = procs_server_bell(), .events = POLLIN};
     watched[num++] = (struct pollfd){.fd = procs_input_watched(), .events = POLLIN};
+    watched[num++] = (struct pollfd){.fd = job->options.reports_fd, .events = POLLIN};
     if (poll(watched, (nfds_t)num, timeout_ms) == 0 && isatty(STDIN_FILENO))
         procs_forward_show_unfinished(forward); /* a question, maybe */
     if (procs_server_hear(&abort))
         procs_end_by_abort(job, &abort);
+    read_reports(job);
     procs_forward_work(forward); /* before the ends of processes: it tells their order */
     read_signals(job, signals);
     procs_input_work();
@@ -289,7 +290,7 @@ static void turn(struct procs_job *job, struct procs_forward *forward, struct po
 /* Until all have ended, and what they have printed is written. */
 static void run(struct procs_job *job, struct procs_forward *forward, int signals)
 {
-    struct pollfd *watched = calloc((size_t)procs_forward_max_watched(forward) + 3, sizeof watched[0]);
+    struct pollfd *watched = calloc((size_t)procs_forward_max_watched(forward) + 4, sizeof watched[0]);
     if (watched == NULL)
         launch_fail(1, "out of memory");
     double deadline_s = job->options.timeout_s > 0 ? procs_now_s() + job->options.timeout_s : 0;
@@ -321,7 +322,6 @@ int main(int argc, char **argv)
     int lock;
     read_command(argv, &job.options);
     open_standard_files();
-    forget_outer_launcher();
     if (gethostname(job.host, sizeof job.host) != 0)
         snprintf(job.host, sizeof job.host, "localhost");
     job.procs = calloc((size_t)job.options.num_procs, sizeof job.procs[0]);
@@ -344,6 +344,7 @@ int main(int argc, char **argv)
         if (job.options.is_verbose)
             say_what_is_run(&job);
         run(&job, forward, signals);
+        check_reports(&job);
         if (job.exit_code == 0 && procs_forward_has_lost(forward))
             job.exit_code = 1;
     } else {

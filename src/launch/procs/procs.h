@@ -47,6 +47,7 @@ struct procs_options {
     bool binds;       /* each process gets a share of the cores */
     bool keeps_going; /* --keep-going: the others go on when a process dies */
     double timeout_s; /* 0: none */
+    int reports_fd; /* programs of the library report here that they have started (report.c); -1: not asked */
     const char *path; /* the program's file */
     char **argv;      /* its arguments, NULL-terminated */
 };
@@ -57,6 +58,7 @@ struct procs_proc {
     int close_order;   /* it was the so-manieth to close its stdout and stderr; 0: has not (forward.c) */
     bool has_ended;    /* was started and has been reaped */
     bool is_undecided; /* has_ended, and what follows from status is not decided yet (end.c) */
+    bool has_reported; /* a program of the library was started in it */
     int status;        /* how it ended, as waitpid tells */
     atomic_bool is_connected; /* has called PMIx_Init (server.c) */
     atomic_bool is_finalized; /* has called PMIx_Finalize for the last time (server.c) */

@@ -12,7 +12,7 @@
  */
 #include "procs.h"
 
-#include "../../machine_ucx/mpirun.h"
+#include "base/launched.h"
 
 #include <pmix.h>
 #include <pmix_server.h>
@@ -428,7 +428,7 @@ bool procs_server_start(struct procs_job *job)
         launch_say("cannot start the PMIx server: %s", PMIx_Error_string(status));
         return false;
     }
-    static pmix_status_t tolerance = MACHINE_TOLERATES_EVENT;
+    static pmix_status_t tolerance = BASE_LAUNCHED_TOLERATES_EVENT;
     PMIx_Register_event_handler(&tolerance, 1, NULL, 0, hear_tolerance, NULL, NULL);
     return register_job(job) && register_clients(job);
 }

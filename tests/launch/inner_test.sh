@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that an MPI program which a rank starts is a job of its own, with one process or several outside and inside; that
+# shells, env and interpreters in front of a program hand the ranks on to it; and that mpirun says so if no program
+# becomes the ranks that were asked for.
+# Usage: inner_test.sh MPICC MPIRUN
+set -u
+mpirun=$2
+# shellcheck source=tools/test_expect.sh
+. "$(dirname "$0")/../../tools/test_expect.sh"
+unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
+EXPECT_TIMEOUT=30
+here=$(cd "$(dirname "$0")" && pwd)
+work=$expect_dir
+"$1" -O1 -o "$work/inner" "$here/inner.c" || exit 1
+cd "$work" || exit 1
+
+# sorted COMMAND...: runs it and sorts what it prints; the exit code is its own.
+cat >sorted <<'END'
+#!/bin/bash
+"$@" >"$0.out"
+code=$?
+sort "$0.out"
+exit $code
+END
+chmod +x sorted
+
+# Can this build run several processes?
+has_procs=no
+if "$mpirun" --procs 2 -n 2 true >/dev/null 2>&1; then has_procs=yes; fi
+
+# ---- A rank starts another MPI program ----
+outside=("-n 2" "-n 1")
+inside=("" "$mpirun -n 1 " "$mpirun -n 3 ")
+if [ "$has_procs" = yes ]; then
+    outside+=("--procs 2 -n 2" "--procs 2 -n 4")
+    inside+=("$mpirun --procs 3 -n 3 ")
+fi
+for out in "${outside[@]}"; do
+    n_outer=${out##* }
+    for in in "${inside[@]}"; do
+        n_inner=1
+        [ -n "$in" ] && n_inner=${in% } && n_inner=${n_inner##* }
+        expected='^'
+        for ((i = 0; i < n_inner; i++)); do expected+="inner $i of $n_inner "; done
+        for ((i = 0; i < n_outer; i++)); do expected+="outer $i of $n_outer "; done
+        # shellcheck disable=SC2086
+        expect "mpirun $out, which starts: $in./inner" 0 "$expected\$" '' \
+            ./sorted "$mpirun" $out ./inner system after "$in./inner"
+    done
+done
+job=(-n 2)
+[ "$has_procs" = yes ] && job=(--procs 2 -n 2)
+for way in popen exec spawn; do
+    expect "the same by $way" 0 '^inner 0 of 1 outer 0 of 2 outer 1 of 2 $' '' ./sorted "$mpirun" "${job[@]}" ./inner $way after ./inner
+done
+expect "before MPI_Init" 0 '^inner 0 of 1 inner 0 of 1 outer 0 of 2 outer 1 of 2 $' '' \
+    ./sorted "$mpirun" "${job[@]}" ./inner system before ./inner
+expect "the inner job's failure is its own" 0 '^outer 0 of 2 outer 1 of 2 the inner program failed $' 'unknown option' \
+    ./sorted "$mpirun" "${job[@]}" ./inner system after "$mpirun -n 2 ./inner no way 'x' +nothing"
+
+# ---- What stands in front of a program hands the ranks on ----
+cat >script.sh <<'END'
+#!/bin/sh
+: a script
+"$@"
+END
+cat >starts.py <<'END'
+import subprocess, sys
+sys.exit(subprocess.call(sys.argv[1:]))
+END
+chmod +x script.sh
+expected='^inner 0 of 3 inner 1 of 3 inner 2 of 3 $'
+hands_on() { expect "mpirun $form $1" 0 "$expected" '' ./sorted "$mpirun" "${job[@]}" "${@:2}"; }
+forms=("-n 3")
+[ "$has_procs" = yes ] && forms+=("--procs 3 -n 3")
+for form in "${forms[@]}"; do
+    read -ra job <<<"$form"
+    hands_on "env" env A=1 ./inner
+    hands_on "a script" ./script.sh ./inner
+    hands_on "Python" python3 starts.py ./inner
+    hands_on "a script, env and a shell" ./script.sh env B=2 sh -c './inner; true'
+done
+expect "two programs, one after the other" 0 '^(inner 0 of 3 ){2}(inner 1 of 3 ){2}(inner 2 of 3 ){2}$' '' \
+    ./sorted "$mpirun" -n 3 sh -c './inner; ./inner'
+expect "the exit code of a script" 7 '^inner 0 of 2 inner 1 of 2 $' '' ./sorted "$mpirun" -n 2 sh -c './inner; exit 7'
+
+# ---- No program becomes the ranks that were asked for ----
+for form in "${forms[@]}"; do
+    # shellcheck disable=SC2086
+    expect "mpirun $form, the environment is not handed on" 1 'inner 0 of 1 ' 'mpirun: sh.*3 ranks' \
+        "$mpirun" $form sh -c 'exec env -i ./inner'
+    # shellcheck disable=SC2086
+    expect "mpirun $form, nothing is started" 1 'hello' 'mpirun: sh.*3 ranks' "$mpirun" $form sh -c 'echo hello'
+    # shellcheck disable=SC2086
+    expect "mpirun $form, a program that fails says so itself" 5 '' '*' "$mpirun" $form sh -c 'exit 5'
+done
+expect "fewer ranks than were asked for" 1 'inner 0 of 2 ' 'mpirun: sh.* 3 ranks.*run 2' "$mpirun" -n 3 sh -c './inner +vp 2'
+expect "without -n nothing was asked for" 0 '^hello $' '' "$mpirun" sh -c 'echo hello'
+expect "one rank is what any program is" 0 '^hello $' '' "$mpirun" -n 1 sh -c 'echo hello'
+finish
