@@ -14,6 +14,10 @@ struct ampi_rank *ampi_enter_wrong(const char *call)
 {
     struct ampi_rank *self = ampi_rank_or_adopt();
 
+    if (!self && ampi_job.is_virtual && atomic_load(&ampi_job.n_ended) == ampi_job.n_local) {
+        ampi_report(NULL, "%s: MPI_ERR_OTHER: called after the end of all ranks", call);
+        ampi_job_abort(MPI_ERR_OTHER);
+    }
     if (!self) {
         ampi_report(NULL,
                     "%s: MPI_ERR_OTHER: the calling thread is not a rank's main thread; the thread level is "

@@ -22,6 +22,7 @@
 #include "ampi/p2p/message.h"
 #include "ampi/procs/launched.h"
 #include "ampi/procs/procs.h"
+#include "ampi/sanitizer.h"
 #include "ampi/type.h"
 #include "base/cores.h"
 #include "base/log.h"
@@ -178,6 +179,7 @@ static void run_rank(void *arg)
             base_fatal(1, "out of memory: no room for the arguments of rank %d", rank->world_rank);
     }
     argv[program_args.argc] = NULL;
+    rank->argv = argv;
     code = image_run(rank->image, program_args.argc, argv);
     image_finish(rank->image);
     rank_end(rank, code);
@@ -195,6 +197,8 @@ static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
             "no memory for the copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or raise "
             "vm.max_map_count or `ulimit -v`",
             rank->world_rank, ampi_job.n_ranks, strerror(errno));
+    ampi_sanitizer_add_roots(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank),
+                             image_span_bytes());
     if (ult_tls_total_bytes() > 0) {
         rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
         image_tls_init(rank->image, rank->ult.tls_save);
@@ -257,6 +261,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
         n_pes = n_ranks;
     if (n_pes > n_cores && ampi_job.proc_id == 0)
         base_log("%d PEs on %d cores: they take turns, so everything takes longer", n_pes, n_cores);
+    ampi_sanitizer_init();
     program_args.argc = argc;
     program_args.argv = argv;
     ampi_device_rebind();
@@ -270,6 +275,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
                      n_pes, ampi_memory_stack_bytes() >> 10, image_span_bytes() >> 10);
     ult_job_run();
     ampi_procs_close(atomic_load(&ampi_job.exit_code));
+    ult_job_leave(); /* what libraries do at the process's exit is no rank's */
     return atomic_load(&ampi_job.exit_code);
 }
 

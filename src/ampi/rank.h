@@ -64,6 +64,7 @@ struct ampi_rank {
                             malloc'ed,     atomic */
     struct image *image; /* its copy of the program; NULL: runs on the prototype */
     int exit_code;       /* once ENDED */
+    char **argv;         /* what its main got; NULL: runs on the prototype */
 } BASE_CACHE_ALIGNED;    /* neighbours may run on different PEs */
 
 /* Sessions and the world model (MPI_Init, MPI_Finalize) come and go independently: a rank is INITIALIZED

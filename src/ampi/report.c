@@ -2,10 +2,12 @@
  *
  * report.c: telling which rank it was: crashes, stack overflows, deadlocks.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "ampi/comm.h"
@@ -55,14 +57,28 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
     raise(signal_number);
 }
 
+/* Gives the calling thread a stack for signals, unless it has one: AddressSanitizer does that, too, and takes
+ * what it finds at the thread's end for its own. */
+static void give_signal_stack(void)
+{
+    stack_t stack;
+
+    if (sigaltstack(NULL, &stack) == 0 && !(stack.ss_flags & SS_DISABLE))
+        return;
+    stack = (stack_t){.ss_size = SIGNAL_STACK_BYTES};
+    stack.ss_sp = mmap(NULL, SIGNAL_STACK_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (stack.ss_sp == MAP_FAILED)
+        base_fatal(1, "no memory for a signal stack: %s; raise `ulimit -v`", strerror(errno));
+    sigaltstack(&stack, NULL);
+}
+
 void ampi_crash_handler_install(void)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-    stack_t stack = {.ss_sp = base_malloc(SIGNAL_STACK_BYTES, "a signal stack"),
-                     .ss_size = SIGNAL_STACK_BYTES};
     struct sigaction action = {.sa_sigaction = handle_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 
-    sigaltstack(&stack, NULL);
+    give_signal_stack();
     for (size_t i = 0; i < BASE_COUNT(signals); i++) {
         struct sigaction old;
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)

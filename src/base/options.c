@@ -170,14 +170,26 @@ static bool take_option(const struct base_option *table, int n_options, const ch
     return store_value(option, value);
 }
 
+/* String options point into the words that they were read from, which stay. Listed, so that a search for
+ * leaks finds them. */
+struct kept_words {
+    struct kept_words *next;
+    char text[];
+};
+static struct kept_words *kept_words;
+
 bool base_options_parse_string(const struct base_option *table, int n_options, const char *text,
                                const char **error_out)
 {
-    /* The words stay allocated: string options point into them. */
-    char *words = strdup(text);
+    size_t size_bytes = strlen(text) + 1;
+    struct kept_words *words = base_malloc(sizeof *words + size_bytes, "options");
     char *save = NULL;
-    char *word = words ? strtok_r(words, " \t\n", &save) : NULL;
+    char *word;
 
+    words->next = kept_words;
+    kept_words = words;
+    memcpy(words->text, text, size_bytes);
+    word = strtok_r(words->text, " \t\n", &save);
     *error_out = options_error;
     while (word) {
         char *next = strtok_r(NULL, " \t\n", &save);

@@ -253,7 +253,7 @@ static bool check_program(struct image_module *module, const char **error_out)
             *error_out = image_error(
                 "cannot run as several ranks: %s brings its own malloc (an allocator or a sanitizer that "
                 "is linked statically), which the ranks cannot share with the C library; link "
-                "it as a shared library",
+                "it as a shared library (clang's sanitizers: -shared-libsan)",
                 module->name);
             return false;
         }

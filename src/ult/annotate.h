@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * annotate.h: tells sanitizers and valgrind of stacks and of switches between them; called by pe.c alone.
+ * annotate.h: tells ThreadSanitizer and valgrind of stacks and of switches between them; called by pe.c
+ * alone.
  *
- * In a build without them everything here is empty: no fields, no code. -DHEDDLE_SANITIZE=... makes the
- * compiler define what it is asked for; -DHEDDLE_VALGRIND=ON defines ULT_VALGRIND.
+ * In a build without them everything here is empty: no fields, no code. -DHEDDLE_SANITIZE=thread makes the
+ * compiler define what it is asked for; -DHEDDLE_VALGRIND=ON defines ULT_VALGRIND. AddressSanitizer is found
+ * at run time instead (asan.h): users' programs have it without this library being built for it.
  */
 #ifndef ULT_ANNOTATE_H
 #define ULT_ANNOTATE_H
@@ -11,25 +13,14 @@
 #include <stddef.h>
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ULT_ASAN 1
-#endif
 #if __has_feature(thread_sanitizer)
 #define ULT_TSAN 1
 #endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define ULT_ASAN 1
 #endif
 #if defined(__SANITIZE_THREAD__)
 #define ULT_TSAN 1
 #endif
 
-#if defined(ULT_ASAN)
-#include <pthread.h>
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
 #if defined(ULT_TSAN)
 #include <sanitizer/tsan_interface.h>
 #endif
@@ -39,15 +30,10 @@
 
 /* A ULT's part. */
 struct ult_annotation {
-#if defined(ULT_ASAN)
-    void *fake_stack;     /* ASan's, while the ULT does not run */
-    const char *stack_lo; /* of a thread's own stack; else the ULT's is meant */
-    size_t stack_bytes;
-#endif
 #if defined(ULT_TSAN)
     void *fiber;
 #endif
-#if !defined(ULT_ASAN) && !defined(ULT_TSAN)
+#if !defined(ULT_TSAN)
     char none[0]; /* an empty struct is an extension, and differs in C++ */
 #endif
 };
@@ -58,12 +44,6 @@ static inline void ult_annotate_create(struct ult_annotation *annotation, char *
     (void)annotation;
     (void)stack_lo;
     (void)stack_hi;
-#if defined(ULT_ASAN)
-    annotation->fake_stack = NULL;
-    annotation->stack_lo = stack_lo;
-    annotation->stack_bytes = (size_t)(stack_hi - stack_lo);
-    __asan_unpoison_memory_region(stack_lo, annotation->stack_bytes); /* others may have run there before */
-#endif
 #if defined(ULT_TSAN)
     annotation->fiber = __tsan_create_fiber(0);
 #endif
@@ -77,16 +57,6 @@ static inline void ult_annotate_create(struct ult_annotation *annotation, char *
 static inline void ult_annotate_adopt(struct ult_annotation *annotation)
 {
     (void)annotation;
-#if defined(ULT_ASAN)
-    pthread_attr_t attributes;
-    void *lo = NULL;
-
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        pthread_attr_getstack(&attributes, &lo, &annotation->stack_bytes);
-        pthread_attr_destroy(&attributes);
-    }
-    annotation->stack_lo = lo;
-#endif
 #if defined(ULT_TSAN)
     annotation->fiber = __tsan_get_current_fiber();
 #endif
@@ -103,9 +73,6 @@ static inline void ult_annotate_leave(struct ult_annotation *from, struct ult_an
     (void)from;
     (void)to;
     (void)has_ended;
-#if defined(ULT_ASAN)
-    __sanitizer_start_switch_fiber(has_ended ? NULL : &from->fake_stack, to->stack_lo, to->stack_bytes);
-#endif
 #if defined(ULT_TSAN)
     ult_annotate_ended_fiber = has_ended ? from->fiber : NULL;
     __tsan_switch_to_fiber(to->fiber, 0);
@@ -116,9 +83,6 @@ static inline void ult_annotate_leave(struct ult_annotation *from, struct ult_an
 static inline void ult_annotate_enter(struct ult_annotation *self)
 {
     (void)self;
-#if defined(ULT_ASAN)
-    __sanitizer_finish_switch_fiber(self->fake_stack, NULL, NULL);
-#endif
 #if defined(ULT_TSAN)
     if (ult_annotate_ended_fiber)
         __tsan_destroy_fiber(ult_annotate_ended_fiber); /* TSan has room for some thousands only */

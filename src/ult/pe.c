@@ -16,6 +16,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "ult/arch/arch.h"
+#include "ult/asan.h"
 #include "ult/tls.h"
 
 /* A PE looks at its inbox at every switch, and at its other sources this often. */
@@ -62,6 +63,15 @@ void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct 
     atomic_store(&switch_hint, hint);
 }
 
+/* What few programs have: thread_local variables, AddressSanitizer. */
+static void swap_extras(struct ult *from, struct ult *to)
+{
+    if (ult_switch_extras & ULT_EXTRA_TLS)
+        ult_tls_swap(from->tls_save, to->tls_save);
+    if (BASE_UNLIKELY(ult_switch_extras & ULT_EXTRA_ASAN))
+        ult_asan_switch(from, to);
+}
+
 /* What is kept per OS thread on behalf of a ULT goes with it. */
 static inline void swap_thread_state(struct ult_pe *pe, struct ult *from, struct ult *to)
 {
@@ -71,8 +81,8 @@ static inline void swap_thread_state(struct ult_pe *pe, struct ult *from, struct
         memcpy(from->cxa_globals, pe->cxa_globals, sizeof from->cxa_globals);
         memcpy(pe->cxa_globals, to->cxa_globals, sizeof to->cxa_globals);
     }
-    if (BASE_UNLIKELY(ult_tls_n_regions))
-        ult_tls_swap(from->tls_save, to->tls_save);
+    if (BASE_UNLIKELY(ult_switch_extras))
+        swap_extras(from, to);
     if (BASE_UNLIKELY(*atomic_load_explicit(&switch_hint, memory_order_acquire) != NULL))
         atomic_load_explicit(&switch_hook, memory_order_relaxed)(from, to);
 }
@@ -242,6 +252,7 @@ void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi
     u->arg = arg;
     u->stack_lo = stack_lo;
     u->stack_hi = stack_hi;
+    ult_asan_create(u);
     ult_annotate_create(&u->annotation, stack_lo, stack_hi);
     queue_push(pe, u);
     pe->n_live++;
@@ -341,6 +352,7 @@ static void pe_attach_thread(struct ult_pe *pe)
     pe->cxa_globals = get_globals ? get_globals() : NULL;
     pe->thread = pthread_self();
     ult_current = &pe->base;
+    ult_asan_adopt(&pe->base);
     ult_annotate_adopt(&pe->base.annotation);
 }
 
@@ -383,6 +395,7 @@ static void *pe_thread(void *arg)
     pe_pin(pe);
     pe_attach_thread(pe);
     pe_run(pe);
+    ult_current = NULL; /* what the thread runs at its end is no rank's */
     return NULL;
 }
 
@@ -396,6 +409,7 @@ void ult_job_share_node(int node_index, int node_n_procs)
 
 void ult_job_init(int n_pes, const struct ult_hooks *hooks)
 {
+    ult_asan_init();
     ult_job.n_pes = n_pes;
     if (hooks)
         ult_job.hooks = *hooks;
@@ -414,10 +428,17 @@ void ult_job_run(void)
 {
     cpu_set_t before;
     bool has_before = sched_getaffinity(0, sizeof before, &before) == 0;
+    /* A sanitizer's comes first, and must know of the threads; a plain call would be bound within this
+     * library. */
+    int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = pthread_create;
+    void *first = dlsym(RTLD_DEFAULT, "pthread_create");
+
+    if (first)
+        *(void **)&create_thread = first;
 
     atomic_fetch_add_explicit(&ult_job.n_live, ult_job.n_pes, memory_order_relaxed);
     for (int i = 1; i < ult_job.n_pes; i++) {
-        int error = pthread_create(&ult_job.pes[i].thread, NULL, pe_thread, &ult_job.pes[i]);
+        int error = create_thread(&ult_job.pes[i].thread, NULL, pe_thread, &ult_job.pes[i]);
         if (error)
             base_fatal(1, "no thread for PE %d of %d: %s; raise `ulimit -u` or use fewer PEs (+p)", i,
                        ult_job.n_pes, strerror(error));
@@ -428,6 +449,11 @@ void ult_job_run(void)
         pthread_join(ult_job.pes[i].thread, NULL);
     if (has_before)
         sched_setaffinity(0, sizeof before, &before);
+}
+
+void ult_job_leave(void)
+{
+    ult_current = NULL;
 }
 
 void ult_job_adopt_caller(struct ult *u)

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-int ult_tls_n_regions;
+int ult_switch_extras;
+static int tls_n_regions;
 static struct ult_tls_region tls_regions[ULT_TLS_REGIONS_MAX];
 static size_t tls_total_bytes;
 
@@ -19,7 +20,8 @@ void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions)
         tls_regions[i] = regions[i];
         tls_total_bytes += regions[i].size_bytes;
     }
-    ult_tls_n_regions = n_regions;
+    tls_n_regions = n_regions;
+    ult_switch_extras = (ult_switch_extras & ~ULT_EXTRA_TLS) | (n_regions ? ULT_EXTRA_TLS : 0);
 }
 
 size_t ult_tls_total_bytes(void)
@@ -32,7 +34,7 @@ void ult_tls_swap(unsigned char *from, const unsigned char *to)
     char *thread_pointer = __builtin_thread_pointer();
     size_t done_bytes = 0;
 
-    for (int i = 0; i < ult_tls_n_regions; i++) {
+    for (int i = 0; i < tls_n_regions; i++) {
         char *live = thread_pointer + tls_regions[i].tp_offset;
         if (from)
             memcpy(from + done_bytes, live, tls_regions[i].size_bytes);

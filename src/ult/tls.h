@@ -7,8 +7,9 @@
 
 #include "ult/ult.h"
 
-/* How many regions belong to the program; 0: nothing to swap. */
-extern int ult_tls_n_regions;
+/* What a switch has to do besides, which it seldom has: the sum of these. */
+enum ult_extra { ULT_EXTRA_TLS = 1, ULT_EXTRA_ASAN = 2 };
+extern int ult_switch_extras;
 
 /* Saves this thread's regions to *from and loads them from *to; either may be NULL: nothing to save, or to
  * load. */

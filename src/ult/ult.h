@@ -59,6 +59,7 @@ struct ult {
     struct ult *timer_next; /* link of the PE's list of sleepers, by wake_at_ns */
     uint64_t wake_at_ns;    /* when to wake a sleeper (CLOCK_MONOTONIC) */
     void *hook_state;       /* what the hook of ult_hook_switches keeps; NULL at first */
+    void *asan_fake_stack;  /* AddressSanitizer's while not RUNNING (asan.h); NULL: none */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };
 
@@ -87,6 +88,10 @@ void ult_job_share_node(int node_index, int node_n_procs);
 
 /* Runs all ULTs until every one has ended. Called once, on the thread of ult_job_init. */
 void ult_job_run(void);
+
+/* After ult_job_run, when nothing is to be sent or received any more: the calling thread is no PE from now
+ * on. */
+void ult_job_leave(void);
 
 /* Makes the calling OS thread the only ULT of PE 0, without a stack of ours: for a process with one rank,
  * which then runs as if it were not virtualized. Sets *u up; to be called after ult_job_init(1). Again, on

@@ -48,6 +48,12 @@ expect "a frame of 12 MiB in the second process" 139 '*' 'rank 3 of 4 .*stack ov
     "$mpirun" --procs 2 -n 4 +stacksize 8M ./endings_unprobed frame 3 12
 expect "a frame of 100 MiB that fits" 0 '*' '*' "$mpirun" -n 4 +stacksize 128M ./endings frame 2 100
 
+# ---- After the end of all ranks ----
+"$build/bin/mpicc" -g -w -shared -fPIC "${source%/*}/late.c" -o liblate.so || exit 1
+"$build/bin/mpicc" -g -w "$source" -o endings_late -Wl,--no-as-needed -L. -llate -Wl,-rpath,"$PWD" || exit 1
+expect "a shared library calls MPI at the end" 16 '*' '^host [^ ]+: MPI_Comm_rank: MPI_ERR_OTHER: called after the end of all ranks' \
+    "$mpirun" -n 4 +p 2 +private -liblate ./endings_late
+
 # ---- A rank ends otherwise than by returning 0 ----
 for ranks in 1 4; do
     for pes in 1 2; do

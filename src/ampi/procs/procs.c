@@ -12,6 +12,7 @@
 #include "ampi/options.h"
 #include "ampi/p2p/pipe.h"
 #include "ampi/procs/launched.h"
+#include "ampi/sanitizer.h"
 #include "base/log.h"
 #include "gpu/nccl.h"
 
@@ -21,10 +22,12 @@ const struct machine *ampi_machine;
 
 void ampi_procs_attach(long n_ranks)
 {
-    const struct machine *machine = ampi_procs_load(ampi_options.ucx);
+    const struct machine *machine;
     struct machine_place place;
     const char *error = NULL;
 
+    ampi_sanitizer_prepare_ucx();
+    machine = ampi_procs_load(ampi_options.ucx);
     ampi_launched_lend();
     if (!machine->attach(&place, &error))
         base_fatal(1, "the launcher does not answer: %s", error);
