@@ -119,8 +119,11 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
     params.err_handler.arg = peer;
     status = ucp_ep_create(port->worker, &params, &peer->ep);
     if (status != UCS_OK) {
-        base_log("process %d of %d on host %s (PE %d) cannot be reached: %s", proc_id, ucxm.place.n_procs,
-                 ucxm.processes[proc_id].published->host, pe_id, ucs_status_string(status));
+        base_log("process %d of %d on host %s (PE %d) cannot be reached: %s%s", proc_id, ucxm.place.n_procs,
+                 ucxm.processes[proc_id].published->host, pe_id, ucs_status_string(status),
+                 status == UCS_ERR_UNREACHABLE && !getenv("UCX_TLS")
+                     ? " (UCX_TLS=all lets UCX use all that it has)"
+                     : "");
         peer->ep = NULL;
         note_lost(proc_id, status); /* not tried again */
         return NULL;

@@ -111,6 +111,27 @@ const char *ucxm_launcher_find_near(bool **is_near_out)
     return NULL;
 }
 
+/* What the launcher has not said at the start is not asked for: that could take long. */
+bool ucxm_launcher_host_of(int proc_id, char *host_out, size_t size)
+{
+    pmix_proc_t proc = launcher.self;
+    pmix_info_t only_known;
+    pmix_value_t *value = NULL;
+    bool is_known = false;
+
+    proc.rank = (pmix_rank_t)proc_id;
+    PMIX_INFO_CONSTRUCT(&only_known);
+    PMIX_INFO_LOAD(&only_known, PMIX_OPTIONAL, NULL, PMIX_BOOL);
+    if (PMIx_Get(&proc, PMIX_HOSTNAME, &only_known, 1, &value) == PMIX_SUCCESS && value) {
+        is_known = value->type == PMIX_STRING && value->data.string && strlen(value->data.string) < size;
+        if (is_known)
+            snprintf(host_out, size, "%s", value->data.string);
+        PMIX_VALUE_RELEASE(value);
+    }
+    PMIX_INFO_DESTRUCT(&only_known);
+    return is_known;
+}
+
 const char *ucxm_launcher_publish(const void *blob, size_t n_bytes)
 {
     pmix_value_t value;

@@ -42,6 +42,7 @@ static const char *open_context(int n_pes)
         return failed("ucp_config_read", status);
     if (!getenv("UCX_KEEPALIVE_INTERVAL"))
         ucp_config_modify(config, "KEEPALIVE_INTERVAL", "1s"); /* a lost process is noticed within seconds */
+    ucxm_transports_choose(config);
     status = ucp_init(&params, config, &ucxm.context);
     ucp_config_release(config);
     if (status != UCS_OK)
@@ -121,9 +122,9 @@ static const char *publish(void)
 
 const char *ucxm_ports_open(int n_pes)
 {
-    const char *error = open_context(n_pes);
+    const char *error = ucxm_launcher_find_near(&ucxm.is_near);
 
-    if (error || (error = ucxm_launcher_find_near(&ucxm.is_near)))
+    if (error || (error = open_context(n_pes)))
         return error;
     ucxm.n_pes = n_pes;
     ucxm.ports = calloc((size_t)n_pes, sizeof *ucxm.ports);

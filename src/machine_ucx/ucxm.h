@@ -6,6 +6,7 @@
  *      launcher.c PMIx: place, publishing and looking up, fence, abort
  *      watch.c    time limits for what the launcher is asked
  *      host.c     what others are told of where this process is
+ *      transports.c  which of UCX's transports and network devices are used
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
  *      connect.c  endpoints to ports of other processes
  *      message.c  active messages: sending, handling, fetching
@@ -131,6 +132,8 @@ static inline bool ucxm_is_lost(int proc_id)
 
 /* ---- launcher.c. Errors are texts in static storage; NULL: it worked. ---- */
 const char *ucxm_launcher_attach(struct machine_place *place_out);
+/* The name of the host of a process; false: the launcher does not say. */
+bool ucxm_launcher_host_of(int proc_id, char *host_out, size_t size);
 const char *ucxm_launcher_publish(const void *blob, size_t n_bytes);
 /* Which processes are on this node: true for those, malloc'ed. */
 const char *ucxm_launcher_find_near(bool **is_near_out);
@@ -171,6 +174,11 @@ int ucxm_watch_limit_s(void);
 
 /* ---- host.c ---- */
 void ucxm_host_describe(char *text_out, size_t size);
+
+/* ---- transports.c ---- */
+
+/* Restricts UCX's transports and devices to those that the job needs, but for what the user has chosen. */
+void ucxm_transports_choose(ucp_config_t *config);
 
 /* ---- port.c ---- */
 const char *ucxm_ports_open(int n_pes);

@@ -59,7 +59,11 @@ static void load_ucx(const char *given)
 /* UCX looks at these when it is loaded, and by default takes what is the program's: its output, and signals
  * (SIGSEGV among them, which tells us of stack overflows, and SIGHUP). */
 static const char *const settings[][2] = {
-    {"UCX_LOG_FILE", "stderr"}, {"UCX_HANDLE_ERRORS", "none"}, {"UCX_DEBUG_SIGNO", "0"}};
+    {"UCX_LOG_FILE", "stderr"},
+    {"UCX_HANDLE_ERRORS", "none"},
+    {"UCX_DEBUG_SIGNO", "0"},
+    {"UCX_VFS_ENABLE", "n"}, /* a thread that waits for a daemon in /tmp */
+};
 
 /* The shared object of the machine lies beside libmpi, in heddle/. */
 const struct machine *ampi_procs_load(const char *ucx)

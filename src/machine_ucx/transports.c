@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * transports.c: which of UCX's transports and network devices a job uses, where the user does not say
+ * (UCX_TLS, UCX_NET_DEVICES).
+ *
+ * UCX opens all that it finds: SysV segments of mode 0660, which everybody of the same Unix group can attach,
+ * and a TCP listener on every interface, which ends the process by an assertion when somebody sends it
+ * garbage. So
+ *
+ *      on one node     shared memory in files of mode 0600, the kernel's copies between processes of one
+ * user, and what knows GPUs: no network sockets, no SysV segments between nodes   no SysV segments; TCP only
+ * on interfaces that lead to other nodes
+ *
+ * An interface leads to other nodes if the kernel's routes to the names that the launcher has for them go
+ * through it. If none is found that way, all count but the loopback.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "machine_ucx/ucxm.h"
+
+/* UCX ignores those that it does not have. */
+#define WITHIN_NODE "posix,xpmem,cma,self,cuda"
+#define BETWEEN_NODES "^sysv"
+
+/* Names of devices, separated by commas. */
+struct names {
+    char text[1024];
+    size_t n_bytes;
+};
+
+static void add_name(struct names *names, const char *name, size_t length)
+{
+    for (const char *at = names->text; *at;) {
+        size_t n = strcspn(at, ",");
+        if (n == length && strncmp(at, name, length) == 0)
+            return;
+        at += n + (at[n] == ',');
+    }
+    if (names->n_bytes + length + 2 <= sizeof names->text)
+        names->n_bytes += (size_t)snprintf(names->text + names->n_bytes, sizeof names->text - names->n_bytes,
+                                           "%s%.*s", names->n_bytes ? "," : "", (int)length, name);
+}
+
+/* ---- Interfaces ---- */
+
+/* The address that the kernel would send from to reach a host. Nothing is sent. */
+static bool find_local_address(const char *host, struct sockaddr_storage *address_out)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *found = NULL;
+    bool is_found = false;
+
+    if (getaddrinfo(host, "9", &hints, &found) != 0)
+        return false;
+    for (const struct addrinfo *at = found; at && !is_found; at = at->ai_next) {
+        socklen_t length = sizeof *address_out;
+        int fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        is_found = fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) == 0 &&
+                   getsockname(fd, (struct sockaddr *)address_out, &length) == 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    freeaddrinfo(found);
+    return is_found;
+}
+
+static bool is_same_address(const struct sockaddr *a, const struct sockaddr_storage *b)
+{
+    if (!a || a->sa_family != b->ss_family)
+        return false;
+    if (a->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+    return a->sa_family == AF_INET6 &&
+           memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr,
+                  sizeof(struct in6_addr)) == 0;
+}
+
+static bool is_usable(const struct ifaddrs *interface)
+{
+    return interface->ifa_addr && (interface->ifa_flags & IFF_UP) && !(interface->ifa_flags & IFF_LOOPBACK) &&
+           (interface->ifa_addr->sa_family == AF_INET || interface->ifa_addr->sa_family == AF_INET6);
+}
+
+/* "eth0:1" is another address of eth0. */
+static void add_interface(const struct ifaddrs *interface, struct names *names)
+{
+    add_name(names, interface->ifa_name, strcspn(interface->ifa_name, ":"));
+}
+
+/* The interface that leads to the host of a process. */
+static void add_interface_to(int proc_id, const struct ifaddrs *interfaces, struct names *names)
+{
+    char host[UCXM_HOST_BYTES];
+    struct sockaddr_storage address;
+
+    if (!ucxm_launcher_host_of(proc_id, host, sizeof host) || !find_local_address(host, &address))
+        return;
+    for (const struct ifaddrs *at = interfaces; at; at = at->ifa_next)
+        if (is_usable(at) && is_same_address(at->ifa_addr, &address))
+            add_interface(at, names);
+}
+
+/* To ask about every process would take long in large jobs: the first and the last one of other nodes. */
+static void add_interfaces(struct names *names)
+{
+    struct ifaddrs *interfaces = NULL;
+    int first = 0, last = ucxm.place.n_procs - 1;
+
+    if (getifaddrs(&interfaces) != 0)
+        return;
+    while (first < last && ucxm.is_near[first])
+        first++;
+    while (last > first && ucxm.is_near[last])
+        last--;
+    add_interface_to(first, interfaces, names);
+    if (last != first)
+        add_interface_to(last, interfaces, names);
+    for (const struct ifaddrs *at = interfaces; at && names->n_bytes == 0; at = at->ifa_next)
+        if (is_usable(at))
+            add_interface(at, names);
+    freeifaddrs(interfaces);
+}
+
+/* ---- RDMA devices, which the same list names ---- */
+
+static bool is_active(const char *device, const char *port)
+{
+    char path[1024], state[64] = "";
+    FILE *file;
+
+    snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%s/state", device, port);
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    if (!fgets(state, sizeof state, file))
+        state[0] = '\0';
+    fclose(file);
+    return strstr(state, "ACTIVE") != NULL;
+}
+
+static void add_ports_of(const char *device, struct names *names)
+{
+    char path[512], name[512];
+    DIR *ports;
+    const struct dirent *port;
+
+    snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports", device);
+    ports = opendir(path);
+    while (ports && (port = readdir(ports)))
+        if (port->d_name[0] != '.' && is_active(device, port->d_name)) {
+            snprintf(name, sizeof name, "%s:%.3s", device, port->d_name);
+            add_name(names, name, strlen(name));
+        }
+    if (ports)
+        closedir(ports);
+}
+
+static void add_rdma(struct names *names)
+{
+    DIR *devices = opendir("/sys/class/infiniband");
+    const struct dirent *device;
+
+    while (devices && (device = readdir(devices)))
+        if (device->d_name[0] != '.')
+            add_ports_of(device->d_name, names);
+    if (devices)
+        closedir(devices);
+}
+
+/* ---- Choosing ---- */
+
+void ucxm_transports_choose(ucp_config_t *config)
+{
+    bool is_one_node = ucxm.place.node_n_procs == ucxm.place.n_procs;
+    bool has_transports = getenv("UCX_TLS") != NULL, has_devices = getenv("UCX_NET_DEVICES") != NULL;
+    struct names devices = {0};
+
+    if (!has_transports)
+        ucp_config_modify(config, "TLS", is_one_node ? WITHIN_NODE : BETWEEN_NODES);
+    if (!has_devices && !is_one_node) {
+        add_interfaces(&devices);
+        if (devices.n_bytes > 0)
+            add_rdma(&devices);
+        if (devices.n_bytes > 0)
+            ucp_config_modify(config, "NET_DEVICES", devices.text);
+    }
+    /* What UCX warns of is in our lists and not in this UCX; the user's lists may have mistakes. */
+    if (!has_transports && !has_devices)
+        ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
+    if (is_one_node && !has_transports)
+        base_log_verbose(2, "UCX may use these transports, as all processes are on one node: %s",
+                         WITHIN_NODE);
+    else if (devices.n_bytes > 0)
+        base_log_verbose(2, "process %d of %d uses these network devices: %s", ucxm.place.proc_id,
+                         ucxm.place.n_procs, devices.text);
+}
