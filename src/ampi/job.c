@@ -249,6 +249,18 @@ static bool wants_images(int *argc, char **argv)
     return ampi_machine ? ampi_job.n_local > 1 : ampi_options.n_ranks > 1;
 }
 
+/* Each rank's copy of OpenBLAS starts a pool of threads, one per core that it sees. Together they shall have
+ * the cores once, unless the user says more. */
+static void limit_thread_pools(int n_ranks, int n_cores)
+{
+    char share[16];
+
+    if (getenv("OPENBLAS_NUM_THREADS") || getenv("GOTO_NUM_THREADS") || getenv("OMP_NUM_THREADS"))
+        return;
+    snprintf(share, sizeof share, "%d", n_cores > n_ranks ? n_cores / n_ranks : 1);
+    setenv("OPENBLAS_NUM_THREADS", share, 0);
+}
+
 static int run_job(image_main_fn main, int argc, char **argv, char **envp)
 {
     int n_ranks = ampi_machine ? ampi_job.n_local : (int)ampi_options.n_ranks;
@@ -264,6 +276,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     ampi_sanitizer_init();
     program_args.argc = argc;
     program_args.argv = argv;
+    limit_thread_pools(n_ranks, n_cores);
     ampi_device_rebind();
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);
@@ -279,7 +292,20 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     return atomic_load(&ampi_job.exit_code);
 }
 
-const struct image_client image_client = {.wants_images = wants_images, .run = run_job};
+/* Several ranks are asked for by +vp, in the arguments or the environment. */
+static bool may_want_images(int argc, char **argv, char **envp)
+{
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], "+vp", 3) == 0)
+            return true;
+    for (; *envp; envp++)
+        if (strncmp(*envp, "HEDDLE_OPTIONS=", 15) == 0 && strstr(*envp, "+vp"))
+            return true;
+    return false;
+}
+
+const struct image_client image_client = {
+    .may_want_images = may_want_images, .wants_images = wants_images, .run = run_job};
 
 /* ---- Not virtualized ---- */
 

@@ -17,6 +17,9 @@ typedef int (*image_main_fn)(int argc, char **argv, char **envp);
 
 /* What the layer above does with the program. Defined once by that layer. */
 struct image_client {
+    /* Before the constructors of all libraries, and before the C library is up: could wants_images say yes?
+     * Looks at its arguments only. */
+    bool (*may_want_images)(int argc, char **argv, char **envp);
     /* Called first. May take our options out of argv (and change *argc). Returns true if the program is to be
      * virtualized: then the prototype's constructors do not run, and run() is called instead of its main.
      * false: the program runs as it is. */

@@ -5,6 +5,7 @@
  * The headers of a running program are trusted: ld.so has loaded it. What is checked is whether the program
  * can be copied at all. Called by image_program_open.
  */
+#include "image/deferred.h"
 #include "image/private_libraries.h"
 #include "image/program.h"
 
@@ -143,8 +144,8 @@ static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
     module->soname = soname && module->strtab ? module->strtab + soname : slash ? slash + 1 : module->name;
 }
 
-/* Reads the program headers and the dynamic section. false: it has none (then it is no module of ld.so). */
-static bool read_headers(struct image_module *module)
+/* Reads the program headers and the dynamic section, if it has one. */
+static void read_headers(struct image_module *module)
 {
     const ElfW(Dyn) *dynamic = NULL;
 
@@ -167,10 +168,9 @@ static bool read_headers(struct image_module *module)
         }
     }
     if (!dynamic)
-        return false;
+        return;
     module->dynamic = dynamic;
     read_dynamic(module, dynamic);
-    return true;
 }
 
 /* Opens path if it is the file that the module was loaded from: its program headers are the same. */
@@ -352,26 +352,37 @@ static const struct link_map *link_map_of(const struct image_module *module)
     return map;
 }
 
-bool image_modules_find(struct image_program *program, const char **error_out)
+void image_modules_list(struct image_module **modules_out, size_t *count_out)
 {
     struct loaded_list loaded = {0};
+
+    dl_iterate_phdr(add_loaded, &loaded);
+    for (size_t i = 0; i < loaded.count; i++)
+        read_headers(&loaded.modules[i]);
+    *modules_out = loaded.modules;
+    *count_out = loaded.count;
+}
+
+bool image_modules_find(struct image_program *program, const char **error_out)
+{
+    struct loaded_list loaded;
     bool *is_seen;
     size_t n_ordered = 0;
 
-    dl_iterate_phdr(add_loaded, &loaded);
-    for (size_t i = 0; i < loaded.count; i++) {
-        struct image_module *module = &loaded.modules[i];
-
-        if (!read_headers(module) && i == 0) {
-            *error_out = image_error(
-                "cannot run as several ranks: the program is statically linked; recompile and link it "
-                "with this mpicc, without -static");
-            return false;
-        }
+    image_modules_list(&loaded.modules, &loaded.count);
+    if (!loaded.modules[0].dynamic) {
+        *error_out = image_error(
+            "cannot run as several ranks: the program is statically linked; recompile and link it "
+            "with this mpicc, without -static");
+        return false;
     }
     if (!check_program(&loaded.modules[0], error_out) ||
         !image_private_libraries_mark(loaded.modules, loaded.count, error_out))
         return false;
+    for (size_t i = loaded.count; i-- > 1;)
+        if (!image_private_libraries_has(i))
+            image_deferred_run(loaded.modules, loaded.count, i);
+    image_deferred_drop_destructors();
     for (size_t i = 0; i < loaded.count; i++) {
         struct image_module *module = &loaded.modules[i];
 
@@ -382,6 +393,7 @@ bool image_modules_find(struct image_program *program, const char **error_out)
             continue;
         }
         module->link_map = link_map_of(module);
+        module->is_pristine = i == 0 || image_deferred_has(module);
         image_array_push(&program->modules, &program->n_modules, sizeof *module, module);
     }
     free(loaded.modules);

@@ -28,6 +28,9 @@ const struct image_shared_library *image_shared_library_find(const char *path);
 /* Private even where a shared library needs it. */
 bool image_is_private_for_all(const char *path);
 
+/* May a library that libmpi opens need it? */
+bool image_is_used_by_shared(const char *path);
+
 /* Is the file one of those that are never private (the C and C++ runtime and the like)? */
 bool image_is_runtime_library(const char *path);
 

@@ -67,6 +67,7 @@ struct image_module {
     size_t preinit_array_vaddr, init_array_vaddr, fini_array_vaddr;
     size_t n_preinits, n_inits, n_finis;
     const char *soname; /* DT_SONAME or the last part of the path */
+    bool is_pristine;   /* no constructor has run on the prototype */
     bool is_symbolic;   /* its own definitions come first */
     bool has_textrel;   /* relocations in read-only segments */
 
@@ -165,6 +166,9 @@ int image_swapped_tls_find(struct ult_tls_region *regions, int n, int max);
 void image_swapped_tls_init(unsigned char *save);
 
 /* ---- modules.c: finding and reading ---- */
+
+/* All modules of the process, the program first, with their headers read. The caller frees the array. */
+void image_modules_list(struct image_module **modules_out, size_t *count_out);
 
 /* Finds the modules to copy and reads their headers. */
 bool image_modules_find(struct image_program *program, const char **error_out) BASE_MUST_CHECK;

@@ -100,7 +100,7 @@ static bool can_trust_prototype(const struct image_program *program, const struc
     case IMAGE_RELOC_PLT: /* not bound yet: it points back into the PLT, at where the file says */
         return read_word(r->prototype_slot) != module->bias + read_word(r->slot);
     default:
-        return module == &program->modules[0] || is_in_relro(module, r->vaddr);
+        return module->is_pristine || is_in_relro(module, r->vaddr);
     }
 }
 
@@ -153,7 +153,7 @@ static void relocate_ifunc(struct image_program *program, struct image_module *m
     size_t value = read_word(r->prototype_slot);
     const struct image_module *target;
 
-    if (module != &program->modules[0] && !is_in_relro(module, r->vaddr))
+    if (!module->is_pristine && !is_in_relro(module, r->vaddr))
         value = ((size_t(*)(void))(module->bias + r->addend))();
     target = image_module_of(program, value);
     if (target)

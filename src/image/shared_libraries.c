@@ -57,6 +57,11 @@ static const struct image_shared_library table[] = {
  * the driver's handles only, no objects of their own. */
 static const char private_for_all[] = "libcudart";
 
+/* Needed by libraries that libmpi opens: their prototypes have to be constructed before ranks exist. */
+static const char used_by_shared[] =
+    "libz libzstd liblzma libnuma libhwloc libevent* libmunge libudev libltdl libcap "
+    "libpciaccess libxml2 libcudart";
+
 /* Does one of the names, separated by spaces, fit the file? */
 static bool names_fit(const char *names, const char *file)
 {
@@ -90,6 +95,11 @@ const struct image_shared_library *image_shared_library_find(const char *path)
 bool image_is_private_for_all(const char *path)
 {
     return names_fit(private_for_all, file_name(path));
+}
+
+bool image_is_used_by_shared(const char *path)
+{
+    return names_fit(used_by_shared, file_name(path));
 }
 
 bool image_is_runtime_library(const char *path)

@@ -14,12 +14,13 @@
  *
  * This file is part of the shared library only, never of a unit test.
  */
+#include "image/deferred.h"
 #include "image/program.h"
 
 #include "base/log.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
+#include <sys/auxv.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -33,40 +34,6 @@ static void do_nothing(void) {}
 static int run_job(int argc, char **argv, char **envp)
 {
     return image_client.run(prototype_main, argc, argv, envp);
-}
-
-/* The page protections of an address of the program, as ld.so left them. */
-static int protection_of(const struct dl_phdr_info *info, const char *addr)
-{
-    size_t vaddr = (uintptr_t)addr - info->dlpi_addr;
-    int prot = PROT_READ;
-
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
-
-        if (phdr->p_type == PT_LOAD && vaddr - phdr->p_vaddr < phdr->p_memsz && (phdr->p_flags & PF_W))
-            prot |= PROT_WRITE;
-    }
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
-
-        if (phdr->p_type == PT_GNU_RELRO && vaddr - phdr->p_vaddr < phdr->p_memsz)
-            prot &= ~PROT_WRITE;
-    }
-    return prot;
-}
-
-/* Writes a word of the program that may be read-only by now. */
-static void patch(const struct dl_phdr_info *info, size_t *word, size_t value)
-{
-    char *page = (char *)((uintptr_t)word & ~((uintptr_t)IMAGE_ARCH_PAGE_BYTES - 1));
-    int prot = protection_of(info, (char *)word);
-
-    if (!(prot & PROT_WRITE) && mprotect(page, IMAGE_ARCH_PAGE_BYTES, prot | PROT_WRITE) != 0)
-        base_fatal(1, "cannot change the program's dynamic section; please report it");
-    *word = value;
-    if (!(prot & PROT_WRITE))
-        mprotect(page, IMAGE_ARCH_PAGE_BYTES, prot);
 }
 
 /* Callback for the first module, the program. */
@@ -87,7 +54,7 @@ static int drop_destructors(struct dl_phdr_info *info, size_t size, void *arg)
         }
     }
     for (size_t i = 0; array && i < count; i++)
-        patch(info, &array[i], (size_t)do_nothing);
+        image_patch_word(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, &array[i], (size_t)do_nothing);
     return 1;
 }
 
@@ -107,6 +74,23 @@ static char **close_gap(char **argv, int old_argc, int argc)
 
 EXPORT int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void),
                              void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
+
+/* Sanitizers are not up yet when this library's constructor runs first, and functions of libc that they
+ * replace crash then. */
+extern __attribute__((weak)) void __asan_init(void), __tsan_init(void), __msan_init(void);
+
+/* ld.so runs this before the constructors of all other libraries. Not if libmpi comes in by dlopen: then
+ * libc's
+ * __libc_start_main has run, and is found first. */
+__attribute__((constructor)) static void defer_constructors(int argc, char **argv, char **envp)
+{
+    if (__asan_init || __tsan_init || __msan_init)
+        return;
+    if (!getauxval(AT_SECURE) && image_client.may_want_images(argc, argv, envp) &&
+        dlsym(RTLD_DEFAULT, "__libc_start_main") == (void *)__libc_start_main)
+        image_deferred_begin(envp);
+}
+
 int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void), void (*fini)(void),
                       void (*rtld_fini)(void), void *stack_end)
 {
@@ -116,8 +100,11 @@ int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(vo
     if (!real)
         base_fatal(1, "the C library has no __libc_start_main; is this glibc?");
     prototype_main = main;
-    if (!image_client.wants_images(&argc, argv))
+    image_deferred_end(argc, argv, argv + argc + 1);
+    if (!image_client.wants_images(&argc, argv)) {
+        image_deferred_run_all();
         return real(main, argc, close_gap(argv, old_argc, argc), init, fini, rtld_fini, stack_end);
+    }
     dl_iterate_phdr(drop_destructors, NULL);
     return real(run_job, argc, close_gap(argv, old_argc, argc), do_nothing, NULL, rtld_fini, stack_end);
 }

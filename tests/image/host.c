@@ -281,4 +281,13 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     return host.exit_code;
 }
 
-const struct image_client image_client = {.wants_images = wants_images, .run = run};
+static bool may_want_images(int argc, char **argv, char **envp)
+{
+    for (; *envp; envp++)
+        if (strncmp(*envp, "IMAGE_COPIES=", 13) == 0)
+            return true;
+    return false;
+}
+
+const struct image_client image_client = {
+    .may_want_images = may_want_images, .wants_images = wants_images, .run = run};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The three libraries of diamond.c, by -DLEFT, -DRIGHT and -DCOUNTER; with -DTEXTREL, one that cannot be
- * copied.
+ * The three libraries of diamond.c and constructors.c, by -DLEFT, -DRIGHT and -DCOUNTER; with -DTEXTREL, one
+ * that cannot be copied.
  */
 int counter_add(int n);
 int counter_constructed(void);
@@ -24,6 +24,18 @@ int counter_constructed(void)
 int counter_add(int n)
 {
     return sum += n;
+}
+#endif
+
+#ifdef CONSTRUCTOR
+__attribute__((constructor)) static void count_constructions(void)
+{
+    counter_add(1);
+}
+
+__attribute__((destructor)) static void count_destructions(void)
+{
+    counter_add(-1);
 }
 #endif
 
