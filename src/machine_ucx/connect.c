@@ -172,6 +172,7 @@ static ucs_status_t handle_greeting(void *arg, const void *header, size_t header
 
 void ucxm_answer_greetings(struct ucxm_port *port)
 {
+    ucxm_descriptors_connected();
     while (port->greetings) {
         struct ucxm_greeting *greeting = port->greetings;
         port->greetings = greeting->next;

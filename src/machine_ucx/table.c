@@ -8,7 +8,9 @@ struct ucxm ucxm;
 
 static bool attach(struct machine_place *place_out, const char **error_out)
 {
+    ucxm_descriptors_begin();
     *error_out = ucxm_launcher_attach(&ucxm.place);
+    ucxm_descriptors_end();
     if (*error_out)
         return false;
     *place_out = ucxm.place;
@@ -18,7 +20,9 @@ static bool attach(struct machine_place *place_out, const char **error_out)
 static bool open_machine(int n_pes, const struct machine_client *client, const char **error_out)
 {
     ucxm.client = *client;
+    ucxm_descriptors_begin();
     *error_out = ucxm_ports_open(n_pes);
+    ucxm_descriptors_end();
     return *error_out == NULL;
 }
 

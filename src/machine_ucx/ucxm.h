@@ -7,6 +7,7 @@
  *      watch.c    time limits for what the launcher is asked
  *      host.c     what others are told of where this process is
  *      transports.c  which of UCX's transports and network devices are used
+ *      descriptors.c  keeps UCX's and PMIx's descriptors from children of ranks
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
  *      connect.c  endpoints to ports of other processes
  *      message.c  active messages: sending, handling, fetching
@@ -179,6 +180,15 @@ void ucxm_host_describe(char *text_out, size_t size);
 
 /* Restricts UCX's transports and devices to those that the job needs, but for what the user has chosen. */
 void ucxm_transports_choose(ucp_config_t *config);
+
+/* ---- descriptors.c ---- */
+
+/* What is opened between the two calls is not inherited by programs that ranks start. One thread at a time.
+ */
+void ucxm_descriptors_begin(void);
+void ucxm_descriptors_end(void);
+/* The same for what UCX has opened to connect to other ports. */
+void ucxm_descriptors_connected(void);
 
 /* ---- port.c ---- */
 const char *ucxm_ports_open(int n_pes);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * descriptors.c: keeps the descriptors of UCX and PMIx from programs that ranks start (system, popen, fork
+ * and exec): those could read the job's messages, and would hold its connections open. Neither library sets
+ * FD_CLOEXEC on all it opens.
+ *
+ * What is open after a call into these libraries and was not before is theirs. (A thread of the program may
+ * have opened something in just that time; a child that should inherit it does not then. These calls are made
+ * once, at MPI_Init, or before any rank runs.) Sockets to other nodes are opened later, when something is
+ * sent: UCX watches them by its epoll descriptors, and the kernel tells what these watch.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "machine_ucx/ucxm.h"
+
+/* Descriptors above are not looked at. */
+#define FDS_MAX 4096
+
+#define EPOLLS_MAX 1024
+
+static struct {
+    bool was_open[FDS_MAX]; /* when the call began */
+    int epolls[EPOLLS_MAX]; /* UCX's epoll descriptors */
+    int n_epolls;
+} fds;
+
+static void protect(int fd)
+{
+    int flags = fcntl(fd, F_GETFD);
+
+    if (flags >= 0 && !(flags & FD_CLOEXEC))
+        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+}
+
+static void note_epoll(int fd)
+{
+    char path[64], name[64] = "";
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (readlink(path, name, sizeof name - 1) > 0 && strcmp(name, "anon_inode:[eventpoll]") == 0 &&
+        fds.n_epolls < EPOLLS_MAX)
+        fds.epolls[fds.n_epolls++] = fd;
+}
+
+/* Calls fn for each open descriptor. */
+static void each_open(void (*fn)(int fd))
+{
+    DIR *listing = opendir("/proc/self/fd");
+    const struct dirent *entry;
+
+    while (listing && (entry = readdir(listing))) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] != '.' && fd != dirfd(listing) && fd < FDS_MAX)
+            fn(fd);
+    }
+    if (listing)
+        closedir(listing);
+}
+
+static void note_open(int fd)
+{
+    fds.was_open[fd] = true;
+}
+
+void ucxm_descriptors_begin(void)
+{
+    memset(fds.was_open, 0, sizeof fds.was_open);
+    each_open(note_open);
+}
+
+static void protect_new(int fd)
+{
+    if (fds.was_open[fd])
+        return;
+    protect(fd);
+    note_epoll(fd);
+}
+
+void ucxm_descriptors_end(void)
+{
+    each_open(protect_new);
+}
+
+/* The lines of an epoll descriptor's fdinfo: "tfd:       18 events: ..." */
+static void protect_watched(int epoll)
+{
+    char path[64], line[256];
+    FILE *info;
+
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", epoll);
+    info = fopen(path, "re");
+    if (!info)
+        return;
+    while (fgets(line, sizeof line, info))
+        if (strncmp(line, "tfd:", 4) == 0)
+            protect(atoi(line + 4));
+    fclose(info);
+}
+
+void ucxm_descriptors_connected(void)
+{
+    if (ucxm.place.node_n_procs == ucxm.place.n_procs && !getenv("UCX_TLS"))
+        return; /* no sockets (transports.c) */
+    for (int i = 0; i < fds.n_epolls; i++)
+        protect_watched(fds.epolls[i]);
+}
