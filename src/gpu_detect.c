@@ -154,7 +154,7 @@ void gpu_detect_init(void)
     if (atomic_flag_test_and_set(&is_done))
         return;
     gpu_watch();
-    gpu_watch_loading();
+    gpu_watch_begin();
 }
 
 void gpu_detect_counts(struct gpu_counts *counts_out)

@@ -406,11 +406,7 @@ bool gpu_watch(void)
     return atomic_load(&gpu_is_active);
 }
 
-/* ---- Who loads it ---- */
-
-/* The C library's: a program that we are a part of, as unit tests are, finds ours by these names. */
-static void *(*c_library_dlopen)(const char *path, int mode);
-static void *(*c_library_dlsym)(void *library, const char *name);
+/* ---- Who has loaded it ---- */
 
 static bool is_late;
 
@@ -419,81 +415,20 @@ bool gpu_watch_is_late(void)
     return is_late;
 }
 
-void *gpu_symbol(void *library, const char *name)
+/* Was the program linked with CUDA's shared runtime? */
+static bool has_shared_runtime(void)
 {
-    return (c_library_dlsym ? c_library_dlsym : dlsym)(library, name);
+    const struct link_map *map = first_in_list();
+
+    while (map && !is_library(map->l_name, "libcudart.so"))
+        map = map->l_next;
+    return map != NULL;
 }
 
-void *gpu_dlsym(void *library, const char *name)
+void gpu_watch_begin(void)
 {
-    if (library == RTLD_NEXT || library == RTLD_DEFAULT)
-        return c_library_dlsym(library, name); /* a jump: it looks at who calls it */
-    return gpu_guard(name, c_library_dlsym(library, name));
-}
-
-/* CUDA's libraries that bring a runtime along, each of which loads the driver and asks it for its functions.
- */
-static bool has_runtime(const struct link_map *map)
-{
-    static const char *const names[] = {
-        "libcudart", "libcublas", "libcufft",  "libcurand",  "libcusolver", "libcusparse", "libcudnn",
-        "libnccl",   "libnpp",    "libnvjpeg", "libnvshmem", "libcutensor", "libc10_cuda", "libtorch_cuda"};
-
-    for (size_t i = 0; i < BASE_COUNT(names); i++)
-        if (is_library(map->l_name, names[i]))
-            return true;
-    return false;
-}
-
-/* Has the program (if it was not copied), and all CUDA libraries that have come since the last time, call
- * what is above. One thread at a time. */
-#define RUNTIMES_MAX 64
-static bool watch_runtimes(const struct link_map *program)
-{
-    static const struct replacement loading[] = {{"dlopen", (void (*)(void))gpu_dlopen},
-                                                 {"dlsym", (void (*)(void))gpu_dlsym}};
-    static const void *seen[RUNTIMES_MAX]; /* dynamic sections */
-    static int n_seen;
-    bool is_found[BASE_COUNT(loading)], has_any = false;
-
-    for (const struct link_map *map = program; map; map = map->l_next) {
-        bool is_seen = map != program && !has_runtime(map);
-        has_any |= map != program && !is_seen && is_library(map->l_name, "libcudart.so");
-        for (int i = 0; i < n_seen && !is_seen; i++)
-            is_seen = seen[i] == map->l_ld;
-        if (is_seen || n_seen == RUNTIMES_MAX)
-            continue;
-        seen[n_seen++] = map->l_ld;
-        redirect(map, loading, BASE_COUNT(loading), is_found);
-    }
-    return has_any;
-}
-
-void *gpu_dlopen(const char *path, int mode)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    void *library;
-
-    /* With a handle of our own, so that what follows can be the C library's answer to the caller: it looks
-     * where the caller's libraries are. */
-    if (path && is_library(path, "libcuda.so") && ult_self() && c_library_dlopen(path, RTLD_NOW))
-        gpu_current_begin();
-    library = c_library_dlopen(path, mode);
-    if (library && path) {
-        pthread_mutex_lock(&lock);
-        watch_runtimes(first_in_list());
-        pthread_mutex_unlock(&lock);
-    }
-    return library;
-}
-
-void gpu_watch_loading(void)
-{
-    c_library_dlopen = dlopen;
-    c_library_dlsym = dlsym;
     is_late = gpu_driver_is_initialized();
     /* A runtime that all ranks share loads the driver for one of them, while those on other PEs run. */
-    if (watch_runtimes(first_in_list()) && ult_pe_count() > 1 && dlopen("libcuda.so.1", RTLD_NOW) &&
-        gpu_watch())
+    if (ult_pe_count() > 1 && has_shared_runtime() && dlopen("libcuda.so.1", RTLD_NOW) && gpu_watch())
         gpu_current_prepare();
 }

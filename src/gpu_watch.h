@@ -31,19 +31,11 @@ void gpu_current_begin(void) BASE_COLD;
 /* Initializes the driver, which is here: ranks that begin from now on do so with the device of their PE. */
 void gpu_current_prepare(void) BASE_COLD;
 
-/* dlopen for ranks' code, which may load the driver: a CUDA runtime does so at its first call. */
-void *gpu_dlopen(const char *path, int mode);
+/* Notes whether the driver is in use already, and loads it for a CUDA runtime that the ranks share. Before a
+ * rank runs. */
+void gpu_watch_begin(void);
 
-/* dlsym for CUDA's libraries, which asks the driver for its functions: gives ours for some (gpu/guard.h). */
-void *gpu_dlsym(void *library, const char *name);
-
-/* dlsym itself. */
-void *gpu_symbol(void *library, const char *name);
-
-/* Has the program and the CUDA runtime that it was linked with call the first two. Before a rank runs. */
-void gpu_watch_loading(void);
-
-/* True if the driver was in use before that, by somebody who has its functions. */
+/* True if the driver was in use before that, by somebody who may have its functions. */
 bool gpu_watch_is_late(void);
 
 /* Looks for the driver, which is used from then on. Returns whether it is here. Any thread. */

@@ -9,6 +9,7 @@
 #include "ampi/error.h"
 #include "base/log.h"
 #include "gpu/guard.h"
+#include "gpu/symbols.h"
 #include "image/image.h"
 
 /* The numbers of CUDA's errors that have a class of their own; the rest is MPI_ERR_OTHER. */
@@ -147,11 +148,10 @@ static void *block_at(const struct gpu_data *data, size_t offset, size_t *n_byte
 
 static void *device_dlsym(void *library, const char *name)
 {
-    return gpu_guard(name, image_dlsym(library, name, __builtin_return_address(0)));
+    return gpu_symbol_found(name, image_dlsym(library, name, __builtin_return_address(0)));
 }
 
 static const struct image_rebinding rebindings[] = {
-    {"dlopen", (void *)gpu_dlopen, -1, "a rank that loads CUDA gets the GPU of its PE"},
     {"dlsym", (void *)device_dlsym, -1, "the driver's functions that wait for a GPU"},
 };
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "gpu/guard.h"
 #include "gpu/nccl.h"
+#include "gpu/symbols.h"
 #include "gpu_detect.h"
 
 #define DRIVER_NAME "libcuda.so.1"
@@ -37,7 +38,7 @@ static bool fill(void *library)
     struct gpu_driver found;
 
     for (size_t i = 0; i < BASE_COUNT(symbols); i++) {
-        void *address = dlsym(library, symbols[i].name);
+        void *address = gpu_symbol(library, symbols[i].name);
         if (!address) {
             base_log("device buffers cannot be used: " DRIVER_NAME
                      " has no %s; it is older than the CUDA %d.%d that this library was built with",

@@ -16,6 +16,7 @@
 
 #include "gpu/driver.h"
 #include "gpu/service.h"
+#include "gpu/symbols.h"
 #include "gpu_detect.h"
 #include "gpu_watch.h"
 

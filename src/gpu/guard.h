@@ -4,8 +4,8 @@
  * GPU: while one of them is under way, no kernel of ours stays there (service.h).
  *
  * The program gets the driver's functions in three ways, and all lead here: its copies are bound to ours
- * where it was linked with libcuda (gpu_guarded); dlsym, as CUDA's runtime calls it, gives ours (gpu_dlsym,
- * gpu_watch.c); and so does cuGetProcAddress, of which ours is one. A runtime that had its pointers before
+ * where it was linked with libcuda (gpu_guarded); dlsym, as CUDA's runtimes call it, gives ours
+ * (gpu/symbols.h); and so does cuGetProcAddress, of which ours is one. A runtime that had its pointers before
  * that keeps them, and there are no kernels that stay then (gpu_watch_is_late).
  */
 #ifndef GPU_GUARD_H

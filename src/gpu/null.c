@@ -3,7 +3,6 @@
  * null.c: stands in for src/gpu in a library that was built without CUDA's headers. There are no devices, no
  * address is a device's (gpu_is_active stays false), and so nothing but these is ever called.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 
 #include "gpu/gpu.h"
@@ -11,6 +10,7 @@
 #include "gpu/nccl.h"
 #include "gpu/pack.h"
 #include "gpu/query.h"
+#include "gpu/symbols.h"
 #include "gpu_watch.h"
 
 static void *const nothing = NULL;
@@ -22,11 +22,11 @@ bool gpu_watch(void)
     return false;
 }
 
-void gpu_watch_loading(void) {}
+void gpu_watch_begin(void) {}
 
-void *gpu_dlopen(const char *path, int mode)
+void *gpu_symbol_found(const char *name, void *function)
 {
-    return dlopen(path, mode);
+    return function;
 }
 
 bool gpu_watch_is_sound(void)

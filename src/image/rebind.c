@@ -109,7 +109,8 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("hdestroy", image_libc_hdestroy, "the process's one hash table is the rank's"),
     FUNCTION("hsearch", image_libc_hsearch, "the process's one hash table is the rank's"),
 
-    /* What ld.so and libstdc++ know of the program (rebind_symbols.c) */
+    /* What ld.so and libstdc++ know of the program (rebind_dlopen.c, rebind_symbols.c) */
+    FUNCTION("dlopen", image_libc_dlopen, "searches the folders that the calling module says"),
     FUNCTION("dlsym", image_libc_dlsym, "answers with addresses in the rank's copy"),
     FUNCTION("__tls_get_addr", image_tls_get_addr,
              "a rank's thread_local variables of libraries (lazy_tls.c)"),

@@ -285,6 +285,7 @@ int image_libc_hcreate(size_t n_entries);
 void image_libc_hdestroy(void);
 ENTRY *image_libc_hsearch(ENTRY item, ACTION action);
 
+void *image_libc_dlopen(const char *path, int mode);
 void *image_libc_dlsym(void *handle, const char *name);
 int image_libc_dladdr(const void *addr, Dl_info *info);
 bool image_ios_sync_with_stdio(bool is_synced);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "gpu/guard.h"
+#include "gpu/symbols.h"
 #include "gpu_detect.h"
 #include "gpu_watch.h"
 
@@ -192,6 +193,18 @@ START_TEST(a_runtime_that_was_there_is_given_ours_for_what_waits)
 }
 END_TEST
 
+START_TEST(any_library_with_a_runtime_is_given_ours_for_what_waits)
+{
+    void *library;
+
+    gpu_detect_init();
+    library = dlopen(FAKE_LIBRARY, RTLD_NOW);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    *(void **)&runtime_find = dlsym(library, "fakecudart_find");
+    check_guarded(find_as_runtime);
+}
+END_TEST
+
 START_TEST(who_has_used_the_driver_before_us_is_known)
 {
     device_memory(load_driver());
@@ -239,6 +252,7 @@ int main(void)
     tcase_add_test(tests, the_program_is_given_ours_for_what_waits);
     tcase_add_test(tests, a_runtime_that_comes_later_is_given_ours_for_what_waits);
     tcase_add_test(tests, a_runtime_that_was_there_is_given_ours_for_what_waits);
+    tcase_add_test(tests, any_library_with_a_runtime_is_given_ours_for_what_waits);
     tcase_add_test(tests, who_has_used_the_driver_before_us_is_known);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);

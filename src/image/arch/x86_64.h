@@ -7,6 +7,7 @@
 
 #include <elf.h>
 
+#define IMAGE_ARCH_ELF_CLASS ELFCLASS64
 #define IMAGE_ARCH_ELF_MACHINE EM_X86_64
 #define IMAGE_ARCH_PAGE_BYTES 4096u
 
