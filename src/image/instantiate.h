@@ -15,7 +15,9 @@ struct image {
                               destructors */
     size_t
         finis_done; /* of module init_order[modules_to_end - 1]: entries of DT_FINI_ARRAY that were called */
-    bool is_fini_done;      /* of the same: DT_FINI was called */
+    bool is_fini_done; /* of the same: DT_FINI was called */
+    _Atomic(struct link_map *)
+        link_maps;          /* descriptors of its modules, for those who ask; NULL: nobody has */
     struct image_libc libc; /* what the C library would keep for a process */
 };
 

@@ -114,7 +114,10 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("dlsym", image_libc_dlsym, "answers with addresses in the rank's copy"),
     FUNCTION("__tls_get_addr", image_tls_get_addr,
              "a rank's thread_local variables of libraries (lazy_tls.c)"),
+    FUNCTION("dlvsym", image_libc_dlvsym, "answers with addresses in the rank's copy"),
     FUNCTION("dladdr", image_libc_dladdr, "knows addresses in the rank's copy"),
+    FUNCTION("dladdr1", image_libc_dladdr1, "knows addresses in the rank's copy"),
+    FUNCTION("dlinfo", image_libc_dlinfo, "tells where the modules of the rank's copy lie"),
     FUNCTION("_ZNSt8ios_base15sync_with_stdioEb", image_ios_sync_with_stdio,
              "would replace the buffers that the other ranks' std::cout writes to"),
 

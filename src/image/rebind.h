@@ -287,7 +287,10 @@ ENTRY *image_libc_hsearch(ENTRY item, ACTION action);
 
 void *image_libc_dlopen(const char *path, int mode);
 void *image_libc_dlsym(void *handle, const char *name);
+void *image_libc_dlvsym(void *handle, const char *name, const char *version);
 int image_libc_dladdr(const void *addr, Dl_info *info);
+int image_libc_dladdr1(const void *addr, Dl_info *info, void **extra, int flags);
+int image_libc_dlinfo(void *handle, int request, void *answer);
 bool image_ios_sync_with_stdio(bool is_synced);
 
 #endif

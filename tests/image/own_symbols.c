@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: dlsym, dladdr and dl_iterate_phdr answer with the rank's own functions and variables.
+ * Shows: dlsym, dlvsym, dladdr, dladdr1, dlinfo and dl_iterate_phdr answer with the rank's own functions and
+ * variables.
  */
 #include "image_test.h"
 
@@ -27,6 +28,26 @@ static int covers_self(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
+/* The module's descriptor: by dlinfo, by dladdr1, and as a member of the list. */
+static void check_descriptor(void *self)
+{
+    struct link_map *map = NULL, *same = NULL;
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+
+    CHECK(dlinfo(self, RTLD_DI_LINKMAP, &map) == 0 && map);
+    CHECK(dladdr1((void *)exported_function, &info, (void **)&same, RTLD_DL_LINKMAP) && same == map);
+    CHECK(dladdr1((void *)exported_function, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol);
+    CHECK((char *)map->l_addr + symbol->st_value == (char *)exported_function);
+    CHECK(info.dli_saddr == (void *)exported_function && info.dli_fbase <= info.dli_saddr);
+    CHECK((ElfW(Dyn) *)map->l_ld == _DYNAMIC);
+    CHECK(map->l_next && map->l_next->l_prev);
+    CHECK(dlsym(map, "exported_function") == (void *)exported_function);
+    CHECK(dlvsym(RTLD_DEFAULT, "exported_function", "NO_1.0") == NULL ||
+          dlvsym(RTLD_DEFAULT, "exported_function", "NO_1.0") == (void *)exported_function);
+    CHECK(dlvsym(RTLD_DEFAULT, "strtol", "GLIBC_2.2.5") == dlsym(RTLD_DEFAULT, "strtol"));
+}
+
 int main(void)
 {
     unsigned (*found)(void) = (unsigned (*)(void))dlsym(RTLD_DEFAULT, "exported_function");
@@ -39,6 +60,7 @@ int main(void)
     CHECK(dlsym(RTLD_NEXT, "strtol") != NULL && dlsym(RTLD_NEXT, "exported_function") == NULL);
     CHECK(dladdr((void *)exported_function, &info) && strcmp(info.dli_sname, "exported_function") == 0);
     CHECK(info.dli_saddr == (void *)exported_function);
+    check_descriptor(self);
     CHECK(dl_iterate_phdr(covers_self, &image_test_self) == 1);
     puts("ok");
     return 0;
