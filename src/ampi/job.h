@@ -29,6 +29,9 @@ void ampi_memory_plan(int n_ranks);
  */
 size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes);
 
+/* Where the ranks' slots begin (job_arena.c): [the address, + len_bytes) is free address space. */
+char *ampi_memory_arena(size_t len_bytes, size_t align_bytes);
+
 /* Maps the stack of a rank: its lowest byte, and one past the highest. The copy of the program goes to
  * image_base. Ends the process with a message when that cannot be had. */
 void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out);

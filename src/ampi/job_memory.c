@@ -3,7 +3,7 @@
  * job_memory.c: where each rank's stack and copy of the program lie.
  *
  * All ranks have slots of one size, one behind the other, in a part of the address space that the kernel does
- * not use by itself (below its mmap area, whichever way that grows):
+ * not use by itself (job_arena.c):
  *
  *      | guard (a hole, nothing mapped) | stack ......... | copy of the program | (up to the slot's end)
  *      slot                                       stack_hi^
@@ -26,8 +26,8 @@
 #include "base/log.h"
 #include "image/image.h"
 
-#define ARENA_BASE ((uintptr_t)0x200000000000)
-#define ARENA_END ((uintptr_t)0x2a0000000000)
+/* Address space for all slots. */
+#define ARENA_BYTES ((size_t)10 << 40)
 
 /* All guards together take at most GUARDS_BYTES. Where that leaves less than GUARD_MIN_BYTES for each, stacks
  * have the precedence. A guard of more than GUARD_MAX_BYTES finds no larger frames in practice. */
@@ -48,6 +48,7 @@
 #define COLOUR_BYTES 192
 
 static struct {
+    char *arena; /* the first slot */
     size_t stack_bytes;
     size_t slot_bytes;
     size_t image_offset; /* of the copy in the slot */
@@ -124,19 +125,19 @@ void ampi_memory_plan(int n_ranks)
     check_mappings(n_ranks);
     rest_bytes = memory.stack_bytes + image_bytes + image_align;
     memory.slot_bytes = base_round_up(
-        ampi_memory_guard_bytes((size_t)n_ranks, ARENA_END - ARENA_BASE, rest_bytes + slot_align) +
-            rest_bytes,
+        ampi_memory_guard_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + slot_align) + rest_bytes,
         slot_align);
     memory.image_offset = (memory.slot_bytes - image_bytes) / image_align * image_align;
-    if (memory.slot_bytes > (ARENA_END - ARENA_BASE) / (size_t)n_ranks)
+    if (memory.slot_bytes > ARENA_BYTES / (size_t)n_ranks)
         base_fatal(
             1, "%d ranks with stacks of %zu MiB do not fit into the address space; use +stacksize with less",
             n_ranks, memory.stack_bytes >> 20);
+    memory.arena = ampi_memory_arena((size_t)n_ranks * memory.slot_bytes, slot_align);
 }
 
 static char *slot_of(int world_rank)
 {
-    return (char *)ARENA_BASE + (size_t)world_rank * memory.slot_bytes;
+    return memory.arena + (size_t)world_rank * memory.slot_bytes;
 }
 
 char *ampi_memory_image_base(int world_rank)
@@ -164,9 +165,9 @@ void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_
 
 int ampi_memory_slot_of(const void *addr)
 {
-    uintptr_t offset = (uintptr_t)addr - ARENA_BASE;
+    uintptr_t offset = (uintptr_t)addr - (uintptr_t)memory.arena;
 
-    if (!memory.slot_bytes || (uintptr_t)addr < ARENA_BASE ||
+    if (!memory.slot_bytes || (const char *)addr < memory.arena ||
         offset / memory.slot_bytes >= (size_t)memory.n_ranks)
         return -1;
     return (int)(offset / memory.slot_bytes);

@@ -34,6 +34,10 @@ static const struct base_option option_table[] = {
      "share libbar)"},
     {"+norelro", BASE_OPTION_FLAG, &ampi_options.no_relro, 0, 0, NULL,
      "do not write-protect the ranks' relocated constants: one memory mapping less per rank"},
+    {"+aslr", BASE_OPTION_STRING, &ampi_options.aslr, 0, 0, "on|off",
+     "put the ranks' copies and stacks at other addresses in each run, or always at the same; default: on "
+     "where "
+     "the kernel does so with programs, off under setarch -R, gdb, sanitizers and valgrind"},
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
      "say what is set up; twice: in more detail"},
     {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",
@@ -111,6 +115,8 @@ void ampi_options_read(int *argc, char **argv)
     if (ampi_options.gpus && !gpu_assign(ampi_options.gpus))
         base_fatal(2, "+gpus %s: expected block, cyclic, or numbers of GPUs by PE, such as 0,0,1,1",
                    ampi_options.gpus);
+    if (ampi_options.aslr && strcmp(ampi_options.aslr, "on") != 0 && strcmp(ampi_options.aslr, "off") != 0)
+        base_fatal(2, "+aslr %s: expected on or off", ampi_options.aslr);
     if (!gpu_service_set(ampi_options.gpu_service))
         base_fatal(2, "+gpu-service %s: expected off, or microseconds from 0 to 1000",
                    ampi_options.gpu_service);

@@ -14,6 +14,7 @@ struct ampi_options {
     long verbosity;           /* +v */
     const char *private_libs; /* +private; NULL: by their folders */
     bool no_relro;            /* +norelro */
+    const char *aslr;         /* +aslr; NULL: as the kernel does */
     const char *help_topic;   /* +help; NULL: not given */
     const char *coll;         /* +coll; NULL: as selected */
     const char *gpus;         /* +gpus; NULL: block */
