@@ -6,8 +6,8 @@
  */
 #include "ampi/coll/neighbor.h"
 
+#include "ampi/coll/remote.h"
 #include "ampi/coll/wire.h"
-
 #include "ampi/topo.h"
 #include "base/log.h"
 
@@ -96,18 +96,37 @@ static void neighbor_middle(struct ampi_coll_slot *slot)
                               (size_t)slot->state->n_members);
 }
 
+/* Is this neighbor a rank of the process that the part is for? */
+static bool is_for(const struct ampi_coll_slot *slot, const struct ampi_coll_packer *out, int rank)
+{
+    return rank >= 0 && slot->state->remote->proc_of[rank] == out->proc;
+}
+
 static void neighbor_allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                                     struct ampi_coll_packer *out)
 {
-    ampi_coll_put(out, 0, ampi_coll_whole(&args->send));
+    struct neighbors to;
+    bool is_wanted = false;
+
+    neighbors_init(&to, args->comm, false);
+    for (int i = 0; i < to.n && !is_wanted; i++)
+        is_wanted = is_for(slot, out, to.ranks[i]);
+    neighbors_fini(&to);
+    if (is_wanted)
+        ampi_coll_put(out, 0, ampi_coll_whole(&args->send));
 }
 
-/* All blocks, because the out-neighbors of one process are not a list of their own. */
+/* The blocks for neighbors in that process: those of others need not even be there (MPI_PROC_NULL). */
 static void neighbor_alltoall_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                                    struct ampi_coll_packer *out)
 {
-    for (int i = 0; i < ampi_topo_out_degree(args->comm); i++)
-        ampi_coll_put(out, (uint64_t)i, ampi_coll_block(&args->send, i));
+    struct neighbors to;
+
+    neighbors_init(&to, args->comm, false);
+    for (int i = 0; i < to.n; i++)
+        if (is_for(slot, out, to.ranks[i]))
+            ampi_coll_put(out, (uint64_t)i, ampi_coll_block(&args->send, i));
+    neighbors_fini(&to);
 }
 
 const struct ampi_coll_plan ampi_coll_neighbor_allgather_plan = {
