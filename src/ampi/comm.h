@@ -80,6 +80,7 @@ struct ampi_comm {
     int probe_tag;
     uint32_t coll_seq;        /* collectives that the owner started on it, but for persistent ones */
     uint32_t coll_pending;    /* the slots of those under way, one bit each */
+    uint32_t n_coll_refused;  /* calls of collectives that raised an error and took no part */
     uint32_t n_series;        /* persistent collectives that the owner initialized on it */
     uint32_t n_series_starts; /* ... and its starts of them */
     uint32_t next_channel;    /* hidden communicators: number of the owner's next partitioned send */

@@ -33,6 +33,8 @@ void ampi_env_fini(struct ampi_rank *rank)
     rank->file_errhandler = NULL;
     ampi_attr_fini(rank);
     ampi_error_classes_fini(rank);
+    free(rank->coll_refused);
+    rank->coll_refused = NULL;
 }
 
 /* Another thread than the process's first may ask before the one that is to be the rank calls MPI_Init. */

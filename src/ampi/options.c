@@ -45,6 +45,10 @@ static const struct base_option option_table[] = {
      "between them "
      "(+help "
      "collectives)"},
+    {"+check", BASE_OPTION_STRING, &ampi_options.check, 0, 0, "usage",
+     "look for mistakes of the program; usage: roots, operations and sizes of data that do not agree between "
+     "the ranks of a collective end the job with a report (slow with many ranks; between processes some are "
+     "found without the other's values)"},
     {"+ucx", BASE_OPTION_STRING, &ampi_options.ucx, 0, 0, "DIR",
      "jobs of several processes: take UCX from this folder, or lib below it, such as one that knows CUDA; "
      "default: "
@@ -112,6 +116,9 @@ void ampi_options_read(int *argc, char **argv)
                    "allreduce:16K,bcast:inf:0 (+help "
                    "collectives lists the operations)",
                    ampi_options.coll);
+    ampi_options.check_usage = ampi_options.check && strcmp(ampi_options.check, "usage") == 0;
+    if (ampi_options.check && !ampi_options.check_usage)
+        base_fatal(2, "+check %s: expected usage", ampi_options.check);
     if (ampi_options.gpus && !gpu_assign(ampi_options.gpus))
         base_fatal(2, "+gpus %s: expected block, cyclic, or numbers of GPUs by PE, such as 0,0,1,1",
                    ampi_options.gpus);

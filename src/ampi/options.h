@@ -13,6 +13,8 @@ struct ampi_options {
     size_t stack_bytes;       /* +stacksize; 0: as `ulimit -s` */
     long verbosity;           /* +v */
     const char *private_libs; /* +private; NULL: by their folders */
+    const char *check;        /* +check; NULL: nothing */
+    bool check_usage;         /* +check usage */
     bool no_relro;            /* +norelro */
     const char *aslr;         /* +aslr; NULL: as the kernel does */
     const char *help_topic;   /* +help; NULL: not given */

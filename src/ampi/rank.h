@@ -62,6 +62,8 @@ struct ampi_rank {
     int n_tool_inits;                        /* MPI_T_init_thread less MPI_T_finalize */
     char *gpu_error;     /* what CUDA says of the last operation that failed for it, until that is raised;
                             malloc'ed,     atomic */
+    char *coll_refused;  /* the last call of a collective that raised an error and took no part; malloc'ed;
+                            NULL: none */
     struct image *image; /* its copy of the program; NULL: runs on the prototype */
     int exit_code;       /* once ENDED */
     char **argv;         /* what its main got; NULL: runs on the prototype */

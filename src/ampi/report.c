@@ -144,6 +144,8 @@ static void describe_blocked(const struct ampi_rank *rank, char *text, size_t si
         append(text, size_bytes, " and %d more", n_left);
     if (image_describe(rank->ult.resume_at, place, sizeof place))
         append(text, size_bytes, "; called at %s", place);
+    if (rank->coll_refused)
+        append(text, size_bytes, "; it took no part in a collective before: %s", rank->coll_refused);
 }
 
 void ampi_report_blocked(void)

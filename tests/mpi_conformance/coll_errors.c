@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Wrong calls of collectives are errors of their class before any data moves: wrong roots, operations that
- * the type does not have, counts, types and buffers, MPI_IN_PLACE where it is not allowed, a block for
- * oneself that one's own receive buffer does not take. The communicator goes on working. */
+ * the type does not have, counts, types and buffers, MPI_IN_PLACE where it is not allowed. The communicator
+ * goes on working. */
 #include "mcoll.h"
 
 enum { N = 64, UNTOUCHED = -77 };
@@ -113,25 +113,6 @@ static void buffers(void)
           out, counts, (MPI_Aint *)displs, types, comm);
 }
 
-/* Sizes that do not agree, as one rank can see from the block that it has for itself. */
-static void own_blocks(void)
-{
-    WRONG(MPI_ERR_TRUNCATE, Allgather, allgather, in, 2, MPI_INT, out, 1, MPI_INT, comm);
-    WRONG(MPI_ERR_TRUNCATE, Allgatherv, allgatherv, in, 3, MPI_INT, out, counts, displs, MPI_INT, comm);
-    WRONG(MPI_ERR_TRUNCATE, Alltoall, alltoall, in, 1, MPI_DOUBLE, out, 1, MPI_INT, comm);
-    WRONG(MPI_ERR_TRUNCATE, Alltoallv, alltoallv, in, counts, displs, MPI_DOUBLE, out, counts, displs,
-          MPI_INT, comm);
-    for (int root = 0; root < mtest_size; root++) {
-        if (root != mtest_rank) /* the others cannot see it, and would wait */
-            continue;
-        WRONG(MPI_ERR_TRUNCATE, Gather, gather, in, 2, MPI_INT, out, 1, MPI_INT, root, comm);
-        WRONG(MPI_ERR_TRUNCATE, Gatherv, gatherv, in, 2, MPI_INT, out, counts, displs, MPI_INT, root, comm);
-        WRONG(MPI_ERR_TRUNCATE, Scatter, scatter, in, 2, MPI_INT, out, 1, MPI_INT, root, comm);
-        WRONG(MPI_ERR_TRUNCATE, Scatterv, scatterv, in, counts, displs, MPI_DOUBLE, out, 1, MPI_INT, root,
-              comm);
-    }
-}
-
 static void between_groups(void)
 {
     MPI_Comm world = comm, local;
@@ -175,7 +156,6 @@ int main(int argc, char **argv)
     roots();
     operations();
     buffers();
-    own_blocks();
     between_groups();
     MTEST_OK(MPI_Allreduce(&mtest_rank, &sum, 1, MPI_INT, MPI_SUM, comm));
     MTEST_CHECK(sum == mtest_size * (mtest_size - 1) / 2, "the sum is %d", sum);

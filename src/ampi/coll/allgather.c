@@ -4,6 +4,7 @@
  * receiver. Cost: one copy of all data per receiver; large ones on all PEs, each for its own ranks as
  * receivers.
  */
+#include "ampi/coll/usage.h"
 #include "ampi/coll/wire.h"
 
 static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
@@ -92,11 +93,24 @@ static size_t allgather_between_bytes(const struct ampi_coll_slot *slot)
                                          : ampi_coll_total_bytes(&slot->last->recv, slot->state->n_members);
 }
 
+static void allgather_check(const struct ampi_coll_slot *slot)
+{
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        int first = ampi_coll_peer_first(args->comm);
+        for (int s = 0; s < args->comm->peer->n_ranks; s++)
+            if (slot->args[first + s])
+                ampi_coll_usage_compare(args, ampi_coll_block(&args->recv, s), slot->args[first + s],
+                                        ampi_coll_contribution(slot->args[first + s]));
+    }
+}
+
 static const struct ampi_coll_plan allgather_plan = {
     .name = "allgather",
     .has_nccl = true,
     .wire = allgather_wire,
     .between_bytes = allgather_between_bytes,
+    .check_blocks = allgather_check,
     .middle = allgather_middle,
     .share = allgather_share,
     .deliver = allgather_deliver,
@@ -121,8 +135,7 @@ static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct am
             struct ampi_coll_block place = ampi_coll_block(&args->recv, args->comm->rank);
             if (ampi_coll_is_same(ampi_coll_whole(&args->send), place))
                 return ampi_coll_raise_same(args);
-            if ((error = ampi_coll_check_own(args, ampi_coll_whole(&args->send), place)))
-                return error;
+            ampi_coll_check_own(args, ampi_coll_whole(&args->send), place);
         }
     }
     own = ampi_coll_contribution(args);

@@ -7,6 +7,7 @@
  */
 #include "ampi/coll/alltoall.h"
 
+#include "ampi/coll/usage.h"
 #include "ampi/coll/wire.h"
 
 /* In place there is but one block for each pair of ranks, at both of them: the sum of their ranks says who
@@ -139,12 +140,29 @@ static size_t alltoall_between_bytes(const struct ampi_coll_slot *slot)
     return slot->state->shared->is_inter || recv->n_blocks ? SIZE_MAX : ampi_coll_total_bytes(recv, 1);
 }
 
+static void alltoall_check(const struct ampi_coll_slot *slot)
+{
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        int first = ampi_coll_peer_first(args->comm);
+        for (int s = 0; s < args->comm->peer->n_ranks; s++) {
+            const struct ampi_coll_args *from = slot->args[first + s];
+            if (from)
+                ampi_coll_usage_compare(
+                    args, ampi_coll_block(&args->recv, s), from,
+                    ampi_coll_block(ampi_coll_is_in_place(&from->send) ? &from->recv : &from->send,
+                                    args->comm->rank));
+        }
+    }
+}
+
 static const struct ampi_coll_plan alltoall_plan = {
     .name = "alltoall",
     .flow = AMPI_COLL_FLOW_ALLTOALL,
     .wire = alltoall_wire,
     .between_bytes = alltoall_between_bytes,
     .unwire = ampi_coll_unwire_blocks,
+    .check_blocks = alltoall_check,
     .middle = alltoall_middle,
     .share = alltoall_share,
 };
@@ -168,10 +186,9 @@ int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct 
         if (!args->send.n_blocks &&
             ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_whole(&args->recv)))
             return ampi_coll_raise_same(args);
-        if (!args->comm->shared->is_inter &&
-            (error = ampi_coll_check_own(args, ampi_coll_block(&args->send, args->comm->rank),
-                                         ampi_coll_block(&args->recv, args->comm->rank))))
-            return error;
+        if (!args->comm->shared->is_inter)
+            ampi_coll_check_own(args, ampi_coll_block(&args->send, args->comm->rank),
+                                ampi_coll_block(&args->recv, args->comm->rank));
     }
     return ampi_coll_begin(call, args);
 }

@@ -72,7 +72,7 @@ int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
     if (BASE_UNLIKELY(!args.comm))
         return ampi_comm_raise_invalid(comm);
     if (BASE_UNLIKELY(!request))
-        return ampi_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
+        return ampi_coll_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
     return ampi_coll_nonblocking(&args, request);
 }
 
@@ -85,8 +85,8 @@ int PMPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request)
     if (BASE_UNLIKELY(!args.comm))
         return ampi_comm_raise_invalid(comm);
     if (BASE_UNLIKELY(!request))
-        return ampi_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
+        return ampi_coll_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
     if (BASE_UNLIKELY(ampi_coll_init_form(info) == AMPI_COLL_WRONG_INFO))
-        return ampi_raise(args.comm, MPI_ERR_INFO, "the info argument is no info object");
+        return ampi_coll_raise(args.comm, MPI_ERR_INFO, "the info argument is no info object");
     return ampi_coll_persistent(&args, request);
 }

@@ -4,6 +4,7 @@
  * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks. A small message
  * waits in the slot, from which each PE copies it, so that no PE writes to another's ranks.
  */
+#include "ampi/coll/usage.h"
 #include "ampi/coll/wire.h"
 
 static struct ampi_coll_block target(const struct ampi_coll_args *args, int source)
@@ -67,11 +68,23 @@ static void bcast_wire(const struct ampi_coll_slot *slot, const struct ampi_coll
         ampi_coll_put(out, 0, ampi_coll_whole(&args->recv));
 }
 
+static void bcast_check(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (root && ampi_coll_has_root(args) && !ampi_coll_is_root(args))
+            ampi_coll_usage_compare(args, ampi_coll_whole(&args->recv), root, ampi_coll_whole(&root->recv));
+    }
+}
+
 static const struct ampi_coll_plan bcast_plan = {
     .name = "bcast",
     .has_nccl = true,
     .flow = AMPI_COLL_FLOW_BCAST,
     .wire = bcast_wire,
+    .check_blocks = bcast_check,
     .middle = bcast_middle,
     .share = bcast_share,
     .deliver = bcast_deliver,

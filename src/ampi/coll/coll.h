@@ -66,6 +66,7 @@ static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct
     args->pack_bytes = 0;
     args->has_buffers = false;
     args->is_remote = false;
+    args->is_short = false;
     args->error = MPI_SUCCESS;
     args->op = NULL;
 }
@@ -161,10 +162,17 @@ int ampi_coll_check_root(struct ampi_coll_args *args, int root) BASE_MUST_CHECK;
 /* The operation, once the type of a reduction is known. Sets args->op. */
 int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op op, const struct ampi_type *type) BASE_MUST_CHECK;
 
-/* MPI_IN_PLACE on an intercommunicator, a send block that is the receive block, or more than that takes. */
+/* Raises an error of a call that takes no part in the collective: if other ranks' calls do, the ranks'
+ * operations do not fit any more, and the report of that names this error. */
+int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ...)
+    BASE_PRINTF(3, 4) BASE_COLD;
+
+/* Ends the job because members' operations do not agree, which has been reported. */
+void ampi_coll_end_job(const struct ampi_coll_state *state) BASE_NORETURN BASE_COLD;
+
+/* MPI_IN_PLACE on an intercommunicator, or a send block that is the receive block. */
 int ampi_coll_raise_in_place(const struct ampi_coll_args *args) BASE_COLD;
 int ampi_coll_raise_same(const struct ampi_coll_args *args) BASE_COLD;
-int ampi_coll_raise_own(const struct ampi_coll_args *args, size_t send_bytes, size_t recv_bytes) BASE_COLD;
 
 /* ---- Members ---- */
 
@@ -183,6 +191,14 @@ static inline int ampi_coll_member(const struct ampi_comm *comm)
 static inline int ampi_coll_peer_first(const struct ampi_comm *comm)
 {
     return ampi_coll_side_first(comm, comm->peer);
+}
+
+/* The handle of a member. */
+static inline struct ampi_comm *ampi_coll_handle(const struct ampi_comm_shared *shared, int member)
+{
+    int n_first = shared->side[0].n_ranks;
+
+    return member < n_first ? &shared->side[0].handles[member] : &shared->side[1].handles[member - n_first];
 }
 
 /* Is this the member that has the root's part? On intercommunicators the one that said MPI_ROOT. */
@@ -264,17 +280,15 @@ static inline bool ampi_coll_is_same(struct ampi_coll_block a, struct ampi_coll_
            b.type->is_predefined;
 }
 
-/* The block that a member has for itself: what sizes that do not agree can be seen by from one member alone.
- */
-static inline BASE_MUST_CHECK int ampi_coll_check_own(const struct ampi_coll_args *args,
-                                                      struct ampi_coll_block send,
-                                                      struct ampi_coll_block recv)
+/* The block that a member has for itself: does its receive buffer take it? An error of this member alone,
+ * which takes part like the others. */
+static inline void ampi_coll_check_own(struct ampi_coll_args *args, struct ampi_coll_block send,
+                                       struct ampi_coll_block recv)
 {
-    size_t send_bytes = ampi_coll_block_bytes(&send);
-    size_t recv_bytes = ampi_coll_block_bytes(&recv);
-
-    return BASE_UNLIKELY(send_bytes > recv_bytes) ? ampi_coll_raise_own(args, send_bytes, recv_bytes)
-                                                  : MPI_SUCCESS;
+    if (BASE_UNLIKELY(ampi_coll_block_bytes(&send) > ampi_coll_block_bytes(&recv))) {
+        args->is_short = true;
+        args->error = MPI_ERR_TRUNCATE;
+    }
 }
 
 /* Bytes of data in all blocks of a buffer that has n of them. */

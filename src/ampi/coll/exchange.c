@@ -197,14 +197,18 @@ void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note,
 {
     struct ampi_coll_remote *remote = x->slot->state->remote;
     int proc = x->proc[to];
-    struct ampi_wire wire = {.kind = AMPI_WIRE_COLL,
-                             .flags = x->has_voted ? AMPI_WIRE_VOTED : 0,
-                             .context_id = x->slot->state->shared->context_id,
-                             .seq = x->seq,
-                             .tag = tag,
-                             .source = (int32_t)x->series,
-                             .dest = (int32_t)(x->plan_hash << 8) | x->algorithm,
-                             .cookie = note};
+    struct ampi_wire wire = {
+        .kind = AMPI_WIRE_COLL,
+        .flags = (uint8_t)((x->has_voted ? AMPI_WIRE_VOTED : 0) |
+                           (atomic_load_explicit(&x->slot->state->has_refused, memory_order_relaxed)
+                                ? AMPI_WIRE_REFUSED
+                                : 0)),
+        .context_id = x->slot->state->shared->context_id,
+        .seq = x->seq,
+        .tag = tag,
+        .source = (int32_t)x->series,
+        .dest = (int32_t)(x->plan_hash << 8) | x->algorithm,
+        .cookie = note};
 
     if (remote->leader_pe[proc] < 0)
         remote->leader_pe[proc] = ampi_procs_pe_of(remote->leader_rank[proc]);

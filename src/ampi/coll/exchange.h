@@ -40,6 +40,7 @@ struct ampi_exchange_message {
     struct ampi_exchange *x; /* that fetches them */
     bool is_lent;            /* bytes are the exchange's scratch memory */
     bool has_voted;          /* the sender's operation was voted on, and refused */
+    bool has_refused;        /* a call of a collective raised an error at a rank of the sender before */
 };
 
 /* What one process has for another; bytes are aligned for any type. */

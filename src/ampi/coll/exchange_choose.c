@@ -5,7 +5,9 @@
  */
 #include "ampi/coll/reduction.h"
 #include "ampi/coll/remote.h"
+#include "ampi/coll/usage.h"
 #include "ampi/error.h"
+#include "base/log.h"
 
 static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_BCAST_BINOMIAL] = ampi_exchange_bcast_binomial,
@@ -83,15 +85,39 @@ void ampi_exchange_follow(struct ampi_exchange *x)
     x->run_step = follow;
 }
 
+/* The processes' operations do not agree, which has been reported. */
+static BASE_COLD void end_job(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
+{
+    const struct ampi_coll_state *state = x->slot->state;
+
+    if (message->has_refused)
+        base_log_plain(
+            "a collective on the communicator raised an error at a rank of process %d before that, "
+            "which took no part in it",
+            state->remote->proc_id[message->proc]);
+    ampi_coll_end_job(state);
+}
+
 void ampi_exchange_check(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
 {
+    char text[256];
+
+    if (message->plan_hash != x->plan_hash && ampi_coll_usage_is_on()) {
+        ampi_coll_usage_describe(x->slot, text, sizeof text);
+        ampi_report(
+            x->slot->last->comm->owner,
+            "wrong usage of a collective: here it is %s, but ranks of process %d call another one, or "
+            "with other values",
+            text, x->slot->state->remote->proc_id[message->proc]);
+        end_job(x, message);
+    }
     if (message->plan_hash != x->plan_hash) {
         ampi_report(x->slot->last->comm->owner,
                     "this rank's next collective on the communicator is %s, that of process %d's ranks is "
                     "another: all "
                     "ranks have to call the same ones in the same order",
                     x->slot->last->plan->name, x->slot->state->remote->proc_id[message->proc]);
-        ampi_job_abort(MPI_ERR_OTHER);
+        end_job(x, message);
     }
     if (x->algorithm == AMPI_BETWEEN_ANY || message->algorithm == x->algorithm)
         return;
@@ -101,5 +127,5 @@ void ampi_exchange_check(const struct ampi_exchange *x, const struct ampi_exchan
         x->slot->last->plan->name, x->slot->state->remote->proc_id[message->proc],
         ampi_coll_between_name((enum ampi_between)message->algorithm),
         ampi_coll_between_name((enum ampi_between)x->algorithm));
-    ampi_job_abort(MPI_ERR_OTHER);
+    end_job(x, message);
 }

@@ -7,8 +7,10 @@
 
 #include "base/log.h"
 
-static BASE_COLD int raise_error(struct ampi_comm *comm, const struct ampi_coll_plan *plan, int error)
+static BASE_COLD int raise_error(const struct ampi_coll_args *args, int error)
 {
+    struct ampi_comm *comm = args->comm;
+    const struct ampi_coll_plan *plan = args->plan;
     const char *gpu_text;
 
     if (error == MPI_ERR_PROC_ABORTED) {
@@ -19,9 +21,14 @@ static BASE_COLD int raise_error(struct ampi_comm *comm, const struct ampi_coll_
     gpu_text = ampi_device_error_text(comm->owner, error);
     if (gpu_text)
         return ampi_raise(comm, error, AMPI_DEVICE_FAILED, gpu_text);
+    if (error == MPI_ERR_TRUNCATE && args->is_short)
+        return ampi_raise(comm, error, "%s: this rank has more for itself than its receive buffer takes",
+                          plan->name);
     if (error == MPI_ERR_TRUNCATE)
         return ampi_raise(comm, error, "%s: another rank sent more data than this rank's buffer takes",
                           plan->name);
+    if (error == MPI_ERR_COUNT)
+        return ampi_raise(comm, error, "%s: not all ranks contribute the same amount of data", plan->name);
     return ampi_raise(comm, error, "%s failed", plan->name);
 }
 
@@ -29,7 +36,7 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
 {
     int error = ampi_coll_run(args);
 
-    return BASE_LIKELY(error == MPI_SUCCESS) ? MPI_SUCCESS : raise_error(args->comm, args->plan, error);
+    return BASE_LIKELY(error == MPI_SUCCESS) ? MPI_SUCCESS : raise_error(args, error);
 }
 
 /* What a request holds: the arguments, and references of the types that they name, because the program may
@@ -106,7 +113,7 @@ static int start(struct ampi_request *request)
 
     request->state = AMPI_REQUEST_ACTIVE;
     ampi_status_set_empty(&request->status);
-    args->error = MPI_SUCCESS;
+    args->error = args->is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
     if (held->series)
         ampi_coll_start_series(args, request, held->series, held->n_starts++);
     else

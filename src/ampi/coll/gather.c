@@ -3,6 +3,7 @@
  * gather.c: MPI_Gather and MPI_Gatherv (MPI 5.0, section 6.5): every rank's block is copied to its place at
  * the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
+#include "ampi/coll/usage.h"
 #include "ampi/coll/wire.h"
 
 static void gather_share(struct ampi_coll_slot *slot, int part)
@@ -77,11 +78,24 @@ static size_t gather_between_bytes(const struct ampi_coll_slot *slot)
     return ampi_coll_total_bytes(block, slot->state->n_members);
 }
 
+static void gather_check(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    for (int i = 0; i < slot->state->n_members && root && !root->is_remote; i++) {
+        const struct ampi_coll_args *args = slot->args[i];
+        if (args && ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->send))
+            ampi_coll_usage_compare(root, ampi_coll_block(&root->recv, args->comm->rank), args,
+                                    ampi_coll_whole(&args->send));
+    }
+}
+
 static const struct ampi_coll_plan gather_plan = {
     .name = "gather",
     .flow = AMPI_COLL_FLOW_GATHER,
     .between_bytes = gather_between_bytes,
     .wire = gather_wire,
+    .check_blocks = gather_check,
     .middle = gather_middle,
     .share = gather_share,
     .deliver = gather_deliver,
@@ -105,8 +119,7 @@ static int gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, st
         struct ampi_coll_block place = ampi_coll_block(&args->recv, args->comm->rank);
         if (ampi_coll_is_same(ampi_coll_whole(&args->send), place))
             return ampi_coll_raise_same(args);
-        if ((error = ampi_coll_check_own(args, ampi_coll_whole(&args->send), place)))
-            return error;
+        ampi_coll_check_own(args, ampi_coll_whole(&args->send), place);
     }
     if (root >= 0) {
         struct ampi_coll_block own =

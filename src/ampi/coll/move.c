@@ -5,10 +5,21 @@
 #include "ampi/coll/coll.h"
 #include "ampi/coll/stream.h"
 
+static BASE_COLD void report_roots(const struct ampi_coll_args *args, const struct ampi_coll_args *other)
+{
+    ampi_report(args->comm->owner, "%s: rank %d of the communicator gives root %d, but rank %d gives root %d",
+                args->plan->name, args->comm->rank, args->root, other->comm->rank, other->root);
+    ampi_coll_end_job(args->comm->shared->coll);
+}
+
 struct ampi_coll_args *ampi_coll_root_args(const struct ampi_coll_slot *slot)
 {
-    if (!slot->state->shared->is_inter)
-        return slot->args[slot->last->root];
+    if (!slot->state->shared->is_inter) {
+        struct ampi_coll_args *root = slot->args[slot->last->root];
+        if (BASE_UNLIKELY(root && root->root != slot->last->root))
+            report_roots(slot->last, root);
+        return root;
+    }
     for (int i = 0; i < slot->state->n_members; i++)
         if (slot->args[i] && slot->args[i]->root == MPI_ROOT)
             return slot->args[i];

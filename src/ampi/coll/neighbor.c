@@ -7,6 +7,7 @@
 #include "ampi/coll/neighbor.h"
 
 #include "ampi/coll/remote.h"
+#include "ampi/coll/usage.h"
 #include "ampi/coll/wire.h"
 #include "ampi/topo.h"
 #include "base/log.h"
@@ -58,7 +59,11 @@ static int matching_block(const struct ampi_comm *to, const struct neighbors *in
     return found;
 }
 
-static void receive(struct ampi_coll_slot *slot, struct ampi_coll_args *args, bool is_alltoall)
+/* Calls visit for each block that a member receives. */
+static inline __attribute__((always_inline)) void
+visit_blocks(const struct ampi_coll_slot *slot, struct ampi_coll_args *args, bool is_alltoall,
+             void (*visit)(struct ampi_coll_args *to, struct ampi_coll_block dst,
+                           const struct ampi_coll_args *from, struct ampi_coll_block src))
 {
     struct neighbors in;
 
@@ -67,11 +72,36 @@ static void receive(struct ampi_coll_slot *slot, struct ampi_coll_args *args, bo
         const struct ampi_coll_args *source = in.ranks[k] < 0 ? NULL : slot->args[in.ranks[k]];
         int block = !source ? -1 : is_alltoall ? matching_block(args->comm, &in, k) : 0;
         if (block >= 0)
-            ampi_coll_move(args, ampi_coll_block(&args->recv, k),
-                           is_alltoall ? ampi_coll_block(&source->send, block)
-                                       : ampi_coll_whole(&source->send));
+            visit(args, ampi_coll_block(&args->recv, k), source,
+                  is_alltoall ? ampi_coll_block(&source->send, block) : ampi_coll_whole(&source->send));
     }
     neighbors_fini(&in);
+}
+
+static void move(struct ampi_coll_args *to, struct ampi_coll_block dst, const struct ampi_coll_args *from,
+                 struct ampi_coll_block src)
+{
+    (void)from;
+    ampi_coll_move(to, dst, src);
+}
+
+static void receive(struct ampi_coll_slot *slot, struct ampi_coll_args *args, bool is_alltoall)
+{
+    visit_blocks(slot, args, is_alltoall, move);
+}
+
+static void compare(struct ampi_coll_args *to, struct ampi_coll_block dst, const struct ampi_coll_args *from,
+                    struct ampi_coll_block src)
+{
+    ampi_coll_usage_compare(to, dst, from, src);
+}
+
+static void neighbor_check(const struct ampi_coll_slot *slot)
+{
+    bool is_alltoall = slot->plan == &ampi_coll_neighbor_alltoall_plan;
+
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++)
+        visit_blocks(slot, ampi_coll_part_args(slot, i), is_alltoall, compare);
 }
 
 static void neighbor_allgather_share(struct ampi_coll_slot *slot, int part)
@@ -133,6 +163,7 @@ const struct ampi_coll_plan ampi_coll_neighbor_allgather_plan = {
     .name = "neighbor_allgather",
     .flow = AMPI_COLL_FLOW_NEIGHBORS,
     .wire = neighbor_allgather_wire,
+    .check_blocks = neighbor_check,
     .middle = neighbor_middle,
     .share = neighbor_allgather_share,
 };
@@ -142,6 +173,7 @@ const struct ampi_coll_plan ampi_coll_neighbor_alltoall_plan = {
     .flow = AMPI_COLL_FLOW_NEIGHBORS,
     .wire = neighbor_alltoall_wire,
     .unwire = ampi_coll_unwire_blocks,
+    .check_blocks = neighbor_check,
     .middle = neighbor_middle,
     .share = neighbor_alltoall_share,
 };
@@ -156,7 +188,7 @@ int ampi_coll_neighbor(const struct ampi_coll_call *call, MPI_Comm comm, const s
     if ((error = ampi_coll_enter(call, comm, args)))
         return error;
     if (!args->comm->shared->topo)
-        return ampi_raise(args->comm, MPI_ERR_TOPOLOGY, "the communicator has no topology");
+        return ampi_coll_raise(args->comm, MPI_ERR_TOPOLOGY, "the communicator has no topology");
     if ((error = ampi_coll_check_buf(args, &args->recv, "receive", ampi_topo_in_degree(args->comm))))
         return error;
     if ((error = ampi_coll_check_buf(args, &args->send, "send",

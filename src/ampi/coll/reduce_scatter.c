@@ -171,11 +171,11 @@ static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll
     MPI_Count count = 0;
 
     if (is_array && !recv->counts)
-        return ampi_raise(args->comm, MPI_ERR_ARG, "the array of receive counts is NULL");
+        return ampi_coll_raise(args->comm, MPI_ERR_ARG, "the array of receive counts is NULL");
     for (int i = 0; i < (is_array ? n_ranks : 1); i++) {
         if (BASE_UNLIKELY(ampi_coll_count(recv, i) < 0))
-            return ampi_raise(args->comm, MPI_ERR_COUNT, "receive count %d is %lld", i,
-                              (long long)ampi_coll_count(recv, i));
+            return ampi_coll_raise(args->comm, MPI_ERR_COUNT, "receive count %d is %lld", i,
+                                   (long long)ampi_coll_count(recv, i));
         count += ampi_coll_count(recv, i);
     }
     *count_out = is_array ? count : count * n_ranks;

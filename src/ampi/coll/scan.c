@@ -182,7 +182,7 @@ static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct a
     if ((error = ampi_coll_enter(call, comm, &args)))
         return error;
     if (args.comm->shared->is_inter)
-        return ampi_raise(args.comm, MPI_ERR_COMM, "not defined on intercommunicators");
+        return ampi_coll_raise(args.comm, MPI_ERR_COMM, "not defined on intercommunicators");
     /* The first rank gets no result of an exclusive scan; its buffer may be anything but for an input in
      * place. */
     has_result = plan == &scan_plan || args.comm->rank > 0 || send == MPI_IN_PLACE;

@@ -3,6 +3,7 @@
  * scatter.c: MPI_Scatter and MPI_Scatterv (MPI 5.0, section 6.6): every rank's block is copied from its place
  * at the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
+#include "ampi/coll/usage.h"
 #include "ampi/coll/wire.h"
 
 static void scatter_share(struct ampi_coll_slot *slot, int part)
@@ -74,12 +75,25 @@ static size_t scatter_between_bytes(const struct ampi_coll_slot *slot)
     return ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks);
 }
 
+static void scatter_check(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (root && ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
+            ampi_coll_usage_compare(args, ampi_coll_whole(&args->recv), root,
+                                    ampi_coll_block(&root->send, args->comm->rank));
+    }
+}
+
 static const struct ampi_coll_plan scatter_plan = {
     .name = "scatter",
     .flow = AMPI_COLL_FLOW_SCATTER,
     .between_bytes = scatter_between_bytes,
     .wire = scatter_wire,
     .unwire = ampi_coll_unwire_blocks,
+    .check_blocks = scatter_check,
     .middle = scatter_middle,
     .share = scatter_share,
     .deliver = scatter_deliver,
@@ -103,8 +117,7 @@ static int scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, s
         struct ampi_coll_block own = ampi_coll_block(&args->send, args->comm->rank);
         if (ampi_coll_is_same(ampi_coll_whole(&args->recv), own))
             return ampi_coll_raise_same(args);
-        if ((error = ampi_coll_check_own(args, own, ampi_coll_whole(&args->recv))))
-            return error;
+        ampi_coll_check_own(args, own, ampi_coll_whole(&args->recv));
     }
     return ampi_coll_begin(call, args);
 }

@@ -80,7 +80,7 @@ static BASE_COLD void report_mismatch(const struct ampi_comm *comm, const struct
                 "persistent collective number %u of the communicator is %s at this rank, but %s at others: "
                 "all ranks have to initialize the same ones in the same order",
                 series->number, plan->name, series->plan->name);
-    ampi_job_abort(MPI_ERR_OTHER);
+    ampi_coll_end_job(comm->shared->coll);
 }
 
 struct ampi_coll_series *ampi_coll_series_join(struct ampi_comm *comm, const struct ampi_coll_plan *plan)

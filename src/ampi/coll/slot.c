@@ -6,6 +6,7 @@
 
 #include "ampi/coll/coll.h"
 #include "ampi/coll/series.h"
+#include "ampi/coll/usage.h"
 #include "ampi/coll/wire.h"
 #include "base/log.h"
 
@@ -311,7 +312,7 @@ static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const s
         "this rank's next collective on the communicator is %s, other ranks' is %s: all ranks have to "
         "call the same ones in the same order",
         args->plan->name, other->name);
-    ampi_job_abort(MPI_ERR_OTHER);
+    ampi_coll_end_job(args->comm->shared->coll);
 }
 
 /* A member is there: its operation has to be the others', and a small contribution goes into the slot. */
@@ -338,6 +339,20 @@ static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_part *
         memcpy(to, args->pack_from, args->pack_bytes);
 }
 
+/* All members of this process are there. False: the operation goes on between processes. */
+static bool may_go_on(struct ampi_coll_slot *slot)
+{
+    if (ampi_coll_usage_is_on())
+        ampi_coll_usage_check_arrived(slot);
+    if (slot->state->remote) {
+        ampi_coll_remote_arrived(slot);
+        return false;
+    }
+    if (ampi_coll_usage_is_on())
+        ampi_coll_usage_check_blocks(slot);
+    return true;
+}
+
 /* A member is there. is_own_call: on the stack of its rank, in the call that starts the operation. */
 static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *slot,
                                                          struct ampi_coll_args *args, bool is_own_call)
@@ -362,9 +377,9 @@ static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *
     }
     slot->last = args;
     slot->plan = args->plan;
-    if (BASE_UNLIKELY(state->remote != NULL))
-        ampi_coll_remote_arrived(slot);
-    else if (BASE_LIKELY(is_own_call && (args->op || !state->shared->is_inter)))
+    if (BASE_UNLIKELY(state->is_special) && !may_go_on(slot))
+        return;
+    if (BASE_LIKELY(is_own_call && (args->op || !state->shared->is_inter)))
         run_middle(slot, part->index);
     else
         ampi_coll_run_middle(slot, part->index);
@@ -437,20 +452,12 @@ int ampi_coll_run(struct ampi_coll_args *args)
 
 /* ---- Lost members: no collective of the communicator ends well any more ---- */
 
-static struct ampi_comm *handle_of(const struct ampi_coll_state *state, int member)
-{
-    int n_first = state->shared->side[0].n_ranks;
-
-    return member < n_first ? &state->shared->side[0].handles[member]
-                            : &state->shared->side[1].handles[member - n_first];
-}
-
 /* Has this member, of this PE, an operation in the slot? Else its arguments there are old ones. */
 static bool is_pending(const struct ampi_coll_slot *slot, int member)
 {
     if (slot->series)
         return ampi_coll_series_is_pending(slot, member);
-    return handle_of(slot->state, member)->coll_pending >> (slot - slot->state->slots) & 1;
+    return ampi_coll_handle(slot->state->shared, member)->coll_pending >> (slot - slot->state->slots) & 1;
 }
 
 /* Ends the operations in a slot of this PE's members. */
@@ -509,7 +516,7 @@ void ampi_coll_lose(struct ampi_coll_state *state, int pe_id)
     if (part < 0)
         return;
     for (int i = state->part_first[part]; i < state->part_first[part + 1]; i++)
-        fail_deferred(handle_of(state, state->part_members[i]));
+        fail_deferred(ampi_coll_handle(state->shared, state->part_members[i]));
     lose_slots(state->slots, AMPI_COLL_SLOTS, part);
     ampi_coll_series_visit(&state->series, lose_slots, part);
     ampi_coll_wire_lose(state, pe_id);

@@ -91,6 +91,7 @@ struct ampi_coll_args {
     bool is_waiting;      /* blocking call: its rank is suspended */
     bool has_buffers;     /* of the program's: send and recv are set */
     bool is_remote;       /* a stand-in for a member of another process: wire.h */
+    bool is_short;        /* the receive buffer does not take what the member has for itself */
     uint32_t pending_bit; /* in comm->coll_pending, once started; 0: persistent */
     int key[2];           /* plan-specific: color and key of MPI_Comm_split */
     struct ampi_op *op;   /* reductions */
@@ -116,6 +117,9 @@ struct ampi_coll_plan {
     void (*wire)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                  struct ampi_coll_packer *out);
     void (*unwire)(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
+    /* +check usage: calls ampi_coll_usage_compare for all blocks that members of this process receive. NULL:
+     * there are none. */
+    void (*check_blocks)(const struct ampi_coll_slot *slot);
     /* When all have arrived; members' arguments are slot->args[rank], those of the member that runs it are
      * slot->last. Sets slot->needs_share if the share stage has work, slot->has_result if deliver has. NULL:
      * nothing. */
@@ -201,6 +205,8 @@ struct ampi_coll_state {
     int *part_first; /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1] */
     int *part_members;
     struct ampi_coll_remote *remote; /* NULL: all members are of this process; else: wire.h */
+    atomic_bool has_refused;         /* a call raised an error at some member, which took no part */
+    bool is_special;                 /* not all members are of this process, or +check usage was given */
     bool owns_tables;                /* an intercommunicator's tables are not its layouts' */
     struct ampi_coll_slots_memory memory;
     struct ampi_coll_series_table series;

@@ -3,6 +3,7 @@
  * slot_state.c: the memory of the slots of a communicator, and of its persistent collectives. See slot.h.
  */
 #include "ampi/coll/series.h"
+#include "ampi/coll/usage.h"
 #include "ampi/coll/wire.h"
 #include "base/log.h"
 
@@ -86,6 +87,7 @@ struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
     }
     ampi_coll_slots_init(state, state->slots, AMPI_COLL_SLOTS, &state->memory);
     state->remote = ampi_coll_remote_create(state);
+    state->is_special = state->remote || ampi_coll_usage_is_on();
     ampi_coll_series_table_init(&state->series);
     return state;
 }

@@ -9,6 +9,7 @@
 #include "ampi/coll/reduction.h"
 #include "ampi/coll/remote.h"
 #include "ampi/coll/series.h"
+#include "ampi/coll/usage.h"
 #include "ampi/procs/procs.h"
 #include "ampi/topo.h"
 #include "base/log.h"
@@ -392,15 +393,19 @@ void ampi_exchange_over(struct ampi_exchange *x)
             if (i != x->own && x->in[i].bytes)
                 set_up_stand_ins(x, x->proc[i], &x->in[i]);
     }
+    if (ampi_coll_usage_is_on() && !x->reduction)
+        ampi_coll_usage_check_blocks(slot);
     ampi_coll_run_middle(slot, remote->leader_part);
 }
 
-static uint32_t hash_of(const char *name)
+static uint32_t hash_of(const struct ampi_coll_slot *slot)
 {
     uint32_t hash = 5381;
 
-    for (; *name; name++)
+    for (const char *name = slot->plan->name; *name; name++)
         hash = hash * 33 + (unsigned char)*name;
+    if (ampi_coll_usage_is_on())
+        hash = ampi_coll_usage_hash(slot, hash);
     return hash & 0x7fffff;
 }
 
@@ -444,7 +449,7 @@ static void begin(struct ampi_wire_slot *wire_slot, struct ampi_coll_slot *slot)
 
     *x = (struct ampi_exchange){.slot = slot, .seq = slot->last->seq, .own = -1, .root = -1, .device = -1};
     x->series = slot->series ? slot->series->number : 0;
-    x->plan_hash = hash_of(slot->plan->name);
+    x->plan_hash = hash_of(slot);
     find_all(x);
     wire_slot->proposed = slot->plan->makes_comm ? ampi_contexts_propose() : 0;
     if (!ampi_coll_nccl_ask(x))
@@ -536,7 +541,8 @@ static struct ampi_exchange_message *message_of(const struct ampi_coll_remote *r
                                               .note = wire->cookie,
                                               .bytes = bytes,
                                               .n_bytes = n_bytes,
-                                              .has_voted = wire->flags & AMPI_WIRE_VOTED};
+                                              .has_voted = wire->flags & AMPI_WIRE_VOTED,
+                                              .has_refused = wire->flags & AMPI_WIRE_REFUSED};
     return message;
 }
 

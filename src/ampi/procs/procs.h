@@ -64,6 +64,9 @@ struct ampi_wire {
 #define AMPI_WIRE_PIPE 8    /* SEND: an offer (p2p/pipe.h), the data comes in pieces */
 #define AMPI_WIRE_FAILED 16 /* PIECE: no more will come, tag is CUDA's error */
 #define AMPI_WIRE_VOTED 32  /* COLL: the operation goes its usual way after a vote (coll/nccl.h) */
+#define AMPI_WIRE_REFUSED                                                             \
+    64 /* COLL: a call of a collective raised an error at a rank of the sender before \
+        */
 
 /* The machine; NULL: one process. */
 extern const struct machine *ampi_machine;

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Arguments of a collective that do not agree between ranks: the last rank gives another root, operation,
+ * size or type, as the argument says, or gets an error first and takes no part. The report names the rank and
+ * what it did. (+check usage looks for the first four.) */
+#include "mtest.h"
+
+static int in[64 * 8], out[64 * 8];
+
+static void call(const char *what, int is_odd, MPI_Comm comm)
+{
+    int counts[64], displs[64];
+
+    for (int r = 0; r < mtest_size; r++) {
+        counts[r] = 1;
+        displs[r] = r;
+    }
+    if (strcmp(what, "root") == 0)
+        MPI_Bcast(out, 1, MPI_INT, is_odd ? 1 : 0, comm);
+    else if (strcmp(what, "gather-root") == 0)
+        MPI_Gather(in, 1, MPI_INT, out, 1, MPI_INT, is_odd ? 1 : 0, comm);
+    else if (strcmp(what, "op") == 0)
+        MPI_Allreduce(in, out, 1, MPI_INT, is_odd ? MPI_MAX : MPI_SUM, comm);
+    else if (strcmp(what, "type") == 0)
+        MPI_Allreduce(in, out, 1, is_odd ? MPI_FLOAT : MPI_INT, MPI_SUM, comm);
+    else if (strcmp(what, "scan") == 0)
+        MPI_Scan(in, out, is_odd ? 2 : 1, MPI_INT, MPI_SUM, comm);
+    else if (strcmp(what, "bcast") == 0)
+        MPI_Bcast(out, is_odd ? 2 : 1, MPI_INT, 0, comm);
+    else if (strcmp(what, "gather") == 0)
+        MPI_Gather(in, is_odd ? 1 : 2, MPI_INT, out, 2, MPI_INT, 0, comm);
+    else if (strcmp(what, "scatter") == 0)
+        MPI_Scatter(in, 2, MPI_INT, out, is_odd ? 3 : 2, MPI_INT, 0, comm);
+    else if (strcmp(what, "allgatherv") == 0)
+        MPI_Allgatherv(in, is_odd ? 0 : 1, MPI_INT, out, counts, displs, MPI_INT, comm);
+    else if (strcmp(what, "alltoallv") == 0) {
+        counts[0] = is_odd ? 0 : 1;
+        MPI_Request request;
+        MPI_Ialltoallv(in, counts, displs, MPI_INT, out, counts, displs, MPI_INT, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (strcmp(what, "neighbor") == 0) {
+        int periodic = 1;
+        MPI_Comm ring;
+        MPI_Cart_create(comm, 1, &mtest_size, &periodic, 0, &ring);
+        MPI_Neighbor_allgather(in, is_odd ? 1 : 2, MPI_INT, out, 2, MPI_INT, ring);
+    } else { /* refused: an error that is ignored */
+        MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+        MPI_Allgather(in, is_odd ? -1 : 1, MPI_INT, out, 1, MPI_INT, comm);
+        if (strcmp(what, "refused") == 0)
+            MPI_Barrier(comm);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm comm;
+
+    mtest_init(&argc, &argv, 2);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    call(argv[1], 0, comm); /* right: nothing is reported */
+    printf("right\n");
+    fflush(stdout);
+    call(argv[1], mtest_rank == mtest_size - 1, comm);
+    MPI_Comm_free(&comm);
+    return mtest_end();
+}
