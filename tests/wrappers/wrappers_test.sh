@@ -178,6 +178,54 @@ test_cmake() {
     expect_good_program as_compiler/hello_cpp
 }
 
+# Another MPI with Fortran, behind this one in PATH and in pkg-config's: enough of it for CMake's FindMPI.
+make_other_mpi() {
+    mkdir -p other/bin other/include other/pc
+    printf '      integer, parameter :: MPI_COMM_WORLD = 0\n      integer, parameter :: MPI_VERSION = 3, MPI_SUBVERSION = 1\n' >other/include/mpif.h
+    printf 'subroutine mpi_init(ierror)\n  integer :: ierror\n  ierror = 0\nend subroutine\n' >other/mpi.f90
+    gfortran -shared -fPIC other/mpi.f90 -o other/libother_mpi.so || exit 1
+    cat >other/bin/mpifort <<END
+#!/bin/sh
+case \$1 in
+-showme:compile) echo "-I$work/other/include" ;;
+-showme:link) echo "-L$work/other -Wl,-rpath,$work/other -lother_mpi" ;;
+-showme:incdirs) echo "$work/other/include" ;;
+-showme:libdirs) echo "$work/other" ;;
+-showme:libs) echo other_mpi ;;
+*) exec gfortran -I$work/other/include "\$@" -L$work/other -Wl,-rpath,$work/other -lother_mpi ;;
+esac
+END
+    chmod +x other/bin/mpifort
+    printf 'Name: other\nDescription: other\nVersion: 1\nCflags: -I%s/other/include\nLibs: -L%s/other -lother_mpi\n' \
+        "$work" "$work" >other/pc/mpi-fort.pc
+    PATH=$PATH:$work/other/bin
+    export PKG_CONFIG_PATH=$work/other/pc
+}
+
+test_fortran() {
+    for name in mpifort mpif77 mpif90; do
+        expect "$name fails and says why" 1 '' "^$name: Heddle [0-9.]+ has no Fortran bindings yet" $name hello.f90
+        expect "$name --version too" 1 '' 'no Fortran bindings' $name --version
+        expect "$name -showme:incdirs tells what there is" 0 "^$shown_include \$" 'no Fortran bindings' $name -showme:incdirs
+    done
+    need gfortran
+    case $work in *' '*) echo "skipped: a blank in $work" && exit 77 ;; esac
+    work=$PWD
+    make_other_mpi
+    cat >CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(mixed LANGUAGES C Fortran)
+find_package(MPI COMPONENTS C Fortran)
+message(STATUS "C=${MPI_C_FOUND} Fortran=${MPI_Fortran_FOUND} of [${MPI_Fortran_LIBRARIES}] all=${MPI_FOUND}")
+END
+    local mixed='C=TRUE Fortran=FALSE of \[[^]]*\] all=FALSE'
+    expect "by PATH, another MPI has no Fortran for us" 0 "$mixed" '*' cmake -B by_path
+    expect "by MPI_HOME" 0 "$mixed" '*' cmake -B by_home "-DMPI_HOME=$prefix"
+    expect "by MPI_C_COMPILER" 0 "$mixed" '*' cmake -B by_compiler "-DMPI_C_COMPILER=$prefix/bin/mpicc"
+    rm -rf by_path
+    expect "C alone is found" 0 'Found MPI_C' '*' sh -c "sed -i 's/ C Fortran)/ C)/' CMakeLists.txt && cmake -B c"
+}
+
 test_make() {
     need make
     cp -r "$here/make_project" project && cp "$here"/*.[ch] "$here"/*.cpp .
@@ -204,6 +252,7 @@ compilers) test_compilers ;;
 nvcc) test_nvcc ;;
 cmake) test_cmake ;;
 make) test_make ;;
+fortran) test_fortran ;;
 autoconf) test_autoconf ;;
 *)
     echo "no such part: $part"
