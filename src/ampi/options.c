@@ -11,6 +11,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/privilege.h"
 #include "gpu/gpu.h"
 #include "gpu/nccl.h"
 
@@ -95,11 +96,32 @@ static void print_help(const char *topic)
     _Exit(0);
 }
 
+/* A program with rights that its caller lacks takes no options: some name libraries, and several ranks are
+ * more code than it needs to trust. Said aloud, because a program that was asked for ranks must not run as
+ * one. */
+static void refuse_options(int argc, char **argv, const char *text)
+{
+    const char *refused = text && text[strspn(text, " \t\n")] ? text : NULL;
+
+    for (int i = 1; i < argc && !refused && strcmp(argv[i], "+-") != 0; i++)
+        if (argv[i][0] == '+' && argv[i][1] != '\0')
+            refused = argv[i];
+    if (refused)
+        base_fatal(
+            2,
+            "%s: refused: this program has rights that its caller lacks (setuid, setgid or capabilities), so "
+            "it takes no options of Heddle's, neither as arguments nor from HEDDLE_OPTIONS",
+            refused);
+}
+
 void ampi_options_read(int *argc, char **argv)
 {
-    const char *text = getenv("HEDDLE_OPTIONS");
+    const char *text = getenv("HEDDLE_OPTIONS"); /* not secure_getenv: refused, not overlooked */
     const char *error = NULL;
     bool is_right = true;
+
+    if (base_is_privileged())
+        refuse_options(argc ? *argc : 0, argv, text);
 
     if (text) {
         is_right = base_options_parse_string(option_table, (int)BASE_COUNT(option_table), text, &error);

@@ -196,7 +196,7 @@ static int make_mailbox(struct gpu_service *service)
  * (CUDA_VISIBLE_DEVICES) is not shared. */
 static bool are_gpus_shared(void)
 {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const char *visible = secure_getenv("CUDA_VISIBLE_DEVICES");
     int n_pes_on_node;
 
     (void)ult_pe_node_index(ult_pe_get(0), &n_pes_on_node);
@@ -206,7 +206,7 @@ static bool are_gpus_shared(void)
 /* Why there can be none, whatever the GPU; NULL: nothing is in the way. */
 static const char *find_obstacle(void)
 {
-    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    const char *blocking = secure_getenv("CUDA_LAUNCH_BLOCKING");
 
     if (!gpu_has_kernels())
         return "this library was built without nvcc";

@@ -144,7 +144,7 @@ static bool check_user_list(const struct image_module *modules, size_t count,
 static const char *preloaded_files(void)
 {
     static char files[4096];
-    const char *list = getenv("LD_PRELOAD");
+    const char *list = secure_getenv("LD_PRELOAD");
     size_t used = 0;
 
     files[0] = '\0';

@@ -20,7 +20,7 @@
 int ucxm_watch_limit_s(void)
 {
     static int limit_s; /* the first to ask is PMIx_Init, before there are other threads */
-    const char *given = limit_s ? NULL : getenv("HEDDLE_LAUNCHER_TIMEOUT");
+    const char *given = limit_s ? NULL : secure_getenv("HEDDLE_LAUNCHER_TIMEOUT");
 
     if (!limit_s)
         limit_s = given && atoi(given) > 0 ? atoi(given) : LIMIT_S;
@@ -52,7 +52,7 @@ static void *watch(void *arg)
 
 void ucxm_watch_begin(struct ucxm_watch *watch_out, const char *what)
 {
-    const char *rank = getenv("PMIX_RANK");
+    const char *rank = secure_getenv("PMIX_RANK");
     sigset_t all, before;
 
     *watch_out = (struct ucxm_watch){.what = what,

@@ -14,6 +14,7 @@
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 #include "base/place.h"
+#include "base/privilege.h"
 
 /* Each needs those before it; but ucm calls ucs, too, and names it nowhere. */
 static const char *const libraries[] = {"libucm.so.0", "libucs.so.0", "libuct.so.0", "libucp.so.0"};
@@ -68,7 +69,7 @@ static const char *const settings[][2] = {
 /* The shared object of the machine lies beside libmpi, in heddle/. */
 const struct machine *ampi_procs_load(const char *ucx)
 {
-    const char *given = getenv("HEDDLE_MACHINE");
+    const char *given = secure_getenv("HEDDLE_MACHINE");
     char path[4096];
     void *library;
     const struct machine *machine;
@@ -77,6 +78,10 @@ const struct machine *ampi_procs_load(const char *ucx)
         snprintf(path, sizeof path, "%s", given);
     else
         base_place_of("machine_ucx.so", path, sizeof path);
+    if (base_is_privileged())
+        base_fatal(
+            1, "this program has rights that its caller lacks (setuid, setgid or capabilities), so it cannot "
+               "be one of several processes: UCX and PMIx load code that environment variables name");
     for (size_t i = 0; i < BASE_COUNT(settings); i++)
         setenv(settings[i][0], settings[i][1], 0);
     if (ucx)

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * For privileged_test.sh: prints its effective user id, and how many ranks there are.
+ */
+#include <mpi.h>
+
+#include <stdio.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    int size;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    printf("euid %d, %d ranks\n", (int)geteuid(), size);
+    MPI_Finalize();
+    return 0;
+}
