@@ -7,6 +7,7 @@
  * program runs as it is, and the thread that calls MPI_Init becomes the rank.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -255,10 +256,38 @@ static void limit_thread_pools(int n_ranks, int n_cores)
 {
     char share[16];
 
-    if (getenv("OPENBLAS_NUM_THREADS") || getenv("GOTO_NUM_THREADS") || getenv("OMP_NUM_THREADS"))
+    if (secure_getenv("OPENBLAS_NUM_THREADS") || secure_getenv("GOTO_NUM_THREADS") ||
+        secure_getenv("OMP_NUM_THREADS"))
         return;
     snprintf(share, sizeof share, "%d", n_cores > n_ranks ? n_cores / n_ranks : 1);
     setenv("OPENBLAS_NUM_THREADS", share, 0);
+}
+
+/* The ranks share the standard output, and no rank looks at whether all of it was written. */
+static void check_output(void)
+{
+    int none = 0, error = fflush(stdout) != 0 ? errno : 0;
+
+    if (!error && !ferror(stdout))
+        return;
+    if (error == EPIPE || fcntl(STDOUT_FILENO, F_GETFD) < 0) /* nobody wants to read it */
+        return;
+    base_log("the standard output could not be written%s%s", error ? ": " : " completely",
+             error ? strerror(error) : "");
+    atomic_compare_exchange_strong(&ampi_job.exit_code, &none, 1);
+}
+
+/* The library's descriptors must not get the numbers of standard files that are closed: what a rank prints
+ * would go there. */
+static void open_standard_files(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
 }
 
 static int run_job(image_main_fn main, int argc, char **argv, char **envp)
@@ -269,6 +298,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     int n_pes = ampi_options.n_pes ? (int)ampi_options.n_pes : n_share > 0 ? n_share : 1;
     const char *error;
 
+    open_standard_files();
     if (n_pes > n_ranks)
         n_pes = n_ranks;
     if (n_pes > n_cores && ampi_job.proc_id == 0)
@@ -287,6 +317,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks,
                      n_pes, ampi_memory_stack_bytes() >> 10, image_span_bytes() >> 10);
     ult_job_run();
+    check_output();
     ampi_procs_close(atomic_load(&ampi_job.exit_code));
     ult_job_leave(); /* what libraries do at the process's exit is no rank's */
     return atomic_load(&ampi_job.exit_code);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -51,6 +50,14 @@ static bool has_pie_flag(const struct file *file, const Elf64_Phdr *dynamic)
     return false;
 }
 
+/* A name of at most so many bytes, which may lack its end; cut if there is no room. */
+static void copy_name(const char *name, uint64_t name_bytes, char *copy_out, size_t copy_bytes)
+{
+    size_t len = strnlen(name, name_bytes < copy_bytes ? name_bytes : copy_bytes - 1);
+    memcpy(copy_out, name, len);
+    copy_out[len] = '\0';
+}
+
 static void classify(const struct file *file, struct launch_elf *elf_out)
 {
     Elf64_Ehdr header;
@@ -77,8 +84,7 @@ static void classify(const struct file *file, struct launch_elf *elf_out)
             const char *name = at(file, segment.p_offset, segment.p_filesz);
             has_interpreter = name != NULL;
             if (name != NULL)
-                snprintf(elf_out->interpreter, sizeof elf_out->interpreter, "%.*s", (int)segment.p_filesz,
-                         name);
+                copy_name(name, segment.p_filesz, elf_out->interpreter, sizeof elf_out->interpreter);
         } else if (segment.p_type == PT_DYNAMIC) {
             is_pie_flagged = has_pie_flag(file, &segment);
         }

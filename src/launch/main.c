@@ -4,8 +4,25 @@
  */
 #include "launch.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+/* The pipes of this process must not get the numbers of standard files that are closed; for the program they
+ * are closed again. */
+static void open_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    open_standard_files();
+
     struct launch_command command;
     launch_args_read(argc, argv, &command);
 

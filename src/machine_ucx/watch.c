@@ -5,6 +5,7 @@
  * watches while such a call is under way, and ends the process with a message that names the request. Waiting
  * for other processes has no limit and is not watched.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,19 @@
 
 /* Seconds; another number: HEDDLE_LAUNCHER_TIMEOUT. */
 #define LIMIT_S 60
+#define LIMIT_MAX_S 1000000
+
+static int read_limit(const char *given)
+{
+    char *end;
+    long limit_s;
+
+    errno = 0;
+    limit_s = strtol(given, &end, 10);
+    if (end == given || *end || errno || limit_s < 1 || limit_s > LIMIT_MAX_S)
+        base_fatal(2, "HEDDLE_LAUNCHER_TIMEOUT=%s: expected whole seconds from 1 to %d", given, LIMIT_MAX_S);
+    return (int)limit_s;
+}
 
 int ucxm_watch_limit_s(void)
 {
@@ -23,7 +37,7 @@ int ucxm_watch_limit_s(void)
     const char *given = limit_s ? NULL : secure_getenv("HEDDLE_LAUNCHER_TIMEOUT");
 
     if (!limit_s)
-        limit_s = given && atoi(given) > 0 ? atoi(given) : LIMIT_S;
+        limit_s = given ? read_limit(given) : LIMIT_S;
     return limit_s;
 }
 

@@ -111,5 +111,9 @@ silent PMIx_Init say=ready sleep=600 init barrier finalize
 silent 'the address of process . .PMIx_Get' init say=ready sleep=600 barrier finalize
 expect "a process that waits long for others to call MPI_Init says so, and goes on" 0 '' '^heddle: process 1 of 2 has waited for 1 s for the others to call MPI_Init $' \
     env HEDDLE_LAUNCHER_TIMEOUT=1 "$mpirun" --procs 2 -n 2 "$client" @0,sleep=2000 init finalize
+for limit in abc 0 -5 5s 1.5 99999999999 ''; do
+    expect "HEDDLE_LAUNCHER_TIMEOUT=$limit" 2 '' "HEDDLE_LAUNCHER_TIMEOUT=$limit: expected whole seconds" \
+        env "HEDDLE_LAUNCHER_TIMEOUT=$limit" "$mpirun" --procs 2 -n 2 "$client" init finalize
+done
 silent PMIx_Abort init say=ready sleep=600 abort=3
 finish

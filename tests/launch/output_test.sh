@@ -66,6 +66,11 @@ expect "mpirun | true" 0 '^141 $' '*' bash -c '"$@" | true; echo ${PIPESTATUS[0]
 expect "stdout is closed" 0 '' '^e e e e $' sh -c '"$@" >&-' - "${run[@]}" init say=x complain=e finalize
 expect "stdout and stderr are closed" 0 '' '' sh -c '"$@" >&- 2>&-' - "${run[@]}" init say=x complain=e finalize
 expect "stdout cannot be written" 0 '' 'No space left' sh -c '"$@" >/dev/full; [ $? != 0 ]' - "${run[@]}" init say=x finalize
+expect "nor of ranks in one process" 1 '' '^heddle: the standard output could not be written[^:]*$' \
+    sh -c '"$@" >/dev/full' - "$mpirun" -n 4 "$client" init say=x finalize
+expect "nor much of it" 1 '' '^heddle: the standard output could not be written[^:]*(: No space left[^:]*)?$' \
+    sh -c '"$@" >/dev/full' - "$mpirun" -n 4 "$client" init lines=1000 finalize
+expect "one process, stdout is closed" 0 '' '' sh -c '"$@" >&-' - "$mpirun" -n 4 "$client" init say=x finalize
 
 # ---- Input ----
 head -c 10485760 /dev/urandom >"$work/input"
