@@ -79,18 +79,36 @@ static long max_mappings(void)
     return count;
 }
 
-/* Gives up write protection of relocated constants if that makes room for all ranks; else says what would. */
+/* Of all ranks: the stack and the copy's. */
+static long mappings_of(int n_ranks)
+{
+    return (long)n_ranks * (1 + image_mappings_per_copy());
+}
+
+/* Gives up write protection of relocated constants if that makes room for all ranks, then that libraries have
+ * mappings of their own; else says what would. */
 static void check_mappings(int n_ranks)
 {
     long room = max_mappings() - MAPPINGS_SPARE;
-    long wanted = (long)n_ranks * (1 + image_mappings_per_copy());
+    long wanted = mappings_of(n_ranks);
 
     if (wanted > room && !ampi_options.no_relro) {
         image_set_protect_relro(false);
-        wanted = (long)n_ranks * (1 + image_mappings_per_copy());
+        wanted = mappings_of(n_ranks);
         base_log_verbose(
             1, "relocated constants stay writable: %d ranks would need more memory mappings otherwise",
             n_ranks);
+    }
+    if (wanted > room && image_join_libraries()) {
+        base_log_verbose(1,
+                         "the libraries of a rank are one mapping, writable and executable: %d ranks would "
+                         "need more memory "
+                         "mappings otherwise",
+                         n_ranks);
+        image_set_protect_relro(!ampi_options.no_relro);
+        if (mappings_of(n_ranks) > room)
+            image_set_protect_relro(false);
+        wanted = mappings_of(n_ranks);
     }
     if (wanted > room)
         base_fatal(1,

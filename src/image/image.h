@@ -51,6 +51,10 @@ size_t image_align_bytes(void);
 /* How many memory mappings one copy costs; by image_set_protect_relro, too. */
 int image_mappings_per_copy(void);
 
+/* Makes all private libraries of a copy one mapping, which is writable and executable. Before the first copy.
+ * false: the system does not let us, or there are none. */
+bool image_join_libraries(void);
+
 /* Makes the copies' read-only-after-relocation part read-only if on (the default). Costs one mapping per
  * copy. */
 void image_set_protect_relro(bool on);

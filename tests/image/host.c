@@ -6,6 +6,7 @@
  * The environment says what to do: IMAGE_COPIES=N   run main in N copies, round robin: sched_yield() and the
  * sleeps go on with the next copy. Not set: the program runs as it is. IMAGE_RELRO=0    do not protect RELRO
  *   IMAGE_PRIVATE    for image_set_private_libraries
+ *   IMAGE_JOINED=1   all private libraries of a copy are one mapping
  *   IMAGE_VERBOSE=N  prints log lines up to level N
  *   IMAGE_STATS=1    print on stderr what the copies cost
  * The process exits with the largest exit code of a copy.
@@ -226,6 +227,8 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     if (!image_program_open(main, &error))
         base_fatal(3, "%s", error);
     open_us = now_us() - t0;
+    if (getenv("IMAGE_JOINED") && !image_join_libraries())
+        base_fatal(6, "the libraries cannot be joined: %m");
 
     host.main = main;
     host.argc = argc;
