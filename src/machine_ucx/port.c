@@ -36,8 +36,10 @@ static const char *open_context(int n_pes)
     };
     ucp_context_attr_t attributes = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     ucp_config_t *config;
-    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    ucs_status_t status;
 
+    ucxm_noise_filter();
+    status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK)
         return failed("ucp_config_read", status);
     if (!getenv("UCX_KEEPALIVE_INTERVAL"))

@@ -8,6 +8,7 @@
  *      host.c     what others are told of where this process is
  *      transports.c  which of UCX's transports and network devices are used
  *      descriptors.c  keeps UCX's and PMIx's descriptors from children of ranks
+ *      noise.c    UCX's own messages
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
  *      connect.c  endpoints to ports of other processes
  *      message.c  active messages: sending, handling, fetching
@@ -175,6 +176,11 @@ int ucxm_watch_limit_s(void);
 
 /* ---- host.c ---- */
 void ucxm_host_describe(char *text_out, size_t size);
+
+/* ---- noise.c ---- */
+
+/* From now on UCX reports no errors once a process is lost or the connections are being closed. */
+void ucxm_noise_filter(void);
 
 /* ---- transports.c ---- */
 

@@ -47,4 +47,12 @@ deadlock 8 1 3 '6 to 7' 6 traffic
 # shellcheck disable=SC2059
 expect "by default the job ends" 137 '' "$(printf "$lost" 2 '4 to 5') $" \
     "$mpirun" --procs 4 -n 8 +p 1 "$survive" 4 2 default
+
+# What UCX has to say of a loss is silenced.
+"$mpicc" -O1 -o "$expect_dir/noise" "$here/noise.c" -ldl || exit 1
+expect "UCX is silent after a loss" 137 '' \
+    '^[^ ]+ +\[[^]]*\] +noise.c:[0-9]+ +UCX +ERROR +before the loss mpirun: process 1 of 3 \(rank 1\) was ended by signal 9 \(Killed\); the others go on $' \
+    "$mpirun" --procs 3 -n 3 "$expect_dir/noise"
+expect "UCX is not silent if it shall not be" 137 '' 'before the loss .*after the loss' \
+    env UCX_LOG_LEVEL=error "$mpirun" --procs 3 -n 3 "$expect_dir/noise"
 finish

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that UCX's reports of errors appear as long as no process is lost, and not afterwards: what was lost
+ * is said by the library. Rank 0 has UCX report one before and one after rank 1's process is gone.
+ */
+#include <dlfcn.h>
+#include <mpi-ext.h>
+#include <signal.h>
+#include <ucs/config/types.h>
+#include <unistd.h>
+
+#include "../mpi_conformance/mtest.h"
+
+typedef void (*dispatch_fn)(const char *file, unsigned line, const char *function, ucs_log_level_t level,
+                            const ucs_log_component_config_t *config, const char *format, ...);
+
+static void report(const char *text)
+{
+    static const ucs_log_component_config_t config = {UCS_LOG_LEVEL_WARN, "UCX"};
+    void *ucs = dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    dispatch_fn dispatch = ucs ? (dispatch_fn)dlsym(ucs, "ucs_log_dispatch") : NULL;
+    MTEST_CHECK(dispatch, "UCX is not here");
+    if (dispatch)
+        dispatch(__FILE__, __LINE__, __func__, UCS_LOG_LEVEL_ERROR, &config, "%s", text);
+}
+
+int main(int argc, char **argv)
+{
+    mtest_init(&argc, &argv, 2);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (mtest_rank == 0)
+        report("before the loss");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (mtest_rank == 1)
+        kill(getpid(), SIGKILL);
+    MTEST_CLASS(MPI_Recv(NULL, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_ERR_PROC_FAILED);
+    if (mtest_rank == 0)
+        report("after the loss");
+    return mtest_end();
+}
