@@ -142,8 +142,9 @@ static int make_file(size_t n_bytes)
 
 /* Whether UCX_TLS, the user's choice of transports, leaves those within a node: a list of names, or, behind a
  * ^, of those not to use. */
-static bool is_chosen(const char *transports)
+bool ucxm_lanes_are_chosen(void)
 {
+    const char *transports = getenv("UCX_TLS");
     static const char *const shared[] = {"all", "sm", "shm", "mm", "posix", "sysv", "xpmem"};
     bool is_negated = transports && transports[0] == '^', is_listed = false;
     const char *at = transports ? transports + is_negated : "all";
@@ -179,7 +180,7 @@ void ucxm_lanes_open(void)
 {
     struct stat file;
 
-    if (!is_chosen(getenv("UCX_TLS")) || !count_near())
+    if (!ucxm_lanes_are_chosen() || !count_near())
         return;
     lanes.has_membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
     lanes.fd = make_file((size_t)ucxm.n_pes * port_bytes());

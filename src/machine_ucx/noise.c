@@ -4,10 +4,37 @@
  * disconnect at the end, UCX says in several lines for each connection that it is broken; who lost what is
  * said by us, once. A user who asks UCX for messages (UCX_LOG_LEVEL) gets all of them.
  */
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <ucs/debug/log_def.h>
 
 #include "machine_ucx/ucxm.h"
+
+static struct {
+    pthread_mutex_t lock;
+    bool is_held;
+    char text[4096];
+    size_t n_bytes;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Returns false if it is not to be kept. */
+static bool keep(const char *message, va_list args)
+{
+    bool is_held;
+
+    pthread_mutex_lock(&kept.lock);
+    is_held = kept.is_held;
+    if (is_held && kept.n_bytes + 1 < sizeof kept.text) {
+        size_t room = sizeof kept.text - kept.n_bytes - 1; /* for the end of the line */
+        int n = vsnprintf(kept.text + kept.n_bytes, room, message, args);
+        if (n > 0)
+            kept.n_bytes += (size_t)n < room ? (size_t)n : room - 1;
+        kept.text[kept.n_bytes++] = '\n';
+    }
+    pthread_mutex_unlock(&kept.lock);
+    return is_held;
+}
 
 /* Messages of UCX, by any thread. */
 static ucs_log_func_rc_t filter(const char *file, unsigned line, const char *function, ucs_log_level_t level,
@@ -20,8 +47,8 @@ static ucs_log_func_rc_t filter(const char *file, unsigned line, const char *fun
     (void)line;
     (void)function;
     (void)config;
-    (void)message;
-    (void)args;
+    if (level <= UCS_LOG_LEVEL_WARN && level != UCS_LOG_LEVEL_FATAL && keep(message, args))
+        return UCS_LOG_FUNC_RC_STOP;
     return is_news || level == UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_CONTINUE : UCS_LOG_FUNC_RC_STOP;
 }
 
@@ -29,4 +56,21 @@ void ucxm_noise_filter(void)
 {
     if (!getenv("UCX_LOG_LEVEL"))
         ucs_log_push_handler(filter);
+}
+
+void ucxm_noise_hold(void)
+{
+    pthread_mutex_lock(&kept.lock);
+    kept.is_held = true;
+    kept.n_bytes = 0;
+    pthread_mutex_unlock(&kept.lock);
+}
+
+void ucxm_noise_release(bool is_printed)
+{
+    pthread_mutex_lock(&kept.lock);
+    kept.is_held = false;
+    if (is_printed)
+        fwrite(kept.text, 1, kept.n_bytes, stderr);
+    pthread_mutex_unlock(&kept.lock);
 }

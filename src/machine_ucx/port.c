@@ -36,10 +36,8 @@ static const char *open_context(int n_pes)
     };
     ucp_context_attr_t attributes = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     ucp_config_t *config;
-    ucs_status_t status;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
-    ucxm_noise_filter();
-    status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK)
         return failed("ucp_config_read", status);
     if (!getenv("UCX_KEEPALIVE_INTERVAL"))
@@ -122,20 +120,60 @@ static const char *publish(void)
     return error;
 }
 
+/* UCX's part of it: the context and a worker for each port. */
+static const char *open_workers(int n_pes)
+{
+    const char *error = open_context(n_pes);
+
+    memset(ucxm.ports, 0, (size_t)n_pes * sizeof *ucxm.ports);
+    for (int i = 0; i < n_pes && !error; i++)
+        error = open_port(&ucxm.ports[i], i);
+    return error;
+}
+
+/* What open_workers has made when it failed. */
+static void drop_workers(int n_pes)
+{
+    for (int i = 0; i < n_pes; i++)
+        if (ucxm.ports[i].worker)
+            ucp_worker_destroy(ucxm.ports[i].worker);
+    if (ucxm.context)
+        ucp_cleanup(ucxm.context);
+    ucxm.context = NULL;
+}
+
+/* Where there is no room for UCX's shared memory, it lies elsewhere. */
+static const char *open_workers_with_room(int n_pes)
+{
+    const char *error;
+    bool is_again;
+
+    if (ucxm_room_is_short(n_pes))
+        ucxm_room_find(n_pes);
+    ucxm_noise_hold();
+    error = open_workers(n_pes);
+    is_again = error && ucxm_room_is_short(n_pes);
+    ucxm_noise_release(!is_again);
+    if (!is_again)
+        return error;
+    drop_workers(n_pes);
+    return ucxm_room_find(n_pes) ? open_workers(n_pes) : error;
+}
+
 const char *ucxm_ports_open(int n_pes)
 {
     const char *error = ucxm_launcher_find_near(&ucxm.is_near);
 
-    if (error || (error = open_context(n_pes)))
+    if (error)
         return error;
     ucxm.n_pes = n_pes;
     ucxm.ports = calloc((size_t)n_pes, sizeof *ucxm.ports);
     ucxm.processes = calloc((size_t)ucxm.place.n_procs, sizeof *ucxm.processes);
     if (!ucxm.ports || !ucxm.processes)
         return "out of memory";
-    for (int i = 0; i < n_pes; i++)
-        if ((error = open_port(&ucxm.ports[i], i)))
-            return error;
+    ucxm_noise_filter();
+    if ((error = open_workers_with_room(n_pes)))
+        return error;
     ucxm_lanes_open();
     if ((error = publish()))
         return error;

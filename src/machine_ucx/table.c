@@ -29,7 +29,9 @@ static bool open_machine(int n_pes, const struct machine_client *client, const c
 static void close_machine(double limit_s)
 {
     if (ucxm.ports) {
-        if (!ucxm_ports_flush(limit_s))
+        bool is_flushed = ucxm_ports_flush(limit_s);
+        ucxm_room_remove();
+        if (!is_flushed)
             return;
         if (!ucxm_lost_any()) /* else UCX may wait for it; the process ends anyway */
             ucxm_ports_close();

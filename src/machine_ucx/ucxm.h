@@ -9,6 +9,7 @@
  *      transports.c  which of UCX's transports and network devices are used
  *      descriptors.c  keeps UCX's and PMIx's descriptors from children of ranks
  *      noise.c    UCX's own messages
+ *      room.c     where UCX's shared memory lies
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
  *      connect.c  endpoints to ports of other processes
  *      message.c  active messages: sending, handling, fetching
@@ -181,6 +182,18 @@ void ucxm_host_describe(char *text_out, size_t size);
 
 /* From now on UCX reports no errors once a process is lost or the connections are being closed. */
 void ucxm_noise_filter(void);
+/* Between the two UCX's reports are kept; then they are printed, or forgotten. */
+void ucxm_noise_hold(void);
+void ucxm_noise_release(bool is_printed);
+
+/* ---- room.c ---- */
+
+/* UCX's shared memory for so many ports has no room in its folder. */
+bool ucxm_room_is_short(int n_pes);
+/* Has it lie in another folder, and says so; false: there is none. */
+bool ucxm_room_find(int n_pes);
+/* At the end. */
+void ucxm_room_remove(void);
 
 /* ---- transports.c ---- */
 
@@ -247,6 +260,8 @@ void ucxm_request_give_up(struct ucxm_request *request);
 
 /* ---- lane.c ---- */
 
+/* Whether the user lets messages go through shared memory (UCX_TLS). */
+bool ucxm_lanes_are_chosen(void);
 /* Makes the lanes to this process's ports; if that is not possible, all messages go by UCX. */
 void ucxm_lanes_open(void);
 void ucxm_lanes_close(void);
