@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,7 +92,8 @@ static void exit_rank(int code)
 static void abort_rank(void) BASE_NORETURN;
 static void abort_rank(void)
 {
-    ampi_report(ampi_self(), "abort() was called");
+    if (!ampi_crash_is_reported(SIGABRT))
+        ampi_report(ampi_self(), "abort() was called");
     fflush(stdout);
     abort();
 }

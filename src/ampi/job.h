@@ -47,9 +47,12 @@ size_t ampi_memory_stack_bytes(void);
 
 /* ---- When things go wrong (report.c) ---- */
 
-/* Catches SIGSEGV, SIGBUS, SIGFPE and SIGILL and says which rank it was; on each PE's thread, because of its
- * signal stack. */
+/* Catches SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, where the program has no handler, and says which rank
+ * it was; on each PE's thread, because of its signal stack. (crash.c) */
 void ampi_crash_handler_install(void);
+
+/* Will a signal of this number be reported so? Not if the program has a handler of its own. */
+bool ampi_crash_is_reported(int signal_number);
 
 /* From now on the end of the process begins with what concerns NCCL, before what was registered so far. */
 void ampi_job_watch_exit(void);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * report.c: telling which rank it was: crashes, stack overflows, deadlocks.
+ * report.c: which ranks wait for what when none can go on. Crashes: crash.c.
  */
-#include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "ampi/comm.h"
@@ -17,7 +14,6 @@
 #include "ampi/request.h"
 #include "base/log.h"
 #include "image/image.h"
-#include "ult/arch/arch.h"
 
 /* Ranks that a deadlock report names one by one. */
 #define DEADLOCK_RANKS_MAX 32
@@ -25,65 +21,9 @@
 /* Requests that it names for each. */
 #define DEADLOCK_REQUESTS_MAX 4
 
-#define SIGNAL_STACK_BYTES 65536
-
 int ampi_exit_code_of(int code)
 {
     return (code & 0xff) ? code & 0xff : 1;
-}
-
-/* ---- Crashes ---- */
-
-/* Runs on the PE's signal stack, with the rank's stack as it was: formats with what is safe here, then lets
- * the default action end the process with the signal. */
-static void handle_crash(int signal_number, siginfo_t *info, void *context)
-{
-    const struct ult *u = ult_self();
-    const struct ampi_rank *rank = u && u->world_rank >= 0 ? (const struct ampi_rank *)u : NULL;
-    int overflown = ampi_memory_guard_of(info->si_addr);
-    char place[256];
-
-    if ((signal_number == SIGSEGV || signal_number == SIGBUS) && rank &&
-        overflown == rank->world_rank - ampi_job.first_rank)
-        ampi_report(rank,
-                    "stack overflow: the stack of %zu KiB is full; give ranks larger ones with +stacksize",
-                    ampi_memory_stack_bytes() >> 10);
-    else
-        ampi_report(rank, "%s (signal %d) at address %p%s%s%s", strsignal(signal_number), signal_number,
-                    info->si_addr,
-                    image_describe(ult_arch_context_pc(context), place, sizeof place) ? " in " : "", place,
-                    rank && rank->call ? "; the call named is the last one of MPI" : "");
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
-}
-
-/* Gives the calling thread a stack for signals, unless it has one: AddressSanitizer does that, too, and takes
- * what it finds at the thread's end for its own. */
-static void give_signal_stack(void)
-{
-    stack_t stack;
-
-    if (sigaltstack(NULL, &stack) == 0 && !(stack.ss_flags & SS_DISABLE))
-        return;
-    stack = (stack_t){.ss_size = SIGNAL_STACK_BYTES};
-    stack.ss_sp = mmap(NULL, SIGNAL_STACK_BYTES, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (stack.ss_sp == MAP_FAILED)
-        base_fatal(1, "no memory for a signal stack: %s; raise `ulimit -v`", strerror(errno));
-    sigaltstack(&stack, NULL);
-}
-
-void ampi_crash_handler_install(void)
-{
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-    struct sigaction action = {.sa_sigaction = handle_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-
-    give_signal_stack();
-    for (size_t i = 0; i < BASE_COUNT(signals); i++) {
-        struct sigaction old;
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-            sigaction(signals[i], &action, NULL);
-    }
 }
 
 /* ---- Deadlocks ---- */

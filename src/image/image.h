@@ -91,8 +91,18 @@ struct image *image_of_thread(void);
 char *image_base(const struct image *image);
 
 /* Writes "PROGRAM+0x1234 (function+0x10)" for an address in an image: where addr2line finds it in the file,
- * and the function if it is exported. false, and an empty text: the address lies in no image. */
+ * and the function, if the file says. false, and an empty text: the address lies in no image. Safe in signal
+ * handlers, as are the next three. */
 bool image_describe(const void *addr, char *text, size_t size_bytes);
+
+/* The same for an address in a shared library, with advice if ranks need not share it. */
+bool image_describe_shared(const void *addr, char *text, size_t size_bytes);
+
+/* Is there code of the image at this address? */
+bool image_has_code(const struct image *image, const void *addr);
+
+/* One past the last byte of the mapping that the address lies in; NULL: in none. */
+const void *image_mapping_end(const void *addr);
 
 /* ---- Rebinding (rebind.c): the C library's calls that must be per rank ---- */
 

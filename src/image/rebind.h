@@ -72,6 +72,7 @@ struct image_thread {
     struct image_thread *next;          /* link of the states of an OS thread: threads.c */
     struct image_handlers at_exit;      /* destructors of thread_local objects */
     struct image_key_value **values;    /* of pthread keys, in blocks (rebind_keys.c); NULL: none yet */
+    void *signal_stack;                 /* malloc'ed; NULL: the thread had one, or is a rank's ULT */
     struct image_lazy_blocks *lazy_tls; /* thread_local variables of libraries (lazy_tls.c); NULL: none yet */
 };
 

@@ -9,7 +9,6 @@
 #include "image/threads.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 
 /* ---- Descriptors of the modules ---- */
 
@@ -177,25 +176,6 @@ int image_libc_dlinfo(void *handle, int request, void *answer)
         return -1;
     *map = in_copy(maps, *map);
     return 0;
-}
-
-bool image_describe(const void *addr, char *text, size_t size_bytes)
-{
-    struct image *image = image_find(addr);
-    const struct image_module *module = image ? image_module_at(image, addr) : NULL;
-    Dl_info info = {0};
-    size_t vaddr;
-    int len;
-
-    text[0] = '\0';
-    if (!module)
-        return false;
-    vaddr = (size_t)((const char *)addr - image->base) - module->copy_shift;
-    len = snprintf(text, size_bytes, "%s+0x%zx", module->name, vaddr);
-    if (image_libc_dladdr(addr, &info) && info.dli_sname && len > 0 && (size_t)len < size_bytes)
-        snprintf(text + len, size_bytes - (size_t)len, " (%s+0x%zx)", info.dli_sname,
-                 (size_t)((const char *)addr - (const char *)info.dli_saddr));
-    return true;
 }
 
 bool image_ios_sync_with_stdio(bool is_synced)

@@ -14,8 +14,17 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+
+/* Besides what the kernel puts there. */
+#define SIGNAL_STACK_BYTES 16384
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
 
 static __thread struct image_thread *own;      /* for the rank that the thread belongs to; NULL: for none */
 static __thread struct image_thread *visiting; /* for others whose code it has run, linked by next */
@@ -44,6 +53,34 @@ static void destroy_thread(struct image_thread *thread)
     free(thread);
 }
 
+/* A stack for signals: without it the report of a full stack has no room. Sanitizers give threads one, too, and
+ * unmap what they find at the thread's end. */
+static void give_signal_stack(struct image_thread *thread)
+{
+    static atomic_int has_sanitizer; /* 1: no, 2: yes, 0: not known yet */
+    stack_t stack;
+
+    if (!atomic_load(&has_sanitizer))
+        atomic_store(&has_sanitizer, dlsym(RTLD_DEFAULT, "__sanitizer_set_death_callback") ? 2 : 1);
+    if (atomic_load(&has_sanitizer) == 2 || sigaltstack(NULL, &stack) != 0 || !(stack.ss_flags & SS_DISABLE))
+        return;
+    stack = (stack_t){.ss_size = SIGNAL_STACK_BYTES + getauxval(AT_MINSIGSTKSZ)};
+    stack.ss_sp = thread->signal_stack = malloc(stack.ss_size);
+    if (stack.ss_sp)
+        sigaltstack(&stack, NULL);
+}
+
+static void take_signal_stack(struct image_thread *thread)
+{
+    stack_t stack;
+
+    if (thread->signal_stack && sigaltstack(NULL, &stack) == 0 && stack.ss_sp == thread->signal_stack) {
+        stack.ss_flags = SS_DISABLE;
+        sigaltstack(&stack, NULL);
+    }
+    free(thread->signal_stack);
+}
+
 /* The destructor of end_key. It stays until the last round: a destructor may set values again. */
 static void destroy_values(void *arg)
 {
@@ -55,6 +92,7 @@ static void destroy_values(void *arg)
         return;
     if (own) {
         image_thread_count(own->image, -1);
+        take_signal_stack(own);
         destroy_thread(own);
     }
     own = NULL;
@@ -99,6 +137,7 @@ bool image_thread_begin(struct image *image)
     own = create_thread(image);
     if (!own)
         return false;
+    give_signal_stack(own);
     image_tls_init_thread(image);
     return true;
 }

@@ -41,6 +41,26 @@ static inline void *ult_arch_context_pc(void *context)
     return (void *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 }
 
+/* Its stack pointer there. */
+static inline char *ult_arch_context_sp(void *context)
+{
+    return (char *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+}
+
+/* Can a call have pushed this return address: does a call instruction end there? Reads the 7 bytes before it.
+ */
+static inline int ult_arch_follows_call(const void *addr)
+{
+    const unsigned char *at = (const unsigned char *)addr;
+
+    if (at[-5] == 0xe8)
+        return 1;
+    for (int len = 2; len <= 7; len++) /* ff /2: through a register or memory */
+        if (len != 5 && at[-len] == 0xff && ((at[1 - len] >> 3) & 7) == 2)
+            return 1;
+    return 0;
+}
+
 /* Tells the core that this is a spin loop. */
 static inline void ult_arch_relax(void)
 {
