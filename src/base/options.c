@@ -79,12 +79,18 @@ static const struct base_option *find_option(const struct base_option *table, in
     return NULL;
 }
 
+/* How far a word is from an option: the beginning of its name is nearest. */
+static int option_distance(const char *word, const char *name)
+{
+    return strncmp(word, name, strlen(word)) == 0 ? 0 : word_distance(word, name);
+}
+
 static bool unknown_option(const struct base_option *table, int n_options, const char *name)
 {
     const struct base_option *nearest = &table[0];
 
     for (int i = 1; i < n_options; i++)
-        if (word_distance(name, table[i].name) < word_distance(name, nearest->name))
+        if (option_distance(name, table[i].name) < option_distance(name, nearest->name))
             nearest = &table[i];
     snprintf(options_error, sizeof options_error,
              "unknown option %s; the nearest is %s (+help lists them; arguments of the program that begin "

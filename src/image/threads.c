@@ -53,8 +53,8 @@ static void destroy_thread(struct image_thread *thread)
     free(thread);
 }
 
-/* A stack for signals: without it the report of a full stack has no room. Sanitizers give threads one, too, and
- * unmap what they find at the thread's end. */
+/* A stack for signals: without it the report of a full stack has no room. Sanitizers give threads one, too,
+ * and unmap what they find at the thread's end. */
 static void give_signal_stack(struct image_thread *thread)
 {
     static atomic_int has_sanitizer; /* 1: no, 2: yes, 0: not known yet */
