@@ -13,6 +13,7 @@
 
 /* The standard interface is what the library exports; everything else is hidden. */
 #pragma GCC visibility push(default)
+#define HEDDLE_NO_MPI_DEPRECATION
 #include "mpi.h"
 #pragma GCC visibility pop
 
@@ -21,6 +22,9 @@
 #define AMPI_EXPORT(name)                     \
     extern __typeof__(PMPI_##name) MPI_##name \
         __attribute__((weak, alias("PMPI_" #name), visibility("default")));
+
+/* The same for a function that is not in MPI 5.0 (heddle_mpi_compat.h). */
+#define AMPI_EXPORT_COMPAT(name) AMPI_EXPORT(name)
 
 enum ampi_magic {
     AMPI_MAGIC_DEAD = 0x44454144, /* what a freed object of any kind carries */

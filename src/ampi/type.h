@@ -72,9 +72,9 @@ struct ampi_type {
     bool is_dense;               /* the data of one element is one block, in order: size == true extent */
     bool is_committed;           /* and a handle is left: may be used in operations */
     bool is_predefined;          /* may not be freed */
-    bool has_bounds; /* lb_bytes and extent_bytes were set by a constructor (markers), not found from the data
-                      */
-    uint32_t align_bytes;            /* the largest alignment of its basic elements */
+    bool has_lb;          /* the lower bound was set by a constructor (a marker), not found from the data */
+    bool has_ub;          /* the same with the upper bound, lb_bytes + extent_bytes */
+    uint32_t align_bytes; /* the largest alignment of its basic elements */
     _Atomic uint32_t handles;        /* handles the program holds; attributes are deleted with the last one */
     MPI_Datatype predefined;         /* the constant, for predefined types; else MPI_DATATYPE_NULL */
     struct base_layout *map;         /* the flattened program; NULL for dense types and before commit */

@@ -88,7 +88,8 @@ START_TEST(every_object_is_consistent)
         if (!type)
             continue;
         ck_assert_ptr_eq(ampi_type_handle((struct ampi_type *)(uintptr_t)type), type->predefined);
-        ck_assert(type->is_committed && type->is_predefined && type->basic != AMPI_BASIC_NONE);
+        ck_assert(type->is_committed && type->is_predefined);
+        ck_assert((type->basic == AMPI_BASIC_NONE) == (type->has_lb || type->has_ub)); /* MPI_LB, MPI_UB */
         ck_assert((type->map == NULL) == type->is_dense);
         ck_assert_int_eq(type->is_dense, type->size_bytes == type->true_extent_bytes);
         ck_assert_int_eq(type->extent_bytes % type->align_bytes, 0);

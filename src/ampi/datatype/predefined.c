@@ -113,6 +113,9 @@ static const struct predefined table[] = {
 
 static struct ampi_type objects[BASE_COUNT(table)];
 
+/* The markers of MPI 1. */
+static struct ampi_type lower_bound, upper_bound;
+
 /* The types of the two elements of a pair, by its basic kind. The second follows at its own alignment. */
 static const struct pair {
     MPI_Datatype first, second;
@@ -157,6 +160,15 @@ static void set_basic(struct ampi_type *type, const struct predefined *row)
     };
 }
 
+static void set_marker(struct ampi_type *type, MPI_Datatype handle, const char *name)
+{
+    set_basic(type, &(struct predefined){handle, 0, 1, AMPI_BASIC_NONE, name});
+    type->n_basics = 0;
+    type->has_lb = handle == MPI_LB;
+    type->has_ub = handle == MPI_UB;
+    ampi_type_predefined[(uintptr_t)handle - AMPI_TYPE_FIRST] = type;
+}
+
 static void set_pair(struct ampi_type *type)
 {
     struct ampi_part parts[2];
@@ -177,4 +189,6 @@ void ampi_type_init(void)
     }
     for (size_t i = 0; i < BASE_COUNT(table); i++)
         set_pair(&objects[i]);
+    set_marker(&lower_bound, MPI_LB, "MPI_LB");
+    set_marker(&upper_bound, MPI_UB, "MPI_UB");
 }

@@ -61,17 +61,22 @@ void ampi_type_destroy(struct ampi_type *type)
 struct bounds {
     __int128 size, n_basics;
     __int128 true_lb, true_ub; /* of the data; meaningful if size > 0 */
-    __int128 lb, ub;           /* of the markers; meaningful if has_markers */
-    bool has_markers, is_mixed;
+    __int128 lb, ub;           /* of the markers; meaningful if there are any */
+    bool has_lb, has_ub;       /* there are markers */
+    bool is_mixed;
     bool is_too_large;
     enum ampi_basic basic;
     uint32_t align_bytes;
 };
 
-static void widen(__int128 *low, __int128 *high, bool is_first, __int128 new_low, __int128 new_high)
+static void lower(__int128 *low, bool is_first, __int128 new_low)
 {
     if (is_first || new_low < *low)
         *low = new_low;
+}
+
+static void raise_to(__int128 *high, bool is_first, __int128 new_high)
+{
     if (is_first || new_high > *high)
         *high = new_high;
 }
@@ -83,19 +88,22 @@ static void add_part(struct bounds *b, struct ampi_part part)
     __int128 low = part.disp_bytes + (step < 0 ? step : 0);
     __int128 high = part.disp_bytes + (step > 0 ? step : 0);
 
-    if (part.len == 0 || (child->size_bytes == 0 && !child->has_bounds))
+    if (part.len == 0 || (child->size_bytes == 0 && !child->has_lb && !child->has_ub))
         return;
     if (part.disp_bytes >= LIMIT || part.disp_bytes <= -LIMIT || low <= -LIMIT || high >= LIMIT)
         b->is_too_large = true;
-    if (child->has_bounds) {
-        widen(&b->lb, &b->ub, !b->has_markers, low + child->lb_bytes,
-              high + child->lb_bytes + child->extent_bytes);
-        b->has_markers = true;
+    if (child->has_lb) {
+        lower(&b->lb, !b->has_lb, low + child->lb_bytes);
+        b->has_lb = true;
+    }
+    if (child->has_ub) {
+        raise_to(&b->ub, !b->has_ub, high + child->lb_bytes + child->extent_bytes);
+        b->has_ub = true;
     }
     if (child->size_bytes == 0)
         return;
-    widen(&b->true_lb, &b->true_ub, b->size == 0, low + child->true_lb_bytes,
-          high + child->true_lb_bytes + child->true_extent_bytes);
+    lower(&b->true_lb, b->size == 0, low + child->true_lb_bytes);
+    raise_to(&b->true_ub, b->size == 0, high + child->true_lb_bytes + child->true_extent_bytes);
     if (b->size == 0)
         b->basic = child->basic;
     else if (b->basic != child->basic)
@@ -127,15 +135,21 @@ static void add_vector(struct bounds *b, const struct ampi_type *type)
         b->is_too_large = true;
 }
 
+/* The bounds that no marker sets: from the data, padded to its alignment; without data, none of its own. */
+static void find_bounds(struct bounds *b)
+{
+    if (!b->has_lb)
+        b->lb = b->size > 0 ? b->true_lb : b->ub;
+    if (b->has_ub)
+        return;
+    b->ub = b->size > 0 ? b->true_ub : b->lb;
+    if (b->ub > b->lb)
+        b->ub = b->lb + (b->ub - b->lb + b->align_bytes - 1) / b->align_bytes * b->align_bytes;
+}
+
 static bool set_bounds(struct ampi_type *type, struct bounds *b)
 {
-    __int128 ub = b->true_ub;
-
-    if (b->size > 0 && !b->has_markers) {
-        ub = b->true_lb + (b->true_ub - b->true_lb + b->align_bytes - 1) / b->align_bytes * b->align_bytes;
-        b->lb = b->true_lb;
-        b->ub = ub;
-    }
+    find_bounds(b);
     if (b->is_too_large || b->lb <= -LIMIT || b->ub >= LIMIT || b->ub - b->lb >= LIMIT ||
         b->ub - b->lb <= -LIMIT || b->true_lb <= -LIMIT || b->true_ub >= LIMIT ||
         b->true_ub - b->true_lb >= LIMIT)
@@ -144,7 +158,8 @@ static bool set_bounds(struct ampi_type *type, struct bounds *b)
     type->n_basics = (MPI_Count)b->n_basics;
     type->basic = b->is_mixed ? AMPI_BASIC_NONE : b->basic;
     type->align_bytes = b->align_bytes;
-    type->has_bounds = b->has_markers;
+    type->has_lb = b->has_lb;
+    type->has_ub = b->has_ub;
     type->lb_bytes = (MPI_Count)b->lb;
     type->extent_bytes = (MPI_Count)(b->ub - b->lb);
     type->true_lb_bytes = (MPI_Count)b->true_lb;
@@ -167,7 +182,7 @@ bool ampi_type_finish(struct ampi_type *type)
     if (r->combiner == MPI_COMBINER_RESIZED) {
         b.lb = r->is_large ? r->counts[0] : r->aints[0];
         b.ub = b.lb + (r->is_large ? r->counts[1] : r->aints[1]);
-        b.has_markers = true;
+        b.has_lb = b.has_ub = true;
     }
     if (!set_bounds(type, &b)) {
         ampi_type_destroy(type);

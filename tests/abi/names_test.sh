@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that programs with names of older standards compile without warnings in C and C++ of several years, that the
+# functions which MPI 3.0 removed give a warning that names their successors, and that HEDDLE_NO_MPI_COMPAT leaves the
+# standard ABI alone. Usage: names_test.sh BUILD WORK
+set -u
+build=$1
+source=$(cd "$(dirname "$0")" && pwd)/names.c
+# shellcheck source=tools/test_expect.sh
+. "$(dirname "$0")/../../tools/test_expect.sh"
+mkdir -p "$2" && cd "$2" || exit 1
+strict="-Wall -Wextra -pedantic -Werror"
+for std in c99 c11 gnu17; do
+    # shellcheck disable=SC2086
+    expect "$std" 0 '' '' "$build/bin/mpicc" -std=$std $strict "$source" -o names_$std
+done
+for std in c++11 gnu++17; do
+    # shellcheck disable=SC2086
+    expect "$std" 0 '' '' "$build/bin/mpicxx" -x c++ -std=$std $strict "$source" -o names_cxx
+done
+expect 'runs' 0 'struct_integer' '' "$build/bin/mpirun" -n 3 ./names_c11
+expect 'runs, C++' 0 'struct_integer' '' "$build/bin/mpirun" -n 3 ./names_cxx
+
+# How autoconf and CMake look for a function.
+printf 'char MPI_Comm_f2c(void);\nint main(void) { return MPI_Comm_f2c(); }\n' >function.c
+expect 'a symbol for configure' 0 '' '' "$build/bin/mpicc" -w function.c -o function
+
+printf '#include <mpi.h>\nint main(void) { MPI_Aint a; return MPI_Address(&a, &a); }\n' >removed.c
+expect 'a removed function' 0 '' 'MPI_Get_address' "$build/bin/mpicc" removed.c -o removed
+printf '#include <mpi.h>\nint f(void) { return MPI_Comm_c2f(MPI_COMM_WORLD); }\n' >alone.c
+expect 'without them' 1 '' 'MPI_Comm_c2f' "$build/bin/mpicc" -DHEDDLE_NO_MPI_COMPAT -Werror -c alone.c
+finish
