@@ -67,6 +67,8 @@ struct ampi_p2p {
     bool is_device;         /* the buffer is a GPU's */
     bool is_lost;           /* send to another process: that is gone */
     bool is_unmatched;      /* send to another process: on the list of those that wait for their match */
+    bool is_cancelling;     /* send to another process: waits for the answer to an attempt to take it back */
+    bool is_cancelled;      /* send to another process: it was taken back */
     uint8_t n_remote_parts; /* send to another process: what it still waits for */
     int gpu_error;          /* send to another process: CUDA's, if the data could not be had */
     void *staged;           /* send to another process: packed data; NULL: none */

@@ -89,14 +89,17 @@ static inline void table_remove(struct ampi_match_table *table, struct ampi_matc
     table->n_nodes--;
 }
 
-/* The first node with exactly this key. */
-static inline struct ampi_match_node *table_find(const struct ampi_match_table *table, int source, int tag)
+/* The first node with exactly this key, from `node` on. */
+static inline struct ampi_match_node *chain_find(struct ampi_match_node *node, int source, int tag)
 {
-    struct ampi_match_node *node = table->chains[chain_index(table, source, tag)].first;
-
     while (node && (node->source != source || node->tag != tag))
         node = node->next;
     return node;
+}
+
+static inline struct ampi_match_node *table_find(const struct ampi_match_table *table, int source, int tag)
+{
+    return chain_find(table->chains[chain_index(table, source, tag)].first, source, tag);
 }
 
 /* ---- The engine ---- */
@@ -217,12 +220,19 @@ struct ampi_match_node *ampi_match_find_unexpected(const struct ampi_match *matc
     return node;
 }
 
-struct ampi_match_node *ampi_match_take_unexpected(struct ampi_match *match, int source, int tag)
+struct ampi_match_node *ampi_match_first_unexpected(const struct ampi_match *match, int source, int tag)
 {
-    struct ampi_match_node *node = ampi_match_find_unexpected(match, source, tag);
+    return table_find(&match->unexpected, source, tag);
+}
 
-    if (!node)
-        return NULL;
+struct ampi_match_node *ampi_match_next_unexpected(const struct ampi_match_node *node)
+{
+    return chain_find(node->next, node->source, node->tag);
+}
+
+/* Inline: receives do this. */
+static inline void remove_unexpected(struct ampi_match *match, struct ampi_match_node *node)
+{
     if (node->earlier)
         node->earlier->later = node->later;
     else
@@ -232,6 +242,19 @@ struct ampi_match_node *ampi_match_take_unexpected(struct ampi_match *match, int
     else
         match->last_arrived = node->earlier;
     table_remove(&match->unexpected, node);
+}
+
+void ampi_match_remove_unexpected(struct ampi_match *match, struct ampi_match_node *node)
+{
+    remove_unexpected(match, node);
+}
+
+struct ampi_match_node *ampi_match_take_unexpected(struct ampi_match *match, int source, int tag)
+{
+    struct ampi_match_node *node = ampi_match_find_unexpected(match, source, tag);
+
+    if (node)
+        remove_unexpected(match, node);
     return node;
 }
 

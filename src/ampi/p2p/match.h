@@ -68,6 +68,12 @@ void ampi_match_add_unexpected(struct ampi_match *match, struct ampi_match_node 
 struct ampi_match_node *ampi_match_find_unexpected(const struct ampi_match *match, int source, int tag);
 struct ampi_match_node *ampi_match_take_unexpected(struct ampi_match *match, int source, int tag);
 
+/* For messages that are taken back: the unexpected messages with exactly this key in their order, the first
+ * and the one behind node (NULL: there is none); removes one. */
+struct ampi_match_node *ampi_match_first_unexpected(const struct ampi_match *match, int source, int tag);
+struct ampi_match_node *ampi_match_next_unexpected(const struct ampi_match_node *node);
+void ampi_match_remove_unexpected(struct ampi_match *match, struct ampi_match_node *node);
+
 /* Adds a receive that matched no message. */
 void ampi_match_add_posted(struct ampi_match *match, struct ampi_match_node *node, int source, int tag);
 

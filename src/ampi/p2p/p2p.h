@@ -142,6 +142,13 @@ void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_by
  */
 void ampi_p2p_complete_sender(int pe_id, int sender_pe, struct ampi_request *sender);
 
+/* MPI_Cancel of an ACTIVE or COMPLETE send: takes it back if no receive has matched it; completes it then,
+ * now or when the destination's PE has answered. Never switches. (cancel.c) */
+int ampi_send_cancel(struct ampi_request *request);
+
+/* Completes a send that was taken back. On its owner's PE. */
+void ampi_send_end_cancelled(struct ampi_request *request);
+
 extern const struct ampi_request_kind ampi_send_kind;
 extern const struct ampi_request_kind ampi_recv_kind;
 

@@ -20,7 +20,7 @@
 
 #include "ampi/p2p/device.h"
 #include "ampi/p2p/pipe.h"
-#include "ampi/p2p/remote_peer.h"
+#include "ampi/p2p/remote_kept.h"
 #include "base/log.h"
 
 /* Data of this size or more is kept where the machine put it. */
@@ -65,7 +65,7 @@ struct ampi_peer *ampi_remote_add_peer(struct ampi_remote *remote, int proc_id, 
 }
 
 /* A message that was not synchronous has been received: gives its part of the window back. */
-static inline void give_back(struct ampi_peer *peer, size_t n_bytes)
+void ampi_remote_give_back(struct ampi_peer *peer, size_t n_bytes)
 {
     peer->owed_bytes += n_bytes + AMPI_WINDOW_MESSAGE_BYTES;
     if (BASE_UNLIKELY(peer->owed_bytes >= ampi_remote_window_bytes() / 4)) {
@@ -89,31 +89,10 @@ static inline void received(struct ampi_peer *peer, bool is_sync, uint64_t cooki
     if (BASE_UNLIKELY(is_sync))
         acknowledge(peer, cookie);
     else
-        give_back(peer, n_bytes);
+        ampi_remote_give_back(peer, n_bytes);
 }
 
 /* ---- Receiving ---- */
-
-/* What a kept message's data[] begins with. */
-struct kept {
-    const void *bytes;      /* NULL: away */
-    void *token;            /* NULL: the bytes lie behind this */
-    uint64_t cookie;        /* of a synchronous send */
-    struct ampi_peer *peer; /* that it came from */
-    bool is_sync;
-    bool is_offer;             /* pipe.h; the cookie is that of the offer */
-    bool is_fetching;          /* its data is on its way to copy */
-    bool has_failed;           /* it never came */
-    struct ampi_request *recv; /* fetching: the receive that waits for it; NULL: none yet */
-    void *memory;              /* malloc'ed, where there is no room behind this; else NULL */
-    unsigned char copy[];
-};
-_Static_assert(sizeof(struct kept) <= 64, "fits into the smallest message");
-
-static inline struct kept *kept_of(const struct ampi_message *message)
-{
-    return (struct kept *)(uintptr_t)message->data;
-}
 
 /* Where a copy of a message's data goes: behind it, or into memory if it has no room there. */
 static void *kept_room(struct kept *kept)
@@ -270,7 +249,7 @@ static void fetch_kept(struct ampi_message *message, struct ampi_request *recv)
 }
 
 /* A message whose bytes are here has been received, or moved to a GPU. */
-static void release_message(struct ampi_rank *owner, void *what)
+void ampi_remote_release_message(struct ampi_rank *owner, void *what)
 {
     struct ampi_message *message = what;
 
@@ -287,7 +266,7 @@ void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, v
     ampi_p2p_unpack(kept->bytes, message->size_bytes, message->node.source, message->node.tag, buf, count,
                     type, status);
     received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
-    release_message(self, message);
+    ampi_remote_release_message(self, message);
 }
 
 void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv)
@@ -300,7 +279,7 @@ void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv
     }
     received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
     ampi_device_unpack(recv, kept->bytes, message->size_bytes, message->node.source, message->node.tag,
-                       release_message, message);
+                       ampi_remote_release_message, message);
 }
 
 /* ---- Small messages whose data is away ---- */
@@ -313,7 +292,8 @@ static void take_fetched(struct ampi_message *message, struct ampi_request *recv
 
     received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
     if (!kept->has_failed && recv->u.p2p.is_device) {
-        ampi_device_unpack(recv, kept->bytes, message->size_bytes, source, tag, release_message, message);
+        ampi_device_unpack(recv, kept->bytes, message->size_bytes, source, tag, ampi_remote_release_message,
+                           message);
         return;
     }
     if (kept->has_failed)
@@ -390,9 +370,10 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
     message->size_bytes = data->n_bytes;
     message->is_remote = true;
     *kept = (struct kept){.bytes = data->bytes,
-                          .token = is_copied ? NULL : data->token,
+                          .token = is_copied || data->n_bytes == 0 ? NULL : data->token,
                           .cookie = wire->cookie,
                           .peer = peer,
+                          .seq = wire->seq,
                           .is_sync = (wire->flags & AMPI_WIRE_SYNC) != 0,
                           .is_offer = (wire->flags & AMPI_WIRE_PIPE) != 0};
     if (BASE_UNLIKELY(!has_room))
@@ -413,9 +394,14 @@ static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, con
                     const struct machine_data *data)
 {
     struct ampi_comm *dest = &shared->side[wire->flags & AMPI_WIRE_SIDE ? 1 : 0].handles[wire->dest];
-    struct ampi_match_node *node = ampi_match_take_posted(&dest->match, wire->source, wire->tag);
+    struct ampi_match_node *node;
     struct ampi_request *recv;
 
+    if (BASE_UNLIKELY(wire->flags & AMPI_WIRE_CANCEL)) {
+        ampi_remote_handle_cancel(peer, dest, wire, data);
+        return false;
+    }
+    node = ampi_match_take_posted(&dest->match, wire->source, wire->tag);
     if (!node)
         return keep(peer, dest, wire, data);
     recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
@@ -566,10 +552,17 @@ bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct ma
 {
     struct ampi_remote *remote = &ampi_remotes[pe_id];
     struct ampi_peer *peer = ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe);
+    struct machine_data passing;
     bool is_kept;
 
     if (BASE_UNLIKELY(wire->seq != peer->next_expected))
         return make_early(peer, pe_id, wire, data);
+    if (BASE_UNLIKELY(peer->early !=
+                      NULL)) { /* the next one may cancel it: it cannot be released before we return */
+        passing = *data;
+        passing.can_keep = !data->bytes;
+        data = &passing;
+    }
     peer->next_expected++;
     ampi_remote_retry(pe_id); /* older messages first */
     is_kept = deliver_or_orphan(remote, pe_id, wire, data);

@@ -20,6 +20,10 @@ bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *a
  */
 void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request);
 
+/* Asks the destination to give back the (ACTIVE) send request's message if it has not matched; the request
+ * waits for the answer. (remote_send.c) */
+void ampi_remote_cancel(struct ampi_request *request);
+
 /* A kept message's data is still at its sender: it takes a request to receive it. */
 bool ampi_remote_is_away(const struct ampi_message *message);
 

@@ -181,7 +181,10 @@ static void send_part_done(struct ampi_request *request)
     request->status.MPI_ERROR = p2p->is_lost ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
     if (BASE_UNLIKELY(p2p->gpu_error))
         request->status.MPI_ERROR = ampi_device_error(request->owner, p2p->gpu_error);
-    ampi_request_complete(request);
+    if (BASE_UNLIKELY(p2p->is_cancelled))
+        ampi_send_end_cancelled(request);
+    else
+        ampi_request_complete(request);
 }
 
 void ampi_remote_send_done(struct ampi_request *request, int result)
@@ -304,7 +307,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     bool is_staged = false; /* a GPU's, and not taken from there */
     enum machine_memory memory = MACHINE_HOST;
 
-    p2p->is_lost = p2p->is_unmatched = false;
+    p2p->is_lost = p2p->is_unmatched = p2p->is_cancelling = p2p->is_cancelled = false;
     p2p->gpu_error = 0;
     p2p->staged = NULL;
     p2p->n_remote_parts = 1;
@@ -340,6 +343,45 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
 void ampi_remote_handle_ack(const struct ampi_wire *wire)
 {
     send_part_done((struct ampi_request *)(uintptr_t)wire->cookie);
+}
+
+/* The attempt travels as a message of its own behind the one that it means: there that has arrived, or
+ * matched. */
+void ampi_remote_cancel(struct ampi_request *request)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+    struct ampi_remote *remote = &ampi_remotes[request->owner->pe_id];
+    struct ampi_peer *peer;
+    struct ampi_wire wire;
+    uint32_t *meant;
+
+    if (p2p->is_cancelling)
+        return;
+    peer = peer_of_member(remote, request->comm, p2p->peer_rank);
+    p2p->is_cancelling = true;
+    p2p->n_remote_parts++;
+    if (!p2p->is_unmatched) /* nothing but the answer, or the process's loss, may be left to come */
+        add_unmatched(remote, request);
+    meant = base_malloc(sizeof *meant, "MPI_Cancel");
+    *meant = p2p->wire.seq;
+    fill_wire(&wire, request->comm, request->owner->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
+    wire.flags |= AMPI_WIRE_CANCEL;
+    wire.cookie = (uint64_t)(uintptr_t)request;
+    ampi_procs_post(peer->proc_id, peer->pe_id, &wire, meant, sizeof *meant);
+}
+
+void ampi_remote_handle_cancelled(const struct ampi_wire *wire)
+{
+    struct ampi_request *request = (struct ampi_request *)(uintptr_t)wire->cookie;
+    struct ampi_p2p *p2p = &request->u.p2p;
+
+    p2p->is_cancelling = false;
+    if (wire->flags & AMPI_WIRE_DONE) {
+        p2p->is_cancelled = true;
+        if (p2p->wire.flags & AMPI_WIRE_SYNC)
+            p2p->n_remote_parts--; /* no match will be reported */
+    }
+    send_part_done(request);
 }
 
 void ampi_remote_lose(int pe_id, int proc_id)

@@ -217,6 +217,7 @@ static int start_send(struct ampi_request *request)
 const struct ampi_request_kind ampi_send_kind = {
     .name = "send",
     .start = start_send,
+    .cancel = ampi_send_cancel,
     .release = release_send,
 };
 

@@ -156,6 +156,9 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
     case AMPI_WIRE_ACK:
         ampi_remote_handle_ack(&wire);
         return false;
+    case AMPI_WIRE_CANCELLED:
+        ampi_remote_handle_cancelled(&wire);
+        return false;
     case AMPI_WIRE_CREDIT:
         ampi_remote_handle_credit(pe_id, &wire);
         return false;

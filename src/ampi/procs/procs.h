@@ -9,6 +9,7 @@
  *
  *      AMPI_WIRE_SEND   a point-to-point message             p2p/remote.c
  *      AMPI_WIRE_ACK    a synchronous send was matched       p2p/remote.c
+ *      AMPI_WIRE_CANCELLED  whether a send was taken back   p2p/remote_send.c
  *      AMPI_WIRE_CREDIT messages have been received          p2p/remote.c
  *      AMPI_WIRE_PULL   an offered message is wanted         p2p/pipe_send.c
  *      AMPI_WIRE_PIECE  a piece of it                        p2p/pipe.c
@@ -41,6 +42,7 @@ enum ampi_wire_kind {
     AMPI_WIRE_QUIET,
     AMPI_WIRE_PULL,
     AMPI_WIRE_PIECE,
+    AMPI_WIRE_CANCELLED,
 };
 
 /* The header of every message between processes: 40 bytes, the same on both sides. */
@@ -60,9 +62,10 @@ struct ampi_wire {
 };
 #define AMPI_WIRE_SIDE 1    /* the destination is in side[1] of an intercommunicator */
 #define AMPI_WIRE_SYNC 2    /* tell the sender of the match */
-#define AMPI_WIRE_DONE 4    /* MEET: all have come */
+#define AMPI_WIRE_DONE 4    /* MEET: all have come; CANCELLED: it was taken back */
 #define AMPI_WIRE_PIPE 8    /* SEND: an offer (p2p/pipe.h), the data comes in pieces */
 #define AMPI_WIRE_FAILED 16 /* PIECE: no more will come, tag is CUDA's error */
+#define AMPI_WIRE_CANCEL 64 /* SEND: takes back the message whose number the data is */
 #define AMPI_WIRE_VOTED 32  /* COLL: the operation goes its usual way after a vote (coll/nccl.h) */
 #define AMPI_WIRE_REFUSED                                                             \
     64 /* COLL: a call of a collective raised an error at a rank of the sender before \
@@ -202,6 +205,7 @@ void ampi_lost_look_again(void);
 
 bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data); /* SEND */
 void ampi_remote_handle_ack(const struct ampi_wire *wire);
+void ampi_remote_handle_cancelled(const struct ampi_wire *wire);
 void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
 void ampi_pipe_handle_pull(int pe_id, const struct ampi_wire *wire);
 bool ampi_pipe_handle_piece(int pe_id, const struct ampi_wire *wire, const struct machine_data *data);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * remote_kept.h: a message from another process while it waits for its receive; for remote.c and
+ * remote_cancel.c alone.
+ */
+#ifndef AMPI_P2P_REMOTE_KEPT_H
+#define AMPI_P2P_REMOTE_KEPT_H
+
+#include "ampi/p2p/message.h"
+#include "ampi/p2p/remote_peer.h"
+
+/* What a kept message's data[] begins with. */
+struct kept {
+    const void *bytes;      /* NULL: away */
+    void *token;            /* NULL: the bytes lie behind this */
+    uint64_t cookie;        /* of a synchronous send */
+    struct ampi_peer *peer; /* that it came from */
+    bool is_sync;
+    bool is_offer;             /* pipe.h; the cookie is that of the offer */
+    bool is_fetching;          /* its data is on its way to copy */
+    bool has_failed;           /* it never came */
+    uint32_t seq;              /* the message's number between the two PEs */
+    struct ampi_request *recv; /* fetching: the receive that waits for it; NULL: none yet */
+    void *memory;              /* malloc'ed, where there is no room behind this; else NULL */
+    unsigned char copy[];
+};
+_Static_assert(sizeof(struct kept) <= 64, "fits into the smallest message");
+
+static inline struct kept *kept_of(const struct ampi_message *message)
+{
+    return (struct kept *)(uintptr_t)message->data;
+}
+
+/* Gives a message's part of the sender's window back. (remote.c) */
+void ampi_remote_give_back(struct ampi_peer *peer, size_t n_bytes);
+
+/* Drops a kept message, a struct ampi_message, whose bytes are here. (remote.c) */
+void ampi_remote_release_message(struct ampi_rank *owner, void *what);
+
+/* A message that takes back another one has come, in its order. (remote_cancel.c) */
+void ampi_remote_handle_cancel(struct ampi_peer *peer, struct ampi_comm *dest, const struct ampi_wire *wire,
+                               const struct machine_data *data);
+
+#endif
