@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "ampi/coll/remote.h"
+#include "ampi/coll/series.h"
 #include "ampi/job.h"
 #include "base/log.h"
 
@@ -25,11 +26,15 @@
 #define TAG_VOTE(vote) (1000 + 40 * (vote))
 #define TAG_CARD 1100
 
+/* Each persistent collective has an NCCL communicator of its own, because processes may start them in
+ * different orders: the first so many of a communicator. */
+#define NCCL_SERIES_MAX 256
+
 /* As long as no process touches CUDA, one operation in so many is voted on. */
 #define SKIPPED_WITHOUT_CUDA 63
 
-/* Of a communicator; the leader PE's. The same in all processes when an operation's turn comes, but for comm
- * and is_broken. */
+/* Of a communicator, or a persistent collective; the leader PE's. The same in all processes when an
+ * operation's turn comes, but for comm and is_broken. */
 struct ampi_coll_nccl {
     enum { NOT_ASKED, ASKED, READY, NEVER } state; /* ASKED: it might be used, but is not connected yet */
     bool are_taken;                                /* everybody's GPU's memory, by what connects processes */
@@ -47,9 +52,15 @@ static struct {
     int n_held;                          /* operations of the holder's */
 } token = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Where it is kept. */
+static struct ampi_coll_nccl **nccl_at(const struct ampi_exchange *x)
+{
+    return x->slot->series ? &x->slot->series->nccl : &x->slot->state->remote->nccl;
+}
+
 static struct ampi_coll_nccl *nccl_of(const struct ampi_exchange *x)
 {
-    return x->slot->state->remote->nccl;
+    return *nccl_at(x);
 }
 
 struct gpu_nccl *ampi_coll_nccl_comm(const struct ampi_exchange *x)
@@ -129,8 +140,43 @@ void ampi_coll_nccl_pass(struct ampi_exchange *x)
 {
     struct ampi_coll_remote *remote = x->slot->state->remote;
 
+    if (x->series) /* they are in order anyway */
+        return;
     remote->turns.states[x->seq % AMPI_COLL_SLOTS] = AMPI_COLL_TURN_PAST;
     serve(remote);
+}
+
+static bool is_large_enough(const struct ampi_exchange *x, enum ampi_coll_kind *kind_out, size_t *n_bytes_out)
+{
+    return x->slot->plan->has_nccl && ampi_coll_nccl_has(x, kind_out, n_bytes_out) &&
+           *n_bytes_out >=
+               base_min_u64(ampi_coll_selections[*kind_out].nccl_from, AMPI_COLL_NCCL_STAGED_BYTES);
+}
+
+static void make_op(struct ampi_exchange *x, enum ampi_coll_kind kind, size_t n_bytes)
+{
+    struct ampi_coll_nccl **nccl = nccl_at(x);
+
+    if (!*nccl)
+        *nccl = base_calloc(1, sizeof **nccl, "a communicator over processes");
+    x->nccl = ampi_exchange_alloc(x, sizeof *x->nccl);
+    *x->nccl = (struct ampi_coll_nccl_op){.x = x, .kind = kind, .n_bytes = n_bytes};
+}
+
+/* A start of a persistent collective: the one before it is over, so it is its turn. */
+static bool ask_for_series(struct ampi_exchange *x)
+{
+    enum ampi_coll_kind kind;
+    size_t n_bytes;
+
+    if (x->series > NCCL_SERIES_MAX || !is_large_enough(x, &kind, &n_bytes))
+        return false;
+    make_op(x, kind, n_bytes);
+    if (is_worth_asking(nccl_of(x), x->nccl))
+        begin_vote(x);
+    else
+        refuse(x);
+    return true;
 }
 
 bool ampi_coll_nccl_ask(struct ampi_exchange *x)
@@ -140,19 +186,14 @@ bool ampi_coll_nccl_ask(struct ampi_exchange *x)
     enum ampi_coll_kind kind;
     size_t n_bytes;
 
-    if (BASE_UNLIKELY(x->series)) /* processes may start them in different orders, and NCCL would hang */
-        return false;
-    if (BASE_LIKELY(!x->slot->plan->has_nccl || !ampi_coll_nccl_has(x, &kind, &n_bytes) ||
-                    n_bytes <
-                        base_min_u64(ampi_coll_selections[kind].nccl_from, AMPI_COLL_NCCL_STAGED_BYTES))) {
+    if (BASE_UNLIKELY(x->series))
+        return ask_for_series(x);
+    if (BASE_LIKELY(!is_large_enough(x, &kind, &n_bytes))) {
         *state = AMPI_COLL_TURN_PAST;
         serve(remote);
         return false;
     }
-    if (!remote->nccl)
-        remote->nccl = base_calloc(1, sizeof *remote->nccl, "a communicator over processes");
-    x->nccl = ampi_exchange_alloc(x, sizeof *x->nccl);
-    *x->nccl = (struct ampi_coll_nccl_op){.x = x, .kind = kind, .n_bytes = n_bytes};
+    make_op(x, kind, n_bytes);
     *state = AMPI_COLL_TURN_WAITS;
     serve(remote);
     return true;

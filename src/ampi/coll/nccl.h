@@ -19,6 +19,8 @@
  *   2. A process says yes for one communicator at a time, and no more until that operation is over (the
  *      token). So no GPU waits for an operation that another GPU has queued behind one which waits for the
  *      first GPU: however communicators are mixed, nothing hangs.
+ *      A persistent collective has its own turns and its own NCCL communicator: its starts come one after the
+ *      other, but in no order with others.
  *   3. An error of NCCL's is told to all processes, whose parts of the operation end then as well; NCCL is
  * not used on the communicator any more.
  */

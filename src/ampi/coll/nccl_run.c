@@ -35,7 +35,7 @@ static bool is_told_of_failure(const struct ampi_exchange *x)
 {
     const struct ampi_exchange_message *message = x->slot->state->remote->arrived;
 
-    while (message && (message->series != 0 || message->seq != x->seq ||
+    while (message && (message->series != x->series || message->seq != x->seq ||
                        (message->tag != AMPI_COLL_NCCL_TAG_BROKEN &&
                         (message->tag != AMPI_COLL_NCCL_TAG_CONNECTED || message->note != 0))))
         message = message->next;

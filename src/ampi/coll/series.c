@@ -5,6 +5,7 @@
 #include "ampi/coll/series.h"
 
 #include "ampi/coll/coll.h"
+#include "ampi/coll/nccl.h"
 #include "ampi/coll/wire.h"
 #include "base/log.h"
 
@@ -56,6 +57,7 @@ static struct ampi_coll_series *create(struct ampi_coll_state *state, uint32_t n
 
 static void destroy(struct ampi_coll_series *series)
 {
+    ampi_coll_nccl_destroy(series->nccl);
     ampi_coll_wire_slots_fini(series->slots);
     ampi_coll_slots_fini(&series->memory);
     free(series);

@@ -27,6 +27,7 @@ struct ampi_coll_series {
     int n_left;                        /* members of this process that have not freed their requests yet */
     const struct ampi_coll_plan *plan; /* all have to initialize the same */
     struct ampi_coll_slots_memory memory;
+    struct ampi_coll_nccl *nccl; /* the leader PE's; NULL: no start was worth asking (nccl.h) */
     struct ampi_coll_slot slots[AMPI_COLL_SERIES_SLOTS];
 };
 
