@@ -11,6 +11,8 @@
  * Called by the reductions (coll/) and, for Reduce_local, by the program.
  */
 #include "ampi/op.h"
+
+#include "ampi/coll/device.h"
 #include "ampi/op_device.h"
 
 #include <limits.h>
@@ -122,7 +124,10 @@ void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Co
     if (count <= 0 || op->predefined == MPI_NO_OP)
         return;
     if (is_user(op)) {
-        apply_user(op, in, inout, count, type);
+        struct ampi_coll_device_aside aside;
+        ampi_coll_device_put_aside(&aside);
+        apply_user(op, in, inout, count, type); /* may switch */
+        ampi_coll_device_take_up(&aside);
     } else if (op->predefined == MPI_REPLACE) {
         ampi_type_copy(inout, count, type, in, count, type);
     } else if (ampi_op_is_pair(type->basic) || ampi_type_is_block(type, count)) {

@@ -24,6 +24,16 @@ struct ampi_op;
 
 /* ---- Stages (slot.c, device_moves.c) ---- */
 
+/* The stage that this PE is in, while a user's function runs that may let others run, whose collectives have
+ * stages on this PE, too. (device_moves.c) */
+struct ampi_coll_device_aside {
+    struct ampi_coll_part *part;
+    void *first;
+    void *last;
+};
+void ampi_coll_device_put_aside(struct ampi_coll_device_aside *aside_out);
+void ampi_coll_device_take_up(const struct ampi_coll_device_aside *aside);
+
 /* The calling PE begins a stage of the operation in the part's slot: moves are counted there until the next
  * call. */
 void ampi_coll_device_begin(struct ampi_coll_part *part);

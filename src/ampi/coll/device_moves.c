@@ -61,6 +61,24 @@ void ampi_coll_device_begin(struct ampi_coll_part *part)
     own_stage()->part = part;
 }
 
+void ampi_coll_device_put_aside(struct ampi_coll_device_aside *aside_out)
+{
+    struct stage *stage;
+
+    *aside_out = (struct ampi_coll_device_aside){0};
+    if (!gpu_is_used() || !ult_self())
+        return;
+    stage = own_stage();
+    *aside_out = (struct ampi_coll_device_aside){stage->part, stage->first, stage->last};
+    *stage = (struct stage){0};
+}
+
+void ampi_coll_device_take_up(const struct ampi_coll_device_aside *aside)
+{
+    if (gpu_is_used() && ult_self())
+        *own_stage() = (struct stage){aside->part, aside->first, aside->last};
+}
+
 struct ampi_coll_part *ampi_coll_device_stage(void)
 {
     return own_stage()->part;
