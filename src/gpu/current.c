@@ -4,19 +4,16 @@
  *
  * CUDA keeps it per OS thread, and the ranks of a PE share one. So it is swapped with the ULT, as errno is,
  * once CUDA is in this process (gpu_watch.h): a rank finds what it left, whether by cudaSetDevice or
- * cuCtxSetCurrent.
+ * cuCtxSetCurrent. What lies below it on the rank's stack is in rank_context.c.
  *
  * A rank that has not had one begins with the primary context of its PE's device, or with none if that is
  * device 0, which is what CUDA's runtime takes by itself: at its first turn once CUDA is here, or when it
- * loads CUDA itself. What lies below the top of the driver's context stack (cuCtxPushCurrent twice) stays
- * with the thread.
+ * loads CUDA itself.
  */
 #include "gpu/driver.h"
+#include "gpu/rank_context.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
-
-/* In ult.hook_state: the rank had no current context; NULL there: it has not run since CUDA came. */
-static char none;
 
 int gpu_device_of_self(void)
 {
@@ -28,26 +25,32 @@ int gpu_device_of_self(void)
 }
 
 /* What a rank begins with. */
-static BASE_COLD void *first_state(void)
+static BASE_COLD CUcontext first_context(void)
 {
     int device = gpu_device_of_self();
-    CUcontext context = device > 0 ? gpu_context_of(device) : NULL;
 
-    return context ? (void *)context : &none;
+    return device > 0 ? gpu_context_of(device) : NULL;
+}
+
+static void set_current(struct gpu_rank_context *rank, CUcontext context)
+{
+    rank->current = context;
+    rank->has_begun = true;
 }
 
 void gpu_current_swap(struct ult *from, struct ult *to)
 {
-    CUcontext now = NULL, wanted;
+    struct gpu_rank_context *next;
+    CUcontext now = NULL;
 
     if (!gpu_is_used() || gpu_driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS)
         return; /* not CUDA, or not initialized: nothing to keep yet */
-    from->hook_state = now ? (void *)now : &none;
-    if (BASE_UNLIKELY(!to->hook_state))
-        to->hook_state = first_state();
-    wanted = to->hook_state == &none ? NULL : (CUcontext)to->hook_state;
-    if (wanted != now)
-        gpu_driver.cuCtxSetCurrent(wanted);
+    set_current(gpu_rank_context_of(from), now);
+    next = gpu_rank_context_of(to);
+    if (BASE_UNLIKELY(!next->has_begun))
+        set_current(next, first_context());
+    if (next->current != now)
+        gpu_driver.cuCtxSetCurrent(next->current);
 }
 
 void gpu_current_prepare(void)
@@ -57,12 +60,15 @@ void gpu_current_prepare(void)
 
 void gpu_current_begin(void)
 {
-    struct ult *self = ult_self();
+    struct gpu_rank_context *rank;
     CUcontext now = NULL;
 
-    if (self->hook_state || !gpu_is_used() || gpu_call(cuInit, (0)) || gpu_call(cuCtxGetCurrent, (&now)))
+    if (!gpu_is_used() || gpu_call(cuInit, (0)) || gpu_call(cuCtxGetCurrent, (&now)))
         return;
-    self->hook_state = now ? (void *)now : first_state();
-    if (!now && self->hook_state != &none)
-        gpu_driver.cuCtxSetCurrent((CUcontext)self->hook_state);
+    rank = gpu_rank_context_of(ult_self());
+    if (rank->has_begun)
+        return;
+    set_current(rank, now ? now : first_context());
+    if (!now && rank->current)
+        gpu_driver.cuCtxSetCurrent(rank->current);
 }

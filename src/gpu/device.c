@@ -66,6 +66,11 @@ CUcontext gpu_context_of(int device)
     return BASE_LIKELY(context != NULL) ? context : retain(device);
 }
 
+bool gpu_context_is_held(int device)
+{
+    return atomic_load(&devices[device].context) != NULL;
+}
+
 /* ---- Peers ---- */
 
 static bool enable(int from_device, int to_device)

@@ -45,7 +45,7 @@ static bool fill(void *library)
                      symbols[i].name, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
             return false;
         }
-        *(void **)((char *)&found + symbols[i].offset) = gpu_guard(symbols[i].name, address);
+        *(void **)((char *)&found + symbols[i].offset) = gpu_guard_library(symbols[i].name, address);
     }
     gpu_driver = found;
     return true;

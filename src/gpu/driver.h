@@ -33,6 +33,7 @@
     X(cuCtxGetCurrent)             \
     X(cuCtxSetCurrent)             \
     X(cuCtxGetDevice)              \
+    X(cuCtxSynchronize)            \
     X(cuCtxGetStreamPriorityRange) \
     X(cuCtxEnablePeerAccess)       \
     X(cuPointerSetAttribute)       \
@@ -91,6 +92,12 @@ void gpu_device_describe(int device, char *text, size_t text_bytes);
 
 /* The primary context of a device, kept for the rest of the process. NULL: cannot be had (noted). */
 CUcontext gpu_context_of(int device);
+
+/* Has it been asked for? */
+bool gpu_context_is_held(int device);
+
+/* cuDevicePrimaryCtxRetain; loads the kernels of ours into a context that this makes. (guard.c) */
+CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
 
 /* Makes a context current on this thread; what was current comes back by gpu_context_leave. 0 or an error
  * (noted); after an error there is nothing to leave. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard.c: the functions of CUDA's driver that wait for whatever runs on a GPU, in the program's eyes; see
- * guard.h. Each sends the kernels that stay away, keeps them away, and calls the driver's.
+ * guard.c: the functions of CUDA's driver that the program gets ours for; see guard.h. Those that wait for
+ * whatever runs on a GPU stand here: each sends the kernels that stay away, keeps them away, and calls the
+ * driver's. Those that are about contexts are in rank_context.c.
  *
  * Which ones wait was measured: bench/gpu/waiting_calls.cu, docs/decisions/0008. None waits for another GPU
  * than that of its context or memory, but which that is takes a question, so all go where the call takes long
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "gpu/driver.h"
+#include "gpu/rank_context.h"
 #include "gpu/service.h"
 #include "gpu/symbols.h"
 #include "gpu_detect.h"
@@ -41,11 +43,8 @@ CUresult CUDAAPI cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned x,
 #define WAITING(X)                                                                                         \
     X(cuCtxSynchronize, 2000, (void), (), current_device(), "waits for the GPU")                           \
     X(cuCtxSynchronize_v2, 13000, (CUcontext context), (context), device_of(context), "waits for the GPU") \
-    X(cuCtxDestroy, 4000, (CUcontext context), (context), GPU_SERVICE_ALL, "waits for the GPU")            \
     X(cuCtxSetLimit, 3010, (CUlimit limit, size_t value), (limit, value), GPU_SERVICE_ALL,                 \
       "waits for the GPU to change the stacks of kernels")                                                 \
-    X(cuDevicePrimaryCtxRelease, 11000, (CUdevice device), (device), device, "may destroy the context")    \
-    X(cuDevicePrimaryCtxReset, 11000, (CUdevice device), (device), device, "destroys the context")         \
     X(cuMemFree, 3020, (CUdeviceptr memory), (memory), GPU_SERVICE_ALL, "waits for the memory's GPU")      \
     X(cuMemFreeHost, 2000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for the GPU")                 \
     X(cuMemHostUnregister, 4000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for the GPU")           \
@@ -89,7 +88,6 @@ static void prepare(void);
 
 /* The driver's, in the order of gpu_guarded. */
 static struct {
-    __typeof__(&cuDevicePrimaryCtxRetain) cuDevicePrimaryCtxRetain;
 #define MEMBER(name, version, parameters, arguments, device, why) __typeof__(&name) name;
     WAITING(MEMBER)
 #undef MEMBER
@@ -115,7 +113,7 @@ WAITING(FUNCTION)
 #undef FUNCTION
 
 /* A context that this call makes runs nothing yet: kernels of ours can be loaded without a wait. */
-static CUresult guard_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
 {
     unsigned flags;
     int is_there = 1;
@@ -124,7 +122,7 @@ static CUresult guard_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice devi
     prepare();
     if (gpu_service_us > 0 && gpu_is_used())
         gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there);
-    result = real.cuDevicePrimaryCtxRetain(context, device);
+    result = gpu_contexts_real.retain(context, device);
     if (result == CUDA_SUCCESS && !is_there)
         gpu_service_load(device, *context, real.cuFuncLoad);
     return result;
@@ -146,16 +144,18 @@ const struct gpu_guarded gpu_guarded[] = {
     {"cuGetProcAddress", (void *)guard_find_1, 11030, "gives the others"},
     {"cuGetProcAddress_v2", (void *)guard_find_2, 12000, "gives the others"},
     {"cuGetProcAddress_v2_ptsz", (void *)guard_find_2_ptsz, 12000, "gives the others"},
-    {"cuDevicePrimaryCtxRetain", (void *)guard_cuDevicePrimaryCtxRetain, 7000,
-     "makes a context: kernels of ours are loaded"},
+#define CONTEXT_ROW(member, parameters, name, version, ours, why) {name, (void *)ours, version, why},
+    GPU_RANK_CONTEXT_FUNCTIONS(CONTEXT_ROW)
+#undef CONTEXT_ROW
 #define ROW(name, version, parameters, arguments, device, why) \
     {AS_TEXT(name), (void *)guard_##name, version, why},
-    WAITING(ROW)
+        WAITING(ROW)
 #undef ROW
 };
 const size_t gpu_n_guarded = BASE_COUNT(gpu_guarded);
 
-enum { FIND_1, FIND_2, FIND_2_PTSZ, FIRST_FUNCTION };
+enum { FIND_1, FIND_2, FIND_2_PTSZ, FIRST_CONTEXT };
+enum { FIRST_FUNCTION = FIRST_CONTEXT + sizeof gpu_contexts_real / sizeof(void *) };
 
 /* The addresses of the driver's, by the two ways of finding them; NULL: it has none. */
 static struct {
@@ -180,15 +180,17 @@ static void *ask_for(const char *name, int version)
 static void look_up(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void **members = (void **)&real;
+    void **members = (void **)&real, **contexts = (void **)&gpu_contexts_real;
 
     for (size_t i = 0; driver && i < gpu_n_guarded; i++)
         addresses[i].by_name = gpu_symbol(driver, gpu_guarded[i].name);
     for (size_t i = 0; driver && i < gpu_n_guarded; i++)
-        if (i >= FIRST_FUNCTION || addresses[i].by_name)
+        if (i >= FIRST_CONTEXT || addresses[i].by_name)
             addresses[i].by_version = ask_for(gpu_guarded[i].name, gpu_guarded[i].version);
-    for (size_t i = FIRST_FUNCTION; i < gpu_n_guarded; i++)
-        members[i - FIRST_FUNCTION] = addresses[i].by_name ? addresses[i].by_name : addresses[i].by_version;
+    for (size_t i = FIRST_CONTEXT; i < gpu_n_guarded; i++) {
+        void **member = i < FIRST_FUNCTION ? &contexts[i - FIRST_CONTEXT] : &members[i - FIRST_FUNCTION];
+        *member = addresses[i].by_name ? addresses[i].by_name : addresses[i].by_version;
+    }
 }
 
 static void prepare(void)
@@ -196,6 +198,12 @@ static void prepare(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, look_up);
+}
+
+void gpu_guard_prepare(void)
+{
+    prepare();
+    (void)gpu_driver_open(NULL); /* not within what is done once: it comes here itself */
 }
 
 /* Ours in place of one of the driver's. */
@@ -220,6 +228,15 @@ void *gpu_guard(const char *name, void *function)
             return replace(function);
         }
     return function;
+}
+
+void *gpu_guard_library(const char *name, void *function)
+{
+    prepare();
+    for (size_t i = FIRST_CONTEXT; i < FIRST_FUNCTION; i++)
+        if (strcmp(name, gpu_guarded[i].name) == 0)
+            return function == (void *)gpu_contexts_real.retain ? (void *)gpu_guard_retain : function;
+    return gpu_guard(name, function);
 }
 
 static CUresult guard_find_1(const char *name, void **function, int version, cuuint64_t flags)

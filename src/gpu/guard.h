@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * guard.h: stands between the program and those functions of CUDA's driver that wait for all that runs on a
- * GPU: while one of them is under way, no kernel of ours stays there (service.h).
+ * GPU: while one of them is under way, no kernel of ours stays there (service.h). And between a rank and
+ * those that change contexts, which belong to the thread or the process (rank_context.h).
  *
  * The program gets the driver's functions in three ways, and all lead here: its copies are bound to ours
  * where it was linked with libcuda (gpu_guarded); dlsym, as CUDA's runtimes call it, gives ours
@@ -25,5 +26,8 @@ extern const size_t gpu_n_guarded;
 
 /* What dlsym has found by this name in some library: ours in its place if it is one of them. Any thread. */
 void *gpu_guard(const char *name, void *function);
+
+/* The same for the library itself, which is no rank: contexts are the driver's. */
+void *gpu_guard_library(const char *name, void *function);
 
 #endif

@@ -156,6 +156,23 @@ FAKE_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
     pthread_mutex_lock(&fake_lock);
     fake_wait_context(primaries[device]);
     primaries[device]->is_alive = --primaries[device]->n_refs > 0;
+    if (!primaries[device]->is_alive)
+        fake_drop_memory(primaries[device]);
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+/* Destroys what the context has, pinned memory included; who retains it may use it again. */
+FAKE_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+    CUresult error = check_device(__func__, device);
+
+    if (error || !primaries[device])
+        return error;
+    pthread_mutex_lock(&fake_lock);
+    fake_wait_context(primaries[device]);
+    fake_drop_memory(primaries[device]);
+    primaries[device]->is_alive = false;
     pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
 }

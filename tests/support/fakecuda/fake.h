@@ -91,6 +91,9 @@ void fake_range_remove(struct fake_range *range);
 extern unsigned fake_n_removed; /* how many were removed so far */
 void fake_range_unref(struct fake_range *range);
 
+/* Frees all memory that was allocated in a context. Lock held. */
+void fake_drop_memory(struct fake_context *context);
+
 /* False if memory of a pool or mapped memory has not been opened to a device (vmm.c). Lock held. */
 bool fake_is_open_to(const struct fake_range *range, int device);
 

@@ -296,6 +296,22 @@ FAKE_EXPORT CUresult cuMemFree(CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
+void fake_drop_memory(struct fake_context *context)
+{
+    for (int i = n_ranges - 1; i >= 0; i--) {
+        struct fake_range *range = ranges[i];
+        if (range->context != context || range->pool || range->physical || range->kind == FAKE_REGISTERED)
+            continue;
+        if (range->kind == FAKE_DEVICE)
+            fake.used_bytes[range->device] -= range->n_bytes;
+        if (range->chunk)
+            paste(range);
+        else
+            give_back(range->at, range->n_bytes);
+        fake_range_remove(range);
+    }
+}
+
 FAKE_EXPORT CUresult cuMemGetInfo(size_t *n_free, size_t *n_all)
 {
     struct fake_context *context;

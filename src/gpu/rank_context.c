@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rank_context.c: each rank's view of CUDA's contexts. See rank_context.h.
+ */
+#include "gpu/rank_context.h"
+
+#include <pthread.h>
+
+#include "base/log.h"
+#include "gpu/driver.h"
+#include "gpu/service.h"
+#include "gpu_detect.h"
+
+struct gpu_contexts_real gpu_contexts_real;
+#define real gpu_contexts_real
+
+/* ---- The rank's stack ---- */
+
+static CUcontext current(void)
+{
+    CUcontext context = NULL;
+
+    return gpu_driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
+/* The calling rank's; NULL: this is no rank, or the driver cannot be used. */
+static struct gpu_rank_context *own(void)
+{
+    struct ult *self = ult_self();
+
+    gpu_guard_prepare();
+    return self && gpu_driver.cuCtxGetCurrent ? gpu_rank_context_of(self) : NULL;
+}
+
+/* The context that was current lies below another one from now on. */
+static void keep_below(struct gpu_rank_context *rank, CUcontext context)
+{
+    if (!context)
+        return; /* the stack was empty */
+    if (rank->n_below == rank->room) {
+        rank->room = rank->room ? 2 * rank->room : 4;
+        rank->below =
+            base_realloc(rank->below, (size_t)rank->room * sizeof rank->below[0], "a stack of contexts");
+    }
+    rank->below[rank->n_below++] = context;
+}
+
+/* The driver has nothing current: what lay below comes up. */
+static void come_up(struct gpu_rank_context *rank)
+{
+    if (rank->n_below > 0)
+        real.set_current(rank->below[--rank->n_below]);
+}
+
+CUresult CUDAAPI gpu_rank_set_current(CUcontext context)
+{
+    struct gpu_rank_context *rank = own();
+    CUresult result = real.set_current(context);
+
+    if (rank && !context && result == CUDA_SUCCESS)
+        come_up(rank);
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_push(CUcontext context)
+{
+    struct gpu_rank_context *rank = own();
+    CUcontext before;
+    CUresult result;
+
+    if (!rank || !context)
+        return real.push(context);
+    before = current();
+    result = real.set_current(context);
+    if (result == CUDA_SUCCESS)
+        keep_below(rank, before);
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_pop(CUcontext *context_out)
+{
+    struct gpu_rank_context *rank = own();
+    CUresult result = real.pop(context_out);
+
+    if (rank && result == CUDA_SUCCESS)
+        come_up(rank);
+    return result;
+}
+
+/* The driver has made a context and pushed it on the thread's stack. */
+static CUresult take_over(struct gpu_rank_context *rank, CUcontext before, CUresult result)
+{
+    CUcontext made;
+
+    if (result != CUDA_SUCCESS || !rank || !before)
+        return result;
+    result = real.pop(&made);
+    return result == CUDA_SUCCESS ? gpu_rank_push(made) : result;
+}
+
+CUresult CUDAAPI gpu_rank_create_v2(CUcontext *context_out, unsigned flags, CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUcontext before = rank ? current() : NULL;
+
+    return take_over(rank, before, real.create_v2(context_out, flags, device));
+}
+
+CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam *affinity, int n_affinity,
+                                    unsigned flags, CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUcontext before = rank ? current() : NULL;
+
+    return take_over(rank, before, real.create_v3(context_out, affinity, n_affinity, flags, device));
+}
+
+CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, unsigned flags, CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUcontext before = rank ? current() : NULL;
+
+    return take_over(rank, before, real.create_v4(context_out, parameters, flags, device));
+}
+
+/* Both pop the context if it was current; neither may find a kernel of ours waiting. */
+static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext context)
+{
+    struct gpu_rank_context *rank = own();
+    int hold = gpu_service_exists() ? GPU_SERVICE_ALL : GPU_SERVICE_NONE;
+    CUcontext before = rank ? current() : NULL;
+    CUresult result;
+
+    gpu_service_hold(hold);
+    result = function(context);
+    gpu_service_release(hold);
+    if (before && before == context && !current())
+        come_up(rank);
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_destroy(CUcontext context)
+{
+    gpu_guard_prepare();
+    return destroy_by(real.destroy, context);
+}
+
+CUresult CUDAAPI gpu_rank_detach(CUcontext context)
+{
+    gpu_guard_prepare();
+    return destroy_by(real.detach, context);
+}
+
+/* ---- Primary contexts ---- */
+
+/* Guards what is counted, and what is passed on to the driver. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned retained_elsewhere[GPU_DEVICES_MAX]; /* by threads that are no ranks */
+static atomic_int n_ranks;                           /* that have used CUDA */
+
+struct gpu_rank_context *gpu_rank_context_of(struct ult *u)
+{
+    if (BASE_UNLIKELY(!u->hook_state)) {
+        u->hook_state = base_calloc(1, sizeof(struct gpu_rank_context), "a rank's CUDA contexts");
+        atomic_fetch_add(&n_ranks, 1);
+    }
+    return u->hook_state;
+}
+
+static bool is_device(CUdevice device)
+{
+    CUdevice handle;
+
+    return device >= 0 && device < GPU_DEVICES_MAX && gpu_driver.cuDeviceGet &&
+           gpu_driver.cuDeviceGet(&handle, device) == CUDA_SUCCESS;
+}
+
+/* Does the caller have the device's context to itself? Lock held. */
+static bool is_alone(CUdevice device)
+{
+    return atomic_load(&n_ranks) <= 1 && !gpu_context_is_held(device);
+}
+
+CUresult CUDAAPI gpu_rank_retain(CUcontext *context_out, CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUresult result;
+
+    pthread_mutex_lock(&lock);
+    result = gpu_guard_retain(context_out, device);
+    if (result == CUDA_SUCCESS && is_device(device))
+        (rank ? rank->n_retained : retained_elsewhere)[device]++;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* The counter to take one off: a rank's runtime may have begun on one of its threads. NULL: all are 0. */
+static unsigned *find_retained(struct gpu_rank_context *rank, CUdevice device)
+{
+    if (rank && rank->n_retained[device] > 0)
+        return &rank->n_retained[device];
+    return retained_elsewhere[device] > 0 ? &retained_elsewhere[device] : NULL;
+}
+
+/* Calls a function that may destroy the context, while no kernel of ours is on the device. */
+static CUresult call_alone(CUresult(CUDAAPI *function)(CUdevice), CUdevice device)
+{
+    int hold = gpu_service_exists() ? device : GPU_SERVICE_NONE;
+    CUresult result;
+
+    gpu_service_hold(hold);
+    result = function(device);
+    gpu_service_release(hold);
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_release(CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUresult result = CUDA_SUCCESS;
+    unsigned *n_retained;
+
+    if (!is_device(device))
+        return real.release(device); /* the driver says what is wrong */
+    pthread_mutex_lock(&lock);
+    n_retained = find_retained(rank, device);
+    if (!n_retained)
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    else if (is_alone(device))
+        result = call_alone(real.release, device);
+    if (n_retained && result == CUDA_SUCCESS)
+        --*n_retained;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* Waits for all work of a device's primary context; what kernels printed comes out then. */
+static CUresult wait_for_device(CUdevice device)
+{
+    CUcontext context = gpu_context_of(device), before;
+    CUresult result;
+
+    if (!context)
+        return (CUresult)gpu_driver_last();
+    if (gpu_context_enter(context, &before))
+        return (CUresult)gpu_driver_last();
+    result = gpu_driver.cuCtxSynchronize();
+    gpu_context_leave(context, before);
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_reset(CUdevice device)
+{
+    CUresult result = CUDA_SUCCESS;
+    unsigned flags;
+    int is_there = 0;
+    bool is_passed_on;
+
+    own();
+    if (!is_device(device))
+        return real.reset(device);
+    pthread_mutex_lock(&lock);
+    is_passed_on = is_alone(device);
+    if (is_passed_on)
+        result = call_alone(real.reset, device);
+    pthread_mutex_unlock(&lock);
+    if (is_passed_on)
+        return result;
+    if (gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there) != CUDA_SUCCESS || !is_there)
+        return CUDA_SUCCESS; /* there is nothing to reset */
+    return wait_for_device(device);
+}
+
+/* ---- Flags: how to wait ---- */
+
+CUresult CUDAAPI gpu_rank_set_device_flags(CUdevice device, unsigned flags)
+{
+    own();
+    return is_device(device) && !is_alone(device) ? CUDA_SUCCESS : real.set_device_flags(device, flags);
+}
+
+CUresult CUDAAPI gpu_rank_set_flags(unsigned flags)
+{
+    CUdevice device;
+
+    if (own() && gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS && is_device(device) && !is_alone(device))
+        return CUDA_SUCCESS;
+    return real.set_flags(flags);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rank_context.h: each rank's view of CUDA's contexts. For the files of src/gpu alone.
+ *
+ * CUDA keeps a stack of contexts per OS thread and counts per process how often a device's primary context is
+ * retained. Ranks share both, but each behaves as if it had them alone, and ends as a process does: it
+ * resets devices, and the exit handlers of its copy of CUDA's runtime release what it retained.
+ *
+ *      the stack      belongs to the rank: the driver sees its top alone, by cuCtxSetCurrent (current.c swaps
+ *                     it with the rank), what lies below is kept here
+ *      retaining      is counted per rank; the driver is never asked to release, because the last release
+ *                     destroys the context, which other ranks and the library go on using
+ *      resetting      waits for the device's work, as the driver's does, and destroys nothing
+ *      flags          of primary contexts say how to wait, and are ignored
+ *
+ * A process in which one rank alone has used CUDA, and the library has not used the device, passes the last
+ * three on to the driver.
+ */
+#ifndef GPU_RANK_CONTEXT_H
+#define GPU_RANK_CONTEXT_H
+
+#include <cuda.h>
+
+#include "gpu/pe_state.h"
+
+/* Of a rank, in ult.hook_state; made when CUDA is here and the rank runs, or uses it. Kept to the end. */
+struct gpu_rank_context {
+    CUcontext current; /* while the rank does not run: the top of its stack; NULL: none */
+    bool has_begun;    /* current has been set: the rank has run since CUDA came */
+    CUcontext *below;  /* the rest of the stack, the lowest first */
+    int n_below;
+    int room;                             /* of below */
+    unsigned n_retained[GPU_DEVICES_MAX]; /* primary contexts, by device */
+};
+
+/* The rank's, made at the first call. */
+struct gpu_rank_context *gpu_rank_context_of(struct ult *u);
+
+/* What a rank does, as it sees it; on any thread. Others than ranks' are passed on to the driver, but for
+ * releases and resets. The driver's functions stand in gpu_contexts_real. */
+CUresult CUDAAPI gpu_rank_set_current(CUcontext context);
+CUresult CUDAAPI gpu_rank_push(CUcontext context);
+CUresult CUDAAPI gpu_rank_pop(CUcontext *context_out);
+CUresult CUDAAPI gpu_rank_create_v2(CUcontext *context_out, unsigned flags, CUdevice device);
+CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam *affinity, int n_affinity,
+                                    unsigned flags, CUdevice device);
+CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, unsigned flags,
+                                    CUdevice device);
+CUresult CUDAAPI gpu_rank_destroy(CUcontext context);
+CUresult CUDAAPI gpu_rank_detach(CUcontext context);
+CUresult CUDAAPI gpu_rank_retain(CUcontext *context_out, CUdevice device);
+CUresult CUDAAPI gpu_rank_release(CUdevice device);
+CUresult CUDAAPI gpu_rank_reset(CUdevice device);
+CUresult CUDAAPI gpu_rank_set_device_flags(CUdevice device, unsigned flags);
+CUresult CUDAAPI gpu_rank_set_flags(unsigned flags);
+
+/* X(member of gpu_contexts_real, its type's parameters, name in libcuda, the first version of CUDA whose
+ * cuGetProcAddress gives it, ours, why) */
+#define GPU_RANK_CONTEXT_FUNCTIONS(X)                                                                     \
+    X(set_current, (CUcontext), "cuCtxSetCurrent", 4000, gpu_rank_set_current, "the stack is the rank's") \
+    X(push, (CUcontext), "cuCtxPushCurrent_v2", 4000, gpu_rank_push, "the stack is the rank's")           \
+    X(pop, (CUcontext *), "cuCtxPopCurrent_v2", 4000, gpu_rank_pop, "the stack is the rank's")            \
+    X(create_v2, (CUcontext *, unsigned, CUdevice), "cuCtxCreate_v2", 3020, gpu_rank_create_v2,           \
+      "pushes the context")                                                                               \
+    X(create_v3, (CUcontext *, CUexecAffinityParam *, int, unsigned, CUdevice), "cuCtxCreate_v3", 11040,  \
+      gpu_rank_create_v3, "pushes the context")                                                           \
+    X(create_v4, (CUcontext *, void *, unsigned, CUdevice), "cuCtxCreate_v4", 12050, gpu_rank_create_v4,  \
+      "pushes the context")                                                                               \
+    X(destroy, (CUcontext), "cuCtxDestroy_v2", 4000, gpu_rank_destroy, "pops the context")                \
+    X(detach, (CUcontext), "cuCtxDetach", 2000, gpu_rank_detach, "may destroy and pop the context")       \
+    X(retain, (CUcontext *, CUdevice), "cuDevicePrimaryCtxRetain", 7000, gpu_rank_retain,                 \
+      "is counted per rank")                                                                              \
+    X(release, (CUdevice), "cuDevicePrimaryCtxRelease_v2", 11000, gpu_rank_release, "is the rank's only") \
+    X(reset, (CUdevice), "cuDevicePrimaryCtxReset_v2", 11000, gpu_rank_reset, "is the rank's only")       \
+    X(set_device_flags, (CUdevice, unsigned), "cuDevicePrimaryCtxSetFlags_v2", 11000,                     \
+      gpu_rank_set_device_flags, "are all ranks' flags")                                                  \
+    X(set_flags, (unsigned), "cuCtxSetFlags", 12010, gpu_rank_set_flags, "are all ranks' flags")
+
+/* The driver's; NULL: it has none. Set before any of ours is called (guard.c). */
+extern struct gpu_contexts_real {
+#define GPU_CONTEXTS_MEMBER(member, parameters, name, version, ours, why) \
+    CUresult(CUDAAPI *member) parameters;
+    GPU_RANK_CONTEXT_FUNCTIONS(GPU_CONTEXTS_MEMBER)
+#undef GPU_CONTEXTS_MEMBER
+} gpu_contexts_real;
+
+/* Sets gpu_contexts_real. (guard.c) */
+void gpu_guard_prepare(void);
+
+#endif

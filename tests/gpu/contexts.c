@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A rank's CUDA contexts are its own: its stack of them (pushed, popped, made and destroyed, with other ranks
+ * between), how often it has retained a device, and what it resets. After a reset or too many releases the
+ * others' memory, and messages of small buffers of the GPU, are as before, also at the end.
+ */
+#include "device.h"
+
+#define ROUNDS 40
+#define N_BYTES 8
+#define TRIPS 60
+
+/* ---- The stack ---- */
+
+static CUcontext current(void)
+{
+    CUcontext context = NULL;
+
+    GTEST_CU(cuCtxGetCurrent(&context));
+    return context;
+}
+
+/* Lets the other ranks run. */
+static void let_others_run(void)
+{
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+/* Each rank pushes and pops other contexts than its neighbor, and switches at every step. */
+static void stacks(void)
+{
+    CUcontext own[3], popped, before = gtest_contexts[mtest_rank % gtest_n_devices];
+
+    GTEST_CU(cuCtxSetCurrent(before));
+    for (int i = 0; i < 3; i++) {
+        GTEST_CU(cuCtxCreate(&own[i], NULL, 0, (mtest_rank + i) % gtest_n_devices));
+        let_others_run();
+        MTEST_CHECK(current() == own[i], "context %d is not current after it was made", i);
+    }
+    for (int i = 2; i >= 0; i--) {
+        GTEST_CU(cuCtxPopCurrent(&popped));
+        MTEST_CHECK(popped == own[i], "%d: another context was popped", i);
+        let_others_run();
+        MTEST_CHECK(current() == (i > 0 ? own[i - 1] : before), "%d: another context came up", i);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        int depth = (mtest_rank * 3 + round) % 5;
+        for (int i = 0; i < depth; i++) {
+            GTEST_CU(cuCtxPushCurrent(own[(i + mtest_rank) % 3]));
+            let_others_run();
+        }
+        for (int i = depth; i < 5; i++)
+            let_others_run();
+        for (int i = depth - 1; i >= 0; i--) {
+            MTEST_CHECK(current() == own[(i + mtest_rank) % 3], "round %d, depth %d: not what was pushed",
+                        round, i);
+            GTEST_CU(i % 2 ? cuCtxSetCurrent(NULL) : cuCtxPopCurrent(&popped));
+            let_others_run();
+        }
+        for (int i = depth; i < 5; i++)
+            let_others_run();
+        MTEST_CHECK(current() == before, "round %d: not what was below", round);
+    }
+    GTEST_CU(cuCtxPushCurrent(own[0]));
+    let_others_run();
+    GTEST_CU(cuCtxDestroy(own[0]));
+    MTEST_CHECK(current() == before, "a destroyed context has not given way");
+    GTEST_CU(cuCtxDestroy(own[1]));
+    GTEST_CU(cuCtxDestroy(own[2]));
+    GTEST_CU(cuCtxSetCurrent(NULL));
+    let_others_run();
+    MTEST_CHECK(current() == NULL && cuCtxPopCurrent(&popped) == CUDA_ERROR_INVALID_CONTEXT,
+                "an empty stack has a context");
+    GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
+}
+
+/* ---- Primary contexts ---- */
+
+/* Small messages between GPU buffers: the kernel that stays does them, if it is there. */
+static void exchange(char *buffer)
+{
+    int partner = mtest_rank ^ 1;
+
+    for (int i = 0; i < TRIPS && partner < mtest_size; i++) {
+        if (mtest_rank % 2 == 0) {
+            MTEST_OK(MPI_Send(buffer, N_BYTES, MPI_BYTE, partner, 0, MPI_COMM_WORLD));
+            MTEST_OK(MPI_Recv(buffer, N_BYTES, MPI_BYTE, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        } else {
+            MTEST_OK(MPI_Recv(buffer, N_BYTES, MPI_BYTE, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            MTEST_OK(MPI_Send(buffer, N_BYTES, MPI_BYTE, partner, 0, MPI_COMM_WORLD));
+        }
+    }
+}
+
+static void check_wrong_devices(void)
+{
+    static const CUdevice wrong[] = {-1, -2, -3, 63, 64, 65, 1000, 1 << 30};
+
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CUresult released = cuDevicePrimaryCtxRelease(wrong[i]), reset = cuDevicePrimaryCtxReset(wrong[i]);
+        MTEST_CHECK(released == CUDA_ERROR_INVALID_DEVICE && reset == CUDA_ERROR_INVALID_DEVICE,
+                    "device %d: released %d, reset %d", wrong[i], released, reset);
+    }
+}
+
+static void release_all(void)
+{
+    GTEST_CU(cuDevicePrimaryCtxRelease(0));
+    MTEST_CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_ERROR_INVALID_CONTEXT,
+                "a device could be released more often than it was retained");
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "stacks";
+    struct gtest_buffer buffer;
+    char image[N_BYTES] = "message";
+    int resets;
+
+    mtest_init(&argc, &argv, 2);
+    gtest_init();
+    if (strcmp(what, "stacks") == 0) {
+        stacks();
+        return mtest_end();
+    }
+    resets = strcmp(what, "all") == 0 || mtest_rank == 1;
+    buffer = gtest_alloc(GTEST_GPU0, N_BYTES, image);
+    exchange(buffer.data);
+    check_wrong_devices();
+    exchange(buffer.data);
+    if (resets && strcmp(what, "all") != 0)
+        GTEST_CU(cuDevicePrimaryCtxReset(0));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (strcmp(what, "release") == 0)
+        release_all();
+    exchange(buffer.data);
+    MTEST_CHECK(resets || gtest_differs(&buffer, image) == -1, "this rank's memory was changed");
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (resets)
+        GTEST_CU(cuDevicePrimaryCtxReset(0));
+    return mtest_end();
+}
