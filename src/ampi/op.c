@@ -280,6 +280,9 @@ static int reduce_local(const void *in, void *inout, MPI_Count count, MPI_Dataty
         return ampi_raise_self(MPI_ERR_COUNT, "count is %lld", (long long)count);
     if (!type || !type->is_committed)
         return ampi_raise_self(MPI_ERR_TYPE, "%p is no committed datatype", (void *)datatype);
+    if (ampi_type_is_too_much(type, count))
+        return ampi_raise_self(MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)count,
+                               (long long)type->size_bytes);
     if (!operation)
         return raise_no_op(op);
     if (!ampi_op_is_allowed(operation, type))

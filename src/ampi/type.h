@@ -134,6 +134,18 @@ static inline bool ampi_type_is_block(const struct ampi_type *type, MPI_Count co
     return type->is_dense && (type->extent_bytes == type->size_bytes || count <= 1);
 }
 
+/* Is count elements more data than 64 bits count? Every call that takes data raises MPI_ERR_COUNT then: later
+ * on sizes are multiplied without looking. */
+static inline bool ampi_type_is_too_much(const struct ampi_type *type, MPI_Count count)
+{
+    MPI_Count n_bytes;
+
+    return BASE_UNLIKELY(__builtin_mul_overflow(count, type->size_bytes, &n_bytes));
+}
+
+/* What such a count is raised with: the count and the type's size follow as long long. */
+#define AMPI_TYPE_TOO_MUCH "the count %lld of elements of %lld bytes each is more than there can be"
+
 /* ---- Moving data (datatype/copy.c). Never switch. ---- */
 
 /* Copies the data of src to dst, element signature by element signature, straight from layout to layout: as

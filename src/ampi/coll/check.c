@@ -91,6 +91,13 @@ static BASE_COLD int raise_null(struct ampi_comm *comm, const char *what, MPI_Co
                            (long long)count);
 }
 
+static BASE_COLD int raise_too_much(struct ampi_comm *comm, const char *what, MPI_Count count,
+                                    const struct ampi_type *type)
+{
+    return ampi_coll_raise(comm, MPI_ERR_COUNT, "the %s buffer: " AMPI_TYPE_TOO_MUCH, what, (long long)count,
+                           (long long)type->size_bytes);
+}
+
 static inline bool is_usable(const struct ampi_type *type)
 {
     return type && type->is_committed;
@@ -106,6 +113,8 @@ static inline bool needs_address(const struct ampi_type *type)
 /* The arrays of the v and w forms. */
 static int check_blocks(struct ampi_comm *comm, struct ampi_coll_buf *buf, const char *what, int n_blocks)
 {
+    MPI_Count total_bytes = 0;
+
     if (n_blocks > 0 && !buf->counts)
         return ampi_coll_raise(comm, MPI_ERR_ARG, "the array of %s counts is NULL", what);
     if (n_blocks > 0 && !buf->displs)
@@ -118,6 +127,9 @@ static int check_blocks(struct ampi_comm *comm, struct ampi_coll_buf *buf, const
             return ampi_coll_raise(comm, MPI_ERR_COUNT, "%s count %d is %lld", what, i, (long long)count);
         if (buf->is_w && count > 0 && !is_usable(type = ampi_type_of(buf->types[i])))
             return raise_type(comm, what, buf->types[i]);
+        if (count > 0 && (ampi_type_is_too_much(type, count) ||
+                          __builtin_add_overflow(total_bytes, count * type->size_bytes, &total_bytes)))
+            return raise_too_much(comm, what, count, type);
         if (BASE_UNLIKELY(!buf->buf && count > 0 && (!buf->is_w || ampi_coll_displ(buf, i) == 0) &&
                           needs_address(type)))
             return raise_null(comm, what, count);
@@ -146,6 +158,8 @@ int ampi_coll_check_any_buf(const struct ampi_coll_args *args, struct ampi_coll_
                                (long long)buf->count);
     if (BASE_UNLIKELY(!is_usable(buf->type)))
         return raise_type(comm, what, buf->handle);
+    if (BASE_UNLIKELY(ampi_coll_is_too_much(buf->type, buf->count, n_blocks)))
+        return raise_too_much(comm, what, buf->count, buf->type);
     if (BASE_UNLIKELY(!buf->buf && buf->count > 0 && n_blocks > 0 && needs_address(buf->type)))
         return raise_null(comm, what, buf->count);
     return MPI_SUCCESS;

@@ -137,6 +137,15 @@ int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm,
 int ampi_coll_check_any_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what,
                             int n_blocks) BASE_MUST_CHECK;
 
+/* Is that more data in so many blocks than 64 bits count? */
+static inline bool ampi_coll_is_too_much(const struct ampi_type *type, MPI_Count count, int n_blocks)
+{
+    MPI_Count n_bytes;
+
+    return __builtin_mul_overflow(count, type->size_bytes, &n_bytes) ||
+           __builtin_mul_overflow(n_bytes, n_blocks, &n_bytes);
+}
+
 /* The same; the usual buffer, one block with an address, is checked where this is called. */
 static inline BASE_MUST_CHECK int ampi_coll_check_buf(const struct ampi_coll_args *args,
                                                       struct ampi_coll_buf *buf, const char *what,
@@ -144,7 +153,8 @@ static inline BASE_MUST_CHECK int ampi_coll_check_buf(const struct ampi_coll_arg
 {
     if (BASE_LIKELY(buf->n_blocks == 0 && buf->count >= 0 && (uintptr_t)buf->buf > (uintptr_t)MPI_IN_PLACE)) {
         buf->type = ampi_type_of(buf->handle);
-        if (BASE_LIKELY(buf->type && buf->type->is_committed))
+        if (BASE_LIKELY(buf->type && buf->type->is_committed &&
+                        !ampi_coll_is_too_much(buf->type, buf->count, n_blocks)))
             return MPI_SUCCESS;
     }
     return ampi_coll_check_any_buf(args, buf, what, n_blocks);

@@ -169,6 +169,7 @@ static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll
     int n_ranks = args->comm->local->n_ranks;
     bool is_array = recv->n_blocks != 0;
     MPI_Count count = 0;
+    bool is_too_much = false;
 
     if (is_array && !recv->counts)
         return ampi_coll_raise(args->comm, MPI_ERR_ARG, "the array of receive counts is NULL");
@@ -176,10 +177,14 @@ static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll
         if (BASE_UNLIKELY(ampi_coll_count(recv, i) < 0))
             return ampi_coll_raise(args->comm, MPI_ERR_COUNT, "receive count %d is %lld", i,
                                    (long long)ampi_coll_count(recv, i));
-        count += ampi_coll_count(recv, i);
+        is_too_much |= __builtin_add_overflow(count, ampi_coll_count(recv, i), &count);
     }
-    *count_out = is_array ? count : count * n_ranks;
-    return MPI_SUCCESS;
+    if (!is_array)
+        is_too_much = __builtin_mul_overflow(count, n_ranks, &count);
+    *count_out = count;
+    return is_too_much
+               ? ampi_coll_raise(args->comm, MPI_ERR_COUNT, "the receive counts are more than 64 bits count")
+               : MPI_SUCCESS;
 }
 
 static int reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, MPI_Op op,

@@ -214,10 +214,10 @@ static int set_elements(MPI_Status *status, MPI_Datatype datatype, MPI_Count cou
     if (count < 0)
         return ampi_raise_self(MPI_ERR_COUNT, "count is %lld, which is negative", (long long)count);
     if (type->n_basics > 0) {
-        if (__builtin_mul_overflow(count / type->n_basics, type->size_bytes, &bytes))
+        if (__builtin_mul_overflow(count / type->n_basics, type->size_bytes, &bytes) ||
+            __builtin_add_overflow(bytes, bytes_of(type, count % type->n_basics), &bytes))
             return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "%lld elements have too many bytes",
                                    (long long)count);
-        bytes += bytes_of(type, count % type->n_basics);
     }
     ampi_status_set_bytes(status, bytes);
     return MPI_SUCCESS;

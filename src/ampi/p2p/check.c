@@ -30,6 +30,9 @@ static int check_buffer(struct ampi_comm *comm, MPI_Count count, MPI_Datatype ha
         return ampi_raise(comm, MPI_ERR_COUNT, "the count %lld is negative", (long long)count);
     if (BASE_UNLIKELY(!type || !type->is_committed))
         return raise_type(comm, handle, type);
+    if (ampi_type_is_too_much(type, count))
+        return ampi_raise(comm, MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)count,
+                          (long long)type->size_bytes);
     return MPI_SUCCESS;
 }
 

@@ -182,12 +182,19 @@ static void hello_done(struct ampi_request *part, struct ampi_request *whole)
     }
 }
 
-static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Info info, const MPI_Request *request)
+static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Count count,
+                            const struct ampi_type *type, MPI_Info info, const MPI_Request *request)
 {
+    MPI_Count n_elems;
+
     if (BASE_UNLIKELY(info != MPI_INFO_NULL && !ampi_info_of(comm->owner, info)))
         return ampi_raise(comm, MPI_ERR_INFO, "the info argument is no info object");
     if (BASE_UNLIKELY(partitions < 0))
         return ampi_raise(comm, MPI_ERR_ARG, "the number of partitions %d is negative", partitions);
+    if (BASE_UNLIKELY(__builtin_mul_overflow(count, partitions, &n_elems) ||
+                      ampi_type_is_too_much(type, n_elems)))
+        return ampi_raise(comm, MPI_ERR_COUNT, "%d partitions of " AMPI_TYPE_TOO_MUCH, partitions,
+                          (long long)count, (long long)type->size_bytes);
     if (BASE_UNLIKELY(!request))
         return ampi_raise(comm, MPI_ERR_ARG, "the address of the request is NULL");
     return MPI_SUCCESS;
@@ -203,7 +210,7 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
     struct partitioned *end;
     int error = ampi_check_send(self, datatype, comm, &args);
 
-    if (error || (error = check_partitions(args.comm, partitions, info, request)))
+    if (error || (error = check_partitions(args.comm, partitions, count, args.type, info, request)))
         return error;
     made = create(self, true, partitions, (void *)buf, count, args.type, dest, tag, args.comm);
     if (BASE_UNLIKELY(!made))
@@ -234,7 +241,7 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
     struct partitioned *end;
     int error = ampi_check_recv(self, datatype, comm, &args);
 
-    if (error || (error = check_partitions(args.comm, partitions, info, request)))
+    if (error || (error = check_partitions(args.comm, partitions, count, args.type, info, request)))
         return error;
     if (BASE_UNLIKELY(source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG))
         return ampi_raise(args.comm, source == MPI_ANY_SOURCE ? MPI_ERR_RANK : MPI_ERR_TAG,

@@ -192,6 +192,9 @@ static int check_mrecv(MPI_Count count, MPI_Datatype datatype, MPI_Message *hand
     if (BASE_UNLIKELY(!*type_out || !(*type_out)->is_committed))
         return ampi_raise_self(MPI_ERR_TYPE, "the datatype is %s",
                                *type_out ? "not committed" : "not a datatype");
+    if (ampi_type_is_too_much(*type_out, count))
+        return ampi_raise_self(MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)count,
+                               (long long)(*type_out)->size_bytes);
     *message_out = *handle == MPI_MESSAGE_NO_PROC ? NULL : (struct ampi_message *)*handle;
     return MPI_SUCCESS;
 }

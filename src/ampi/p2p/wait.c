@@ -575,8 +575,13 @@ int PMPI_Request_free(MPI_Request *request)
     ampi_enter("MPI_Request_free");
     if ((error = find_request(request, &object)))
         return error;
-    if (BASE_UNLIKELY(object->kind->is_collective && object->state != AMPI_REQUEST_INACTIVE))
-        return raise_collective("freed before it is complete");
+    if (BASE_UNLIKELY(object->kind->is_collective)) {
+        if (ampi_request_is_active(object))
+            return raise_collective("freed before it is complete");
+        if (object->kind->query && object->state == AMPI_REQUEST_COMPLETE)
+            error =
+                object->kind->query(object, &object->status); /* MPI_Comm_idup: the program gets its handle */
+    }
     *request = MPI_REQUEST_NULL;
     if (ampi_request_is_active(object)) {
         ampi_request_abandon(object);
@@ -585,7 +590,7 @@ int PMPI_Request_free(MPI_Request *request)
     if (BASE_UNLIKELY(object->kind->finish))
         error = object->kind->finish(object);
     ampi_request_destroy(object);
-    return error ? ampi_raise_self(error, "the request's free function failed") : MPI_SUCCESS;
+    return error ? ampi_raise_self(error, "the request's operation or free function failed") : MPI_SUCCESS;
 }
 
 AMPI_EXPORT(Cancel)
