@@ -84,27 +84,21 @@ static int handle_on_freed(struct ampi_comm *comm, MPI_Comm *handle_address, int
     return error_code;
 }
 
-int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...)
+static int raise_on_comm(struct ampi_comm *comm, int error_code, const char *text)
 {
     MPI_Comm comm_handle = ampi_comm_handle(comm);
-    char text[TEXT_MAX];
-    va_list args;
 
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
     if (comm->is_freed)
         return handle_on_freed(comm, &comm_handle, error_code, text);
     return handle(comm->errhandler, &comm_handle, error_code, text);
 }
 
-int ampi_raise_self(int error_code, const char *fmt, ...)
+/* Where no communicator is at hand. */
+static int raise_on_self(int error_code, const char *text)
 {
     struct ampi_rank *self = ampi_self();
     struct ampi_errhandler *errhandler = NULL;
     MPI_Comm comm_handle = MPI_COMM_SELF;
-    char text[TEXT_MAX];
-    va_list args;
 
     if (self && self->self && self->self->errhandler) {
         errhandler = self->self->errhandler;
@@ -112,10 +106,40 @@ int ampi_raise_self(int error_code, const char *fmt, ...)
         errhandler = self->world->errhandler;
         comm_handle = MPI_COMM_WORLD;
     }
+    return handle(errhandler, &comm_handle, error_code, text);
+}
+
+int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...)
+{
+    char text[TEXT_MAX];
+    va_list args;
+
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return handle(errhandler, &comm_handle, error_code, text);
+    return raise_on_comm(comm, error_code, text);
+}
+
+int ampi_raise_self(int error_code, const char *fmt, ...)
+{
+    char text[TEXT_MAX];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return raise_on_self(error_code, text);
+}
+
+int ampi_raise_on_comm(struct ampi_comm *comm, int error_code, const char *fmt, ...)
+{
+    char text[TEXT_MAX];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return comm ? raise_on_comm(comm, error_code, text) : raise_on_self(error_code, text);
 }
 
 int ampi_raise_on(struct ampi_errhandler *errhandler, void *handle_address, int error_code, const char *fmt,

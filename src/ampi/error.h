@@ -24,6 +24,11 @@ int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...) BAS
  */
 int ampi_raise_self(int error_code, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_COLD;
 
+/* On the communicator, or where that is NULL as ampi_raise_self does: for requests, of which some have none.
+ */
+int ampi_raise_on_comm(struct ampi_comm *comm, int error_code, const char *fmt, ...)
+    BASE_PRINTF(3, 4) BASE_COLD;
+
 /* The same for sessions, windows and files: calls the given handler with the address of a handle. */
 struct ampi_errhandler;
 int ampi_raise_on(struct ampi_errhandler *errhandler, void *handle_address, int error_code, const char *fmt,

@@ -112,6 +112,48 @@ static void try_form(enum form form, MPI_Errhandler handler, int fails, int free
         MTEST_OK(MPI_Comm_free(&comm));
 }
 
+/* The call must fail with this class, and call the handler of the communicator. */
+#define RAISES(call, error_class)                                                                     \
+    do {                                                                                              \
+        n_called = 0;                                                                                 \
+        MTEST_CLASS(call, error_class);                                                               \
+        MTEST_CHECK(n_called == 1 && called_with == (error_class) && called_on == comm,               \
+                    #call ": the handler was called %d times, with class %d", n_called, called_with); \
+    } while (0)
+
+/* Wrong calls for requests and messages are errors of their communicator. */
+static void try_wrong_calls(MPI_Errhandler handler)
+{
+    MPI_Comm comm;
+    MPI_Request request;
+    MPI_Message message;
+    int value = 5, flag;
+
+    MTEST_OK(MPI_Comm_dup(MPI_COMM_SELF, &comm));
+    MTEST_OK(MPI_Comm_set_errhandler(comm, handler));
+    MTEST_OK(MPI_Send(&value, 1, MPI_INT, 0, 0, comm));
+    MTEST_OK(MPI_Mprobe(0, 0, comm, &message, MPI_STATUS_IGNORE));
+    RAISES(MPI_Mrecv(&value, -1, MPI_INT, &message, MPI_STATUS_IGNORE), MPI_ERR_COUNT);
+    RAISES(MPI_Imrecv(&value, 1, MPI_DATATYPE_NULL, &message, &request), MPI_ERR_TYPE);
+    MTEST_OK(MPI_Mrecv(&value, 1, MPI_INT, &message, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Recv_init(&value, 1, MPI_INT, 0, 0, comm, &request));
+    MTEST_OK(MPI_Start(&request));
+    RAISES(MPI_Start(&request), MPI_ERR_REQUEST);
+    MTEST_OK(MPI_Cancel(&request));
+    MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Request_free(&request));
+    MTEST_OK(MPI_Precv_init(&value, 1, 1, MPI_INT, MPI_PROC_NULL, 0, comm, MPI_INFO_NULL, &request));
+    RAISES(MPI_Parrived(request, 1, &flag), MPI_ERR_ARG);
+    MTEST_OK(MPI_Request_free(&request));
+    MTEST_OK(MPI_Psend_init(&value, 1, 1, MPI_INT, MPI_PROC_NULL, 0, comm, MPI_INFO_NULL, &request));
+    RAISES(MPI_Pready(0, request), MPI_ERR_REQUEST);
+    MTEST_OK(MPI_Request_free(&request));
+    MTEST_OK(MPI_Ibarrier(comm, &request));
+    RAISES(MPI_Cancel(&request), MPI_ERR_REQUEST);
+    MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Comm_free(&comm));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Errhandler handler;
@@ -120,6 +162,7 @@ int main(int argc, char **argv)
     for (int form = 0; form < N_FORMS; form++)
         for (int how = 0; how < 4; how++)
             try_form((enum form)form, handler, how & 1, how >> 1);
+    try_wrong_calls(handler);
     MTEST_OK(MPI_Errhandler_free(&handler));
     return mtest_end();
 }

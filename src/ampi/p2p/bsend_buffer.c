@@ -171,8 +171,7 @@ int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
     else if (!buffer && size_bytes > 0)
         wrong = "the buffer is NULL";
     if (wrong)
-        return comm ? ampi_raise(comm, size_bytes < 0 ? MPI_ERR_ARG : MPI_ERR_BUFFER, "%s", wrong)
-                    : ampi_raise_self(size_bytes < 0 ? MPI_ERR_ARG : MPI_ERR_BUFFER, "%s", wrong);
+        return ampi_raise_on_comm(comm, size_bytes < 0 ? MPI_ERR_ARG : MPI_ERR_BUFFER, "%s", wrong);
     /* The memory may have been another buffer's, given up when its messages had arrived: what other PEs have
      * to say of that has been sent, but perhaps not been looked at. */
     ult_progress();
@@ -231,8 +230,7 @@ int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
     struct ampi_bsend_buffer *buffer = *slot;
 
     if (!buffer)
-        return comm ? ampi_raise(comm, MPI_ERR_BUFFER, "no buffer is attached")
-                    : ampi_raise_self(MPI_ERR_BUFFER, "no buffer is attached");
+        return ampi_raise_on_comm(comm, MPI_ERR_BUFFER, "no buffer is attached");
     ampi_bsend_flush(buffer);
     *(void **)buffer_addr = buffer->user_address;
     *size_out = buffer->user_bytes;

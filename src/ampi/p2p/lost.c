@@ -53,6 +53,5 @@ int ampi_p2p_raise_lost(struct ampi_comm *comm)
     char text[AMPI_LOST_TEXT_MAX];
 
     ampi_lost_describe(comm ? comm->peer->layout->group : NULL, text);
-    return comm ? ampi_raise(comm, MPI_ERR_PROC_ABORTED, "%s", text)
-                : ampi_raise_self(MPI_ERR_PROC_ABORTED, "%s", text);
+    return ampi_raise_on_comm(comm, MPI_ERR_PROC_ABORTED, "%s", text);
 }

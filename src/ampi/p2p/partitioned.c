@@ -275,10 +275,10 @@ static int check_ready(MPI_Request handle, int low, int high, struct ampi_reques
         return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned send");
     end = request->u.extra;
     if (BASE_UNLIKELY(!ampi_request_is_active(request)))
-        return ampi_raise_self(MPI_ERR_REQUEST, "the partitioned send has not been started");
+        return ampi_raise(request->comm, MPI_ERR_REQUEST, "the partitioned send has not been started");
     if (BASE_UNLIKELY(low < 0 || high >= end->n_partitions))
-        return ampi_raise_self(MPI_ERR_ARG, "partition %d is not one of 0 to %d", low < 0 ? low : high,
-                               end->n_partitions - 1);
+        return ampi_raise(request->comm, MPI_ERR_ARG, "partition %d is not one of 0 to %d",
+                          low < 0 ? low : high, end->n_partitions - 1);
     *request_out = request;
     return MPI_SUCCESS;
 }
@@ -288,7 +288,8 @@ static int mark_ready(struct ampi_request *request, int partition)
     struct partitioned *end = request->u.extra;
 
     if (BASE_UNLIKELY(end->is_ready[partition]))
-        return ampi_raise_self(MPI_ERR_ARG, "partition %d is marked ready for the second time", partition);
+        return ampi_raise(request->comm, MPI_ERR_ARG, "partition %d is marked ready for the second time",
+                          partition);
     end->is_ready[partition] = true;
     if (++end->n_ready < end->n_partitions)
         return MPI_SUCCESS;
@@ -356,8 +357,8 @@ int PMPI_Parrived(MPI_Request request, int partition, int *flag)
         return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned receive");
     end = object->u.extra;
     if (BASE_UNLIKELY(partition < 0 || partition >= end->n_partitions))
-        return ampi_raise_self(MPI_ERR_ARG, "partition %d is not one of 0 to %d", partition,
-                               end->n_partitions - 1);
+        return ampi_raise(object->comm, MPI_ERR_ARG, "partition %d is not one of 0 to %d", partition,
+                          end->n_partitions - 1);
     if (ampi_request_is_active(object))
         ult_progress();
     *flag = !ampi_request_is_active(object);

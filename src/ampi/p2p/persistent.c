@@ -11,9 +11,10 @@ static BASE_COLD int raise_start(MPI_Request handle, const struct ampi_request *
         return ampi_raise_self(MPI_ERR_REQUEST, "the request %p is not a request, or has been freed",
                                (void *)handle);
     if (!object->is_persistent)
-        return ampi_raise_self(MPI_ERR_REQUEST, "the request is a %s, which is not persistent",
-                               object->kind->name);
-    return ampi_raise_self(MPI_ERR_REQUEST, "the persistent %s is active already", object->kind->name);
+        return ampi_raise_on_comm(object->comm, MPI_ERR_REQUEST,
+                                  "the request is a %s, which is not persistent", object->kind->name);
+    return ampi_raise_on_comm(object->comm, MPI_ERR_REQUEST, "the persistent %s is active already",
+                              object->kind->name);
 }
 
 /* Checks that the request can be started. */

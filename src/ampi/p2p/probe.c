@@ -178,24 +178,28 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
 
 /* ---- Receiving a matched message ---- */
 
-/* The arguments of MPI_Mrecv and MPI_Imrecv. *message_out is NULL for MPI_MESSAGE_NO_PROC. */
+/* The arguments of MPI_Mrecv and MPI_Imrecv. *message_out is NULL for MPI_MESSAGE_NO_PROC. Errors are those
+ * of the message's communicator. */
 static int check_mrecv(MPI_Count count, MPI_Datatype datatype, MPI_Message *handle,
                        struct ampi_type **type_out, struct ampi_message **message_out)
 {
+    struct ampi_comm *comm;
+
     if (BASE_UNLIKELY(!handle || (*handle != MPI_MESSAGE_NO_PROC &&
                                   !ampi_handle_has_magic(*handle, AMPI_MAGIC_MESSAGE))))
         return ampi_raise_self(MPI_ERR_REQUEST, "the message is %s",
                                handle && *handle == MPI_MESSAGE_NULL ? "MPI_MESSAGE_NULL" : "not a message");
+    *message_out = *handle == MPI_MESSAGE_NO_PROC ? NULL : (struct ampi_message *)*handle;
+    comm = *message_out ? (*message_out)->comm : NULL;
     if (BASE_UNLIKELY(count < 0))
-        return ampi_raise_self(MPI_ERR_COUNT, "the count %lld is negative", (long long)count);
+        return ampi_raise_on_comm(comm, MPI_ERR_COUNT, "the count %lld is negative", (long long)count);
     *type_out = ampi_type_of(datatype);
     if (BASE_UNLIKELY(!*type_out || !(*type_out)->is_committed))
-        return ampi_raise_self(MPI_ERR_TYPE, "the datatype is %s",
-                               *type_out ? "not committed" : "not a datatype");
+        return ampi_raise_on_comm(comm, MPI_ERR_TYPE, "the datatype is %s",
+                                  *type_out ? "not committed" : "not a datatype");
     if (ampi_type_is_too_much(*type_out, count))
-        return ampi_raise_self(MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)count,
-                               (long long)(*type_out)->size_bytes);
-    *message_out = *handle == MPI_MESSAGE_NO_PROC ? NULL : (struct ampi_message *)*handle;
+        return ampi_raise_on_comm(comm, MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)count,
+                                  (long long)(*type_out)->size_bytes);
     return MPI_SUCCESS;
 }
 

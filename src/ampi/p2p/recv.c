@@ -17,26 +17,20 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
 
     if (BASE_LIKELY(status->MPI_ERROR == MPI_SUCCESS))
         return MPI_SUCCESS;
-    if (status->MPI_ERROR == MPI_ERR_TRUNCATE && status->MPI_SOURCE >= 0) {
-        static const char text[] =
-            "the message from rank %d with tag %d is longer than the receive's %lld bytes";
-        long long n_bytes = (long long)ampi_status_bytes(status);
-        return comm ? ampi_raise(comm, MPI_ERR_TRUNCATE, text, status->MPI_SOURCE, status->MPI_TAG, n_bytes)
-                    : ampi_raise_self(MPI_ERR_TRUNCATE, text, status->MPI_SOURCE, status->MPI_TAG, n_bytes);
-    }
-    if (status->MPI_SOURCE < 0 && status->MPI_ERROR == MPI_ERR_TRUNCATE)
-        return comm ? ampi_raise(comm, MPI_ERR_TRUNCATE,
-                                 "another rank sent more data than this rank's buffer takes")
-                    : ampi_raise_self(MPI_ERR_TRUNCATE,
-                                      "another rank sent more data than this rank's buffer takes");
+    if (status->MPI_ERROR == MPI_ERR_TRUNCATE && status->MPI_SOURCE >= 0)
+        return ampi_raise_on_comm(
+            comm, MPI_ERR_TRUNCATE,
+            "the message from rank %d with tag %d is longer than the receive's %lld bytes",
+            status->MPI_SOURCE, status->MPI_TAG, (long long)ampi_status_bytes(status));
+    if (status->MPI_ERROR == MPI_ERR_TRUNCATE)
+        return ampi_raise_on_comm(comm, MPI_ERR_TRUNCATE,
+                                  "another rank sent more data than this rank's buffer takes");
     if (status->MPI_ERROR == MPI_ERR_PROC_ABORTED)
         return ampi_p2p_raise_lost(comm);
     gpu_text = ampi_device_error_text(ampi_self(), status->MPI_ERROR);
     if (gpu_text)
-        return comm ? ampi_raise(comm, status->MPI_ERROR, AMPI_DEVICE_FAILED, gpu_text)
-                    : ampi_raise_self(status->MPI_ERROR, AMPI_DEVICE_FAILED, gpu_text);
-    return comm ? ampi_raise(comm, status->MPI_ERROR, "the operation failed")
-                : ampi_raise_self(status->MPI_ERROR, "the operation failed");
+        return ampi_raise_on_comm(comm, status->MPI_ERROR, AMPI_DEVICE_FAILED, gpu_text);
+    return ampi_raise_on_comm(comm, status->MPI_ERROR, "the operation failed");
 }
 
 bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)

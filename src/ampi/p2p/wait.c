@@ -145,9 +145,7 @@ static BASE_COLD int raise_in_status(const struct failure *failure)
     static const char text[] = "an operation failed; see the statuses%s%s";
     const char *gpu_text = ampi_device_error_text(ampi_self(), MPI_ERR_OTHER);
     const char *join = gpu_text ? ". Data on a GPU could not be moved: " : "";
-    int error = failure->comm
-                    ? ampi_raise(failure->comm, MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "")
-                    : ampi_raise_self(MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "");
+    int error = ampi_raise_on_comm(failure->comm, MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "");
 
     drop_comm(failure->comm);
     return error;
@@ -561,9 +559,9 @@ static int find_request(const MPI_Request *handle, struct ampi_request **object_
     return *object_out ? MPI_SUCCESS : raise_request(*handle);
 }
 
-static BASE_COLD int raise_collective(const char *what)
+static BASE_COLD int raise_collective(const struct ampi_request *request, const char *what)
 {
-    return ampi_raise_self(MPI_ERR_REQUEST, "a collective operation cannot be %s", what);
+    return ampi_raise_on_comm(request->comm, MPI_ERR_REQUEST, "a collective operation cannot be %s", what);
 }
 
 AMPI_EXPORT(Request_free)
@@ -577,10 +575,9 @@ int PMPI_Request_free(MPI_Request *request)
         return error;
     if (BASE_UNLIKELY(object->kind->is_collective)) {
         if (ampi_request_is_active(object))
-            return raise_collective("freed before it is complete");
-        if (object->kind->query && object->state == AMPI_REQUEST_COMPLETE)
-            error =
-                object->kind->query(object, &object->status); /* MPI_Comm_idup: the program gets its handle */
+            return raise_collective(object, "freed before it is complete");
+        if (object->kind->query && object->state == AMPI_REQUEST_COMPLETE) /* MPI_Comm_idup: hands it out */
+            error = object->kind->query(object, &object->status);
     }
     *request = MPI_REQUEST_NULL;
     if (ampi_request_is_active(object)) {
@@ -589,8 +586,10 @@ int PMPI_Request_free(MPI_Request *request)
     }
     if (BASE_UNLIKELY(object->kind->finish))
         error = object->kind->finish(object);
+    if (BASE_UNLIKELY(error))
+        error = ampi_raise_on_comm(object->comm, error, "the request's operation or free function failed");
     ampi_request_destroy(object);
-    return error ? ampi_raise_self(error, "the request's operation or free function failed") : MPI_SUCCESS;
+    return error;
 }
 
 AMPI_EXPORT(Cancel)
@@ -603,7 +602,7 @@ int PMPI_Cancel(MPI_Request *request)
     if ((error = find_request(request, &object)))
         return error;
     if (BASE_UNLIKELY(object->kind->is_collective))
-        return raise_collective("cancelled");
+        return raise_collective(object, "cancelled");
     if (object->state != AMPI_REQUEST_INACTIVE && object->kind->cancel)
         error = object->kind->cancel(object);
     return error ? ampi_raise_self(error, "the request's cancel function failed") : MPI_SUCCESS;
