@@ -138,7 +138,7 @@ ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id)
 {
     const struct ucxm_peer *of_proc = port->peers[proc_id];
 
-    if (ucxm_is_lost(proc_id))
+    if (ucxm_is_lost(proc_id) || port->is_disconnected)
         return NULL;
     if (of_proc && of_proc[pe_id].ep)
         return of_proc[pe_id].ep;
@@ -237,12 +237,23 @@ void ucxm_abandon(struct ucxm_port *port, int proc_id)
     }
 }
 
+/* Nothing refers to a lane or an endpoint while it is closed: that handles messages, and handlers may send.
+ */
+static void disconnect_peer(struct ucxm_port *port, struct ucxm_peer *peer, bool is_near)
+{
+    ucp_ep_h ep = peer->ep;
+
+    ucxm_lane_disconnect(peer->lane);
+    peer->lane = NULL;
+    peer->ep = NULL;
+    if (ep)
+        close_endpoint(port, ep, is_near);
+}
+
 void ucxm_disconnect(struct ucxm_port *port)
 {
+    port->is_disconnected = true;
     for (int proc = 0; proc < ucxm.place.n_procs; proc++)
         for (int pe = 0; port->peers[proc] && pe < ucxm.processes[proc].n_pes; pe++)
-            if (port->peers[proc][pe].ep) {
-                ucxm_lane_disconnect(port->peers[proc][pe].lane);
-                close_endpoint(port, port->peers[proc][pe].ep, ucxm.is_near[proc]);
-            }
+            disconnect_peer(port, &port->peers[proc][pe], ucxm.is_near[proc]);
 }

@@ -343,11 +343,9 @@ static void await_answer(const int *has_answer, const char *what)
  * answered by libpmix 4.2 whatever the launcher's server does with events. */
 void ucxm_launcher_tolerate(void)
 {
-    static int is_registered, is_told, is_called;
+    static int is_registered, is_told;
     pmix_status_t status;
 
-    if (__atomic_exchange_n(&is_called, 1, __ATOMIC_SEQ_CST))
-        return;
     status = PMIx_Register_event_handler(loss_codes, sizeof loss_codes / sizeof loss_codes[0], NULL, 0,
                                          handle_loss, registered, &is_registered);
     if (status == PMIX_SUCCESS)

@@ -102,9 +102,10 @@ struct ucxm_port {
     struct ucxm_port_name name;
     int pe_id;
     int fd;
-    bool is_busy;        /* something came since it was last asked in vain */
-    bool is_armed;       /* the PE may be asleep */
-    unsigned lane_polls; /* for so many polls UCX is asked only now and then (port.c) */
+    bool is_busy;         /* something came since it was last asked in vain */
+    bool is_armed;        /* the PE may be asleep */
+    bool is_disconnected; /* nothing can be sent any more */
+    unsigned lane_polls;  /* for so many polls UCX is asked only now and then (port.c) */
     unsigned n_polls;
     struct ucxm_request *pending;    /* under way */
     uint64_t n_fetching;             /* fetches under way that were not given up */

@@ -54,9 +54,17 @@ void ampi_lost_init(void)
 
 void ampi_lost_tolerate(void)
 {
-    if (!ampi_machine || atomic_exchange(&lost.is_tolerant, true))
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+    static atomic_bool is_told;
+
+    if (!ampi_machine || atomic_load(&is_told))
         return;
-    ampi_machine->tolerate();
+    pthread_mutex_lock(&lock); /* who comes second returns when the launcher knows, too */
+    if (!atomic_exchange(&lost.is_tolerant, true))
+        ampi_machine->tolerate();
+    atomic_store(&is_told, true);
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- What is known ---- */
