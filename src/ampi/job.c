@@ -45,7 +45,7 @@ static struct {
 
 void ampi_job_abort(int exit_code)
 {
-    fflush(stdout);
+    base_flush_stdout();
     ampi_procs_abort(ampi_exit_code_of(exit_code));
     _exit(ampi_exit_code_of(exit_code));
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,6 +80,31 @@ void base_log_set_verbosity(int level)
     log_verbosity = level;
 }
 
+/* So long an end waits for output that nobody reads. */
+#define FLUSH_TRIES 500
+#define FLUSH_TRY_US 1000
+
+/* A buffer is as large as what a pipe that can be written to takes without waiting. */
+static bool try_to_flush(void)
+{
+    struct pollfd output = {.fd = fileno_unlocked(stdout), .events = POLLOUT};
+    bool is_done;
+
+    if (ftrylockfile(stdout) != 0)
+        return false;
+    is_done = output.fd < 0 || poll(&output, 1, 0) != 0;
+    if (is_done)
+        fflush_unlocked(stdout);
+    funlockfile(stdout);
+    return is_done;
+}
+
+void base_flush_stdout(void)
+{
+    for (int i = 0; i < FLUSH_TRIES && !try_to_flush(); i++)
+        usleep(FLUSH_TRY_US);
+}
+
 void base_fatal(int code, const char *fmt, ...)
 {
     va_list args;
@@ -86,7 +112,7 @@ void base_fatal(int code, const char *fmt, ...)
     va_start(args, fmt);
     write_line("heddle: ", fmt, args);
     va_end(args);
-    fflush(stdout);
+    base_flush_stdout();
     _exit(code);
 }
 

@@ -24,6 +24,10 @@ void base_log_once(atomic_bool *done, const char *fmt, ...) BASE_PRINTF(2, 3) BA
 void base_log_verbose(int level, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_COLD;
 void base_log_set_verbosity(int level);
 
+/* Writes out what stdout has buffered, but does not wait long for a reader, nor for a thread that waits for
+ * one: for ends that must come. */
+void base_flush_stdout(void);
+
 /* base_log, then _exit(code). For errors of the set-up and of the command line. */
 void base_fatal(int code, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_NORETURN BASE_COLD;
 

@@ -71,6 +71,9 @@ expect "nor of ranks in one process" 1 '' '^heddle: the standard output could no
 expect "nor much of it" 1 '' '^heddle: the standard output could not be written[^:]*(: No space left[^:]*)?$' \
     sh -c '"$@" >/dev/full' - "$mpirun" -n 4 "$client" init lines=1000 finalize
 expect "one process, stdout is closed" 0 '' '' sh -c '"$@" >&-' - "$mpirun" -n 4 "$client" init say=x finalize
+"$1" -O1 -o "$work/full_pipe" "$(dirname "$0")/full_pipe.c" || exit 1
+expect "MPI_Abort while another rank waits for a reader" 3 '' '^rank 1 of 2 [^:]*: MPI_Abort was called with error code 3; the job ends $' \
+    sh -c 'mkfifo "$0" && exec 3<>"$0" && "$@" >"$0" 3>&-' "$work/fifo" "$mpirun" -n 2 "$work/full_pipe" +p 2
 
 # ---- Input ----
 head -c 10485760 /dev/urandom >"$work/input"
