@@ -37,6 +37,12 @@
 #define SLOT_ALIGN ((size_t)2 << 20) /* what one page of page tables covers */
 #define PAGE_BYTES ((size_t)4096)
 
+/* Address space of a rank for libraries that it opens: as much as there is room for, LATE_BYTES for all
+ * ranks. */
+#define LATE_BYTES ((size_t)2 << 40)
+#define LATE_MIN_BYTES ((size_t)16 << 20)
+#define LATE_MAX_BYTES ((size_t)1 << 30)
+
 /* When `ulimit -s` says unlimited. */
 #define STACK_DEFAULT_BYTES ((size_t)8 << 20)
 
@@ -129,10 +135,20 @@ size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_by
     return guard_bytes;
 }
 
+/* How much of that there is: room_bytes for all ranks, of which each needs rest_bytes for other things. 0:
+ * none. */
+static size_t late_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
+{
+    size_t bytes = LATE_MAX_BYTES;
+
+    while (bytes > 0 && (bytes > LATE_BYTES / n_ranks || bytes + rest_bytes > room_bytes / n_ranks))
+        bytes = bytes > LATE_MIN_BYTES ? bytes / 2 : 0;
+    return bytes;
+}
+
 void ampi_memory_plan(int n_ranks)
 {
-    size_t image_bytes = base_round_up(image_span_bytes(), PAGE_BYTES);
-    size_t image_align = image_align_bytes() > PAGE_BYTES ? image_align_bytes() : PAGE_BYTES;
+    size_t image_bytes, image_align = image_align_bytes() > PAGE_BYTES ? image_align_bytes() : PAGE_BYTES;
     size_t slot_align = image_align > SLOT_ALIGN ? image_align : SLOT_ALIGN;
     size_t rest_bytes;
 
@@ -141,6 +157,9 @@ void ampi_memory_plan(int n_ranks)
     if (ampi_options.no_relro)
         image_set_protect_relro(false);
     check_mappings(n_ranks);
+    rest_bytes = memory.stack_bytes + image_span_bytes() + image_align;
+    image_set_late_bytes(late_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + GUARD_MIN_BYTES + slot_align));
+    image_bytes = base_round_up(image_span_bytes(), PAGE_BYTES);
     rest_bytes = memory.stack_bytes + image_bytes + image_align;
     memory.slot_bytes = base_round_up(
         ampi_memory_guard_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + slot_align) + rest_bytes,

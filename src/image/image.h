@@ -45,6 +45,11 @@ void image_set_private_libraries(const char *list);
  * span) are filled by image_create; copies that lie one after the other, without gaps, share page tables. */
 size_t image_span_bytes(void);
 
+/* Bytes of that for libraries that a rank opens with dlopen: 0 at first, and then the ranks share these.
+ * Before the first image_create. */
+void image_set_late_bytes(size_t bytes);
+size_t image_late_bytes(void);
+
 /* What base has to be a multiple of: the page size, or the largest alignment that the program asks for. */
 size_t image_align_bytes(void);
 

@@ -14,6 +14,7 @@
  * Images are never freed: they live as long as the process.
  */
 #include "image/instantiate.h"
+#include "image/groups.h"
 #include "image/rebind.h"
 
 #include "base/log.h"
@@ -31,10 +32,8 @@ static atomic_uintptr_t images_lo = UINTPTR_MAX, images_hi; /* all lie in [lo, h
 
 /* ---- Making a copy ---- */
 
-static bool map_all(char *base)
+static bool map_all(const struct image_program *program, char *base)
 {
-    const struct image_program *program = &image_program;
-
     for (size_t i = 0; i < program->n_mappings; i++) {
         const struct image_mapping *m = &program->mappings[i];
         char *want = base + m->offset;
@@ -63,9 +62,8 @@ static void copy_variable(const struct image *image, const struct image_variable
 }
 
 /* Copies the initial contents and relocates them. */
-static void fill_all(struct image *image)
+static void fill_all(const struct image_program *program, struct image *image)
 {
-    const struct image_program *program = &image_program;
     char *base = image->base;
 
     for (size_t i = 0; i < program->n_fills; i++)
@@ -83,7 +81,7 @@ static void fill_all(struct image *image)
 
         memcpy(base + program->libc_refs[i].offset, &word, sizeof word);
     }
-    for (int i = 0; i < IMAGE_LIBC_FIELDS; i++)
+    for (int i = 0; i < IMAGE_LIBC_FIELDS && program->number == 0; i++)
         image->libc.variables[i] = (char *)&image->libc + image_libc_field_offset(i);
     for (size_t i = 0; i < program->n_variables; i++) {
         const struct image_variable *variable = &program->variables[i];
@@ -94,10 +92,8 @@ static void fill_all(struct image *image)
     }
 }
 
-static bool protect_all(const char *base)
+static bool protect_all(const struct image_program *program, const char *base)
 {
-    const struct image_program *program = &image_program;
-
     for (size_t i = 0; program->is_relro_protected && i < program->n_relros; i++)
         if (mprotect((void *)(base + program->relros[i].offset), program->relros[i].len_bytes, PROT_READ) !=
             0)
@@ -108,7 +104,7 @@ static bool protect_all(const char *base)
 /* Makes the image known to image_find. */
 static void enlist(struct image *image)
 {
-    uintptr_t lo = (uintptr_t)image->base, hi = lo + image_program.span_bytes;
+    uintptr_t lo = (uintptr_t)image->base, hi = lo + image_program.reach_bytes;
     uintptr_t old_lo = atomic_load(&images_lo), old_hi = atomic_load(&images_hi);
 
     while (lo < old_lo && !atomic_compare_exchange_weak(&images_lo, &old_lo, lo))
@@ -120,6 +116,19 @@ static void enlist(struct image *image)
         ;
 }
 
+bool image_fill(struct image *image, const struct image_program *program)
+{
+    if (!map_all(program, image->base))
+        return false;
+    fill_all(program, image);
+    if (protect_all(program, image->base))
+        return true;
+    for (size_t i = 0; i < program->n_mappings; i++)
+        munmap(image->base + program->mappings[i].offset, program->mappings[i].len_bytes);
+    errno = ENOMEM;
+    return false;
+}
+
 struct image *image_create(char *base)
 {
     const struct image_program *program = &image_program;
@@ -129,24 +138,15 @@ struct image *image_create(char *base)
     if (!image)
         return NULL;
     image->base = base;
-    if (!map_all(base))
-        goto err_free;
-    fill_all(image);
-    if (!protect_all(base))
-        goto err_unmap;
+    if (!image_fill(image, program)) {
+        free(image);
+        return NULL;
+    }
     image_libc_init(&image->libc);
     image->libc.main_thread.image = image;
     image->modules_to_end = program->n_modules;
     enlist(image);
     return image;
-
-err_unmap:
-    for (size_t i = 0; i < program->n_mappings; i++)
-        munmap(base + program->mappings[i].offset, program->mappings[i].len_bytes);
-    errno = ENOMEM;
-err_free:
-    free(image);
-    return NULL;
 }
 
 /* ---- Running and ending it ---- */
@@ -161,13 +161,16 @@ static void *array_entry(const struct image *image, const struct image_module *m
     return ((void **)(image->base + module->copy_shift + array_vaddr))[i];
 }
 
-static void run_constructors(const struct image *image, const struct image_module *module, int argc,
-                             char **argv, char **envp)
+void image_construct(struct image *image, const struct image_module *module)
 {
+    char **envp = image_env_of(&image->libc);
+
     if (module->init_vaddr)
-        ((constructor_fn)(image->base + module->copy_shift + module->init_vaddr))(argc, argv, envp);
+        ((constructor_fn)(image->base + module->copy_shift + module->init_vaddr))(image->argc, image->argv,
+                                                                                  envp);
     for (size_t i = 0; i < module->n_inits; i++)
-        ((constructor_fn)array_entry(image, module, module->init_array_vaddr, i))(argc, argv, envp);
+        ((constructor_fn)array_entry(image, module, module->init_array_vaddr, i))(image->argc, image->argv,
+                                                                                  envp);
 }
 
 int image_run(struct image *image, int argc, char **argv)
@@ -176,17 +179,19 @@ int image_run(struct image *image, int argc, char **argv)
     const struct image_program *program = &image_program;
     const struct image_module *main_module = &program->modules[0];
 
+    image->argc = argc;
+    image->argv = argv;
     for (size_t i = 0; i < main_module->n_preinits; i++)
         ((constructor_fn)array_entry(image, main_module, main_module->preinit_array_vaddr, i))(argc, argv,
                                                                                                envp);
     for (size_t i = 0; i < program->n_modules; i++)
-        run_constructors(image, &program->modules[program->init_order[i]], argc, argv, envp);
+        image_construct(image, &program->modules[program->init_order[i]]);
     return ((image_main_fn)(image->base + program->main_offset))(argc, argv, envp);
 }
 
 /* Runs the destructors of the module whose turn it is; image->finis_done is how many have run or are running.
  */
-static void run_destructors(struct image *image, const struct image_module *module)
+void image_destruct(struct image *image, const struct image_module *module)
 {
     while (image->finis_done < module->n_finis) {
         size_t i = module->n_finis - ++image->finis_done;
@@ -197,6 +202,8 @@ static void run_destructors(struct image *image, const struct image_module *modu
         image->is_fini_done = true;
         ((destructor_fn)(image->base + module->copy_shift + module->fini_vaddr))();
     }
+    image->finis_done = 0;
+    image->is_fini_done = false;
 }
 
 void image_finish(struct image *image)
@@ -206,11 +213,10 @@ void image_finish(struct image *image)
 
     image_handlers_run(&libc->main_thread.at_exit, NULL, libc->exit_status);
     image_handlers_run(&libc->at_exit, NULL, libc->exit_status);
+    image_groups_finish(image);
     while (image->modules_to_end > 0) {
-        run_destructors(image, &program->modules[program->init_order[image->modules_to_end - 1]]);
+        image_destruct(image, &program->modules[program->init_order[image->modules_to_end - 1]]);
         image->modules_to_end--;
-        image->finis_done = 0;
-        image->is_fini_done = false;
     }
     image_libc_fini(libc);
 }
@@ -260,19 +266,21 @@ void image_tls_init_thread(const struct image *image)
 
 bool image_has_address(const struct image *image, const void *addr)
 {
-    return (uintptr_t)addr - (uintptr_t)image->base < image_program.span_bytes;
+    return (uintptr_t)addr - (uintptr_t)image->base < image_program.reach_bytes;
 }
 
 const struct image_module *image_module_at(const struct image *image, const void *addr)
 {
     size_t offset = (size_t)((const char *)addr - image->base);
+    size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
 
-    for (size_t i = 0; i < image_program.n_modules; i++) {
-        const struct image_module *module = &image_program.modules[i];
+    for (size_t number = 0; number < n_groups; number++)
+        for (size_t i = 0; i < image_groups[number]->n_modules; i++) {
+            const struct image_module *module = &image_groups[number]->modules[i];
 
-        if (offset - module->copy_offset < module->vaddr_hi - module->vaddr_lo)
-            return module;
-    }
+            if (offset - module->copy_offset < module->vaddr_hi - module->vaddr_lo)
+                return image_has_group(image, number) ? module : NULL;
+        }
     return NULL;
 }
 

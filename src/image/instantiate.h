@@ -8,6 +8,9 @@
 #include "image/program.h"
 #include "image/rebind.h"
 
+struct image_link_map;
+struct image_late; /* what a rank has opened later (groups.c) */
+
 struct image {
     char *base;            /* where the copy lies: image_program.span_bytes from here */
     struct image *next;    /* link of the list of all images */
@@ -16,13 +19,23 @@ struct image {
     size_t
         finis_done; /* of module init_order[modules_to_end - 1]: entries of DT_FINI_ARRAY that were called */
     bool is_fini_done; /* of the same: DT_FINI was called */
-    _Atomic(struct link_map *)
-        link_maps;          /* descriptors of its modules, for those who ask; NULL: nobody has */
+    _Atomic(struct image_link_map *)
+        link_maps;                     /* descriptors of its modules, for those who ask (rebind_symbols.c) */
+    _Atomic(struct image_late *) late; /* NULL: nothing opened yet */
+    int argc;                          /* what constructors are told */
+    char **argv;
     struct image_libc libc; /* what the C library would keep for a process */
 };
 
 /* Does the address lie in the image's address space? */
 bool image_has_address(const struct image *image, const void *addr);
+
+/* Maps, fills and protects the image's copy of a program or group. false: errno is set. */
+bool image_fill(struct image *image, const struct image_program *program) BASE_MUST_CHECK;
+
+/* Runs the constructors, or the destructors that have not run yet, of a module in the image. May switch. */
+void image_construct(struct image *image, const struct image_module *module);
+void image_destruct(struct image *image, const struct image_module *module);
 
 /* The module of the image that the address lies in; NULL: none (a gap between modules). */
 const struct image_module *image_module_at(const struct image *image, const void *addr);

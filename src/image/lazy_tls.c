@@ -16,6 +16,7 @@
 #include "image/lazy_tls.h"
 
 #include "base/log.h"
+#include "image/groups.h"
 #include "image/instantiate.h"
 #include "image/threads.h"
 
@@ -85,6 +86,28 @@ void image_lazy_tls_find(struct image_program *program)
         image_lazy_tls_add(&program->modules[i]);
 }
 
+/* Has the table descriptors, or words for fixed distances to the module's own variables? */
+static bool has_fixed(const struct image_module *module, const ElfW(Rela) * table, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        enum image_reloc_kind kind = image_arch_reloc_kind(ELF64_R_TYPE(table[i].r_info));
+        size_t symbol_index = ELF64_R_SYM(table[i].r_info);
+
+        if (kind == IMAGE_RELOC_TLSDESC ||
+            (kind == IMAGE_RELOC_TLS &&
+             (!symbol_index || module->symtab[symbol_index].st_shndx != SHN_UNDEF)))
+            return true;
+    }
+    return false;
+}
+
+bool image_lazy_tls_can(const struct image_module *module)
+{
+    return !module->tls_bytes ||
+           !(module->is_tls_static || has_fixed(module, module->rela, module->n_relas) ||
+             has_fixed(module, module->plt_rela, module->n_plt_relas));
+}
+
 void image_lazy_tls_add(struct image_module *module)
 {
     size_t index = atomic_load_explicit(&n_lazy, memory_order_relaxed);
@@ -102,9 +125,16 @@ void image_lazy_tls_add(struct image_module *module)
 
 size_t image_lazy_tls_number(const struct image_program *program, size_t number)
 {
+    size_t n_groups = atomic_load(&image_n_groups);
+
     for (size_t i = 0; i < program->n_modules; i++)
         if (program->modules[i].tls_lazy && program->modules[i].tls_number == number)
             return program->modules[i].tls_lazy;
+    for (size_t group = 0; program->number > 0 && group < n_groups; group++)
+        for (size_t i = 0; i < image_groups[group]->n_modules; i++)
+            if (image_groups[group]->modules[i].tls_lazy &&
+                image_groups[group]->modules[i].tls_number == number)
+                return image_groups[group]->modules[i].tls_lazy;
     return number;
 }
 

@@ -18,6 +18,10 @@ struct image_tls_index {
 /* Decides which of the program's modules are lazy: sets module->tls_lazy. Once all are found. */
 void image_lazy_tls_find(struct image_program *program);
 
+/* Does the module's code ask where its variables are? Else they can only be static, which a module that comes
+ * later cannot have for each rank. */
+bool image_lazy_tls_can(const struct image_module *module);
+
 /* Gives the module a number of ours, if it is lazy; modules that are found later, too. Never removed. The
  * module must stay where it is. */
 void image_lazy_tls_add(struct image_module *module);

@@ -6,6 +6,7 @@
  * can be copied at all. Called by image_program_open.
  */
 #include "image/deferred.h"
+#include "image/groups.h"
 #include "image/private_libraries.h"
 #include "image/program.h"
 
@@ -281,7 +282,7 @@ bool image_module_can_copy(struct image_module *module, const char **why_out)
     return !*why_out;
 }
 
-struct image_module *image_module_of(const struct image_program *program, uintptr_t prototype_addr)
+static struct image_module *find_in(const struct image_program *program, uintptr_t prototype_addr)
 {
     for (size_t i = 0; i < program->n_modules; i++) {
         struct image_module *module = &program->modules[i];
@@ -291,6 +292,17 @@ struct image_module *image_module_of(const struct image_program *program, uintpt
             return module;
     }
     return NULL;
+}
+
+struct image_module *image_module_of(const struct image_program *program, uintptr_t prototype_addr)
+{
+    size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
+    struct image_module *module = find_in(program, prototype_addr);
+
+    for (size_t i = 0; i < n_groups && !module; i++)
+        if (image_groups[i] != program)
+            module = find_in(image_groups[i], prototype_addr);
+    return module;
 }
 
 /* The last part of a path. */
@@ -357,17 +369,30 @@ void image_modules_list(struct image_module **modules_out, size_t *count_out)
     struct loaded_list loaded = {0};
 
     dl_iterate_phdr(add_loaded, &loaded);
-    for (size_t i = 0; i < loaded.count; i++)
+    for (size_t i = 0; i < loaded.count; i++) {
         read_headers(&loaded.modules[i]);
+        loaded.modules[i].link_map = link_map_of(&loaded.modules[i]);
+    }
     *modules_out = loaded.modules;
     *count_out = loaded.count;
+}
+
+void image_modules_order(struct image_program *program)
+{
+    bool *is_seen = base_calloc(program->n_modules, sizeof *is_seen, "the order of constructors");
+    size_t n_ordered = 0;
+
+    program->init_order =
+        base_calloc(program->n_modules, sizeof *program->init_order, "the order of constructors");
+    /* Last first: what nobody names in DT_NEEDED (opened by a constructor) comes before the program, too. */
+    for (size_t i = program->n_modules; i-- > 0;)
+        add_init_order(program, i, is_seen, &n_ordered);
+    free(is_seen);
 }
 
 bool image_modules_find(struct image_program *program, const char **error_out)
 {
     struct loaded_list loaded;
-    bool *is_seen;
-    size_t n_ordered = 0;
 
     image_modules_list(&loaded.modules, &loaded.count);
     if (!loaded.modules[0].dynamic) {
@@ -392,18 +417,11 @@ bool image_modules_find(struct image_program *program, const char **error_out)
                 close(module->fd);
             continue;
         }
-        module->link_map = link_map_of(module);
         module->is_pristine = i == 0 || image_deferred_has(module);
         image_array_push(&program->modules, &program->n_modules, sizeof *module, module);
     }
     free(loaded.modules);
 
-    program->init_order =
-        base_calloc(program->n_modules, sizeof *program->init_order, "the order of constructors");
-    is_seen = base_calloc(program->n_modules, sizeof *is_seen, "the order of constructors");
-    /* Last first: what nobody names in DT_NEEDED (opened by a constructor) comes before the program, too. */
-    for (size_t i = program->n_modules; i-- > 0;)
-        add_init_order(program, i, is_seen, &n_ordered);
-    free(is_seen);
+    image_modules_order(program);
     return true;
 }

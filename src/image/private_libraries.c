@@ -18,6 +18,7 @@
 #include "image/private_libraries.h"
 
 #include "base/log.h"
+#include "image/lazy_tls.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -303,4 +304,36 @@ bool image_private_libraries_mark(struct image_module *modules, size_t count, co
 bool image_private_libraries_has(size_t index)
 {
     return is_private[index];
+}
+
+/* ---- What comes later ---- */
+
+void image_private_libraries_mark_late(struct image_module *modules, size_t count, bool *is_late)
+{
+    struct decision *decisions = base_calloc(count, sizeof *decisions, "the list of libraries");
+    size_t own = module_of(modules, count, &is_private);
+
+    /* What was there before is as it is, and asks for nothing more. */
+    for (size_t i = 0; i < count; i++)
+        decisions[i] = is_late[i] ? decide(&modules[i], "", own ? &modules[own] : NULL)
+                                  : (struct decision){.why = "it is there", .is_alone = true};
+    for (size_t i = 0; i < count; i++)
+        if (!decisions[i].why && !image_lazy_tls_can(&modules[i]))
+            decisions[i].why =
+                "its thread_local variables are accessed at fixed distances from the thread pointer "
+                "(initial-exec), for which the program has to be linked with it";
+    share_what_shared_need(modules, count, decisions);
+    for (size_t i = 0; i < count; i++) {
+        const char *file = file_name(modules[i].name);
+
+        if (!is_late[i])
+            continue;
+        is_late[i] = !decisions[i].why;
+        base_log_verbose(2, "%s: %s%s", modules[i].name,
+                         is_late[i] ? "each rank's own" : "shared: ", is_late[i] ? "" : decisions[i].why);
+        if (!is_late[i] && !image_shared_library_find(file) && list_says(user_list, file) == 0)
+            base_log("the ranks share the variables of %s, which one of them has opened: %s", modules[i].name,
+                     decisions[i].why);
+    }
+    free(decisions);
 }

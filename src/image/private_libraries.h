@@ -41,6 +41,11 @@ bool image_is_runtime_library(const char *path);
 bool image_private_libraries_mark(struct image_module *modules, size_t count,
                                   const char **error_out) BASE_MUST_CHECK;
 
+/* Decides for modules that a rank has opened now (is_late): leaves is_late set of those that are private, and
+ * says on stderr which others' variables the ranks share. The modules that were there before are shared or
+ * private as they were. */
+void image_private_libraries_mark_late(struct image_module *modules, size_t count, bool *is_late);
+
 /* What was decided for modules[index]. */
 bool image_private_libraries_has(size_t index);
 

@@ -6,8 +6,8 @@
  * their segments (segments.c), give each a place in a copy, relocate the initial contents (reloc.c), turn
  * them into a plan, and tell the ULTs which TLS bytes are the program's.
  */
+#include "image/groups.h"
 #include "image/lazy_tls.h"
-#include "image/program.h"
 #include "image/rebind.h"
 
 #include "base/log.h"
@@ -44,23 +44,43 @@ const char *image_error(const char *fmt, ...)
     return sentence;
 }
 
-/* Places the modules one after the other in a copy. */
+void image_set_late_bytes(size_t bytes)
+{
+    image_program.reach_bytes = image_program.span_bytes + bytes / image_program.align * image_program.align;
+}
+
+size_t image_late_bytes(void)
+{
+    return image_program.reach_bytes - image_program.span_bytes;
+}
+
+/* Where a group may begin: behind those before it. */
+static size_t first_free(const struct image_program *program)
+{
+    return program->number == 0 ? 0 : image_groups[program->number - 1]->span_bytes;
+}
+
+/* Places the modules one after the other in a copy. A group's are aligned as the program's copies are: larger
+ * alignments of libraries are those of the largest pages that some CPU has. */
 static void lay_out(struct image_program *program)
 {
-    size_t end = 0;
+    size_t end = first_free(program);
 
-    program->align = IMAGE_ARCH_PAGE_BYTES;
+    program->align = program->number == 0 ? IMAGE_ARCH_PAGE_BYTES : image_program.align;
     for (size_t i = 0; i < program->n_modules; i++) {
         struct image_module *module = &program->modules[i];
+        size_t align = program->number > 0 && module->align > program->align ? program->align : module->align;
 
         /* The first byte must be congruent to vaddr_lo modulo the alignment. */
-        module->copy_offset = base_round_up(end, module->align) + module->vaddr_lo % module->align;
+        module->group = program->number;
+        module->copy_offset = base_round_up(end, align) + module->vaddr_lo % align;
         module->copy_shift = module->copy_offset - module->vaddr_lo;
         end = module->copy_offset + (module->vaddr_hi - module->vaddr_lo);
-        if (module->align > program->align)
-            program->align = module->align;
+        if (align > program->align)
+            program->align = align;
     }
     program->span_bytes = base_round_up(end, program->align);
+    program->reach_bytes = program->span_bytes;
 }
 
 static int compare_offsets(const void *a, const void *b)
@@ -111,6 +131,29 @@ static void construct_streams(const struct image_program *program)
         construct(&init_object);
 }
 
+bool image_program_plan(struct image_program *program, const char **error_out)
+{
+    for (size_t i = 0; i < program->n_modules; i++)
+        if (!image_segments_read(&program->modules[i], error_out))
+            return false;
+    lay_out(program);
+    if (program->number > 0 && program->span_bytes > image_program.reach_bytes) {
+        *error_out =
+            image_error("there are %zu MiB of address space in each rank for what it opens, and they are "
+                        "taken; use fewer ranks or smaller stacks (+stacksize)",
+                        image_late_bytes() >> 20);
+        return false;
+    }
+    for (size_t i = 0; i < program->n_modules; i++)
+        if (!image_relocate(program, &program->modules[i], error_out))
+            return false;
+    for (size_t i = 0; i < program->n_modules; i++)
+        image_segments_plan(program, &program->modules[i]);
+    if (program->n_adds)
+        qsort(program->adds, program->n_adds, sizeof *program->adds, compare_offsets);
+    return true;
+}
+
 bool image_program_open(image_main_fn main, const char **error_out)
 {
     struct image_program *program = &image_program;
@@ -120,17 +163,8 @@ bool image_program_open(image_main_fn main, const char **error_out)
     if (!image_modules_find(program, error_out))
         return false;
     image_lazy_tls_find(program);
-    for (size_t i = 0; i < program->n_modules; i++)
-        if (!image_segments_read(&program->modules[i], error_out))
-            return false;
-    lay_out(program);
-    for (size_t i = 0; i < program->n_modules; i++)
-        if (!image_relocate(program, &program->modules[i], error_out))
-            return false;
-    for (size_t i = 0; i < program->n_modules; i++)
-        image_segments_plan(program, &program->modules[i]);
-    if (program->n_adds)
-        qsort(program->adds, program->n_adds, sizeof *program->adds, compare_offsets);
+    if (!image_program_plan(program, error_out))
+        return false;
     if (!set_tls_regions(program, error_out))
         return false;
     construct_streams(program);
@@ -148,7 +182,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
 
 size_t image_span_bytes(void)
 {
-    return image_program.span_bytes;
+    return image_program.reach_bytes;
 }
 
 size_t image_align_bytes(void)

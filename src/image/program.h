@@ -45,8 +45,9 @@ struct image_module {
     size_t copy_shift;         /* copy_offset - vaddr_lo: offset in a copy - vaddr */
     const ElfW(Phdr) * phdr;   /* program headers, in the prototype */
     size_t n_phdrs;
-    const void *link_map;      /* ld.so's descriptor of the prototype, for the unwinder */
-    size_t eh_frame_hdr_vaddr; /* 0: none */
+    size_t group;                    /* number of its load group (groups.h) */
+    const struct link_map *link_map; /* ld.so's descriptor of the prototype, for the unwinder */
+    size_t eh_frame_hdr_vaddr;       /* 0: none */
 
     /* Dynamic section. Addresses in the prototype, or vaddr where the name says so. */
     const ElfW(Dyn) * dynamic;
@@ -121,11 +122,15 @@ struct image_range {
     size_t offset, len_bytes;
 };
 
+/* The program with the libraries that were loaded with it, or what a dlopen brought later (groups.h). */
 struct image_program {
+    size_t number;                /* of the load group: 0 the program */
+    bool *needs;                  /* by number: other groups that its copies refer to; NULL: none */
     struct image_module *modules; /* the main program first */
     size_t n_modules;
     size_t *init_order;       /* modules in the order of their constructors */
-    size_t span_bytes, align; /* of a copy */
+    size_t reach_bytes;       /* of the program: with what is kept behind its copies for groups */
+    size_t span_bytes, align; /* of a copy: up to where it and all groups before it reach */
 
     struct image_mapping *mappings;
     size_t n_mappings;
@@ -165,10 +170,16 @@ int image_swapped_tls_find(struct ult_tls_region *regions, int n, int max);
 /* Its initial contents, one stretch after the other. */
 void image_swapped_tls_init(unsigned char *save);
 
+/* Makes the plan of a program or group whose modules are known: their places, segments and relocations. */
+bool image_program_plan(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
+
 /* ---- modules.c: finding and reading ---- */
 
 /* All modules of the process, the program first, with their headers read. The caller frees the array. */
 void image_modules_list(struct image_module **modules_out, size_t *count_out);
+
+/* Works out the order of constructors. */
+void image_modules_order(struct image_program *program);
 
 /* Finds the modules to copy and reads their headers. */
 bool image_modules_find(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
@@ -179,7 +190,7 @@ bool image_module_can_copy(struct image_module *module, const char **why_out);
 /* Does this module name that one in DT_NEEDED? */
 bool image_module_needs(const struct image_module *module, const struct image_module *other);
 
-/* The module whose prototype has this address; NULL: none. */
+/* The module whose prototype has this address, in the program or group or in a published one; NULL: none. */
 struct image_module *image_module_of(const struct image_program *program, uintptr_t prototype_addr);
 
 /* ---- segments.c: mappings ---- */

@@ -110,7 +110,8 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("hsearch", image_libc_hsearch, "the process's one hash table is the rank's"),
 
     /* What ld.so and libstdc++ know of the program (rebind_dlopen.c, rebind_symbols.c) */
-    FUNCTION("dlopen", image_libc_dlopen, "searches the folders that the calling module says"),
+    FUNCTION("dlopen", image_libc_dlopen, "a plugin's variables are the rank's own"),
+    FUNCTION("dlclose", image_libc_dlclose, "other ranks may have opened the same"),
     FUNCTION("dlsym", image_libc_dlsym, "answers with addresses in the rank's copy"),
     FUNCTION("__tls_get_addr", image_tls_get_addr,
              "a rank's thread_local variables of libraries (lazy_tls.c)"),

@@ -287,6 +287,7 @@ void image_libc_hdestroy(void);
 ENTRY *image_libc_hsearch(ENTRY item, ACTION action);
 
 void *image_libc_dlopen(const char *path, int mode);
+int image_libc_dlclose(void *handle);
 void *image_libc_dlsym(void *handle, const char *name);
 void *image_libc_dlvsym(void *handle, const char *name, const char *version);
 int image_libc_dladdr(const void *addr, Dl_info *info);

@@ -6,127 +6,18 @@
  * of that module and replaces $ORIGIN by its folder. It knows nothing of copies, so here a name becomes a
  * path by the search list of the caller's prototype.
  */
+#include "image/groups.h"
 #include "image/instantiate.h"
 #include "image/rebind.h"
 
+#include "base/log.h"
+
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* The descriptor of a module is its handle, too, in glibc. */
-static void *handle_of(const struct image_module *module)
-{
-    return (void *)module->link_map;
-}
-
-/* Could ld.so load this file? It goes on searching if not. */
-static bool is_loadable(const char *path)
-{
-    ElfW(Ehdr) ehdr;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool is_elf;
-
-    if (fd < 0)
-        return false;
-    is_elf = read(fd, &ehdr, sizeof ehdr) == (ssize_t)sizeof ehdr &&
-             memcmp(ehdr.e_ident, ELFMAG, SELFMAG) == 0 && ehdr.e_ident[EI_CLASS] == IMAGE_ARCH_ELF_CLASS &&
-             ehdr.e_machine == IMAGE_ARCH_ELF_MACHINE;
-    close(fd);
-    return is_elf;
-}
-
-/* Where the name is found in the folders that the module says, and in LD_LIBRARY_PATH; false: in none. What
- * comes after these (the cache, the system's folders) is the same for all callers. */
-static bool search(const struct image_module *module, const char *name, char path[PATH_MAX])
-{
-    Dl_serinfo size, *list;
-    bool is_found = false;
-
-    if (dlinfo(handle_of(module), RTLD_DI_SERINFOSIZE, &size) != 0 || !(list = malloc(size.dls_size)))
-        return false;
-    *list = size;
-    if (dlinfo(handle_of(module), RTLD_DI_SERINFO, list) == 0)
-        for (unsigned i = 0; i < list->dls_cnt && !is_found; i++) {
-            const Dl_serpath *folder = &list->dls_serpath[i];
-
-            if (folder->dls_flags & LA_SER_DEFAULT)
-                break;
-            is_found =
-                snprintf(path, PATH_MAX, "%s/%s", folder->dls_name, name) < PATH_MAX && is_loadable(path);
-        }
-    free(list);
-    return is_found;
-}
-
-/* Is a library of this name loaded already? Then that is meant, wherever it was found. */
-static bool is_loaded(const char *name)
-{
-    void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
-
-    if (handle)
-        dlclose(handle);
-    return handle != NULL;
-}
-
-/* Names that were found here. ld.so does not know them: it was given paths. */
-static struct found_name {
-    struct found_name *next;
-    char *name, *path;
-} * found_names;
-static pthread_mutex_t found_names_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* The path by which the name was found before, if that is still loaded. */
-static bool was_found(const char *name, char path[PATH_MAX])
-{
-    bool is_found = false;
-
-    pthread_mutex_lock(&found_names_lock);
-    for (const struct found_name *found = found_names; found && !is_found; found = found->next)
-        if (strcmp(found->name, name) == 0 && is_loaded(found->path)) {
-            snprintf(path, PATH_MAX, "%s", found->path);
-            is_found = true;
-        }
-    pthread_mutex_unlock(&found_names_lock);
-    return is_found;
-}
-
-static void note_found(const char *name, const char *path)
-{
-    struct found_name *found = malloc(sizeof *found);
-
-    if (!found)
-        return;
-    found->name = strdup(name);
-    found->path = strdup(path);
-    if (!found->name || !found->path) {
-        free(found->name);
-        free(found->path);
-        free(found);
-        return;
-    }
-    pthread_mutex_lock(&found_names_lock);
-    found->next = found_names;
-    found_names = found;
-    pthread_mutex_unlock(&found_names_lock);
-}
-
-/* A name without a folder, where the module's search list matters. */
-static bool find_name(const struct image_module *module, const char *name, char path[PATH_MAX])
-{
-    if (is_loaded(name))
-        return false;
-    if (was_found(name, path))
-        return true;
-    if (!search(module, name, path))
-        return false;
-    note_found(name, path);
-    return true;
-}
 
 /* The folder of the module, as ld.so knows it. (dlinfo's RTLD_DI_ORIGIN crashes where ld.so has not needed
  * it.) */
@@ -160,20 +51,79 @@ static bool expand_origin(const struct image_module *module, const char *path, c
     return false;
 }
 
-static void *open_for(const struct image_module *module, const char *path, int mode)
-{
-    char found[PATH_MAX];
+/* One dlopen at a time: what is loaded meanwhile is this one's. Never held while a rank's code runs. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-    if (path && path[0] && module && module->link_map &&
-        (strchr(path, '/') ? expand_origin(module, path, found) : find_name(module, path, found)))
-        path = found;
-    return dlopen(path, mode);
+/* What ld.so has just loaded becomes a load group; or the ranks share it, if that cannot be. */
+static void add_group(const struct image_loaded *loaded, const char *path)
+{
+    size_t number;
+    const char *error;
+
+    if (image_group_add(loaded->modules, loaded->count, &number, &error)) {
+        image_opener_drop_destructors(loaded);
+        base_log_verbose(1, "%s: load group %zu, %zu libraries", path, number, loaded->count);
+    } else {
+        base_log("the ranks share the variables of %s, which one of them has opened: %s", path, error);
+        image_opener_construct(loaded);
+    }
+}
+
+/* The handle of the library, which is loaded for the rank if nobody has done so. NULL: dlerror says why. */
+static void *load(const struct image *image, const struct image_module *caller, const char *path, int mode)
+{
+    struct image_loaded loaded;
+    void *handle;
+
+    pthread_mutex_lock(&lock);
+    handle = dlopen(path, mode | RTLD_NOLOAD);
+    if (handle || (mode & RTLD_NOLOAD)) {
+        const struct image_module *module = handle ? image_module_of_map(handle) : NULL;
+
+        if (module && (mode & RTLD_NOLOAD) && !image_has_group(image, module->group))
+            handle = NULL; /* another rank has loaded it, this one has not */
+    } else {
+        handle = image_opener_open(caller, path, mode, &loaded);
+        if (loaded.count > 0)
+            add_group(&loaded, path);
+        free(loaded.modules);
+    }
+    pthread_mutex_unlock(&lock);
+    return handle;
+}
+
+void *image_dlopen(const char *path, int mode, const void *code)
+{
+    struct image *image = image_find(code);
+    const struct image_module *caller = image ? image_module_at(image, code) : NULL, *module;
+    char expanded[PATH_MAX];
+    void *handle;
+
+    if (!image || !path || !path[0])
+        return dlopen(path, mode);
+    if (caller && expand_origin(caller, path, expanded))
+        path = expanded;
+    handle = load(image, caller, path, mode);
+    module = handle ? image_module_of_map(handle) : NULL;
+    if (module && module->group > 0) {
+        image_group_enter(image, module->group);
+        image_group_count(image, handle, 1);
+    }
+    return handle;
 }
 
 void *image_libc_dlopen(const char *path, int mode)
 {
-    const void *caller = __builtin_return_address(0);
-    const struct image *image = image_find(caller);
+    return image_dlopen(path, mode, __builtin_return_address(0));
+}
 
-    return open_for(image ? image_module_at(image, caller) : NULL, path, mode);
+int image_libc_dlclose(void *handle)
+{
+    struct image *image = image_find(__builtin_return_address(0));
+    const struct image_module *module = image ? image_module_of_map(handle) : NULL;
+
+    /* A rank's own library stays until the rank's end: its constructors have run, and do so once. */
+    if (module && module->group > 0 && image_group_count(image, handle, -1))
+        return 0;
+    return dlclose(handle);
 }

@@ -3,71 +3,79 @@
  * rebind_symbols.c: dlsym, dladdr, dlinfo and their kin for code that lives in a copy, of which ld.so knows
  * nothing.
  */
+#include "image/groups.h"
 #include "image/instantiate.h"
 #include "image/lazy_tls.h"
 #include "image/rebind.h"
 #include "image/threads.h"
 
+#include "base/log.h"
+
 #include <dlfcn.h>
+#include <pthread.h>
 
 /* ---- Descriptors of the modules ---- */
 
-/* Which of the copied modules a descriptor of ld.so's is about; n_modules: none. */
-static size_t index_of(const struct link_map *map)
-{
-    size_t i = 0;
+/* A module as a rank sees it; linked with ld.so's descriptors of the shared ones. Never freed, as copies are
+ * not. */
+struct image_link_map {
+    struct link_map map;
+    const struct image_module *module;
+    struct image_link_map *next; /* link of the image's list */
+};
 
-    while (i < image_program.n_modules && image_program.modules[i].link_map != map)
-        i++;
-    return i;
+static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* to write the lists */
+
+/* The rank's descriptor of the module that ld.so describes so; ld.so's, if it is shared. */
+static struct link_map *in_copy(const struct image *image, const struct link_map *map)
+{
+    struct image_link_map *entry = map ? atomic_load(&image->link_maps) : NULL;
+
+    while (entry && entry->module->link_map != map)
+        entry = entry->next;
+    return entry ? &entry->map : (struct link_map *)map;
 }
 
-/* The same module as the rank sees it. */
-static struct link_map *in_copy(struct link_map *maps, const struct link_map *map)
+static void add_entry(struct image *image, const struct image_module *module)
 {
-    size_t i = map ? index_of(map) : image_program.n_modules;
+    struct image_link_map *entry = base_calloc(1, sizeof *entry, "the list of a rank's libraries");
 
-    return i < image_program.n_modules ? &maps[i] : (struct link_map *)map;
+    entry->module = module;
+    entry->map = (struct link_map){.l_addr = (uintptr_t)image->base + module->copy_shift,
+                                   .l_name = module->link_map->l_name,
+                                   .l_ld = image_translate(image, module->dynamic)};
+    entry->next = atomic_load(&image->link_maps);
+    atomic_store(&image->link_maps, entry);
 }
 
-/* Descriptors of the copy's modules, linked with ld.so's for the shared ones. NULL: no memory. */
-static struct link_map *link_maps_of(struct image *image)
+/* Brings the rank's descriptors up to date: libraries come and go. */
+static void update_link_maps(struct image *image)
 {
-    struct link_map *maps = atomic_load(&image->link_maps), *other = NULL;
+    size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
 
-    if (!maps) {
-        maps = calloc(image_program.n_modules, sizeof *maps);
-        if (!maps)
-            return NULL;
-        if (!atomic_compare_exchange_strong(&image->link_maps, &other,
-                                            maps)) { /* another thread was faster */
-            free(maps);
-            maps = other;
+    pthread_mutex_lock(&maps_lock);
+    for (size_t number = 0; number < n_groups; number++)
+        for (size_t i = 0; image_has_group(image, number) && i < image_groups[number]->n_modules; i++) {
+            const struct image_module *module = &image_groups[number]->modules[i];
+
+            if (module->link_map && in_copy(image, module->link_map) == module->link_map)
+                add_entry(image, module);
         }
+    for (struct image_link_map *entry = atomic_load(&image->link_maps); entry; entry = entry->next) {
+        entry->map.l_next = in_copy(image, entry->module->link_map->l_next);
+        entry->map.l_prev = in_copy(image, entry->module->link_map->l_prev);
     }
-    for (size_t i = 0; i < image_program.n_modules; i++) { /* each time: libraries come and go */
-        const struct image_module *module = &image_program.modules[i];
-        const struct link_map *map = module->link_map;
-
-        if (!map)
-            continue;
-        maps[i].l_addr = (uintptr_t)image->base + module->copy_shift;
-        maps[i].l_name = map->l_name;
-        maps[i].l_ld = image_translate(image, map->l_ld);
-        maps[i].l_next = in_copy(maps, map->l_next);
-        maps[i].l_prev = in_copy(maps, map->l_prev);
-    }
-    return maps;
+    pthread_mutex_unlock(&maps_lock);
 }
 
 /* What ld.so takes for a handle: in glibc a descriptor is one, too. */
 static void *loader_handle(const struct image *image, void *handle)
 {
-    struct link_map *maps = image ? atomic_load(&image->link_maps) : NULL, *map = handle;
+    const struct image_link_map *entry = image ? atomic_load(&image->link_maps) : NULL;
 
-    return maps && map >= maps && map < maps + image_program.n_modules
-               ? (void *)image_program.modules[map - maps].link_map
-               : handle;
+    while (entry && &entry->map != handle)
+        entry = entry->next;
+    return entry ? (void *)entry->module->link_map : handle;
 }
 
 /* ---- Looking up ---- */
@@ -95,24 +103,39 @@ static void *find_next(const struct image_module *module, const char *name, cons
     return NULL;
 }
 
-/* Of ld.so's answer. */
-static void *translate(const struct image *image, void *value)
+/* A definition that the rank would have in a process of its own: not in what only others have opened. */
+static void *in_rank(struct image *image, void *handle, void *value)
 {
-    void *translated = image_translate(image, value);
+    const struct image_module *module = value ? image_module_of(&image_program, (uintptr_t)value) : NULL;
     Dl_info info;
 
-    if (translated != value || dladdr(value, &info) != 0)
-        return translated;
-    return image_lazy_tls_translate(image_thread_current(), value); /* in no module: thread_local, perhaps */
+    if (!module && value && dladdr(value, &info) == 0) /* in no module: thread_local, perhaps */
+        return image_lazy_tls_translate(image_thread_current(), value);
+    if (!module)
+        return value;
+    if (!image_has_group(image, module->group)) {
+        if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)
+            return NULL;
+        image_group_enter(image, module->group); /* another rank has told the handle */
+    }
+    return image_translate(image, value);
 }
 
 static void *find(void *handle, const char *name, const char *version, const void *caller)
 {
     struct image *image = image_find(caller);
-    void *value = image && handle == RTLD_NEXT ? find_next(image_module_at(image, caller), name, version)
-                                               : look_up(loader_handle(image, handle), name, version);
+    const struct image_module *module = image ? image_module_at(image, caller) : NULL;
+    void *value;
 
-    return image && value ? translate(image, value) : value;
+    if (!image)
+        return look_up(handle, name, version);
+    if (handle == RTLD_NEXT)
+        return in_rank(image, handle, find_next(module, name, version));
+    value = in_rank(image, handle, look_up(loader_handle(image, handle), name, version));
+    /* What was opened with RTLD_LOCAL also sees what came with it. */
+    if (!value && handle == RTLD_DEFAULT && module && module->group > 0)
+        value = in_rank(image, handle, look_up((void *)module->link_map, name, version));
+    return value;
 }
 
 void *image_dlsym(void *handle, const char *name, const void *caller)
@@ -136,7 +159,6 @@ int image_libc_dladdr1(const void *addr, Dl_info *info, void **extra, int flags)
 {
     struct image *image = image_find(addr);
     const struct image_module *module = image ? image_module_at(image, addr) : NULL;
-    struct link_map *maps;
     ptrdiff_t delta;
 
     if (!module)
@@ -148,10 +170,8 @@ int image_libc_dladdr1(const void *addr, Dl_info *info, void **extra, int flags)
     if (info->dli_saddr)
         info->dli_saddr = (char *)info->dli_saddr + delta;
     if (flags == RTLD_DL_LINKMAP) {
-        maps = link_maps_of(image);
-        if (!maps)
-            return 0;
-        *extra = in_copy(maps, *extra);
+        update_link_maps(image);
+        *extra = in_copy(image, *extra);
     }
     return 1;
 }
@@ -167,14 +187,12 @@ int image_libc_dlinfo(void *handle, int request, void *answer)
 {
     struct image *image = image_find(__builtin_return_address(0));
     int result = dlinfo(loader_handle(image, handle), request, answer);
-    struct link_map **map = answer, *maps;
+    struct link_map **map = answer;
 
     if (!image || result != 0 || request != RTLD_DI_LINKMAP)
         return result;
-    maps = link_maps_of(image);
-    if (!maps)
-        return -1;
-    *map = in_copy(maps, *map);
+    update_link_maps(image);
+    *map = in_copy(image, *map);
     return 0;
 }
 

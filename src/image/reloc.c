@@ -58,6 +58,13 @@ static void set_libc_ref(struct image_program *program, unsigned char *slot, siz
     image_array_push(&program->libc_refs, &program->n_libc_refs, sizeof ref, &ref);
 }
 
+/* A word of the copies of a group refers to another one: who has this one needs that. */
+static void note_target(struct image_program *program, const struct image_module *target)
+{
+    if (target->group != program->number && program->needs)
+        program->needs[target->group] = true;
+}
+
 /* ---- Symbols ---- */
 
 /* One relocation, decoded. */
@@ -139,9 +146,10 @@ static void relocate_symbol(struct image_program *program, struct image_module *
     else if (rebinding)
         set_libc_ref(program, r->slot, r->slot_offset,
                      image_libc_field_offset(rebinding->libc_field) + addend);
-    else if (target)
+    else if (target) {
+        note_target(program, target);
         set_in_copy(program, r->slot, r->slot_offset, value - target->bias + target->copy_shift + addend);
-    else if (!value && r->kind == IMAGE_RELOC_PLT && ELF64_ST_BIND(r->symbol->st_info) != STB_WEAK)
+    } else if (!value && r->kind == IMAGE_RELOC_PLT && ELF64_ST_BIND(r->symbol->st_info) != STB_WEAK)
         set_constant(r->slot, (size_t)undefined_function);
     else
         set_constant(r->slot, value + addend);
@@ -156,9 +164,10 @@ static void relocate_ifunc(struct image_program *program, struct image_module *m
     if (!module->is_pristine && !is_in_relro(module, r->vaddr))
         value = ((size_t(*)(void))(module->bias + r->addend))();
     target = image_module_of(program, value);
-    if (target)
+    if (target) {
+        note_target(program, target);
         set_in_copy(program, r->slot, r->slot_offset, value - target->bias + target->copy_shift);
-    else
+    } else
         set_constant(r->slot, value);
 }
 

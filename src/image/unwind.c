@@ -15,6 +15,7 @@
  * Called from any thread, while an exception is thrown: no locks, no allocation. Called by sanitizers before
  * they are up.
  */
+#include "image/groups.h"
 #include "image/instantiate.h"
 
 #include <dlfcn.h>
@@ -57,12 +58,34 @@ BASE_NO_SANITIZE static bool is_unwinder(const void *caller)
     return image_find(caller) != NULL; /* linked into the program */
 }
 
+/* Shows the rank's copies of the modules of a group. */
+BASE_NO_SANITIZE static int show_group(const struct image *image, const struct image_program *group,
+                                       const struct forward *forward)
+{
+    int result = 0;
+
+    for (size_t i = 0; !result && i < group->n_modules; i++) {
+        const struct image_module *module = &group->modules[i];
+        struct dl_phdr_info info = forward->last; /* dlpi_adds and dlpi_subs are the same for all */
+
+        info.dlpi_addr = (uintptr_t)image->base + module->copy_shift;
+        info.dlpi_name = module->name;
+        info.dlpi_phdr = module->phdr;
+        info.dlpi_phnum = (ElfW(Half))module->n_phdrs;
+        info.dlpi_tls_modid = 0;
+        info.dlpi_tls_data = NULL;
+        result = forward->callback(&info, forward->size, forward->arg);
+    }
+    return result;
+}
+
 BASE_NO_SANITIZE EXPORT int dl_iterate_phdr(phdr_callback_fn callback, void *arg)
 {
     const struct image_program *program = &image_program;
     dl_iterate_phdr_fn real = atomic_load_explicit(&real_iterate, memory_order_relaxed);
     struct forward forward = {.callback = callback, .arg = arg};
     struct image *image;
+    size_t n_groups;
     int result;
 
     if (!real) {
@@ -73,18 +96,10 @@ BASE_NO_SANITIZE EXPORT int dl_iterate_phdr(phdr_callback_fn callback, void *arg
         return real(callback, arg);
     result = real(forward_one, &forward);
     image = image_rebind_client.current ? image_rebind_client.current() : NULL;
-    for (size_t i = 0; !result && image && i < program->n_modules; i++) {
-        const struct image_module *module = &program->modules[i];
-        struct dl_phdr_info info = forward.last; /* dlpi_adds and dlpi_subs are the same for all */
-
-        info.dlpi_addr = (uintptr_t)image->base + module->copy_shift;
-        info.dlpi_name = module->name;
-        info.dlpi_phdr = module->phdr;
-        info.dlpi_phnum = (ElfW(Half))module->n_phdrs;
-        info.dlpi_tls_modid = 0;
-        info.dlpi_tls_data = NULL;
-        result = callback(&info, forward.size, arg);
-    }
+    n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
+    for (size_t number = 0; !result && image && number < n_groups; number++)
+        if (image_has_group(image, number))
+            result = show_group(image, image_groups[number], &forward);
     return result;
 }
 

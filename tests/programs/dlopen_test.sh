@@ -49,7 +49,27 @@ path() {
     done
 }
 
+# Plugins with variables, C++ objects and libraries of their own.
+plugins() {
+    local name
+    shared plugin_helper.c libhelper.so
+    for name in one two; do
+        "$build/bin/mpicxx" -g -O1 -Wall -fPIC -shared "$here/plugin.cc" -o "plugin_$name.so" "-DNAME=\"plugin_$name\"" \
+            ./libhelper.so -Wl,-rpath,"$work" || exit 1
+    done
+    shared path_plugin.c plugin_global.so -DANSWER=1
+    shared plugin_unbound.c plugin_unbound.so
+    "$build/bin/mpicxx" -g -O1 -Wall "$here/plugin_program.cc" -o plugin_program -rdynamic \
+        -Wl,--enable-new-dtags,-rpath,"$work" || exit 1
+    check -n 1 ./plugin_program
+    check -n 2 ./plugin_program +p 1
+    check -n 2 ./plugin_program +p 2
+    check -n 5 ./plugin_program +p 2
+    check -n 64 ./plugin_program +p 2
+}
+
 case $part in
 path) path ;;
+plugins) plugins ;;
 esac
 exit $code
