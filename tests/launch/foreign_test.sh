@@ -87,7 +87,7 @@ for _ in $(seq 200); do
     sleep 0.05
 done
 expect "another user has a connection open" 0 'connected' '' cat "$work/connected"
-(sleep 20 && kill $job) 2>/dev/null 8>&- 9>&- &
+(sleep 20 && kill $job) >/dev/null 2>&1 8>&- 9>&- &
 watchdog=$!
 end
 kill $watchdog
