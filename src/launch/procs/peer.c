@@ -11,7 +11,7 @@
  * connection whose other end is closed already has no owner any more and is refused, too. If the kernel does
  * not answer at all, nobody is let in.
  *
- * Everything here runs on libpmix's listening thread.
+ * Everything here runs on the thread on which libpmix accepts connections.
  */
 #include "procs.h"
 
@@ -143,20 +143,18 @@ static void say_refusal(void)
     is_said = true;
 }
 
-/* As accept4, for connections of this user only; EAGAIN if there is none. */
+/* As accept4, for connections of this user only. EAGAIN, which libpmix takes for "none was there", if it was
+ * another's. */
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *addr_len, int flags)
 {
-    socklen_t addr_size = addr_len ? *addr_len : 0;
     atomic_store(&is_in_use, true);
-    for (;;) {
-        if (addr_len != NULL)
-            *addr_len = addr_size;
-        int accepted = (int)syscall(SYS_accept4, fd, addr, addr_len, flags | SOCK_CLOEXEC);
-        if (accepted < 0 || is_own(accepted))
-            return accepted;
-        close(accepted);
-        say_refusal();
-    }
+    int accepted = (int)syscall(SYS_accept4, fd, addr, addr_len, flags | SOCK_CLOEXEC);
+    if (accepted < 0 || is_own(accepted))
+        return accepted;
+    close(accepted);
+    say_refusal();
+    errno = EAGAIN;
+    return -1;
 }
 
 EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *addr_len)
