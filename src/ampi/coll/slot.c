@@ -189,7 +189,8 @@ static inline struct ampi_coll_args *find_runner(const struct ampi_coll_slot *sl
 
     if (has_user_op(slot->last))
         return slot->last;
-    if (BASE_LIKELY(slot->last->op || !slot->state->shared->is_inter))
+    if (BASE_LIKELY(slot->last->op || !slot->state->shared->is_inter) ||
+        slot->plan->flow != AMPI_COLL_FLOW_REDUCE) /* others have no root, or no function */
         return NULL;
     root = ampi_coll_root_args(slot);
     return root && !root->is_remote && has_user_op(root) ? root : NULL;
