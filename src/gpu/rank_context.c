@@ -48,8 +48,8 @@ static void keep_below(struct gpu_rank_context *rank, CUcontext context)
 /* The driver has nothing current: what lay below comes up. */
 static void come_up(struct gpu_rank_context *rank)
 {
-    if (rank->n_below > 0)
-        real.set_current(rank->below[--rank->n_below]);
+    while (rank->n_below > 0 && real.set_current(rank->below[--rank->n_below]) != CUDA_SUCCESS)
+        ; /* it has been destroyed */
 }
 
 CUresult CUDAAPI gpu_rank_set_current(CUcontext context)
@@ -156,6 +156,7 @@ CUresult CUDAAPI gpu_rank_detach(CUcontext context)
 /* Guards what is counted, and what is passed on to the driver. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned retained_elsewhere[GPU_DEVICES_MAX]; /* by threads that are no ranks */
+static CUcontext primaries[GPU_DEVICES_MAX];         /* as far as they were retained */
 static atomic_int n_ranks;                           /* that have used CUDA */
 
 struct gpu_rank_context *gpu_rank_context_of(struct ult *u)
@@ -188,8 +189,10 @@ CUresult CUDAAPI gpu_rank_retain(CUcontext *context_out, CUdevice device)
 
     pthread_mutex_lock(&lock);
     result = gpu_guard_retain(context_out, device);
-    if (result == CUDA_SUCCESS && is_device(device))
+    if (result == CUDA_SUCCESS && is_device(device)) {
+        primaries[device] = *context_out;
         (rank ? rank->n_retained : retained_elsewhere)[device]++;
+    }
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -286,4 +289,45 @@ CUresult CUDAAPI gpu_rank_set_flags(unsigned flags)
     if (own() && gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS && is_device(device) && !is_alone(device))
         return CUDA_SUCCESS;
     return real.set_flags(flags);
+}
+
+/* ---- Peers ---- */
+
+/* The device of a primary context; -1: it is another context. */
+static int device_of_primary(CUcontext context)
+{
+    int device = 0;
+
+    pthread_mutex_lock(&lock);
+    while (device < GPU_DEVICES_MAX && (!context || primaries[device] != context))
+        device++;
+    pthread_mutex_unlock(&lock);
+    return device < GPU_DEVICES_MAX ? device : -1;
+}
+
+CUresult CUDAAPI gpu_rank_enable_peer(CUcontext peer, unsigned flags)
+{
+    struct gpu_rank_context *rank = own();
+    int from = rank ? device_of_primary(current()) : -1, to = device_of_primary(peer);
+    CUresult result = real.enable_peer(peer, flags);
+
+    if (from < 0 || to < 0 || (result != CUDA_SUCCESS && result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED))
+        return result;
+    if (rank->peers[from] >> to & 1)
+        return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    rank->peers[from] |= (uint64_t)1 << to;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer)
+{
+    struct gpu_rank_context *rank = own();
+    int from = rank ? device_of_primary(current()) : -1, to = device_of_primary(peer);
+
+    if (from < 0 || to < 0)
+        return real.disable_peer(peer);
+    if (!(rank->peers[from] >> to & 1))
+        return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    rank->peers[from] &= ~((uint64_t)1 << to);
+    return is_alone(from) ? real.disable_peer(peer) : CUDA_SUCCESS;
 }

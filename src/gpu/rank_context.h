@@ -11,10 +11,12 @@
  *      retaining      is counted per rank; the driver is never asked to release, because the last release
  *                     destroys the context, which other ranks and the library go on using
  *      resetting      waits for the device's work, as the driver's does, and destroys nothing
- *      flags          of primary contexts say how to wait, and are ignored
+ *      peer access    between primary contexts is enabled by whoever asks first; each rank is told that it
+ * has enabled it, and none disables it for others flags          of primary contexts say how to wait, and are
+ * ignored
  *
- * A process in which one rank alone has used CUDA, and the library has not used the device, passes the last
- * three on to the driver.
+ * A process in which one rank alone has used CUDA, and the library has not used the device, passes the others
+ * on to the driver.
  */
 #ifndef GPU_RANK_CONTEXT_H
 #define GPU_RANK_CONTEXT_H
@@ -31,6 +33,8 @@ struct gpu_rank_context {
     int n_below;
     int room;                             /* of below */
     unsigned n_retained[GPU_DEVICES_MAX]; /* primary contexts, by device */
+    uint64_t peers[GPU_DEVICES_MAX]; /* by device: those whose memory the rank has enabled it to reach, a bit
+                                        each */
 };
 
 /* The rank's, made at the first call. */
@@ -54,6 +58,9 @@ CUresult CUDAAPI gpu_rank_reset(CUdevice device);
 CUresult CUDAAPI gpu_rank_set_device_flags(CUdevice device, unsigned flags);
 CUresult CUDAAPI gpu_rank_set_flags(unsigned flags);
 
+CUresult CUDAAPI gpu_rank_enable_peer(CUcontext peer, unsigned flags);
+CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer);
+
 /* X(member of gpu_contexts_real, its type's parameters, name in libcuda, the first version of CUDA whose
  * cuGetProcAddress gives it, ours, why) */
 #define GPU_RANK_CONTEXT_FUNCTIONS(X)                                                                     \
@@ -74,7 +81,10 @@ CUresult CUDAAPI gpu_rank_set_flags(unsigned flags);
     X(reset, (CUdevice), "cuDevicePrimaryCtxReset_v2", 11000, gpu_rank_reset, "is the rank's only")       \
     X(set_device_flags, (CUdevice, unsigned), "cuDevicePrimaryCtxSetFlags_v2", 11000,                     \
       gpu_rank_set_device_flags, "are all ranks' flags")                                                  \
-    X(set_flags, (unsigned), "cuCtxSetFlags", 12010, gpu_rank_set_flags, "are all ranks' flags")
+    X(set_flags, (unsigned), "cuCtxSetFlags", 12010, gpu_rank_set_flags, "are all ranks' flags")          \
+    X(enable_peer, (CUcontext, unsigned), "cuCtxEnablePeerAccess", 4000, gpu_rank_enable_peer,            \
+      "is the rank's only")                                                                               \
+    X(disable_peer, (CUcontext), "cuCtxDisablePeerAccess", 4000, gpu_rank_disable_peer, "is the rank's only")
 
 /* The driver's; NULL: it has none. Set before any of ours is called (guard.c). */
 extern struct gpu_contexts_real {

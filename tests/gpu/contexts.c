@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A rank's CUDA contexts are its own: its stack of them (pushed, popped, made and destroyed, with other ranks
- * between), how often it has retained a device, and what it resets. After a reset or too many releases the
- * others' memory, and messages of small buffers of the GPU, are as before, also at the end.
+ * between), how often it has retained a device, its access to peers, and what it resets. After a reset or too
+ * many releases the others' memory, and messages of small buffers of the GPU, are as before, also at the end.
  */
 #include "device.h"
 
@@ -110,6 +110,28 @@ static void release_all(void)
                 "a device could be released more often than it was retained");
 }
 
+/* Enabling peer access succeeds once at each rank, and disabling it, too, without taking it from others. */
+static void peers(void)
+{
+    int can = 0;
+
+    if (gtest_n_devices > 1)
+        GTEST_CU(cuDeviceCanAccessPeer(&can, 0, 1));
+    if (!can)
+        return;
+    GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
+    let_others_run();
+    GTEST_CU(cuCtxEnablePeerAccess(gtest_contexts[1], 0));
+    let_others_run();
+    MTEST_CHECK(cuCtxEnablePeerAccess(gtest_contexts[1], 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
+                "peer access could be enabled twice");
+    let_others_run();
+    GTEST_CU(cuCtxDisablePeerAccess(gtest_contexts[1]));
+    let_others_run();
+    MTEST_CHECK(cuCtxDisablePeerAccess(gtest_contexts[1]) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
+                "peer access could be disabled twice");
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "stacks";
@@ -121,6 +143,7 @@ int main(int argc, char **argv)
     gtest_init();
     if (strcmp(what, "stacks") == 0) {
         stacks();
+        peers();
         return mtest_end();
     }
     resets = strcmp(what, "all") == 0 || mtest_rank == 1;
