@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ampi/comm.h"
@@ -45,6 +46,8 @@ static struct {
 
 void ampi_job_abort(int exit_code)
 {
+    if (ampi_job.is_forked)
+        _exit(ampi_exit_code_of(exit_code)); /* the job goes on */
     base_flush_stdout();
     ampi_procs_abort(ampi_exit_code_of(exit_code));
     _exit(ampi_exit_code_of(exit_code));
@@ -98,6 +101,75 @@ static void abort_rank(void)
     abort();
 }
 
+/* A process that a rank has forked has its memory, but is no part of the job. */
+static void leave_job(void)
+{
+    const struct ampi_rank *self = ampi_self();
+
+    if (!ampi_job.ranks)
+        return;
+    ampi_job.is_forked = true;
+    ampi_job.forked_rank = self ? self->world_rank : -1;
+    ult_job_leave();
+}
+
+/* ---- exit() on another thread of a rank ---- */
+
+/* How long the rank's main thread may take to notice. */
+#define EXIT_LOOKS 1000
+#define EXIT_LOOK_NS 10000000
+
+/* Ends a rank on its own stack. */
+struct last_errand {
+    struct ult_note note;
+    struct ult_errand errand;
+    struct ampi_rank *rank;
+};
+
+static void run_last_errand(struct ult_errand *errand)
+{
+    struct last_errand *last = BASE_CONTAINER(errand, struct last_errand, errand);
+
+    rank_end(last->rank, last->rank->exit_code);
+}
+
+/* On the rank's PE. */
+static void send_last_errand(struct ult_note *note)
+{
+    struct last_errand *last = BASE_CONTAINER(note, struct last_errand, note);
+
+    if (last->rank->state != AMPI_RANK_ENDED)
+        ult_send(&last->rank->ult, &last->errand);
+}
+
+/* The rank ends as soon as its main thread calls something that lets other ranks run. A process would end at
+ * once, wherever it is: if it computes on or blocks its PE, the job has to end. */
+static void exit_by_thread(struct image *image, int code) BASE_NORETURN;
+static void exit_by_thread(struct image *image, int code)
+{
+    struct ampi_rank *rank = &ampi_job.ranks[ampi_memory_slot_of(image_base(image))];
+    struct last_errand *last = base_calloc(1, sizeof *last, "the end of a rank");
+
+    if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_INITIALIZED) {
+        ampi_report(NULL, "a thread of rank %d called exit(%d) before MPI_Finalize; the job ends",
+                    rank->world_rank, code);
+        ampi_job_abort(code);
+    }
+    rank->exit_code = code;
+    *last =
+        (struct last_errand){.note.handle = send_last_errand, .errand.run = run_last_errand, .rank = rank};
+    ult_post_note(ult_pe_get(rank->pe_id), &last->note);
+    for (int i = 0; i < EXIT_LOOKS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = EXIT_LOOK_NS}, NULL);
+        if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_ENDED)
+            i = -1; /* until the process ends */
+    }
+    ampi_report(NULL,
+                "a thread of rank %d called exit(%d), but the rank's main thread does not stop; the job ends",
+                rank->world_rank, code);
+    ampi_job_abort(code);
+}
+
 static void report_rank(const char *text)
 {
     ampi_report(ampi_self(), "%s", text);
@@ -111,6 +183,8 @@ const struct image_rebind_client image_rebind_client = {
     .sleep_ns = ult_sleep_ns,
     .yield = ult_yield,
     .report = report_rank,
+    .forked = leave_job,
+    .exit_by_thread = exit_by_thread,
 };
 
 /* ---- The set-up ---- */
@@ -185,6 +259,8 @@ static void run_rank(void *arg)
     rank->argv = argv;
     code = image_run(rank->image, program_args.argc, argv);
     image_finish(rank->image);
+    if (image_is_forked_child())
+        exit(code);
     rank_end(rank, code);
 }
 
@@ -225,7 +301,7 @@ static const struct ult_hooks hooks = {
 static void detach_unused(int code, void *arg)
 {
     (void)arg;
-    if (!ampi_job.ranks)
+    if (!ampi_job.ranks && !image_is_forked_child())
         ampi_procs_close(code & 0xff);
 }
 
@@ -348,6 +424,8 @@ static void check_finalized(int code, void *arg)
     struct ampi_rank *rank = &ampi_job.ranks[0];
 
     (void)arg;
+    if (ampi_job.is_forked)
+        return;
     if (rank->state != AMPI_RANK_INITIALIZED) {
         ampi_procs_close(code & 0xff);
         return;
@@ -360,6 +438,8 @@ static void check_finalized(int code, void *arg)
 /* CUDA's driver and runtime end in handlers of their own; these were registered earlier. */
 static void leave_nccl(int code, void *arg)
 {
+    if (ampi_job.is_forked)
+        return;
     if (!ampi_job.is_virtual)
         check_finalized(code, arg);
     gpu_nccl_leave(code, GPU_NCCL_SETTLE_S);
@@ -405,7 +485,8 @@ struct ampi_rank *ampi_rank_or_move(void)
 {
     struct ampi_rank *rank = ampi_rank_or_adopt();
 
-    if (rank || ampi_job.is_virtual || !ampi_job.ranks || ampi_job.ranks[0].state != AMPI_RANK_STARTED)
+    if (rank || ampi_job.is_virtual || ampi_job.is_forked || !ampi_job.ranks ||
+        ampi_job.ranks[0].state != AMPI_RANK_STARTED)
         return rank;
     rank = &ampi_job.ranks[0];
     ult_job_adopt_caller(&rank->ult);

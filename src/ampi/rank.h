@@ -65,7 +65,7 @@ struct ampi_rank {
     char *coll_refused;  /* the last call of a collective that raised an error and took no part; malloc'ed;
                             NULL: none */
     struct image *image; /* its copy of the program; NULL: runs on the prototype */
-    int exit_code;       /* once ENDED */
+    int exit_code;       /* once ENDED, or to end with: job.c */
     char **argv;         /* what its main got; NULL: runs on the prototype */
 } BASE_CACHE_ALIGNED;    /* neighbours may run on different PEs */
 
@@ -116,6 +116,8 @@ struct ampi_job {
     bool is_virtual;         /* ranks run on copies of the program */
     _Atomic int exit_code;   /* the first non-zero code of a rank */
     _Atomic int n_ended;     /* ranks that are ENDED */
+    bool is_forked;          /* this process was forked by one of the job's, and is no part of it */
+    int forked_rank;         /* the rank that forked it; -1: not known */
 };
 extern struct ampi_job ampi_job;
 

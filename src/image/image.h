@@ -131,6 +131,10 @@ void image_rebind_add(const struct image_rebinding *table, size_t count);
  * RTLD_NEXT, RTLD_DEFAULT. */
 void *image_dlsym(void *handle, const char *name, const void *caller);
 
+/* Was this process forked by the program (or shares it the memory of one that has called vfork)? Then it is
+ * no part of the job: it ends without any of the layers above. */
+bool image_is_forked_child(void);
+
 /* What the layer above provides to the rebound functions; all are called on the rank's ULT, but for current.
  * NULL: what libc does. */
 struct image_rebind_client {
@@ -141,6 +145,10 @@ struct image_rebind_client {
     void (*sleep_ns)(uint64_t duration_ns);
     void (*yield)(void);
     void (*report)(const char *text); /* prints a line that begins with the rank's name */
+    /* In a process that was just forked: from now on current() is NULL, and MPI an error. */
+    void (*forked)(void);
+    /* Another thread of the image's rank called exit(); handlers have run. */
+    void (*exit_by_thread)(struct image *image, int code) BASE_NORETURN;
 };
 extern const struct image_rebind_client image_rebind_client;
 

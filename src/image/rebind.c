@@ -48,6 +48,34 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("__cxa_thread_atexit", image_libc_cxa_thread_atexit,
              "a rank's thread_local objects die with it"),
 
+    /* The end of the rank's main thread (rebind_thread_exit.c) */
+    FUNCTION("pthread_exit", image_libc_pthread_exit, "ends the rank's ULT, not the PE's thread"),
+    FUNCTION("thrd_exit", image_libc_thrd_exit, "ends the rank's ULT, not the PE's thread"),
+    FUNCTION("pthread_cancel", image_libc_cancel, "the main thread is a ULT"),
+    FUNCTION("pthread_testcancel", image_libc_testcancel, "the main thread is a ULT"),
+    FUNCTION("pthread_setcancelstate", image_libc_setcancelstate, "the main thread is a ULT"),
+    FUNCTION("pthread_setcanceltype", image_libc_setcanceltype, "the main thread is a ULT"),
+    FUNCTION("pthread_join", image_libc_join, "other ranks run meanwhile"),
+    FUNCTION("thrd_join", image_libc_thrd_join, "other ranks run meanwhile"),
+    FUNCTION("__pthread_register_cancel", image_libc_register_cancel, "cleanup handlers per ULT"),
+    FUNCTION("__pthread_unregister_cancel", image_libc_unregister_cancel, "cleanup handlers per ULT"),
+    FUNCTION("__pthread_register_cancel_defer", image_libc_register_cancel_defer, "cleanup handlers per ULT"),
+    FUNCTION("__pthread_unregister_cancel_restore", image_libc_unregister_cancel_restore,
+             "cleanup handlers per ULT"),
+    FUNCTION("__pthread_unwind_next", image_libc_unwind_next, "cleanup handlers per ULT"),
+
+    /* Processes (rebind_process.c) */
+    FUNCTION("fork", image_libc_fork, "the child is the rank's alone"),
+    FUNCTION("_Fork", image_libc__Fork, "the child is the rank's alone"),
+    FUNCTION("posix_spawn", image_libc_posix_spawn, "the child is the rank's alone"),
+    FUNCTION("posix_spawnp", image_libc_posix_spawnp, "the child is the rank's alone"),
+    FUNCTION("wait", image_libc_wait, "the rank's children; other ranks run meanwhile"),
+    FUNCTION("waitpid", image_libc_waitpid, "the rank's children; other ranks run meanwhile"),
+    FUNCTION("wait3", image_libc_wait3, "the rank's children; other ranks run meanwhile"),
+    FUNCTION("wait4", image_libc_wait4, "the rank's children; other ranks run meanwhile"),
+    FUNCTION("pthread_atfork", image_libc_atfork, "handlers of the rank that forks"),
+    FUNCTION("__register_atfork", image_libc_register_atfork, "handlers of the rank that forks"),
+
     /* Keys of thread-specific data (rebind_keys.c) */
     FUNCTION("pthread_key_create", image_libc_key_create, "each rank has as many keys as a process"),
     FUNCTION("__pthread_key_create", image_libc_key_create, "each rank has as many keys as a process"),
@@ -93,11 +121,33 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("nanosleep", image_libc_nanosleep, "other ranks run meanwhile"),
     FUNCTION("clock_nanosleep", image_libc_clock_nanosleep, "other ranks run meanwhile"),
     FUNCTION("thrd_sleep", image_libc_thrd_sleep, "other ranks run meanwhile"),
-    FUNCTION("select", image_libc_select, "without files it is a sleep"),
-    FUNCTION("poll", image_libc_poll, "without files it is a sleep"),
     FUNCTION("sched_yield", image_libc_sched_yield, "other ranks run meanwhile"),
     FUNCTION("pthread_yield", image_libc_sched_yield, "other ranks run meanwhile"),
     FUNCTION("thrd_yield", image_libc_thrd_yield, "other ranks run meanwhile"),
+
+    /* Waiting for files that are not on disks (rebind_io.c) */
+    FUNCTION("read", image_libc_read, "other ranks run meanwhile"),
+    FUNCTION("readv", image_libc_readv, "other ranks run meanwhile"),
+    FUNCTION("recv", image_libc_recv, "other ranks run meanwhile"),
+    FUNCTION("recvfrom", image_libc_recvfrom, "other ranks run meanwhile"),
+    FUNCTION("recvmsg", image_libc_recvmsg, "other ranks run meanwhile"),
+    FUNCTION("accept", image_libc_accept, "other ranks run meanwhile"),
+    FUNCTION("accept4", image_libc_accept4, "other ranks run meanwhile"),
+    FUNCTION("write", image_libc_write, "other ranks run meanwhile"),
+    FUNCTION("select", image_libc_select, "other ranks run meanwhile"),
+    FUNCTION("poll", image_libc_poll, "other ranks run meanwhile"),
+    FUNCTION("epoll_wait", image_libc_epoll_wait, "other ranks run meanwhile"),
+
+    /* Locks of files (rebind_locks.c) */
+    FUNCTION("fcntl", image_libc_fcntl, "POSIX locks are the rank's"),
+    FUNCTION("fcntl64", image_libc_fcntl, "POSIX locks are the rank's"),
+    FUNCTION("lockf", image_libc_lockf, "POSIX locks are the rank's"),
+    FUNCTION("lockf64", image_libc_lockf, "POSIX locks are the rank's"),
+    FUNCTION("flock", image_libc_flock, "other ranks run meanwhile"),
+    FUNCTION("close", image_libc_close, "ends the rank's locks of the file"),
+    FUNCTION("fclose", image_libc_fclose, "ends the rank's locks of the file"),
+    FUNCTION("dup2", image_libc_dup2, "ends the rank's locks of the file that it closes"),
+    FUNCTION("dup3", image_libc_dup3, "ends the rank's locks of the file that it closes"),
 
     /* Storage of libc's (rebind_buffers.c) */
     FUNCTION("strtok", image_libc_strtok, "remembers the rank's string"),
@@ -241,6 +291,7 @@ void image_libc_unlock(struct image_libc *libc)
  * stays. */
 void image_libc_fini(struct image_libc *libc)
 {
+    image_locks_release(libc);
     if (atomic_load(&libc->has_threads))
         return;
     image_random_destroy(libc->random);
@@ -249,6 +300,11 @@ void image_libc_fini(struct image_libc *libc)
     libc->buffers = NULL;
     free(libc->at_exit.items);
     free(libc->at_quick_exit.items);
+    free(libc->fork_handlers);
+    free(libc->children);
+    libc->fork_handlers = NULL;
+    libc->children = NULL;
+    libc->n_fork_handlers = libc->n_children = 0;
     libc->at_exit = libc->at_quick_exit = (struct image_handlers){0};
     image_thread_fini(&libc->main_thread);
     image_keys_free(libc);

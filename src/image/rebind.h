@@ -12,11 +12,15 @@
 #include <poll.h>
 #include <pthread.h>
 #include <search.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <threads.h>
 #include <time.h>
 
@@ -74,6 +78,11 @@ struct image_thread {
     struct image_key_value **values;    /* of pthread keys, in blocks (rebind_keys.c); NULL: none yet */
     void *signal_stack;                 /* malloc'ed; NULL: the thread had one, or is a rank's ULT */
     struct image_lazy_blocks *lazy_tls; /* thread_local variables of libraries (lazy_tls.c); NULL: none yet */
+    /* Of the rank's ULT alone, for its end (rebind_thread_exit.c): */
+    void *cleanup;               /* its innermost buffer of pthread_cleanup_push; NULL: none */
+    atomic_bool is_cancelled;    /* pthread_cancel was called for it */
+    bool is_cancel_disabled;     /* pthread_setcancelstate */
+    bool is_cancel_asynchronous; /* pthread_setcanceltype */
 };
 
 /* getopt's state, as in glibc's getopt_r. */
@@ -106,9 +115,17 @@ struct image_libc {
     const void *environ_array; /* the array that the rank made for its environment; NULL: none */
     size_t environ_room;       /* its length */
     char *strtok_next;
-    struct image_random *random;             /* rand, random and drand48; NULL: not used yet */
-    _Atomic(struct image_buffers *) buffers; /* of localtime and its like; NULL: not used yet */
-    int exit_status;                         /* what on_exit handlers are told */
+    struct image_random *random;              /* rand, random and drand48; NULL: not used yet */
+    _Atomic(struct image_buffers *) buffers;  /* of localtime and its like; NULL: not used yet */
+    int exit_status;                          /* what on_exit handlers are told */
+    struct image_fork_handler *fork_handlers; /* of pthread_atfork, in order */
+    size_t n_fork_handlers;
+    pid_t *children; /* processes that the rank has forked and not waited for */
+    size_t n_children;
+    atomic_bool has_file_locks; /* or has had some (rebind_locks.c) */
+    pthread_t main_id;          /* what pthread_self answers on its ULT */
+    atomic_bool is_main_over;   /* its main has called pthread_exit, with this value: */
+    void *main_value;
 };
 
 /* The state of the running rank, or of the rank that the calling thread belongs to; NULL outside of ranks. */
@@ -180,8 +197,18 @@ pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *u
 /* Runs the handlers of a list in reverse order, with those that they add; dso: only those of that module. */
 void image_handlers_run(struct image_handlers *handlers, const void *dso, int status);
 
-/* Was this process forked off by the program? Then it ends without any of the layers above. */
-bool image_is_forked_child(void);
+/* ---- rebind_thread_exit.c, rebind_locks.c ---- */
+
+/* Ends the calling rank if its main thread was cancelled. */
+void image_cancel_point(void);
+
+/* Ends the rank's locks of files. */
+void image_locks_release(struct image_libc *libc);
+
+/* Around a fork, by the parent and the child; in the child also: that process has no locks. */
+void image_locks_hold(void);
+void image_locks_let_go(void);
+void image_locks_forget(void);
 
 /* ---- rebind_getopt.c ---- */
 
@@ -228,6 +255,52 @@ int image_libc_putenv(char *assignment);
 int image_libc_clearenv(void);
 char *image_libc_getenv(const char *name);
 char *image_libc_secure_getenv(const char *name);
+
+int image_libc_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
+int image_libc_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+pid_t image_libc_fork(void);
+pid_t image_libc__Fork(void);
+int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                           const posix_spawnattr_t *attributes, char *const *argv, char *const *env);
+int image_libc_posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                            const posix_spawnattr_t *attributes, char *const *argv, char *const *env);
+pid_t image_libc_wait(int *status);
+pid_t image_libc_waitpid(pid_t pid, int *status, int options);
+pid_t image_libc_wait3(int *status, int options, struct rusage *usage);
+pid_t image_libc_wait4(pid_t pid, int *status, int options, struct rusage *usage);
+
+void image_libc_pthread_exit(void *value) BASE_NORETURN;
+void image_libc_thrd_exit(int result) BASE_NORETURN;
+void image_libc_register_cancel(__pthread_unwind_buf_t *buffer);
+void image_libc_unregister_cancel(__pthread_unwind_buf_t *buffer);
+void image_libc_register_cancel_defer(__pthread_unwind_buf_t *buffer);
+void image_libc_unregister_cancel_restore(__pthread_unwind_buf_t *buffer);
+void image_libc_unwind_next(__pthread_unwind_buf_t *buffer) BASE_NORETURN;
+void image_libc_testcancel(void);
+int image_libc_cancel(pthread_t target);
+int image_libc_setcancelstate(int state, int *old);
+int image_libc_setcanceltype(int type, int *old);
+int image_libc_join(pthread_t thread, void **value_out);
+int image_libc_thrd_join(thrd_t thread, int *result_out);
+
+int image_libc_fcntl(int fd, int cmd, ...);
+int image_libc_lockf(int fd, int cmd, off_t len);
+int image_libc_flock(int fd, int operation);
+int image_libc_close(int fd);
+int image_libc_fclose(FILE *stream);
+int image_libc_dup2(int fd, int new_fd);
+int image_libc_dup3(int fd, int new_fd, int flags);
+
+ssize_t image_libc_read(int fd, void *buffer, size_t size_bytes);
+ssize_t image_libc_readv(int fd, const struct iovec *parts, int n_parts);
+ssize_t image_libc_recv(int fd, void *buffer, size_t size_bytes, int flags);
+ssize_t image_libc_recvfrom(int fd, void *buffer, size_t size_bytes, int flags, struct sockaddr *address,
+                            socklen_t *address_len);
+ssize_t image_libc_recvmsg(int fd, struct msghdr *message, int flags);
+int image_libc_accept(int fd, struct sockaddr *address, socklen_t *address_len);
+int image_libc_accept4(int fd, struct sockaddr *address, socklen_t *address_len, int flags);
+ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes);
+int image_libc_epoll_wait(int epoll_fd, struct epoll_event *events, int max_events, int timeout_ms);
 
 int image_libc_execv(const char *path, char *const *argv);
 int image_libc_execvp(const char *file, char *const *argv);

@@ -12,7 +12,6 @@
 #include <err.h>
 #include <errno.h>
 #include <error.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,55 +144,63 @@ void image_libc_cxa_finalize(void *dso)
 
 /* ---- Ending ---- */
 
-static bool is_child; /* set in every process forked off this one */
-
-static void note_fork(void)
+/* Does what the caller ends end the rank? Not in a child of vfork, which runs on the rank's stack. */
+static bool ends_rank(void)
 {
-    is_child = true;
+    return image_is_on_rank() && !image_is_forked_child();
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+static void exit_from(int status, const void *caller) BASE_NORETURN;
+static void exit_from(int status, const void *caller)
 {
-    pthread_atfork(NULL, NULL, note_fork);
-}
+    struct image_libc *libc = image_libc_at(caller);
+    struct image *image = libc ? libc->main_thread.image : NULL;
 
-bool image_is_forked_child(void)
-{
-    return is_child;
+    if (image) {
+        libc->exit_status = status;
+        image_finish(image);
+    }
+    if (image && ends_rank() && image_rebind_client.exit)
+        image_rebind_client.exit(status);
+    if (image && !image_is_forked_child() && image_rebind_client.exit_by_thread)
+        image_rebind_client.exit_by_thread(image, status);
+    exit(status);
 }
 
 void image_libc_exit(int status)
 {
-    struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
+    exit_from(status, __builtin_return_address(0));
+}
 
-    if (image) {
-        image_libc_of(image)->exit_status = status;
-        image_finish(image);
-    }
-    if (image && !is_child && image_rebind_client.exit)
-        image_rebind_client.exit(status);
-    exit(status);
+static void quick_exit_from(int status, const void *caller) BASE_NORETURN;
+static void quick_exit_from(int status, const void *caller)
+{
+    struct image_libc *libc = image_libc_at(caller);
+
+    if (libc && ends_rank() && image_rebind_client.quick_exit)
+        image_rebind_client.quick_exit(status);
+    if (libc && !image_is_forked_child() && image_rebind_client.exit_by_thread)
+        image_rebind_client.exit_by_thread(libc->main_thread.image, status);
+    _exit(status);
 }
 
 void image_libc__exit(int status)
 {
-    if (image_is_on_rank() && image_rebind_client.quick_exit)
-        image_rebind_client.quick_exit(status);
-    _exit(status);
+    quick_exit_from(status, __builtin_return_address(0));
 }
 
 void image_libc_quick_exit(int status)
 {
-    struct image_libc *libc = image_libc_current();
+    struct image_libc *libc = image_libc_at(__builtin_return_address(0));
 
     if (libc)
         image_handlers_run(&libc->at_quick_exit, NULL, status);
-    image_libc__exit(status);
+    quick_exit_from(status, __builtin_return_address(0));
 }
 
 void image_libc_abort(void)
 {
-    if (image_is_on_rank() && image_rebind_client.abort)
+    if (ends_rank() && image_rebind_client.abort)
         image_rebind_client.abort();
     abort();
 }

@@ -7,18 +7,20 @@
 #include "image/rebind.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
-#include <sys/select.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_S 1000000000
 
+/* Cancellation of a rank's main thread is noticed where it may sleep. */
 static bool can_sleep(void)
 {
-    return image_rebind_client.sleep_ns && image_is_on_rank();
+    if (!image_can_wait())
+        return false;
+    image_cancel_point();
+    return true;
 }
 
 static bool is_valid(const struct timespec *t)
@@ -88,26 +90,6 @@ int image_libc_thrd_sleep(const struct timespec *duration, struct timespec *rema
     if (!can_sleep())
         return thrd_sleep(duration, remaining);
     return image_libc_nanosleep(duration, remaining) == 0 ? 0 : -2;
-}
-
-/* select and poll without files are sleeps. */
-int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
-                      struct timeval *timeout)
-{
-    if (nfds != 0 || !timeout || timeout->tv_sec < 0 || timeout->tv_usec < 0 || !can_sleep())
-        return select(nfds, readable, writable, exceptional, timeout);
-    image_rebind_client.sleep_ns((uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_usec * 1000);
-    timeout->tv_sec = 0; /* as Linux leaves it */
-    timeout->tv_usec = 0;
-    return 0;
-}
-
-int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
-{
-    if (nfds != 0 || timeout_ms < 0 || !can_sleep())
-        return poll(fds, nfds, timeout_ms);
-    image_rebind_client.sleep_ns((uint64_t)timeout_ms * 1000000);
-    return 0;
 }
 
 int image_libc_sched_yield(void)

@@ -182,7 +182,15 @@ static struct image *running(void)
 
 bool image_is_on_rank(void)
 {
-    return running() && !image_is_forked_child();
+    return running() != NULL;
+}
+
+void image_thread_stay(void)
+{
+    struct image *image = running();
+
+    if (image)
+        own = &image_libc_of(image)->main_thread;
 }
 
 struct image_thread *image_thread_current(void)

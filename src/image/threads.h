@@ -20,6 +20,9 @@ bool image_thread_begin(struct image *image) BASE_MUST_CHECK;
 /* So many more threads of the image's rank are about to begin, or have not begun after all. */
 void image_thread_count(struct image *image, int n);
 
+/* In a process that was just forked: the calling thread goes on as a thread of the rank whose ULT it ran. */
+void image_thread_stay(void);
+
 /* The image that a thread made now, by a call from `caller`, belongs to; NULL: to none. */
 struct image *image_thread_heir(const void *caller);
 

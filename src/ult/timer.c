@@ -39,7 +39,8 @@ int ult_timer_fire(struct ult_pe *pe)
         pe->timer_first = u->timer_next;
         if (!pe->timer_first)
             pe->timer_last = NULL;
-        ult_ready(u);
+        if (u->state != ULT_ENDED) /* an errand can end one that sleeps */
+            ult_ready(u);
         n_fired++;
     }
     return n_fired;

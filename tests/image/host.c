@@ -104,6 +104,8 @@ static void run_copy(void)
     int code = image_run(image, host.argc, host.argv);
 
     image_finish(image);
+    if (image_is_forked_child())
+        exit(code);
     end_copy(code);
 }
 
@@ -137,6 +139,12 @@ static void abort_all(void)
     base_fatal(134, "copy %d called abort; its main is %s", host.current, where);
 }
 
+/* A forked process runs no copies. */
+static void forget_copies(void)
+{
+    runs_copies = false;
+}
+
 const struct image_rebind_client image_rebind_client = {
     .current = current_image,
     .exit = end_copy,
@@ -144,6 +152,7 @@ const struct image_rebind_client image_rebind_client = {
     .abort = abort_all,
     .sleep_ns = sleep_ns,
     .yield = switch_to_next,
+    .forked = forget_copies,
 };
 
 /* ---- The job ---- */
