@@ -144,6 +144,9 @@ struct image_rebind_client {
     void (*abort)(void) BASE_NORETURN;
     void (*sleep_ns)(uint64_t duration_ns);
     void (*yield)(void);
+    /* Around code that expects to run alone: constructors and destructors. NULL: it does. */
+    void (*begin_exclusive)(void);
+    void (*end_exclusive)(void);
     void (*report)(const char *text); /* prints a line that begins with the rank's name */
     /* In a process that was just forked: from now on current() is NULL, and MPI an error. */
     void (*forked)(void);

@@ -151,6 +151,18 @@ struct image *image_create(char *base)
 
 /* ---- Running and ending it ---- */
 
+void image_begin_exclusive(void)
+{
+    if (image_rebind_client.begin_exclusive)
+        image_rebind_client.begin_exclusive();
+}
+
+void image_end_exclusive(void)
+{
+    if (image_rebind_client.end_exclusive)
+        image_rebind_client.end_exclusive();
+}
+
 typedef void (*constructor_fn)(int argc, char **argv, char **envp);
 typedef void (*destructor_fn)(void);
 
@@ -165,12 +177,14 @@ void image_construct(struct image *image, const struct image_module *module)
 {
     char **envp = image_env_of(&image->libc);
 
+    image_begin_exclusive();
     if (module->init_vaddr)
         ((constructor_fn)(image->base + module->copy_shift + module->init_vaddr))(image->argc, image->argv,
                                                                                   envp);
     for (size_t i = 0; i < module->n_inits; i++)
         ((constructor_fn)array_entry(image, module, module->init_array_vaddr, i))(image->argc, image->argv,
                                                                                   envp);
+    image_end_exclusive();
 }
 
 int image_run(struct image *image, int argc, char **argv)
@@ -182,11 +196,13 @@ int image_run(struct image *image, int argc, char **argv)
     image->argc = argc;
     image->argv = argv;
     image->libc.main_id = pthread_self();
+    image_begin_exclusive();
     for (size_t i = 0; i < main_module->n_preinits; i++)
         ((constructor_fn)array_entry(image, main_module, main_module->preinit_array_vaddr, i))(argc, argv,
                                                                                                envp);
     for (size_t i = 0; i < program->n_modules; i++)
         image_construct(image, &program->modules[program->init_order[i]]);
+    image_end_exclusive();
     return ((image_main_fn)(image->base + program->main_offset))(argc, argv, envp);
 }
 
@@ -212,6 +228,7 @@ void image_finish(struct image *image)
     const struct image_program *program = &image_program;
     struct image_libc *libc = &image->libc;
 
+    image_begin_exclusive();
     image_handlers_run(&libc->main_thread.at_exit, NULL, libc->exit_status);
     image_handlers_run(&libc->at_exit, NULL, libc->exit_status);
     image_groups_finish(image);
@@ -219,6 +236,7 @@ void image_finish(struct image *image)
         image_destruct(image, &program->modules[program->init_order[image->modules_to_end - 1]]);
         image->modules_to_end--;
     }
+    image_end_exclusive();
     image_libc_fini(libc);
 }
 

@@ -47,4 +47,9 @@ void image_tls_init_block(const struct image *image, const struct image_module *
  * the prototype's. */
 void image_tls_init_thread(const struct image *image);
 
+/* Around constructors and destructors of copies: other ranks' wait, but not while this one waits. May switch.
+ */
+void image_begin_exclusive(void);
+void image_end_exclusive(void);
+
 #endif

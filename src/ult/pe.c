@@ -110,9 +110,7 @@ static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to
     ult_annotate_enter(&from->annotation);
 }
 
-/* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none is.
- */
-static void switch_away(struct ult_pe *pe, struct ult *self)
+static void run_next(struct ult_pe *pe, struct ult *self)
 {
     struct ult *next;
 
@@ -125,6 +123,38 @@ static void switch_away(struct ult_pe *pe, struct ult *self)
         self->state = ULT_RUNNING;
     else
         switch_to(pe, self, next);
+}
+
+bool ult_pe_let_others_run(struct ult *self)
+{
+    struct ult_pe *pe = self->pe;
+
+    if (!pe->queue_first)
+        ult_pe_poll(pe);
+    if (!pe->queue_first)
+        return false;
+    self->state = ULT_READY;
+    queue_push(pe, self);
+    run_next(pe, self);
+    return true;
+}
+
+/* The caller is the one that runs alone: others may, until it goes on. */
+static BASE_COLD void run_next_exclusively(struct ult_pe *pe, struct ult *self)
+{
+    ult_exclusive_let_go();
+    run_next(pe, self);
+    ult_exclusive_take(self);
+}
+
+/* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none is.
+ */
+static inline void switch_away(struct ult_pe *pe, struct ult *self)
+{
+    if (BASE_LIKELY(!self->n_exclusive))
+        run_next(pe, self);
+    else
+        run_next_exclusively(pe, self);
 }
 
 static void run_errands(struct ult *self)
@@ -247,6 +277,7 @@ void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi
     memset(u->cxa_globals, 0, sizeof u->cxa_globals);
     u->state = ULT_READY;
     u->is_called = u->is_ready_too = false;
+    u->n_exclusive = 0;
     u->errands = NULL;
     u->entry = entry;
     u->arg = arg;

@@ -69,6 +69,14 @@ int ult_pe_poll(struct ult_pe *pe) BASE_NOINLINE;
 /* Wakes the PE if it sleeps. Any thread. (idle.c) */
 void ult_pe_wake(struct ult_pe *pe);
 
+/* Waits for the caller's turn to be the one between ult_exclusive_begin and end; gives it away. (exclusive.c)
+ */
+void ult_exclusive_take(struct ult *self);
+void ult_exclusive_let_go(void);
+
+/* Lets the other ready ULTs of the PE run first; false: there is none. Does no errands. (pe.c) */
+bool ult_pe_let_others_run(struct ult *self);
+
 /* Adds a sleeper; readies those whose time has come and returns their number; ns until the next one, or -1.
  * (timer.c) */
 void ult_timer_add(struct ult_pe *pe, struct ult *u);

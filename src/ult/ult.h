@@ -49,6 +49,7 @@ struct ult {
     enum ult_state state;
     bool is_called;             /* blocked, but for its errands, which it is to do or does */
     bool is_ready_too;          /* ult_ready came while is_called: no longer blocked when these are done */
+    uint8_t n_exclusive;        /* calls of ult_exclusive_begin that have not been ended */
     struct ult_errand *errands; /* in order */
     int world_rank;             /* for messages: the rank that this ULT is; -1: none */
     void (*entry)(void *arg);   /* what it runs */
@@ -130,6 +131,11 @@ void ult_send(struct ult *u, struct ult_errand *errand);
 
 /* Lets every other ready ULT of this PE run first, and polls. May switch. */
 void ult_yield(void);
+
+/* One ULT of the process at a time goes on behind begin, until its end; may be nested. While it waits or
+ * yields, others get in. Nothing on a thread that is no PE. begin may switch. */
+void ult_exclusive_begin(void);
+void ult_exclusive_end(void);
 
 /* The time (CLOCK_MONOTONIC). */
 uint64_t ult_now_ns(void);

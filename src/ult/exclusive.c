@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * exclusive.c: one ULT of the process at a time, for code that is used to running alone.
+ *
+ * Constructors and destructors of the ranks' copies register with, and are taken back by, libraries that all
+ * ranks share: these expect ld.so's lock around them. A ULT that waits for its turn lets others of its PE
+ * run. At a switch the holder lets go, or what it waits for could never come, and takes its turn again
+ * afterwards: it is excluded from running, not from being interrupted by itself.
+ */
+#include <sched.h>
+
+#include "ult/pe.h"
+
+static atomic_flag is_held = ATOMIC_FLAG_INIT;
+
+void ult_exclusive_take(struct ult *self)
+{
+    while (atomic_flag_test_and_set_explicit(&is_held, memory_order_acquire))
+        if (!ult_pe_let_others_run(self))
+            sched_yield();
+}
+
+void ult_exclusive_let_go(void)
+{
+    atomic_flag_clear_explicit(&is_held, memory_order_release);
+}
+
+void ult_exclusive_begin(void)
+{
+    struct ult *self = ult_self();
+
+    if (ult_job.n_pes == 1 || !self)
+        return;
+    BASE_ASSERT(self->n_exclusive < UINT8_MAX);
+    if (self->n_exclusive == 0)
+        ult_exclusive_take(self);
+    self->n_exclusive++;
+}
+
+void ult_exclusive_end(void)
+{
+    struct ult *self = ult_self();
+
+    if (ult_job.n_pes == 1 || !self)
+        return;
+    if (--self->n_exclusive == 0)
+        ult_exclusive_let_go();
+}
