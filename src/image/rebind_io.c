@@ -44,10 +44,11 @@ static void wait_until_ready(int fd, short events, const char *call)
 {
     struct image_wait wait = {.call = call, .fd = fd};
 
-    if (!image_can_wait())
+    if (!image_is_on_rank())
         return;
     image_cancel_point();
-    if (is_ready(fd, events) || has_limit(fd, events == POLLIN ? SO_RCVTIMEO : SO_SNDTIMEO))
+    if (is_ready(fd, events) || !image_can_wait() ||
+        has_limit(fd, events == POLLIN ? SO_RCVTIMEO : SO_SNDTIMEO))
         return;
     do {
         image_wait_pause(&wait);
@@ -139,8 +140,8 @@ ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes)
 {
     struct stat file;
 
-    if (!image_can_wait() || fstat(fd, &file) != 0 || !(S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode)) ||
-        has_limit(fd, SO_SNDTIMEO))
+    if (!image_is_on_rank() || fstat(fd, &file) != 0 || !(S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode)) ||
+        !image_can_wait() || has_limit(fd, SO_SNDTIMEO))
         return write(fd, bytes, size_bytes);
     return S_ISFIFO(file.st_mode) ? write_to_pipe(fd, bytes, size_bytes)
                                   : write_to_socket(fd, bytes, size_bytes);

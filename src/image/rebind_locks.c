@@ -279,12 +279,13 @@ int image_libc_flock(int fd, int operation)
 
 /* ---- Closing: the rank's locks of the file end ---- */
 
-/* The file whose locks end with this descriptor; false: the caller has none. */
+/* The file whose locks end with this descriptor; false: the caller has none. A child of vfork has none,
+ * though it sees those of its parent. */
 static bool has_locks(int fd, struct stat *file_out, struct image_libc **libc_out)
 {
     *libc_out = image_libc_current();
     return *libc_out && atomic_load_explicit(&(*libc_out)->has_file_locks, memory_order_relaxed) &&
-           fstat(fd, file_out) == 0;
+           !image_is_forked_child() && fstat(fd, file_out) == 0;
 }
 
 int image_libc_close(int fd)

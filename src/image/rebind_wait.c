@@ -17,7 +17,7 @@
 
 bool image_can_wait(void)
 {
-    return image_rebind_client.sleep_ns && image_is_on_rank();
+    return image_rebind_client.sleep_ns && image_is_on_rank() && !image_is_forked_child();
 }
 
 void image_wait_pause(struct image_wait *wait)

@@ -67,6 +67,7 @@ static void check_ranges(void)
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600), other, reader;
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 10};
     FILE *file;
+    pid_t pid;
 
     other = open(path, O_RDWR);
     reader = open(path, O_RDONLY);
@@ -81,6 +82,12 @@ static void check_ranges(void)
 
     CHECK(lseek(fd, 100, SEEK_SET) == 100 && lockf(fd, F_TLOCK, 10) == 0);
     CHECK(is_locked(F_WRLCK, 109, 1) && !is_locked(F_WRLCK, 110, 1) && lockf(fd, F_TEST, 10) == 0);
+    pid = vfork();
+    if (pid == 0) { /* it shares the rank's memory, but not its descriptors */
+        close(reader);
+        _exit(0);
+    }
+    CHECK(waitpid(pid, NULL, 0) == pid && is_locked(F_WRLCK, 109, 1));
     CHECK(close(reader) == 0); /* any descriptor of the file */
     CHECK(!is_locked(F_WRLCK, 0, 0));
 
