@@ -7,6 +7,7 @@
  * program runs as it is, and the thread that calls MPI_Init becomes the rank.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -437,6 +438,22 @@ static void check_finalized(int code, void *arg)
     ampi_job_abort(code);
 }
 
+/* The destructor of a key, which is called if the process's main thread ends by pthread_exit, but not by
+ * exit. The process would stay for the threads of UCX, and the job with it. */
+static void check_main_finalized(void *rank)
+{
+    if (ampi_machine && ((struct ampi_rank *)rank)->state == AMPI_RANK_INITIALIZED)
+        check_finalized(0, NULL);
+}
+
+static void watch_main_end(struct ampi_rank *rank)
+{
+    pthread_key_t key;
+
+    if (pthread_key_create(&key, check_main_finalized) == 0)
+        pthread_setspecific(key, rank);
+}
+
 /* CUDA's driver and runtime end in handlers of their own; these were registered earlier. */
 static void leave_nccl(int code, void *arg)
 {
@@ -480,6 +497,7 @@ struct ampi_rank *ampi_rank_or_adopt(void)
     ampi_job_create(1, 1, false, &single_hooks);
     ult_job_adopt_caller(&ampi_job.ranks[0].ult);
     on_exit(check_finalized, NULL);
+    watch_main_end(ampi_self());
     return ampi_self();
 }
 
