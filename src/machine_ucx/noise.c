@@ -27,7 +27,10 @@ static bool keep(const char *message, va_list args)
     is_held = kept.is_held;
     if (is_held && kept.n_bytes + 1 < sizeof kept.text) {
         size_t room = sizeof kept.text - kept.n_bytes - 1; /* for the end of the line */
-        int n = vsnprintf(kept.text + kept.n_bytes, room, message, args);
+        char text[512];
+        int n;
+        vsnprintf(text, sizeof text, message, args);
+        n = snprintf(kept.text + kept.n_bytes, room, "UCX: %s", text);
         if (n > 0)
             kept.n_bytes += (size_t)n < room ? (size_t)n : room - 1;
         kept.text[kept.n_bytes++] = '\n';

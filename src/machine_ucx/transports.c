@@ -193,8 +193,8 @@ void ucxm_transports_choose(ucp_config_t *config)
         if (devices.n_bytes > 0)
             ucp_config_modify(config, "NET_DEVICES", devices.text);
     }
-    /* What UCX warns of is in our lists and not in this UCX; the user's lists may have mistakes. */
-    if (!has_transports && !has_devices)
+    /* Our lists have names that this UCX may not know. */
+    if (is_one_node ? !has_transports : !has_devices)
         ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
     if (is_one_node && !has_transports)
         base_log_verbose(2, "UCX may use these transports, as all processes are on one node: %s",

@@ -19,6 +19,7 @@ closed=$expect_dir/closed
 expect "two processes" 0 '' '' "$mpirun" --procs 2 -n 2 "$closed"
 expect "four processes of two PEs" 0 '' '' "$mpirun" --procs 4 -n 8 +p 2 "$closed"
 expect "in UCX's usual folder" 0 '' '' env UCX_POSIX_DIR=/dev/shm "$mpirun" --procs 2 -n 2 "$closed"
+expect "the user has chosen a network device" 0 '' '' env UCX_NET_DEVICES=lo "$mpirun" --procs 2 -n 2 "$closed"
 expect "the program finds listeners and segments where there are some" 1 '' \
     'listens at 127.0.0.1 of interface lo .*has made the SysV segment' env UCX_TLS=all "$mpirun" --procs 2 -n 2 "$closed"
 if command -v mpirun.openmpi >/dev/null; then
