@@ -167,17 +167,20 @@ static BASE_COLD __attribute__((noinline)) char *make_block(struct image_thread 
 {
     const struct image_module *module = lazy[index];
     struct image_lazy_blocks *table = thread->lazy_tls;
-    size_t align = module->tls_align > sizeof(void *) ? module->tls_align : sizeof(void *);
-    void *block = NULL;
+    size_t align = module->tls_align > 2 * sizeof(void *) ? module->tls_align : 2 * sizeof(void *);
+    char *room, *block;
 
     if (!table || index >= table->count)
         table = grow(thread, index);
     if (table->blocks[index])
         return table->blocks[index];
-    if (posix_memalign(&block, align, module->tls_bytes) != 0)
+    room = calloc(1, module->tls_bytes + align); /* pages that stay zero are not touched */
+    if (!room)
         base_fatal(1, "out of memory: no room for the thread_local variables of %s (%zu bytes)", module->name,
                    module->tls_bytes);
-    image_tls_init_block(thread->image, module, block);
+    block = room + align - (uintptr_t)room % align; /* at least two words from room */
+    ((char **)(void *)block)[-1] = room;
+    memcpy(block, thread->image->base + module->copy_shift + module->tls_vaddr, module->tls_file_bytes);
     table->blocks[index] = block;
     return block;
 }
@@ -224,7 +227,8 @@ void *image_lazy_tls_translate(struct image_thread *thread, void *prototype_addr
 void image_lazy_tls_free(struct image_thread *thread)
 {
     for (size_t i = 0; thread->lazy_tls && i < thread->lazy_tls->count; i++)
-        free(thread->lazy_tls->blocks[i]);
+        if (thread->lazy_tls->blocks[i])
+            free(((char **)thread->lazy_tls->blocks[i])[-1]);
     free(thread->lazy_tls);
     thread->lazy_tls = NULL;
 }

@@ -68,6 +68,9 @@ static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
         case DT_STRTAB:
             module->strtab = dynamic_address(module, value);
             break;
+        case DT_STRSZ:
+            module->strtab_bytes = value;
+            break;
         case DT_VERSYM:
             module->versym = dynamic_address(module, value);
             break;
@@ -142,7 +145,9 @@ static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
         }
     }
     slash = strrchr(module->name, '/');
-    module->soname = soname && module->strtab ? module->strtab + soname : slash ? slash + 1 : module->name;
+    module->soname = soname && module->strtab && soname < module->strtab_bytes ? module->strtab + soname
+                     : slash                                                   ? slash + 1
+                                                                               : module->name;
 }
 
 /* Reads the program headers and the dynamic section, if it has one. */
@@ -209,21 +214,23 @@ static bool open_program(struct image_module *module, ElfW(Ehdr) * ehdr)
     return module->fd >= 0;
 }
 
-/* Why no module of this kind can be copied; NULL: it can. */
+static bool has_unsupported(const ElfW(Rela) * table, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (image_arch_reloc_kind(ELF64_R_TYPE(table[i].r_info)) == IMAGE_RELOC_UNSUPPORTED)
+            return true;
+    return false;
+}
+
+/* Why a module that is not damaged cannot be copied; NULL: it can. */
 static const char *obstacle(const struct image_module *module)
 {
-    const struct {
-        const ElfW(Rela) * table;
-        size_t count;
-    } relocs[] = {{module->rela, module->n_relas}, {module->plt_rela, module->n_plt_relas}};
-
     if (module->has_textrel)
         return "it has relocations in its code (DT_TEXTREL), because parts of it were not compiled with "
                "-fPIC";
-    for (size_t i = 0; i < BASE_COUNT(relocs); i++)
-        for (size_t j = 0; j < relocs[i].count; j++)
-            if (image_arch_reloc_kind(ELF64_R_TYPE(relocs[i].table[j].r_info)) == IMAGE_RELOC_UNSUPPORTED)
-                return "it has relocations of a type that is not supported";
+    if (has_unsupported(module->rela, module->n_relas) ||
+        has_unsupported(module->plt_rela, module->n_plt_relas))
+        return "it has relocations of a type that is not supported";
     return NULL;
 }
 
@@ -258,6 +265,12 @@ static bool check_program(struct image_module *module, const char **error_out)
                 module->name);
             return false;
         }
+    why = image_module_flaw(module);
+    if (why) {
+        *error_out =
+            image_error("cannot run as several ranks: the file %s is damaged: %s", module->name, why);
+        return false;
+    }
     why = obstacle(module);
     if (why)
         *error_out = image_error(
@@ -266,20 +279,21 @@ static bool check_program(struct image_module *module, const char **error_out)
     return !why;
 }
 
-bool image_module_can_copy(struct image_module *module, const char **why_out)
+bool image_module_can_copy(struct image_module *module, const char **why_out, const char **damage_out)
 {
     ElfW(Ehdr) ehdr;
 
-    *why_out = obstacle(module);
-    if (!*why_out && module->tls_bytes && !module->tls_block && module->is_tls_static)
+    *damage_out = image_module_flaw(module);
+    *why_out = *damage_out ? NULL : obstacle(module);
+    if (!*damage_out && !*why_out && module->tls_bytes && !module->tls_block && module->is_tls_static)
         *why_out =
             "it was opened at run time, and its thread_local variables are accessed at fixed distances";
-    if (*why_out)
-        return false;
+    if (*why_out || *damage_out)
+        return !*why_out;
     module->fd = open_if_same(module, module->name, &ehdr);
     if (module->fd < 0)
-        *why_out = "its file cannot be read again";
-    return !*why_out;
+        *damage_out = "it cannot be read again, or has changed since the program started";
+    return true;
 }
 
 static struct image_module *find_in(const struct image_program *program, uintptr_t prototype_addr)
@@ -318,7 +332,8 @@ bool image_module_needs(const struct image_module *module, const struct image_mo
     if (!module->dynamic || !other->soname)
         return false;
     for (const ElfW(Dyn) *d = module->dynamic; d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_NEEDED && strcmp(file_name(module->strtab + d->d_un.d_val), other->soname) == 0)
+        if (d->d_tag == DT_NEEDED && d->d_un.d_val < module->strtab_bytes &&
+            strcmp(file_name(module->strtab + d->d_un.d_val), other->soname) == 0)
             return true;
     return false;
 }

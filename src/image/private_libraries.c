@@ -27,8 +27,9 @@
 /* Why a module is shared; NULL: it is private. */
 struct decision {
     const char *why;
-    bool is_alone; /* what it needs may be private */
-    bool is_said;  /* by the user's list: rule 6 leaves it private */
+    const char *damage; /* if it is private, the program cannot run: what is wrong with its file */
+    bool is_alone;      /* what it needs may be private */
+    bool is_said;       /* by the user's list: rule 6 leaves it private */
 };
 
 static const char *user_list; /* of image_set_private_libraries */
@@ -190,6 +191,9 @@ static void mark_private_needed(const struct image_module *modules, size_t count
             mark_private_needed(modules, count, i, decisions, is_marked);
 }
 
+/* Larger ones are damaged. */
+#define SEGMENT_MAX_BYTES ((size_t)1 << 46)
+
 /* The module that an address of the prototype lies in; 0, the program, if in none. */
 static size_t module_of(const struct image_module *modules, size_t count, const void *addr)
 {
@@ -197,7 +201,8 @@ static size_t module_of(const struct image_module *modules, size_t count, const 
         for (size_t j = 0; j < modules[i].n_phdrs; j++) {
             const ElfW(Phdr) *phdr = &modules[i].phdr[j];
 
-            if (phdr->p_type == PT_LOAD && (uintptr_t)addr - modules[i].bias - phdr->p_vaddr < phdr->p_memsz)
+            if (phdr->p_type == PT_LOAD && phdr->p_memsz <= SEGMENT_MAX_BYTES &&
+                (uintptr_t)addr - modules[i].bias - phdr->p_vaddr < phdr->p_memsz)
                 return i;
         }
     return 0;
@@ -222,7 +227,7 @@ static struct decision decide(struct image_module *module, const char *preload,
         decision.why = listed->why;
     else if (says == 0 && list_says(preload, file) > 0 && !(own && image_module_needs(module, own)))
         decision.why = "it is preloaded";
-    else if (!image_module_can_copy(module, &decision.why))
+    else if (!image_module_can_copy(module, &decision.why, &decision.damage))
         decision.is_said = false;
     else
         decision.is_said = says > 0;
@@ -283,7 +288,7 @@ bool image_private_libraries_mark(struct image_module *modules, size_t count, co
             mark_needed(modules, count, i, is_ours);
     /* Memory is allocated by one rank's library calls and freed by another module: one allocator for all. */
     allocator = module_of(modules, count, dlsym(RTLD_DEFAULT, "malloc"));
-    if (allocator && !decisions[allocator].why)
+    if (allocator && !decisions[allocator].why && !decisions[allocator].damage)
         decisions[allocator] = (struct decision){.why = "it defines malloc, and a process has one heap"};
     is_good = check_user_list(modules, count, decisions, error_out);
     share_what_shared_need(modules, count, decisions);
@@ -292,6 +297,12 @@ bool image_private_libraries_mark(struct image_module *modules, size_t count, co
     is_private = base_calloc(count, sizeof *is_private, "the list of libraries");
     for (size_t i = 1; i < count; i++) {
         is_private[i] = !decisions[i].why;
+        if (is_private[i] && decisions[i].damage) {
+            *error_out = image_error(
+                "cannot run as several ranks: the file %s: %s; with +private -LIBRARY the ranks share it",
+                modules[i].name, decisions[i].damage);
+            is_good = false;
+        }
         if (modules[i].symtab)
             base_log_verbose(2, "%s: %s%s", modules[i].name, is_private[i] ? "each rank's own" : "shared: ",
                              is_private[i] ? "" : decisions[i].why);

@@ -53,6 +53,7 @@ struct image_module {
     const ElfW(Dyn) * dynamic;
     const ElfW(Sym) * symtab;
     const char *strtab;
+    size_t strtab_bytes;
     const ElfW(Half) * versym;
     const char *verneed;
     size_t n_verneeds;
@@ -184,8 +185,12 @@ void image_modules_order(struct image_program *program);
 /* Finds the modules to copy and reads their headers. */
 bool image_modules_find(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
 
-/* Can copies of this library be made? Opens its file. false: *why_out says why not. */
-bool image_module_can_copy(struct image_module *module, const char **why_out);
+/* Can copies of this library be made? Opens its file. false: *why_out says why not. *damage_out says what is
+ * wrong with its file; NULL: nothing. */
+bool image_module_can_copy(struct image_module *module, const char **why_out, const char **damage_out);
+
+/* sound.c: a sentence on a damaged header of the module; NULL: there is none. */
+const char *image_module_flaw(const struct image_module *module);
 
 /* Does this module name that one in DT_NEEDED? */
 bool image_module_needs(const struct image_module *module, const struct image_module *other);

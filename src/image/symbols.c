@@ -25,6 +25,8 @@ static const char *needed_version(const struct image_module *module, unsigned in
                 return module->strtab + aux->vna_name;
             aux_at += aux->vna_next;
         }
+        if (!need->vn_next)
+            break;
         at += need->vn_next;
     }
     return NULL;
@@ -39,6 +41,8 @@ static const char *defined_version(const struct image_module *module, unsigned i
 
         if ((def->vd_ndx & ~VERSYM_HIDDEN) == index)
             return module->strtab + ((const ElfW(Verdaux) *)(const void *)(at + def->vd_aux))->vda_name;
+        if (!def->vd_next)
+            break;
         at += def->vd_next;
     }
     return NULL;
