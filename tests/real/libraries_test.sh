@@ -53,7 +53,7 @@ for program in "${programs[@]}"; do
     for ((i = 1; i <= runs; i++)); do
         code=0
         # shellcheck disable=SC2086 # several words
-        timeout 120 "$build/bin/mpirun" +p "$pes" ${OPTIONS:-} -n "$ranks" "./$program" >out.txt 2>&1 || code=$?
+        { timeout 120 "$build/bin/mpirun" +p "$pes" ${OPTIONS:-} -n "$ranks" "./$program" >out.txt 2>&1 || code=$?; } 2>/dev/null
         n_run=$((n_run + 1))
         [ $code = 0 ] && grep -qx ok out.txt && continue
         bad=$((bad + 1))
