@@ -227,8 +227,8 @@ CUresult CUDAAPI gpu_rank_release(CUdevice device)
         return real.release(device); /* the driver says what is wrong */
     pthread_mutex_lock(&lock);
     n_retained = find_retained(rank, device);
-    if (!n_retained)
-        result = CUDA_ERROR_INVALID_CONTEXT;
+    if (!n_retained) /* a runtime that began in a rank may end on another thread, or after all ranks */
+        result = rank ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
     else if (is_alone(device))
         result = call_alone(real.release, device);
     if (n_retained && result == CUDA_SUCCESS)

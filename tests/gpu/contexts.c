@@ -4,6 +4,8 @@
  * between), how often it has retained a device, its access to peers, and what it resets. After a reset or too
  * many releases the others' memory, and messages of small buffers of the GPU, are as before, also at the end.
  */
+#include <pthread.h>
+
 #include "device.h"
 
 #define ROUNDS 40
@@ -103,8 +105,21 @@ static void check_wrong_devices(void)
     }
 }
 
+/* Not a rank: what a runtime does at the end. */
+static void *release_in_thread(void *result_out)
+{
+    *(CUresult *)result_out = cuDevicePrimaryCtxRelease(0);
+    return NULL;
+}
+
 static void release_all(void)
 {
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    pthread_t thread;
+
+    MTEST_CHECK(pthread_create(&thread, NULL, release_in_thread, &result) == 0, "no thread");
+    pthread_join(thread, NULL);
+    MTEST_CHECK(result == CUDA_SUCCESS, "a thread could not release what the rank has retained: %d", result);
     GTEST_CU(cuDevicePrimaryCtxRelease(0));
     MTEST_CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_ERROR_INVALID_CONTEXT,
                 "a device could be released more often than it was retained");
