@@ -74,6 +74,7 @@ struct ampi_type {
     bool is_predefined;          /* may not be freed */
     bool has_lb;          /* the lower bound was set by a constructor (a marker), not found from the data */
     bool has_ub;          /* the same with the upper bound, lb_bytes + extent_bytes */
+    uint32_t depth;       /* of nesting: 0 for predefined types */
     uint32_t align_bytes; /* the largest alignment of its basic elements */
     _Atomic uint32_t handles;        /* handles the program holds; attributes are deleted with the last one */
     MPI_Datatype predefined;         /* the constant, for predefined types; else MPI_DATATYPE_NULL */
@@ -122,9 +123,15 @@ static inline void ampi_type_ref(struct ampi_type *type)
         atomic_fetch_add_explicit(&type->refs, 1, memory_order_relaxed);
 }
 
+/* Takes a reference away; true if it was the last one, and the caller has to destroy the type. */
+static inline bool ampi_type_drop_ref(struct ampi_type *type)
+{
+    return !type->is_predefined && atomic_fetch_sub_explicit(&type->refs, 1, memory_order_acq_rel) == 1;
+}
+
 static inline void ampi_type_unref(struct ampi_type *type)
 {
-    if (!type->is_predefined && atomic_fetch_sub_explicit(&type->refs, 1, memory_order_acq_rel) == 1)
+    if (ampi_type_drop_ref(type))
         ampi_type_destroy(type);
 }
 

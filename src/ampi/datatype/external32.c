@@ -251,6 +251,29 @@ static int check_datarep(const char *datarep)
     return MPI_SUCCESS;
 }
 
+/* Bytes of stack for each level of nesting. */
+#define LEVEL_BYTES 512
+
+/* What is taken to be left of the stack of a process with one rank. */
+#define PROCESS_STACK_BYTES ((size_t)4 << 20)
+
+/* This file goes down a type by recursion. Is there room for that on the stack? */
+static int check_depth(const struct ampi_type *type)
+{
+    const struct ult *self = ult_self();
+    const char *here = __builtin_frame_address(0);
+    size_t room_bytes = PROCESS_STACK_BYTES;
+
+    if (self->stack_lo && here > self->stack_lo && here <= self->stack_hi)
+        room_bytes = (size_t)(here - self->stack_lo);
+    if (type->depth < room_bytes / LEVEL_BYTES)
+        return MPI_SUCCESS;
+    return ampi_raise_self(
+        MPI_ERR_TYPE,
+        "the datatype is nested %u levels deep, for which the stack is too small here (+stacksize)",
+        type->depth);
+}
+
 static int move(const char *datarep, struct ampi_pack_args *args, MPI_Count *position, bool is_pack)
 {
     struct stream stream = {.is_pack = is_pack};
@@ -262,6 +285,9 @@ static int move(const char *datarep, struct ampi_pack_args *args, MPI_Count *pos
     if (!position)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the position is NULL");
     rc = ampi_pack_check(args, *position);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = check_depth(args->type);
     if (rc != MPI_SUCCESS)
         return rc;
     each_bytes = external_size(args->type);
@@ -355,6 +381,9 @@ static int pack_external_size(const char *datarep, MPI_Count incount, MPI_Dataty
     if (!size)
         return ampi_raise_self(MPI_ERR_ARG, "the address for the size is NULL");
     rc = ampi_pack_check(&args, 0);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = check_depth(args.type);
     if (rc != MPI_SUCCESS)
         return rc;
     if (__builtin_mul_overflow(incount, external_size(args.type), &n_bytes))

@@ -13,10 +13,10 @@
 
 #include <limits.h>
 
-static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes);
-
-/* Basic elements in the first *bytes of len copies of the child; takes off *bytes what was counted. */
-static MPI_Count elements_in_part(struct ampi_part part, MPI_Count *bytes)
+/* Basic elements in the first *bytes of len copies of the child, as far as these are whole; takes off *bytes
+ * what was counted. *partial_out: the child, if a part of one more follows; else it is left alone. */
+static MPI_Count elements_in_part(struct ampi_part part, MPI_Count *bytes,
+                                  const struct ampi_type **partial_out)
 {
     MPI_Count size = part.child->size_bytes;
     MPI_Count whole = size ? *bytes / size : 0;
@@ -25,13 +25,14 @@ static MPI_Count elements_in_part(struct ampi_part part, MPI_Count *bytes)
         whole = part.len;
     *bytes -= whole * size;
     if (whole<part.len && * bytes> 0 && size > 0)
-        return whole * part.child->n_basics + elements_in(part.child, bytes);
+        *partial_out = part.child;
     return whole * part.child->n_basics;
 }
 
-/* Basic elements in the first *bytes of one element, fewer than its size. What is left of *bytes is a part of
- * a basic element. */
-static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes)
+/* The same for one element of which *bytes are fewer than its size: its last, partial child is for the
+ * caller. */
+static MPI_Count elements_in_level(const struct ampi_type *type, MPI_Count *bytes,
+                                   const struct ampi_type **partial_out)
 {
     struct ampi_part pair[2];
     bool is_pair = ampi_type_pair_parts(type, pair);
@@ -43,14 +44,29 @@ static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes)
     if (!is_pair && ampi_recipe_is_strided(type)) {
         struct ampi_part part = ampi_recipe_part(type, 0);
         part.len *= n_parts;
-        return elements_in_part(part, bytes);
+        return elements_in_part(part, bytes, partial_out);
     }
     for (MPI_Count i = 0; i<n_parts && * bytes> 0; i++) {
         struct ampi_part part = is_pair ? pair[i] : ampi_recipe_part(type, i);
         MPI_Count before = *bytes;
-        n += elements_in_part(part, bytes);
-        if (before - *bytes < part.len * part.child->size_bytes)
+        n += elements_in_part(part, bytes, partial_out);
+        if (*partial_out || before - *bytes < part.len * part.child->size_bytes)
             break; /* it ends in this part */
+    }
+    return n;
+}
+
+/* Basic elements in the first *bytes of one element, fewer than its size. What is left of *bytes is a part of
+ * a basic element. */
+static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes)
+{
+    MPI_Count n = 0;
+
+    while (type) {
+        const struct ampi_type *partial = NULL;
+
+        n += elements_in_level(type, bytes, &partial);
+        type = partial;
     }
     return n;
 }
@@ -176,27 +192,39 @@ static int check_status(const void *status, const void *out)
     return out ? MPI_SUCCESS : ampi_raise_self(MPI_ERR_ARG, "the address for the result is NULL");
 }
 
-/* Bytes of the first rest (fewer than n_basics) basic elements of a type. */
-static MPI_Count bytes_of(const struct ampi_type *type, MPI_Count rest)
+/* Bytes of the first *rest (fewer than n_basics) basic elements of a type, as far as its children are whole;
+ * the child in which they end and what is left of *rest there, or NULL. */
+static MPI_Count bytes_of_level(const struct ampi_type *type, MPI_Count *rest,
+                                const struct ampi_type **partial_out)
 {
     struct ampi_part parts[2];
     MPI_Count n_parts, bytes = 0;
     bool is_pair = ampi_type_pair_parts(type, parts);
 
+    *partial_out = NULL;
     n_parts = is_pair ? 2 : type->recipe ? ampi_recipe_parts(type) : 0;
-    for (MPI_Count i = 0; i < n_parts && rest > 0; i++) {
+    for (MPI_Count i = 0; i<n_parts && * rest> 0; i++) {
         struct ampi_part part = is_pair ? parts[i] : ampi_recipe_part(type, i);
         MPI_Count each = part.child->n_basics, whole;
         if (each == 0)
             continue;
-        whole = rest / each < part.len ? rest / each : part.len;
+        whole = *rest / each < part.len ? *rest / each : part.len;
         bytes += whole * part.child->size_bytes;
-        rest -= whole * each;
+        *rest -= whole * each;
         if (whole < part.len) {
-            bytes += bytes_of(part.child, rest);
+            *partial_out = part.child;
             break;
         }
     }
+    return bytes;
+}
+
+static MPI_Count bytes_of(const struct ampi_type *type, MPI_Count rest)
+{
+    MPI_Count bytes = 0;
+
+    while (type)
+        bytes += bytes_of_level(type, &rest, &type);
     return bytes;
 }
 

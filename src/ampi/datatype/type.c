@@ -38,23 +38,38 @@ struct ampi_type *ampi_type_new(int combiner, bool is_large, MPI_Count n_ints, M
     return type;
 }
 
+/* Takes a reference away. If it was the last one the type goes onto the list of types that wait for their
+ * end, which are linked by what nobody reads any more. */
+static void drop(struct ampi_type *type, struct ampi_type **waiting)
+{
+    if (!ampi_type_drop_ref(type))
+        return;
+    free(type->name);
+    type->name = (char *)*waiting;
+    *waiting = type;
+}
+
+/* A list instead of recursion: types may be nested as deep as the program likes, on a stack of any size. */
 void ampi_type_destroy(struct ampi_type *type)
 {
-    struct ampi_type_recipe *r = type->recipe;
+    struct ampi_type *waiting = NULL;
 
-    for (MPI_Count i = 0; i < r->n_types; i++) {
-        if (r->types[i])
-            ampi_type_unref(r->types[i]);
-    }
-    if (r->impl)
-        ampi_type_unref(r->impl);
-    type->magic = AMPI_MAGIC_DEAD;
-    if (BASE_UNLIKELY(type->map && type->map->gpu))
-        gpu_layout_forget(type->map);
-    free(type->map);
     free(type->name);
-    free(r);
-    free(type);
+    for (; type; type = waiting, waiting = type ? (struct ampi_type *)type->name : NULL) {
+        struct ampi_type_recipe *r = type->recipe;
+
+        for (MPI_Count i = 0; i < r->n_types; i++)
+            if (r->types[i])
+                drop(r->types[i], &waiting);
+        if (r->impl)
+            drop(r->impl, &waiting);
+        type->magic = AMPI_MAGIC_DEAD;
+        if (BASE_UNLIKELY(type->map && type->map->gpu))
+            gpu_layout_forget(type->map);
+        free(type->map);
+        free(r);
+        free(type);
+    }
 }
 
 /* The typemap's bounds while parts are added to it; wide, so that nothing overflows before it is checked. */
@@ -167,6 +182,12 @@ static bool set_bounds(struct ampi_type *type, struct bounds *b)
     return true;
 }
 
+static void set_depth(struct ampi_type *type, const struct ampi_type *child)
+{
+    if (child && child->depth >= type->depth)
+        type->depth = child->depth + 1;
+}
+
 bool ampi_type_finish(struct ampi_type *type)
 {
     struct bounds b = {.align_bytes = 1};
@@ -184,6 +205,9 @@ bool ampi_type_finish(struct ampi_type *type)
         b.ub = b.lb + (r->is_large ? r->counts[1] : r->aints[1]);
         b.has_lb = b.has_ub = true;
     }
+    for (MPI_Count i = 0; i < r->n_types; i++)
+        set_depth(type, r->types[i]);
+    set_depth(type, r->impl);
     if (!set_bounds(type, &b)) {
         ampi_type_destroy(type);
         return false;

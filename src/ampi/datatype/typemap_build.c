@@ -397,12 +397,63 @@ static struct base_layout *copy_out(struct builder *b, struct piece root)
     return map;
 }
 
+/* ---- Nesting ---- */
+
+/* Types whose children are to be flattened before them. */
+struct nesting {
+    const struct ampi_type **items;
+    size_t n, cap;
+};
+
+static bool is_flattened(struct builder *b, const struct ampi_type *type)
+{
+    return !type->recipe || type->size_bytes == 0 || type->is_dense ||
+           (b->cap_memos && find_memo(b->memos, b->cap_memos, type)->type);
+}
+
+/* Puts the type onto the stack, if it is not flattened yet. */
+static void want(struct builder *b, struct nesting *nesting, const struct ampi_type *type)
+{
+    if (!type || is_flattened(b, type))
+        return;
+    if (nesting->n == nesting->cap) {
+        nesting->cap = nesting->cap ? 2 * nesting->cap : 16;
+        nesting->items = base_realloc(nesting->items, nesting->cap * sizeof *nesting->items, "a datatype");
+    }
+    nesting->items[nesting->n++] = type;
+}
+
+/* Flattens what the type consists of, the innermost first: flatten() finds the children remembered then, and
+ * does not go deeper than one level, however deep the nesting and small the rank's stack. */
+static void flatten_children(struct builder *b, const struct ampi_type *type)
+{
+    struct nesting nesting = {0};
+
+    want(b, &nesting, type);
+    while (nesting.n > 0) {
+        const struct ampi_type *top = nesting.items[nesting.n - 1];
+        size_t n_before = nesting.n;
+
+        for (MPI_Count i = 0; i < top->recipe->n_types; i++)
+            want(b, &nesting, top->recipe->types[i]);
+        want(b, &nesting, top->recipe->impl);
+        if (nesting.n > n_before)
+            continue;
+        nesting.n--;
+        if (top != type && !is_flattened(b, top))
+            flatten(b, top);
+    }
+    free(nesting.items);
+}
+
 void ampi_typemap_build(struct ampi_type *type)
 {
     struct builder b = {0};
     struct piece root;
 
     type->is_dense = false; /* or a predefined pair would be taken for a block */
+    if (type->depth > 1)
+        flatten_children(&b, type);
     root = flatten(&b, type);
     type->is_dense = root.node == NO_NODE;
     type->map = type->is_dense ? NULL : copy_out(&b, root);
