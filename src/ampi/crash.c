@@ -37,6 +37,8 @@ static const struct {
                {SIGILL, "Illegal instruction"},
                {SIGABRT, "Aborted"}};
 
+static atomic_bool is_installed;
+
 /* What is known of a crash. */
 struct crash {
     int signal_number;
@@ -292,12 +294,10 @@ void ampi_crash_handler_install(void)
         if (sigaction(signals[i].number, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
             sigaction(signals[i].number, &action, NULL);
     }
+    atomic_store(&is_installed, true);
 }
 
 bool ampi_crash_is_reported(int signal_number)
 {
-    struct sigaction now;
-
-    return sigaction(signal_number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
-           now.sa_sigaction == handle_crash;
+    return atomic_load(&is_installed) && !image_has_fault_handler(signal_number);
 }

@@ -135,6 +135,10 @@ void *image_dlsym(void *handle, const char *name, const void *caller);
  * no part of the job: it ends without any of the layers above. */
 bool image_is_forked_child(void);
 
+/* Has the rank that calls, or that the calling thread belongs to, a handler of its own for SIGSEGV or one
+ * like it? */
+bool image_has_fault_handler(int number);
+
 /* What the layer above provides to the rebound functions; all are called on the rank's ULT, but for current.
  * NULL: what libc does. */
 struct image_rebind_client {

@@ -87,6 +87,14 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("tss_get", image_libc_getspecific, "a key of the rank"),
     FUNCTION("tss_set", image_libc_tss_set, "a key of the rank"),
 
+    /* Handlers of faults (rebind_signal.c) */
+    FUNCTION("sigaction", image_libc_sigaction, "the handler of a rank's fault is the rank's own"),
+    FUNCTION("signal", image_libc_signal, "the handler of a rank's fault is the rank's own"),
+    FUNCTION("bsd_signal", image_libc_signal, "another name of signal"),
+    FUNCTION("ssignal", image_libc_signal, "another name of signal"),
+    FUNCTION("__sysv_signal", image_libc_sysv_signal, "what signal is called for ISO C programs"),
+    FUNCTION("sysv_signal", image_libc_sysv_signal, "what signal is called for ISO C programs"),
+
     /* getopt (rebind_getopt.c) */
     FUNCTION("getopt", image_libc_getopt, "scans the rank's arguments with the rank's state"),
     FUNCTION("__posix_getopt", image_libc_posix_getopt, "what getopt is called for POSIX programs"),
@@ -305,6 +313,8 @@ void image_libc_fini(struct image_libc *libc)
     libc->fork_handlers = NULL;
     libc->children = NULL;
     libc->n_fork_handlers = libc->n_children = 0;
+    free(libc->fault_actions);
+    libc->fault_actions = NULL;
     libc->at_exit = libc->at_quick_exit = (struct image_handlers){0};
     image_thread_fini(&libc->main_thread);
     image_keys_free(libc);

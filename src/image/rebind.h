@@ -8,6 +8,7 @@
 
 #include "image/image.h"
 
+#include <signal.h>
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -101,6 +102,8 @@ struct image_getopt {
 struct image_libc {
     struct image_handlers at_exit;
     struct image_handlers at_quick_exit;
+    struct sigaction
+        *fault_actions; /* of SIGSEGV and its like (rebind_signal.c); malloc'ed; NULL: none set */
     struct image_thread main_thread;   /* of the rank's ULT */
     atomic_bool has_threads;           /* other threads than the ULT may be here, or have been */
     atomic_int n_threads;              /* those of pthread_create that have not ended */
@@ -239,6 +242,10 @@ void image_libc_assert_fail(const char *condition, const char *file, unsigned li
 int image_libc_atexit(void (*fn)(void));
 int image_libc_on_exit(void (*fn)(int, void *), void *arg);
 int image_libc_at_quick_exit(void (*fn)(void));
+int image_libc_sigaction(int number, const struct sigaction *wanted, struct sigaction *old_out);
+typedef void (*image_signal_fn)(int number);
+image_signal_fn image_libc_signal(int number, image_signal_fn handler);
+image_signal_fn image_libc_sysv_signal(int number, image_signal_fn handler);
 int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso);
 int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso);
 int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso);

@@ -161,6 +161,18 @@ static int own_signal_stack()
     return n_caught == 2;
 }
 
+/* The others have a handler, the last rank has none: its fault is a crash. */
+static int others_handle(int n_ranks)
+{
+    if (rank < n_ranks - 1)
+        handle_faults(0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == n_ranks - 1)
+        write_to((int *)8);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return 0;
+}
+
 static ucontext_t main_context, other_context;
 static int n_there;
 
@@ -233,6 +245,8 @@ static int survive(const std::string &how, int n_ranks)
 {
     if (how == "handler")
         return own_handler();
+    if (how == "others-handle")
+        return others_handle(n_ranks);
     if (how == "signal-stack")
         return own_signal_stack();
     if (how == "coroutines")

@@ -33,7 +33,9 @@ for pes in 1 2; do
     crash "a thread's stack is full" 139 "${thread}stack overflow: the thread's stack is full; .*\(_ZL7recursei\+0x" thread-overflow
     crash "after MPI_Finalize" 139 'rank 3 of 4 .*stack overflow: the stack of 1024 KiB is full; .*\(_ZL7recursei\+0x' crash-at-end
 
-    for how in signal-stack coroutines jumps; do
+    crash "with handlers in other ranks" 139 'rank 3 of 4 .*Segmentation fault \(signal 11\) at address 0x8 in [^ ]*crashes\+0x' others-handle
+
+    for how in handler signal-stack coroutines jumps; do
         expect "works: $how, $pes PEs" 0 'all is well' '' "$mpirun" -n 4 +p $pes +stacksize 1M ./crashes $how
     done
 done
@@ -48,8 +50,9 @@ expect "in a library that ranks share" 139 '*' \
 
 # From outside: no rank is to blame, and the number of the sender is no address.
 for signal in SEGV ABRT; do
+    rm -f kill.out
     expect "kill -$signal" $((128 + $(kill -l $signal))) '*' "^host [^ ]+: [A-Za-z ]+ \(signal [0-9]+\), sent by process [0-9]+ *(bash:.*)?\$" \
         bash -c "$mpirun -n 2 ./crashes wait-for-signal >kill.out 2>&2 & pid=\$!
-                 until grep -q process kill.out; do sleep 0.05; done; kill -$signal \$pid; wait \$pid" 2>/dev/null
+                 until grep -qs process kill.out; do sleep 0.05; done; kill -$signal \$pid; wait \$pid" 2>/dev/null
 done
 finish
