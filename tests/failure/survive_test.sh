@@ -35,7 +35,7 @@ run 8 2 2 '4 to 5' 6 traffic
 # The deadlock is found by those that are left, whether or not process 0, which looks for it, is one of them.
 deadlock() { # deadlock RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE
     local blocked="(rank [0-9]+ of $1 on host [^ ]+ \(PE [01]\): MPI_Recv: blocked in receive from rank 0, tag 10 "
-    blocked+="\(of a communicator of $5 ranks\)(; called at [^ ]*)? ){$5}$"
+    blocked+="\(of a communicator of $5 ranks\)(; called at [^ ]*( \([^)]*\))?)? ){$5}$"
     # shellcheck disable=SC2059
     expect "$1 ranks, $2 PEs, process $3 is lost, $6, and the others are blocked" 137 "$(survivors "$5")" \
         "^$(printf "$lost" "$3" "$4"); the others go on heddle: deadlock: every rank is blocked and no message is under way $blocked" \
