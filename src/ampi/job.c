@@ -397,6 +397,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     ampi_job_create(n_ranks, n_pes, true, &hooks);
     base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks,
                      n_pes, ampi_memory_stack_bytes() >> 10, (image_span_bytes() - image_late_bytes()) >> 10);
+    ampi_stuck_watch();
     ult_job_run();
     check_output();
     ampi_procs_close(atomic_load(&ampi_job.exit_code));

@@ -45,6 +45,12 @@ int ampi_memory_slot_of(const void *addr);
 int ampi_memory_guard_of(const void *addr);
 size_t ampi_memory_stack_bytes(void);
 
+/* ---- Locks of shared libraries (stuck.c) ---- */
+
+/* Begins to watch for ranks that keep their PE in a lock of a shared library, if the ranks share such
+ * libraries or the option +stuck says so: a line on stderr for each. After ampi_job_create. */
+void ampi_stuck_watch(void);
+
 /* ---- When things go wrong (report.c) ---- */
 
 /* Catches SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, where the program has no handler, and says which rank

@@ -21,7 +21,7 @@
 #define STACK_MIN (16l << 10)
 #define STACK_MAX (1l << 40)
 
-struct ampi_options ampi_options;
+struct ampi_options ampi_options = {.stuck_s = -1};
 
 static const struct base_option option_table[] = {
     {"+vp", BASE_OPTION_INT, &ampi_options.n_ranks, 1, RANKS_MAX, "N", "run N ranks (mpirun -n N sets this)"},
@@ -39,6 +39,10 @@ static const struct base_option option_table[] = {
      "put the ranks' copies and stacks at other addresses in each run, or always at the same; default: on "
      "where "
      "the kernel does so with programs, off under setarch -R, gdb, sanitizers and valgrind"},
+    {"+stuck", BASE_OPTION_INT, &ampi_options.stuck_s, 0, 86400, "S",
+     "say which rank keeps its PE for S seconds in a lock of a library that the ranks share; 0: do not; "
+     "default: 10 "
+     "if they share libraries that are on no list"},
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
      "say what is set up; twice: in more detail"},
     {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",

@@ -16,6 +16,7 @@ struct ampi_options {
     const char *check;        /* +check; NULL: nothing */
     bool check_usage;         /* +check usage */
     bool no_relro;            /* +norelro */
+    long stuck_s;             /* +stuck; -1: not given */
     const char *aslr;         /* +aslr; NULL: as the kernel does */
     const char *help_topic;   /* +help; NULL: not given */
     const char *coll;         /* +coll; NULL: as selected */

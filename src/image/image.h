@@ -41,6 +41,10 @@ bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CH
  * must stay valid. Libraries of the C and C++ runtime are always shared. */
 void image_set_private_libraries(const char *list);
 
+/* Do the ranks share libraries other than the C and C++ runtime, libmpi and what it needs? After
+ * image_program_open. */
+bool image_has_shared_libraries(void);
+
 /* Bytes of address space that one copy takes, a multiple of image_align_bytes(). The regions [base, base +
  * span) are filled by image_create; copies that lie one after the other, without gaps, share page tables. */
 size_t image_span_bytes(void);

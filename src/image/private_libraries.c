@@ -35,6 +35,13 @@ struct decision {
 static const char *user_list; /* of image_set_private_libraries */
 static bool *is_private;      /* the decisions, by the order of dl_iterate_phdr */
 
+static bool has_shared; /* others than are always shared */
+
+bool image_has_shared_libraries(void)
+{
+    return has_shared;
+}
+
 void image_set_private_libraries(const char *list)
 {
     user_list = list;
@@ -296,6 +303,8 @@ bool image_private_libraries_mark(struct image_module *modules, size_t count, co
 
     is_private = base_calloc(count, sizeof *is_private, "the list of libraries");
     for (size_t i = 1; i < count; i++) {
+        const struct image_shared_library *listed = image_shared_library_find(file_name(modules[i].name));
+
         is_private[i] = !decisions[i].why;
         if (is_private[i] && decisions[i].damage) {
             *error_out = image_error(
@@ -303,6 +312,8 @@ bool image_private_libraries_mark(struct image_module *modules, size_t count, co
                 modules[i].name, decisions[i].damage);
             is_good = false;
         }
+        has_shared |= modules[i].symtab && decisions[i].why && !is_ours[i] &&
+                      !(listed && (listed->flags & (IMAGE_SHARED_ALWAYS | IMAGE_SHARED_ALONE)));
         if (modules[i].symtab)
             base_log_verbose(2, "%s: %s%s", modules[i].name, is_private[i] ? "each rank's own" : "shared: ",
                              is_private[i] ? "" : decisions[i].why);

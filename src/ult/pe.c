@@ -337,6 +337,16 @@ uint64_t ult_pe_switches(const struct ult_pe *pe)
     return pe->n_switches;
 }
 
+uint64_t ult_pe_switches_seen(const struct ult_pe *pe)
+{
+    return __atomic_load_n(&pe->n_switches, __ATOMIC_RELAXED);
+}
+
+pid_t ult_pe_tid(const struct ult_pe *pe)
+{
+    return __atomic_load_n(&pe->tid, __ATOMIC_RELAXED);
+}
+
 uint64_t ult_pe_sleeps(const struct ult_pe *pe)
 {
     return pe->n_sleeps;
@@ -382,6 +392,7 @@ static void pe_attach_thread(struct ult_pe *pe)
     pe->errno_addr = &errno;
     pe->cxa_globals = get_globals ? get_globals() : NULL;
     pe->thread = pthread_self();
+    __atomic_store_n(&pe->tid, gettid(), __ATOMIC_RELAXED);
     ult_current = &pe->base;
     ult_asan_adopt(&pe->base);
     ult_annotate_adopt(&pe->base.annotation);

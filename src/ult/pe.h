@@ -35,6 +35,7 @@ struct ult_pe {
     int n_backlogged;             /* entries in all of them */
     struct ult_ring **rings_to;   /* by destination PE: this PE's ring in its inbox; NULL: nothing sent yet */
     pthread_t thread;
+    pid_t tid;       /* the kernel's name of it */
     struct ult base; /* the PE's own context as a ULT: first and last to run */
     /* What other PEs read, in lines that are never or seldom written: */
     int pe_id BASE_CACHE_ALIGNED;

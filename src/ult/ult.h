@@ -25,6 +25,8 @@
 #ifndef ULT_ULT_H
 #define ULT_ULT_H
 
+#include <sys/types.h>
+
 #include "base/base.h"
 #include "ult/annotate.h"
 #include "ult/inbox.h"
@@ -148,6 +150,11 @@ void ult_end(void) BASE_NORETURN;
 
 /* True if a ULT of the PE waits for its turn. On the PE. */
 bool ult_pe_has_ready(const struct ult_pe *pe);
+
+/* The switches between ULTs so far, as another thread sees them, and the kernel's number of the PE's thread
+ * (0: it has not started). Any thread. */
+uint64_t ult_pe_switches_seen(const struct ult_pe *pe);
+pid_t ult_pe_tid(const struct ult_pe *pe);
 
 /* What a PE counts. To be read on the PE. */
 uint64_t ult_pe_switches(const struct ult_pe *pe);   /* switches between ULTs */

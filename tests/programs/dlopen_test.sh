@@ -68,8 +68,20 @@ plugins() {
     check -n 64 ./plugin_program +p 2
 }
 
+# A Python interpreter in each rank, with extension modules.
+python() {
+    local flags
+    flags=$(python3-config --includes --ldflags --embed 2>/dev/null | tr '\n' ' ') && echo '#include <Python.h>' >probe.c &&
+        eval gcc -fsyntax-only probe.c "$flags" 2>/dev/null || exit 77
+    eval program embed_python.c embed_python "$flags"
+    for n in 1 4 16; do
+        check -n "$n" ./embed_python +p 2
+    done
+}
+
 case $part in
 path) path ;;
 plugins) plugins ;;
+python) python ;;
 esac
 exit $code

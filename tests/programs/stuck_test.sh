@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that a rank which blocks its PE in a lock of a shared library is named, with the library; and that nothing is
+# said of one that computes, or where the library is the rank's own. Usage: stuck_test.sh BUILD WORK
+set -u
+build=$1 work=$2
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$work" && cd "$work" || exit 1
+gcc -g -O1 -Wall -fPIC -shared "$here/stuck_library.c" -o libstuck.so || exit 1
+"$build/bin/mpicc" -g -O1 -Wall "$here/stuck.c" -o stuck ./libstuck.so -Wl,-rpath,"$work" || exit 1
+failed=0
+
+"$build/bin/mpirun" -n 2 ./stuck +p 1 +private -libstuck +stuck 1 >hangs.out 2>&1 &
+job=$!
+for _ in $(seq 300); do
+    grep -q . hangs.out && break
+    sleep 0.1
+done
+kill -TERM $job
+wait $job 2>/dev/null
+grep -q 'rank 1 of 2 waits for a lock of .*libstuck.so, and with it all ranks of PE 0' hangs.out || {
+    echo "the rank, the library or the PE was not named:"
+    cat hangs.out
+    failed=1
+}
+
+# ok OPTIONS...
+ok() {
+    local output
+    output=$(timeout 60 "$build/bin/mpirun" -n 2 ./stuck "$@" 2>&1)
+    if [ "$output" != ok ]; then
+        echo "./stuck $*: $output"
+        failed=1
+    fi
+}
+ok +p 1 +private -libstuck +stuck 1 long
+ok +p 1 +stuck 1
+exit $failed
