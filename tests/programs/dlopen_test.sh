@@ -68,6 +68,19 @@ plugins() {
     check -n 64 ./plugin_program +p 2
 }
 
+# What the ranks have to share is opened all the same, and said once.
+fixed() {
+    local output
+    shared plugin_fixed.c plugin_fixed.so -ftls-model=initial-exec
+    program fixed_program.c fixed_program -Wl,--enable-new-dtags,-rpath,"$work"
+    output=$(timeout 60 "$build/bin/mpirun" -n 3 ./fixed_program 2>&1)
+    if ! grep -qx opened <<<"$output" ||
+        [ "$(grep -c 'the ranks share the variables of .*plugin_fixed.so.*fixed distances' <<<"$output")" != 1 ]; then
+        echo "a plugin that cannot be copied: $output"
+        code=1
+    fi
+}
+
 # A Python interpreter in each rank, with extension modules.
 python() {
     local flags
@@ -83,5 +96,6 @@ case $part in
 path) path ;;
 plugins) plugins ;;
 python) python ;;
+fixed) fixed ;;
 esac
 exit $code

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A plugin whose thread_local variable lies at a fixed distance from the thread pointer.
+ */
+static __thread int variable = 3;
+
+int plugin_answer(void)
+{
+    return variable++;
+}
