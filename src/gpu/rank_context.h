@@ -62,7 +62,8 @@ CUresult CUDAAPI gpu_rank_enable_peer(CUcontext peer, unsigned flags);
 CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer);
 
 /* X(member of gpu_contexts_real, its type's parameters, name in libcuda, the first version of CUDA whose
- * cuGetProcAddress gives it, ours, why) */
+ * cuGetProcAddress gives it, ours, why). CUDA's runtime 13 still asks for the first versions of release and
+ * reset, which have addresses of their own in the driver. */
 #define GPU_RANK_CONTEXT_FUNCTIONS(X)                                                                     \
     X(set_current, (CUcontext), "cuCtxSetCurrent", 4000, gpu_rank_set_current, "the stack is the rank's") \
     X(push, (CUcontext), "cuCtxPushCurrent_v2", 4000, gpu_rank_push, "the stack is the rank's")           \
@@ -79,6 +80,8 @@ CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer);
       "is counted per rank")                                                                              \
     X(release, (CUdevice), "cuDevicePrimaryCtxRelease_v2", 11000, gpu_rank_release, "is the rank's only") \
     X(reset, (CUdevice), "cuDevicePrimaryCtxReset_v2", 11000, gpu_rank_reset, "is the rank's only")       \
+    X(release_v1, (CUdevice), "cuDevicePrimaryCtxRelease", 7000, gpu_rank_release, "is the rank's only")  \
+    X(reset_v1, (CUdevice), "cuDevicePrimaryCtxReset", 7000, gpu_rank_reset, "is the rank's only")        \
     X(set_device_flags, (CUdevice, unsigned), "cuDevicePrimaryCtxSetFlags_v2", 11000,                     \
       gpu_rank_set_device_flags, "are all ranks' flags")                                                  \
     X(set_flags, (unsigned), "cuCtxSetFlags", 12010, gpu_rank_set_flags, "are all ranks' flags")          \

@@ -141,6 +141,11 @@ static void check_guarded(void *(*find)(void *driver, const char *name))
     }
     ck_assert_int_eq(get("cuMemFree", &function, CUDA_VERSION, 0, NULL), 0);
     ck_assert_ptr_eq(function, find(driver, FUNCTION_NAME(cuMemFree)));
+    /* The driver keeps two versions of this one, and CUDA's runtime asks for the first. */
+    ck_assert_int_eq(get("cuDevicePrimaryCtxReset", &function, 7000, 0, NULL), 0);
+    ck_assert(gpu_symbol(driver, "cuDevicePrimaryCtxReset") !=
+              gpu_symbol(driver, "cuDevicePrimaryCtxReset_v2"));
+    ck_assert_ptr_eq(function, find(driver, "cuDevicePrimaryCtxReset_v2"));
     ck_assert_int_eq(get("cuGetProcAddress", &function, CUDA_VERSION, 0, NULL), 0);
     ck_assert_ptr_eq(function, get);
     ck_assert_int_eq(get("cuMemAlloc", &function, CUDA_VERSION, 0, NULL), 0);

@@ -254,10 +254,11 @@ FAKE_EXPORT CUresult cuGetProcAddress(const char *symbol, void **function, int v
     Dl_info self;
     void *library;
     char name[96];
+    bool is_first = version < 11000 && strncmp(symbol, "cuDevicePrimaryCtx", 18) == 0; /* old_versions.c */
 
     *function = NULL;
     if (dladdr(&fake, &self) && (library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD))) {
-        for (int i = 4; i > 1 && !*function; i--) {
+        for (int i = is_first ? 1 : 4; i > 1 && !*function; i--) {
             snprintf(name, sizeof name, "%s_v%d", symbol, i);
             *function = dlsym(library, name);
         }
