@@ -143,7 +143,7 @@ static void *watch(void *arg)
 void ampi_stuck_watch(void)
 {
     bool is_wanted = ampi_options.stuck_s > 0 || (ampi_options.stuck_s < 0 && image_has_shared_libraries());
-    struct seen *seen;
+    static struct seen *seen; /* the thread's, to the end of the process */
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
