@@ -133,6 +133,13 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("pthread_yield", image_libc_sched_yield, "other ranks run meanwhile"),
     FUNCTION("thrd_yield", image_libc_thrd_yield, "other ranks run meanwhile"),
 
+    /* Pinning to CPUs (rebind_affinity.c) */
+    FUNCTION("sched_setaffinity", image_libc_sched_setaffinity, "the thread is the PE's, not the rank's"),
+    FUNCTION("sched_getaffinity", image_libc_sched_getaffinity, "answers with the rank's wish"),
+    FUNCTION("pthread_setaffinity_np", image_libc_pthread_setaffinity,
+             "the thread is the PE's, not the rank's"),
+    FUNCTION("pthread_getaffinity_np", image_libc_pthread_getaffinity, "answers with the rank's wish"),
+
     /* Waiting for files that are not on disks (rebind_io.c) */
     FUNCTION("read", image_libc_read, "other ranks run meanwhile"),
     FUNCTION("readv", image_libc_readv, "other ranks run meanwhile"),
@@ -315,6 +322,8 @@ void image_libc_fini(struct image_libc *libc)
     libc->n_fork_handlers = libc->n_children = 0;
     free(libc->fault_actions);
     libc->fault_actions = NULL;
+    free(libc->affinity);
+    libc->affinity = NULL;
     libc->at_exit = libc->at_quick_exit = (struct image_handlers){0};
     image_thread_fini(&libc->main_thread);
     image_keys_free(libc);

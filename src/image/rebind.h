@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <search.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -126,8 +127,10 @@ struct image_libc {
     pid_t *children; /* processes that the rank has forked and not waited for */
     size_t n_children;
     atomic_bool has_file_locks; /* or has had some (rebind_locks.c) */
-    pthread_t main_id;          /* what pthread_self answers on its ULT */
-    atomic_bool is_main_over;   /* its main has called pthread_exit, with this value: */
+    cpu_set_t *affinity;        /* that the rank wants for its main thread; malloc'ed; NULL: none */
+    size_t affinity_bytes;
+    pthread_t main_id;        /* what pthread_self answers on its ULT */
+    atomic_bool is_main_over; /* its main has called pthread_exit, with this value: */
     void *main_value;
 };
 
@@ -222,6 +225,13 @@ struct option;
 /* getopt on the given state; longopts may be NULL. */
 int image_getopt_r(int argc, char *const *argv, const char *optstring, const struct option *longopts,
                    int *longind, unsigned flags, struct image_getopt *state);
+
+/* ---- rebind_affinity.c ---- */
+
+int image_libc_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set);
+int image_libc_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set_out);
+int image_libc_pthread_setaffinity(pthread_t thread, size_t bytes, const cpu_set_t *set);
+int image_libc_pthread_getaffinity(pthread_t thread, size_t bytes, cpu_set_t *set_out);
 
 /* ---- The replacements, by file; what each does is said in the table in rebind.c ---- */
 
