@@ -28,7 +28,7 @@ check_unchanged scotch
 # ---- Scotch's own tests (3 ranks); they use each other's files, so one runs at a time ----
 for options in "+p 1" "+p 2" "--procs 2"; do
     if [ "$options" = "--procs 2" ]; then # mpirun takes the option, not the program
-        cmake -B build -DMPIEXEC_PREFLAGS="--procs;2" >"$work/configure_procs.log" 2>&1 || fail "configure for 2 processes"
+        cmake -S "$source" -B build -DMPIEXEC_PREFLAGS="--procs;2" >"$work/configure_procs.log" 2>&1 || fail "configure for 2 processes"
     else
         export HEDDLE_OPTIONS=$options
     fi

@@ -36,7 +36,7 @@ own_tests() {
 export HEDDLE_OPTIONS="+p 2"
 own_tests "2 PEs"
 unset HEDDLE_OPTIONS
-cmake -B build -DMPIEXEC_PREFLAGS="--procs 2" >configure_procs.log 2>&1 || fail "configure for 2 processes"
+cmake -S "$source" -B build -DMPIEXEC_PREFLAGS="--procs 2" >configure_procs.log 2>&1 || fail "configure for 2 processes"
 own_tests "2 processes"
 
 # ---- More ranks ----
