@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that SUNDIALS (time integrators) works unchanged: all of its tests, most with 2 to 4 ranks, and its vector tests and a heat
-# equation with a known solution on 4, 16 and 64 ranks, in one process with 2 PEs and in 2 processes.
+# Shows that SUNDIALS (time integrators) works unchanged: its tests and parallel examples with 1 to 4 ranks, and its vector tests
+# and a heat equation with a known solution on 4, 16 and 64 ranks, in one process with 2 PEs and in 2 processes.
 #
 # Usage: sundials_test.sh BUILD_DIR WORK_DIR
 # The sources come from the Debian or Ubuntu source package sundials, once, into WORK_DIR. Exits with 77 if they cannot be had.
@@ -38,6 +38,20 @@ own_tests "2 PEs"
 unset HEDDLE_OPTIONS
 cmake -S "$source" -B build -DMPIEXEC_PREFLAGS="--procs 2" >configure_procs.log 2>&1 || fail "configure for 2 processes"
 own_tests "2 processes"
+
+# ---- Its parallel examples, with the 4 ranks that they are written for ----
+n_examples=0
+for program in build/examples/{cvode,cvodes,ida,idas,kinsol}/parallel/*_p build/examples/arkode/C_parallel/*_p; do
+    arguments=
+    [[ $program != *_FSA_* ]] || arguments="-sensi stg t"
+    for options in "+p 2" "--procs 2"; do
+        # shellcheck disable=SC2086 # several words
+        run_program "${program##*/}, $options" example.log "$build/bin/mpirun" -n 4 $options "$program" $arguments &&
+            n_examples=$((n_examples + 1))
+    done
+done
+[ $n_examples -ge 30 ] || fail "only $n_examples runs of examples ended well"
+echo "$n_examples runs of parallel examples"
 
 # ---- More ranks ----
 for ranks in 4 16 64; do
