@@ -107,43 +107,84 @@ typedef MPI_Comm_errhandler_function MPI_Handler_function;
 #define HEDDLE_MPI_REMOVED(instead)
 #endif
 
+/* A program may give one of these names another meaning before it includes mpi.h, mostly that of its successor:
+ * -DMPI_Address=MPI_Get_address. */
+#ifndef MPI_Address
 int MPI_Address(void *location, MPI_Aint *address) HEDDLE_MPI_REMOVED("MPI_Get_address");
+#endif
+#ifndef MPI_Errhandler_create
 int MPI_Errhandler_create(MPI_Handler_function *function, MPI_Errhandler *errhandler)
     HEDDLE_MPI_REMOVED("MPI_Comm_create_errhandler");
+#endif
+#ifndef MPI_Errhandler_get
 int MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler)
     HEDDLE_MPI_REMOVED("MPI_Comm_get_errhandler");
+#endif
+#ifndef MPI_Errhandler_set
 int MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler)
     HEDDLE_MPI_REMOVED("MPI_Comm_set_errhandler");
+#endif
+#ifndef MPI_Type_extent
 int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent) HEDDLE_MPI_REMOVED("MPI_Type_get_extent");
+#endif
+#ifndef MPI_Type_hindexed
 int MPI_Type_hindexed(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[],
                       MPI_Datatype oldtype, MPI_Datatype *newtype)
     HEDDLE_MPI_REMOVED("MPI_Type_create_hindexed");
+#endif
+#ifndef MPI_Type_hvector
 int MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
     HEDDLE_MPI_REMOVED("MPI_Type_create_hvector");
+#endif
+#ifndef MPI_Type_lb
 int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement) HEDDLE_MPI_REMOVED("MPI_Type_get_extent");
+#endif
+#ifndef MPI_Type_struct
 int MPI_Type_struct(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[],
                     MPI_Datatype array_of_types[], MPI_Datatype *newtype)
     HEDDLE_MPI_REMOVED("MPI_Type_create_struct");
+#endif
+#ifndef MPI_Type_ub
 int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement) HEDDLE_MPI_REMOVED("MPI_Type_get_extent");
-
+#endif
+#ifndef PMPI_Address
 int PMPI_Address(void *location, MPI_Aint *address) HEDDLE_MPI_REMOVED("PMPI_Get_address");
+#endif
+#ifndef PMPI_Errhandler_create
 int PMPI_Errhandler_create(MPI_Handler_function *function, MPI_Errhandler *errhandler)
     HEDDLE_MPI_REMOVED("PMPI_Comm_create_errhandler");
+#endif
+#ifndef PMPI_Errhandler_get
 int PMPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler)
     HEDDLE_MPI_REMOVED("PMPI_Comm_get_errhandler");
+#endif
+#ifndef PMPI_Errhandler_set
 int PMPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler)
     HEDDLE_MPI_REMOVED("PMPI_Comm_set_errhandler");
+#endif
+#ifndef PMPI_Type_extent
 int PMPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent) HEDDLE_MPI_REMOVED("PMPI_Type_get_extent");
+#endif
+#ifndef PMPI_Type_hindexed
 int PMPI_Type_hindexed(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[],
                        MPI_Datatype oldtype, MPI_Datatype *newtype)
     HEDDLE_MPI_REMOVED("PMPI_Type_create_hindexed");
+#endif
+#ifndef PMPI_Type_hvector
 int PMPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype,
                       MPI_Datatype *newtype) HEDDLE_MPI_REMOVED("PMPI_Type_create_hvector");
+#endif
+#ifndef PMPI_Type_lb
 int PMPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement) HEDDLE_MPI_REMOVED("PMPI_Type_get_extent");
+#endif
+#ifndef PMPI_Type_struct
 int PMPI_Type_struct(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[],
                      MPI_Datatype array_of_types[], MPI_Datatype *newtype)
     HEDDLE_MPI_REMOVED("PMPI_Type_create_struct");
+#endif
+#ifndef PMPI_Type_ub
 int PMPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement) HEDDLE_MPI_REMOVED("PMPI_Type_get_extent");
+#endif
 
 #undef HEDDLE_MPI_REMOVED
 

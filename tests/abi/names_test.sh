@@ -30,4 +30,9 @@ printf '#include <mpi.h>\nint main(void) { MPI_Aint a; return MPI_Address(&a, &a
 expect 'a removed function' 0 '' 'MPI_Get_address' "$build/bin/mpicc" removed.c -o removed
 printf '#include <mpi.h>\nint f(void) { return MPI_Comm_c2f(MPI_COMM_WORLD); }\n' >alone.c
 expect 'without them' 1 '' 'MPI_Comm_c2f' "$build/bin/mpicc" -DHEDDLE_NO_MPI_COMPAT -Werror -c alone.c
+# Programs of MPI-1 are often built with the successors' names for the removed ones.
+printf '#include <mpi.h>\nint f(void) { MPI_Aint a = 0; return MPI_Address(&a, &a) + MPI_Get_address(&a, &a); }\n' >renamed.c
+# shellcheck disable=SC2086
+expect 'a removed name that means another' 0 '' '' "$build/bin/mpicc" $strict -DMPI_Address=MPI_Get_address \
+    -DMPI_Type_struct=MPI_Type_create_struct -DMPI_Errhandler_set=MPI_Comm_set_errhandler -c renamed.c
 finish
