@@ -6,6 +6,7 @@
 # One process per node, one PE each, started by Open MPI's mpirun or by srun. No run has more than 8 ranks: all nodes share
 # this machine's cores.
 set -u
+lossy=()
 num=$1
 with=$2
 shift 2
@@ -31,6 +32,7 @@ slurm)
         exit 77
     fi
     launcher="srun --mpi=pmix -Q -N $num"
+    lossy=(--lossy) # what a task wrote just before srun killed it is not always shown
     ;;
 *)
     echo "unknown launcher: $with"
@@ -38,4 +40,4 @@ slurm)
     ;;
 esac
 # The launchers add words of their own to what a failing program prints.
-"$here/../mpi_conformance/run" --procs "$num" --pes 1 --no-slow --max-ranks 8 --launcher "$nodes_dir/run 1 $launcher" "$@"
+"$here/../mpi_conformance/run" --procs "$num" --pes 1 --no-slow --max-ranks 8 ${lossy[@]+"${lossy[@]}"} --launcher "$nodes_dir/run 1 $launcher" "$@"
