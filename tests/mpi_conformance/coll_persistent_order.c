@@ -68,12 +68,12 @@ static int count_of(int op)
 static void initialize(int i, MPI_Comm comm, MPI_Comm ring)
 {
     struct op *op = &ops[i];
-    int n = count_of(i), size = mtest_size;
+    int n = count_of(i), size = mtest_size, blocks = size < 2 ? 2 : size; /* a ring has two neighbors */
 
     op->kind = i % N_KINDS;
     op->root = (i * 7) % size;
-    op->in = calloc((size_t)(n * size), sizeof(int));
-    op->out = calloc((size_t)(n * size), sizeof(int));
+    op->in = calloc((size_t)(n * blocks), sizeof(int));
+    op->out = calloc((size_t)(n * blocks), sizeof(int));
     for (int r = 0; r < size; r++) {
         op->counts[r] = n;
         op->displs[r] = r * n;
