@@ -11,6 +11,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,9 +82,18 @@ static void protect_new(int fd)
     note_epoll(fd);
 }
 
+/* UCX accepts connections in a thread of its own, at any time: they are looked for before each fork, too. */
+static void watch_forks(void)
+{
+    pthread_atfork(ucxm_descriptors_connected, NULL, NULL);
+}
+
 void ucxm_descriptors_end(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
     each_open(protect_new);
+    pthread_once(&once, watch_forks);
 }
 
 /* The lines of an epoll descriptor's fdinfo: "tfd:       18 events: ..." */
