@@ -87,6 +87,6 @@ int PMPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request)
     if (BASE_UNLIKELY(!request))
         return ampi_coll_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
     if (BASE_UNLIKELY(ampi_coll_init_form(info) == AMPI_COLL_WRONG_INFO))
-        return ampi_coll_raise(args.comm, MPI_ERR_INFO, "the info argument is no info object");
+        return ampi_coll_raise(args.comm, MPI_ERR_INFO, "the info argument is not an info object");
     return ampi_coll_persistent(&args, request);
 }

@@ -70,7 +70,7 @@ int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm, struct amp
     if (BASE_UNLIKELY(call->form != AMPI_COLL_BLOCKING && !call->request))
         return ampi_coll_raise(args->comm, MPI_ERR_ARG, "the address of the request is NULL");
     if (BASE_UNLIKELY(call->form == AMPI_COLL_WRONG_INFO))
-        return ampi_coll_raise(args->comm, MPI_ERR_INFO, "the info argument is no info object");
+        return ampi_coll_raise(args->comm, MPI_ERR_INFO, "the info argument is not an info object");
     return MPI_SUCCESS;
 }
 

@@ -188,7 +188,7 @@ static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Count co
     MPI_Count n_elems;
 
     if (BASE_UNLIKELY(info != MPI_INFO_NULL && !ampi_info_of(comm->owner, info)))
-        return ampi_raise(comm, MPI_ERR_INFO, "the info argument is no info object");
+        return ampi_raise(comm, MPI_ERR_INFO, "the info argument is not an info object");
     if (BASE_UNLIKELY(partitions < 0))
         return ampi_raise(comm, MPI_ERR_ARG, "the number of partitions %d is negative", partitions);
     if (BASE_UNLIKELY(__builtin_mul_overflow(count, partitions, &n_elems) ||
