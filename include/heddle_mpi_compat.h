@@ -107,8 +107,8 @@ typedef MPI_Comm_errhandler_function MPI_Handler_function;
 #define HEDDLE_MPI_REMOVED(instead)
 #endif
 
-/* A program may give one of these names another meaning before it includes mpi.h, mostly that of its successor:
- * -DMPI_Address=MPI_Get_address. */
+/* A program may give one of these names another meaning before it includes mpi.h, mostly that of its
+ * successor: -DMPI_Address=MPI_Get_address. */
 #ifndef MPI_Address
 int MPI_Address(void *location, MPI_Aint *address) HEDDLE_MPI_REMOVED("MPI_Get_address");
 #endif
