@@ -2,8 +2,8 @@
  *
  * contexts.c: the communicators of this process that have members in others, by context id.
  *
- * A hash table under a spin lock, and in front of it a small cache per PE: ids are never used again, so a
- * cached pair is right as long as messages to its communicator may come.
+ * A hash table under a spin lock, and in front of it a small cache per PE. Ids are never used again. A
+ * communicator that goes is taken out of the caches as well: an erroneous program may still send to it.
  */
 #include <pthread.h>
 
@@ -21,7 +21,7 @@ static _Atomic uint32_t generation;
 static _Atomic uint32_t n_creations = 1; /* 0 is the world's */
 
 struct cache {
-    uint64_t context_id[CACHE_ENTRIES];
+    _Atomic uint64_t context_id[CACHE_ENTRIES]; /* 0: none. Another PE may set it to 0 */
     struct ampi_comm_shared *shared[CACHE_ENTRIES];
 } BASE_CACHE_ALIGNED;
 static _Atomic(struct cache *) caches; /* by PE; NULL: no communicator was added yet */
@@ -97,6 +97,19 @@ struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
     return shared;
 }
 
+/* Takes a communicator out of the PEs' caches. */
+static void forget(uint64_t context_id)
+{
+    struct cache *all = atomic_load_explicit(&caches, memory_order_acquire);
+    uint32_t entry = hash_of(context_id) % CACHE_ENTRIES;
+
+    for (int pe = 0; all && pe < ampi_job.n_pes; pe++) {
+        uint64_t cached = context_id;
+        atomic_compare_exchange_strong_explicit(&all[pe].context_id[entry], &cached, 0, memory_order_relaxed,
+                                                memory_order_relaxed);
+    }
+}
+
 void ampi_contexts_remove(struct ampi_comm_shared *shared)
 {
     struct ampi_comm_shared **link = &table[hash_of(shared->context_id) % TABLE_CHAINS];
@@ -107,6 +120,8 @@ void ampi_contexts_remove(struct ampi_comm_shared *shared)
     if (*link)
         *link = shared->next_context;
     unlock();
+    forget(shared->context_id);
+    forget(shared->context_id | AMPI_CONTEXT_HIDDEN);
 }
 
 struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)
@@ -116,7 +131,7 @@ struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)
     uint32_t entry = hash_of(context_id) % CACHE_ENTRIES;
     struct ampi_comm_shared *shared;
 
-    if (cache && cache->context_id[entry] == context_id)
+    if (cache && atomic_load_explicit(&cache->context_id[entry], memory_order_relaxed) == context_id)
         return cache->shared[entry];
     lock();
     shared = find_locked(context_id);
@@ -127,8 +142,8 @@ struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)
             shared = ampi_comm_hidden_shared(shared);
     }
     if (shared && cache) {
-        cache->context_id[entry] = context_id;
         cache->shared[entry] = shared;
+        atomic_store_explicit(&cache->context_id[entry], context_id, memory_order_relaxed);
     }
     return shared;
 }
