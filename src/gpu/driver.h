@@ -96,7 +96,7 @@ CUcontext gpu_context_of(int device);
 /* Has it been asked for? */
 bool gpu_context_is_held(int device);
 
-/* cuDevicePrimaryCtxRetain; loads the kernels of ours into a context that this makes. (guard.c) */
+/* cuDevicePrimaryCtxRetain; loads Heddle's kernels into a context that this makes. (guard.c) */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
 
 /* Makes a context current on this thread; what was current comes back by gpu_context_leave. 0 or an error

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * guard.h: stands between the program and those functions of CUDA's driver that wait for all that runs on a
- * GPU: while one of them is under way, no kernel of ours stays there (service.h). And between a rank and
+ * GPU: while one of them is under way, no resident kernel stays there (service.h). And between a rank and
  * those that change contexts, which belong to the thread or the process (rank_context.h).
  *
  * The program gets the driver's functions in three ways, and all lead here: its copies are bound to ours

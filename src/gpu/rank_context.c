@@ -123,7 +123,7 @@ CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, un
     return take_over(rank, before, real.create_v4(context_out, parameters, flags, device));
 }
 
-/* Both pop the context if it was current; neither may find a kernel of ours waiting. */
+/* Both pop the context if it was current; neither may find a resident kernel waiting. */
 static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext context)
 {
     struct gpu_rank_context *rank = own();
@@ -205,7 +205,7 @@ static unsigned *find_retained(struct gpu_rank_context *rank, CUdevice device)
     return retained_elsewhere[device] > 0 ? &retained_elsewhere[device] : NULL;
 }
 
-/* Calls a function that may destroy the context, while no kernel of ours is on the device. */
+/* Calls a function that may destroy the context, while no resident kernel is on the device. */
 static CUresult call_alone(CUresult(CUDAAPI *function)(CUdevice), CUdevice device)
 {
     int hold = gpu_service_exists() ? device : GPU_SERVICE_NONE;

@@ -11,9 +11,9 @@
  *      retaining      is counted per rank; the driver is never asked to release, because the last release
  *                     destroys the context, which other ranks and the library go on using
  *      resetting      waits for the device's work, as the driver's does, and destroys nothing
- *      peer access    between primary contexts is enabled by whoever asks first; each rank is told that it
- * has enabled it, and none disables it for others flags          of primary contexts say how to wait, and are
- * ignored
+ *      peer access    between primary contexts is enabled by the first rank that asks; each rank is
+ *                     told that it has enabled it, and none disables it for others
+ *      flags          of primary contexts say how to wait, and are ignored
  *
  * A process in which one rank alone has used CUDA, and the library has not used the device, passes the others
  * on to the driver.
@@ -89,7 +89,7 @@ CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer);
       "is the rank's only")                                                                               \
     X(disable_peer, (CUcontext), "cuCtxDisablePeerAccess", 4000, gpu_rank_disable_peer, "is the rank's only")
 
-/* The driver's; NULL: it has none. Set before any of ours is called (guard.c). */
+/* The driver's; NULL: it has none. Set before any gpu_rank function is called (guard.c). */
 extern struct gpu_contexts_real {
 #define GPU_CONTEXTS_MEMBER(member, parameters, name, version, ours, why) \
     CUresult(CUDAAPI *member) parameters;
