@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * jacobi3d_cuda: the steady temperature of a box, by Jacobi iterations on GPUs.
+ *
+ * Solves laplace(u) = 0 on NX x NY x NZ interior points. The bottom face (z = 0) is held at temperature 1, the
+ * other faces at 0. One iteration replaces every point by the mean of its six neighbours.
+ *
+ * The box is cut into blocks by MPI_Dims_create, one per rank, each with a layer of ghost points. An iteration
+ * packs the faces of the block into buffers, exchanges them with the neighbours, unpacks the received ones into
+ * the ghost layer and computes the new values. The buffers that MPI gets are the device's, or (--staged) pinned
+ * ones of the host. All work is in the default stream and cudaDeviceSynchronize waits for it, or (--streams) in
+ * a stream of the rank, for which cudaStreamSynchronize waits.
+ */
+#include <cuda_runtime.h>
+#include <getopt.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#define CUDA_CHECK(call)                                                                                   \
+    do {                                                                                                   \
+        cudaError_t error_ = (call);                                                                       \
+        if (error_ != cudaSuccess) {                                                                       \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(error_));     \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                                                  \
+        }                                                                                                  \
+    } while (0)
+
+enum { X, Y, Z };
+#define FACES 6 /* face f: direction f / 2; at its lower end if f is even, at its upper end otherwise */
+#define HOT_FACE 4
+#define HOT_TEMPERATURE 1.0
+
+/* ---- The options ---- */
+static int global_points[3] = {256, 256, 256};
+static int iterations = 100, warmup_iterations = 10;
+static int is_staged, has_own_stream, has_blocking_copies, does_check;
+
+/* ---- The process grid and this rank's block ---- */
+static MPI_Comm grid_comm;
+static int world_rank, world_size, grid_dims[3], grid_coords[3], neighbours[FACES];
+static int first_point[3]; /* the global number of the block's first interior point, counted from 0 */
+static int n[3];           /* its interior points per direction */
+
+/* ---- On the device ---- */
+static cudaStream_t stream; /* stays 0, the default stream, without --streams */
+static double *u, *u_new;   /* (n[X] + 2) * (n[Y] + 2) * (n[Z] + 2) points */
+static double *device_send[FACES], *device_recv[FACES];
+static double *host_send[FACES], *host_recv[FACES]; /* with --staged */
+
+/* A block's extents as the kernels take them. */
+struct extents {
+    int nx, ny, nz;
+
+    __host__ __device__ size_t index(int i, int j, int k) const
+    {
+        return ((size_t)k * (ny + 2) + j) * (nx + 2) + i;
+    }
+    /* Point (a, b) of a face's plane; level 0 is the ghost layer, level 1 the outermost interior one. */
+    __host__ __device__ size_t face_index(int face, int a, int b, int level) const
+    {
+        int extent = face / 2 == X ? nx : face / 2 == Y ? ny : nz;
+        int at = face % 2 == 0 ? level : extent + 1 - level;
+        return face / 2 == X ? index(at, a + 1, b + 1) : face / 2 == Y ? index(a + 1, at, b + 1)
+                                                                      : index(a + 1, b + 1, at);
+    }
+    __host__ __device__ int face_width(int face) const { return face / 2 == X ? ny : nx; }
+    __host__ __device__ int face_height(int face) const { return face / 2 == Z ? ny : nz; }
+    __host__ __device__ int face_points(int face) const { return face_width(face) * face_height(face); }
+    size_t points() const { return (size_t)(nx + 2) * (ny + 2) * (nz + 2); }
+};
+
+/* ---- Kernels ---- */
+
+__global__ void pack_face(const double *__restrict__ from, double *__restrict__ face_buffer, extents e, int face)
+{
+    int a = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y * blockDim.y + threadIdx.y;
+    if (a < e.face_width(face) && b < e.face_height(face)) {
+        face_buffer[b * e.face_width(face) + a] = from[e.face_index(face, a, b, 1)];
+    }
+}
+
+__global__ void unpack_face(double *__restrict__ to, const double *__restrict__ face_buffer, extents e, int face)
+{
+    int a = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y * blockDim.y + threadIdx.y;
+    if (a < e.face_width(face) && b < e.face_height(face)) {
+        to[e.face_index(face, a, b, 0)] = face_buffer[b * e.face_width(face) + a];
+    }
+}
+
+/* The same operations in the same order on the host and on the device, so that results compare exactly. */
+__host__ __device__ inline double relaxed(const double *from, const extents &e, size_t at)
+{
+    size_t row = e.nx + 2, plane = row * (e.ny + 2);
+    return (from[at - 1] + from[at + 1] + from[at - row] + from[at + row] + from[at - plane] + from[at + plane]) *
+           (1.0 / 6.0);
+}
+
+__global__ void relax(const double *__restrict__ from, double *__restrict__ to, extents e)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x + 1, j = blockIdx.y * blockDim.y + threadIdx.y + 1,
+        k = blockIdx.z * blockDim.z + threadIdx.z + 1;
+    if (i <= e.nx && j <= e.ny && k <= e.nz) {
+        size_t at = e.index(i, j, k);
+        to[at] = relaxed(from, e, at);
+    }
+}
+
+/* ---- Set-up ---- */
+
+static void set_hot_plane(double *values, const extents &e)
+{
+    for (int j = 0; j < e.ny + 2; j++) {
+        for (int i = 0; i < e.nx + 2; i++) {
+            values[e.index(i, j, 0)] = HOT_TEMPERATURE;
+        }
+    }
+}
+
+static void choose_device(void)
+{
+    MPI_Comm node_comm;
+    int local_rank, n_devices;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world_rank, MPI_INFO_NULL, &node_comm);
+    MPI_Comm_rank(node_comm, &local_rank);
+    MPI_Comm_free(&node_comm);
+    CUDA_CHECK(cudaGetDeviceCount(&n_devices));
+    CUDA_CHECK(cudaSetDevice(local_rank % n_devices));
+}
+
+static void make_grid(void)
+{
+    int periods[3] = {0, 0, 0};
+    MPI_Dims_create(world_size, 3, grid_dims);
+    MPI_Cart_create(MPI_COMM_WORLD, 3, grid_dims, periods, 0, &grid_comm);
+    MPI_Cart_coords(grid_comm, world_rank, 3, grid_coords);
+    for (int d = 0; d < 3; d++) {
+        int share = global_points[d] / grid_dims[d], rest = global_points[d] % grid_dims[d];
+        n[d] = share + (grid_coords[d] < rest);
+        first_point[d] = grid_coords[d] * share + std::min(grid_coords[d], rest);
+        MPI_Cart_shift(grid_comm, d, 1, &neighbours[2 * d], &neighbours[2 * d + 1]);
+        if (share == 0) {
+            if (world_rank == 0) {
+                fprintf(stderr, "jacobi3d_cuda: %d points cannot be cut into %d blocks\n", global_points[d],
+                        grid_dims[d]);
+            }
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+    }
+}
+
+static void make_block(void)
+{
+    extents e = {n[X], n[Y], n[Z]};
+    size_t plane = (size_t)(n[X] + 2) * (n[Y] + 2);
+    if (has_own_stream) {
+        CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    }
+    for (double **field : {&u, &u_new}) {
+        CUDA_CHECK(cudaMalloc(field, e.points() * sizeof(double)));
+        CUDA_CHECK(cudaMemset(*field, 0, e.points() * sizeof(double)));
+        if (neighbours[HOT_FACE] == MPI_PROC_NULL) {
+            std::vector<double> hot(plane, HOT_TEMPERATURE);
+            CUDA_CHECK(cudaMemcpy(*field, hot.data(), plane * sizeof(double), cudaMemcpyHostToDevice));
+        }
+    }
+    for (int f = 0; f < FACES; f++) {
+        size_t bytes = e.face_points(f) * sizeof(double);
+        CUDA_CHECK(cudaMalloc(&device_send[f], bytes));
+        CUDA_CHECK(cudaMalloc(&device_recv[f], bytes));
+        if (is_staged) {
+            CUDA_CHECK(cudaMallocHost(&host_send[f], bytes));
+            CUDA_CHECK(cudaMallocHost(&host_recv[f], bytes));
+        }
+    }
+    CUDA_CHECK(cudaDeviceSynchronize()); /* the fields are set before work in any stream begins */
+}
+
+static void free_block(void)
+{
+    for (int f = 0; f < FACES; f++) {
+        CUDA_CHECK(cudaFree(device_send[f]));
+        CUDA_CHECK(cudaFree(device_recv[f]));
+        CUDA_CHECK(cudaFreeHost(host_send[f]));
+        CUDA_CHECK(cudaFreeHost(host_recv[f]));
+    }
+    CUDA_CHECK(cudaFree(u));
+    CUDA_CHECK(cudaFree(u_new));
+    if (has_own_stream) {
+        CUDA_CHECK(cudaStreamDestroy(stream));
+    }
+}
+
+/* ---- The iteration ---- */
+
+static void synchronize(void)
+{
+    if (has_own_stream) {
+        CUDA_CHECK(cudaStreamSynchronize(stream));
+    } else {
+        CUDA_CHECK(cudaDeviceSynchronize());
+    }
+}
+
+static void stage(double *to, const double *from, size_t bytes, cudaMemcpyKind kind)
+{
+    if (has_blocking_copies) {
+        CUDA_CHECK(cudaMemcpy(to, from, bytes, kind));
+    } else {
+        CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kind, stream));
+    }
+}
+
+static void exchange_faces(void)
+{
+    extents e = {n[X], n[Y], n[Z]};
+    dim3 threads(32, 8);
+    MPI_Request requests[2 * FACES];
+    int n_requests = 0;
+
+    for (int f = 0; f < FACES; f++) {
+        if (neighbours[f] != MPI_PROC_NULL) {
+            dim3 blocks((e.face_width(f) + 31) / 32, (e.face_height(f) + 7) / 8);
+            pack_face<<<blocks, threads, 0, stream>>>(u, device_send[f], e, f);
+            if (is_staged) {
+                stage(host_send[f], device_send[f], e.face_points(f) * sizeof(double), cudaMemcpyDeviceToHost);
+            }
+        }
+    }
+    synchronize(); /* packed; and the received faces of the iteration before are unpacked */
+    for (int f = 0; f < FACES; f++) {
+        MPI_Irecv(is_staged ? host_recv[f] : device_recv[f], e.face_points(f), MPI_DOUBLE, neighbours[f], f ^ 1,
+                  grid_comm, &requests[n_requests++]);
+    }
+    for (int f = 0; f < FACES; f++) {
+        MPI_Isend(is_staged ? host_send[f] : device_send[f], e.face_points(f), MPI_DOUBLE, neighbours[f], f,
+                  grid_comm, &requests[n_requests++]);
+    }
+    MPI_Waitall(n_requests, requests, MPI_STATUSES_IGNORE);
+    for (int f = 0; f < FACES; f++) {
+        if (neighbours[f] != MPI_PROC_NULL) {
+            dim3 blocks((e.face_width(f) + 31) / 32, (e.face_height(f) + 7) / 8);
+            if (is_staged) {
+                stage(device_recv[f], host_recv[f], e.face_points(f) * sizeof(double), cudaMemcpyHostToDevice);
+            }
+            unpack_face<<<blocks, threads, 0, stream>>>(u, device_recv[f], e, f);
+        }
+    }
+}
+
+static void iterate(int count)
+{
+    extents e = {n[X], n[Y], n[Z]};
+    dim3 threads(32, 4, 2), blocks((n[X] + 31) / 32, (n[Y] + 3) / 4, (n[Z] + 1) / 2);
+    for (int i = 0; i < count; i++) {
+        exchange_faces();
+        relax<<<blocks, threads, 0, stream>>>(u, u_new, e);
+        std::swap(u, u_new);
+    }
+    synchronize();
+    CUDA_CHECK(cudaGetLastError());
+}
+
+/* ---- The check ---- */
+
+/* The same iterations on the whole box, on the host. */
+static std::vector<double> compute_on_host(const extents &e, int count)
+{
+    std::vector<double> from(e.points(), 0.0), to;
+    set_hot_plane(from.data(), e);
+    to = from;
+    for (int it = 0; it < count; it++) {
+        for (int k = 1; k <= e.nz; k++) {
+            for (int j = 1; j <= e.ny; j++) {
+                for (int i = 1; i <= e.nx; i++) {
+                    to[e.index(i, j, k)] = relaxed(from.data(), e, e.index(i, j, k));
+                }
+            }
+        }
+        std::swap(from, to);
+    }
+    return from;
+}
+
+/* The points of one rank's block that differ from the host's result; the first one is printed. */
+static long compare_block(const std::vector<double> &block, const int *place, const std::vector<double> &whole)
+{
+    extents e = {place[0], place[1], place[2]}, all = {global_points[X], global_points[Y], global_points[Z]};
+    long n_wrong = 0;
+    for (int k = 1; k <= e.nz; k++) {
+        for (int j = 1; j <= e.ny; j++) {
+            for (int i = 1; i <= e.nx; i++) {
+                double is = block[e.index(i, j, k)];
+                double should = whole[all.index(i + place[3], j + place[4], k + place[5])];
+                if (!(is == should) && n_wrong++ == 0) {
+                    printf("point (%d, %d, %d): %.17g instead of %.17g\n", i + place[3], j + place[4],
+                           k + place[5], is, should);
+                }
+            }
+        }
+    }
+    return n_wrong;
+}
+
+/* Rank 0 compares all blocks with the host's result; all learn the answer. */
+static int check(int count)
+{
+    extents e = {n[X], n[Y], n[Z]}, all = {global_points[X], global_points[Y], global_points[Z]};
+    int place[6] = {n[X], n[Y], n[Z], first_point[X], first_point[Y], first_point[Z]};
+    std::vector<double> block(e.points());
+    long n_wrong = 0;
+
+    CUDA_CHECK(cudaMemcpy(block.data(), u, e.points() * sizeof(double), cudaMemcpyDeviceToHost));
+    if (world_rank != 0) {
+        MPI_Send(place, 6, MPI_INT, 0, 0, MPI_COMM_WORLD);
+        MPI_Send(block.data(), (int)e.points(), MPI_DOUBLE, 0, 1, MPI_COMM_WORLD);
+    } else {
+        std::vector<double> whole = compute_on_host(all, count);
+        n_wrong = compare_block(block, place, whole);
+        for (int from = 1; from < world_size; from++) {
+            MPI_Recv(place, 6, MPI_INT, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            block.resize((size_t)(place[0] + 2) * (place[1] + 2) * (place[2] + 2));
+            MPI_Recv(block.data(), (int)block.size(), MPI_DOUBLE, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            n_wrong += compare_block(block, place, whole);
+        }
+        if (n_wrong == 0) {
+            printf("check: all points are as computed on the host\n");
+        } else {
+            printf("CHECK FAILED: %ld points differ from the host's\n", n_wrong);
+        }
+    }
+    MPI_Bcast(&n_wrong, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    return n_wrong == 0;
+}
+
+/* ---- The command line ---- */
+
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: jacobi3d_cuda [NX [NY NZ]] [options]        (default: 256 256 256)\n"
+                "  --iterations N   timed iterations (default 100)\n"
+                "  --warmup N       iterations before these (default 10)\n"
+                "  --staged         MPI gets pinned buffers of the host instead of the device's\n"
+                "  --memcpy         with --staged: copy by cudaMemcpy instead of cudaMemcpyAsync\n"
+                "  --streams        a non-blocking stream per rank instead of the default stream\n"
+                "  --check          compare with the host's result; exit code 1 if they differ\n");
+}
+
+/* A whole number from least to 100,000,000, or -1 for anything else. */
+static int number(const char *text, int least)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    return end == text || *end || value < least || value > 100000000 ? -1 : (int)value;
+}
+
+/* Returns -1 to go on, or the exit code. */
+static int parse_options(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"iterations", required_argument, NULL, 'i'}, {"warmup", required_argument, NULL, 'w'},
+        {"staged", no_argument, &is_staged, 1},       {"memcpy", no_argument, &has_blocking_copies, 1},
+        {"streams", no_argument, &has_own_stream, 1}, {"check", no_argument, &does_check, 1},
+        {"help", no_argument, NULL, 'h'},             {NULL, 0, NULL, 0}};
+    int option, is_good = 1;
+
+    opterr = world_rank == 0;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (option == 'i') {
+            is_good &= (iterations = number(optarg, 1)) > 0;
+        } else if (option == 'w') {
+            is_good &= (warmup_iterations = number(optarg, 0)) >= 0;
+        } else if (option == 'h') {
+            if (world_rank == 0) {
+                usage(stdout);
+            }
+            return 0;
+        } else {
+            is_good &= option == 0;
+        }
+    }
+    int n_sizes = argc - optind;
+    is_good &= (n_sizes == 0 || n_sizes == 1 || n_sizes == 3) && !(has_blocking_copies && (!is_staged || has_own_stream));
+    for (int d = 0; is_good && n_sizes > 0 && d < 3; d++) {
+        is_good &= (global_points[d] = number(argv[optind + (n_sizes == 3 ? d : 0)], 1)) > 0;
+    }
+    if (!is_good && world_rank == 0) {
+        usage(stderr);
+    }
+    return is_good ? -1 : 2;
+}
+
+int main(int argc, char **argv)
+{
+    double start, elapsed, longest;
+    int code;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    code = parse_options(argc, argv);
+    if (code >= 0) {
+        MPI_Finalize();
+        return code;
+    }
+    choose_device();
+    make_grid();
+    make_block();
+
+    iterate(warmup_iterations);
+    MPI_Barrier(MPI_COMM_WORLD);
+    start = MPI_Wtime();
+    iterate(iterations);
+    elapsed = MPI_Wtime() - start; /* each rank's own; nothing of the ranks' ends belongs to it */
+    MPI_Barrier(MPI_COMM_WORLD);
+
+    MPI_Reduce(&elapsed, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (world_rank == 0) {
+        printf("ranks %d size %d x %d x %d mode %s%s, %s us_per_iteration %.2f\n", world_size, global_points[X],
+               global_points[Y], global_points[Z], is_staged ? "staged" : "device",
+               has_blocking_copies ? " by cudaMemcpy" : "", has_own_stream ? "streams" : "default stream",
+               longest / iterations * 1e6);
+    }
+    code = does_check && !check(warmup_iterations + iterations) ? 1 : 0;
+    free_block();
+    MPI_Comm_free(&grid_comm);
+    MPI_Finalize();
+    return code;
+}
