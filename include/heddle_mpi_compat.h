@@ -6,9 +6,12 @@
  *      handles and statuses as Fortran has them      as in MPI 4.1; MPI_Fint is int
  *      names that the standard deprecated            as in MPI 2.2
  *      functions and types that MPI 3.0 removed      work; compilers warn of the functions
+ *      questions about GPUs                          in heddle_mpi_gpu.h
  */
 #ifndef HEDDLE_MPI_COMPAT_H
 #define HEDDLE_MPI_COMPAT_H
+
+#include "heddle_mpi_gpu.h"
 
 #ifdef __cplusplus
 extern "C" {

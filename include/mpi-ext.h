@@ -9,6 +9,7 @@
 #define HEDDLE 1
 
 #include "mpi.h"
+#include "heddle_mpi_gpu.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -109,7 +109,7 @@ check_format() {
         echo "skipped: there is no clang-format-14 here (apt-get install clang-format-14)"
         exit 77
     }
-    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat).h$')
+    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu).h$')
     if [ "${1:-}" = --fix ]; then
         clang-format-14 -i "${files[@]}"
         return

@@ -23,6 +23,9 @@
 
 /* ---- Devices (device.c) ---- */
 
+/* Was this library built with CUDA? */
+bool gpu_is_built(void);
+
 /* How many the driver shows; 0 without a driver. Opens the driver if it is there. */
 int gpu_device_count(void);
 

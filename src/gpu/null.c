@@ -54,6 +54,11 @@ uint64_t gpu_query_buffer(uintptr_t addr)
     return 0;
 }
 
+bool gpu_is_built(void)
+{
+    return false;
+}
+
 int gpu_device_count(void)
 {
     return 0;

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that programs with names of older standards compile without warnings in C and C++ of several years, that the
+# Shows that programs with names of older standards, and with those of extensions of other MPIs, compile without warnings in C and C++ of several years, that the
 # functions which MPI 3.0 removed give a warning that names their successors, and that HEDDLE_NO_MPI_COMPAT leaves the
-# standard ABI alone. Usage: names_test.sh BUILD WORK
+# standard ABI alone. HAS_CUDA is 1 if the library was built with CUDA, else 0. Usage: names_test.sh BUILD WORK HAS_CUDA
 set -u
 build=$1
 source=$(cd "$(dirname "$0")" && pwd)/names.c
@@ -22,7 +22,22 @@ done
 expect 'runs' 0 'struct_integer' '' "$build/bin/mpirun" -n 3 ./names_c11
 expect 'runs, C++' 0 'struct_integer' '' "$build/bin/mpirun" -n 3 ./names_cxx
 
+# What programs with device buffers ask, with either header, and with the standard ABI alone.
+query=$(dirname "$source")/gpu_query.c
+for options in '' -DWITH_MPI_EXT '-DWITH_MPI_EXT -DHEDDLE_NO_MPI_COMPAT'; do
+    # shellcheck disable=SC2086
+    expect "GPU queries $options" 0 '' '' "$build/bin/mpicc" -std=c99 $strict $options "$query" -o gpu_query
+    # shellcheck disable=SC2086
+    expect "GPU queries in C++ $options" 0 '' '' "$build/bin/mpicxx" -x c++ -std=c++11 $strict $options "$query" -o gpu_query
+    expect "are answered as the library was built $options" 0 "^(CUDA $3 $3 ){2}\$" '' "$build/bin/mpirun" -n 2 ./gpu_query
+done
+expect 'the standard ABI has none of them' 1 '' 'not CUDA-aware' "$build/bin/mpicc" -DHEDDLE_NO_MPI_COMPAT -c "$query"
+
 # How autoconf and CMake look for a function.
+for name in MPIX_Query_cuda_support MPIX_GPU_query_support; do
+    printf 'char %s(void);\nint main(void) { return %s(); }\n' $name $name >function.c
+    expect "a symbol for configure: $name" 0 '' '' "$build/bin/mpicc" -w function.c -o function
+done
 printf 'char MPI_Comm_f2c(void);\nint main(void) { return MPI_Comm_f2c(); }\n' >function.c
 expect 'a symbol for configure' 0 '' '' "$build/bin/mpicc" -w function.c -o function
 
