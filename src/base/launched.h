@@ -20,6 +20,9 @@
 #define BASE_LAUNCHED_REPORT_ENV "HEDDLE_REPORT"
 #define BASE_LAUNCHED_REPORT_FORMAT "%d %ld"
 
+/* Folders of single processes are called heddle-UID-, this, and something random. */
+#define BASE_LAUNCHED_ROOM "ucx-"
+
 /* A process would rather go on than end when another one is lost: a PMIx event of this code, in the range
  * that is for users of PMIx (needs pmix.h). */
 #define BASE_LAUNCHED_TOLERATES_EVENT (PMIX_EXTERNAL_ERR_BASE - 71)

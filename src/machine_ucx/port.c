@@ -134,30 +134,64 @@ static const char *open_workers(int n_pes)
 /* What open_workers has made when it failed. */
 static void drop_workers(int n_pes)
 {
-    for (int i = 0; i < n_pes; i++)
+    for (int i = 0; i < n_pes; i++) {
         if (ucxm.ports[i].worker)
             ucp_worker_destroy(ucxm.ports[i].worker);
+        ucxm.ports[i].worker = NULL;
+    }
     if (ucxm.context)
         ucp_cleanup(ucxm.context);
     ucxm.context = NULL;
 }
 
-/* Where there is no room for UCX's shared memory, it lies elsewhere. */
-static const char *open_workers_with_room(int n_pes)
+/* The same, and after a failure nothing is left of it. UCX's messages are printed only if is_last or if the
+ * failure has nothing to do with room. */
+static const char *try_workers(int n_pes, bool is_last, bool *is_refused_out)
 {
     const char *error;
-    bool is_again;
 
-    if (ucxm_room_is_short(n_pes))
-        ucxm_room_find(n_pes);
     ucxm_noise_hold();
     error = open_workers(n_pes);
-    is_again = error && ucxm_room_is_short(n_pes);
-    ucxm_noise_release(!is_again);
-    if (!is_again)
-        return error;
-    drop_workers(n_pes);
-    return ucxm_room_find(n_pes) ? open_workers(n_pes) : error;
+    *is_refused_out = error && ucxm.context != NULL;
+    ucxm_noise_release(is_last || !*is_refused_out);
+    if (error)
+        drop_workers(n_pes);
+    return error;
+}
+
+/* One process of the node at a time, in one place after another. */
+static const char *open_workers_in_turn(int n_pes)
+{
+    int turn = ucxm_room_lock();
+    bool has_room = ucxm_room_suffices(n_pes, 1) || ucxm_room_move(n_pes);
+    bool is_refused = false;
+    const char *error = try_workers(n_pes, !has_room, &is_refused);
+
+    while (error && is_refused && has_room) {
+        has_room = ucxm_room_move(n_pes);
+        error = try_workers(n_pes, !has_room, &is_refused);
+    }
+    ucxm_room_unlock(turn);
+    ucxm_room_say(n_pes);
+    if (error)
+        ucxm_room_remove();
+    return error;
+}
+
+/* Where there is no room for UCX's shared memory, it lies elsewhere (room.c). */
+static const char *open_workers_with_room(int n_pes)
+{
+    bool is_refused = false;
+    const char *error = NULL;
+
+    if (!ucxm_room_is_needed())
+        return open_workers(n_pes);
+    if (ucxm_room_suffices(n_pes, ucxm.place.node_n_procs)) {
+        error = try_workers(n_pes, false, &is_refused);
+        if (!is_refused)
+            return error;
+    }
+    return open_workers_in_turn(n_pes);
 }
 
 const char *ucxm_ports_open(int n_pes)

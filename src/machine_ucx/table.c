@@ -39,6 +39,13 @@ static void close_machine(double limit_s)
     ucxm_launcher_detach();
 }
 
+/* The launcher may kill this process before it returns. */
+static void abort_job(int exit_code, const char *why)
+{
+    ucxm_room_remove();
+    ucxm_launcher_abort(exit_code, why);
+}
+
 extern const struct machine machine_ucx_table;
 __attribute__((visibility("default"))) const struct machine machine_ucx_table = {
     .name = "UCX",
@@ -58,5 +65,5 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .close = close_machine,
     .tolerate = ucxm_launcher_tolerate,
     .forget = ucxm_forget,
-    .abort = ucxm_launcher_abort,
+    .abort = abort_job,
 };

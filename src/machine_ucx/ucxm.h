@@ -189,11 +189,20 @@ void ucxm_noise_release(bool is_printed);
 
 /* ---- room.c ---- */
 
-/* UCX's shared memory for so many ports has no room in its folder. */
-bool ucxm_room_is_short(int n_pes);
-/* Has it lie in another folder, and says so; false: there is none. */
-bool ucxm_room_find(int n_pes);
-/* At the end. */
+/* UCX uses shared memory in files. */
+bool ucxm_room_is_needed(void);
+/* The folder of UCX's shared memory has room for the ports of that many processes. */
+bool ucxm_room_suffices(int n_pes, int n_procs);
+/* Moves UCX's shared memory to the next place that has room for this process; false: there is none, and it is
+ * where it was at first. For a process that has no worker. */
+bool ucxm_room_move(int n_pes);
+/* Says where UCX's shared memory has been moved to, or that there was no place for it. */
+void ucxm_room_say(int n_pes);
+/* Waits until no other process of this user opens ports in the same folder. Returns a descriptor for unlock;
+ * -1: there can be no lock. */
+int ucxm_room_lock(void);
+void ucxm_room_unlock(int fd);
+/* Removes this process's folder, if it has one. At the end; any thread. */
 void ucxm_room_remove(void);
 
 /* ---- transports.c ---- */

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a /dev/shm without room for UCX's shared memory is said, and TMPDIR taken instead, whether it is too small for one
-# process or for two; and that nothing is left there, also of a job that was killed. Usage: room_test.sh MPICC MPIRUN
+# Shows that processes which find no room for UCX's shared memory in /dev/shm say so and use TMPDIR, however many of them look
+# at the same time; that UCX's failure is no error as long as there is another place; and that nothing is left there, also of
+# jobs that were killed. Usage: room_test.sh MPICC MPIRUN
 # What is in single quotes is for the shell that runs it.
 # shellcheck disable=SC2016
 set -u
@@ -25,20 +26,64 @@ with_shm() { # with_shm SIZE command...: prints the command's arguments for a sh
 }
 left_over() { ls -A "$expect_dir/tmp"; }
 
-said="heddle: process [01] of 2: [^ ]* has [0-9]+ KiB left, too little for UCX's shared memory, which lies in $expect_dir/tmp now "
+says() { # says PROCESSES KIB: the pattern of the message of one of so many processes that need so many KiB each
+    echo "heddle: process [0-9] of $1: UCX's shared memory needs $2 KiB, which [^ ]* does not have, so it lies in $expect_dir/tmp now "
+}
+two=$(says 2 4608)
+pes='(heddle: 2 PEs on [^:]*: [^:]* longer )?' # on small machines
+
 with_shm 1m
-expect "too small for any process" 0 '' "^($said){2}$" "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed"
-expect "too small, several PEs" 0 '' "$said.*$said" "${in_small_shm[@]}" "$mpirun" --procs 2 -n 4 +p 2 "$closed"
+expect "too small for any process" 0 '' "^($two){2}$" "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed"
+expect "too small, several PEs" 0 '' "^$pes($(says 2 9216)){2}$" "${in_small_shm[@]}" "$mpirun" --procs 2 -n 4 +p 2 "$closed"
 expect "shared memory is not wanted" 0 '' '*' "${in_small_shm[@]}" env UCX_TLS=tcp,self "$mpirun" --procs 2 -n 2 true
-with_shm 6m
-expect "room for one process" 0 '' "^($said)+$" "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed"
 with_shm 64m
 expect "room for all" 0 '' '' "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed"
 expect_nothing_left "after jobs" 20
 
-# A process that is killed leaves its folder, which is empty; the next removes it.
+# There is room for some, and all look at the same time: those use it, and the others do not fail.
+for _ in 1 2 3 4 5; do
+    with_shm 6m
+    expect "room for one process of two" 0 '' "^$two$" "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed"
+    with_shm 15m
+    expect "room for three processes of four" 0 '' "^$(says 4 4608)$" "${in_small_shm[@]}" "$mpirun" --procs 4 -n 4 "$closed"
+    with_shm 24m
+    expect "room for two processes of three, two PEs" 0 '' "^$pes$(says 3 9216)$" \
+        "${in_small_shm[@]}" "$mpirun" --procs 3 -n 6 +p 2 "$closed"
+done
+expect_nothing_left "after jobs that shared the room" 20
+
+# A folder that is not the job's: processes take turns in it as well, and leave nothing there.
+with_shm 6m
+expect "room for one process in a folder of the user's choice" 0 '' "^$two$" "${in_small_shm[@]}" \
+    sh -c 'UCX_POSIX_DIR=/dev/shm "$@" && ls -A /dev/shm' - "$mpirun" --procs 2 -n 2 "$closed"
+
+# Somebody else takes the room between the look and UCX's use of it: a look that always finds enough does the same.
+cat >"$expect_dir/look.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/statvfs.h>
+int statvfs(const char *path, struct statvfs *status_out)
+{
+    int (*look)(const char *, struct statvfs *) = (int (*)(const char *, struct statvfs *))dlsym(RTLD_NEXT, "statvfs");
+    int result = look(path, status_out);
+    if (strncmp(path, "/dev/shm", 8) == 0)
+        status_out->f_bavail = 1 << 20;
+    return result;
+}
+END
+gcc -shared -fPIC -o "$expect_dir/look.so" "$expect_dir/look.c" -ldl || exit 1
+with_shm 1m
+expect "the room is gone after the look" 0 '' "^($two){2}$" \
+    "${in_small_shm[@]}" env "LD_PRELOAD=$expect_dir/look.so" "$mpirun" --procs 2 -n 2 "$closed"
+expect_nothing_left "after the job whose look was wrong" 20
+
+# A process that is killed leaves its folder, which is empty; mpirun removes it, or if that is killed as well the next job.
 with_shm 1m
 expect "a job that is killed" 137 '' '*' "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed" 'kill -9 $PPID;'
-expect "the job after it" 0 '' '*' "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed"
 expect_nothing_left "after a job that was killed" 20
+expect "mpirun is killed" 137 '' '*' "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed" \
+    'kill -9 $(ps -o ppid= -p $PPID);'
+expect "the job after it" 0 '' '*' "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed"
+expect_nothing_left "after mpirun was killed" 20
 finish

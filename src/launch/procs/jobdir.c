@@ -4,8 +4,13 @@
  * PMIx's session files and UCX's shared memory files lie in it; nobody else can list it (mode 0700). This
  * process and its guard hold a lock on the folder for as long as they live, so a folder whose lock can be had
  * is a dead job's; the next run removes it. Used by main.c and guard.c.
+ *
+ * Processes of the job that found no room in it have folders elsewhere (machine_ucx/room.c), which are locked
+ * while they live: mpirun removes those of killed processes when the job has ended.
  */
 #include "procs.h"
+
+#include "base/launched.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -52,10 +57,11 @@ static int lock(const char *dir)
     return -1;
 }
 
-static void remove_dead(const char *base)
+/* Removes the unlocked folders whose names begin with that, behind the user's id ("": also those of jobs). */
+static void remove_dead(const char *base, const char *kind)
 {
     char start[32];
-    snprintf(start, sizeof start, "heddle-%u-", (unsigned)getuid());
+    snprintf(start, sizeof start, "heddle-%u-%s", (unsigned)getuid(), kind);
     DIR *listing = opendir(base);
     if (listing == NULL)
         return;
@@ -70,7 +76,8 @@ static void remove_dead(const char *base)
         int fd = lock(path);
         if (fd < 0)
             continue;
-        procs_leftover_kill(entry->d_name);
+        if (kind[0] == '\0')
+            procs_leftover_kill(entry->d_name);
         procs_jobdir_remove(path);
         close(fd);
     }
@@ -130,11 +137,19 @@ bool procs_jobdir_create(struct procs_job *job, int *lock_out)
     for (int i = 0; i < 3; i++) {
         if (!is_usable(bases[i]))
             continue;
-        remove_dead(bases[i]);
+        remove_dead(bases[i], "");
         if (create_in(job, bases[i], lock_out))
             return true;
         error = errno;
     }
     launch_say("cannot make a temporary folder in /dev/shm, TMPDIR or /tmp: %s", strerror(error));
     return false;
+}
+
+void procs_jobdir_remove_rooms(void)
+{
+    const char *const bases[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
+    for (int i = 0; i < 3; i++)
+        if (is_usable(bases[i]))
+            remove_dead(bases[i], BASE_LAUNCHED_ROOM);
 }

@@ -138,6 +138,7 @@ static void forward_signal(struct procs_job *job, int number)
     if (is_request && job->num_running == 0) {
         kill_leftover(job);
         procs_jobdir_remove(job->dir);
+        procs_jobdir_remove_rooms();
         _exit(128 + number);
     }
     if (is_request && ++num_requests > 1 && job->next_step_s == 0 && job->ending != SIGKILL) {
@@ -351,6 +352,7 @@ int main(int argc, char **argv)
         job.exit_code = 1;
     }
     procs_jobdir_remove(job.dir);
+    procs_jobdir_remove_rooms();
     procs_guard_dismiss();
     _exit(job.exit_code); /* not exit: libpmix's thread is still running */
 }

@@ -176,6 +176,8 @@ void procs_input_work(void);
  * alive. */
 bool procs_jobdir_create(struct procs_job *job, int *lock_out);
 void procs_jobdir_remove(const char *dir);
+/* Removes the folders that killed processes had elsewhere. When the job's processes have ended. */
+void procs_jobdir_remove_rooms(void);
 
 /* ---- leftover.c ---- */
 
