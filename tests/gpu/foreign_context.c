@@ -18,6 +18,7 @@ static CUdeviceptr allocate(const void *image, size_t n_bytes)
     GTEST_CU(cuCtxSetCurrent(own));
     GTEST_CU(cuMemAlloc(&address, n_bytes));
     GTEST_CU(cuMemcpyHtoD(address, image, n_bytes));
+    GTEST_CU(cuCtxSynchronize()); /* the bytes may be on their way yet */
     return address;
 }
 

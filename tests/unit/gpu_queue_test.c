@@ -41,6 +41,8 @@ static char *device_bytes(int device, size_t n_bytes, int seed)
     cuCtxSetCurrent(context);
     ULT_CHECK(cuMemAlloc(&made, n_bytes) == 0);
     ULT_CHECK(cuMemcpyHtoD(made, pattern, n_bytes) == 0);
+    ULT_CHECK(cuCtxSynchronize() ==
+              0); /* the bytes may be on their way yet, and our queues do not wait for them */
     cuCtxSetCurrent(before);
     free(pattern);
     return (char *)made;

@@ -118,6 +118,8 @@ FAKE_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice p
 
 static struct fake_context *primaries[FAKE_DEVICES_MAX];
 
+struct fake_context *fake_contexts;
+
 static struct fake_context *create(int device, bool is_primary)
 {
     struct fake_context *context = calloc(1, sizeof *context);
@@ -126,6 +128,8 @@ static struct fake_context *create(int device, bool is_primary)
     context->is_primary = is_primary;
     context->is_alive = true;
     context->can_reach[device] = true;
+    context->next = fake_contexts;
+    fake_contexts = context;
     return context;
 }
 
@@ -263,7 +267,9 @@ FAKE_EXPORT CUresult cuCtxCreate(CUcontext *context, CUctxCreateParams *params, 
 
     if (error)
         return error;
+    pthread_mutex_lock(&fake_lock);
     *context = (CUcontext)create(device, false);
+    pthread_mutex_unlock(&fake_lock);
     return cuCtxPushCurrent(*context);
 }
 
@@ -295,17 +301,61 @@ FAKE_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
     return error;
 }
 
+static CUresult synchronize(const char *function, CUcontext handle)
+{
+    struct fake_context *context;
+    CUresult error = handle ? fake_enter(function) : fake_enter_context(function, &context);
+
+    if (error)
+        return error;
+    if (handle)
+        context = (struct fake_context *)handle;
+    if (!context->is_alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    pthread_mutex_lock(&fake_lock);
+    fake_wait_context(context);
+    pthread_mutex_unlock(&fake_lock);
+    return context->broken;
+}
+
 FAKE_EXPORT CUresult cuCtxSynchronize(void)
+{
+    return synchronize(__func__, NULL);
+}
+
+FAKE_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context)
+{
+    return synchronize(__func__, context);
+}
+
+/* The stacks of kernels change: the driver waits until none runs. */
+FAKE_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
     struct fake_context *context;
     CUresult error = fake_enter_context(__func__, &context);
 
     if (error)
         return error;
+    if ((int)limit < 0 || limit >= CU_LIMIT_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
-    fake_wait_context(context);
+    fake_wait_device(context->device);
+    context->limits[limit] = value;
     pthread_mutex_unlock(&fake_lock);
-    return context->broken;
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+
+    if (error)
+        return error;
+    if ((int)limit < 0 || limit >= CU_LIMIT_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    *value = context->limits[limit];
+    return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
@@ -315,7 +365,7 @@ FAKE_EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
     if (!error) {
         *least = 0;
-        *greatest = -5;
+        *greatest = FAKE_GREATEST_PRIORITY;
     }
     return error;
 }

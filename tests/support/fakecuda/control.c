@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control.c: the fake driver's set-up, errors on demand, names of errors, functions by name.
+ * control.c: the fake driver's set-up, errors on demand, names of errors.
  */
 #include "fake.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -14,21 +13,19 @@ struct fake_driver fake;
 
 /* ---- Calls, and those that shall fail ---- */
 
-#define FUNCTIONS_MAX 256
+#define FUNCTIONS_MAX 512
 static struct {
     char name[64];
     int n_calls;
+    int n_calls_for[FAKECUDA_STREAMS];
     int fail_at; /* number of the call; 0: none */
     int error;
 } functions[FUNCTIONS_MAX];
 
-/* The length of a function's name without _v2. */
+/* The length of a function's name without _v2, _ptsz, _ptds. */
 static size_t name_length(const char *function)
 {
-    const char *version = strstr(function, "_v");
-
-    return version && version[2] >= '0' && version[2] <= '9' ? (size_t)(version - function)
-                                                             : strlen(function);
+    return strcspn(function, "_");
 }
 
 static int index_of(const char *function)
@@ -65,6 +62,21 @@ FAKE_EXPORT int fakecuda_calls(const char *function)
     return n_calls;
 }
 
+FAKE_EXPORT int fakecuda_calls_for(const char *function, enum fakecuda_stream kind)
+{
+    int n_calls;
+
+    pthread_mutex_lock(&fake_lock);
+    n_calls = functions[index_of(function)].n_calls_for[kind];
+    pthread_mutex_unlock(&fake_lock);
+    return n_calls;
+}
+
+void fake_count_stream(const char *function, enum fakecuda_stream kind)
+{
+    functions[index_of(function)].n_calls_for[kind]++;
+}
+
 static CUresult count(const char *function)
 {
     CUresult error = CUDA_SUCCESS;
@@ -80,7 +92,7 @@ static CUresult count(const char *function)
 
 CUresult fake_enter(const char *function)
 {
-    CUresult error = count(function);
+    CUresult error = fake_is_host_function ? CUDA_ERROR_NOT_PERMITTED : count(function);
 
     if (!error && (!fake.is_initialized || fake.pid != getpid()))
         error = CUDA_ERROR_NOT_INITIALIZED;
@@ -205,6 +217,7 @@ FAKE_EXPORT CUresult cuDriverGetVersion(int *version)
     X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,                                                          \
       "part or all of the requested memory range is already mapped")                                      \
     X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region") \
+    X(CUDA_ERROR_NOT_PERMITTED, "operation not permitted")                                                \
     X(CUDA_ERROR_NOT_SUPPORTED, "operation not supported")                                                \
     X(CUDA_ERROR_UNKNOWN, "unknown error")
 
@@ -242,31 +255,4 @@ FAKE_EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 
     *text = result ? NULL : errors[i].text;
     return result;
-}
-
-/* ---- Functions by name ---- */
-
-/* The newest version of a function that there is here; the real one looks at the version that is asked for.
- */
-FAKE_EXPORT CUresult cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags,
-                                      CUdriverProcAddressQueryResult *status)
-{
-    Dl_info self;
-    void *library;
-    char name[96];
-    bool is_first = version < 11000 && strncmp(symbol, "cuDevicePrimaryCtx", 18) == 0; /* old_versions.c */
-
-    *function = NULL;
-    if (dladdr(&fake, &self) && (library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD))) {
-        for (int i = is_first ? 1 : 4; i > 1 && !*function; i--) {
-            snprintf(name, sizeof name, "%s_v%d", symbol, i);
-            *function = dlsym(library, name);
-        }
-        if (!*function)
-            *function = dlsym(library, symbol);
-        dlclose(library);
-    }
-    if (status)
-        *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

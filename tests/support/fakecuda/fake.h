@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fakecuda.h"
 
@@ -42,6 +43,9 @@ extern struct fake_driver {
  * go on. */
 CUresult fake_enter(const char *function);
 
+/* Counts a call by the kind of its stream as well. Lock held. */
+void fake_count_stream(const char *function, enum fakecuda_stream kind);
+
 /* The same for functions that need a current context, which is then in *context_out. */
 struct fake_context;
 CUresult fake_enter_context(const char *function, struct fake_context **context_out);
@@ -49,7 +53,12 @@ CUresult fake_enter_context(const char *function, struct fake_context **context_
 /* ---- Contexts (context.c) ---- */
 
 struct fake_stream;
+struct fake_waits {
+    struct fake_wait *list;
+    int n;
+};
 struct fake_context {
+    struct fake_context *next; /* of all; see fake_contexts */
     int device;
     int n_refs; /* primary: how often it is retained */
     bool is_primary;
@@ -57,8 +66,12 @@ struct fake_context {
     CUresult broken;                  /* an operation went wrong: every call returns this; 0: none */
     bool can_reach[FAKE_DEVICES_MAX]; /* peer access is enabled */
     struct fake_stream *legacy;       /* the stream NULL; made at first use */
-    struct fake_stream *streams;      /* all of this context */
+    struct fake_stream *streams;      /* all of this context, destroyed ones included */
+    struct fake_waits gate;           /* what all work from now on waits for: cuCtxWaitEvent */
+    bool runs_host_function;          /* one at a time */
+    size_t limits[CU_LIMIT_MAX];      /* as set; 0: not set */
 };
+extern struct fake_context *fake_contexts;
 struct fake_context *fake_current(void);
 
 /* ---- Memory (memory.c) ---- */
@@ -105,11 +118,25 @@ bool fake_account(int device, size_t n_bytes);
 
 /* ---- Streams (stream.c) ---- */
 
+/* What a stream must have done: its first `number` operations. */
+struct fake_wait {
+    struct fake_stream *stream;
+    uint64_t number;
+};
+/* Adds what the stream has yet to do of its first `number` operations; nothing if it has done them. Lock
+ * held. */
+void fake_waits_add(struct fake_waits *waits, struct fake_stream *stream, uint64_t number);
+void fake_waits_add_all(struct fake_waits *waits, const struct fake_waits *added);
+bool fake_waits_are_over(const struct fake_waits *waits);
+void fake_waits_clear(struct fake_waits *waits);
+
 /* An operation of a stream. */
 struct fake_op {
     struct fake_op *next;
     CUresult (*run)(struct fake_op *op);  /* without the lock */
-    bool (*is_ready)(struct fake_op *op); /* with the lock; NULL: always */
+    bool (*is_ready)(struct fake_op *op); /* with the lock, just before run; NULL: always */
+    void (*is_over)(struct fake_op *op);  /* with the lock, just after run; or NULL */
+    bool is_polled; /* is_ready looks at what the CPU stores: it is asked again and again */
     struct fake_context *context;
     struct fake_range *to_range; /* kept while it is under way; or NULL */
     struct fake_range *from_range;
@@ -117,46 +144,138 @@ struct fake_op {
     const char *from;
     char *captured; /* host data that was copied when the operation was queued */
     size_t n_bytes; /* of a row */
-    size_t n_rows;
+    size_t n_rows;  /* of a slice */
+    size_t n_slices;
     size_t to_pitch;
     size_t from_pitch;
+    size_t to_slice;
+    size_t from_slice;
     uint64_t value;
     unsigned value_bytes;
     unsigned flags;
-    void *object; /* event, kernel or function */
-    struct fake_wait {
-        struct fake_stream *stream;
-        uint64_t number;
-    } * waits; /* what other streams must have done first */
-    int n_waits;
+    void *object;            /* event, kernel or function */
+    struct fake_waits waits; /* what other streams must have done first */
 };
 
+/* The kinds of streams are those of fakecuda.h. */
 struct fake_stream {
     struct fake_context *context;
     struct fake_stream *next; /* of the context */
+    enum fakecuda_stream kind;
     unsigned flags;
     int priority;
+    unsigned long long id;
+    uint64_t thread;                 /* PER_THREAD: whose; see fake_thread_number() */
+    CUstreamAttrValue attributes[4]; /* see attribute_of() */
     struct fake_op *first, *last;
     uint64_t n_queued, n_done;
     bool has_thread;
     bool is_destroyed;
 };
 
+#define FAKE_GREATEST_PRIORITY (-5)
+
+/* The number of operations from which on a stream's queue is full: a call that submits to it waits. */
+#define FAKE_QUEUE_MAX 1024
+
 /* A zeroed operation. */
 struct fake_op *fake_op_create(CUresult (*run)(struct fake_op *op));
+CUresult fake_do_nothing(struct fake_op *op);
+
+/* What is in a fresh stream of a context. Lock held. */
+struct fake_stream *fake_stream_create(struct fake_context *context, enum fakecuda_stream kind, int priority);
 
 /* The stream that a handle means in a context; NULL: none. Lock held. */
 struct fake_stream *fake_stream_of(CUstream handle, struct fake_context *context);
 
+/* What the handle NULL means: the legacy stream, or in what is compiled for the functions *_ptsz and *_ptds
+ * the thread's. */
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define FAKE_MEANT(handle) ((handle) ? (handle) : CU_STREAM_PER_THREAD)
+#else
+#define FAKE_MEANT(handle) (handle)
+#endif
+
+/* Begins a call with a stream: counts it, finds its stream and its current context, and takes the lock. After
+ * an error the lock is free. */
+CUresult fake_begin(const char *function, CUstream handle, struct fake_stream **stream_out);
+
+/* The same of calls that submit work: waits while the stream's queue is full. */
+CUresult fake_begin_work(const char *function, CUstream handle, struct fake_stream **stream_out);
+
 /* Queues it; the stream's thread frees it. Lock held. */
 void fake_queue(struct fake_stream *stream, struct fake_op *op);
 
-/* Waits until the stream, or all streams of the context, have done what was queued. Lock held (and given up
- * meanwhile). */
+/* Waits until the stream, or all streams of the context or of the device's contexts, have done what was
+ * queued. Lock held (and given up meanwhile). */
+void fake_wait_for(const struct fake_waits *waits);
 void fake_wait_stream(struct fake_stream *stream);
 void fake_wait_context(struct fake_context *context);
+void fake_wait_device(int device);
+
+/* The number of the calling thread: nobody had it before. */
+uint64_t fake_thread_number(void);
 
 /* The context whose kernel runs on this thread; NULL: none. */
 extern __thread struct fake_context *fake_running;
+
+/* A function of the host runs on this thread: it may not call CUDA. */
+extern __thread bool fake_is_host_function;
+
+/* ---- Kernels (module.c) ---- */
+
+struct fake_function {
+    struct fake_function *next;   /* of the module */
+    struct fake_context *context; /* NULL: it is a library's */
+    fakecuda_kernel_fn run;
+    size_t args_bytes; /* 0: launches say it */
+    bool is_loaded[FAKE_DEVICES_MAX];
+};
+
+/* Before its first launch on the current device: waits for the device. Lock held. */
+void fake_load(struct fake_function *function);
+
+CUresult fake_run_kernel(struct fake_op *op);
+
+/* ---- Copies and fills (copy.c) ---- */
+
+struct fake_copy {
+    CUdeviceptr to, from;
+    size_t to_pitch, from_pitch; /* bytes from row to row */
+    size_t to_slice, from_slice; /* bytes from slice to slice */
+    size_t n_bytes;              /* of a row */
+    size_t n_rows;               /* of a slice */
+    size_t n_slices;
+};
+
+struct fake_fill {
+    CUdeviceptr to;
+    unsigned value;
+    unsigned value_bytes;
+    size_t n; /* values of a row */
+    size_t pitch;
+    size_t n_rows;
+};
+
+/* is_sync: of a function without Async. */
+CUresult fake_copy(const char *function, const struct fake_copy *what, CUstream handle, bool is_sync);
+CUresult fake_fill(const char *function, const struct fake_fill *what, CUstream handle, bool is_sync);
+
+/* Whether both are memory that the driver knows and that is open to the current context's device. */
+bool fake_can_copy_on_device(CUdeviceptr to, CUdeviceptr from);
+
+/* ---- Events (event.c) ---- */
+
+struct fake_event {
+    struct fake_context *context;
+    unsigned flags;
+    bool is_recorded;
+    bool is_destroyed;
+    struct fake_waits waits; /* what it was recorded behind */
+    struct timespec when;
+};
+
+/* False: it is over. Lock held. */
+bool fake_event_is_pending(struct fake_event *event);
 
 #endif

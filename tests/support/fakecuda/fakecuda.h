@@ -32,8 +32,32 @@ extern "C" {
  * version. */
 void fakecuda_fail(const char *function, int nth, int error) FAKECUDA_WEAK;
 
-/* How often a function was called. */
+/* How often a function was called, its twins *_ptsz and *_ptds included. */
 int fakecuda_calls(const char *function) FAKECUDA_WEAK;
+
+/* The kinds of streams: the stream NULL, the one of a thread (CU_STREAM_PER_THREAD, or NULL of a function
+ * *_ptsz), and those that cuStreamCreate makes. */
+enum fakecuda_stream {
+    FAKECUDA_LEGACY,
+    FAKECUDA_PER_THREAD,
+    FAKECUDA_BLOCKING,
+    FAKECUDA_NON_BLOCKING,
+    FAKECUDA_STREAMS
+};
+
+/* How often a function was called for a stream of a kind. A copy or fill without a stream counts for the one
+ * that it uses. */
+int fakecuda_calls_for(const char *function, enum fakecuda_stream kind) FAKECUDA_WEAK;
+
+/* How often work was queued in a stream of a kind, by any function. */
+int fakecuda_works(enum fakecuda_stream kind) FAKECUDA_WEAK;
+
+/* In how many calls of the driver the calling thread had to wait for work that was not done. */
+int fakecuda_blocked_waits(void) FAKECUDA_WEAK;
+
+/* A function that is called whenever a call of the calling thread begins such a wait; it may not call CUDA.
+ * NULL: none. */
+void fakecuda_on_wait(void (*notice)(void *arg), void *arg) FAKECUDA_WEAK;
 
 /* While held, no stream begins an operation. */
 void fakecuda_hold(bool is_held) FAKECUDA_WEAK;
@@ -56,6 +80,13 @@ typedef void (*fakecuda_kernel_fn)(const void *args);
 /* Makes cuModuleGetFunction find a kernel by this name. Others are looked up in libfakekernels.so, which lies
  * beside the fake driver or is found by the loader. */
 void fakecuda_add_kernel(const char *name, fakecuda_kernel_fn kernel) FAKECUDA_WEAK;
+
+/* The same of a kernel with one parameter of this size, so that launches may give it in kernelParams. */
+void fakecuda_add_kernel_of(const char *name, fakecuda_kernel_fn kernel, size_t args_bytes) FAKECUDA_WEAK;
+
+/* Calls a function on the CPU when a stream (a CUstream) comes to it, as a kernel: several run at once, where
+ * there is one function of cuLaunchHostFunc at a time. Returns a CUresult. */
+int fakecuda_launch(void *stream, void (*run)(void *data), void *data) FAKECUDA_WEAK;
 
 /* Where the n_bytes at a device's address (or a host's) are for the CPU. Within a kernel, an address that its
  * device cannot reach breaks its context and gives NULL. */

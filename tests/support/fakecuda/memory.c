@@ -284,7 +284,7 @@ FAKE_EXPORT CUresult cuMemFree(CUdeviceptr address)
         pthread_mutex_unlock(&fake_lock);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    fake_wait_context(range->context);
+    fake_wait_device(range->device);
     if (range->kind == FAKE_DEVICE)
         fake.used_bytes[range->device] -= range->n_bytes;
     if (range->chunk)
@@ -372,7 +372,7 @@ FAKE_EXPORT CUresult cuMemFreeHost(void *address)
     pthread_mutex_lock(&fake_lock);
     range = fake_range_at((uintptr_t)address);
     if (range && range->kind == FAKE_HOST && range->at == (uintptr_t)address) {
-        fake_wait_context(range->context);
+        fake_wait_device(range->device);
         if (range->chunk)
             paste(range);
         else
@@ -422,7 +422,7 @@ FAKE_EXPORT CUresult cuMemHostUnregister(void *address)
     pthread_mutex_lock(&fake_lock);
     range = fake_range_at((uintptr_t)address);
     if (range && range->kind == FAKE_REGISTERED && range->at == (uintptr_t)address) {
-        fake_wait_context(range->context);
+        fake_wait_device(range->device);
         fake_range_remove(range);
     } else {
         error = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;

@@ -1,40 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * module.c: the fake driver's kernels: functions of the CPU, found by name. What is in a module's image does
- * not matter.
+ * module.c: the fake driver's modules and kernels: functions of the CPU, found by name. What is in a module's
+ * image does not matter. Launches are in launch_calls.c.
  */
 #include "fake.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 
-/* ---- Finding ---- */
+/* ---- Finding kernels ---- */
 
-struct function {
-    struct function *next;
+struct kernel {
+    struct kernel *next;
     char name[96];
     fakecuda_kernel_fn run;
+    size_t args_bytes; /* 0: launches say it */
 };
-static struct function *functions;
+static struct kernel *kernels;
 
-FAKE_EXPORT void fakecuda_add_kernel(const char *name, fakecuda_kernel_fn kernel)
+FAKE_EXPORT void fakecuda_add_kernel_of(const char *name, fakecuda_kernel_fn run, size_t args_bytes)
 {
-    struct function *added = calloc(1, sizeof *added);
+    struct kernel *added = calloc(1, sizeof *added);
 
     snprintf(added->name, sizeof added->name, "%s", name);
-    added->run = kernel;
+    added->run = run;
+    added->args_bytes = args_bytes;
     pthread_mutex_lock(&fake_lock);
-    added->next = functions;
-    functions = added;
+    added->next = kernels;
+    kernels = added;
     pthread_mutex_unlock(&fake_lock);
 }
 
-static struct function *find(const char *name)
+FAKE_EXPORT void fakecuda_add_kernel(const char *name, fakecuda_kernel_fn run)
 {
-    struct function *i;
+    fakecuda_add_kernel_of(name, run, 0);
+}
+
+static struct kernel *find(const char *name)
+{
+    struct kernel *i;
 
     pthread_mutex_lock(&fake_lock);
-    for (i = functions; i && strcmp(i->name, name) != 0; i = i->next)
+    for (i = kernels; i && strcmp(i->name, name) != 0; i = i->next)
         ;
     pthread_mutex_unlock(&fake_lock);
     return i;
@@ -49,7 +56,7 @@ static fakecuda_kernel_fn find_in_library(const char *name)
     char path[4096];
     Dl_info self;
 
-    if (!library && dladdr(&functions, &self) && strrchr(self.dli_fname, '/')) {
+    if (!library && dladdr(&kernels, &self) && strrchr(self.dli_fname, '/')) {
         snprintf(path, sizeof path, "%.*s/" KERNELS_NAME,
                  (int)(strrchr(self.dli_fname, '/') - self.dli_fname), self.dli_fname);
         /* It refers to functions of this one, which may have been opened for its opener alone. */
@@ -61,52 +68,191 @@ static fakecuda_kernel_fn find_in_library(const char *name)
     return library ? (fakecuda_kernel_fn)(uintptr_t)dlsym(library, name) : NULL;
 }
 
-FAKE_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
+/* ---- Modules, and libraries, which are modules of all contexts ---- */
+
+struct module {
+    struct fake_context *context; /* NULL: of a library */
+    struct fake_function *functions;
+};
+
+/* The driver waits for the GPU when it loads something. */
+static void wait_for_gpu(void)
+{
+    const struct fake_context *current = fake_current();
+
+    if (current)
+        fake_wait_device(current->device);
+}
+
+static CUresult load(const char *function, const void *image, bool is_library, struct module **module_out)
 {
     struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
+    CUresult error = fake_enter_context(function, &context);
 
     if (error)
         return error;
     if (!image)
         return CUDA_ERROR_INVALID_VALUE;
-    *module = (CUmodule)context;
+    pthread_mutex_lock(&fake_lock);
+    wait_for_gpu();
+    pthread_mutex_unlock(&fake_lock);
+    *module_out = calloc(1, sizeof **module_out);
+    (*module_out)->context = is_library ? NULL : context;
     return CUDA_SUCCESS;
+}
+
+/* Its memory stays: kernels may be under way. */
+static CUresult unload(const char *function)
+{
+    CUresult error = fake_enter(function);
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&fake_lock);
+    wait_for_gpu();
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_function(struct module *module, const char *name, struct fake_function **function_out)
+{
+    struct kernel *kernel = find(name);
+    fakecuda_kernel_fn run;
+    struct fake_function *i;
+
+    if (!kernel && (run = find_in_library(name))) {
+        fakecuda_add_kernel(name, run);
+        kernel = find(name);
+    }
+    if (!kernel)
+        return CUDA_ERROR_NOT_FOUND;
+    pthread_mutex_lock(&fake_lock);
+    for (i = module->functions; i && i->run != kernel->run; i = i->next)
+        ;
+    if (!i) {
+        i = calloc(1, sizeof *i);
+        i->context = module->context;
+        i->run = kernel->run;
+        i->args_bytes = kernel->args_bytes;
+        i->next = module->functions;
+        module->functions = i;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    *function_out = i;
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
+{
+    return load(__func__, path, false, (struct module **)module);
+}
+
+FAKE_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+    return load(__func__, image, false, (struct module **)module);
+}
+
+FAKE_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n,
+                                        CUjit_option *options, void **values)
+{
+    return load(__func__, image, false, (struct module **)module);
 }
 
 FAKE_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 {
-    return cuModuleLoadData(module, image);
+    return load(__func__, image, false, (struct module **)module);
 }
 
 FAKE_EXPORT CUresult cuModuleUnload(CUmodule module)
 {
-    return fake_enter(__func__);
+    return unload(__func__);
 }
 
 FAKE_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
     struct fake_context *context;
     CUresult error = fake_enter_context(__func__, &context);
-    fakecuda_kernel_fn kernel;
-    struct function *found;
 
     if (error)
         return error;
-    if (module != (CUmodule)context)
+    if (!module || ((struct module *)module)->context != context)
         return CUDA_ERROR_INVALID_HANDLE;
-    found = find(name);
-    if (!found && (kernel = find_in_library(name))) {
-        fakecuda_add_kernel(name, kernel);
-        found = find(name);
+    return get_function((struct module *)module, name, (struct fake_function **)function);
+}
+
+FAKE_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit,
+                                       void **jit_values, unsigned n_jit, CUlibraryOption *options,
+                                       void **values, unsigned n)
+{
+    return load(__func__, code, true, (struct module **)library);
+}
+
+FAKE_EXPORT CUresult cuLibraryUnload(CUlibrary library)
+{
+    return unload(__func__);
+}
+
+FAKE_EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
+{
+    CUresult error = fake_enter(__func__);
+
+    return error ? error : get_function((struct module *)library, name, (struct fake_function **)kernel);
+}
+
+/* ---- Loading kernels: at their first use ---- */
+
+void fake_load(struct fake_function *function)
+{
+    const struct fake_context *current = fake_current();
+
+    if (current && !function->is_loaded[current->device]) {
+        wait_for_gpu();
+        function->is_loaded[current->device] = true;
     }
-    if (!found)
-        return CUDA_ERROR_NOT_FOUND;
-    *function = (CUfunction)found;
+}
+
+static CUresult load_function(const char *name, struct fake_function *function)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(name, &context);
+
+    if (error)
+        return error;
+    if (!function)
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&fake_lock);
+    fake_load(function);
+    pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
 }
 
-/* ---- Launching ---- */
+FAKE_EXPORT CUresult cuFuncLoad(CUfunction function)
+{
+    return load_function(__func__, (struct fake_function *)function);
+}
+
+FAKE_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
+{
+    CUresult error = load_function(__func__, (struct fake_function *)kernel);
+
+    if (!error)
+        *function = (CUfunction)kernel;
+    return error;
+}
+
+FAKE_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+
+    if (!error)
+        *state = ((struct fake_function *)function)->is_loaded[context->device]
+                     ? CU_FUNCTION_LOADING_STATE_LOADED
+                     : CU_FUNCTION_LOADING_STATE_UNLOADED;
+    return error;
+}
+
+/* ---- Running ---- */
 
 /* What the kernel that runs on this thread has reached already: kernels ask for each number that they touch.
  */
@@ -117,56 +263,13 @@ static __thread struct {
     unsigned n_removed; /* how many ranges were gone then */
 } reached[64];
 
-static CUresult run_kernel(struct fake_op *op)
+CUresult fake_run_kernel(struct fake_op *op)
 {
     memset(reached, 0, sizeof reached);
     fake_running = op->context;
-    ((struct function *)op->object)->run(op->captured);
+    ((struct fake_function *)op->object)->run(op->captured);
     fake_running = NULL;
     return op->context->broken;
-}
-
-static bool may_run(struct fake_op *op)
-{
-    return !fake.are_kernels_held;
-}
-
-/* The arguments come in one piece (CU_LAUNCH_PARAM_BUFFER_POINTER); one by one is not supported. */
-FAKE_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                    unsigned block_x, unsigned block_y, unsigned block_z,
-                                    unsigned shared_bytes, CUstream handle, void **params, void **extra)
-{
-    struct fake_context *context;
-    struct fake_stream *stream;
-    CUresult error = fake_enter_context(__func__, &context);
-    const void *args = NULL;
-    size_t args_bytes = 0;
-    struct fake_op *op;
-
-    if (error)
-        return error;
-    for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2)
-        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            args = extra[1];
-        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
-            args_bytes = *(size_t *)extra[1];
-    if (params || !args || grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 ||
-        (uint64_t)block_x * block_y * block_z > 1024 || args_bytes > 32764)
-        return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&fake_lock);
-    stream = fake_stream_of(handle, context);
-    if (!stream || stream->context != context) {
-        error = CUDA_ERROR_INVALID_HANDLE;
-    } else {
-        op = fake_op_create(run_kernel);
-        op->is_ready = may_run;
-        op->object = function;
-        op->captured = malloc(args_bytes);
-        memcpy(op->captured, args, args_bytes);
-        fake_queue(stream, op);
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return error;
 }
 
 /* ---- What kernels reach ---- */

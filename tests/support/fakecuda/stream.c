@@ -1,35 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stream.c: the fake driver's streams and events. Each stream has a thread, which does one operation after
- * the other.
+ * stream.c: the fake driver's streams. Each has a thread, which does one operation after the other. What
+ * calls do with streams is in stream_calls.c.
  */
 #include "fake.h"
 
-#include <time.h>
 #include <unistd.h>
 
 __thread struct fake_context *fake_running;
+__thread bool fake_is_host_function;
+
+/* ---- What is waited for ---- */
+
+void fake_waits_add(struct fake_waits *waits, struct fake_stream *stream, uint64_t number)
+{
+    if (stream->n_done >= number)
+        return;
+    waits->list = realloc(waits->list, (size_t)(waits->n + 1) * sizeof *waits->list);
+    waits->list[waits->n++] = (struct fake_wait){stream, number};
+}
+
+void fake_waits_add_all(struct fake_waits *waits, const struct fake_waits *added)
+{
+    for (int i = 0; i < added->n; i++)
+        fake_waits_add(waits, added->list[i].stream, added->list[i].number);
+}
+
+bool fake_waits_are_over(const struct fake_waits *waits)
+{
+    for (int i = 0; i < waits->n; i++)
+        if (waits->list[i].stream->n_done < waits->list[i].number)
+            return false;
+    return true;
+}
+
+void fake_waits_clear(struct fake_waits *waits)
+{
+    free(waits->list);
+    *waits = (struct fake_waits){NULL, 0};
+}
 
 /* ---- The thread of a stream ---- */
 
 static bool must_wait(struct fake_op *op)
 {
-    if (fake.is_held || (op->is_ready && !op->is_ready(op)))
-        return true;
-    for (int i = 0; i < op->n_waits; i++)
-        if (op->waits[i].stream->n_done < op->waits[i].number)
-            return true;
-    return false;
+    return fake.is_held || !fake_waits_are_over(&op->waits) || (op->is_ready && !op->is_ready(op));
 }
 
 static void finish(struct fake_stream *stream, struct fake_op *op, CUresult error)
 {
     if (error && !stream->context->broken)
         stream->context->broken = error;
+    if (op->is_over)
+        op->is_over(op);
     fake_range_unref(op->to_range);
     fake_range_unref(op->from_range);
     free(op->captured);
-    free(op->waits);
+    fake_waits_clear(&op->waits);
     free(op);
     stream->n_done++;
     pthread_cond_broadcast(&fake_changed);
@@ -62,7 +89,7 @@ static void *run_stream(void *arg)
         if (!op && stream->is_destroyed)
             break;
         if (!op || must_wait(op)) {
-            wait_a_little(op && op->is_ready);
+            wait_a_little(op && op->is_polled);
             continue;
         }
         pthread_mutex_unlock(&fake_lock);
@@ -87,12 +114,14 @@ struct fake_op *fake_op_create(CUresult (*run)(struct fake_op *op))
     return op;
 }
 
-static void add_wait(struct fake_op *op, struct fake_stream *stream, uint64_t number)
+CUresult fake_do_nothing(struct fake_op *op)
 {
-    if (stream->n_done >= number)
-        return;
-    op->waits = realloc(op->waits, (size_t)(op->n_waits + 1) * sizeof *op->waits);
-    op->waits[op->n_waits++] = (struct fake_wait){stream, number};
+    return CUDA_SUCCESS;
+}
+
+static bool is_ordered_with_legacy(const struct fake_stream *stream)
+{
+    return !(stream->flags & CU_STREAM_NON_BLOCKING);
 }
 
 /* The stream NULL and those that are not non-blocking wait for each other. */
@@ -100,17 +129,26 @@ static void add_legacy_waits(struct fake_stream *stream, struct fake_op *op)
 {
     struct fake_context *context = stream->context;
 
-    if (stream->flags & CU_STREAM_NON_BLOCKING)
+    if (!is_ordered_with_legacy(stream))
         return;
     if (stream != context->legacy) {
         if (context->legacy)
-            add_wait(op, context->legacy, context->legacy->n_queued);
+            fake_waits_add(&op->waits, context->legacy, context->legacy->n_queued);
         return;
     }
     for (struct fake_stream *i = context->streams; i; i = i->next)
-        if (i != stream && !(i->flags & CU_STREAM_NON_BLOCKING))
-            add_wait(op, i, i->n_queued);
+        if (i != stream && is_ordered_with_legacy(i))
+            fake_waits_add(&op->waits, i, i->n_queued);
 }
+
+static void pass_gate(struct fake_context *context, struct fake_op *op)
+{
+    if (fake_waits_are_over(&context->gate))
+        fake_waits_clear(&context->gate);
+    fake_waits_add_all(&op->waits, &context->gate);
+}
+
+static int n_works[FAKECUDA_STREAMS];
 
 void fake_queue(struct fake_stream *stream, struct fake_op *op)
 {
@@ -118,7 +156,9 @@ void fake_queue(struct fake_stream *stream, struct fake_op *op)
 
     op->context = stream->context;
     op->next = NULL;
+    n_works[stream->kind]++;
     add_legacy_waits(stream, op);
+    pass_gate(stream->context, op);
     if (stream->first)
         stream->last->next = op;
     else
@@ -133,31 +173,137 @@ void fake_queue(struct fake_stream *stream, struct fake_op *op)
     pthread_cond_broadcast(&fake_changed);
 }
 
+FAKE_EXPORT int fakecuda_works(enum fakecuda_stream kind)
+{
+    int n;
+
+    pthread_mutex_lock(&fake_lock);
+    n = n_works[kind];
+    pthread_mutex_unlock(&fake_lock);
+    return n;
+}
+
+/* ---- Waiting ---- */
+
+static __thread int n_blocked_waits;
+
+FAKE_EXPORT int fakecuda_blocked_waits(void)
+{
+    return n_blocked_waits;
+}
+
+static __thread struct {
+    void (*notice)(void *arg);
+    void *arg;
+} on_wait;
+
+FAKE_EXPORT void fakecuda_on_wait(void (*notice)(void *arg), void *arg)
+{
+    on_wait.notice = notice;
+    on_wait.arg = arg;
+}
+
+void fake_wait_for(const struct fake_waits *waits)
+{
+    if (fake_waits_are_over(waits))
+        return;
+    n_blocked_waits++;
+    if (on_wait.notice)
+        on_wait.notice(on_wait.arg);
+    while (!fake_waits_are_over(waits))
+        pthread_cond_wait(&fake_changed, &fake_lock);
+}
+
 void fake_wait_stream(struct fake_stream *stream)
 {
-    uint64_t number = stream->n_queued;
+    struct fake_wait wait = {stream, stream->n_queued};
 
-    while (stream->n_done < number)
-        pthread_cond_wait(&fake_changed, &fake_lock);
+    fake_wait_for(&(struct fake_waits){&wait, 1});
+}
+
+static void wait_contexts(const struct fake_context *only, int device)
+{
+    struct fake_waits waits = {NULL, 0};
+
+    for (struct fake_context *context = fake_contexts; context; context = context->next)
+        for (struct fake_stream *i = context->streams; i; i = i->next)
+            if (only ? context == only : context->device == device)
+                fake_waits_add(&waits, i, i->n_queued);
+    fake_wait_for(&waits);
+    fake_waits_clear(&waits);
 }
 
 void fake_wait_context(struct fake_context *context)
 {
-    for (struct fake_stream *i = context->streams; i; i = i->next)
-        fake_wait_stream(i);
+    wait_contexts(context, 0);
+}
+
+void fake_wait_device(int device)
+{
+    wait_contexts(NULL, device);
 }
 
 /* ---- Streams ---- */
 
-static struct fake_stream *create(struct fake_context *context, unsigned flags, int priority)
+struct fake_stream *fake_stream_create(struct fake_context *context, enum fakecuda_stream kind, int priority)
 {
+    static unsigned long long last_id;
     struct fake_stream *stream = calloc(1, sizeof *stream);
 
     stream->context = context;
-    stream->flags = flags;
+    stream->kind = kind;
+    stream->flags = kind == FAKECUDA_NON_BLOCKING ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
     stream->priority = priority;
+    stream->id = ++last_id;
     stream->next = context->streams;
     context->streams = stream;
+    return stream;
+}
+
+static __thread uint64_t thread_number;
+static pthread_key_t thread_end;
+
+/* The streams of a thread end with it. */
+static void forget_thread(void *arg)
+{
+    pthread_mutex_lock(&fake_lock);
+    for (struct fake_context *context = fake_contexts; context; context = context->next)
+        for (struct fake_stream *i = context->streams; i; i = i->next)
+            if (i->kind == FAKECUDA_PER_THREAD && i->thread == thread_number)
+                i->is_destroyed = true;
+    pthread_cond_broadcast(&fake_changed);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+static void make_thread_end(void)
+{
+    pthread_key_create(&thread_end, forget_thread);
+}
+
+uint64_t fake_thread_number(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static uint64_t last;
+
+    if (!thread_number) {
+        thread_number = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+        pthread_once(&once, make_thread_end);
+        pthread_setspecific(thread_end, &thread_end);
+    }
+    return thread_number;
+}
+
+static struct fake_stream *stream_of_thread(struct fake_context *context)
+{
+    uint64_t thread = fake_thread_number();
+    struct fake_stream *stream = context->streams;
+
+    while (stream && (stream->kind != FAKECUDA_PER_THREAD || stream->thread != thread))
+        stream = stream->next;
+    if (!stream) {
+        stream = fake_stream_create(context, FAKECUDA_PER_THREAD, 0);
+        stream->thread = thread;
+    }
     return stream;
 }
 
@@ -166,312 +312,111 @@ struct fake_stream *fake_stream_of(CUstream handle, struct fake_context *context
     struct fake_stream *stream = (struct fake_stream *)handle;
 
     if (handle == CU_STREAM_PER_THREAD)
-        return NULL;
+        return stream_of_thread(context);
     if (handle == NULL || handle == CU_STREAM_LEGACY) {
         if (!context->legacy)
-            context->legacy = create(context, 0, 0);
+            context->legacy = fake_stream_create(context, FAKECUDA_LEGACY, 0);
         return context->legacy;
     }
     return stream->is_destroyed ? NULL : stream;
 }
 
-FAKE_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
-{
-    struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
-
-    if (error)
-        return error;
-    pthread_mutex_lock(&fake_lock);
-    *stream = (CUstream)create(context, flags, priority);
-    pthread_mutex_unlock(&fake_lock);
-    return CUDA_SUCCESS;
-}
-
-FAKE_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
-{
-    return cuStreamCreateWithPriority(stream, flags, 0);
-}
-
-FAKE_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
-{
-    CUresult error = fake_enter(__func__);
-
-    if (!error)
-        *priority = ((struct fake_stream *)stream)->priority;
-    return error;
-}
-
-/* Finds the stream of a call, with the lock held if there is one. */
-static CUresult begin(const char *function, CUstream handle, struct fake_stream **stream_out)
+static CUresult create(const char *function, CUstream *stream, unsigned flags, int priority)
 {
     struct fake_context *context;
     CUresult error = fake_enter_context(function, &context);
 
     if (error)
         return error;
+    if (flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    priority = priority > 0 ? 0 : priority < FAKE_GREATEST_PRIORITY ? FAKE_GREATEST_PRIORITY : priority;
     pthread_mutex_lock(&fake_lock);
-    *stream_out = fake_stream_of(handle, context);
-    if (!*stream_out) {
-        pthread_mutex_unlock(&fake_lock);
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    if ((*stream_out)->context->broken) {
-        pthread_mutex_unlock(&fake_lock);
-        return (*stream_out)->context->broken;
-    }
+    *stream = (CUstream)fake_stream_create(
+        context, flags & CU_STREAM_NON_BLOCKING ? FAKECUDA_NON_BLOCKING : FAKECUDA_BLOCKING, priority);
+    pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+    return create(__func__, stream, flags, priority);
+}
+
+FAKE_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    return create(__func__, stream, flags, 0);
 }
 
 FAKE_EXPORT CUresult cuStreamDestroy(CUstream handle)
 {
     struct fake_stream *stream;
-    CUresult error = begin(__func__, handle, &stream);
+    CUresult error = fake_begin(__func__, handle, &stream);
 
     if (error)
         return error;
-    stream->is_destroyed = true; /* it does what was queued; its memory stays: handles may be used after it */
+    if (stream->kind == FAKECUDA_LEGACY || stream->kind == FAKECUDA_PER_THREAD)
+        error = CUDA_ERROR_INVALID_HANDLE;
+    else
+        stream->is_destroyed =
+            true; /* it does what was queued; its memory stays: handles may be used after it */
     pthread_cond_broadcast(&fake_changed);
     pthread_mutex_unlock(&fake_lock);
-    return CUDA_SUCCESS;
-}
-
-FAKE_EXPORT CUresult cuStreamQuery(CUstream handle)
-{
-    struct fake_stream *stream;
-    CUresult error = begin(__func__, handle, &stream);
-
-    if (error)
-        return error;
-    error = stream->n_done < stream->n_queued ? CUDA_ERROR_NOT_READY : stream->context->broken;
-    pthread_mutex_unlock(&fake_lock);
     return error;
 }
 
-FAKE_EXPORT CUresult cuStreamSynchronize(CUstream handle)
-{
-    struct fake_stream *stream;
-    CUresult error = begin(__func__, handle, &stream);
+/* ---- The beginning of calls ---- */
 
-    if (error)
-        return error;
-    fake_wait_stream(stream);
-    error = stream->context->broken;
-    pthread_mutex_unlock(&fake_lock);
-    return error;
-}
-
-/* ---- Values in memory ---- */
-
-static CUresult store_value(struct fake_op *op)
-{
-    if (op->value_bytes == 4)
-        __atomic_store_n((uint32_t *)op->to, (uint32_t)op->value, __ATOMIC_SEQ_CST);
-    else
-        __atomic_store_n((uint64_t *)op->to, op->value, __ATOMIC_SEQ_CST);
-    return CUDA_SUCCESS;
-}
-
-static CUresult do_nothing(struct fake_op *op)
-{
-    return CUDA_SUCCESS;
-}
-
-static bool has_value(struct fake_op *op)
-{
-    uint32_t there = __atomic_load_n((uint32_t *)op->to, __ATOMIC_SEQ_CST);
-
-    switch (op->flags & 3) {
-    case CU_STREAM_WAIT_VALUE_GEQ:
-        return (int32_t)(there - (uint32_t)op->value) >= 0;
-    case CU_STREAM_WAIT_VALUE_EQ:
-        return there == (uint32_t)op->value;
-    case CU_STREAM_WAIT_VALUE_AND:
-        return there & (uint32_t)op->value;
-    default:
-        return ~(there | (uint32_t)op->value);
-    }
-}
-
-static CUresult queue_value(const char *function, CUstream handle, CUdeviceptr address, uint64_t value,
-                            unsigned bytes, unsigned flags, bool is_wait)
-{
-    struct fake_stream *stream;
-    CUresult error = begin(function, handle, &stream);
-    struct fake_range *range;
-    struct fake_op *op;
-
-    if (error)
-        return error;
-    range = fake_range_at(address);
-    if (!fake.has_write_value || !range) {
-        pthread_mutex_unlock(&fake_lock);
-        return range ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-    }
-    op = fake_op_create(is_wait ? do_nothing : store_value);
-    op->is_ready = is_wait ? has_value : NULL;
-    op->to_range = range;
-    range->n_refs++;
-    op->to = range->alias + (address - range->at);
-    op->value = value;
-    op->value_bytes = bytes;
-    op->flags = flags;
-    fake_queue(stream, op);
-    pthread_mutex_unlock(&fake_lock);
-    return CUDA_SUCCESS;
-}
-
-FAKE_EXPORT CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                                          unsigned flags)
-{
-    return queue_value(__func__, stream, address, value, 4, flags, false);
-}
-
-FAKE_EXPORT CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                                          unsigned flags)
-{
-    return queue_value(__func__, stream, address, value, 8, flags, false);
-}
-
-FAKE_EXPORT CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                                         unsigned flags)
-{
-    return queue_value(__func__, stream, address, value, 4, flags, true);
-}
-
-/* ---- Events ---- */
-
-struct event {
-    struct fake_context *context;
-    struct fake_stream *stream; /* where it was recorded last; NULL: nowhere */
-    uint64_t number;
-    struct timespec when;
-};
-
-FAKE_EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
+CUresult fake_begin(const char *function, CUstream handle, struct fake_stream **stream_out)
 {
     struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
-
-    if (!error) {
-        struct event *made = calloc(1, sizeof *made);
-        made->context = context;
-        *event = (CUevent)made;
-    }
-    return error;
-}
-
-FAKE_EXPORT CUresult cuEventDestroy(CUevent event)
-{
-    return fake_enter(__func__); /* its memory stays: operations may be under way */
-}
-
-static CUresult note_time(struct fake_op *op)
-{
-    clock_gettime(CLOCK_MONOTONIC, &((struct event *)op->object)->when);
-    return CUDA_SUCCESS;
-}
-
-FAKE_EXPORT CUresult cuEventRecord(CUevent handle, CUstream stream_handle)
-{
     struct fake_stream *stream;
-    struct event *event = (struct event *)handle;
-    CUresult error = begin(__func__, stream_handle, &stream);
-    struct fake_op *op;
-
-    if (error)
-        return error;
-    if (event->context != stream->context) {
-        pthread_mutex_unlock(&fake_lock);
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    op = fake_op_create(note_time);
-    op->object = event;
-    fake_queue(stream, op);
-    event->stream = stream;
-    event->number = stream->n_queued;
-    pthread_mutex_unlock(&fake_lock);
-    return CUDA_SUCCESS;
-}
-
-FAKE_EXPORT CUresult cuEventQuery(CUevent handle)
-{
-    CUresult error = fake_enter(__func__);
-    struct event *event = (struct event *)handle;
+    CUresult error = fake_enter_context(function, &context);
 
     if (error)
         return error;
     pthread_mutex_lock(&fake_lock);
-    if (event->stream && event->stream->n_done < event->number)
-        error = CUDA_ERROR_NOT_READY;
-    else
-        error = event->context->broken;
-    pthread_mutex_unlock(&fake_lock);
-    return error;
-}
-
-FAKE_EXPORT CUresult cuEventSynchronize(CUevent handle)
-{
-    CUresult error = fake_enter(__func__);
-    struct event *event = (struct event *)handle;
-
+    stream = fake_stream_of(handle, context);
+    error = stream ? stream->context->broken : CUDA_ERROR_INVALID_HANDLE;
+    if (stream)
+        fake_count_stream(function, stream->kind);
     if (error)
-        return error;
-    pthread_mutex_lock(&fake_lock);
-    while (event->stream && event->stream->n_done < event->number)
-        pthread_cond_wait(&fake_changed, &fake_lock);
-    error = event->context->broken;
-    pthread_mutex_unlock(&fake_lock);
+        pthread_mutex_unlock(&fake_lock);
+    *stream_out = stream;
     return error;
 }
 
-FAKE_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from_handle, CUevent to_handle)
+CUresult fake_begin_work(const char *function, CUstream handle, struct fake_stream **stream_out)
 {
-    CUresult error = fake_enter(__func__);
-    struct event *from = (struct event *)from_handle, *to = (struct event *)to_handle;
+    CUresult error = fake_begin(function, handle, stream_out);
+    struct fake_stream *stream = *stream_out;
+    struct fake_wait room;
 
-    if (!error)
-        *ms = (float)(to->when.tv_sec - from->when.tv_sec) * 1e3f +
-              (float)(to->when.tv_nsec - from->when.tv_nsec) * 1e-6f;
-    return error;
-}
-
-FAKE_EXPORT CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flags)
-{
-    struct fake_stream *stream;
-    struct event *event = (struct event *)handle;
-    CUresult error = begin(__func__, stream_handle, &stream);
-    struct fake_op *op;
-
-    if (error)
+    if (error || stream->n_queued < stream->n_done + FAKE_QUEUE_MAX)
         return error;
-    if (event->stream) {
-        op = fake_op_create(do_nothing);
-        add_wait(op, event->stream, event->number);
-        fake_queue(stream, op);
-    }
-    pthread_mutex_unlock(&fake_lock);
+    room = (struct fake_wait){stream, stream->n_queued + 1 - FAKE_QUEUE_MAX};
+    fake_wait_for(&(struct fake_waits){&room, 1});
     return CUDA_SUCCESS;
 }
 
-/* ---- Functions of the host in a stream ---- */
+/* ---- Functions of tests ---- */
 
-static CUresult call_host(struct fake_op *op)
+static CUresult call_test(struct fake_op *op)
 {
-    ((CUhostFn)(uintptr_t)op->object)(op->to);
+    ((void (*)(void *))(uintptr_t)op->object)(op->to);
     return CUDA_SUCCESS;
 }
 
-FAKE_EXPORT CUresult cuLaunchHostFunc(CUstream stream_handle, CUhostFn function, void *data)
+FAKE_EXPORT int fakecuda_launch(void *handle, void (*run)(void *data), void *data)
 {
     struct fake_stream *stream;
-    CUresult error = begin(__func__, stream_handle, &stream);
+    CUresult error = fake_begin_work(__func__, handle, &stream);
     struct fake_op *op;
 
     if (error)
-        return error;
-    op = fake_op_create(call_host);
-    op->object = (void *)(uintptr_t)function;
+        return (int)error;
+    op = fake_op_create(call_test);
+    op->object = (void *)(uintptr_t)run;
     op->to = data;
     fake_queue(stream, op);
     pthread_mutex_unlock(&fake_lock);

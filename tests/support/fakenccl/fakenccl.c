@@ -487,7 +487,7 @@ static int queue_batch(const struct batch *batch)
     int result = GPU_NCCL_SUCCESS;
 
     for (int i = 0; i < batch->n; i++) {
-        if (!result && cuLaunchHostFunc(batch->ops[i]->stream, run, batch->ops[i]) == CUDA_SUCCESS)
+        if (!result && fakecuda_launch(batch->ops[i]->stream, run, batch->ops[i]) == CUDA_SUCCESS)
             continue;
         result = GPU_NCCL_UNHANDLED_CUDA_ERROR;
         atomic_fetch_sub(&batch->ops[i]->comm->n_queued, 1);
