@@ -212,7 +212,7 @@ static int raise_callback(const struct ampi_attr_owner *owner, const char *which
 
 static int raise_keyval(const struct ampi_attr_owner *owner, int number)
 {
-    const char *fmt = "%d is no attribute key for %s that can be used here";
+    const char *fmt = "%d is not an attribute key for %s that can be used here";
 
     if (owner->comm)
         return ampi_raise(owner->comm, MPI_ERR_KEYVAL, fmt, number, keyval_kinds[owner->kind]);

@@ -171,7 +171,7 @@ static int type_owner(struct ampi_rank *self, MPI_Datatype handle, struct ampi_a
     struct ampi_type *type = ampi_type_of(handle);
 
     if (!type)
-        return ampi_raise_self(MPI_ERR_TYPE, "%p is no datatype", (void *)handle);
+        return ampi_raise_self(MPI_ERR_TYPE, "%p is not a datatype", (void *)handle);
     *owner = (struct ampi_attr_owner){
         .kind = AMPI_ATTR_ON_TYPE, .handle = handle, .attrs = ampi_attr_of_type(self, type)};
     return MPI_SUCCESS;

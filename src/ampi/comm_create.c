@@ -74,7 +74,7 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
     if (!old)
         return ampi_comm_raise_invalid(comm);
     if (!members)
-        return ampi_raise(old, MPI_ERR_GROUP, "%p is no group", (void *)group);
+        return ampi_raise(old, MPI_ERR_GROUP, "%p is not a group", (void *)group);
     if (!newcomm)
         return raise_null(old);
     for (int i = 0; i < members->n_ranks; i++) {
@@ -178,7 +178,7 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
             old, MPI_ERR_COMM,
             "an intercommunicator cannot be split by whatever hardware its groups are spread over");
     if (!hints && info != MPI_INFO_NULL)
-        return ampi_raise(old, MPI_ERR_INFO, "%p is no info object", (void *)info);
+        return ampi_raise(old, MPI_ERR_INFO, "%p is not an info object", (void *)info);
     if (!newcomm)
         return raise_null(old);
     error = color_of_type(old, split_type, hints, &color);
@@ -204,7 +204,7 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
     if (!old)
         return ampi_comm_raise_invalid(comm);
     if (!hints && info != MPI_INFO_NULL)
-        return ampi_raise(old, MPI_ERR_INFO, "%p is no info object", (void *)info);
+        return ampi_raise(old, MPI_ERR_INFO, "%p is not an info object", (void *)info);
     if (!newcomm)
         return raise_null(old);
     error = ampi_coll_run(&args);
@@ -251,7 +251,7 @@ int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm)
     if (!old)
         return ampi_comm_raise_invalid(intercomm);
     if (!old->shared->is_inter)
-        return ampi_raise(old, MPI_ERR_COMM, "the communicator is no intercommunicator");
+        return ampi_raise(old, MPI_ERR_COMM, "the communicator is not an intercommunicator");
     if (!newintracomm)
         return raise_null(old);
     error = ampi_coll_run(&args);

@@ -84,7 +84,7 @@ static int idup(struct ampi_rank *self, MPI_Comm comm, MPI_Info info, MPI_Comm *
     if (!old)
         return ampi_comm_raise_invalid(comm);
     if (!hints && info != MPI_INFO_NULL)
-        return ampi_raise(old, MPI_ERR_INFO, "%p is no info object", (void *)info);
+        return ampi_raise(old, MPI_ERR_INFO, "%p is not an info object", (void *)info);
     if (!newcomm || !request)
         return ampi_raise(old, MPI_ERR_ARG, "%s is NULL", newcomm ? "request" : "newcomm");
     dup = base_calloc(1, sizeof *dup, "a communicator's duplication");

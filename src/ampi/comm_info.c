@@ -46,7 +46,7 @@ int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
     if (!object)
         return ampi_comm_raise_invalid(comm);
     if (!hints)
-        return ampi_raise(object, MPI_ERR_INFO, "%p is no info object", (void *)info);
+        return ampi_raise(object, MPI_ERR_INFO, "%p is not an info object", (void *)info);
     kept = ampi_comm_info_filter(object->info, hints);
     ampi_info_destroy(object->info);
     object->info = kept;

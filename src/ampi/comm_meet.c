@@ -52,7 +52,7 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
     if (!old)
         return ampi_comm_raise_invalid(comm);
     if (!members)
-        return ampi_raise(old, MPI_ERR_GROUP, "%p is no group", (void *)group);
+        return ampi_raise(old, MPI_ERR_GROUP, "%p is not a group", (void *)group);
     if (old->shared->is_inter)
         return ampi_raise(old, MPI_ERR_COMM, "the communicator is an intercommunicator");
     if (tag < 0)
@@ -83,14 +83,14 @@ static int check_from_group(struct ampi_rank *self, MPI_Group group, const char 
     MPI_Comm none = MPI_COMM_NULL;
 
     if (!handler || !ampi_errhandler_fits(handler, AMPI_ERRHANDLER_COMM))
-        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is no error handler for communicators",
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler for communicators",
                                (void *)errhandler);
     if (!ampi_group_of(group))
-        return ampi_raise_on(handler, &none, MPI_ERR_GROUP, "%p is no group", (void *)group);
+        return ampi_raise_on(handler, &none, MPI_ERR_GROUP, "%p is not a group", (void *)group);
     if (!stringtag || strnlen(stringtag, MPI_MAX_STRINGTAG_LEN) == MPI_MAX_STRINGTAG_LEN)
         return ampi_raise_on(handler, &none, MPI_ERR_ARG, "stringtag is %s", stringtag ? "too long" : "NULL");
     if (info != MPI_INFO_NULL && !ampi_info_of(self, info))
-        return ampi_raise_on(handler, &none, MPI_ERR_INFO, "%p is no info object", (void *)info);
+        return ampi_raise_on(handler, &none, MPI_ERR_INFO, "%p is not an info object", (void *)info);
     if (!newcomm)
         return ampi_raise_on(handler, &none, MPI_ERR_ARG, "the address of the new communicator is NULL");
     return MPI_SUCCESS;
@@ -328,9 +328,9 @@ static int raise_inter(struct ampi_comm *local, int error)
 {
     switch (error) {
     case MPI_ERR_COMM:
-        return ampi_raise(local, error, "peer_comm is no communicator at the local leader");
+        return ampi_raise(local, error, "peer_comm is not a communicator at the local leader");
     case MPI_ERR_RANK:
-        return ampi_raise(local, error, "remote_leader is no rank of peer_comm");
+        return ampi_raise(local, error, "remote_leader is not a rank of peer_comm");
     case MPI_ERR_GROUP:
         return ampi_raise(local, MPI_ERR_COMM, "the two groups have a rank in common");
     default:
@@ -458,10 +458,10 @@ static int raise_inter_from_groups(struct ampi_errhandler *handler, int error)
     char text[AMPI_LOST_TEXT_MAX];
 
     if (error == MPI_ERR_RANK)
-        return ampi_raise_on(handler, &none, error, "remote_leader is no rank of the remote group");
+        return ampi_raise_on(handler, &none, error, "remote_leader is not a rank of the remote group");
     if (error == MPI_ERR_GROUP)
         return ampi_raise_on(handler, &none, error,
-                             "remote_group is no group, or has a rank in common with local_group");
+                             "remote_group is not a group, or has a rank in common with local_group");
     return ampi_raise_on(handler, &none, error, "%s", ampi_comm_creation_text(error, NULL, text));
 }
 

@@ -12,7 +12,7 @@ static int raise_null(struct ampi_comm *comm, const char *argument)
 
 static int raise_no_inter(struct ampi_comm *comm)
 {
-    return ampi_raise(comm, MPI_ERR_COMM, "the communicator is no intercommunicator");
+    return ampi_raise(comm, MPI_ERR_COMM, "the communicator is not an intercommunicator");
 }
 
 static MPI_Group group_of(const struct ampi_comm *comm, const struct ampi_comm_side *side)

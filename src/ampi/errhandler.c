@@ -66,7 +66,7 @@ int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, en
     struct ampi_errhandler *errhandler = ampi_errhandler_of(handle);
 
     if (!errhandler)
-        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is no error handler", (void *)handle);
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler", (void *)handle);
     if (!ampi_errhandler_fits(errhandler, kind))
         return ampi_raise_self(MPI_ERR_ERRHANDLER, "this error handler is for %s, not for %s",
                                kinds[errhandler->kind], kinds[kind]);
@@ -180,7 +180,7 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
         return ampi_raise_self(MPI_ERR_ARG, "errhandler is NULL");
     object = ampi_errhandler_of(*errhandler);
     if (!object)
-        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is no error handler", (void *)*errhandler);
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler", (void *)*errhandler);
     *errhandler = MPI_ERRHANDLER_NULL;
     ampi_errhandler_unref(object);
     return MPI_SUCCESS;
@@ -226,7 +226,7 @@ int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
 
 static int raise_no_file(MPI_File file)
 {
-    return ampi_raise_self(MPI_ERR_FILE, "%p is no file", (void *)file);
+    return ampi_raise_self(MPI_ERR_FILE, "%p is not a file", (void *)file);
 }
 
 AMPI_EXPORT(File_set_errhandler)

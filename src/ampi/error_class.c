@@ -133,7 +133,7 @@ int PMPI_Add_error_code(int errorclass, int *errorcode)
         return ampi_raise_self(MPI_ERR_ARG, "errorcode is NULL");
     entry = find(errorclass);
     if (!ampi_error_is_predefined(errorclass) && !(entry && entry->kind == CLASS))
-        return ampi_raise_self(MPI_ERR_ARG, "%d is no error class", errorclass);
+        return ampi_raise_self(MPI_ERR_ARG, "%d is not an error class", errorclass);
     return add(CODE, errorclass, errorcode);
 }
 
@@ -146,7 +146,7 @@ int PMPI_Add_error_string(int errorcode, const char *string)
     ampi_enter_any_time("MPI_Add_error_string");
     entry = find(errorcode);
     if (!entry)
-        return ampi_raise_self(MPI_ERR_ARG, "%d is no error class or code that this process added",
+        return ampi_raise_self(MPI_ERR_ARG, "%d is not an error class or code that this process added",
                                errorcode);
     if (!string || strlen(string) >= MPI_MAX_ERROR_STRING)
         return ampi_raise_self(MPI_ERR_ARG, "the string is %s", string ? "too long" : "NULL");
@@ -180,7 +180,7 @@ int PMPI_Remove_error_code(int errorcode)
     ampi_enter_any_time("MPI_Remove_error_code");
     entry = find(errorcode);
     if (!entry || entry->kind != CODE)
-        return ampi_raise_self(MPI_ERR_ARG, "%d is no error code that this process added", errorcode);
+        return ampi_raise_self(MPI_ERR_ARG, "%d is not an error code that this process added", errorcode);
     if (entry->string)
         return ampi_raise_self(MPI_ERR_OTHER, "error code %d still has a string", errorcode);
     clear(entry);
@@ -206,7 +206,7 @@ int PMPI_Remove_error_class(int errorclass)
     ampi_enter_any_time("MPI_Remove_error_class");
     entry = find(errorclass);
     if (!entry || entry->kind != CLASS)
-        return ampi_raise_self(MPI_ERR_ARG, "%d is no error class that this process added", errorclass);
+        return ampi_raise_self(MPI_ERR_ARG, "%d is not an error class that this process added", errorclass);
     if (entry->string || has_codes(errorclass))
         return ampi_raise_self(MPI_ERR_OTHER, "error class %d still has %s", errorclass,
                                entry->string ? "a string" : "error codes");
@@ -221,7 +221,7 @@ int PMPI_Error_class(int errorcode, int *errorclass)
     if (!errorclass)
         return ampi_raise_self(MPI_ERR_ARG, "errorclass is NULL");
     if (!ampi_error_is_predefined(errorcode) && !find(errorcode))
-        return ampi_raise_self(MPI_ERR_ARG, "%d is no error code", errorcode);
+        return ampi_raise_self(MPI_ERR_ARG, "%d is not an error code", errorcode);
     *errorclass = ampi_error_class(errorcode);
     return MPI_SUCCESS;
 }
@@ -241,6 +241,6 @@ int PMPI_Error_string(int errorcode, char *string, int *resultlen)
         *resultlen = snprintf(string, MPI_MAX_ERROR_STRING, "%s: %s", ampi_error_name(errorcode),
                               ampi_error_text(errorcode));
     else
-        return ampi_raise_self(MPI_ERR_ARG, "%d is no error code", errorcode);
+        return ampi_raise_self(MPI_ERR_ARG, "%d is not an error code", errorcode);
     return MPI_SUCCESS;
 }

@@ -10,7 +10,7 @@
 
 static int raise_no_group(MPI_Group handle)
 {
-    return ampi_raise_self(MPI_ERR_GROUP, "%p is no group%s", (void *)handle,
+    return ampi_raise_self(MPI_ERR_GROUP, "%p is not a group%s", (void *)handle,
                            handle == MPI_GROUP_NULL ? " (MPI_GROUP_NULL)" : "");
 }
 

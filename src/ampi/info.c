@@ -124,7 +124,7 @@ void ampi_info_fini(struct ampi_rank *rank)
 
 int ampi_info_raise_invalid(MPI_Info handle)
 {
-    return ampi_raise_self(MPI_ERR_INFO, "%p is no info object%s", (void *)handle,
+    return ampi_raise_self(MPI_ERR_INFO, "%p is not an info object%s", (void *)handle,
                            handle == MPI_INFO_NULL ? " (MPI_INFO_NULL)" : "");
 }
 

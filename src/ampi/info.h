@@ -20,11 +20,11 @@ struct ampi_info {
     struct ampi_info_pair *pairs; /* in the order in which the keys were first set */
 };
 
-/* The object of a handle; NULL if it is none (MPI_INFO_NULL included). MPI_INFO_ENV is the rank's own, made
- * at first use; self may be NULL on a thread that is no PE, which has no MPI_INFO_ENV. */
+/* The object of a handle; NULL if the handle is not valid (MPI_INFO_NULL included). MPI_INFO_ENV is the
+ * rank's own, made at first use; self may be NULL on a thread that is not a PE: it has no MPI_INFO_ENV. */
 struct ampi_info *ampi_info_of(struct ampi_rank *self, MPI_Info handle);
 
-/* Raises MPI_ERR_INFO for a handle that is no info object, and returns that. */
+/* Raises MPI_ERR_INFO because the handle is not a valid info object; returns the error code. */
 int ampi_info_raise_invalid(MPI_Info handle) BASE_COLD;
 
 struct ampi_info *ampi_info_create(void);

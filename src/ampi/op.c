@@ -234,7 +234,7 @@ int PMPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op)
 
 static int raise_no_op(MPI_Op handle)
 {
-    return ampi_raise_self(MPI_ERR_OP, "%p is no operation%s", (void *)handle,
+    return ampi_raise_self(MPI_ERR_OP, "%p is not an operation%s", (void *)handle,
                            handle == MPI_OP_NULL ? " (MPI_OP_NULL)" : "");
 }
 
@@ -279,7 +279,7 @@ static int reduce_local(const void *in, void *inout, MPI_Count count, MPI_Dataty
     if (count < 0)
         return ampi_raise_self(MPI_ERR_COUNT, "count is %lld", (long long)count);
     if (!type || !type->is_committed)
-        return ampi_raise_self(MPI_ERR_TYPE, "%p is no committed datatype", (void *)datatype);
+        return ampi_raise_self(MPI_ERR_TYPE, "%p is not a committed datatype", (void *)datatype);
     if (ampi_type_is_too_much(type, count))
         return ampi_raise_self(MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)count,
                                (long long)type->size_bytes);

@@ -23,7 +23,7 @@ static const char *const psets[] = {"mpi://WORLD", "mpi://SELF"};
 
 int ampi_session_raise_invalid(MPI_Session handle)
 {
-    return ampi_raise_self(MPI_ERR_SESSION, "%p is no session%s", (void *)handle,
+    return ampi_raise_self(MPI_ERR_SESSION, "%p is not a session%s", (void *)handle,
                            handle == MPI_SESSION_NULL ? " (MPI_SESSION_NULL)" : "");
 }
 
@@ -38,7 +38,8 @@ static int raise_info(struct ampi_session *session, MPI_Info info)
 {
     MPI_Session handle = (MPI_Session)session;
 
-    return ampi_raise_on(session->errhandler, &handle, MPI_ERR_INFO, "%p is no info object", (void *)info);
+    return ampi_raise_on(session->errhandler, &handle, MPI_ERR_INFO, "%p is not an info object",
+                         (void *)info);
 }
 
 /* ---- Life ---- */
@@ -64,9 +65,10 @@ int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *ses
     if (!self)
         return ampi_raise_self(MPI_ERR_OTHER, "called on a thread that runs no rank");
     if (!handler || !ampi_errhandler_fits(handler, AMPI_ERRHANDLER_SESSION))
-        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is no error handler for sessions", (void *)errhandler);
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler for sessions",
+                               (void *)errhandler);
     if (!hints && info != MPI_INFO_NULL)
-        return ampi_raise_on(handler, &none, MPI_ERR_INFO, "%p is no info object", (void *)info);
+        return ampi_raise_on(handler, &none, MPI_ERR_INFO, "%p is not an info object", (void *)info);
     if (!session)
         return ampi_raise_on(handler, &none, MPI_ERR_ARG, "session is NULL");
     object = base_calloc(1, sizeof *object, "a session");

@@ -226,7 +226,7 @@ static int check_comm(struct ampi_rank *self, struct ampi_comm *old, MPI_Info in
     if (old->shared->is_inter)
         return ampi_raise(old, MPI_ERR_COMM, "the communicator is an intercommunicator");
     if (info != MPI_INFO_NULL && !ampi_info_of(self, info))
-        return ampi_raise(old, MPI_ERR_INFO, "%p is no info object", (void *)info);
+        return ampi_raise(old, MPI_ERR_INFO, "%p is not an info object", (void *)info);
     if (!newcomm)
         return ampi_raise(old, MPI_ERR_ARG, "comm_dist_graph is NULL");
     return MPI_SUCCESS;

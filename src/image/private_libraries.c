@@ -225,7 +225,7 @@ static struct decision decide(struct image_module *module, const char *preload,
     int says = list_says(user_list, file);
 
     if (!module->symtab || !module->name[0])
-        decision.why = "it is no file";
+        decision.why = "it is not a file";
     else if (listed && (listed->flags & IMAGE_SHARED_ALWAYS))
         decision.why = listed->why;
     else if (says < 0)

@@ -33,7 +33,7 @@ static int check_dim(const struct darray_args *args, int d)
     if (psize < 1)
         return ampi_raise_self(MPI_ERR_ARG, "array_of_psizes[%d] is %d, but must be positive", d, psize);
     if (distrib != MPI_DISTRIBUTE_NONE && distrib != MPI_DISTRIBUTE_BLOCK && distrib != MPI_DISTRIBUTE_CYCLIC)
-        return ampi_raise_self(MPI_ERR_ARG, "array_of_distribs[%d] is %d, which is no distribution", d,
+        return ampi_raise_self(MPI_ERR_ARG, "array_of_distribs[%d] is %d, which is not a distribution", d,
                                distrib);
     if (distrib == MPI_DISTRIBUTE_NONE && psize != 1)
         return ampi_raise_self(MPI_ERR_ARG,

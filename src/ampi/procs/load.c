@@ -92,6 +92,6 @@ const struct machine *ampi_procs_load(const char *ucx)
                    dlerror());
     machine = dlsym(library, MACHINE_SYMBOL);
     if (!machine)
-        base_fatal(1, "%s is no machine of this library: %s", path, dlerror());
+        base_fatal(1, "%s is not a machine of this library: %s", path, dlerror());
     return machine;
 }
