@@ -440,18 +440,31 @@ static void check_finalized(int code, void *arg)
 }
 
 /* The destructor of a key, which is called if the process's main thread ends by pthread_exit, but not by
- * exit. The process would stay for the threads of UCX, and the job with it. */
-static void check_main_finalized(void *rank)
+ * exit. The threads of UCX and PMIx would keep the process, and so the job, for ever: they end here, and the
+ * process ends with the last thread of the program. After a loss UCX's thread cannot be ended (table.c of
+ * machine_ucx), so the process ends with its main thread. */
+static void end_main(void *arg)
 {
-    if (ampi_machine && ((struct ampi_rank *)rank)->state == AMPI_RANK_INITIALIZED)
+    const struct ampi_rank *rank = arg;
+
+    if (!ampi_machine || ampi_job.is_forked)
+        return;
+    if (rank->state == AMPI_RANK_INITIALIZED)
         check_finalized(0, NULL);
+    if (rank->state != AMPI_RANK_FINALIZED || gettid() != getpid())
+        return;
+    if (ampi_lost_any())
+        exit(0);
+    ampi_procs_close(0);
+    if (ampi_lost_any()) /* meanwhile */
+        exit(0);
 }
 
 static void watch_main_end(struct ampi_rank *rank)
 {
     pthread_key_t key;
 
-    if (pthread_key_create(&key, check_main_finalized) == 0)
+    if (pthread_key_create(&key, end_main) == 0)
         pthread_setspecific(key, rank);
 }
 

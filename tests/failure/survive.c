@@ -303,5 +303,9 @@ int main(int argc, char **argv)
     if (argc > 4 && mtest_errors == 0)
         MPI_Recv(NULL, 0, MPI_BYTE, 0, 10, after, MPI_STATUS_IGNORE);
     MPI_Comm_free(&after);
-    return mtest_end();
+    if (mtest_end() != 0)
+        return 1;
+    if (strcmp(mode, "thread") == 0)
+        pthread_exit(NULL);
+    return 0;
 }

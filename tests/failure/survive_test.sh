@@ -32,6 +32,7 @@ run 16 2 3 '12 to 15' 12
 run 4 1 3 3 3 traffic
 run 8 1 0 '0 to 1' 6 traffic
 run 8 2 2 '4 to 5' 6 traffic
+run 4 1 1 1 3 thread # main ends by pthread_exit: the process ends although UCX's thread cannot be ended
 # The deadlock is found by those that are left, whether or not process 0, which looks for it, is one of them.
 deadlock() { # deadlock RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE
     local blocked="(rank [0-9]+ of $1 on host [^ ]+ \(PE [01]\): MPI_Recv: blocked in receive from rank 0, tag 10 "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ways in which a rank's threads end it: pthread_exit or cancellation in main, exit() on another thread.
- */
+/* The ways in which a rank's threads end it: pthread_exit or cancellation in main, exit() on another thread,
+ * the end of the last thread. */
 #include "mtest.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -30,6 +30,14 @@ static void exit_on_thread(const char *meanwhile)
     pthread_barrier_wait(&never); /* blocks */
 }
 
+/* The thread that outlives main. */
+static void *print_last(void *main_thread)
+{
+    pthread_join(*(pthread_t *)main_thread, NULL);
+    printf("the last thread of rank %d ends\n", mtest_rank);
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "exit", *meanwhile = argc > 2 ? argv[2] : "";
@@ -53,7 +61,13 @@ int main(int argc, char **argv)
         printf("past the barrier\n"); /* never: the last rank does not come */
     }
     MPI_Finalize();
-    if (strcmp(meanwhile, "exit") == 0)
+    if (strcmp(meanwhile, "outlive") == 0) {
+        static pthread_t self;
+        pthread_t thread;
+        self = pthread_self();
+        pthread_create(&thread, NULL, print_last, &self);
+    }
+    if (strcmp(meanwhile, "exit") == 0 || strcmp(meanwhile, "outlive") == 0)
         pthread_exit(NULL);
     if (last)
         exit_on_thread(meanwhile);

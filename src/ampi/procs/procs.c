@@ -4,8 +4,10 @@
  */
 #include "ampi/procs/procs.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "ampi/device.h"
 #include "ampi/error.h"
@@ -225,16 +227,31 @@ void ampi_procs_open(void)
 /* How long a process that has failed lets the others end by themselves, and say what they have to say. */
 #define PATIENCE_S 1.0
 
+/* Another thread may be closing. False: it takes too long for a process that has failed. */
+static bool lock_end(pthread_mutex_t *lock, int exit_code)
+{
+    struct timespec until;
+
+    if (exit_code == 0)
+        return pthread_mutex_lock(lock) == 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)PATIENCE_S;
+    return pthread_mutex_timedlock(lock, &until) == 0;
+}
+
 void ampi_procs_close(int exit_code)
 {
-    const struct machine *machine = ampi_machine;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-    if (!machine)
+    if (!lock_end(&lock, exit_code))
         return;
-    if (exit_code == 0)
-        gpu_nccl_settle(GPU_NCCL_SETTLE_S);
-    machine->close(exit_code ? PATIENCE_S : 0);
-    ampi_machine = NULL;
+    if (ampi_machine) {
+        if (exit_code == 0)
+            gpu_nccl_settle(GPU_NCCL_SETTLE_S);
+        ampi_machine->close(exit_code ? PATIENCE_S : 0);
+        ampi_machine = NULL;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 void ampi_procs_abort(int exit_code)
