@@ -10,6 +10,7 @@
 #include "ampi/errhandler.h"
 #include "ampi/info.h"
 #include "ampi/p2p/bsend_buffer.h"
+#include "ampi/p2p/remote.h"
 #include "ampi/procs/procs.h"
 #include "ampi/topo.h"
 #include "base/log.h"
@@ -229,6 +230,7 @@ static void destroy_side(struct ampi_comm_side *side)
     for (int i = 0; i < side->n_ranks; i++)
         if (side->layout->pe_of[i] != AMPI_PE_REMOTE) {
             side->handles[i].magic = AMPI_MAGIC_DEAD;
+            ampi_remote_outlive(&side->handles[i]);
             ampi_match_fini(&side->handles[i].match);
         }
     ampi_comm_handles_destroy(side->handles, side->n_ranks);

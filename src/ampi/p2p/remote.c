@@ -30,17 +30,6 @@ struct ampi_remote ampi_remotes[AMPI_PES_MAX];
 
 /* ---- Peers ---- */
 
-/* A message that cannot be delivered yet. */
-struct waiting {
-    struct waiting *next;
-    struct ampi_wire wire;
-    const void *bytes; /* NULL: away */
-    size_t n_bytes;
-    void *token;       /* NULL: bytes lie behind this struct */
-    size_t room_bytes; /* of this struct */
-    unsigned char copy[];
-};
-
 struct ampi_peer *ampi_remote_add_peer(struct ampi_remote *remote, int proc_id, int pe_id)
 {
     struct ampi_peers_of_proc *of_proc;
@@ -394,14 +383,9 @@ static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, con
                     const struct machine_data *data)
 {
     struct ampi_comm *dest = &shared->side[wire->flags & AMPI_WIRE_SIDE ? 1 : 0].handles[wire->dest];
-    struct ampi_match_node *node;
+    struct ampi_match_node *node = ampi_match_take_posted(&dest->match, wire->source, wire->tag);
     struct ampi_request *recv;
 
-    if (BASE_UNLIKELY(wire->flags & AMPI_WIRE_CANCEL)) {
-        ampi_remote_handle_cancel(peer, dest, wire, data);
-        return false;
-    }
-    node = ampi_match_take_posted(&dest->match, wire->source, wire->tag);
     if (!node)
         return keep(peer, dest, wire, data);
     recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
@@ -513,6 +497,10 @@ static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struc
 {
     struct ampi_comm_shared *shared = ampi_contexts_find(pe_id, wire->context_id);
 
+    if (BASE_UNLIKELY(wire->flags & AMPI_WIRE_CANCEL)) {
+        ampi_remote_handle_cancel(remote, pe_id, shared, wire, data);
+        return false;
+    }
     if (BASE_UNLIKELY(!shared) || ampi_remote_must_retry(pe_id))
         return make_orphan(remote, pe_id, wire, data);
     return deliver(ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe), shared, wire, data);

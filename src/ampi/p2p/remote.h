@@ -24,6 +24,10 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request);
  * waits for the answer. (remote_send.c) */
 void ampi_remote_cancel(struct ampi_request *request);
 
+/* The communicator of this handle goes: keeps the messages to it whose senders may still take them back. Any
+ * PE. (remote_cancel.c) */
+void ampi_remote_outlive(struct ampi_comm *dest);
+
 /* A kept message's data is still at its sender: it takes a request to receive it. */
 bool ampi_remote_is_away(const struct ampi_message *message);
 
