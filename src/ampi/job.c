@@ -26,6 +26,7 @@
 #include "ampi/p2p/message.h"
 #include "ampi/procs/launched.h"
 #include "ampi/procs/procs.h"
+#include "ampi/rank_env.h"
 #include "ampi/sanitizer.h"
 #include "ampi/type.h"
 #include "base/cores.h"
@@ -285,6 +286,7 @@ static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
         rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
         image_tls_init(rank->image, rank->ult.tls_save);
     }
+    ampi_rank_env_init(rank);
     ult_create(&rank->ult, pe, stack_lo, stack_hi, run_rank, rank);
 }
 

@@ -47,8 +47,9 @@ static inline bool base_launched_is_membership(const char *entry)
 /* Does it describe the process's place in a job, membership included? */
 static inline bool base_launched_is_place(const char *entry)
 {
-    static const char *const starts[] = {
-        "PMIX_RANK=", "PMIX_HOSTNAME=", "PMI_RANK=", "PMI_SIZE=", "OMPI_COMM_WORLD_"};
+    static const char *const starts[] = {"PMIX_RANK=",       "PMIX_HOSTNAME=",   "PMI_RANK=",
+                                         "PMI_SIZE=",        "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_",
+                                         "MPI_LOCALRANKID=", "MPI_LOCALNRANKS="};
 
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
         if (strncmp(entry, starts[i], strlen(starts[i])) == 0)

@@ -75,6 +75,11 @@ struct image;
  * vm.max_map_count). Any PE thread, in parallel. */
 struct image *image_create(char *base) BASE_MUST_CHECK;
 
+/* Sets a variable of the environment that the copy begins with; if it is not added, only where there is one
+ * of the name. Before image_run. false: no memory. */
+bool image_env_preset(struct image *image, const char *name, const char *value,
+                      bool is_added) BASE_MUST_CHECK;
+
 /* Runs the copy's constructors, then its main; returns main's value. On the rank's ULT. May switch. */
 int image_run(struct image *image, int argc, char **argv);
 

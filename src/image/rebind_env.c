@@ -125,6 +125,9 @@ static bool append(struct image_libc *libc, char *text)
     return true;
 }
 
+/* Room for what image_env_preset adds, and some more. */
+enum { ROOM = 16 };
+
 /* Has the rank own its array. */
 static bool own_array(struct image_libc *libc)
 {
@@ -134,13 +137,13 @@ static bool own_array(struct image_libc *libc)
 
     if (array && array == libc->environ_array)
         return true;
-    copy = calloc(n + 8, sizeof *copy);
+    copy = calloc(n + ROOM, sizeof *copy);
     if (!copy)
         return false;
     for (size_t i = 0; i < n; i++)
         atomic_init(&copy[i], atomic_load(&array[i]));
     libc->environ_array = copy;
-    libc->environ_room = n + 8;
+    libc->environ_room = n + ROOM;
     atomic_store_explicit(place_of(libc), copy, memory_order_release);
     return true;
 }
@@ -191,6 +194,13 @@ static int set(struct image_libc *libc, const char *name, const char *value, boo
         return 0;
     free(text);
     return -1;
+}
+
+bool image_env_preset(struct image *image, const char *name, const char *value, bool is_added)
+{
+    if (!is_added && !image_env_get(&image->libc, name))
+        return true;
+    return set(&image->libc, name, value, true) == 0;
 }
 
 int image_libc_setenv(const char *name, const char *value, int is_replacing)

@@ -6,6 +6,7 @@
 #include "launch.h"
 
 #include "base/launched.h"
+#include "base/rank_variables.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +52,19 @@ static void set_rank_options(const struct launch_command *command)
     if (all != NULL)
         setenv("HEDDLE_OPTIONS", all, 1);
     free(all);
+}
+
+static void set_variable(const char *name, const char *value, bool is_added, void *place)
+{
+    if (is_added || (((struct base_rank_place *)place)->size > 1 && getenv(name)))
+        setenv(name, value, 1);
+}
+
+/* Tells a process that is one rank its place in the job. If it is to be several, they learn theirs later. */
+static void tell_place(int rank, int size)
+{
+    struct base_rank_place place = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
+    base_rank_variables_set(&place, set_variable, &place);
 }
 
 /* A program that was linked elsewhere, with another library of the same ABI, shall get ours. */
@@ -105,7 +119,7 @@ struct children {
 };
 
 static void start_child(const struct launch_command *command, const struct launch_program *program,
-                        struct children *children, const sigset_t *signals_before)
+                        int copies, struct children *children, const sigset_t *signals_before)
 {
     pid_t parent = getpid();
     pid_t pid = fork();
@@ -125,6 +139,8 @@ static void start_child(const struct launch_command *command, const struct launc
             if (nothing >= 0)
                 dup2(nothing, STDIN_FILENO);
         }
+        if (copies > 1)
+            tell_place(children->num, copies);
         replace_self(command, program);
     }
     children->pids[children->num++] = pid;
@@ -251,7 +267,7 @@ static int run_children(const struct launch_command *command, const struct launc
         launch_fail(1, "out of memory for %d copies", copies);
     watch_reports(reports);
     for (int i = 0; i < copies && children.exit_code == 0; i++)
-        start_child(command, program, &children, &before);
+        start_child(command, program, copies, &children, &before);
     if (children.num < copies)
         signal_all(&children, SIGTERM);
     wait_for_all(command, &children, &signals);
@@ -271,6 +287,8 @@ int launch_run(const struct launch_command *command, const struct launch_program
 {
     int copies = program->kind == LAUNCH_PROGRAM_PLAIN && command->num_ranks > 1 ? command->num_ranks : 1;
     set_rank_options(command);
+    if (command->num_procs <= 1 && launch_num_ranks(command) <= 1)
+        tell_place(0, 1);
     if (program->needs_library_path)
         set_library_path();
     int reports = must_report(command, program) ? launch_report_open() : -1;

@@ -16,6 +16,7 @@ unset HEDDLE_OPTIONS TMPDIR PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
 EXPECT_TIMEOUT=60
 work=$expect_dir
 "$mpicc" -O1 -o "$work/same" "$here/same.c" || exit 1
+"$mpicc" -O1 -o "$work/rank_env" "$here/../launch/rank_env.c" || exit 1
 app=$work/same
 
 # same NUM what command...: 8 ranks, started by the command, print what they have to.
@@ -49,6 +50,10 @@ same "mpirun --procs 8, a rank each" "$mpirun" --procs 8 "$app" one two
 expect "fewer ranks than processes: mpirun" 2 '' '2 ranks' "$mpirun" --procs 4 -n 2 "$app"
 
 # ---- Others. PMIx tells the processes who they are ----
+# told what VARIABLES command...: 8 ranks, and each finds its own numbers in the variables.
+told() {
+    expect "$1: the variables of each rank" 0 "^(rank [0-7] of 8: $2 right ){8}\$" '*' "${@:3}"
+}
 # launcher NAME PROCESSES_OPTION command...
 launcher() {
     local name=$1 option=$2 procs
@@ -62,6 +67,7 @@ launcher() {
     fails "$name" "$@" "$option" 8 "$app" fail 9
     fails "$name, four ranks each" "$@" "$option" 2 "$app" fail 9 +vp 8
     few "$name" "$@" "$option" 4 "$app" +vp 2
+    told "$name, 3 processes" 2 "$@" "$option" 3 "$work/rank_env" OMPI_COMM_WORLD_LOCAL_RANK=local_rank OMPI_COMM_WORLD_SIZE=size +vp 8
 }
 left_out=
 if command -v mpirun.openmpi >/dev/null; then
@@ -75,6 +81,10 @@ if command -v ip >/dev/null && unshare --net --uts --mount true 2>/dev/null; the
     unset UCX_TLS
     if nodes_slurm_up 1; then
         launcher srun -n "$nodes_dir/run" 1 srun --mpi=pmix -N 1 --overcommit
+        for procs in 1 3 8; do
+            told "srun, $procs processes" 3 "$nodes_dir/run" 1 srun --mpi=pmix -N 1 --overcommit -n $procs "$work/rank_env" \
+                SLURM_LOCALID=local_rank SLURM_PROCID=rank SLURM_NTASKS=size +vp 8
+        done
     else
         left_out="$left_out srun"
     fi

@@ -6,6 +6,7 @@
 #include "procs.h"
 
 #include "base/launched.h"
+#include "base/rank_variables.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,17 +84,54 @@ static void mark_environment(const struct procs_job *job)
     free(mark);
 }
 
+/* A process's environment while it is made: malloc'ed strings and array. */
+struct env {
+    char **entries;
+    size_t num;
+};
+
+static void set_variable(const char *name, const char *value, bool is_added, void *arg)
+{
+    struct env *env = arg;
+    size_t len = strlen(name), at = 0;
+    while (at < env->num && !(strncmp(env->entries[at], name, len) == 0 && env->entries[at][len] == '='))
+        at++;
+    if (at == env->num && !is_added)
+        return;
+    if (at == env->num) {
+        env->entries = realloc(env->entries, (++env->num + 1) * sizeof env->entries[0]);
+        if (env->entries == NULL)
+            launch_fail(1, "out of memory");
+        env->entries[at] = env->entries[env->num] = NULL;
+    }
+    free(env->entries[at]);
+    if (asprintf(&env->entries[at], "%s=%s", name, value) < 0)
+        launch_fail(1, "out of memory");
+}
+
+/* Tells a process its place among the others. If it becomes several ranks, they learn theirs later. */
+static void tell_place(struct env *env, int proc_id, int num_procs)
+{
+    struct base_rank_place place = {
+        .rank = proc_id, .size = num_procs, .local_rank = proc_id, .local_size = num_procs};
+    if (num_procs > 1)
+        base_rank_variables_set(&place, set_variable, env);
+}
+
 /* A malloc'ed copy of our environment, with what the server adds; NULL: no memory. */
 static char **make_env(const struct procs_job *job, int proc_id)
 {
-    size_t num = 0;
-    while (environ[num])
-        num++;
-    char **env = calloc(num + 1, sizeof env[0]);
-    for (size_t i = 0; env && i < num; i++)
-        if ((env[i] = strdup(environ[i])) == NULL)
+    struct env env = {NULL, 0};
+    while (environ[env.num])
+        env.num++;
+    env.entries = calloc(env.num + 1, sizeof env.entries[0]);
+    for (size_t i = 0; env.entries && i < env.num; i++)
+        if ((env.entries[i] = strdup(environ[i])) == NULL)
             return NULL;
-    return env && procs_server_add_env(job, proc_id, &env) ? env : NULL;
+    if (env.entries == NULL)
+        return NULL;
+    tell_place(&env, proc_id, job->options.num_procs);
+    return procs_server_add_env(job, proc_id, &env.entries) ? env.entries : NULL;
 }
 
 static void free_env(char **env)
