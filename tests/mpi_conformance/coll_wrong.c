@@ -18,6 +18,8 @@ static void call(const char *what, int is_odd, MPI_Comm comm)
         MPI_Bcast(out, 1, MPI_INT, is_odd ? 1 : 0, comm);
     else if (strcmp(what, "gather-root") == 0)
         MPI_Gather(in, 1, MPI_INT, out, 1, MPI_INT, is_odd ? 1 : 0, comm);
+    else if (strcmp(what, "gather-self") == 0)
+        MPI_Gather(in, 1, MPI_INT, out, 1, MPI_INT, is_odd ? mtest_size - 1 : 0, comm);
     else if (strcmp(what, "op") == 0)
         MPI_Allreduce(in, out, 1, MPI_INT, is_odd ? MPI_MAX : MPI_SUM, comm);
     else if (strcmp(what, "type") == 0)

@@ -8,9 +8,9 @@
  * gives, and the job ends.
  *
  * Between processes: what members of one process give is compared, and blocks with those that came from
- * other processes (sizes only). Roots, predefined operations and the sizes that all have to give alike
- * travel as a hash in each message, so it is found that they differ, but a report names this side's values
- * only.
+ * other processes (sizes only). Roots, predefined operations and the sizes that all have to give alike are
+ * told to the communicator's first process (usage_procs.c), and travel as a hash in each message: there a
+ * report names this side's values only.
  */
 #ifndef AMPI_COLL_USAGE_H
 #define AMPI_COLL_USAGE_H
@@ -36,6 +36,11 @@ void ampi_coll_usage_compare(const struct ampi_coll_args *to, struct ampi_coll_b
 
 /* Of what members of all processes have to give alike; mixed into x->plan_hash. */
 uint32_t ampi_coll_usage_hash(const struct ampi_coll_slot *slot, uint32_t hash);
+
+/* An operation between processes begins: has the communicator's first process compare what this one does with
+ * the others. On the leader PE. (usage_procs.c) */
+struct ampi_exchange;
+void ampi_coll_usage_announce(const struct ampi_exchange *x);
 
 /* The values that are in it, for a report. */
 void ampi_coll_usage_describe(const struct ampi_coll_slot *slot, char *text, size_t size_bytes);

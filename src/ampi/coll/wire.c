@@ -450,6 +450,8 @@ static void begin(struct ampi_wire_slot *wire_slot, struct ampi_coll_slot *slot)
     *x = (struct ampi_exchange){.slot = slot, .seq = slot->last->seq, .own = -1, .root = -1, .device = -1};
     x->series = slot->series ? slot->series->number : 0;
     x->plan_hash = hash_of(slot);
+    if (ampi_coll_usage_is_on())
+        ampi_coll_usage_announce(x);
     find_all(x);
     wire_slot->proposed = slot->plan->makes_comm ? ampi_contexts_propose() : 0;
     if (!ampi_coll_nccl_ask(x))

@@ -178,6 +178,8 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
         return take(pe_id, &wire, data, ampi_coll_wire_handle);
     case AMPI_WIRE_MEET:
         return take(pe_id, &wire, data, ampi_meet_handle);
+    case AMPI_WIRE_USAGE:
+        return take(pe_id, &wire, data, ampi_coll_usage_handle);
     default:
         base_log("a message of unknown kind %d from process %u was dropped", wire.kind, wire.src_proc);
         return false;

@@ -17,6 +17,7 @@
  *      AMPI_WIRE_MEET   a process has come to a meeting, or  procs/meet_procs.c
  *                       a meeting is complete
  *      AMPI_WIRE_QUIET  a process has nothing to do          procs/quiet.c
+ *      AMPI_WIRE_USAGE  which collective a process begins    coll/usage_procs.c
  *
  * In a job of one process ampi_machine is NULL and nothing of this folder is called but
  * launched.h.
@@ -43,6 +44,7 @@ enum ampi_wire_kind {
     AMPI_WIRE_PULL,
     AMPI_WIRE_PIECE,
     AMPI_WIRE_CANCELLED,
+    AMPI_WIRE_USAGE,
 };
 
 /* The header of every message between processes: 40 bytes, the same on both sides. */
@@ -126,7 +128,8 @@ int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_wire *wire, co
 bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes);
 
 /* Does with data that has come what a handler wants that needs it all here: calls then(wire, bytes, n) now or
- * when it was fetched, with malloc'ed bytes that are then's. For AMPI_WIRE_COLL and AMPI_WIRE_MEET. */
+ * when it was fetched, with malloc'ed bytes that are then's. For AMPI_WIRE_COLL, AMPI_WIRE_MEET and
+ * AMPI_WIRE_USAGE. */
 typedef void (*ampi_procs_then_fn)(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
 
 /* ---- Communicators by context id (contexts.c) ----
@@ -210,6 +213,7 @@ void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
 void ampi_pipe_handle_pull(int pe_id, const struct ampi_wire *wire);
 bool ampi_pipe_handle_piece(int pe_id, const struct ampi_wire *wire, const struct machine_data *data);
 void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
+void ampi_coll_usage_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
 /* Large data that is away, where it may be fetched to a GPU; false: it has to be fetched now. */
 bool ampi_coll_wire_handle_away(const struct ampi_wire *wire, const struct machine_data *data);
 void ampi_procs_handle_quiet(const struct ampi_wire *wire);
