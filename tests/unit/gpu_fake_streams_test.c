@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fakecuda.h"
+#include "gpu_fake.h"
 
 /* The names that cuda.h has not without CUDA_API_PER_THREAD_DEFAULT_STREAM. */
 CUresult CUDAAPI cuStreamQuery_ptsz(CUstream stream);
@@ -18,32 +19,7 @@ CUresult CUDAAPI cuStreamSynchronize_ptsz(CUstream stream);
 CUresult CUDAAPI cuMemsetD32Async_ptsz(CUdeviceptr to, unsigned value, size_t n, CUstream stream);
 CUresult CUDAAPI cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t n_bytes);
 
-#define OK(call) ck_assert_int_eq((int)(call), 0)
-
-static CUcontext context;
-
-static void open_driver(void)
-{
-    OK(cuInit(0));
-    OK(cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cuCtxSetCurrent(context));
-}
-
-/* ---- Work that takes as long as the test likes ---- */
-
-struct gate {
-    atomic_bool is_open;
-    atomic_bool is_passed;
-};
-
-static void pass(void *arg)
-{
-    struct gate *gate = arg;
-
-    while (!gate->is_open)
-        ;
-    gate->is_passed = true;
-}
+/* ---- Order ---- */
 
 /* Notes whether the gate in front of it was passed. */
 struct note {
@@ -56,14 +32,6 @@ static void note(void *arg)
     struct note *made = arg;
 
     made->is_behind = made->gate.is_passed;
-}
-
-static CUstream stream_of(unsigned flags)
-{
-    CUstream stream;
-
-    OK(cuStreamCreate(&stream, flags));
-    return stream;
 }
 
 /* Work in `second` waits for what `first` has. */
@@ -187,11 +155,6 @@ END_TEST
 
 /* ---- What calls wait for ---- */
 
-static void open_gate(void *arg)
-{
-    ((struct gate *)arg)->is_open = true;
-}
-
 /* A call waits for what a stream has: its work goes on when the call waits. */
 #define MUST_WAIT(stream, call)                          \
     do {                                                 \
@@ -215,14 +178,6 @@ static void open_gate(void *arg)
         open_gate(&busy_);                           \
         OK(cuStreamSynchronize(stream));             \
     } while (0)
-
-static CUdeviceptr device_memory(void)
-{
-    CUdeviceptr memory;
-
-    OK(cuMemAlloc(&memory, 4096));
-    return memory;
-}
 
 START_TEST(copies_wait_as_the_manual_says)
 {
@@ -276,22 +231,6 @@ START_TEST(a_full_queue_makes_the_next_call_wait)
     MUST_WAIT(own, fill_times(own, device, 1024));
 }
 END_TEST
-
-static void add_one(const void *args)
-{
-    int *number = fakecuda_alias(*(const uintptr_t *)args, sizeof(int));
-
-    ++*number;
-}
-
-static CUresult launch(CUfunction function, CUdeviceptr argument, CUstream stream)
-{
-    size_t n_bytes = sizeof argument;
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &argument, CU_LAUNCH_PARAM_BUFFER_SIZE, &n_bytes,
-                     CU_LAUNCH_PARAM_END};
-
-    return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra);
-}
 
 /* What has no stream waits for all streams of the GPU, other contexts' included; queries never do. */
 START_TEST(some_calls_wait_for_the_whole_gpu)
@@ -437,8 +376,6 @@ int main(void)
 {
     Suite *suite = suite_create("gpu_fake_streams");
     TCase *tests = tcase_create("streams");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
 
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, null_waits_for_blocking_streams_and_they_for_it);
@@ -453,8 +390,5 @@ int main(void)
     tcase_add_test(tests, functions_of_the_host_may_not_call_cuda);
     tcase_add_test(tests, streams_tell_what_they_are);
     suite_add_tcase(suite, tests);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return fake_run_suite(suite);
 }

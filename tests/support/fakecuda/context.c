@@ -313,9 +313,15 @@ static CUresult synchronize(const char *function, CUcontext handle)
     if (!context->is_alive)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     pthread_mutex_lock(&fake_lock);
-    fake_wait_context(context);
+    error = fake_capture_check_context(context);
+    if (!error)
+        error = fake_capture_check_unsafe();
+    if (!error) {
+        fake_wait_context(context);
+        error = context->broken;
+    }
     pthread_mutex_unlock(&fake_lock);
-    return context->broken;
+    return error;
 }
 
 FAKE_EXPORT CUresult cuCtxSynchronize(void)

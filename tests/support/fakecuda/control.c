@@ -217,6 +217,17 @@ FAKE_EXPORT CUresult cuDriverGetVersion(int *version)
     X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,                                                          \
       "part or all of the requested memory range is already mapped")                                      \
     X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region") \
+    X(CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state")                 \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing")          \
+    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture")   \
+    X(CUDA_ERROR_STREAM_CAPTURE_MERGE, "operation would merge separate capture sequences")                \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "capture was not initiated in this stream")                    \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work")                           \
+    X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency on work that is not captured")                     \
+    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the legacy stream would depend on a capturing stream")         \
+    X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "capture was begun by another thread")                      \
+    X(CUDA_ERROR_CAPTURED_EVENT, "operation not permitted on a captured event")                           \
+    X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the graph update was not performed")                         \
     X(CUDA_ERROR_NOT_PERMITTED, "operation not permitted")                                                \
     X(CUDA_ERROR_NOT_SUPPORTED, "operation not supported")                                                \
     X(CUDA_ERROR_UNKNOWN, "unknown error")

@@ -58,6 +58,20 @@ static size_t span(const struct fake_copy *what, size_t slice, size_t pitch)
     return (what->n_slices - 1) * slice + (what->n_rows - 1) * pitch + what->n_bytes;
 }
 
+/* Calls without Async are forbidden where calls that wait are. */
+static CUresult begin(const char *function, CUstream handle, bool is_sync, struct fake_stream **stream_out)
+{
+    CUresult error = fake_begin_work(function, handle, stream_out);
+
+    if (error || !is_sync)
+        return error;
+    error = (*stream_out)->capture ? fake_capture_refuse(*stream_out, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+                                   : fake_capture_check_unsafe();
+    if (error)
+        pthread_mutex_unlock(&fake_lock);
+    return error;
+}
+
 static struct fake_op *make_copy(const struct fake_copy *what, int device)
 {
     struct fake_op *op = fake_op_create(copy_rows);
@@ -70,6 +84,7 @@ static struct fake_op *make_copy(const struct fake_copy *what, int device)
         free(op);
         return NULL;
     }
+    op->type = CU_GRAPH_NODE_TYPE_MEMCPY;
     op->from = from;
     op->n_bytes = what->n_bytes;
     op->n_rows = what->n_rows;
@@ -114,14 +129,14 @@ static CUresult queue_copy(struct fake_stream *stream, const struct fake_copy *w
 
     if (what->n_bytes == 0 || what->n_rows == 0 || what->n_slices == 0)
         return CUDA_SUCCESS;
-    if (!fake_range_at(what->from) || !fake_range_at(what->to))
+    if (!stream->capture && (!fake_range_at(what->from) || !fake_range_at(what->to)))
         fake_wait_stream(stream);
     op = make_copy(what, stream->context->device);
     if (!op)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!op->from_range)
+    if (!op->from_range && !stream->capture)
         capture_source(op, what);
-    is_waited = is_waited_for(op, is_sync);
+    is_waited = !stream->capture && is_waited_for(op, is_sync);
     fake_queue(stream, op);
     if (is_waited)
         fake_wait_stream(stream);
@@ -131,7 +146,7 @@ static CUresult queue_copy(struct fake_stream *stream, const struct fake_copy *w
 CUresult fake_copy(const char *function, const struct fake_copy *what, CUstream handle, bool is_sync)
 {
     struct fake_stream *stream;
-    CUresult error = fake_begin_work(function, handle, &stream);
+    CUresult error = begin(function, handle, is_sync, &stream);
 
     if (error)
         return error;
@@ -174,6 +189,7 @@ static CUresult queue_fill(struct fake_stream *stream, const struct fake_fill *w
         return CUDA_ERROR_INVALID_VALUE;
     }
     is_sync &= op->to_range->kind != FAKE_DEVICE;
+    op->type = CU_GRAPH_NODE_TYPE_MEMSET;
     op->value = what->value;
     op->value_bytes = what->value_bytes;
     op->n_bytes = row_bytes;
@@ -188,7 +204,7 @@ static CUresult queue_fill(struct fake_stream *stream, const struct fake_fill *w
 CUresult fake_fill(const char *function, const struct fake_fill *what, CUstream handle, bool is_sync)
 {
     struct fake_stream *stream;
-    CUresult error = fake_begin_work(function, handle, &stream);
+    CUresult error = begin(function, handle, is_sync, &stream);
 
     if (error)
         return error;

@@ -55,10 +55,31 @@ FAKE_EXPORT CUresult cuEventDestroy(CUevent handle)
     return CUDA_SUCCESS;
 }
 
+/* The same of calls that ask whether an event is over, or wait for it. */
+static CUresult begin_wait(const char *function, CUevent handle, struct fake_event **event_out)
+{
+    CUresult error = begin(function, handle, event_out);
+    struct fake_capture *capture;
+
+    if (error)
+        return error;
+    if ((*event_out)->capture_id) {
+        error = CUDA_ERROR_CAPTURED_EVENT;
+        capture = fake_capture_find((*event_out)->capture_id);
+        if (capture)
+            capture->is_invalid = true;
+    } else {
+        error = fake_capture_check_unsafe();
+    }
+    if (error)
+        pthread_mutex_unlock(&fake_lock);
+    return error;
+}
+
 FAKE_EXPORT CUresult cuEventQuery(CUevent handle)
 {
     struct fake_event *event;
-    CUresult error = begin(__func__, handle, &event);
+    CUresult error = begin_wait(__func__, handle, &event);
 
     if (error)
         return error;
@@ -70,7 +91,7 @@ FAKE_EXPORT CUresult cuEventQuery(CUevent handle)
 FAKE_EXPORT CUresult cuEventSynchronize(CUevent handle)
 {
     struct fake_event *event;
-    CUresult error = begin(__func__, handle, &event);
+    CUresult error = begin_wait(__func__, handle, &event);
     struct fake_waits waits = {NULL, 0};
 
     if (error)
@@ -113,13 +134,14 @@ FAKE_EXPORT CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle)
     if (error)
         return error;
     context = context ? context : fake_current();
-    if (!context || event->context != context) {
-        error = CUDA_ERROR_INVALID_HANDLE;
-    } else {
+    error = !context || event->context != context ? CUDA_ERROR_INVALID_HANDLE
+                                                  : fake_capture_check_context(context);
+    if (!error) {
         fake_waits_clear(&event->waits);
         for (struct fake_stream *i = context->streams; i; i = i->next)
             fake_waits_add(&event->waits, i, i->n_queued);
         event->is_recorded = true;
+        event->capture_id = 0;
         clock_gettime(CLOCK_MONOTONIC, &event->when);
     }
     pthread_mutex_unlock(&fake_lock);
@@ -135,10 +157,9 @@ FAKE_EXPORT CUresult cuCtxWaitEvent(CUcontext handle, CUevent event_handle)
     if (error)
         return error;
     context = context ? context : fake_current();
-    if (context)
+    error = context ? fake_capture_check_context(context) : CUDA_ERROR_INVALID_CONTEXT;
+    if (!error)
         fake_waits_add_all(&context->gate, &event->waits);
-    else
-        error = CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_unlock(&fake_lock);
     return error;
 }

@@ -130,6 +130,12 @@ void fake_waits_add_all(struct fake_waits *waits, const struct fake_waits *added
 bool fake_waits_are_over(const struct fake_waits *waits);
 void fake_waits_clear(struct fake_waits *waits);
 
+/* Nodes of a graph. */
+struct fake_nodes {
+    struct fake_node **list;
+    size_t n;
+};
+
 /* An operation of a stream. */
 struct fake_op {
     struct fake_op *next;
@@ -154,6 +160,7 @@ struct fake_op {
     unsigned value_bytes;
     unsigned flags;
     void *object;            /* event, kernel or function */
+    CUgraphNodeType type;    /* of the node that it becomes in a capture */
     struct fake_waits waits; /* what other streams must have done first */
 };
 
@@ -167,6 +174,8 @@ struct fake_stream {
     unsigned long long id;
     uint64_t thread;                 /* PER_THREAD: whose; see fake_thread_number() */
     CUstreamAttrValue attributes[4]; /* see attribute_of() */
+    struct fake_capture *capture;    /* that it is in; NULL: none */
+    struct fake_nodes captured;      /* what its next node comes after */
     struct fake_op *first, *last;
     uint64_t n_queued, n_done;
     bool has_thread;
@@ -181,6 +190,7 @@ struct fake_stream {
 /* A zeroed operation. */
 struct fake_op *fake_op_create(CUresult (*run)(struct fake_op *op));
 CUresult fake_do_nothing(struct fake_op *op);
+void fake_op_free(struct fake_op *op);
 
 /* What is in a fresh stream of a context. Lock held. */
 struct fake_stream *fake_stream_create(struct fake_context *context, enum fakecuda_stream kind, int priority);
@@ -200,10 +210,14 @@ struct fake_stream *fake_stream_of(CUstream handle, struct fake_context *context
  * an error the lock is free. */
 CUresult fake_begin(const char *function, CUstream handle, struct fake_stream **stream_out);
 
-/* The same of calls that submit work: waits while the stream's queue is full. */
+/* The same of calls that submit work: waits while the stream's queue is full. What the stream is captured
+ * with may go on; the stream NULL has no work while a blocking stream is captured. */
 CUresult fake_begin_work(const char *function, CUstream handle, struct fake_stream **stream_out);
 
-/* Queues it; the stream's thread frees it. Lock held. */
+/* The same of calls that ask whether work is done, or wait for it: the stream may not be captured. */
+CUresult fake_begin_wait(const char *function, CUstream handle, struct fake_stream **stream_out);
+
+/* Queues it, and the stream's thread frees it; or makes it a node, if the stream is captured. Lock held. */
 void fake_queue(struct fake_stream *stream, struct fake_op *op);
 
 /* Waits until the stream, or all streams of the context or of the device's contexts, have done what was
@@ -212,6 +226,9 @@ void fake_wait_for(const struct fake_waits *waits);
 void fake_wait_stream(struct fake_stream *stream);
 void fake_wait_context(struct fake_context *context);
 void fake_wait_device(int device);
+
+/* Gives the lock up for a little while, or until something changes. */
+void fake_pause(bool is_polling);
 
 /* The number of the calling thread: nobody had it before. */
 uint64_t fake_thread_number(void);
@@ -273,9 +290,84 @@ struct fake_event {
     bool is_destroyed;
     struct fake_waits waits; /* what it was recorded behind */
     struct timespec when;
+    unsigned long long capture_id; /* it was recorded in a capture; 0: in none */
+    struct fake_nodes captured;    /* what it was recorded behind there */
 };
 
 /* False: it is over. Lock held. */
 bool fake_event_is_pending(struct fake_event *event);
+
+/* ---- Graphs (graph.c). Lock held in all of these ---- */
+
+struct fake_node {
+    struct fake_op *op;
+    struct fake_nodes after; /* what it comes after */
+    int n_refs;              /* the graph, and what was instantiated from it */
+    bool is_marked;
+};
+
+struct fake_graph {
+    struct fake_nodes nodes; /* none comes before one that it comes after */
+};
+
+void fake_nodes_add(struct fake_nodes *nodes, struct fake_node *node);
+void fake_nodes_add_all(struct fake_nodes *nodes, const struct fake_nodes *added);
+void fake_nodes_clear(struct fake_nodes *nodes);
+
+struct fake_graph *fake_graph_create(void);
+void fake_graph_free(struct fake_graph *graph);
+
+/* A new node for an operation, which belongs to it from then on. */
+struct fake_node *fake_graph_add(struct fake_graph *graph, struct fake_op *op);
+
+struct fake_exec;
+CUresult fake_exec_queue(struct fake_exec *exec, struct fake_stream *stream);
+
+/* This one takes the lock itself. */
+CUresult fake_exec_create(const char *function, struct fake_graph *graph, unsigned long long flags,
+                          struct fake_exec **exec_out);
+
+/* ---- Captures (capture.c). Lock held in all of these but fake_enter_unsafe ---- */
+
+struct fake_capture {
+    struct fake_capture *next; /* of all */
+    unsigned long long id;
+    struct fake_graph *graph;
+    bool is_graph_given; /* it is the program's */
+    CUstreamCaptureMode mode;
+    uint64_t thread;            /* that began it */
+    struct fake_stream *origin; /* where it began */
+    bool is_invalid;
+};
+
+/* A capture that goes on; NULL: it has ended. */
+struct fake_capture *fake_capture_find(unsigned long long id);
+
+void fake_capture_begin(struct fake_stream *stream, struct fake_graph *graph, CUstreamCaptureMode mode);
+CUresult fake_capture_end(struct fake_stream *stream, struct fake_graph **graph_out);
+
+/* Ends the capture of a stream that goes away. */
+void fake_capture_drop(struct fake_stream *stream);
+
+/* Makes an operation a node of the stream's capture. */
+void fake_capture_op(struct fake_stream *stream, struct fake_op *op);
+
+/* Something forbidden was done with a captured stream. Returns the error: this one, unless the capture was
+ * invalid. */
+CUresult fake_capture_refuse(struct fake_stream *stream, CUresult error);
+
+/* Records an event in a captured stream, and makes a stream wait for such an event. */
+void fake_capture_record(struct fake_stream *stream, struct fake_event *event);
+CUresult fake_capture_wait(struct fake_stream *stream, struct fake_event *event);
+
+/* The errors of calls that no thread may make while a capture goes on that is in the way (for its mode and
+ * that of the calling thread), of those that concern a context, and of those that use the stream NULL. The
+ * captures become invalid. */
+CUresult fake_capture_check_unsafe(void);
+CUresult fake_capture_check_context(struct fake_context *context);
+CUresult fake_capture_check_legacy(struct fake_stream *stream);
+
+/* As fake_enter_context, for calls that a capture may forbid. */
+CUresult fake_enter_unsafe(const char *function, struct fake_context **context_out);
 
 #endif

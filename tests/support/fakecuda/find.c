@@ -22,6 +22,13 @@ static const struct {
     {"cuDevicePrimaryCtxReset", 0, ""},
     {"cuGetProcAddress", 12000, "_v2"},
     {"cuGetProcAddress", 0, ""},
+    {"cuGraphExecUpdate", 12000, "_v2"},
+    {"cuGraphNodeGetDependencies", 12030, "_v2"},
+    {"cuStreamBeginCapture", 10010, "_v2"},
+    {"cuStreamBeginCapture", 0, ""},
+    {"cuStreamGetCaptureInfo", 12030, "_v3"},
+    {"cuStreamGetCaptureInfo", 11030, "_v2"},
+    {"cuStreamGetCaptureInfo", 0, ""},
     {"cuStreamGetCtx", 12050, "_v2"},
     {"cuStreamGetCtx", 0, ""},
 };

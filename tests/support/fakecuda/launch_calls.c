@@ -53,6 +53,7 @@ static CUresult queue_launch(struct fake_stream *stream, const struct launch *la
     fake_load(function);
     op = fake_op_create(fake_run_kernel);
     op->is_ready = may_run;
+    op->type = CU_GRAPH_NODE_TYPE_KERNEL;
     op->object = function;
     op->captured = malloc(args_bytes);
     memcpy(op->captured, args, args_bytes);

@@ -230,7 +230,7 @@ static CUresult allocate(struct fake_context *context, size_t n_bytes, CUdevicep
 FAKE_EXPORT CUresult cuMemAlloc(CUdeviceptr *address, size_t n_bytes)
 {
     struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
+    CUresult error = fake_enter_unsafe(__func__, &context);
 
     if (error)
         return error;
@@ -245,7 +245,7 @@ FAKE_EXPORT CUresult cuMemAlloc(CUdeviceptr *address, size_t n_bytes)
 FAKE_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *address, size_t n_bytes, unsigned flags)
 {
     struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
+    CUresult error = fake_enter_unsafe(__func__, &context);
     struct fake_range range = {.n_bytes = n_bytes, .kind = FAKE_MANAGED, .is_alias_shared = true};
     size_t mapped_bytes = (n_bytes + FAKE_PAGE - 1) / FAKE_PAGE * FAKE_PAGE;
 
@@ -272,7 +272,7 @@ FAKE_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *address, size_t n_bytes, uns
 FAKE_EXPORT CUresult cuMemFree(CUdeviceptr address)
 {
     struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
+    CUresult error = fake_enter_unsafe(__func__, &context);
     struct fake_range *range;
 
     if (error || address == 0)
@@ -329,7 +329,7 @@ FAKE_EXPORT CUresult cuMemGetInfo(size_t *n_free, size_t *n_all)
 FAKE_EXPORT CUresult cuMemHostAlloc(void **address, size_t n_bytes, unsigned flags)
 {
     struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
+    CUresult error = fake_enter_unsafe(__func__, &context);
     struct fake_range range = {.n_bytes = n_bytes, .kind = FAKE_HOST, .is_alias_shared = true};
 
     if (error)
@@ -364,7 +364,7 @@ FAKE_EXPORT CUresult cuMemAllocHost(void **address, size_t n_bytes)
 FAKE_EXPORT CUresult cuMemFreeHost(void *address)
 {
     struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
+    CUresult error = fake_enter_unsafe(__func__, &context);
     struct fake_range *range;
 
     if (error)
@@ -388,7 +388,7 @@ FAKE_EXPORT CUresult cuMemFreeHost(void *address)
 FAKE_EXPORT CUresult cuMemHostRegister(void *address, size_t n_bytes, unsigned flags)
 {
     struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
+    CUresult error = fake_enter_unsafe(__func__, &context);
     struct fake_range range = {.at = (uintptr_t)address,
                                .n_bytes = n_bytes,
                                .alias = address,
@@ -414,7 +414,7 @@ FAKE_EXPORT CUresult cuMemHostRegister(void *address, size_t n_bytes, unsigned f
 FAKE_EXPORT CUresult cuMemHostUnregister(void *address)
 {
     struct fake_context *context;
-    CUresult error = fake_enter_context(__func__, &context);
+    CUresult error = fake_enter_unsafe(__func__, &context);
     struct fake_range *range;
 
     if (error)

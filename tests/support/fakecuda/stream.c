@@ -47,23 +47,28 @@ static bool must_wait(struct fake_op *op)
     return fake.is_held || !fake_waits_are_over(&op->waits) || (op->is_ready && !op->is_ready(op));
 }
 
+void fake_op_free(struct fake_op *op)
+{
+    fake_range_unref(op->to_range);
+    fake_range_unref(op->from_range);
+    free(op->captured);
+    fake_waits_clear(&op->waits);
+    free(op);
+}
+
 static void finish(struct fake_stream *stream, struct fake_op *op, CUresult error)
 {
     if (error && !stream->context->broken)
         stream->context->broken = error;
     if (op->is_over)
         op->is_over(op);
-    fake_range_unref(op->to_range);
-    fake_range_unref(op->from_range);
-    free(op->captured);
-    fake_waits_clear(&op->waits);
-    free(op);
+    fake_op_free(op);
     stream->n_done++;
     pthread_cond_broadcast(&fake_changed);
 }
 
 /* Some operations wait for what the CPU stores: they are looked at again and again. */
-static void wait_a_little(bool is_polling)
+void fake_pause(bool is_polling)
 {
     struct timespec until;
 
@@ -89,7 +94,7 @@ static void *run_stream(void *arg)
         if (!op && stream->is_destroyed)
             break;
         if (!op || must_wait(op)) {
-            wait_a_little(op && op->is_polled);
+            fake_pause(op && op->is_polled);
             continue;
         }
         pthread_mutex_unlock(&fake_lock);
@@ -111,6 +116,7 @@ struct fake_op *fake_op_create(CUresult (*run)(struct fake_op *op))
     struct fake_op *op = calloc(1, sizeof *op);
 
     op->run = run;
+    op->type = CU_GRAPH_NODE_TYPE_EMPTY;
     return op;
 }
 
@@ -156,6 +162,10 @@ void fake_queue(struct fake_stream *stream, struct fake_op *op)
 
     op->context = stream->context;
     op->next = NULL;
+    if (stream->capture) {
+        fake_capture_op(stream, op);
+        return;
+    }
     n_works[stream->kind]++;
     add_legacy_waits(stream, op);
     pass_gate(stream->context, op);
@@ -348,6 +358,7 @@ FAKE_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
     return create(__func__, stream, flags, 0);
 }
 
+/* It does what was queued. Its memory stays: handles may be used after it. */
 FAKE_EXPORT CUresult cuStreamDestroy(CUstream handle)
 {
     struct fake_stream *stream;
@@ -355,11 +366,12 @@ FAKE_EXPORT CUresult cuStreamDestroy(CUstream handle)
 
     if (error)
         return error;
-    if (stream->kind == FAKECUDA_LEGACY || stream->kind == FAKECUDA_PER_THREAD)
+    if (stream->kind == FAKECUDA_LEGACY || stream->kind == FAKECUDA_PER_THREAD) {
         error = CUDA_ERROR_INVALID_HANDLE;
-    else
-        stream->is_destroyed =
-            true; /* it does what was queued; its memory stays: handles may be used after it */
+    } else {
+        fake_capture_drop(stream);
+        stream->is_destroyed = true;
+    }
     pthread_cond_broadcast(&fake_changed);
     pthread_mutex_unlock(&fake_lock);
     return error;
@@ -392,11 +404,34 @@ CUresult fake_begin_work(const char *function, CUstream handle, struct fake_stre
     struct fake_stream *stream = *stream_out;
     struct fake_wait room;
 
-    if (error || stream->n_queued < stream->n_done + FAKE_QUEUE_MAX)
+    if (error)
+        return error;
+    error = stream->capture && stream->capture->is_invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                                                           : fake_capture_check_legacy(stream);
+    if (error)
+        pthread_mutex_unlock(&fake_lock);
+    if (error || stream->capture || stream->n_queued < stream->n_done + FAKE_QUEUE_MAX)
         return error;
     room = (struct fake_wait){stream, stream->n_queued + 1 - FAKE_QUEUE_MAX};
     fake_wait_for(&(struct fake_waits){&room, 1});
     return CUDA_SUCCESS;
+}
+
+CUresult fake_begin_wait(const char *function, CUstream handle, struct fake_stream **stream_out)
+{
+    CUresult error = fake_begin(function, handle, stream_out);
+
+    if (error)
+        return error;
+    if ((*stream_out)->capture)
+        error = fake_capture_refuse(*stream_out, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    else
+        error = fake_capture_check_legacy(*stream_out);
+    if (!error)
+        error = fake_capture_check_unsafe();
+    if (error)
+        pthread_mutex_unlock(&fake_lock);
+    return error;
 }
 
 /* ---- Functions of tests ---- */

@@ -10,7 +10,7 @@
 FAKE_EXPORT CUresult cuStreamQuery(CUstream handle)
 {
     struct fake_stream *stream;
-    CUresult error = fake_begin(__func__, FAKE_MEANT(handle), &stream);
+    CUresult error = fake_begin_wait(__func__, FAKE_MEANT(handle), &stream);
 
     if (error)
         return error;
@@ -22,7 +22,7 @@ FAKE_EXPORT CUresult cuStreamQuery(CUstream handle)
 FAKE_EXPORT CUresult cuStreamSynchronize(CUstream handle)
 {
     struct fake_stream *stream;
-    CUresult error = fake_begin(__func__, FAKE_MEANT(handle), &stream);
+    CUresult error = fake_begin_wait(__func__, FAKE_MEANT(handle), &stream);
 
     if (error)
         return error;
@@ -156,11 +156,16 @@ static CUresult record(const char *function, CUevent handle, CUstream stream_han
         error = CUDA_ERROR_INVALID_HANDLE;
     } else if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL) {
         error = CUDA_ERROR_INVALID_VALUE;
+    } else if (stream->capture && flags) {
+        error = CUDA_ERROR_NOT_SUPPORTED; /* nodes that record events are not there */
+    } else if (stream->capture) {
+        fake_capture_record(stream, event);
     } else {
         op = fake_op_create(note_time);
         op->object = event;
         fake_queue(stream, op);
         event->is_recorded = true;
+        event->capture_id = 0;
         fake_waits_clear(&event->waits);
         fake_waits_add(&event->waits, stream, stream->n_queued);
     }
@@ -191,6 +196,10 @@ FAKE_EXPORT CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, u
         error = CUDA_ERROR_INVALID_HANDLE;
     } else if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) {
         error = CUDA_ERROR_INVALID_VALUE;
+    } else if (stream->capture && flags) {
+        error = CUDA_ERROR_NOT_SUPPORTED; /* nodes that wait for events are not there */
+    } else if (stream->capture || event->capture_id) {
+        error = fake_capture_wait(stream, event);
     } else if (fake_event_is_pending(event)) {
         op = fake_op_create(fake_do_nothing);
         fake_waits_add_all(&op->waits, &event->waits);
@@ -235,6 +244,7 @@ FAKE_EXPORT CUresult cuLaunchHostFunc(CUstream stream_handle, CUhostFn function,
     op->is_ready = may_call_host;
     op->is_over = host_is_over;
     op->object = (void *)(uintptr_t)function;
+    op->type = CU_GRAPH_NODE_TYPE_HOST;
     op->to = data;
     fake_queue(stream, op);
     pthread_mutex_unlock(&fake_lock);
@@ -267,9 +277,13 @@ FAKE_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback funct
 
     if (error)
         return error;
-    if (flags || !function) {
+    if (flags || !function)
+        error = CUDA_ERROR_INVALID_VALUE;
+    else if (stream->capture)
+        error = fake_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (error) {
         pthread_mutex_unlock(&fake_lock);
-        return CUDA_ERROR_INVALID_VALUE;
+        return error;
     }
     op = fake_op_create(call_back);
     op->is_ready = may_call_host;
@@ -296,6 +310,8 @@ FAKE_EXPORT CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address
     if (!range || range->kind != FAKE_MANAGED || (n_bytes != 0 && n_bytes != range->n_bytes) ||
         (flags == CU_MEM_ATTACH_SINGLE && stream->kind == FAKECUDA_LEGACY))
         error = CUDA_ERROR_INVALID_VALUE;
+    else if (stream->capture)
+        error = fake_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     else
         fake_queue(stream, fake_op_create(fake_do_nothing));
     pthread_mutex_unlock(&fake_lock);

@@ -46,6 +46,7 @@ static CUresult queue_value(struct fake_stream *stream, CUdeviceptr address, uin
     op = fake_op_create(is_wait ? fake_do_nothing : store_value);
     op->is_ready = is_wait ? has_value : NULL;
     op->is_polled = is_wait;
+    op->type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
     op->to_range = range;
     range->n_refs++;
     op->to = range->alias + (address - range->at);

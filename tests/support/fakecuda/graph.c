@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * graph.c: the fake driver's graphs. A node is an operation of a stream that was kept instead of queued. A
+ * launch is one operation, which does those of the nodes in the order in which they were captured: each comes
+ * after what it waits for.
+ */
+#include "fake.h"
+
+/* ---- Nodes ---- */
+
+static void unref_node(struct fake_node *node)
+{
+    if (--node->n_refs > 0)
+        return;
+    fake_nodes_clear(&node->after);
+    if (node->op)
+        fake_op_free(node->op);
+    free(node);
+}
+
+struct fake_node *fake_graph_add(struct fake_graph *graph, struct fake_op *op)
+{
+    struct fake_node *node = calloc(1, sizeof *node);
+
+    node->op = op;
+    node->n_refs = 1;
+    fake_nodes_add(&graph->nodes, node);
+    return node;
+}
+
+struct fake_graph *fake_graph_create(void)
+{
+    return calloc(1, sizeof(struct fake_graph));
+}
+
+static void clear(struct fake_nodes *nodes)
+{
+    for (size_t i = 0; i < nodes->n; i++)
+        unref_node(nodes->list[i]);
+    fake_nodes_clear(nodes);
+}
+
+void fake_graph_free(struct fake_graph *graph)
+{
+    clear(&graph->nodes);
+    free(graph);
+}
+
+FAKE_EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned flags)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (!error && flags)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        *graph = (CUgraph)fake_graph_create();
+    return error;
+}
+
+FAKE_EXPORT CUresult cuGraphDestroy(CUgraph graph)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (error)
+        return error;
+    if (!graph)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    fake_graph_free((struct fake_graph *)graph);
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+/* Gives a list as the functions of graphs do: as much as there is room for, or how much there is if none is
+ * given. */
+static void give(const struct fake_nodes *from, CUgraphNode *to, size_t *n)
+{
+    for (size_t i = 0; to && i < *n; i++)
+        to[i] = i < from->n ? (CUgraphNode)from->list[i] : NULL;
+    if (!to || *n > from->n)
+        *n = from->n;
+}
+
+FAKE_EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (!error)
+        give(&((struct fake_graph *)graph)->nodes, nodes, n);
+    return error;
+}
+
+FAKE_EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *dependencies,
+                                                CUgraphEdgeData *edges, size_t *n)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (!error)
+        give(&((struct fake_node *)node)->after, dependencies, n);
+    return error;
+}
+
+FAKE_EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (!error)
+        *type = ((struct fake_node *)node)->op->type;
+    return error;
+}
+
+/* ---- Executable graphs ---- */
+
+struct fake_exec {
+    struct fake_nodes nodes;
+    cuuint64_t flags;
+    int n_refs;              /* its handle, and launches that are under way */
+    struct fake_wait latest; /* launch: the next waits for it */
+};
+
+static void take_nodes(struct fake_exec *exec, const struct fake_graph *graph)
+{
+    for (size_t i = 0; i < graph->nodes.n; i++)
+        graph->nodes.list[i]->n_refs++;
+    clear(&exec->nodes);
+    fake_nodes_add_all(&exec->nodes, &graph->nodes);
+}
+
+static void unref_exec(struct fake_exec *exec)
+{
+    if (--exec->n_refs > 0)
+        return;
+    clear(&exec->nodes);
+    free(exec);
+}
+
+CUresult fake_exec_create(const char *function, struct fake_graph *graph, unsigned long long flags,
+                          struct fake_exec **exec_out)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(function, &context);
+
+    if (error)
+        return error;
+    if (!graph)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    *exec_out = calloc(1, sizeof **exec_out);
+    (*exec_out)->n_refs = 1;
+    (*exec_out)->flags = flags;
+    take_nodes(*exec_out, graph);
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    return fake_exec_create(__func__, (struct fake_graph *)graph, flags, (struct fake_exec **)exec);
+}
+
+FAKE_EXPORT CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (!error)
+        *flags = ((struct fake_exec *)exec)->flags;
+    return error;
+}
+
+/* Takes graphs with the same kinds of nodes, in the same order. */
+FAKE_EXPORT CUresult cuGraphExecUpdate(CUgraphExec handle, CUgraph graph_handle,
+                                       CUgraphExecUpdateResultInfo *info)
+{
+    struct fake_exec *exec = (struct fake_exec *)handle;
+    struct fake_graph *graph = (struct fake_graph *)graph_handle;
+    CUresult error = fake_enter(__func__);
+    bool is_alike;
+
+    if (error)
+        return error;
+    memset(info, 0, sizeof *info);
+    pthread_mutex_lock(&fake_lock);
+    is_alike = exec->nodes.n == graph->nodes.n;
+    for (size_t i = 0; i < exec->nodes.n && is_alike; i++)
+        is_alike = exec->nodes.list[i]->op->type == graph->nodes.list[i]->op->type;
+    if (is_alike) {
+        fake_wait_for(&(struct fake_waits){&exec->latest, exec->latest.stream != NULL});
+        take_nodes(exec, graph);
+    } else {
+        info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        error = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return error;
+}
+
+FAKE_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (error)
+        return error;
+    if (!exec)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    unref_exec((struct fake_exec *)exec);
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+/* ---- Launches ---- */
+
+static CUresult run_node(struct fake_op *op)
+{
+    CUresult error;
+
+    pthread_mutex_lock(&fake_lock);
+    while (op->is_ready && !op->is_ready(op))
+        fake_pause(op->is_polled);
+    pthread_mutex_unlock(&fake_lock);
+    error = op->run(op);
+    pthread_mutex_lock(&fake_lock);
+    if (op->is_over)
+        op->is_over(op);
+    pthread_mutex_unlock(&fake_lock);
+    return error;
+}
+
+static CUresult run_graph(struct fake_op *launch)
+{
+    struct fake_exec *exec = launch->object;
+    CUresult error = CUDA_SUCCESS;
+
+    for (size_t i = 0; i < exec->nodes.n && !error; i++)
+        error = run_node(exec->nodes.list[i]->op);
+    return error;
+}
+
+static void launch_is_over(struct fake_op *launch)
+{
+    unref_exec(launch->object);
+}
+
+CUresult fake_exec_queue(struct fake_exec *exec, struct fake_stream *stream)
+{
+    struct fake_op *op;
+
+    if (!exec)
+        return CUDA_ERROR_INVALID_VALUE;
+    op = fake_op_create(run_graph);
+    op->object = exec;
+    op->is_over = launch_is_over;
+    exec->n_refs++;
+    if (exec->latest.stream)
+        fake_waits_add(&op->waits, exec->latest.stream, exec->latest.number);
+    fake_queue(stream, op);
+    exec->latest = (struct fake_wait){stream, stream->n_queued};
+    return CUDA_SUCCESS;
+}
+
+/* What cuGetProcAddress gives for this name from CUDA 12 on. */
+#undef cuGraphInstantiate
+CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
+FAKE_EXPORT CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    return fake_exec_create(__func__, (struct fake_graph *)graph, flags, (struct fake_exec **)exec);
+}
