@@ -43,15 +43,15 @@ need() {
 
 # Is this program an ELF file of type DYN that needs our library and finds it?
 expect_good_program() {
-    expect_runnable_program "$1"
+    expect_runnable_program "$@"
     expect "$1 binds its functions at start" 0 'Flags:.* NOW' '' readelf -d "$1"
 }
 
-# The same, as CMake links it: FindMPI drops the option -z now.
+# The same, as CMake links it: FindMPI drops the option -z now. A second argument is what the ranks say first.
 expect_runnable_program() {
     expect "$1 is position-independent" 0 'Type: +DYN' '' readelf -h "$1"
     expect "$1 finds our library" 0 "libmpi_abi.so.1.*$lib" '' readelf -d "$1"
-    expect "$1 runs" 0 '^hello from 4 ranks $' '' mpirun -n 4 "./$1" 4
+    expect "$1 runs" 0 "^${2:-}hello from 4 ranks \$" '' mpirun -n 4 "./$1" 4
 }
 
 test_options() {
@@ -139,7 +139,7 @@ test_compilers() {
     expect_good_program pieces
 }
 
-test_nvcc() {
+need_nvcc() {
     need nvcc
     case $prefix in
     *' '*)
@@ -147,11 +147,81 @@ test_nvcc() {
         exit 77
         ;;
     esac
+}
+
+test_nvcc() {
+    need_nvcc
     expect "nvcc" 0 '' '*' mpicxx -cxx=nvcc "$here/hello.cu" -o hello
     expect_good_program hello
     expect "nvcc -c" 0 '' '*' mpicxx -cxx=nvcc -c "$here/hello.cu" -o hello.o
     expect "nvcc links" 0 '' '*' mpicxx -cxx=nvcc hello.o -o hello_linked
     expect_good_program hello_linked
+    expect "nvcc with mpicxx as its compiler" 0 '' '*' nvcc -ccbin mpicxx "$here/hello.cu" -o hello_ccbin
+    expect_good_program hello_ccbin
+    expect "nvcc -ccbin, in two steps" 0 '' '*' nvcc -ccbin mpicxx -c "$here/hello.cu" -o hello.o
+    expect "nvcc -ccbin links" 0 '' '*' nvcc -ccbin mpicxx hello.o -o hello_ccbin_linked
+    expect_good_program hello_ccbin_linked
+    expect "mpicxx links what nvcc compiled" 0 '' '*' mpicxx hello.o -L"$(dirname "$(nvcc_library libcudart_static.a)")" \
+        -lcudart_static -ldl -lrt -lpthread -o hello_mpicxx
+    expect_good_program hello_mpicxx
+}
+
+# Where nvcc has one of its libraries.
+nvcc_library() {
+    local folders
+    folders=$(nvcc --dryrun x.cu 2>&1 | sed -n 's/^#\$ LIBRARIES= *//p' | tr -d '"' | sed 's/-L//g')
+    # shellcheck disable=SC2086 # the names of the folders are split
+    find -L $folders -maxdepth 1 -name "$1" 2>/dev/null | head -1
+}
+
+# Builds a program of two files with device code: expect_device NAME COMPILER... OPTIONS...
+expect_device() {
+    local name=$1
+    shift
+    expect "$name: $*" 0 '' '*' "$@" "$here/device.cu" "$here/device_part.cu" -o "$name"
+    expect_good_program "$name" '(CUDA: cuda[A-Za-z]+ ){4}'
+}
+
+# Device code in several files (-rdc=true), optimized across them (-dlto), with CUDA's runtime linked in and shared.
+test_nvcc_device() {
+    need_nvcc
+    expect_device wrapped mpicxx -cxx=nvcc -arch=sm_90 -rdc=true
+    expect_device ccbin nvcc -ccbin mpicxx -arch=sm_90 -rdc=true
+    expect_device ccbin_shared nvcc -ccbin mpicxx -arch=sm_90 -rdc=true --cudart shared
+    expect_device per_thread nvcc -ccbin mpicxx -arch=sm_90 -rdc=true --default-stream per-thread
+    expect "-dc" 0 '' '*' mpicxx -cxx=nvcc -arch=sm_90 -dc "$here/device.cu" "$here/device_part.cu"
+    expect "-dlink" 0 '' '*' mpicxx -cxx=nvcc -arch=sm_90 -dlink device.o device_part.o -o linked_device.o
+    expect "mpicxx links all three" 0 '' '*' mpicxx device.o device_part.o linked_device.o \
+        -L"$(dirname "$(nvcc_library libcudart_static.a)")" -lcudadevrt -lcudart_static -ldl -lrt -lpthread -o three
+    expect_good_program three '(CUDA: cuda[A-Za-z]+ ){4}'
+    # Some installations of CUDA (those from pip) have not all that device LTO needs: then it fails without MPI, too.
+    printf '__global__ void k() {}\nint main() { k<<<1, 1>>>(); }\n' >alone.cu
+    if nvcc -arch=sm_90 -rdc=true -dlto alone.cu -o alone >/dev/null 2>&1; then
+        expect_device wrapped_lto mpicxx -cxx=nvcc -arch=sm_90 -rdc=true -dlto
+        expect_device ccbin_lto nvcc -ccbin mpicxx -arch=sm_90 -rdc=true -dlto
+    else
+        echo "not tried: nvcc -dlto does not work here, without MPI either"
+    fi
+    expect "examples/jacobi3d_cuda" 0 '*' '*' make -C "$here/../../examples/jacobi3d_cuda" "BUILD=$PWD"
+    expect "jacobi3d_cuda is position-independent" 0 'Type: +DYN' '' readelf -h jacobi3d_cuda
+    if ! nvidia-smi >/dev/null 2>&1; then
+        expect "jacobi3d_cuda without a GPU" 1 '' 'cudaGetDeviceCount.*: CUDA driver version' env CUDA_VISIBLE_DEVICES= mpirun -n 2 ./jacobi3d_cuda 8
+    fi
+}
+
+# CMake's CUDA language with MPI::MPI_CXX.
+test_nvcc_cmake() {
+    local name
+    need_nvcc
+    cmake_project cuda cuda_project "-DMPI_HOME=$prefix"
+    expect_runnable_program cuda/hello_cuda
+    for name in device device_shared device_library; do
+        expect_runnable_program cuda/$name '(CUDA: cuda[A-Za-z]+ ){4}'
+    done
+    expect "cmake with the wrapper as both compilers" 0 '*' '*' cmake -S "$here/cuda_project" -B host_compiler \
+        -DCMAKE_CXX_COMPILER=mpicxx "-DCMAKE_CUDA_HOST_COMPILER=$prefix/bin/mpicxx"
+    expect "build with it" 0 '*' '' cmake --build host_compiler --target device
+    expect_good_program host_compiler/device '(CUDA: cuda[A-Za-z]+ ){4}'
 }
 
 # Configures, builds and tests with an MPI given as these options of cmake.
@@ -250,6 +320,8 @@ case $part in
 options) test_options ;;
 compilers) test_compilers ;;
 nvcc) test_nvcc ;;
+nvcc_device) test_nvcc_device ;;
+nvcc_cmake) test_nvcc_cmake ;;
 cmake) test_cmake ;;
 make) test_make ;;
 fortran) test_fortran ;;
