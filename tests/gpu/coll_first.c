@@ -40,6 +40,8 @@ int main(int argc, char **argv)
     MTEST_CHECK(symbol(library, "cuMemAlloc_v2")(&memory, n_bytes) == 0, "cuMemAlloc");
     first = rank + 1;
     MTEST_CHECK(symbol(library, "cuMemcpyHtoD_v2")(memory, &first, sizeof first) == 0, "cuMemcpyHtoD");
+    MTEST_CHECK(symbol(library, "cuCtxSynchronize")() == 0,
+                "cuCtxSynchronize"); /* the bytes may be on their way */
     buf = (double *)(uintptr_t)memory;
     expected = 0.5 * size * (size + 1);
     if (strcmp(argv[1], "allreduce") == 0) {

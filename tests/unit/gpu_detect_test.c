@@ -318,6 +318,7 @@ START_TEST(another_buffer_after_cuMemFreeAsync)
     ck_assert_int_eq(cuMemAllocAsync(&first, 4096, NULL), 0);
     check_range(first, first, 4096, 0);
     ck_assert_int_eq(cuMemFreeAsync(first, NULL), 0);
+    ck_assert_int_eq(cuStreamSynchronize(NULL), 0);
     ck_assert_int_eq(cuMemAllocAsync(&second, 8192, NULL), 0);
     ck_assert_uint_eq(first, second);
     check_range(first, first, 8192, 0);

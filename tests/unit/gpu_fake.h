@@ -67,7 +67,8 @@ static inline void add_one(const void *args)
 {
     int *number = fakecuda_alias(*(const uintptr_t *)args, sizeof(int));
 
-    ++*number;
+    if (number)
+        ++*number;
 }
 
 static inline CUresult launch(CUfunction function, CUdeviceptr argument, CUstream stream)

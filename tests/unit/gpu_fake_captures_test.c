@@ -90,6 +90,33 @@ START_TEST(captured_work_is_done_at_each_launch)
 }
 END_TEST
 
+START_TEST(graphs_have_memory_of_their_own)
+{
+    CUdeviceptr memory, copy;
+    CUfunction function;
+    CUstream stream;
+    CUgraphExec exec;
+
+    open_driver();
+    copy = device_memory();
+    function = add_one_function();
+    stream = stream_of(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuMemAllocAsync(&memory, 64, stream));
+    OK(cuMemsetD32Async(memory, 5, 1, stream));
+    OK(launch(function, memory, stream));
+    OK(cuMemcpyDtoDAsync(copy, memory, 4, stream));
+    OK(cuMemFreeAsync(memory, stream));
+    OK(cuGraphInstantiate(&exec, end_capture(stream), 0));
+    for (int i = 0; i < 3; i++) {
+        OK(cuMemsetD32(copy, 0, 1));
+        OK(cuCtxSynchronize());
+        OK(cuGraphLaunch(exec, stream));
+        ck_assert_int_eq(number_at(copy), 6);
+    }
+}
+END_TEST
+
 START_TEST(events_fork_and_join_captures)
 {
     CUdeviceptr memory;
@@ -294,6 +321,7 @@ int main(void)
 
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, captured_work_is_done_at_each_launch);
+    tcase_add_test(tests, graphs_have_memory_of_their_own);
     tcase_add_test(tests, events_fork_and_join_captures);
     tcase_add_test(tests, captures_do_not_mix_with_other_work);
     tcase_add_test(tests, a_captured_stream_cannot_be_waited_for);

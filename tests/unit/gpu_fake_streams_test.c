@@ -271,6 +271,60 @@ START_TEST(some_calls_wait_for_the_whole_gpu)
 }
 END_TEST
 
+START_TEST(memory_can_be_made_to_make_copies_wait)
+{
+    CUdeviceptr device, other;
+    unsigned yes = 1;
+
+    open_driver();
+    device = device_memory();
+    other = device_memory();
+    OK(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, device));
+    MUST_WAIT(NULL, cuMemcpyDtoD(other, device, 64));
+    MUST_WAIT(NULL, cuMemsetD32(device, 1, 16));
+    MUST_NOT_WAIT(NULL, cuMemcpyDtoDAsync(other, device, 64, NULL));
+    MUST_NOT_WAIT(NULL, cuMemsetD32(other, 1, 16));
+}
+END_TEST
+
+/* ---- Memory that is allocated and freed in a stream ---- */
+
+START_TEST(memory_of_pools_is_there_from_allocation_to_free)
+{
+    CUdeviceptr memory, next;
+    CUfunction function;
+    CUstream stream;
+    CUmemoryPool pool, usual;
+    int number = 0;
+
+    open_driver();
+    function = add_one_function();
+    stream = stream_of(CU_STREAM_NON_BLOCKING);
+    MUST_NOT_WAIT(stream, cuMemAllocAsync(&memory, 64, stream));
+    OK(cuMemsetD32Async(memory, 5, 1, stream));
+    OK(launch(function, memory, stream));
+    OK(cuMemcpyDtoHAsync(&number, memory, sizeof number, stream));
+    ck_assert_int_eq(number, 6);
+    MUST_NOT_WAIT(stream, launch(function, memory, stream));
+    MUST_NOT_WAIT(stream, cuMemFreeAsync(memory, stream));
+    ck_assert_int_eq(cuMemFreeAsync(memory, stream), CUDA_ERROR_INVALID_VALUE);
+    OK(cuDeviceGetDefaultMemPool(&usual, 0));
+    OK(cuMemPoolCreate(&pool, &(CUmemPoolProps){.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}}));
+    OK(cuDeviceSetMemPool(0, pool));
+    OK(cuMemAllocAsync(&next, 64, stream));
+    OK(cuPointerGetAttribute(&usual, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, next));
+    ck_assert(usual == pool);
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemFree(next));
+    /* A kernel that comes after the free goes wrong. */
+    OK(cuMemAllocAsync(&next, 64, stream));
+    OK(cuMemFreeAsync(next, stream));
+    OK(launch(function, next, stream));
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+END_TEST
+
 /* ---- Launches and events ---- */
 
 START_TEST(kernels_are_launched_in_every_way)
@@ -385,6 +439,8 @@ int main(void)
     tcase_add_test(tests, copies_wait_as_the_manual_says);
     tcase_add_test(tests, a_full_queue_makes_the_next_call_wait);
     tcase_add_test(tests, some_calls_wait_for_the_whole_gpu);
+    tcase_add_test(tests, memory_can_be_made_to_make_copies_wait);
+    tcase_add_test(tests, memory_of_pools_is_there_from_allocation_to_free);
     tcase_add_test(tests, kernels_are_launched_in_every_way);
     tcase_add_test(tests, events_are_what_was_recorded_last);
     tcase_add_test(tests, functions_of_the_host_may_not_call_cuda);

@@ -3,19 +3,30 @@
  * copy.c: the fake driver's copies and fills; the functions that ask for them are in copy_calls.c.
  *
  * They wait where the real driver's may, by "API synchronization behavior" in its manual:
- *  - Pageable host memory is read before the call returns, but not before the stream has done what it had, so
- * the call waits for that; the bytes may still be on their way when it returns.
- *  - Pageable host memory has been written when the call returns, and so has any host memory from host
- * memory.
- *  - Calls without Async also wait where pinned or managed memory is on one side, but not between devices'
- * memory. All else happens when the stream comes to it. An address that the driver does not know counts as
- * pageable.
+ *
+ * Pageable host memory is read before the call returns, but not before the stream has done what it had, so
+ * the call waits for that; the bytes may still be on their way when it returns. An address that the driver
+ * does not know counts as pageable.
+ *
+ * Pageable host memory has been written when the call returns, and so has any host memory from host memory.
+ *
+ * Calls without Async also wait where pinned or managed memory is on one side, but not between devices'
+ * memory, unless it has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS. All else happens when the stream comes to it.
  */
 #include "fake.h"
+
+/* Memory of a pool is used only behind its allocation. */
+static bool is_there(const struct fake_range *range)
+{
+    return !range || !range->is_unborn;
+}
 
 static CUresult copy_rows(struct fake_op *op)
 {
     const char *from = op->captured ? op->captured : op->from;
+
+    if (!is_there(op->to_range) || !is_there(op->from_range))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
 
     for (size_t slice = 0; slice < op->n_slices; slice++)
         for (size_t row = 0; row < op->n_rows; row++)
@@ -26,6 +37,8 @@ static CUresult copy_rows(struct fake_op *op)
 
 static CUresult fill_rows(struct fake_op *op)
 {
+    if (!is_there(op->to_range))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (size_t row = 0; row < op->n_rows; row++) {
         char *to = op->to + row * op->to_pitch;
         for (size_t i = 0; i < op->n_bytes; i += op->value_bytes)
@@ -114,9 +127,16 @@ static bool is_on_device(const struct fake_range *range)
     return range && range->kind == FAKE_DEVICE;
 }
 
+static bool is_sync_memops(const struct fake_range *range)
+{
+    return range && range->is_sync_memops;
+}
+
 /* Whether the call returns after the copy only. */
 static bool is_waited_for(const struct fake_op *op, bool is_sync)
 {
+    if (is_sync && (is_sync_memops(op->to_range) || is_sync_memops(op->from_range)))
+        return true;
     if (!op->to_range || (is_host(op->to_range) && is_host(op->from_range)))
         return true;
     return is_sync && op->from_range && !(is_on_device(op->to_range) && is_on_device(op->from_range));
@@ -188,7 +208,7 @@ static CUresult queue_fill(struct fake_stream *stream, const struct fake_fill *w
         free(op);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    is_sync &= op->to_range->kind != FAKE_DEVICE;
+    is_sync &= op->to_range->kind != FAKE_DEVICE || op->to_range->is_sync_memops;
     op->type = CU_GRAPH_NODE_TYPE_MEMSET;
     op->value = what->value;
     op->value_bytes = what->value_bytes;

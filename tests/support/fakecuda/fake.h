@@ -89,10 +89,13 @@ struct fake_range {
     unsigned long long id;
     uintptr_t whole_at; /* what the range attributes say: an address reservation, or as at and n_bytes */
     size_t whole_bytes;
-    struct fake_chunk *chunk;       /* that it is cut from; NULL: it has a mapping of its own */
-    struct fake_pool *pool;         /* of cuMemAllocAsync; NULL: of another function */
-    struct physical *physical;      /* VMM: what is mapped here; else NULL */
-    bool is_alias_shared;           /* the bytes belong to somebody else */
+    struct fake_chunk *chunk;  /* that it is cut from; NULL: it has a mapping of its own */
+    struct fake_pool *pool;    /* of cuMemAllocAsync; NULL: of another function */
+    struct physical *physical; /* VMM: what is mapped here; else NULL */
+    bool is_alias_shared;      /* the bytes belong to somebody else */
+    bool is_unborn;            /* the stream has not come to its allocation yet, or a graph has freed it */
+    bool is_freed;             /* a stream will free it */
+    bool is_sync_memops;       /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
     bool is_open[FAKE_DEVICES_MAX]; /* VMM: to which devices cuMemSetAccess has opened it */
     int n_refs;                     /* its existence, and operations that are under way */
 };
@@ -107,7 +110,7 @@ void fake_range_unref(struct fake_range *range);
 /* Frees all memory that was allocated in a context. Lock held. */
 void fake_drop_memory(struct fake_context *context);
 
-/* False if memory of a pool or mapped memory has not been opened to a device (vmm.c). Lock held. */
+/* False if memory of a pool or mapped memory has not been opened to a device (pool.c). Lock held. */
 bool fake_is_open_to(const struct fake_range *range, int device);
 
 /* Address space that nothing can be read from, a multiple of FAKE_PAGE; 0: none. */
@@ -238,6 +241,14 @@ extern __thread struct fake_context *fake_running;
 
 /* A function of the host runs on this thread: it may not call CUDA. */
 extern __thread bool fake_is_host_function;
+
+/* ---- Pools (pool.c). Lock held in all of these ---- */
+
+/* pool: NULL: the current one of the stream's device. */
+CUresult fake_pool_allocate(struct fake_pool *pool, struct fake_stream *stream, size_t n_bytes,
+                            CUdeviceptr *address);
+CUresult fake_pool_free(struct fake_stream *stream, CUdeviceptr address);
+CUresult fake_pool_free_now(struct fake_range *range);
 
 /* ---- Kernels (module.c) ---- */
 

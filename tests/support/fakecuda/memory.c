@@ -279,7 +279,12 @@ FAKE_EXPORT CUresult cuMemFree(CUdeviceptr address)
         return error;
     pthread_mutex_lock(&fake_lock);
     range = fake_range_at(address);
-    if (!range || range->at != address || range->pool || range->whole_at != range->at ||
+    if (range && range->at == address && range->pool) {
+        error = fake_pool_free_now(range);
+        pthread_mutex_unlock(&fake_lock);
+        return error;
+    }
+    if (!range || range->at != address || range->whole_at != range->at ||
         (range->kind != FAKE_DEVICE && range->kind != FAKE_MANAGED)) {
         pthread_mutex_unlock(&fake_lock);
         return CUDA_ERROR_INVALID_VALUE;

@@ -299,7 +299,7 @@ FAKE_EXPORT void *fakecuda_alias(uintptr_t address, size_t n_bytes)
     pthread_mutex_lock(&fake_lock);
     range = fake_range_at(address);
     if (range && n_bytes <= range->n_bytes - (address - range->at) &&
-        (!fake_running || can_use(fake_running, range)))
+        (!fake_running || (!range->is_unborn && can_use(fake_running, range))))
         bytes = range->alias + (address - range->at);
     if (bytes && fake_running) {
         reached[place].at = range->at;

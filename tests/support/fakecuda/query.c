@@ -45,7 +45,7 @@ static CUresult answer(const struct fake_range *range, uintptr_t address, CUpoin
         *(unsigned *)to = range != NULL;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        *(unsigned *)to = 0;
+        *(unsigned *)to = range && range->is_sync_memops;
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -69,7 +69,19 @@ FAKE_EXPORT CUresult cuPointerGetAttribute(void *to, CUpointer_attribute attribu
 FAKE_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
                                            CUdeviceptr address)
 {
-    return fake_enter(__func__);
+    CUresult error = fake_enter(__func__);
+    struct fake_range *range;
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&fake_lock);
+    range = fake_range_at(address);
+    if (range && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        range->is_sync_memops = *(const unsigned *)value != 0;
+    else
+        error = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_unlock(&fake_lock);
+    return error;
 }
 
 /* Unlike the above, this one has an answer for addresses that it does not know. */
