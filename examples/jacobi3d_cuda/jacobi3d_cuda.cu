@@ -133,9 +133,10 @@ static void choose_device(void)
     CUDA_CHECK(cudaSetDevice(local_rank % n_devices));
 }
 
-static void make_grid(void)
+/* Returns whether every rank has at least one point. */
+static int make_grid(void)
 {
-    int periods[3] = {0, 0, 0};
+    int periods[3] = {0, 0, 0}, is_good = 1;
     MPI_Dims_create(world_size, 3, grid_dims);
     MPI_Cart_create(MPI_COMM_WORLD, 3, grid_dims, periods, 0, &grid_comm);
     MPI_Cart_coords(grid_comm, world_rank, 3, grid_coords);
@@ -145,13 +146,14 @@ static void make_grid(void)
         first_point[d] = grid_coords[d] * share + std::min(grid_coords[d], rest);
         MPI_Cart_shift(grid_comm, d, 1, &neighbours[2 * d], &neighbours[2 * d + 1]);
         if (share == 0) {
+            is_good = 0;
             if (world_rank == 0) {
                 fprintf(stderr, "jacobi3d_cuda: %d points cannot be cut into %d blocks\n", global_points[d],
                         grid_dims[d]);
             }
-            MPI_Abort(MPI_COMM_WORLD, 2);
         }
     }
+    return is_good;
 }
 
 static void make_block(void)
@@ -409,7 +411,10 @@ int main(int argc, char **argv)
         return code;
     }
     choose_device();
-    make_grid();
+    if (!make_grid()) {
+        MPI_Finalize();
+        return 2;
+    }
     make_block();
 
     iterate(warmup_iterations);

@@ -184,6 +184,7 @@ expect_device() {
 
 # Device code in several files (-rdc=true), optimized across them (-dlto), with CUDA's runtime linked in and shared.
 test_nvcc_device() {
+    local name
     need_nvcc
     expect_device wrapped mpicxx -cxx=nvcc -arch=sm_90 -rdc=true
     expect_device ccbin nvcc -ccbin mpicxx -arch=sm_90 -rdc=true
@@ -202,8 +203,10 @@ test_nvcc_device() {
     else
         echo "not tried: nvcc -dlto does not work here, without MPI either"
     fi
-    expect "examples/jacobi3d_cuda" 0 '*' '*' make -C "$here/../../examples/jacobi3d_cuda" "BUILD=$PWD"
-    expect "jacobi3d_cuda is position-independent" 0 'Type: +DYN' '' readelf -h jacobi3d_cuda
+    for name in jacobi3d_cuda minimd_cuda; do
+        expect "examples/$name" 0 '*' '*' make -C "$here/../../examples/$name" "BUILD=$PWD"
+        expect "$name is position-independent" 0 'Type: +DYN' '' readelf -h $name
+    done
     if ! nvidia-smi >/dev/null 2>&1; then
         expect "jacobi3d_cuda without a GPU" 1 '' 'cudaGetDeviceCount.*: CUDA driver version' env CUDA_VISIBLE_DEVICES= mpirun -n 2 ./jacobi3d_cuda 8
     fi
