@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "ampi/error.h"
+#include "ampi/job.h"
 #include "base/log.h"
 #include "gpu/guard.h"
 #include "gpu/symbols.h"
@@ -157,18 +158,34 @@ static const struct image_rebinding rebindings[] = {
 
 void ampi_device_rebind(void)
 {
-    struct image_rebinding *guarded =
-        base_calloc(gpu_n_guarded + 1, sizeof *guarded, "the table of CUDA's functions");
+    size_t n = gpu_guarded_count();
+    struct image_rebinding *table = base_calloc(n + 1, sizeof *table, "the table of CUDA's functions");
 
-    for (size_t i = 0; i < gpu_n_guarded; i++)
-        guarded[i] =
-            (struct image_rebinding){gpu_guarded[i].name, gpu_guarded[i].function, -1, gpu_guarded[i].why};
+    for (size_t i = 0; i < n; i++) {
+        const struct gpu_guarded *guarded = gpu_guarded_at(i);
+        table[i] = (struct image_rebinding){guarded->name, guarded->function, -1, guarded->why};
+    }
     image_rebind_add(rebindings, BASE_COUNT(rebindings));
-    image_rebind_add(guarded, gpu_n_guarded);
+    image_rebind_add(table, n);
+}
+
+static struct ult *rank_of_thread(void)
+{
+    struct image *image = image_of_thread();
+    int slot = image ? ampi_memory_slot_of(image_base(image)) : -1;
+
+    return slot >= 0 ? &ampi_job.ranks[slot].ult : NULL;
+}
+
+static bool is_code_of_rank(const void *address)
+{
+    return image_find(address) != NULL;
 }
 
 void ampi_device_init(void)
 {
+    gpu_rank_of_thread = rank_of_thread;
+    gpu_is_code_of_rank = is_code_of_rank;
     gpu_block_at = block_at;
     gpu_copy_host = copy_host;
 }

@@ -240,6 +240,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     ampi_device_init();
     ult_job_init(n_pes, hooks);
     gpu_detect_init();
+    gpu_streams_begin(is_virtual ? n_local : 1);
     create_world();
     if (ampi_machine)
         ampi_procs_open();

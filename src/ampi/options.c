@@ -66,6 +66,10 @@ static const struct base_option option_table[] = {
      "the next ones: half the time, also beside kernels that fill the GPU; calls that wait for the GPU send "
      "it away; "
      "default: 100"},
+    {"+gpu-streams", BASE_OPTION_STRING, &ampi_options.gpu_streams, 0, 0, "private|shared",
+     "CUDA's default streams: each rank has its own (the default), or the ranks of a process share them"},
+    {"+gpu-waits", BASE_OPTION_STRING, &ampi_options.gpu_waits, 0, 0, "suspend|block",
+     "a rank that waits for its GPU lets the other ranks of its PE run (the default), or blocks them"},
     {"+nccl", BASE_OPTION_STRING, &gpu_nccl_library, 0, 0, "off|PATH",
      "large collectives between processes on buffers of GPUs: not through NCCL, or through the library at "
      "PATH; default: "
@@ -153,6 +157,10 @@ void ampi_options_read(int *argc, char **argv)
     if (!gpu_service_set(ampi_options.gpu_service))
         base_fatal(2, "+gpu-service %s: expected off, or microseconds from 0 to 1000",
                    ampi_options.gpu_service);
+    if (!gpu_streams_set(ampi_options.gpu_streams))
+        base_fatal(2, "+gpu-streams %s: expected private or shared", ampi_options.gpu_streams);
+    if (!gpu_waits_set(ampi_options.gpu_waits))
+        base_fatal(2, "+gpu-waits %s: expected suspend or block", ampi_options.gpu_waits);
     if (ampi_options.help_topic)
         print_help(ampi_options.help_topic);
     base_log_set_verbosity((int)ampi_options.verbosity);

@@ -22,6 +22,8 @@ struct ampi_options {
     const char *coll;         /* +coll; NULL: as selected */
     const char *gpus;         /* +gpus; NULL: block */
     const char *gpu_service;  /* +gpu-service; NULL: not given */
+    const char *gpu_streams;  /* +gpu-streams; NULL: not given */
+    const char *gpu_waits;    /* +gpu-waits; NULL: not given */
     const char *ucx;          /* +ucx; NULL: the one that the machine was built with */
 };
 extern struct ampi_options ampi_options;

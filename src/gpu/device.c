@@ -76,6 +76,14 @@ bool gpu_context_is_held(int device)
     return atomic_load(&devices[device].context) != NULL;
 }
 
+bool gpu_context_is_kept(CUcontext context)
+{
+    for (int i = 0; i < GPU_DEVICES_MAX && context; i++)
+        if (atomic_load_explicit(&devices[i].context, memory_order_relaxed) == context)
+            return true;
+    return false;
+}
+
 /* ---- Peers ---- */
 
 static bool enable(int from_device, int to_device)
@@ -196,6 +204,15 @@ void gpu_print_devices(int n_pes, int n_ranks)
 
 /* ---- Addresses ---- */
 
+bool gpu_memory_is_synchronous(CUdeviceptr address)
+{
+    unsigned is_set = 0;
+    CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+    void *answer = &is_set;
+
+    return gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, address) == CUDA_SUCCESS && is_set;
+}
+
 void gpu_query(uintptr_t addr, struct gpu_range *range_out)
 {
     CUmemorytype type = 0;
@@ -220,10 +237,13 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out)
     range_out->memory = is_managed                     ? GPU_MEMORY_MANAGED
                         : type == CU_MEMORYTYPE_DEVICE ? GPU_MEMORY_DEVICE
                                                        : GPU_MEMORY_PINNED;
-    /* A cudaMemcpy from pageable memory may return before the bytes have arrived, and our streams do not wait
-     * for it; with this set it does not, and those under way have arrived. Not all memory has it (pools). */
-    if (range_out->memory == GPU_MEMORY_DEVICE)
+    /* A cudaMemcpy from pageable memory may return before the bytes have arrived, and a cudaMemset before it
+     * is done, and our streams do not wait for them; with this set they do not, and those under way have
+     * arrived. Not all memory has it (pools). */
+    if (range_out->memory == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(addr)) {
         gpu_driver.cuPointerSetAttribute(&(unsigned){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr);
+        gpu_streams_settle();
+    }
     if (addr - from < size_bytes) {
         range_out->from = from;
         range_out->to = from + size_bytes;

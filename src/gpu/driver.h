@@ -49,6 +49,13 @@
     X(cuMemcpyDtoDAsync)           \
     X(cuStreamCreateWithPriority)  \
     X(cuStreamQuery)               \
+    X(cuStreamSynchronize)         \
+    X(cuStreamWaitEvent)           \
+    X(cuEventCreate)               \
+    X(cuEventDestroy)              \
+    X(cuEventQuery)                \
+    X(cuEventRecord)               \
+    X(cuEventSynchronize)          \
     X(cuStreamWriteValue32)        \
     X(cuModuleLoadData)            \
     X(cuModuleGetFunction)         \
@@ -93,11 +100,22 @@ void gpu_device_describe(int device, char *text, size_t text_bytes);
 /* The primary context of a device, kept for the rest of the process. NULL: cannot be had (noted). */
 CUcontext gpu_context_of(int device);
 
-/* Has it been asked for? */
+/* Has it been asked for? And is this context one that has? */
 bool gpu_context_is_held(int device);
+bool gpu_context_is_kept(CUcontext context);
 
 /* cuDevicePrimaryCtxRetain; loads Heddle's kernels into a context that this makes. (guard.c) */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
+
+/* cuCtxSynchronize: of all that runs in the context. (guard.c) */
+CUresult CUDAAPI gpu_guard_synchronize(void);
+CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context);
+
+/* Has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS been set for the memory at this address? */
+bool gpu_memory_is_synchronous(CUdeviceptr address);
+
+/* Waits for what the running rank has put on its default streams. Never switches. (streams.c) */
+void gpu_streams_settle(void);
 
 /* Makes a context current on this thread; what was current comes back by gpu_context_leave. 0 or an error
  * (noted); after an error there is nothing to leave. */

@@ -50,6 +50,22 @@ int gpu_device_of_self(void);
 /* The driver's name and text of an error: "CUDA_ERROR_INVALID_VALUE: invalid argument". Static storage. */
 const char *gpu_error_text(int error);
 
+/* ---- What the program does with CUDA (gpu/guard.h) ---- */
+
+/* Whether each rank has default streams of its own, and whether a rank that waits for a GPU lets others run:
+ * "private" or "shared", "suspend" or "block"; NULL: the usual, the first of each. false: neither. Before the
+ * ranks begin. */
+bool gpu_streams_set(const char *text) BASE_MUST_CHECK;
+bool gpu_waits_set(const char *text) BASE_MUST_CHECK;
+
+/* So many ranks are about to begin in this process: one alone has CUDA as it is. */
+void gpu_streams_begin(int n_ranks);
+
+/* What is known of the caller, set by whoever knows ranks: the rank that the calling OS thread, which is no
+ * PE's, belongs to (NULL: to none); and whether this is code of the running rank's own. Any thread. */
+extern struct ult *(*gpu_rank_of_thread)(void);
+extern bool (*gpu_is_code_of_rank)(const void *address);
+
 /* ---- Data ---- */
 
 /* `count` elements at buf, as MPI has them. */
@@ -104,8 +120,9 @@ struct gpu_move {
      * within gpu_move_start. May not switch. */
     void (*done)(struct gpu_move *move, int error);
     bool is_dst_missing; /* for done: the error is that dst is no memory; src may be in order */
-    /* Private to move.c: */
-    bool is_stale; /* it began with what was not so any more */
+    /* Private to move.c and batch.c: */
+    struct gpu_move *next; /* gathered ones of the PE */
+    bool is_stale;         /* it began with what was not so any more */
     struct gpu_move_side from;
     struct gpu_move_side to;
     size_t chunk_bytes;   /* of all chunks but the last */

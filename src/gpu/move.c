@@ -23,6 +23,7 @@
  */
 #include "gpu/gpu.h"
 
+#include "gpu/batch.h"
 #include "gpu/move_plan.h"
 #include "gpu/pack.h"
 #include "gpu/query.h"
@@ -377,10 +378,16 @@ static void start_with_care(struct gpu_move *move)
     }
 }
 
-void gpu_move_start(struct gpu_move *move)
+void gpu_move_start_alone(struct gpu_move *move)
 {
     if (!begin_at_once(move))
         start_with_care(move);
+}
+
+void gpu_move_start(struct gpu_move *move)
+{
+    if (!gpu_batch_take(move))
+        gpu_move_start_alone(move);
 }
 
 /* ---- With a wait ---- */

@@ -42,10 +42,18 @@ struct gpu_pe {
     struct gpu_scratch scratch[GPU_DEVICES_MAX][GPU_SCRATCH_CLASSES];
     struct gpu_scratch staging[GPU_SCRATCH_CLASSES]; /* pinned memory that nobody uses, likewise */
     size_t staging_bytes;                            /* of all that there is, used or not */
-    struct gpu_service *services;                    /* those that were made (service.c) */
+    struct gpu_move *gathered;                       /* moves that begin at the next poll (batch.c) */
+    struct gpu_move **gathered_end;
+    struct gpu_batch *free_batches;
+    struct gpu_waiter *waiters; /* ranks that wait for their streams (waits.c) */
+    struct gpu_waiter **waiters_end;
+    struct gpu_service *services;              /* those that were made (service.c) */
     uint64_t plain_buffers[GPU_PLAIN_BUFFERS]; /* ids of some that are a primary context's own (reach.c); 0:
                                                   none */
 };
+
+/* The calling thread's; NULL: not made yet. (queue.c) */
+extern __thread struct gpu_pe *gpu_pe_of_thread __attribute__((tls_model("initial-exec")));
 
 /* The calling PE's, made at the first call (queue.c). */
 struct gpu_pe *gpu_pe_self(void);

@@ -3,10 +3,12 @@
  * queue.c: streams, and noticing that they have come somewhere. See queue.h.
  */
 #include "base/log.h"
+#include "gpu/batch.h"
 #include "gpu/driver.h"
 #include "gpu/module.h"
 #include "gpu/pe_state.h"
 #include "gpu/service.h"
+#include "gpu/waits.h"
 #include "ult/arch/arch.h"
 #include "ult/pe.h"
 
@@ -72,7 +74,7 @@ struct gpu_queue {
 
 static int poll_queues(struct ult_source *source);
 
-static __thread struct gpu_pe *pe_of_thread __attribute__((tls_model("initial-exec")));
+__thread struct gpu_pe *gpu_pe_of_thread __attribute__((tls_model("initial-exec")));
 
 static BASE_COLD struct gpu_pe *make_pe(void)
 {
@@ -82,14 +84,16 @@ static BASE_COLD struct gpu_pe *make_pe(void)
     BASE_ASSERT(self != NULL);
     made = base_calloc(1, sizeof *made, "a PE's part in device buffers");
     made->source = (struct ult_source){.poll = poll_queues, .fd = -1};
+    made->waiters_end = &made->waiters;
+    made->gathered_end = &made->gathered;
     ult_pe_add_source(self->pe, &made->source);
-    pe_of_thread = made;
+    gpu_pe_of_thread = made;
     return made;
 }
 
 struct gpu_pe *gpu_pe_self(void)
 {
-    return BASE_LIKELY(pe_of_thread != NULL) ? pe_of_thread : make_pe();
+    return BASE_LIKELY(gpu_pe_of_thread != NULL) ? gpu_pe_of_thread : make_pe();
 }
 
 /* ---- Making a queue ---- */
@@ -466,9 +470,13 @@ static int handle_tickets(struct gpu_queue *queue)
 static int poll_queues(struct ult_source *source)
 {
     struct gpu_pe *pe = BASE_CONTAINER(source, struct gpu_pe, source);
-    int n_handled = pe->services ? gpu_service_poll(pe) : 0;
-    struct gpu_queue *queue = pe->busy, *next;
+    int n_handled = 0;
+    struct gpu_queue *queue, *next;
 
+    if (pe->gathered)
+        gpu_batch_start(pe);
+    n_handled = (pe->services ? gpu_service_poll(pe) : 0) + (pe->waiters ? gpu_wait_poll(pe) : 0);
+    queue = pe->busy;
     pe->busy = NULL;
     for (; queue; queue = next) {
         next = queue->next;

@@ -8,7 +8,9 @@
 
 #include "base/log.h"
 #include "gpu/driver.h"
+#include "gpu/guard.h"
 #include "gpu/service.h"
+#include "gpu/streams.h"
 #include "gpu_detect.h"
 
 struct gpu_contexts_real gpu_contexts_real;
@@ -161,11 +163,18 @@ static atomic_int n_ranks;                           /* that have used CUDA */
 
 struct gpu_rank_context *gpu_rank_context_of(struct ult *u)
 {
-    if (BASE_UNLIKELY(!u->hook_state)) {
-        u->hook_state = base_calloc(1, sizeof(struct gpu_rank_context), "a rank's CUDA contexts");
-        atomic_fetch_add(&n_ranks, 1);
+    void *state = __atomic_load_n(&u->hook_state, __ATOMIC_ACQUIRE), *other = NULL;
+
+    if (BASE_LIKELY(state != NULL))
+        return state;
+    state = base_calloc(1, sizeof(struct gpu_rank_context), "a rank's CUDA contexts");
+    if (!__atomic_compare_exchange_n(&u->hook_state, &other, state, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+        free(state);
+        return other;
     }
-    return u->hook_state;
+    atomic_fetch_add(&n_ranks, 1);
+    return state;
 }
 
 static bool is_device(CUdevice device)
@@ -255,6 +264,7 @@ static CUresult wait_for_device(CUdevice device)
 CUresult CUDAAPI gpu_rank_reset(CUdevice device)
 {
     CUresult result = CUDA_SUCCESS;
+    CUcontext context;
     unsigned flags;
     int is_there = 0;
     bool is_passed_on;
@@ -263,16 +273,29 @@ CUresult CUDAAPI gpu_rank_reset(CUdevice device)
     if (!is_device(device))
         return real.reset(device);
     pthread_mutex_lock(&lock);
+    context = primaries[device];
     is_passed_on = is_alone(device);
     if (is_passed_on)
         result = call_alone(real.reset, device);
     pthread_mutex_unlock(&lock);
-    if (is_passed_on)
+    if (is_passed_on) {
+        gpu_streams_forget(context);
         return result;
+    }
     if (gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there) != CUDA_SUCCESS || !is_there)
         return CUDA_SUCCESS; /* there is nothing to reset */
     return wait_for_device(device);
 }
+
+/* ---- The list ---- */
+
+const struct gpu_guarded gpu_context_functions[] = {
+#define ROW(member, parameters, name, version, ours, why) \
+    {name, (void *)ours, version, why, (void **)&gpu_contexts_real.member},
+    GPU_RANK_CONTEXT_FUNCTIONS(ROW)
+#undef ROW
+};
+const size_t gpu_n_context_functions = BASE_COUNT(gpu_context_functions);
 
 /* ---- Flags: how to wait ---- */
 
@@ -303,6 +326,11 @@ static int device_of_primary(CUcontext context)
         device++;
     pthread_mutex_unlock(&lock);
     return device < GPU_DEVICES_MAX ? device : -1;
+}
+
+bool gpu_rank_is_primary(CUcontext context)
+{
+    return gpu_context_is_kept(context) || device_of_primary(context) >= 0;
 }
 
 CUresult CUDAAPI gpu_rank_enable_peer(CUcontext peer, unsigned flags)

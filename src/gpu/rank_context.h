@@ -26,10 +26,12 @@
 #include "gpu/pe_state.h"
 
 /* Of a rank, in ult.hook_state; made when CUDA is here and the rank runs, or uses it. Kept to the end. */
+struct gpu_rank_streams;
 struct gpu_rank_context {
-    CUcontext current; /* while the rank does not run: the top of its stack; NULL: none */
-    bool has_begun;    /* current has been set: the rank has run since CUDA came */
-    CUcontext *below;  /* the rest of the stack, the lowest first */
+    struct gpu_rank_streams *streams; /* streams.h; NULL: not needed yet */
+    CUcontext current;                /* while the rank does not run: the top of its stack; NULL: none */
+    bool has_begun;                   /* current has been set: the rank has run since CUDA came */
+    CUcontext *below;                 /* the rest of the stack, the lowest first */
     int n_below;
     int room;                             /* of below */
     unsigned n_retained[GPU_DEVICES_MAX]; /* primary contexts, by device */
@@ -89,7 +91,7 @@ CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer);
       "is the rank's only")                                                                               \
     X(disable_peer, (CUcontext), "cuCtxDisablePeerAccess", 4000, gpu_rank_disable_peer, "is the rank's only")
 
-/* The driver's; NULL: it has none. Set before any gpu_rank function is called (guard.c). */
+/* The driver's; NULL: it has none. Set by gpu_guard_prepare. */
 extern struct gpu_contexts_real {
 #define GPU_CONTEXTS_MEMBER(member, parameters, name, version, ours, why) \
     CUresult(CUDAAPI *member) parameters;
@@ -97,7 +99,7 @@ extern struct gpu_contexts_real {
 #undef GPU_CONTEXTS_MEMBER
 } gpu_contexts_real;
 
-/* Sets gpu_contexts_real. (guard.c) */
-void gpu_guard_prepare(void);
+/* Is this a device's primary context, as far as one has been retained? Any thread. */
+bool gpu_rank_is_primary(CUcontext context);
 
 #endif

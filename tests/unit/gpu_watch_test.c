@@ -135,9 +135,10 @@ static void check_guarded(void *(*find)(void *driver, const char *name))
     __typeof__(&cuGetProcAddress) get =
         (__typeof__(&cuGetProcAddress))(uintptr_t)find(driver, FUNCTION_NAME(cuGetProcAddress));
 
-    for (size_t i = 0; i < gpu_n_guarded; i++) {
-        void *real = gpu_symbol(driver, gpu_guarded[i].name), *found = find(driver, gpu_guarded[i].name);
-        ck_assert_msg(real ? found == gpu_guarded[i].function : !found, "%s", gpu_guarded[i].name);
+    for (size_t i = 0; i < gpu_guarded_count(); i++) {
+        const struct gpu_guarded *guarded = gpu_guarded_at(i);
+        void *real = gpu_symbol(driver, guarded->name), *found = find(driver, guarded->name);
+        ck_assert_msg(real ? found == guarded->function : !found, "%s", guarded->name);
     }
     ck_assert_int_eq(get("cuMemFree", &function, CUDA_VERSION, 0, NULL), 0);
     ck_assert_ptr_eq(function, find(driver, FUNCTION_NAME(cuMemFree)));

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * capture.c: what a rank captures concerns that rank only.
+ *
+ * CUDA forbids calls that could disturb a capture to the thread that captures, or to all threads of the
+ * process, by the capture's mode. Ranks that share a thread or a process would disturb each other so.
+ * Therefore all captures are relaxed for the driver: it forbids nothing to anybody, and a capture may end on
+ * another thread. A call that CUDA would forbid to the capturing rank itself is not refused then.
+ */
+#include <dlfcn.h>
+
+#include "gpu/guard.h"
+#include "gpu/rank_context.h"
+#include "gpu/stream_api.h"
+#include "gpu/symbols.h"
+
+#define real gpu_stream_real
+
+/* The stream of a call, which may not be the legacy default stream; NULL: it is. */
+static CUresult stream_to_capture(struct gpu_rank_streams *rank, CUstream *stream, bool is_per_thread)
+{
+    struct gpu_call call;
+    CUresult result = CUDA_SUCCESS;
+
+    if (*stream == CU_STREAM_LEGACY || (*stream == NULL && !is_per_thread))
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    result = gpu_call_begin(&call, *stream, is_per_thread, GPU_CALL_ASK);
+    *stream = call.stream;
+    return result;
+}
+
+/* A capture has begun, or has not. */
+static CUresult count(struct gpu_rank_streams *rank, CUresult result)
+{
+    if (result == CUDA_SUCCESS) {
+        pthread_mutex_lock(&rank->lock);
+        rank->n_captures++;
+        pthread_mutex_unlock(&rank->lock);
+    }
+    return result;
+}
+
+/* The driver's function of this kind for a mapped stream: NULL is one no more. */
+#define BEGIN(twin, function, mapped_function, stream, arguments, mapped_arguments) \
+    struct gpu_rank_streams *rank;                                                  \
+    CUresult result;                                                                \
+    gpu_guard_prepare();                                                            \
+    rank = gpu_streams_of_self();                                                   \
+    if (!rank)                                                                      \
+        return real.function arguments;                                             \
+    result = stream_to_capture(rank, &stream, twin);                                \
+    return result != CUDA_SUCCESS ? result : count(rank, real.mapped_function mapped_arguments)
+
+CUresult CUDAAPI gpu_capture_begin_v1(CUstream stream)
+{
+    BEGIN(false, r_cuStreamBeginCapture, r_cuStreamBeginCapture_v2, stream, (stream),
+          (stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+}
+
+CUresult CUDAAPI gpu_capture_begin_v1_ptsz(CUstream stream)
+{
+    BEGIN(true, r_cuStreamBeginCapture_ptsz, r_cuStreamBeginCapture_v2_ptsz, stream, (stream),
+          (stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+}
+
+static bool is_mode(CUstreamCaptureMode mode)
+{
+    return mode == CU_STREAM_CAPTURE_MODE_GLOBAL || mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||
+           mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
+/* A wrong mode is left for the driver to refuse. */
+static CUstreamCaptureMode relaxed(CUstreamCaptureMode mode)
+{
+    return is_mode(mode) ? CU_STREAM_CAPTURE_MODE_RELAXED : mode;
+}
+
+CUresult CUDAAPI gpu_capture_begin(CUstream stream, CUstreamCaptureMode mode)
+{
+    BEGIN(false, r_cuStreamBeginCapture_v2, r_cuStreamBeginCapture_v2, stream, (stream, mode),
+          (stream, relaxed(mode)));
+}
+
+CUresult CUDAAPI gpu_capture_begin_ptsz(CUstream stream, CUstreamCaptureMode mode)
+{
+    BEGIN(true, r_cuStreamBeginCapture_v2_ptsz, r_cuStreamBeginCapture_v2_ptsz, stream, (stream, mode),
+          (stream, relaxed(mode)));
+}
+
+CUresult CUDAAPI gpu_capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+                                      const CUgraphEdgeData *edges, size_t n_nodes, CUstreamCaptureMode mode)
+{
+    BEGIN(false, r_cuStreamBeginCaptureToGraph, r_cuStreamBeginCaptureToGraph, stream,
+          (stream, graph, nodes, edges, n_nodes, mode),
+          (stream, graph, nodes, edges, n_nodes, relaxed(mode)));
+}
+
+CUresult CUDAAPI gpu_capture_begin_to_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+                                           const CUgraphEdgeData *edges, size_t n_nodes,
+                                           CUstreamCaptureMode mode)
+{
+    BEGIN(true, r_cuStreamBeginCaptureToGraph_ptsz, r_cuStreamBeginCaptureToGraph_ptsz, stream,
+          (stream, graph, nodes, edges, n_nodes, mode),
+          (stream, graph, nodes, edges, n_nodes, relaxed(mode)));
+}
+
+/* Was this capture invalidated by a use of the default stream? It is no longer remembered. Lock held. */
+static bool take_spoiled(struct gpu_rank_streams *rank, cuuint64_t id, bool is_forgotten)
+{
+    for (int i = 0; i < GPU_SPOILED_MAX && i < rank->n_spoiled; i++)
+        if (rank->spoiled[i] == id) {
+            if (is_forgotten)
+                rank->spoiled[i] = 0;
+            return true;
+        }
+    return false;
+}
+
+/* Seldom needed, so it is not among the functions that the driver must have. */
+static BASE_COLD void destroy_graph(CUgraph graph)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    CUresult(CUDAAPI * destroy)(CUgraph) =
+        driver ? (CUresult(CUDAAPI *)(CUgraph))gpu_symbol(driver, "cuGraphDestroy") : NULL;
+
+    if (destroy)
+        destroy(graph);
+    if (driver)
+        dlclose(driver);
+}
+
+static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
+                    CUresult(CUDAAPI *function)(CUstream, CUgraph *))
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    bool was_captured, is_spoiled = false;
+    struct gpu_call call;
+    cuuint64_t id = 0;
+    CUresult result;
+
+    if (!rank)
+        return function(stream, graph_out);
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK);
+    if (result != CUDA_SUCCESS)
+        return result;
+    was_captured = gpu_stream_is_captured(call.stream, &id);
+    result = function(call.stream, graph_out);
+    if (was_captured && !gpu_stream_is_captured(call.stream, NULL)) {
+        pthread_mutex_lock(&rank->lock);
+        rank->n_captures--;
+        is_spoiled = take_spoiled(rank, id, true);
+        pthread_mutex_unlock(&rank->lock);
+    }
+    if (!is_spoiled || result != CUDA_SUCCESS)
+        return result;
+    if (graph_out && *graph_out) {
+        destroy_graph(*graph_out);
+        *graph_out = NULL;
+    }
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+}
+
+CUresult CUDAAPI gpu_capture_end(CUstream stream, CUgraph *graph_out)
+{
+    gpu_guard_prepare();
+    return end(stream, graph_out, false, real.r_cuStreamEndCapture);
+}
+
+CUresult CUDAAPI gpu_capture_end_ptsz(CUstream stream, CUgraph *graph_out)
+{
+    gpu_guard_prepare();
+    return end(stream, graph_out, true, real.r_cuStreamEndCapture_ptsz);
+}
+
+/* The default stream is never captured, but asking about it while a blocking stream is captured is an error.
+ */
+static CUresult ask(CUstream stream, CUstreamCaptureStatus *status_out, bool is_per_thread,
+                    CUresult(CUDAAPI *function)(CUstream, CUstreamCaptureStatus *))
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    struct gpu_call call;
+    cuuint64_t id = 0;
+    CUresult result;
+
+    if (!rank)
+        return function(stream, status_out);
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = function(call.stream, status_out);
+    if (result == CUDA_SUCCESS && gpu_stream_is_captured(call.stream, &id)) {
+        pthread_mutex_lock(&rank->lock);
+        if (take_spoiled(rank, id, false))
+            *status_out = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        pthread_mutex_unlock(&rank->lock);
+    }
+    return result;
+}
+
+CUresult CUDAAPI gpu_capture_ask(CUstream stream, CUstreamCaptureStatus *status_out)
+{
+    gpu_guard_prepare();
+    return ask(stream, status_out, false, real.r_cuStreamIsCapturing);
+}
+
+CUresult CUDAAPI gpu_capture_ask_ptsz(CUstream stream, CUstreamCaptureStatus *status_out)
+{
+    gpu_guard_prepare();
+    return ask(stream, status_out, true, real.r_cuStreamIsCapturing_ptsz);
+}
+
+CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode)
+{
+    struct gpu_rank_streams *rank;
+    CUstreamCaptureMode before;
+
+    gpu_guard_prepare();
+    rank = ult_self() ? gpu_streams_of_self() : NULL;
+    if (!rank || !mode || !is_mode(*mode))
+        return real.r_cuThreadExchangeStreamCaptureMode(mode);
+    before = rank->mode;
+    rank->mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stream_api.c: the functions of CUDA's driver about streams, as the program gets them (stream_api.h): each
+ * finds the rank's stream, waits in a way that lets other ranks run, and calls the driver's.
+ */
+#include "gpu/stream_api.h"
+
+#include "base/log.h"
+#include "gpu/guard.h"
+#include "gpu/rank_context.h"
+#include "gpu/waits.h"
+
+struct gpu_stream_real gpu_stream_real;
+#define real gpu_stream_real
+
+/* ---- Memory of the host ---- */
+
+/* An address that may be the host's or a device's; and those in descriptions of copies. */
+#define GPU_CALL_POINTER(address) ((const void *)(uintptr_t)(address))
+#define GPU_CALL_HOST(copy, end) \
+    ((copy) && (copy)->end##MemoryType == CU_MEMORYTYPE_HOST ? (copy)->end##Host : NULL)
+
+/* Up to this size the driver takes what it copies from pageable memory with it, and does not wait. */
+#define TAKEN_ALONG ((size_t)64 << 10)
+
+/* The driver copies pageable memory with the CPU's help, when the stream has come to it. The PE must not wait
+ * for that: the rank waits for the stream before. */
+static void wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
+                             const void *caller)
+{
+    if (!gpu_wait_may_suspend(caller) || !gpu_is_used())
+        return;
+    if (!gpu_host_is_pageable(to) && !(n_bytes > TAKEN_ALONG && gpu_host_is_pageable(from)))
+        return;
+    if (!gpu_stream_is_captured(stream, NULL))
+        gpu_wait_for_stream(stream, caller);
+}
+
+/* ---- Calls that take a stream ---- */
+
+#define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes) \
+    static CUresult CUDAAPI call_##name parameters                                  \
+    {                                                                               \
+        struct gpu_call call;                                                       \
+        CUresult result;                                                            \
+        gpu_guard_prepare();                                                        \
+        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind);              \
+        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                  \
+            return result;                                                          \
+        if ((bytes) > 0 && gpu_waits_suspend)                                       \
+            wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);             \
+        return real.r_##name arguments;                                             \
+    }
+GPU_STREAM_CALLS(FUNCTION)
+#undef FUNCTION
+
+/* ---- Calls that work on the default stream and wait ---- */
+
+/* Does a call on the device's memory at this address return before it is done? */
+static bool may_return(CUdeviceptr address)
+{
+    const struct gpu_range *range;
+
+    if (!address)
+        return true;
+    range = ult_self() && gpu_is_used() ? gpu_find((const void *)(uintptr_t)address) : NULL;
+    return range && range->memory == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(address);
+}
+
+/* The call has been put on the default stream. Those between places of devices need not wait, as a rule. */
+static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read, const void *caller)
+{
+    if (written && may_return(written) && may_return(read))
+        return CUDA_SUCCESS;
+    gpu_wait_for_stream(call->stream, caller);
+    return gpu_driver.cuStreamSynchronize(call->stream);
+}
+
+/* The driver's own function, on its own default stream, after the rank's work and before what follows. */
+#define CALL_NATIVE(call, caller, function, arguments)                                                   \
+    (gpu_wait_for_stream((call).stream, caller), result = gpu_driver.cuStreamSynchronize((call).stream), \
+     result == CUDA_SUCCESS ? (result = function arguments) : 0,                                         \
+     result == CUDA_SUCCESS ? gpu_driver.cuStreamSynchronize(CU_STREAM_LEGACY) : result)
+
+/* The driver refuses some copies only when they do not wait (of unaligned pitches). */
+#define FUNCTION(name, version, twin, parameters, arguments, async, async_arguments, from, to, written, \
+                 read)                                                                                  \
+    static CUresult CUDAAPI call_##name parameters                                                      \
+    {                                                                                                   \
+        struct gpu_call call;                                                                           \
+        CUresult result;                                                                                \
+        gpu_guard_prepare();                                                                            \
+        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT);                                    \
+        if (result != CUDA_SUCCESS || !call.face)                                                       \
+            return result != CUDA_SUCCESS ? result : real.r_##name arguments;                           \
+        wait_if_pageable(call.stream, from, to, SIZE_MAX, GPU_CALLER);                                  \
+        result = real.r_##async async_arguments;                                                        \
+        if (BASE_UNLIKELY(result == CUDA_ERROR_INVALID_VALUE))                                          \
+            return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments);                             \
+        return result != CUDA_SUCCESS ? result : finish(&call, written, read, GPU_CALLER);              \
+    }
+GPU_WAITING_CALLS(FUNCTION)
+#undef FUNCTION
+
+#define FUNCTION(name, version, twin, parameters, arguments)                  \
+    static CUresult CUDAAPI call_##name parameters                            \
+    {                                                                         \
+        struct gpu_call call;                                                 \
+        CUresult result;                                                      \
+        gpu_guard_prepare();                                                  \
+        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT);          \
+        if (result != CUDA_SUCCESS || !call.face)                             \
+            return result != CUDA_SUCCESS ? result : real.r_##name arguments; \
+        return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments);       \
+    }
+GPU_LONELY_CALLS(FUNCTION)
+#undef FUNCTION
+
+/* ---- Waits ---- */
+
+static CUresult synchronize(CUstream stream, bool is_per_thread, const void *caller,
+                            CUresult(CUDAAPI *function)(CUstream))
+{
+    struct gpu_call call;
+    CUresult result;
+
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (call.face || call.stream > CU_STREAM_PER_THREAD) /* others depend on who asks */
+        gpu_wait_for_stream(call.stream, caller);
+    return function(call.stream);
+}
+
+CUresult CUDAAPI gpu_api_stream_synchronize(CUstream stream)
+{
+    gpu_guard_prepare();
+    return synchronize(stream, false, GPU_CALLER, real.r_cuStreamSynchronize);
+}
+
+CUresult CUDAAPI gpu_api_stream_synchronize_ptsz(CUstream stream)
+{
+    gpu_guard_prepare();
+    return synchronize(stream, true, GPU_CALLER, real.r_cuStreamSynchronize_ptsz);
+}
+
+CUresult CUDAAPI gpu_api_event_synchronize(CUevent event)
+{
+    gpu_guard_prepare();
+    gpu_wait_for_event(event, GPU_CALLER);
+    return real.r_cuEventSynchronize(event);
+}
+
+static CUresult query(CUstream stream, bool is_per_thread, const void *caller,
+                      CUresult(CUDAAPI *function)(CUstream))
+{
+    struct gpu_call call;
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN);
+
+    if (result == CUDA_SUCCESS)
+        result = function(call.stream);
+    if (result == CUDA_ERROR_NOT_READY)
+        gpu_wait_before_asking_again(caller);
+    return result;
+}
+
+CUresult CUDAAPI gpu_api_stream_query(CUstream stream)
+{
+    gpu_guard_prepare();
+    return query(stream, false, GPU_CALLER, real.r_cuStreamQuery);
+}
+
+CUresult CUDAAPI gpu_api_stream_query_ptsz(CUstream stream)
+{
+    gpu_guard_prepare();
+    return query(stream, true, GPU_CALLER, real.r_cuStreamQuery_ptsz);
+}
+
+CUresult CUDAAPI gpu_api_event_query(CUevent event)
+{
+    CUresult result;
+
+    gpu_guard_prepare();
+    result = real.r_cuEventQuery(event);
+    if (result == CUDA_ERROR_NOT_READY)
+        gpu_wait_before_asking_again(GPU_CALLER);
+    return result;
+}
+
+/* ---- All of a rank's streams ---- */
+
+#define AWAITED_FEW 16
+
+/* What to wait for, as it was when the wait began. */
+struct awaited {
+    CUstream *streams;
+    CUevent *events;
+    int n_streams;
+    int n_events;
+    CUstream few_streams[AWAITED_FEW];
+    CUevent few_events[AWAITED_FEW];
+};
+
+/* Lock held. False: a stream is being captured. */
+static bool collect(struct gpu_rank_streams *rank, struct gpu_face *face, struct awaited *awaited)
+{
+    size_t n = 2, n_orphans = 0;
+
+    for (const struct gpu_stream *i = face->streams; i; i = i->next)
+        n++;
+    for (const struct gpu_orphan *i = face->orphans; i; i = i->next)
+        n_orphans++;
+    if (n > AWAITED_FEW)
+        awaited->streams = base_malloc(n * sizeof(CUstream), "a rank's streams");
+    if (n_orphans > AWAITED_FEW)
+        awaited->events = base_malloc(n_orphans * sizeof(CUevent), "a rank's streams");
+    for (const struct gpu_stream *i = face->streams; i; i = i->next)
+        awaited->streams[awaited->n_streams++] = i->stream;
+    if (face->thread.stream)
+        awaited->streams[awaited->n_streams++] = face->thread.stream;
+    if (face->base.stream)
+        awaited->streams[awaited->n_streams++] = face->base.stream;
+    for (const struct gpu_orphan *i = face->orphans; i; i = i->next)
+        awaited->events[awaited->n_events++] = i->event;
+    for (int i = 0; i < awaited->n_streams && rank->n_captures > 0; i++)
+        if (gpu_stream_is_captured(awaited->streams[i], NULL))
+            return false;
+    return true;
+}
+
+/* The driver waits for a stream at the end, and for those that had work: it says whether work has failed, and
+ * prints what kernels printed. */
+static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    for (int i = 0; i < awaited->n_events; i++)
+        gpu_wait_for_event(awaited->events[i], caller);
+    for (int i = 0; i < awaited->n_events && result == CUDA_SUCCESS; i++)
+        result = gpu_driver.cuEventSynchronize(awaited->events[i]);
+    for (int i = 0; i < awaited->n_streams && result == CUDA_SUCCESS; i++) {
+        CUstream stream = awaited->streams[i];
+        if (i < awaited->n_streams - 1 && gpu_driver.cuStreamQuery(stream) == CUDA_SUCCESS)
+            continue;
+        gpu_wait_for_stream(stream, caller);
+        result = gpu_driver.cuStreamSynchronize(stream);
+    }
+    if (result == CUDA_SUCCESS && awaited->n_streams == 0) { /* a failed context says so */
+        result = gpu_driver.cuStreamQuery(CU_STREAM_LEGACY);
+        if (result == CUDA_ERROR_NOT_READY)
+            result = CUDA_SUCCESS;
+    }
+    return result;
+}
+
+/* False: the driver's own function is right. */
+static bool synchronize_rank(CUcontext context, const void *caller, CUresult *result_out)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    struct awaited awaited;
+    struct gpu_face *face;
+    bool can_wait = false;
+
+    if (!rank)
+        return false;
+    awaited.streams = awaited.few_streams;
+    awaited.events = awaited.few_events;
+    awaited.n_streams = awaited.n_events = 0;
+    pthread_mutex_lock(&rank->lock);
+    face = gpu_streams_face(rank, context);
+    if (face)
+        can_wait = collect(rank, face, &awaited);
+    pthread_mutex_unlock(&rank->lock);
+    if (face)
+        *result_out = can_wait ? wait_for_all(&awaited, caller) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (awaited.streams != awaited.few_streams)
+        free(awaited.streams);
+    if (awaited.events != awaited.few_events)
+        free(awaited.events);
+    return face != NULL;
+}
+
+CUresult CUDAAPI gpu_api_context_synchronize(void)
+{
+    CUresult result;
+
+    gpu_guard_prepare();
+    return synchronize_rank(NULL, GPU_CALLER, &result) ? result : gpu_guard_synchronize();
+}
+
+CUresult CUDAAPI gpu_api_context_synchronize_v2(CUcontext context)
+{
+    CUresult result;
+
+    gpu_guard_prepare();
+    return synchronize_rank(context, GPU_CALLER, &result) ? result : gpu_guard_synchronize_v2(context);
+}
+
+/* ---- Others ---- */
+
+static CUresult get_flags(CUstream stream, bool is_per_thread, unsigned *flags_out,
+                          CUresult(CUDAAPI *function)(CUstream, unsigned *))
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    const struct gpu_stream *known;
+    struct gpu_call call;
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK);
+
+    if (result == CUDA_SUCCESS)
+        result = function(call.stream, flags_out);
+    if (!rank || result != CUDA_SUCCESS)
+        return result;
+    pthread_mutex_lock(&rank->lock);
+    known = gpu_streams_find(rank, call.stream);
+    if (call.face || (known && known->is_blocking))
+        *flags_out &= ~(unsigned)CU_STREAM_NON_BLOCKING;
+    pthread_mutex_unlock(&rank->lock);
+    return result;
+}
+
+CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out)
+{
+    gpu_guard_prepare();
+    return get_flags(stream, false, flags_out, real.r_cuStreamGetFlags);
+}
+
+CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out)
+{
+    gpu_guard_prepare();
+    return get_flags(stream, true, flags_out, real.r_cuStreamGetFlags_ptsz);
+}
+
+static CUresult copy_attributes(CUstream to, CUstream from, bool is_per_thread,
+                                CUresult(CUDAAPI *function)(CUstream, CUstream))
+{
+    struct gpu_call first, second;
+    CUresult result = gpu_call_begin(&first, to, is_per_thread, GPU_CALL_ASK);
+
+    if (result == CUDA_SUCCESS)
+        result = gpu_call_begin(&second, from, is_per_thread, GPU_CALL_ASK);
+    return result == CUDA_SUCCESS ? function(first.stream, second.stream) : result;
+}
+
+CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from)
+{
+    gpu_guard_prepare();
+    return copy_attributes(to, from, false, real.r_cuStreamCopyAttributes);
+}
+
+CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from)
+{
+    gpu_guard_prepare();
+    return copy_attributes(to, from, true, real.r_cuStreamCopyAttributes_ptsz);
+}
+
+static CUresult launch_ex(const CUlaunchConfig *config, bool is_per_thread, CUfunction function,
+                          void **parameters, void **extra,
+                          CUresult(CUDAAPI *launch)(const CUlaunchConfig *, CUfunction, void **, void **))
+{
+    CUlaunchConfig own;
+    struct gpu_call call;
+    CUresult result;
+
+    if (!config)
+        return launch(config, function, parameters, extra);
+    result = gpu_call_begin(&call, config->hStream, is_per_thread, GPU_CALL_SUBMIT);
+    if (result != CUDA_SUCCESS)
+        return result;
+    own = *config;
+    own.hStream = call.stream;
+    return launch(&own, function, parameters, extra);
+}
+
+CUresult CUDAAPI gpu_api_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                                   void **extra)
+{
+    gpu_guard_prepare();
+    return launch_ex(config, false, function, parameters, extra, real.r_cuLaunchKernelEx);
+}
+
+CUresult CUDAAPI gpu_api_launch_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                                        void **extra)
+{
+    gpu_guard_prepare();
+    return launch_ex(config, true, function, parameters, extra, real.r_cuLaunchKernelEx_ptsz);
+}
+
+/* The driver writes its answers into the struct. */
+static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters,
+                            bool is_per_thread,
+                            CUresult(CUDAAPI *function)(CUgraphExec *, CUgraph,
+                                                        CUDA_GRAPH_INSTANTIATE_PARAMS *))
+{
+    struct gpu_call call;
+    CUstream stream;
+    CUresult result;
+
+    if (!parameters || !(parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
+        return function(exec_out, graph, parameters);
+    stream = parameters->hUploadStream;
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT);
+    if (result != CUDA_SUCCESS)
+        return result;
+    parameters->hUploadStream = call.stream;
+    result = function(exec_out, graph, parameters);
+    parameters->hUploadStream = stream;
+    return result;
+}
+
+CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
+                                     CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
+{
+    gpu_guard_prepare();
+    return instantiate(exec_out, graph, parameters, false, real.r_cuGraphInstantiateWithParams);
+}
+
+CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
+                                          CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
+{
+    gpu_guard_prepare();
+    return instantiate(exec_out, graph, parameters, true, real.r_cuGraphInstantiateWithParams_ptsz);
+}
+
+/* ---- The list ---- */
+
+const struct gpu_guarded gpu_stream_functions[] = {
+#define ROW(name, version, parameters, ours, why) \
+    {#name, (void *)ours, version, why, (void **)&gpu_stream_real.r_##name},
+    GPU_STREAM_API_CALLS(ROW)
+#undef ROW
+#define ROW(name, version, twin, kind, parameters, arguments, from, to, bytes) \
+    {#name, (void *)call_##name, version, "the default stream is the rank's",  \
+     (void **)&gpu_stream_real.r_##name},
+        GPU_STREAM_CALLS(ROW)
+#undef ROW
+#define ROW(name, version, twin, parameters, arguments, async, async_arguments, from, to, written, read) \
+    {#name, (void *)call_##name, version, "waits for the default stream", (void **)&gpu_stream_real.r_##name},
+            GPU_WAITING_CALLS(ROW)
+#undef ROW
+#define ROW(name, version, twin, parameters, arguments) \
+    {#name, (void *)call_##name, version, "waits for the default stream", (void **)&gpu_stream_real.r_##name},
+                GPU_LONELY_CALLS(ROW)
+#undef ROW
+};
+const size_t gpu_n_stream_functions = BASE_COUNT(gpu_stream_functions);

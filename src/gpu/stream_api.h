@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stream_api.h: the functions of CUDA's driver about streams, as the program gets them: the list of those
+ * that are written by hand, and the driver's own. Those that only pass on their stream are generated
+ * (stream_calls.h). For the files of src/gpu alone.
+ */
+#ifndef GPU_STREAM_API_H
+#define GPU_STREAM_API_H
+
+#include <cuda.h>
+
+#include "gpu/stream_calls.h"
+#include "gpu/streams.h"
+
+#if CUDA_VERSION < 12030
+typedef void CUgraphEdgeData;
+#endif
+
+/* ---- Lives of streams (streams.c) ---- */
+
+CUresult CUDAAPI gpu_stream_create(CUstream *stream_out, unsigned flags);
+CUresult CUDAAPI gpu_stream_create_with_priority(CUstream *stream_out, unsigned flags, int priority);
+CUresult CUDAAPI gpu_stream_destroy(CUstream stream);
+
+/* ---- Captures (capture.c) ---- */
+
+CUresult CUDAAPI gpu_capture_begin_v1(CUstream stream);
+CUresult CUDAAPI gpu_capture_begin_v1_ptsz(CUstream stream);
+CUresult CUDAAPI gpu_capture_begin(CUstream stream, CUstreamCaptureMode mode);
+CUresult CUDAAPI gpu_capture_begin_ptsz(CUstream stream, CUstreamCaptureMode mode);
+CUresult CUDAAPI gpu_capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+                                      const CUgraphEdgeData *edges, size_t n_nodes, CUstreamCaptureMode mode);
+CUresult CUDAAPI gpu_capture_begin_to_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+                                           const CUgraphEdgeData *edges, size_t n_nodes,
+                                           CUstreamCaptureMode mode);
+CUresult CUDAAPI gpu_capture_end(CUstream stream, CUgraph *graph_out);
+CUresult CUDAAPI gpu_capture_end_ptsz(CUstream stream, CUgraph *graph_out);
+CUresult CUDAAPI gpu_capture_ask(CUstream stream, CUstreamCaptureStatus *status_out);
+CUresult CUDAAPI gpu_capture_ask_ptsz(CUstream stream, CUstreamCaptureStatus *status_out);
+CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode);
+
+/* ---- Waits and questions (stream_api.c) ---- */
+
+CUresult CUDAAPI gpu_api_stream_synchronize(CUstream stream);
+CUresult CUDAAPI gpu_api_stream_synchronize_ptsz(CUstream stream);
+CUresult CUDAAPI gpu_api_stream_query(CUstream stream);
+CUresult CUDAAPI gpu_api_stream_query_ptsz(CUstream stream);
+CUresult CUDAAPI gpu_api_event_synchronize(CUevent event);
+CUresult CUDAAPI gpu_api_event_query(CUevent event);
+CUresult CUDAAPI gpu_api_context_synchronize(void);
+CUresult CUDAAPI gpu_api_context_synchronize_v2(CUcontext context);
+CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out);
+CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out);
+CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from);
+CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from);
+CUresult CUDAAPI gpu_api_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                                   void **extra);
+CUresult CUDAAPI gpu_api_launch_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                                        void **extra);
+CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
+                                     CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
+CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
+                                          CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
+
+/* ---- Copies from and to the host (host_copies.c) ---- */
+
+CUresult CUDAAPI gpu_api_copy_to_host(void *to, CUdeviceptr from, size_t n_bytes);
+CUresult CUDAAPI gpu_api_copy_to_host_ptds(void *to, CUdeviceptr from, size_t n_bytes);
+CUresult CUDAAPI gpu_api_copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes);
+CUresult CUDAAPI gpu_api_copy_from_host_ptds(CUdeviceptr to, const void *from, size_t n_bytes);
+
+/* Is this pageable memory of the host? On a PE. NULL: no. */
+bool gpu_host_is_pageable(const void *address);
+
+/* X(name in libcuda, version of CUDA that brought it, types of parameters, ours, why) */
+#define GPU_STREAM_API_CALLS(X)                                                                              \
+    X(cuStreamCreate, 2000, (CUstream *, unsigned), gpu_stream_create, "belongs to the rank")                \
+    X(cuStreamCreateWithPriority, 5050, (CUstream *, unsigned, int), gpu_stream_create_with_priority,        \
+      "belongs to the rank")                                                                                 \
+    X(cuStreamDestroy, 2000, (CUstream), gpu_stream_destroy, "belongs to the rank")                          \
+    X(cuStreamDestroy_v2, 4000, (CUstream), gpu_stream_destroy, "belongs to the rank")                       \
+    X(cuStreamSynchronize, 2000, (CUstream), gpu_api_stream_synchronize, "waits")                            \
+    X(cuStreamSynchronize_ptsz, 7000, (CUstream), gpu_api_stream_synchronize_ptsz, "waits")                  \
+    X(cuStreamQuery, 2000, (CUstream), gpu_api_stream_query, "is asked in loops")                            \
+    X(cuStreamQuery_ptsz, 7000, (CUstream), gpu_api_stream_query_ptsz, "is asked in loops")                  \
+    X(cuEventSynchronize, 2000, (CUevent), gpu_api_event_synchronize, "waits")                               \
+    X(cuEventQuery, 2000, (CUevent), gpu_api_event_query, "is asked in loops")                               \
+    X(cuCtxSynchronize, 2000, (void), gpu_api_context_synchronize, "waits for the rank's streams")           \
+    X(cuCtxSynchronize_v2, 13000, (CUcontext), gpu_api_context_synchronize_v2,                               \
+      "waits for the rank's streams")                                                                        \
+    X(cuStreamGetFlags, 5050, (CUstream, unsigned *), gpu_api_stream_flags, "tells what was asked for")      \
+    X(cuStreamGetFlags_ptsz, 7000, (CUstream, unsigned *), gpu_api_stream_flags_ptsz,                        \
+      "tells what was asked for")                                                                            \
+    X(cuStreamCopyAttributes, 11000, (CUstream, CUstream), gpu_api_copy_attributes, "names two streams")     \
+    X(cuStreamCopyAttributes_ptsz, 11000, (CUstream, CUstream), gpu_api_copy_attributes_ptsz,                \
+      "names two streams")                                                                                   \
+    X(cuLaunchKernelEx, 11060, (const CUlaunchConfig *, CUfunction, void **, void **), gpu_api_launch_ex,    \
+      "has the stream in a struct")                                                                          \
+    X(cuLaunchKernelEx_ptsz, 11060, (const CUlaunchConfig *, CUfunction, void **, void **),                  \
+      gpu_api_launch_ex_ptsz, "has the stream in a struct")                                                  \
+    X(cuGraphInstantiateWithParams, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),        \
+      gpu_api_instantiate, "has a stream in a struct")                                                       \
+    X(cuGraphInstantiateWithParams_ptsz, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),   \
+      gpu_api_instantiate_ptsz, "has a stream in a struct")                                                  \
+    X(cuStreamBeginCapture, 10000, (CUstream), gpu_capture_begin_v1, "is the rank's only")                   \
+    X(cuStreamBeginCapture_ptsz, 10000, (CUstream), gpu_capture_begin_v1_ptsz, "is the rank's only")         \
+    X(cuStreamBeginCapture_v2, 10010, (CUstream, CUstreamCaptureMode), gpu_capture_begin,                    \
+      "is the rank's only")                                                                                  \
+    X(cuStreamBeginCapture_v2_ptsz, 10010, (CUstream, CUstreamCaptureMode), gpu_capture_begin_ptsz,          \
+      "is the rank's only")                                                                                  \
+    X(cuStreamBeginCaptureToGraph, 12030,                                                                    \
+      (CUstream, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t, CUstreamCaptureMode),        \
+      gpu_capture_begin_to, "is the rank's only")                                                            \
+    X(cuStreamBeginCaptureToGraph_ptsz, 12030,                                                               \
+      (CUstream, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t, CUstreamCaptureMode),        \
+      gpu_capture_begin_to_ptsz, "is the rank's only")                                                       \
+    X(cuStreamEndCapture, 10000, (CUstream, CUgraph *), gpu_capture_end, "is the rank's only")               \
+    X(cuStreamEndCapture_ptsz, 10000, (CUstream, CUgraph *), gpu_capture_end_ptsz, "is the rank's only")     \
+    X(cuStreamIsCapturing, 10000, (CUstream, CUstreamCaptureStatus *), gpu_capture_ask,                      \
+      "is the rank's only")                                                                                  \
+    X(cuStreamIsCapturing_ptsz, 10000, (CUstream, CUstreamCaptureStatus *), gpu_capture_ask_ptsz,            \
+      "is the rank's only")                                                                                  \
+    X(cuMemcpyDtoH_v2, 3020, (void *, CUdeviceptr, size_t), gpu_api_copy_to_host, "waits")                   \
+    X(cuMemcpyDtoH_v2_ptds, 7000, (void *, CUdeviceptr, size_t), gpu_api_copy_to_host_ptds, "waits")         \
+    X(cuMemcpyHtoD_v2, 3020, (CUdeviceptr, const void *, size_t), gpu_api_copy_from_host, "waits")           \
+    X(cuMemcpyHtoD_v2_ptds, 7000, (CUdeviceptr, const void *, size_t), gpu_api_copy_from_host_ptds, "waits") \
+    X(cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode *), gpu_capture_exchange_mode,          \
+      "is the rank's, not the thread's")
+
+/* The driver's; NULL: it has none. Members begin with r_, since cuda.h renames functions by macros. Set by
+ * gpu_guard_prepare. */
+extern struct gpu_stream_real {
+#define GPU_STREAM_REAL(name, version, parameters, ours, why) CUresult(CUDAAPI *r_##name) parameters;
+    GPU_STREAM_API_CALLS(GPU_STREAM_REAL)
+#undef GPU_STREAM_REAL
+#define GPU_STREAM_REAL(name, version, twin, kind, parameters, arguments, from, to, bytes) \
+    CUresult(CUDAAPI *r_##name) parameters;
+    GPU_STREAM_CALLS(GPU_STREAM_REAL)
+#undef GPU_STREAM_REAL
+#define GPU_STREAM_REAL(name, version, twin, parameters, arguments, async, async_arguments, from, to, \
+                        written, read)                                                                \
+    CUresult(CUDAAPI *r_##name) parameters;
+    GPU_WAITING_CALLS(GPU_STREAM_REAL)
+#undef GPU_STREAM_REAL
+#define GPU_STREAM_REAL(name, version, twin, parameters, arguments) CUresult(CUDAAPI *r_##name) parameters;
+    GPU_LONELY_CALLS(GPU_STREAM_REAL)
+#undef GPU_STREAM_REAL
+} gpu_stream_real;
+
+#endif

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * streams.c: a rank's default streams, and their order with its other streams. See streams.h.
+ *
+ * The order of CUDA: work on the default stream comes behind all work that was put on the rank's blocking
+ * streams before, and before all that is put on them later. Programs that use only one of the two kinds pay
+ * for a comparison.
+ */
+#include "gpu/streams.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "gpu/guard.h"
+#include "gpu/rank_context.h"
+#include "gpu/stream_api.h"
+#include "gpu_detect.h"
+
+bool gpu_streams_are_private;
+struct ult *(*gpu_rank_of_thread)(void);
+
+/* What +gpu-streams and +gpu-waits say. */
+static bool is_private_wanted = true, is_suspending_wanted = true;
+
+/* Sets *first_out to whether the text is the first of two words; NULL: it is. */
+static bool choose(const char *text, const char *first, const char *second, bool *first_out)
+{
+    *first_out = !text || strcmp(text, first) == 0;
+    return *first_out || strcmp(text, second) == 0;
+}
+
+bool gpu_streams_set(const char *text)
+{
+    return choose(text, "private", "shared", &is_private_wanted);
+}
+
+bool gpu_waits_set(const char *text)
+{
+    return choose(text, "suspend", "block", &is_suspending_wanted);
+}
+
+/* Functions that a runtime has found before are the driver's for good: what this does is for all, or not
+ * done.
+ */
+void gpu_streams_begin(int n_ranks)
+{
+    bool is_late = gpu_watch_is_late();
+
+    if (is_late && n_ranks > 1)
+        base_log_verbose(1, "CUDA was in use before the ranks began: they share its default streams");
+    gpu_streams_are_private = is_private_wanted && n_ranks > 1 && !is_late;
+    gpu_waits_suspend = is_suspending_wanted && n_ranks > 1 && !is_late;
+}
+
+/* ---- What a rank has ---- */
+
+/* Of a rank's context, on any of its threads. */
+static struct gpu_rank_streams *streams_of(struct gpu_rank_context *rank)
+{
+    struct gpu_rank_streams *made = __atomic_load_n(&rank->streams, __ATOMIC_ACQUIRE), *other = NULL;
+
+    if (BASE_LIKELY(made != NULL))
+        return made;
+    made = base_calloc(1, sizeof *made, "a rank's streams");
+    pthread_mutex_init(&made->lock, NULL);
+    made->mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (__atomic_compare_exchange_n(&rank->streams, &other, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return made;
+    pthread_mutex_destroy(&made->lock);
+    free(made);
+    return other;
+}
+
+struct gpu_rank_streams *gpu_streams_of_self(void)
+{
+    struct ult *u = ult_self();
+
+    if (!gpu_streams_are_private)
+        return NULL;
+    if (!u)
+        u = gpu_rank_of_thread ? gpu_rank_of_thread() : NULL;
+    return u && u->world_rank >= 0 ? streams_of(gpu_rank_context_of(u)) : NULL;
+}
+
+static CUcontext current_context(void)
+{
+    CUcontext context = NULL;
+
+    return gpu_driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
+struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context)
+{
+    struct gpu_face *face;
+
+    if (!context)
+        context = current_context();
+    if (!context)
+        return NULL;
+    for (face = rank->faces; face; face = face->next)
+        if (face->context == context)
+            return face;
+    if (!gpu_rank_is_primary(context))
+        return NULL;
+    face = base_calloc(1, sizeof *face, "a rank's streams of a context");
+    face->context = context;
+    face->base.face = face->thread.face = face;
+    face->thread.is_blocking = true;
+    face->next = rank->faces;
+    rank->faces = face;
+    return face;
+}
+
+static struct gpu_stream **bucket_of(struct gpu_rank_streams *rank, CUstream stream)
+{
+    uintptr_t bits = (uintptr_t)stream;
+
+    return &rank->table[(bits >> 4 ^ bits >> 12) % GPU_STREAM_BUCKETS];
+}
+
+struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stream)
+{
+    struct gpu_stream *found = *bucket_of(rank, stream);
+
+    while (found && found->stream != stream)
+        found = found->chain;
+    return found;
+}
+
+/* ---- Order ---- */
+
+bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+
+    if (!gpu_stream_real.r_cuStreamGetCaptureInfo ||
+        gpu_stream_real.r_cuStreamGetCaptureInfo(stream, &status, &id) != CUDA_SUCCESS)
+        return false;
+    if (id_out)
+        *id_out = id;
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* The default stream is used while blocking streams of the rank are captured: that invalidates these captures
+ * (CUDA's rule). False: none is. */
+static bool spoil_captures(struct gpu_rank_streams *rank, struct gpu_face *face)
+{
+    bool is_found = false;
+    cuuint64_t id;
+
+    for (struct gpu_stream *i = face->streams; i; i = i->next)
+        if (i->is_blocking && gpu_stream_is_captured(i->stream, &id)) {
+            is_found = true;
+            rank->spoiled[rank->n_spoiled++ % GPU_SPOILED_MAX] = id;
+        }
+    if (face->thread.stream && gpu_stream_is_captured(face->thread.stream, &id)) {
+        is_found = true;
+        rank->spoiled[rank->n_spoiled++ % GPU_SPOILED_MAX] = id;
+    }
+    return is_found;
+}
+
+/* An event behind what the stream has now. */
+static CUresult mark(struct gpu_stream *stream)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    if (!stream->mark)
+        result = gpu_driver.cuEventCreate(&stream->mark, CU_EVENT_DISABLE_TIMING);
+    return result == CUDA_SUCCESS ? gpu_driver.cuEventRecord(stream->mark, stream->stream) : result;
+}
+
+/* The default stream waits for the blocking stream's work so far. */
+static CUresult join_one(struct gpu_face *face, struct gpu_stream *stream)
+{
+    CUresult result = mark(stream);
+
+    if (result == CUDA_SUCCESS)
+        result = gpu_driver.cuStreamWaitEvent(face->base.stream, stream->mark, 0);
+    if (result == CUDA_SUCCESS)
+        stream->has_work = false;
+    return result;
+}
+
+static void drop_orphan(struct gpu_orphan **link)
+{
+    struct gpu_orphan *orphan = *link;
+
+    *link = orphan->next;
+    gpu_driver.cuEventDestroy(orphan->event);
+    free(orphan);
+}
+
+/* The default stream waits for what destroyed streams had left; what is done is forgotten. */
+static CUresult join_orphans(struct gpu_face *face)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    for (struct gpu_orphan **link = &face->orphans; *link && result == CUDA_SUCCESS;) {
+        struct gpu_orphan *orphan = *link;
+        if (gpu_driver.cuEventQuery(orphan->event) != CUDA_ERROR_NOT_READY) {
+            drop_orphan(link);
+            continue;
+        }
+        if (orphan->is_blocking)
+            result = gpu_driver.cuStreamWaitEvent(face->base.stream, orphan->event, 0);
+        orphan->is_blocking = false; /* once is enough */
+        link = &orphan->next;
+    }
+    return result;
+}
+
+/* Lock held, the face's context is current. */
+static CUresult join_all(struct gpu_face *face)
+{
+    CUresult result = face->orphans ? join_orphans(face) : CUDA_SUCCESS;
+
+    for (struct gpu_stream *i = face->streams; i && result == CUDA_SUCCESS; i = i->next)
+        if (i->is_blocking && i->has_work)
+            result = join_one(face, i);
+    if (face->thread.has_work && result == CUDA_SUCCESS)
+        result = join_one(face, &face->thread);
+    return result;
+}
+
+static CUresult order_default(struct gpu_rank_streams *rank, struct gpu_face *face, enum gpu_call_kind kind)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    if (kind == GPU_CALL_ASK)
+        return CUDA_SUCCESS;
+    if (BASE_UNLIKELY(rank->n_captures > 0) && spoil_captures(rank, face))
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (BASE_UNLIKELY(face->n_blocking > 0 || face->orphans))
+        result = join_all(face);
+    if (kind == GPU_CALL_SUBMIT)
+        face->n_base++;
+    return result;
+}
+
+/* Of work on a blocking stream. Lock held; any context may be current. */
+static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream *stream)
+{
+    struct gpu_face *face = stream->face;
+    CUresult result = CUDA_SUCCESS;
+    CUcontext before;
+
+    if (BASE_UNLIKELY(rank->n_captures > 0) && gpu_stream_is_captured(stream->stream, NULL))
+        return CUDA_SUCCESS;
+    stream->has_work = true;
+    if (stream->seen == face->n_base)
+        return CUDA_SUCCESS;
+    if (gpu_context_enter(face->context, &before))
+        return (CUresult)gpu_driver_last();
+    if (face->marked != face->n_base) {
+        result = mark(&face->base);
+        if (result == CUDA_SUCCESS)
+            face->marked = face->n_base;
+    }
+    if (result == CUDA_SUCCESS)
+        result = gpu_driver.cuStreamWaitEvent(stream->stream, face->base.mark, 0);
+    if (result == CUDA_SUCCESS)
+        stream->seen = face->n_base;
+    gpu_context_leave(face->context, before);
+    return result;
+}
+
+/* ---- Calls ---- */
+
+/* The face's context is current. */
+static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream)
+{
+    CUresult result = gpu_driver.cuStreamCreateWithPriority(&stream->stream, CU_STREAM_NON_BLOCKING, 0);
+
+    if (result == CUDA_SUCCESS && stream->is_blocking) {
+        stream->face->n_blocking++;
+        rank->n_blocking++;
+    }
+    return result;
+}
+
+/* NULL and its like. Lock held. */
+static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *call, bool is_thread,
+                              enum gpu_call_kind kind)
+{
+    struct gpu_face *face = gpu_streams_face(rank, NULL);
+    struct gpu_stream *stream;
+    CUresult result;
+
+    if (!face)
+        return CUDA_SUCCESS; /* the rank's own context, or none: the driver knows what to do */
+    stream = is_thread ? &face->thread : &face->base;
+    if (BASE_UNLIKELY(!stream->stream)) {
+        result = make(rank, stream);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    call->stream = stream->stream;
+    call->face = face;
+    if (!is_thread)
+        return order_default(rank, face, kind);
+    return kind == GPU_CALL_SUBMIT ? order_blocking(rank, stream) : CUDA_SUCCESS;
+}
+
+CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    CUresult result = CUDA_SUCCESS;
+    struct gpu_stream *known;
+    bool is_thread;
+
+    if (!rank)
+        return CUDA_SUCCESS;
+    if (call->stream != NULL && call->stream != CU_STREAM_LEGACY && call->stream != CU_STREAM_PER_THREAD) {
+        if (BASE_LIKELY(kind != GPU_CALL_SUBMIT || rank->n_blocking == 0))
+            return CUDA_SUCCESS;
+        pthread_mutex_lock(&rank->lock);
+        known = gpu_streams_find(rank, call->stream);
+        if (known && known->is_blocking)
+            result = order_blocking(rank, known);
+        pthread_mutex_unlock(&rank->lock);
+        return result;
+    }
+    is_thread = call->stream == CU_STREAM_PER_THREAD || (call->stream == NULL && is_per_thread);
+    if (is_thread && !ult_self())
+        return CUDA_SUCCESS; /* an OS thread of the rank has the driver's own per-thread stream */
+    pthread_mutex_lock(&rank->lock);
+    result = order_special(rank, call, is_thread, kind);
+    pthread_mutex_unlock(&rank->lock);
+    return result;
+}
+
+CUstream gpu_streams_use(CUstream stream, bool is_per_thread)
+{
+    struct gpu_call call;
+
+    return gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT) == CUDA_SUCCESS ? call.stream
+                                                                                         : stream;
+}
+
+void gpu_streams_settle(void)
+{
+    struct gpu_rank_streams *rank = ult_self() ? gpu_streams_of_self() : NULL;
+
+    for (struct gpu_face *face = rank ? rank->faces : NULL; face; face = face->next) {
+        if (face->base.stream)
+            gpu_driver.cuStreamSynchronize(face->base.stream);
+        if (face->thread.stream &&
+            !(rank->n_captures > 0 && gpu_stream_is_captured(face->thread.stream, NULL)))
+            gpu_driver.cuStreamSynchronize(face->thread.stream);
+    }
+}
+
+/* ---- Streams that a rank creates ---- */
+
+/* The driver makes it: in the calling thread's context, non-blocking. */
+static CUresult create(CUstream *stream_out, unsigned flags, int priority, bool has_priority)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    unsigned asked = flags;
+    struct gpu_face *face = NULL;
+    struct gpu_stream *made;
+    CUresult result;
+
+    if (rank) {
+        pthread_mutex_lock(&rank->lock);
+        face = gpu_streams_face(rank, NULL);
+        pthread_mutex_unlock(&rank->lock);
+    }
+    if (face && flags == CU_STREAM_DEFAULT)
+        flags = CU_STREAM_NON_BLOCKING;
+    result = has_priority ? gpu_stream_real.r_cuStreamCreateWithPriority(stream_out, flags, priority)
+                          : gpu_stream_real.r_cuStreamCreate(stream_out, flags);
+    if (!face || result != CUDA_SUCCESS)
+        return result;
+    made = base_calloc(1, sizeof *made, "a stream of a rank");
+    made->face = face;
+    made->stream = *stream_out;
+    made->is_blocking = asked == CU_STREAM_DEFAULT;
+    pthread_mutex_lock(&rank->lock);
+    made->chain = *bucket_of(rank, made->stream);
+    *bucket_of(rank, made->stream) = made;
+    made->next = face->streams;
+    face->streams = made;
+    face->n_blocking += made->is_blocking;
+    rank->n_blocking += made->is_blocking;
+    pthread_mutex_unlock(&rank->lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI gpu_stream_create(CUstream *stream_out, unsigned flags)
+{
+    gpu_guard_prepare();
+    return create(stream_out, flags, 0, false);
+}
+
+CUresult CUDAAPI gpu_stream_create_with_priority(CUstream *stream_out, unsigned flags, int priority)
+{
+    gpu_guard_prepare();
+    return create(stream_out, flags, priority, true);
+}
+
+static void unlink_stream(struct gpu_rank_streams *rank, struct gpu_stream *stream)
+{
+    struct gpu_stream **link = bucket_of(rank, stream->stream);
+
+    while (*link != stream)
+        link = &(*link)->chain;
+    *link = stream->chain;
+    for (link = &stream->face->streams; *link != stream; link = &(*link)->next)
+        ;
+    *link = stream->next;
+    stream->face->n_blocking -= stream->is_blocking;
+    rank->n_blocking -= stream->is_blocking;
+}
+
+/* What the stream has left is still waited for: by its mark, which becomes an orphan. Lock held. */
+static void leave_orphan(struct gpu_stream *stream)
+{
+    struct gpu_face *face = stream->face;
+    struct gpu_orphan *orphan;
+    CUcontext before;
+
+    if (gpu_driver.cuStreamQuery(stream->stream) != CUDA_ERROR_NOT_READY ||
+        gpu_context_enter(face->context, &before))
+        return;
+    if (mark(stream) == CUDA_SUCCESS) {
+        orphan = base_malloc(sizeof *orphan, "work of a destroyed stream");
+        *orphan = (struct gpu_orphan){face->orphans, stream->mark, stream->is_blocking};
+        face->orphans = orphan;
+        stream->mark = NULL;
+    }
+    gpu_context_leave(face->context, before);
+}
+
+/* Knows the stream no more. */
+static void forget_stream(CUstream handle)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    struct gpu_stream *stream;
+
+    if (!rank)
+        return;
+    pthread_mutex_lock(&rank->lock);
+    stream = gpu_streams_find(rank, handle);
+    if (stream) {
+        bool is_captured = rank->n_captures > 0 && gpu_stream_is_captured(handle, NULL);
+        if (!is_captured)
+            leave_orphan(stream);
+        unlink_stream(rank, stream);
+        if (stream->mark)
+            gpu_driver.cuEventDestroy(stream->mark);
+        free(stream);
+    }
+    pthread_mutex_unlock(&rank->lock);
+}
+
+CUresult CUDAAPI gpu_stream_destroy(CUstream stream)
+{
+    gpu_guard_prepare();
+    if (stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
+        forget_stream(stream);
+    return gpu_stream_real.r_cuStreamDestroy_v2(stream);
+}
+
+void gpu_streams_forget(CUcontext context)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+
+    if (!rank)
+        return;
+    pthread_mutex_lock(&rank->lock);
+    for (struct gpu_face **link = &rank->faces; *link;) {
+        struct gpu_face *face = *link;
+        if (face->context != context) {
+            link = &face->next;
+            continue;
+        }
+        while (face->streams) {
+            struct gpu_stream *stream = face->streams;
+            unlink_stream(rank, stream);
+            free(stream);
+        }
+        while (face->orphans) {
+            struct gpu_orphan *orphan = face->orphans;
+            face->orphans = orphan->next;
+            free(orphan);
+        }
+        rank->n_blocking -= face->n_blocking; /* the per-thread stream */
+        *link = face->next;
+        free(face);
+    }
+    pthread_mutex_unlock(&rank->lock);
+}

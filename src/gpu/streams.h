@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * streams.h: each rank's view of CUDA's streams. For the files of src/gpu alone.
+ *
+ * CUDA's legacy default stream (NULL) belongs to a context, and all ranks of a process share the primary
+ * contexts: without this, work of one rank on NULL would wait for the blocking streams of all ranks, and they
+ * for it. So each rank has a default stream of its own in each primary context:
+ *
+ *      NULL, CU_STREAM_LEGACY                 the rank's default stream
+ *      CU_STREAM_PER_THREAD, NULL of _ptsz    the rank's per-thread stream
+ *      all streams that a rank creates        are non-blocking for the driver. The order between the rank's
+ *                                             default stream and its blocking streams is made here, with an
+ *                                             event where one has work that the other has not waited for
+ *      cuCtxSynchronize                       waits for the rank's streams
+ *      captures                               are relaxed for the driver, so that other ranks may do
+ *                                             anything meanwhile (capture.c)
+ *
+ * Contexts that a program makes itself belong to one rank; there the driver's own rules hold. So they do in a
+ * process with one rank, and with +gpu-streams shared.
+ */
+#ifndef GPU_STREAMS_H
+#define GPU_STREAMS_H
+
+#include <cuda.h>
+#include <pthread.h>
+
+#include "gpu/batch.h"
+#include "gpu/driver.h"
+
+/* A stream that the library knows of. */
+struct gpu_stream {
+    struct gpu_stream *next;  /* of its face's list */
+    struct gpu_stream *chain; /* of the rank's table */
+    struct gpu_face *face;
+    CUstream stream;  /* the driver's; NULL: not made yet */
+    CUevent mark;     /* for others to wait for; NULL: not made yet */
+    uint64_t seen;    /* a blocking stream has waited for the default stream's work up to this */
+    bool is_blocking; /* with respect to the default stream, as the program sees it */
+    bool has_work;    /* a blocking stream: work that the default stream has not waited for */
+};
+
+/* A destroyed stream had work left, behind which this event is. */
+struct gpu_orphan {
+    struct gpu_orphan *next;
+    CUevent event;
+    bool is_blocking;
+};
+
+/* What a rank has in one primary context. */
+struct gpu_face {
+    struct gpu_face *next; /* of the rank */
+    CUcontext context;
+    struct gpu_stream base;     /* in place of the legacy default stream */
+    struct gpu_stream thread;   /* the per-thread stream */
+    struct gpu_stream *streams; /* that the rank has created */
+    struct gpu_orphan *orphans;
+    uint64_t n_base; /* how much work was put on the default stream */
+    uint64_t marked; /* the last that base.mark is behind of */
+    int n_blocking;  /* of streams, and thread if it is made */
+};
+
+#define GPU_STREAM_BUCKETS 64
+#define GPU_SPOILED_MAX 8
+
+/* What a rank has. Its threads may use it, too. */
+struct gpu_rank_streams {
+    pthread_mutex_t lock;
+    struct gpu_face *faces;
+    struct gpu_stream *table[GPU_STREAM_BUCKETS]; /* of created streams, by handle */
+    int n_blocking;                               /* in all faces */
+    int n_captures;                               /* begun and not ended */
+    CUstreamCaptureMode mode;                     /* of cuThreadExchangeStreamCaptureMode */
+    cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures that use of the default stream invalidated */
+    int n_spoiled;
+};
+
+/* +gpu-streams private (and there are several ranks), +gpu-waits suspend. Set before the ranks begin. */
+extern bool gpu_streams_are_private;
+extern bool gpu_waits_suspend;
+
+/* A call of the program's that names a stream. */
+struct gpu_call {
+    CUstream stream;       /* for the driver */
+    struct gpu_face *face; /* NULL: the driver's own rules hold */
+};
+
+enum gpu_call_kind {
+    GPU_CALL_ASK,    /* asks of the stream */
+    GPU_CALL_JOIN,   /* asks whether its work is done, or waits for it */
+    GPU_CALL_SUBMIT, /* adds work */
+};
+
+CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind);
+
+/* Finds the driver's stream, and has it wait for what comes first by CUDA's rules. Never switches. */
+static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bool is_per_thread,
+                                      enum gpu_call_kind kind)
+{
+    *call = (struct gpu_call){.stream = stream};
+    gpu_batch_start_now();
+    return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind) : CUDA_SUCCESS;
+}
+
+/* The same for calls that have no way to return an error of this. */
+CUstream gpu_streams_use(CUstream stream, bool is_per_thread);
+
+/* The calling rank's streams, on its ULT or on one of its threads; NULL: none. */
+struct gpu_rank_streams *gpu_streams_of_self(void);
+
+/* The created stream with this handle; NULL: not one of the rank's. Lock held. */
+struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stream);
+
+/* The rank's face in a context, NULL: the current one. NULL: this is not a primary context, or none is
+ * current. Lock held. */
+struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context);
+
+/* A rank's streams of a context are gone: it was reset. */
+void gpu_streams_forget(CUcontext context);
+
+/* Is the stream being captured? Its capture's id, too, if id_out is not NULL. */
+bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out);
+
+#endif

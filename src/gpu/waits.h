@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * waits.h: a rank that waits for its GPU lets the other ranks of its PE run. For the files of src/gpu alone.
+ *
+ * A wait suspends the rank only if the call comes from the rank's own code, which its copy of CUDA's runtime
+ * is part of: a library that all ranks share may hold a lock while it waits, and the next rank that enters it
+ * would block the PE on that lock. Such waits block the PE, as all do with +gpu-waits block.
+ */
+#ifndef GPU_WAITS_H
+#define GPU_WAITS_H
+
+#include <cuda.h>
+
+#include "gpu/driver.h"
+
+struct gpu_pe;
+
+/* The address that the function which contains this returns to: who waits. */
+#define GPU_CALLER __builtin_return_address(0)
+
+/* May a call from this code suspend? */
+bool gpu_wait_may_suspend(const void *caller);
+
+/* Waits until the stream's work is done, or an error shows; the driver's own function must be called behind
+ * it, for the error and for what else the driver does then. Nothing if it may not suspend. May switch. */
+void gpu_wait_for_stream(CUstream stream, const void *caller);
+void gpu_wait_for_event(CUevent event, const void *caller);
+
+/* The program has been told that something is not done: it will ask again, others run first. May switch. */
+void gpu_wait_before_asking_again(const void *caller);
+
+/* Looks after those that wait on this PE; returns how many have been readied. */
+int gpu_wait_poll(struct gpu_pe *pe);
+
+#endif
