@@ -36,6 +36,9 @@ static void copy(void *to, const void *from, size_t n_bytes, const void *device_
         abort();
     result =
         is_out ? cuMemcpyDtoH(to, (CUdeviceptr)from, n_bytes) : cuMemcpyHtoD((CUdeviceptr)to, from, n_bytes);
+    if (result == CUDA_SUCCESS && !is_out)
+        result = cuStreamSynchronize(
+            CU_STREAM_LEGACY); /* a copy from pageable memory may return before it is done */
     if (result != CUDA_SUCCESS || cuCtxSetCurrent(before) != CUDA_SUCCESS)
         abort();
 }
