@@ -40,9 +40,8 @@ static const struct base_option option_table[] = {
      "where "
      "the kernel does so with programs, off under setarch -R, gdb, sanitizers and valgrind"},
     {"+stuck", BASE_OPTION_INT, &ampi_options.stuck_s, 0, 86400, "S",
-     "say which rank keeps its PE for S seconds in a lock of a library that the ranks share; 0: do not; "
-     "default: 10 "
-     "if they share libraries that are on no list"},
+     "say which rank keeps its PE for S seconds in a system call, such as a read of a terminal or a wait for "
+     "a lock; 0: do not; default: 60, and 10 for locks if the ranks share libraries that are on no list"},
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
      "say what is set up; twice: in more detail"},
     {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",

@@ -347,6 +347,11 @@ pid_t ult_pe_tid(const struct ult_pe *pe)
     return __atomic_load_n(&pe->tid, __ATOMIC_RELAXED);
 }
 
+bool ult_pe_is_asleep(const struct ult_pe *pe)
+{
+    return atomic_load_explicit(&pe->is_asleep, memory_order_relaxed);
+}
+
 uint64_t ult_pe_sleeps(const struct ult_pe *pe)
 {
     return pe->n_sleeps;

@@ -156,6 +156,9 @@ bool ult_pe_has_ready(const struct ult_pe *pe);
 uint64_t ult_pe_switches_seen(const struct ult_pe *pe);
 pid_t ult_pe_tid(const struct ult_pe *pe);
 
+/* Has it found nothing to do, and waits to be woken? Any thread. */
+bool ult_pe_is_asleep(const struct ult_pe *pe);
+
 /* What a PE counts. To be read on the PE. */
 uint64_t ult_pe_switches(const struct ult_pe *pe);   /* switches between ULTs */
 uint64_t ult_pe_sleeps(const struct ult_pe *pe);     /* times it slept, because none of its ULTs was ready */

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that a rank which blocks its PE in a lock of a shared library is named, with the library; and that nothing is
-# said of one that computes, or where the library is the rank's own. Usage: stuck_test.sh BUILD WORK
+# said of one that computes, or where the library is the rank's own; and that one which waits inside the C library is
+# named, with the system call. Usage: stuck_test.sh BUILD WORK
 set -u
 build=$1 work=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,6 +35,31 @@ ok() {
         failed=1
     fi
 }
+
+# waits HOW PATTERN: rank 1 waits for a line in this way, which comes when it has been named; then all is well.
+waits() {
+    local job
+    rm -f line
+    mkfifo line
+    timeout 60 "$build/bin/mpirun" -n 2 ./stuck "$1" +p 1 +stuck 1 <line >waits.out 2>&1 &
+    job=$!
+    exec 3>line
+    for _ in $(seq 300); do
+        grep -q . waits.out && break
+        sleep 0.1
+    done
+    echo line >&3
+    exec 3>&-
+    if ! wait $job || ! grep -q '^ok$' waits.out || [ "$(wc -l <waits.out)" != 2 ] ||
+        ! grep -Eq "^heddle: rank 1 of 2 has not returned from $2 for 1 s; all other ranks of PE 0 wait meanwhile$" waits.out; then
+        echo "a rank that waits in $1 was not named, or did not go on:"
+        cat waits.out
+        failed=1
+    fi
+}
+waits fgets 'read of descriptor 0 \(.*/line\)'
+waits condition 'futex \(.*\)'
+
 ok +p 1 +private -libstuck +stuck 1 long
 ok +p 1 +stuck 1
 exit $failed
