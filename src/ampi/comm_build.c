@@ -271,10 +271,11 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
 {
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (shared->hidden)
-        ampi_comm_shared_unref(shared->hidden);
+    /* First of all, as the hidden one is found through this one. */
     if ((shared->context_id & AMPI_CONTEXT_CROSS) && !(shared->context_id & AMPI_CONTEXT_HIDDEN))
         ampi_contexts_remove(shared);
+    if (shared->hidden)
+        ampi_comm_shared_unref(shared->hidden);
     ampi_coll_state_destroy(shared->coll);
     ampi_topo_unref(shared->topo);
     destroy_side(&shared->side[0]);
