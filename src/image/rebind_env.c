@@ -126,7 +126,7 @@ static bool append(struct image_libc *libc, char *text)
 }
 
 /* Room for what image_env_preset adds, and some more. */
-enum { ROOM = 16 };
+enum { ROOM = 24 };
 
 /* Has the rank own its array. */
 static bool own_array(struct image_libc *libc)
