@@ -10,19 +10,12 @@
 # (Debian's Open MPI also needs RENAMED=-DHPL_NO_MPI_DATATYPE).
 # Other numbers of ranks (squares): RANKS='4 9' hpcc_test.sh ...
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
-build=$(cd "$1" && pwd)
-work=$2
+# shellcheck source=tests/real/lib.sh
+. "$(dirname "$0")/lib.sh"
 mpicc=${MPICC:-$build/bin/mpicc}
 mpirun=${MPIRUN:-$build/bin/mpirun --timeout 900 +p 2}
 ranks_list=${RANKS:-4 16 36}
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-unset HEDDLE_OPTIONS MAKEFLAGS MAKELEVEL
-
-mkdir -p "$work" && cd "$work" || exit 1
-work=$PWD
-# shellcheck source=tests/real/lib.sh
-. "$here/lib.sh"
 
 # ---- Building: HPCC is configured by a file of one's own in hpl/ ----
 

@@ -9,12 +9,8 @@
 # TEST_fac is left out: its runs with several ranks end with truncated messages under Open MPI 4.1.4, too.
 # Other regression sets: SETS='TEST_ij/*.sh' hypre_test.sh ... About 6 minutes on two cores.
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
-build=$(cd "$1" && pwd)
-mkdir -p "$2" && work=$(cd "$2" && pwd) && cd "$work" || exit 1
 # shellcheck source=tests/real/lib.sh
-. "$here/lib.sh"
-unset HEDDLE_OPTIONS MAKEFLAGS MAKELEVEL
+. "$(dirname "$0")/lib.sh"
 sets=${SETS:-TEST_ij/*.sh TEST_struct/*.sh TEST_sstruct/*.sh TEST_lobpcg/*.sh TEST_ams/*.sh}
 
 unpack_source hypre

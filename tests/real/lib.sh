@@ -2,10 +2,15 @@
 # shellcheck shell=bash
 #
 # Common parts of the tests with other people's programs: downloading source packages of Debian or Ubuntu, building
-# without changing a file, running, reporting. Sourced. Before it is sourced: `work`, the folder that keeps
-# downloads and builds between runs.
+# without changing a file, running, reporting. Sourced by tests that are called with BUILD_DIR WORK_DIR: sets `here`, their
+# folder, `build`, and `work`, which keeps downloads and builds between runs and becomes the current folder.
 
-: "${work:?folder for downloads and builds}"
+# shellcheck disable=SC2034 # for the tests
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck disable=SC2034
+build=$(cd "${1:?the folder of the build}" && pwd)
+mkdir -p "${2:?a folder for downloads and builds}" && work=$(cd "$2" && pwd) && cd "$work" || exit 1
+unset HEDDLE_OPTIONS MAKEFLAGS MAKELEVEL
 failures=0
 
 skip() {

@@ -9,12 +9,9 @@
 # The sources come from the Debian or Ubuntu source package petsc, once, into WORK_DIR. Exits with 77 if they cannot be had.
 # About 15 minutes on two cores.
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
-build=$(cd "$1" && pwd)
-mkdir -p "$2" && work=$(cd "$2" && pwd) && cd "$work" || exit 1
 # shellcheck source=tests/real/lib.sh
-. "$here/lib.sh"
-unset HEDDLE_OPTIONS MAKEFLAGS MAKELEVEL PETSC_DIR PETSC_ARCH
+. "$(dirname "$0")/lib.sh"
+unset PETSC_DIR PETSC_ARCH
 export OPENBLAS_NUM_THREADS=1
 
 blas=$(cc -print-file-name=libopenblas.so)

@@ -8,12 +8,8 @@
 # The sources come from the Debian or Ubuntu source package sundials, once, into WORK_DIR. Exits with 77 if they cannot be had.
 # About 6 minutes on two cores.
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
-build=$(cd "$1" && pwd)
-mkdir -p "$2" && work=$(cd "$2" && pwd) && cd "$work" || exit 1
 # shellcheck source=tests/real/lib.sh
-. "$here/lib.sh"
-unset HEDDLE_OPTIONS MAKEFLAGS MAKELEVEL
+. "$(dirname "$0")/lib.sh"
 needs_command cmake cmake
 
 unpack_source sundials
