@@ -17,14 +17,16 @@
 #define BASE_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #define BASE_COLD __attribute__((cold, noinline))
 #define BASE_NOINLINE __attribute__((noinline))
-/* Everything that the function calls is inlined into it: for the few functions that a message's time consists
- * of. Their frames hold no arrays that could overflow, so they are not checked (-fstack-protector-strong
- * would, because addresses of locals are taken). */
+/* The frame is not checked, for the few functions that the time of a message or a small collective consists
+ * of: it holds no array that could overflow. -fstack-protector-strong would check it because addresses of
+ * locals are taken. clang inlines nothing that is checked into such a function. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
-#define BASE_FLATTEN __attribute__((flatten, no_stack_protector))
-#else /* clang inlines nothing that is checked into such a function */
-#define BASE_FLATTEN __attribute__((flatten))
+#define BASE_UNCHECKED_FRAME __attribute__((no_stack_protector))
+#else
+#define BASE_UNCHECKED_FRAME
 #endif
+/* The same, and everything that the function calls is inlined into it. */
+#define BASE_FLATTEN __attribute__((flatten)) BASE_UNCHECKED_FRAME
 #define BASE_NORETURN __attribute__((noreturn))
 /* For what runs before a sanitizer is up. */
 #define BASE_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))

@@ -8,7 +8,7 @@ AMPI_EXPORT(Alltoall)
 int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                   MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Alltoall", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Alltoall", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -20,7 +20,7 @@ AMPI_EXPORT(Alltoall_c)
 int PMPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Alltoall_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Alltoall_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -83,7 +83,7 @@ int PMPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispl
                    void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                    MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Alltoallv", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Alltoallv", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
@@ -96,7 +96,7 @@ int PMPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MP
                      MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
                      const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Alltoallv_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Alltoallv_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
@@ -162,7 +162,7 @@ int PMPI_Alltoallw(const void *sendbuf, const int sendcounts[], const int sdispl
                    const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[],
                    const MPI_Datatype recvtypes[], MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Alltoallw", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Alltoallw", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, false, sendtypes);
@@ -175,7 +175,7 @@ int PMPI_Alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MP
                      const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[],
                      const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Alltoallw_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Alltoallw_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);

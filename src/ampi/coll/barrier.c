@@ -43,7 +43,7 @@ void ampi_coll_finalize(struct ampi_comm *world)
         await_survivors(world);
 }
 
-int ampi_coll_barrier(struct ampi_comm *comm)
+BASE_UNCHECKED_FRAME int ampi_coll_barrier(struct ampi_comm *comm)
 {
     struct ampi_coll_args args;
 
@@ -53,7 +53,7 @@ int ampi_coll_barrier(struct ampi_comm *comm)
 }
 
 AMPI_EXPORT(Barrier)
-int PMPI_Barrier(MPI_Comm comm)
+BASE_UNCHECKED_FRAME int PMPI_Barrier(MPI_Comm comm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Barrier");
     struct ampi_comm *object = ampi_comm_of(self, comm);

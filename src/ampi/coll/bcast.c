@@ -106,9 +106,9 @@ static int bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, str
 }
 
 AMPI_EXPORT(Bcast)
-int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+BASE_UNCHECKED_FRAME int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Bcast", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Bcast", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.recv, buffer, count, datatype);
@@ -116,9 +116,10 @@ int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Com
 }
 
 AMPI_EXPORT(Bcast_c)
-int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
+BASE_UNCHECKED_FRAME int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
+                                      MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Bcast_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Bcast_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.recv, buffer, count, datatype);

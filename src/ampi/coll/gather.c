@@ -133,7 +133,7 @@ AMPI_EXPORT(Gather)
 int PMPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                 MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Gather", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Gather", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -145,7 +145,7 @@ AMPI_EXPORT(Gather_c)
 int PMPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Gather_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Gather_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -206,7 +206,7 @@ AMPI_EXPORT(Gatherv)
 int PMPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Gatherv", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Gatherv", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -219,7 +219,7 @@ int PMPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendty
                    const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root,
                    MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Gatherv_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Gatherv_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);

@@ -8,7 +8,7 @@ AMPI_EXPORT(Neighbor_allgather)
 int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                             int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_allgather", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_allgather", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -20,7 +20,7 @@ AMPI_EXPORT(Neighbor_allgather_c)
 int PMPI_Neighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                               MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_allgather_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_allgather_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -83,7 +83,7 @@ AMPI_EXPORT(Neighbor_allgatherv)
 int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                              const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_allgatherv", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -96,7 +96,7 @@ int PMPI_Neighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Dat
                                const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
                                MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_allgatherv_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -160,7 +160,7 @@ AMPI_EXPORT(Neighbor_alltoall)
 int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                            int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoall", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_alltoall", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -172,7 +172,7 @@ AMPI_EXPORT(Neighbor_alltoall_c)
 int PMPI_Neighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoall_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_alltoall_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -235,7 +235,7 @@ int PMPI_Neighbor_alltoallv(const void *sendbuf, const int sendcounts[], const i
                             MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
                             MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_alltoallv", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_v(&args.send, sendbuf, sendcounts, sdispls, sendtype);
@@ -248,7 +248,7 @@ int PMPI_Neighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
                               MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
                               const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_alltoallv_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, sdispls, sendtype);
@@ -316,7 +316,7 @@ int PMPI_Neighbor_alltoallw(const void *sendbuf, const int sendcounts[], const M
                             const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                             const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_alltoallw", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_w(&args.send, sendbuf, sendcounts, false, sdispls, true, sendtypes);
@@ -329,7 +329,7 @@ int PMPI_Neighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[],
                               const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[],
                               const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Neighbor_alltoallw_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_w(&args.send, sendbuf, sendcounts, true, sdispls, true, sendtypes);

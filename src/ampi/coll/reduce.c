@@ -124,8 +124,8 @@ static const struct ampi_coll_plan allreduce_plan = {
     .deliver = allreduce_deliver,
 };
 
-static int allreduce(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, void *recv,
-                     MPI_Count count, MPI_Datatype type, MPI_Op op)
+static BASE_UNCHECKED_FRAME int allreduce(const struct ampi_coll_call *call, MPI_Comm comm, const void *send,
+                                          void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     struct ampi_coll_args args;
     int error;
@@ -189,8 +189,9 @@ static const struct ampi_coll_plan reduce_plan = {
     .deliver = reduce_deliver,
 };
 
-static int reduce(const struct ampi_coll_call *call, MPI_Comm comm, int root, const void *send, void *recv,
-                  MPI_Count count, MPI_Datatype type, MPI_Op op)
+static BASE_UNCHECKED_FRAME int reduce(const struct ampi_coll_call *call, MPI_Comm comm, int root,
+                                       const void *send, void *recv, MPI_Count count, MPI_Datatype type,
+                                       MPI_Op op)
 {
     struct ampi_coll_args args;
     int error;
@@ -212,7 +213,7 @@ AMPI_EXPORT(Allreduce)
 int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                    MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Allreduce", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Allreduce", AMPI_COLL_BLOCKING, NULL};
 
     return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
 }
@@ -221,7 +222,7 @@ AMPI_EXPORT(Allreduce_c)
 int PMPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                      MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Allreduce_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Allreduce_c", AMPI_COLL_BLOCKING, NULL};
 
     return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
 }
@@ -266,7 +267,7 @@ AMPI_EXPORT(Reduce)
 int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
                 MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Reduce", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Reduce", AMPI_COLL_BLOCKING, NULL};
 
     return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
 }
@@ -275,7 +276,7 @@ AMPI_EXPORT(Reduce_c)
 int PMPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                   int root, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Reduce_c", AMPI_COLL_BLOCKING, NULL};
 
     return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
 }

@@ -213,7 +213,7 @@ AMPI_EXPORT(Reduce_scatter_block)
 int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
                               MPI_Op op, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_block", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Reduce_scatter_block", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
@@ -224,7 +224,7 @@ AMPI_EXPORT(Reduce_scatter_block_c)
 int PMPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                 MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_block_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Reduce_scatter_block_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
@@ -280,7 +280,7 @@ AMPI_EXPORT(Reduce_scatter)
 int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype,
                         MPI_Op op, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_scatter", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Reduce_scatter", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
@@ -291,7 +291,7 @@ AMPI_EXPORT(Reduce_scatter_c)
 int PMPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[],
                           MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Reduce_scatter_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);

@@ -195,7 +195,7 @@ static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct a
 AMPI_EXPORT(Scan)
 int PMPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Scan", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Scan", AMPI_COLL_BLOCKING, NULL};
 
     return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
 }
@@ -204,7 +204,7 @@ AMPI_EXPORT(Scan_c)
 int PMPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                 MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Scan_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Scan_c", AMPI_COLL_BLOCKING, NULL};
 
     return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
 }
@@ -249,7 +249,7 @@ AMPI_EXPORT(Exscan)
 int PMPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                 MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Exscan", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Exscan", AMPI_COLL_BLOCKING, NULL};
 
     return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
 }
@@ -258,7 +258,7 @@ AMPI_EXPORT(Exscan_c)
 int PMPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                   MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Exscan_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Exscan_c", AMPI_COLL_BLOCKING, NULL};
 
     return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
 }

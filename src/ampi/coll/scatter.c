@@ -126,7 +126,7 @@ AMPI_EXPORT(Scatter)
 int PMPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                  MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Scatter", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Scatter", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -138,7 +138,7 @@ AMPI_EXPORT(Scatter_c)
 int PMPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                    MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Scatter_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Scatter_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
@@ -199,7 +199,7 @@ AMPI_EXPORT(Scatterv)
 int PMPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
                   void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Scatterv", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Scatterv", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
@@ -212,7 +212,7 @@ int PMPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI
                     MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                     int root, MPI_Comm comm)
 {
-    struct ampi_coll_call call = {"MPI_Scatterv_c", AMPI_COLL_BLOCKING, NULL};
+    static const struct ampi_coll_call call = {"MPI_Scatterv_c", AMPI_COLL_BLOCKING, NULL};
     struct ampi_coll_args args;
 
     ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
