@@ -47,41 +47,43 @@ static size_t count_arguments(va_list args)
     return n;
 }
 
-/* The arguments of execl and execlp as an array of n + 1, on the caller's stack: a child of vfork may not
- * allocate memory of its parent's. */
-static void collect(char **argv, size_t n, const char *first, va_list args)
+/* execl and execlp. The arguments become an array on the stack: a child of vfork may not allocate memory of
+ * its parent's. */
+static int exec_list(int (*exec)(const char *file, char *const *argv, char *const *env), const char *file,
+                     const char *first, va_list args, char **env)
 {
+    va_list counted;
+
+    va_copy(counted, args);
+    size_t n = first ? count_arguments(counted) : 0;
+    va_end(counted);
+    char *argv[n + 1];
     argv[0] = (char *)first;
     for (size_t i = 1; i <= n; i++)
         argv[i] = va_arg(args, char *);
+    return exec(file, argv, env);
 }
 
 int image_libc_execl(const char *path, const char *first, ...)
 {
     va_list args;
+    int result;
 
     va_start(args, first);
-    size_t n = first ? count_arguments(args) : 0;
+    result = exec_list(execve, path, first, args, environment(__builtin_return_address(0)));
     va_end(args);
-    char *argv[n + 1];
-    va_start(args, first);
-    collect(argv, n, first, args);
-    va_end(args);
-    return execve(path, argv, environment(__builtin_return_address(0)));
+    return result;
 }
 
 int image_libc_execlp(const char *file, const char *first, ...)
 {
     va_list args;
+    int result;
 
     va_start(args, first);
-    size_t n = first ? count_arguments(args) : 0;
+    result = exec_list(execvpe, file, first, args, environment(__builtin_return_address(0)));
     va_end(args);
-    char *argv[n + 1];
-    va_start(args, first);
-    collect(argv, n, first, args);
-    va_end(args);
-    return execvpe(file, argv, environment(__builtin_return_address(0)));
+    return result;
 }
 
 /* ---- system, popen ---- */
