@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A capture concerns the rank that captures: two of three ranks of a PE capture a step of theirs in mode
+ * GLOBAL, with other ranks' turns between, while each third rank allocates and frees memory, copies in its
+ * stream NULL and waits for the GPU. Then the graphs are launched, and do what was captured. With the
+ * argument "refused": what CUDA forbids the rank itself is refused.
+ */
+#include "kernels.h"
+
+#define N 500
+#define ROUNDS 5
+
+static CUdeviceptr memory, other;
+static CUstream stream, second;
+static CUevent forked, joined;
+
+static void let_others_run(void)
+{
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+static void check_numbers(CUdeviceptr where, unsigned expected, const char *what)
+{
+    static unsigned numbers[N];
+
+    GTEST_CU(cuMemcpyDtoH(numbers, where, sizeof numbers));
+    MTEST_CHECK(numbers[0] == expected && numbers[N - 1] == expected, "%s: %u and %u instead of %u", what,
+                numbers[0], numbers[N - 1], expected);
+}
+
+/* ---- Ranks that capture: memory = 2 * memory + 1, other = 3 * memory of before, on two streams ---- */
+
+static CUgraph capture(CUstreamCaptureMode mode)
+{
+    CUstreamCaptureStatus status;
+    CUgraph graph = NULL;
+
+    GTEST_CU(cuStreamBeginCapture(stream, mode));
+    let_others_run();
+    GTEST_CU(cuMemcpyDtoDAsync(other, memory, N * sizeof(unsigned), stream));
+    GTEST_CU(cuEventRecord(forked, stream));
+    GTEST_CU(cuStreamWaitEvent(second, forked, 0));
+    gtest_launch_update(other, N, 3, 0, second);
+    let_others_run();
+    GTEST_CU(cuStreamIsCapturing(second, &status));
+    MTEST_CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE, "the second stream is not captured: %d", status);
+    gtest_launch_update(memory, N, 2, 1, stream);
+    GTEST_CU(cuEventRecord(joined, second));
+    GTEST_CU(cuStreamWaitEvent(stream, joined, 0));
+    let_others_run();
+    GTEST_CU(cuStreamEndCapture(stream, &graph));
+    GTEST_CU(cuStreamIsCapturing(second, &status));
+    MTEST_CHECK(graph && status == CU_STREAM_CAPTURE_STATUS_NONE, "the capture has not ended: %d", status);
+    return graph;
+}
+
+static void capture_and_launch(CUstreamCaptureMode mode)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    size_t n_nodes = 0;
+
+    GTEST_CU(cuMemsetD32Async(memory, 1, N, stream));
+    GTEST_CU(cuStreamSynchronize(stream));
+    graph = capture(mode);
+    check_numbers(memory, 1, "nothing was launched");
+    GTEST_CU(cuGraphGetNodes(graph, NULL, &n_nodes));
+    MTEST_CHECK(n_nodes == 3, "the graph has %zu nodes instead of 3", n_nodes);
+    GTEST_CU(cuGraphInstantiate(&exec, graph, 0));
+    let_others_run();
+    GTEST_CU(cuGraphLaunch(exec, stream));
+    GTEST_CU(cuGraphLaunch(exec, stream));
+    GTEST_CU(cuStreamSynchronize(stream));
+    check_numbers(memory, 7, "two launches");
+    check_numbers(other, 9, "two launches, second stream");
+    GTEST_CU(cuGraphLaunch(exec, NULL));
+    GTEST_CU(cuStreamSynchronize(NULL));
+    check_numbers(memory, 15, "a launch in NULL");
+    GTEST_CU(cuGraphExecDestroy(exec));
+    GTEST_CU(cuGraphDestroy(graph));
+}
+
+/* ---- Ranks that do all else meanwhile ---- */
+
+static void use_everything(void)
+{
+    static unsigned numbers[N];
+    CUdeviceptr own;
+    void *pinned;
+
+    GTEST_CU(cuMemAlloc(&own, sizeof numbers));
+    GTEST_CU(cuMemAllocHost(&pinned, sizeof numbers));
+    for (int i = 0; i < N; i++)
+        numbers[i] = 5;
+    GTEST_CU(cuMemcpyHtoD(own, numbers, sizeof numbers));
+    gtest_launch_update(own, N, 2, 1, NULL);
+    check_numbers(own, 11, "beside captures");
+    GTEST_CU(cuMemcpyDtoHAsync(pinned, own, sizeof numbers, stream));
+    GTEST_CU(cuCtxSynchronize());
+    MTEST_CHECK(((unsigned *)pinned)[N - 1] == 11, "beside captures: %u instead of 11",
+                ((unsigned *)pinned)[N - 1]);
+    GTEST_CU(cuEventRecord(forked, NULL));
+    GTEST_CU(cuEventSynchronize(forked));
+    GTEST_CU(cuStreamQuery(NULL));
+    GTEST_CU(cuMemFreeHost(pinned));
+    GTEST_CU(cuMemFree(own));
+}
+
+static void run_beside(void)
+{
+    for (int i = 0; i < 4; i++) { /* as often as those that capture let others run */
+        use_everything();
+        let_others_run();
+    }
+}
+
+/* ---- What the rank itself may not do ---- */
+
+static void check_refused(void)
+{
+    CUgraph graph = NULL;
+    CUresult result;
+    CUstream blocking;
+
+    GTEST_CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    let_others_run();
+    result = cuStreamSynchronize(stream);
+    MTEST_CHECK(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a captured stream could be waited for: %d",
+                result);
+    result = cuStreamEndCapture(stream, &graph);
+    MTEST_CHECK(result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "the capture was not invalid: %d", result);
+    GTEST_CU(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    GTEST_CU(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
+    let_others_run();
+    result = cuMemsetD32Async(memory, 1, N, NULL);
+    MTEST_CHECK(result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+                "NULL has work beside a captured blocking stream: %d", result);
+    result = cuStreamEndCapture(blocking, &graph);
+    MTEST_CHECK(result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "the capture was not invalid: %d", result);
+    result = cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED);
+    MTEST_CHECK(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "NULL could be captured: %d", result);
+    GTEST_CU(cuMemsetD32Async(memory, 1, N, NULL));
+    GTEST_CU(cuStreamDestroy(blocking));
+    GTEST_CU(cuCtxSynchronize());
+}
+
+static void set_up(void)
+{
+    GTEST_CU(cuMemAlloc(&memory, N * sizeof(unsigned)));
+    GTEST_CU(cuMemAlloc(&other, N * sizeof(unsigned)));
+    GTEST_CU(cuStreamCreate(&stream, mtest_rank % 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+    GTEST_CU(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    GTEST_CU(cuEventCreate(&forked, CU_EVENT_DISABLE_TIMING));
+    GTEST_CU(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+}
+
+int main(int argc, char **argv)
+{
+    static const CUstreamCaptureMode modes[] = {
+        CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED};
+    bool is_refused;
+
+    mtest_init(&argc, &argv, 1);
+    gtest_init();
+    gtest_load_kernels();
+    set_up();
+    is_refused = argc > 1 && strcmp(argv[1], "refused") == 0;
+    for (int round = 0; round < ROUNDS && !is_refused; round++) {
+        let_others_run();
+        if (mtest_rank % 3 == 2)
+            run_beside();
+        else
+            capture_and_launch(modes[(round + mtest_rank / 3) % 3]);
+    }
+    let_others_run();
+    if (is_refused && mtest_rank % 3 == 2) {
+        use_everything();
+        let_others_run();
+        use_everything();
+        let_others_run();
+    } else if (is_refused) {
+        check_refused();
+    }
+    return mtest_end();
+}

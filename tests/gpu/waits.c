@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A rank that waits for its GPU lets the other ranks of its PE run: a kernel of each even rank runs until the
+ * next rank has got a message, which the even rank sends just before it waits. The argument says how it
+ * waits: a name of `ways`, or all that CUDA says wait for a stream. A wait that blocks the PE hangs. With a
+ * second argument, own_context, each rank has a context of its own.
+ */
+#include "kernels.h"
+
+#define N 1000
+
+static CUstream streams[4]; /* NULL, a blocking one, a non-blocking one, the thread's */
+static const char *const stream_names[] = {"NULL", "blocking", "non-blocking", "per-thread"};
+static CUdeviceptr memory, other;
+static CUevent event;
+static unsigned pageable[N], *pinned;
+
+/* ---- Ways to wait for a stream ---- */
+
+static void by_stream(CUstream stream)
+{
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_event(CUstream stream)
+{
+    GTEST_CU(cuEventRecord(event, stream));
+    GTEST_CU(cuEventSynchronize(event));
+}
+
+static void by_context(CUstream stream)
+{
+    (void)stream;
+    GTEST_CU(cuCtxSynchronize());
+}
+
+static void by_stream_query(CUstream stream)
+{
+    CUresult result;
+
+    do
+        result = cuStreamQuery(stream);
+    while (result == CUDA_ERROR_NOT_READY);
+    GTEST_CU(result);
+}
+
+static void by_event_query(CUstream stream)
+{
+    CUresult result;
+
+    GTEST_CU(cuEventRecord(event, stream));
+    do
+        result = cuEventQuery(event);
+    while (result == CUDA_ERROR_NOT_READY);
+    GTEST_CU(result);
+}
+
+static void by_copy(CUstream stream)
+{
+    (void)stream;
+    GTEST_CU(cuMemcpyDtoH(pageable, memory, sizeof pageable));
+}
+
+static void by_copy_to_pinned(CUstream stream)
+{
+    (void)stream;
+    GTEST_CU(cuMemcpy((CUdeviceptr)pinned, memory, sizeof pageable));
+}
+
+static void by_copy_from_pageable(CUstream stream)
+{
+    (void)stream;
+    GTEST_CU(cuMemcpyHtoD(other, pageable, sizeof pageable));
+    GTEST_CU(cuStreamSynchronize(NULL));
+}
+
+static void by_copy_2d(CUstream stream)
+{
+    CUDA_MEMCPY2D what = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = memory,
+                          .srcPitch = 40,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = pageable,
+                          .dstPitch = 40,
+                          .WidthInBytes = 40,
+                          .Height = N / 10};
+
+    (void)stream;
+    GTEST_CU(cuMemcpy2D(&what));
+}
+
+static void by_copy_async(CUstream stream)
+{
+    GTEST_CU(cuMemcpyDtoHAsync(pageable, memory, sizeof pageable, stream));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_copy_async_from_pageable(CUstream stream)
+{
+    GTEST_CU(cuMemcpyHtoDAsync(other, pageable, sizeof pageable, stream));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_set_of_pinned(CUstream stream)
+{
+    (void)stream;
+    GTEST_CU(cuMemsetD32((CUdeviceptr)pinned, 1, N));
+}
+
+/* ---- Ways to wait for the whole GPU, or for room ---- */
+
+static void by_free(CUstream stream)
+{
+    CUdeviceptr freed;
+
+    GTEST_CU(cuMemAlloc(&freed, 1000));
+    GTEST_CU(cuMemFree(freed));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_free_of_pinned(CUstream stream)
+{
+    void *freed;
+
+    GTEST_CU(cuMemAllocHost(&freed, 1000));
+    GTEST_CU(cuMemFreeHost(freed));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_load(CUstream stream)
+{
+    CUmodule module;
+
+    GTEST_CU(cuModuleLoadData(&module, gtest_ptx));
+    GTEST_CU(cuStreamSynchronize(stream));
+    GTEST_CU(cuModuleUnload(module));
+}
+
+static CUfunction unused_function;
+
+static void by_first_launch(CUstream stream)
+{
+    struct gtest_update_args args = {other, N, 1, 0, 0};
+
+    GTEST_CU(gtest_launch(unused_function, &args, sizeof args, stream));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_full_queue(CUstream stream)
+{
+    for (int i = 0; i < 3000; i++)
+        GTEST_CU(cuMemsetD32Async(other, (unsigned)i, N, stream));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+enum {
+    NULL_ONLY = 1, /* it waits for the streams that NULL is ordered with */
+    BRIEFLY = 2,   /* the driver waits for the copy itself, behind the kernel */
+    OF_GPU = 4,    /* not for a stream: only when asked for by name */
+};
+
+static const struct way {
+    const char *name;
+    void (*wait)(CUstream stream);
+    int flags;
+} ways[] = {
+    {"stream", by_stream, 0},
+    {"event", by_event, 0},
+    {"context", by_context, 0},
+    {"stream_query", by_stream_query, 0},
+    {"event_query", by_event_query, 0},
+    {"copy", by_copy, NULL_ONLY},
+    {"copy_to_pinned", by_copy_to_pinned, NULL_ONLY},
+    {"copy_from_pageable", by_copy_from_pageable, NULL_ONLY},
+    {"copy_2d", by_copy_2d, NULL_ONLY | BRIEFLY},
+    {"copy_async", by_copy_async, BRIEFLY},
+    {"copy_async_from_pageable", by_copy_async_from_pageable, 0},
+    {"set_of_pinned", by_set_of_pinned, NULL_ONLY},
+    {"free", by_free, OF_GPU},
+    {"free_of_pinned", by_free_of_pinned, OF_GPU},
+    {"load", by_load, OF_GPU},
+    {"first_launch", by_first_launch, OF_GPU},
+    {"full_queue", by_full_queue, OF_GPU},
+};
+
+/* ---- The ranks ---- */
+
+static void set_up(void)
+{
+    CUmodule module;
+    void *address;
+
+    GTEST_CU(cuModuleLoadData(&module, gtest_ptx));
+    GTEST_CU(cuModuleGetFunction(&unused_function, module, "gtest_update"));
+    GTEST_CU(cuStreamCreate(&streams[1], CU_STREAM_DEFAULT));
+    GTEST_CU(cuStreamCreate(&streams[2], CU_STREAM_NON_BLOCKING));
+    streams[3] = CU_STREAM_PER_THREAD;
+    GTEST_CU(cuMemAlloc(&memory, sizeof pageable));
+    GTEST_CU(cuMemAlloc(&other, sizeof pageable));
+    GTEST_CU(cuMemAllocHost(&address, sizeof pageable));
+    pinned = address;
+    GTEST_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+}
+
+/* An even rank: the kernel, the message, the wait; then what was queued behind the kernel is done. */
+static void wait_for(const struct way *way, CUstream stream, const char *stream_name, volatile unsigned *flag)
+{
+    int n_blocked = fakecuda_is_here() ? fakecuda_blocked_waits() : 0;
+
+    *flag = 0;
+    GTEST_CU(cuMemsetD32Async(memory, 7, N, stream));
+    gtest_launch_spin((CUdeviceptr)flag, stream);
+    gtest_launch_update(memory, N, 2, 1, stream);
+    gtest_send_flag(flag, mtest_rank + 1);
+    way->wait(stream);
+    MTEST_CHECK(*flag == 1, "%s, stream %s: has not waited", way->name, stream_name);
+    /* Where several ranks wait, the counts are those of all on the PE. */
+    if (fakecuda_is_here() && mtest_size == 2 && !(way->flags & (BRIEFLY | OF_GPU)))
+        MTEST_CHECK(fakecuda_blocked_waits() == n_blocked, "%s, stream %s: the PE was blocked", way->name,
+                    stream_name);
+    GTEST_CU(cuStreamSynchronize(stream));
+    GTEST_CU(cuMemcpyDtoH(pageable, memory, sizeof pageable));
+    MTEST_CHECK(pageable[0] == 15 && pageable[N - 1] == 15, "%s, stream %s: %u and %u instead of 15",
+                way->name, stream_name, pageable[0], pageable[N - 1]);
+}
+
+static void run(const struct way *way, volatile unsigned *flag)
+{
+    for (int i = 0; i < 4; i++) {
+        if (way->flags & NULL_ONLY && i == 2)
+            continue;
+        if (mtest_rank % 2 == 0 && mtest_rank + 1 < mtest_size)
+            wait_for(way, streams[i], stream_names[i], flag);
+        else if (mtest_rank % 2 == 1)
+            *gtest_recv_flag(mtest_rank - 1) = 1;
+    }
+}
+
+static bool is_wanted(const char *names, const struct way *way)
+{
+    size_t length = strlen(way->name);
+
+    if (strcmp(names, "all") == 0)
+        return !(way->flags & OF_GPU);
+    for (const char *i = names; i; i = strchr(i, ','), i = i ? i + 1 : NULL)
+        if (strncmp(i, way->name, length) == 0 && (i[length] == ',' || i[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* On one PE, a wait that blocks it hangs; on several, the driver tells of it. */
+int main(int argc, char **argv)
+{
+    const char *names = argc > 1 ? argv[1] : "all";
+    bool has_own_context = argc > 2 && strcmp(argv[2], "own_context") == 0;
+    CUcontext own;
+    volatile unsigned *flag;
+    int n_run = 0;
+
+    mtest_init(&argc, &argv, 2);
+    gtest_init();
+    if (has_own_context)
+        GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));
+    gtest_load_kernels();
+    set_up();
+    flag = gtest_flag();
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (is_wanted(names, &ways[i])) {
+            run(&ways[i], flag);
+            n_run++;
+        }
+    MTEST_CHECK(n_run > 0, "there is no way of %s", names);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    return mtest_end();
+}
