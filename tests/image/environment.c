@@ -78,12 +78,17 @@ static void check_children(void)
         _exit(1);
     }
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-    pid = fork();
-    if (pid == 0) {
-        execl("/bin/sh", "sh", "-c", command, NULL);
-        _exit(1);
+    for (int is_path = 0; is_path < 2; is_path++) {
+        pid = fork();
+        if (pid == 0) {
+            if (is_path)
+                execl("/bin/sh", "sh", "-c", command, NULL);
+            else
+                execlp("sh", "sh", "-c", command, NULL);
+            _exit(1);
+        }
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     }
-    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 
     file = popen("echo $SHARED_NAME; exit 5", "r");
     CHECK(file && fgets(line, sizeof line, file));
