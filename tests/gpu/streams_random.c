@@ -10,7 +10,7 @@
 #define N 64
 #define BUFFERS 6
 
-enum { OF_NULL, BLOCKING_A, BLOCKING_B, NON_BLOCKING, OF_THREAD, STREAMS };
+enum { OF_NULL, BLOCKING_A, BLOCKING_B, NON_BLOCKING, OF_THREAD, SHORT_LIVED, STREAMS };
 
 static CUstream streams[STREAMS];
 static CUdeviceptr buffers[BUFFERS];
@@ -65,7 +65,7 @@ static bool is_behind(int stream, const unsigned *operations)
 
 static void wait_for_stream(int stream)
 {
-    if (draw(3) == 0) {
+    if (stream == SHORT_LIVED || draw(3) == 0) { /* which is gone */
         GTEST_CU(cuCtxSynchronize());
         for (int t = 0; t < STREAMS; t++)
             join(STREAMS, t);
@@ -108,7 +108,7 @@ static void order(int stream, int buffer, bool is_write)
     join_implied(stream);
     for (int t = 0; t < STREAMS; t++)
         if (t != stream && seen[stream][t] < before[t]) {
-            if (draw(4) == 0)
+            if (t == SHORT_LIVED || draw(4) == 0)
                 wait_for_stream(t);
             else
                 order_by_event(stream, t);
@@ -124,13 +124,39 @@ static void note(int stream, int buffer, bool is_write)
         written[buffer][stream] = seen[stream][stream];
 }
 
+/* ---- A blocking stream that is destroyed as soon as it has its work ---- */
+
+static void make_short_lived(void)
+{
+    if (seen[STREAMS][SHORT_LIVED] < seen[SHORT_LIVED][SHORT_LIVED]) { /* another one's work is not done */
+        GTEST_CU(cuCtxSynchronize());
+        for (int t = 0; t < STREAMS; t++)
+            join(STREAMS, t);
+    }
+    GTEST_CU(cuStreamCreate(&streams[SHORT_LIVED], CU_STREAM_DEFAULT));
+}
+
 /* ---- Operations: on the GPU, and at once on the CPU ---- */
+
+static void launch_update(CUstream stream, CUdeviceptr to, unsigned factor, unsigned added)
+{
+    struct gtest_update_args args = {to, N, factor, added, 0};
+    size_t args_bytes = sizeof args;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_bytes,
+                     CU_LAUNCH_PARAM_END};
+    CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, NULL, 0};
+
+    if (draw(2))
+        gtest_launch_update(to, N, factor, added, stream);
+    else
+        GTEST_CU(cuLaunchKernelEx(&config, gtest_update, NULL, extra));
+}
 
 static void update(int stream, int buffer)
 {
     unsigned factor = 1 + draw(9), added = draw(1000);
 
-    gtest_launch_update(buffers[buffer], N, factor, added, streams[stream]);
+    launch_update(streams[stream], buffers[buffer], factor, added);
     for (int i = 0; i < N; i++)
         expected[buffer][i] = factor * expected[buffer][i] + added;
 }
@@ -191,11 +217,63 @@ static void read_back(int stream, int buffer)
                 i, pageable[i < N ? i : 0], expected[buffer][i < N ? i : 0]);
 }
 
+/* A message to the next rank. */
+static void ring(void)
+{
+    int to = (mtest_rank + 1) % mtest_size, from = (mtest_rank + mtest_size - 1) % mtest_size, got = -1;
+
+    MTEST_OK(
+        MPI_Sendrecv(&step, 1, MPI_INT, to, 1, &got, 1, MPI_INT, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MTEST_CHECK(got == step, "ring: %d instead of %d", got, step);
+}
+
+/* In memory that is the stream's for a while. */
+static void update_elsewhere(int stream, int buffer)
+{
+    unsigned factor = 1 + draw(9), added = draw(1000);
+    CUdeviceptr scratch;
+
+    GTEST_CU(cuMemAllocAsync(&scratch, sizeof expected[0], streams[stream]));
+    GTEST_CU(cuMemcpyDtoDAsync(scratch, buffers[buffer], sizeof expected[0], streams[stream]));
+    launch_update(streams[stream], scratch, factor, added);
+    GTEST_CU(cuMemcpyDtoDAsync(buffers[buffer], scratch, sizeof expected[0], streams[stream]));
+    GTEST_CU(cuMemFreeAsync(scratch, streams[stream]));
+    for (int i = 0; i < N; i++)
+        expected[buffer][i] = factor * expected[buffer][i] + added;
+}
+
+/* Captured, while other ranks do as they like, and launched. */
+static void update_by_graph(int stream, int buffer)
+{
+    unsigned factor = 1 + draw(9), added = draw(1000), n_launches = 1 + draw(3);
+    CUgraph graph;
+    CUgraphExec exec;
+    CUstream captured;
+
+    GTEST_CU(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    GTEST_CU(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch_update(captured, buffers[buffer], factor, added);
+    ring(); /* all ranks come here at the same step */
+    GTEST_CU(cuMemsetD32Async(buffers[buffer], added, 1, captured));
+    GTEST_CU(cuStreamEndCapture(captured, &graph));
+    GTEST_CU(cuStreamDestroy(captured));
+    GTEST_CU(cuGraphInstantiate(&exec, graph, 0));
+    GTEST_CU(cuGraphDestroy(graph));
+    for (unsigned k = 0; k < n_launches; k++) {
+        GTEST_CU(cuGraphLaunch(exec, streams[stream]));
+        for (int i = 0; i < N; i++)
+            expected[buffer][i] = i == 0 ? added : factor * expected[buffer][i] + added;
+    }
+    GTEST_CU(cuGraphExecDestroy(exec)); /* its launches are done all the same */
+}
+
 static void one_step(void)
 {
-    int stream = (int)draw(STREAMS), what = (int)draw(6), to = (int)draw(BUFFERS), from = (int)draw(BUFFERS);
-    bool has_source = (what == 1 || what == 2) && from != to, is_read = what == 5;
+    int stream = (int)draw(STREAMS), what = (int)draw(8), to = (int)draw(BUFFERS), from = (int)draw(BUFFERS);
+    bool has_source = (what == 1 || what == 2) && from != to, is_read = what == 5 && step % 16 != 7;
 
+    if (stream == SHORT_LIVED)
+        make_short_lived();
     order(stream, to, !is_read);
     if (has_source)
         order(stream, from, false);
@@ -217,22 +295,23 @@ static void one_step(void)
     case 4:
         put(stream, to);
         break;
-    default:
+    case 5:
         read_back(stream, to);
         break;
+    case 6:
+        update_elsewhere(stream, to);
+        break;
+    default:
+        update(stream, to);
+        break;
     }
+    if (step % 16 == 7)
+        update_by_graph(stream, to);
+    if (stream == SHORT_LIVED)
+        GTEST_CU(cuStreamDestroy(streams[stream]));
     note(stream, to, !is_read);
     if (has_source)
         note(stream, from, false);
-}
-
-static void ring(void)
-{
-    int to = (mtest_rank + 1) % mtest_size, from = (mtest_rank + mtest_size - 1) % mtest_size, got = -1;
-
-    MTEST_OK(
-        MPI_Sendrecv(&step, 1, MPI_INT, to, 1, &got, 1, MPI_INT, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-    MTEST_CHECK(got == step, "ring: %d instead of %d", got, step);
 }
 
 static void set_up(int n_steps)

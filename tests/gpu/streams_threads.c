@@ -11,12 +11,14 @@
 #define N 200
 #define N_THREADS 3
 #define ROUNDS 20
+#define ADDITIONS 200
 
 /* Names that cuda.h has only for programs that are compiled for streams of threads. */
 static CUresult(CUDAAPI *synchronize_ptsz)(CUstream stream);
 static CUresult(CUDAAPI *set_ptsz)(CUdeviceptr to, unsigned value, size_t n, CUstream stream);
 
 static CUcontext context;
+static CUdeviceptr sum;
 static volatile unsigned *flag;
 static pthread_barrier_t barrier;
 
@@ -66,6 +68,10 @@ static void *run_thread(void *arg)
         GTEST_CU(cuStreamSynchronize(CU_STREAM_PER_THREAD));
         use_stream(thread);
     }
+    for (int i = 0; i < ADDITIONS; i++) /* all threads, in the stream NULL that they share */
+        gtest_launch_update(sum, 1, 1, 1, NULL);
+    if (thread->number == 1)
+        GTEST_CU(cuStreamSynchronize(NULL));
     return NULL;
 }
 
@@ -82,6 +88,7 @@ static void find_functions(void)
 int main(int argc, char **argv)
 {
     static struct thread threads[N_THREADS];
+    unsigned total = 0;
 
     mtest_init(&argc, &argv, 1);
     gtest_init();
@@ -89,6 +96,9 @@ int main(int argc, char **argv)
     find_functions();
     GTEST_CU(cuCtxGetCurrent(&context));
     flag = gtest_flag();
+    GTEST_CU(cuMemAlloc(&sum, sizeof total));
+    GTEST_CU(cuMemsetD32(sum, 0, 1));
+    GTEST_CU(cuCtxSynchronize());
     pthread_barrier_init(&barrier, NULL, N_THREADS);
     for (int i = 0; i < N_THREADS; i++) {
         threads[i].number = i;
@@ -102,6 +112,8 @@ int main(int argc, char **argv)
         MTEST_CHECK(threads[i].wrong == 0, "thread %d: %u of %d rounds are wrong", i, threads[i].wrong,
                     ROUNDS);
     }
+    GTEST_CU(cuMemcpyDtoH(&total, sum, sizeof total));
+    MTEST_CHECK(total == N_THREADS * ADDITIONS, "%u additions instead of %d", total, N_THREADS * ADDITIONS);
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     return mtest_end();
 }
