@@ -66,6 +66,9 @@ void gpu_streams_begin(int n_ranks);
 extern struct ult *(*gpu_rank_of_thread)(void);
 extern bool (*gpu_is_code_of_rank)(const void *address);
 
+/* Has the running rank no request of MPI's under way? On a PE. */
+extern bool (*gpu_has_no_messages)(void);
+
 /* ---- Data ---- */
 
 /* `count` elements at buf, as MPI has them. */
@@ -131,6 +134,7 @@ struct gpu_move {
     int n_busy;           /* chunks under way */
     bool has_pinned;      /* chunks need pinned memory */
     bool has_scratch[2];  /* chunks need memory of the source's GPU, of the destination's */
+    bool is_hop;          /* both ends are pinned: through memory of the GPU from.device */
     bool is_split;        /* the drain is in a queue of its own, on the destination's GPU */
     int error;            /* the first */
     struct ult_note note; /* brings a failure to the PE's progress */
@@ -150,6 +154,11 @@ extern gpu_block_at_fn gpu_block_at;
 
 /* Starts a move between any memories. Never switches, never blocks on the GPU. On a PE. */
 void gpu_move_start(struct gpu_move *move);
+
+/* Large consecutive data from pinned memory to pinned memory: the copy engines of a GPU move it faster than
+ * the CPU, which does something else meanwhile. */
+extern size_t gpu_hop_min_bytes;
+bool gpu_can_hop(const void *to, const void *from, size_t n_bytes);
 
 /* Moves and waits: suspends the calling ULT until it is done. Returns the error. May switch. */
 int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes) BASE_MUST_CHECK;

@@ -46,8 +46,11 @@ static struct gpu_queue *queue_for(int to, int from, int *error_out)
 }
 
 /* The queue of a chunk's work. */
-static struct gpu_queue *chunk_queue(const struct gpu_move *move, int *error_out)
+static struct gpu_queue *chunk_queue(const struct gpu_move *move, const struct gpu_move_chunk *chunk,
+                                     int *error_out)
 {
+    if (BASE_UNLIKELY(move->is_hop))
+        return gpu_queue_of(move->from.device, chunk == move->chunks ? GPU_LANE_IN : GPU_LANE_OUT, error_out);
     if (move->from.kind == DEVICE)
         return gpu_queue_of(move->from.device, GPU_LANE_KERNELS, error_out);
     if (move->to.kind == DEVICE && !move->is_split)
@@ -134,13 +137,25 @@ static int queue_to_peer(struct gpu_queue *queue, void *dst, const void *src, si
     return BASE_UNLIKELY(error == GPU_ERROR_INVALID_VALUE) ? gpu_queue_copy(queue, dst, src, n_bytes) : error;
 }
 
+/* From pinned memory to the GPU's, and back. */
+static int queue_hop(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
+{
+    int error = gpu_queue_copy(queue, chunk->scratch[0], flat_at(&move->from, chunk), chunk->n_bytes);
+
+    return error ? error
+                 : gpu_queue_copy(queue, flat_at(&move->to, chunk), chunk->scratch[0], chunk->n_bytes);
+}
+
 /* Fills the chunk and queues what follows, up to the drain if that is in the same queue. */
 static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
 {
-    void *near = near_source(move, chunk);
-    void *far = near_destination(move, chunk, near);
+    void *near, *far;
     int error = 0;
 
+    if (BASE_UNLIKELY(move->is_hop))
+        return queue_hop(move, chunk, queue);
+    near = near_source(move, chunk);
+    far = near_destination(move, chunk, near);
     if (move->from.kind == HOST)
         gpu_copy_host(&move->src, move->src_skip_bytes + chunk->offset, chunk->n_bytes, chunk->pinned, true);
     else if (move->from.kind == DEVICE)
@@ -179,6 +194,29 @@ static void take_bytes(struct gpu_move *move, struct gpu_move_chunk *chunk)
     move->taken_bytes += chunk->n_bytes;
 }
 
+/* ---- From pinned memory to pinned memory ---- */
+
+size_t gpu_hop_min_bytes = (size_t)256 << 10;
+
+/* Is all of this in one pinned allocation? */
+static bool is_pinned(const void *addr, size_t n_bytes)
+{
+    const struct gpu_range *range = gpu_find(addr);
+
+    return range->memory == GPU_MEMORY_PINNED && range->to - (uintptr_t)addr >= n_bytes;
+}
+
+/* So much is under way at most: beyond that the CPU is there sooner than the copy engines. */
+#define HOPS_MAX ((size_t)8 << 20)
+static _Atomic size_t hop_bytes;
+
+bool gpu_can_hop(const void *to, const void *from, size_t n_bytes)
+{
+    return n_bytes >= gpu_hop_min_bytes &&
+           atomic_load_explicit(&hop_bytes, memory_order_relaxed) < HOPS_MAX && is_pinned(from, n_bytes) &&
+           is_pinned(to, n_bytes);
+}
+
 /* ---- Asynchronous ---- */
 
 static void finish(struct gpu_move *move);
@@ -189,7 +227,7 @@ static void second_done(struct gpu_ticket *ticket, int error);
 static void queue_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 {
     int error = 0;
-    struct gpu_queue *queue = chunk_queue(move, &error);
+    struct gpu_queue *queue = chunk_queue(move, chunk, &error);
 
     if (queue) {
         take_bytes(move, chunk);
@@ -318,6 +356,8 @@ static void start_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 
 static void finish(struct gpu_move *move)
 {
+    if (BASE_UNLIKELY(move->is_hop))
+        atomic_fetch_sub_explicit(&hop_bytes, move->n_bytes, memory_order_relaxed);
     gpu_move_put_staging(move);
     move->done(move, move->error);
 }
@@ -370,6 +410,8 @@ static void handle_failed(struct ult_note *note)
 static void start_with_care(struct gpu_move *move)
 {
     gpu_move_plan(move);
+    if (BASE_UNLIKELY(move->is_hop))
+        atomic_fetch_add_explicit(&hop_bytes, move->n_bytes, memory_order_relaxed);
     for (int i = 0; i < move->n_chunks && !move->error && move->taken_bytes < move->n_bytes; i++)
         start_chunk(move, &move->chunks[i]);
     if (move->n_busy == 0) {
@@ -435,7 +477,7 @@ int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t 
     gpu_move_plan(&move);
     while (!move.error && move.taken_bytes < n_bytes) {
         struct gpu_move_chunk *chunk = &move.chunks[0];
-        struct gpu_queue *queue = chunk_queue(&move, &move.error);
+        struct gpu_queue *queue = chunk_queue(&move, chunk, &move.error);
         int error;
         if (!queue)
             break;

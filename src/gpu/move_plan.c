@@ -15,6 +15,9 @@
 #define SCRATCH_MAX ((size_t)8 << 20)
 #define SCRATCH_MIN ((size_t)256 << 10)
 
+/* From pinned memory to pinned memory: pieces of this size, so that one comes while another one goes. */
+#define HOP_MAX ((size_t)1 << 20)
+
 /* ---- What is to be done ---- */
 
 static uintptr_t first_byte(const struct gpu_data *data)
@@ -88,6 +91,17 @@ static void plan_ways(struct gpu_move *move)
         move->has_scratch[1] = move->is_split;
 }
 
+/* The GPU that the pinned memory belongs to moves it. */
+static void plan_hop(struct gpu_move *move)
+{
+    int device = gpu_resolve((const void *)move->from.addr)->device;
+
+    move->is_hop = true;
+    move->has_pinned = move->has_scratch[1] = move->is_split = false;
+    move->has_scratch[0] = true;
+    move->from.device = device < 0 ? 0 : device;
+}
+
 /* Decides what lies between the ends. */
 static int plan(struct gpu_move *move)
 {
@@ -100,8 +114,12 @@ static int plan(struct gpu_move *move)
     }
     if (BASE_UNLIKELY(error))
         return error;
-    if (from->device < 0 && to->device < 0)
-        return GPU_ERROR_INVALID_VALUE; /* one was a GPU's: it has been freed */
+    if (from->device < 0 && to->device < 0) {
+        if (from->kind != FLAT || to->kind != FLAT)
+            return GPU_ERROR_INVALID_VALUE; /* one was a GPU's, or pinned: it has been freed */
+        plan_hop(move);
+        return 0;
+    }
     move->has_pinned = from->kind == HOST || to->kind == HOST;
     move->has_scratch[0] = move->has_scratch[1] = move->is_split = false;
     if (from->kind == DEVICE || to->kind == DEVICE ||
@@ -168,6 +186,10 @@ static int get_staging(struct gpu_move *move)
 {
     int error;
 
+    if (move->is_hop) {
+        set_chunks(move, HOP_MAX);
+        return get_scratch(move);
+    }
     set_chunks(move, move->n_bytes);
     if (!move->has_pinned && (move->has_scratch[0] || move->has_scratch[1])) {
         for (size_t most = SCRATCH_MAX; most >= SCRATCH_MIN; most /= 2) {
@@ -188,6 +210,7 @@ static int get_staging(struct gpu_move *move)
 void gpu_move_plan(struct gpu_move *move)
 {
     move->is_dst_missing = false;
+    move->is_hop = false;
     move->taken_bytes = 0;
     move->n_busy = 0;
     move->n_chunks = 0;

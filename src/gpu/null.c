@@ -109,6 +109,7 @@ const struct gpu_guarded *gpu_guarded_at(size_t i)
 
 struct ult *(*gpu_rank_of_thread)(void);
 bool (*gpu_is_code_of_rank)(const void *address);
+bool (*gpu_has_no_messages)(void);
 
 bool gpu_streams_set(const char *text)
 {
@@ -121,6 +122,11 @@ bool gpu_waits_set(const char *text)
 }
 
 void gpu_streams_begin(int n_ranks) {}
+
+bool gpu_can_hop(const void *to, const void *from, size_t n_bytes)
+{
+    return false;
+}
 
 void *gpu_guard(const char *name, void *function)
 {

@@ -100,7 +100,10 @@ void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_com
         is_device && size_bytes <= AMPI_EAGER_MAX_BYTES && sender->u.p2p.mode != AMPI_SEND_SYNCHRONOUS;
     struct ampi_message *message;
 
-    if (recv && BASE_UNLIKELY(is_device || recv->u.p2p.is_device)) {
+    if (recv &&
+        BASE_UNLIKELY(is_device || recv->u.p2p.is_device ||
+                      (gpu_is_active && ampi_device_is_better(sender, recv->u.p2p.buf, recv->u.p2p.count,
+                                                              recv->u.p2p.type)))) {
         ampi_device_take_sender(recv, sender, source, tag);
         return;
     }

@@ -109,6 +109,19 @@ void ampi_device_take_message(struct ampi_request *recv, struct ampi_message *me
     ampi_device_unpack(recv, message->data, message->size_bytes, source, tag, release_message, message);
 }
 
+bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, MPI_Count count,
+                           const struct ampi_type *type)
+{
+    const struct ampi_p2p *from = &sender->u.p2p;
+    size_t n_sent = (size_t)(from->count * from->type->size_bytes),
+           n_room = (size_t)(count * type->size_bytes);
+
+    return gpu_is_used() && ampi_type_is_block(type, count) && ampi_type_is_block(from->type, from->count) &&
+           gpu_can_hop(ampi_type_address(buf, type->true_lb_bytes),
+                       ampi_type_address(from->buf, from->type->true_lb_bytes),
+                       n_sent < n_room ? n_sent : n_room);
+}
+
 void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sender, int source, int tag)
 {
     start_receive(recv, request_data(sender), source, tag, sender, NULL, NULL);

@@ -37,6 +37,11 @@ void ampi_device_take_message(struct ampi_request *recv, struct ampi_message *me
  * completes both. */
 void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sender, int source, int tag);
 
+/* Is a copy from the send request's buffer to this one better done by a GPU, though both are the host's? Only
+ * if gpu_is_active. */
+bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, MPI_Count count,
+                           const struct ampi_type *type);
+
 /* No receive is there for a send from a device that need not wait for one: fetches its data into the message,
  * which has room for it and has been kept. */
 void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender);
@@ -54,7 +59,9 @@ static inline bool ampi_message_is_away(const struct ampi_message *message, cons
         return true;
     return ampi_device_has(buf, count, type) ||
            (BASE_UNLIKELY(gpu_is_active) &&
-            (message->fetch || (message->sender && message->sender->u.p2p.is_device)));
+            (message->fetch ||
+             (message->sender && (message->sender->u.p2p.is_device ||
+                                  ampi_device_is_better(message->sender, buf, count, type)))));
 }
 
 /* Receives it with an (ACTIVE) request, which completes when the data is there; frees the message. */
