@@ -182,8 +182,14 @@ static bool is_code_of_rank(const void *address)
     return image_find(address) != NULL;
 }
 
+static bool has_no_messages(void)
+{
+    return ampi_self()->n_requests == 0;
+}
+
 void ampi_device_init(void)
 {
+    gpu_has_no_messages = has_no_messages;
     gpu_rank_of_thread = rank_of_thread;
     gpu_is_code_of_rank = is_code_of_rank;
     gpu_block_at = block_at;

@@ -43,7 +43,8 @@ struct ampi_rank {
     struct ampi_message_pool *messages; /* its PE's */
     const char *call;                   /* the MPI function it is in or was in last; for messages */
     struct ampi_comm *world;            /* its handle of MPI_COMM_WORLD */
-    struct ampi_request *free_requests; /* pool: p2p/request.c */
+    struct ampi_request *free_requests; /* pool: request.c */
+    int n_requests;                     /* taken from it */
     uint64_t n_sent[AMPI_ROUTE_COUNT];  /* messages that it sent; for the tool interface */
     struct ampi_comm *self; /* its handle of MPI_COMM_SELF; NULL until first used: ampi_comm_self */
     struct ampi_request *const *wait_for; /* what it waits for, n_wait_for of them; for reports */

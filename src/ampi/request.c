@@ -51,6 +51,7 @@ struct ampi_request *ampi_request_create(struct ampi_rank *self, const struct am
         add_slab(self);
     request = self->free_requests;
     self->free_requests = request->next;
+    self->n_requests++;
     init(request, self, kind, comm, is_persistent);
     ampi_status_set_empty(&request->status);
     if (comm)
@@ -150,6 +151,7 @@ void ampi_request_destroy(struct ampi_request *request)
     request->magic = AMPI_MAGIC_DEAD;
     request->next = request->owner->free_requests;
     request->owner->free_requests = request;
+    request->owner->n_requests--;
     if (comm)
         ampi_comm_drop_pending(comm);
 }

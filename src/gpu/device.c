@@ -213,6 +213,23 @@ bool gpu_memory_is_synchronous(CUdeviceptr address)
     return gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, address) == CUDA_SUCCESS && is_set;
 }
 
+int gpu_memory_type(CUdeviceptr address)
+{
+    CUmemorytype type = 0;
+    unsigned is_managed = 0;
+    unsigned long long buffer = 0;
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                    CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    void *answers[] = {&type, &is_managed, &buffer};
+
+    if (gpu_driver.cuPointerGetAttributes(BASE_COUNT(wanted), wanted, answers, address) != CUDA_SUCCESS ||
+        type == 0 || buffer == 0)
+        return GPU_MEMORY_HOST;
+    return is_managed                     ? GPU_MEMORY_MANAGED
+           : type == CU_MEMORYTYPE_DEVICE ? GPU_MEMORY_DEVICE
+                                          : GPU_MEMORY_PINNED;
+}
+
 void gpu_query(uintptr_t addr, struct gpu_range *range_out)
 {
     CUmemorytype type = 0;

@@ -114,7 +114,12 @@ CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context);
 /* Has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS been set for the memory at this address? */
 bool gpu_memory_is_synchronous(CUdeviceptr address);
 
-/* Waits for what the running rank has put on its default streams. Never switches. (streams.c) */
+/* What memory is at this address: an enum gpu_memory, as the driver says now. Unlike gpu_query, this changes
+ * nothing. (device.c) */
+int gpu_memory_type(CUdeviceptr address);
+
+/* Waits for those calls of the running rank that have returned before their work was done, though CUDA calls
+ * them synchronous. Never switches. (streams.c) */
 void gpu_streams_settle(void);
 
 /* Makes a context current on this thread; what was current comes back by gpu_context_leave. 0 or an error

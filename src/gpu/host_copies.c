@@ -18,7 +18,7 @@
 
 bool gpu_host_is_pageable(const void *address)
 {
-    return address && gpu_find(address)->memory == GPU_MEMORY_HOST;
+    return address && gpu_memory_type((CUdeviceptr)address) == GPU_MEMORY_HOST;
 }
 
 /* Through pinned memory, if there is some. False: nothing was done. */
@@ -32,10 +32,8 @@ static bool copy_by_pinned(const struct gpu_call *call, void *to, CUdeviceptr fr
     if (!pinned)
         return false;
     *result_out = real.r_cuMemcpyDtoHAsync_v2(pinned, from, n_bytes, call->stream);
-    if (*result_out == CUDA_SUCCESS) {
-        gpu_wait_for_stream(call->stream, caller);
-        *result_out = gpu_driver.cuStreamSynchronize(call->stream);
-    }
+    if (*result_out == CUDA_SUCCESS)
+        *result_out = gpu_wait_for_stream(call->stream, caller);
     if (*result_out == CUDA_SUCCESS)
         memcpy(to, pinned, n_bytes);
     gpu_pinned_put(pinned);
@@ -50,19 +48,21 @@ static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n_bytes, bool is
 
     if (result != CUDA_SUCCESS)
         return result;
-    if (!call.face)
+    if (!call.face) {
+        if (!is_per_thread)
+            gpu_wait_for_special(CU_STREAM_LEGACY, caller);
         return function(to, from, n_bytes);
+    }
     if (gpu_wait_may_suspend(caller) && gpu_host_is_pageable(to)) {
         if (n_bytes > 0 && n_bytes <= GPU_PINNED_LARGE &&
             copy_by_pinned(&call, to, from, n_bytes, caller, &result))
             return result;
-        gpu_wait_for_stream(call.stream, caller);
+        (void)gpu_wait_for_stream(call.stream, caller); /* the copy gets the error, too */
     }
     result = real.r_cuMemcpyDtoHAsync_v2(to, from, n_bytes, call.stream);
     if (result != CUDA_SUCCESS)
         return result;
-    gpu_wait_for_stream(call.stream, caller);
-    return gpu_driver.cuStreamSynchronize(call.stream);
+    return gpu_wait_for_stream(call.stream, caller);
 }
 
 /* CUDA's rule: from pageable memory, the call returns when the bytes have been read, behind the stream's work
@@ -77,16 +77,22 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
 
     if (result != CUDA_SUCCESS)
         return result;
-    if (!call.face)
+    if (!call.face) {
+        if (!is_per_thread)
+            gpu_wait_for_special(CU_STREAM_LEGACY, caller);
         return function(to, from, n_bytes);
-    is_pageable = ult_self() && gpu_is_used() && gpu_host_is_pageable(from);
+    }
+    is_pageable = gpu_host_is_pageable(from);
     if (is_pageable)
-        gpu_wait_for_stream(call.stream, caller);
+        (void)gpu_wait_for_stream(call.stream, caller);
     result = real.r_cuMemcpyHtoDAsync_v2(to, from, n_bytes, call.stream);
-    if (result != CUDA_SUCCESS || (is_pageable && !gpu_memory_is_synchronous(to)))
+    if (result != CUDA_SUCCESS)
         return result;
-    gpu_wait_for_stream(call.stream, caller);
-    return gpu_driver.cuStreamSynchronize(call.stream);
+    if (is_pageable && !gpu_memory_is_synchronous(to)) {
+        gpu_streams_note_early(&call);
+        return CUDA_SUCCESS;
+    }
+    return gpu_wait_for_stream(call.stream, caller);
 }
 
 CUresult CUDAAPI gpu_api_copy_to_host(void *to, CUdeviceptr from, size_t n_bytes)

@@ -10,7 +10,8 @@
 #include "gpu/driver.h"
 #include "gpu/guard.h"
 #include "gpu/service.h"
-#include "gpu/streams.h"
+#include "gpu/stream_api.h"
+#include "gpu/waits.h"
 #include "gpu_detect.h"
 
 struct gpu_contexts_real gpu_contexts_real;
@@ -246,14 +247,17 @@ CUresult CUDAAPI gpu_rank_release(CUdevice device)
     return result;
 }
 
-/* Waits for all work of a device's primary context; what kernels printed comes out then. */
-static CUresult wait_for_device(CUdevice device)
+/* Waits for the rank's work in a device's primary context, or, if ranks share their streams, for all work;
+ * what kernels printed comes out then. */
+static CUresult wait_for_device(CUdevice device, const void *caller)
 {
     CUcontext context = gpu_context_of(device), before;
     CUresult result;
 
     if (!context)
         return (CUresult)gpu_driver_last();
+    if (gpu_streams_synchronize(context, caller, &result))
+        return result;
     if (gpu_context_enter(context, &before))
         return (CUresult)gpu_driver_last();
     result = gpu_driver.cuCtxSynchronize();
@@ -284,7 +288,7 @@ CUresult CUDAAPI gpu_rank_reset(CUdevice device)
     }
     if (gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there) != CUDA_SUCCESS || !is_there)
         return CUDA_SUCCESS; /* there is nothing to reset */
-    return wait_for_device(device);
+    return wait_for_device(device, GPU_CALLER);
 }
 
 /* ---- The list ---- */

@@ -4,6 +4,7 @@
  * context, and a copy of that device fails, so this is asked before either is queued. Seen on H200s, driver
  * 580:
  *
+ * - Variables of a module: its own device; others by copies only (a kernel of another one fails).
  * - cuMemAlloc: its own device; others once peer access is enabled; else the driver copies through the host.
  * - Other contexts of the device: copies only.
  * - Pools: its own device; others only if cuMemPoolSetAccess said so, peers or not.
@@ -49,8 +50,10 @@ enum gpu_reach gpu_reach(int device, uintptr_t addr, int owner, uint64_t buffer)
     struct gpu_pe *pe = gpu_pe_self();
     CUcontext context = NULL;
     CUmemoryPool pool = NULL;
-    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
-    void *answers[] = {&context, &pool};
+    unsigned is_exportable = 0; /* what is not is a variable of a module */
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+                                    CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+    void *answers[] = {&context, &pool, &is_exportable};
 
     if (owner < 0)
         return GPU_REACH_KERNEL;
@@ -64,6 +67,8 @@ enum gpu_reach gpu_reach(int device, uintptr_t addr, int owner, uint64_t buffer)
         return reach_of_mapped(addr, device);
     if (context != gpu_context_of(owner))
         return GPU_REACH_COPY;
+    if (!is_exportable)
+        return device == owner ? GPU_REACH_KERNEL : GPU_REACH_COPY;
     if (buffer)
         pe->plain_buffers[buffer % GPU_PLAIN_BUFFERS] = buffer;
     return reach_of_plain(device, owner);

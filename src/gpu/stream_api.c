@@ -28,12 +28,12 @@ struct gpu_stream_real gpu_stream_real;
 static void wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
                              const void *caller)
 {
-    if (!gpu_wait_may_suspend(caller) || !gpu_is_used())
+    if (!gpu_wait_may_suspend(caller))
         return;
     if (!gpu_host_is_pageable(to) && !(n_bytes > TAKEN_ALONG && gpu_host_is_pageable(from)))
         return;
     if (!gpu_stream_is_captured(stream, NULL))
-        gpu_wait_for_stream(stream, caller);
+        (void)gpu_wait_for_stream(stream, caller); /* the copy gets the error, too */
 }
 
 /* ---- Calls that take a stream ---- */
@@ -59,27 +59,29 @@ GPU_STREAM_CALLS(FUNCTION)
 /* Does a call on the device's memory at this address return before it is done? */
 static bool may_return(CUdeviceptr address)
 {
-    const struct gpu_range *range;
-
-    if (!address)
-        return true;
-    range = ult_self() && gpu_is_used() ? gpu_find((const void *)(uintptr_t)address) : NULL;
-    return range && range->memory == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(address);
+    return !address || (gpu_memory_type(address) == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(address));
 }
 
 /* The call has been put on the default stream. Those between places of devices need not wait, as a rule. */
 static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read, const void *caller)
 {
-    if (written && may_return(written) && may_return(read))
-        return CUDA_SUCCESS;
-    gpu_wait_for_stream(call->stream, caller);
-    return gpu_driver.cuStreamSynchronize(call->stream);
+    if (!written || !may_return(written) || !may_return(read))
+        return gpu_wait_for_stream(call->stream, caller);
+    gpu_streams_note_early(call);
+    return CUDA_SUCCESS;
+}
+
+/* Before a call that waits for the default stream of a context of the program's own. */
+static void wait_for_own(bool is_per_thread, const void *caller)
+{
+    if (!is_per_thread)
+        gpu_wait_for_special(CU_STREAM_LEGACY, caller);
 }
 
 /* The driver's own function, on its own default stream, after the rank's work and before what follows. */
-#define CALL_NATIVE(call, caller, function, arguments)                                                   \
-    (gpu_wait_for_stream((call).stream, caller), result = gpu_driver.cuStreamSynchronize((call).stream), \
-     result == CUDA_SUCCESS ? (result = function arguments) : 0,                                         \
+#define CALL_NATIVE(call, caller, function, arguments)           \
+    (result = gpu_wait_for_stream((call).stream, caller),        \
+     result == CUDA_SUCCESS ? (result = function arguments) : 0, \
      result == CUDA_SUCCESS ? gpu_driver.cuStreamSynchronize(CU_STREAM_LEGACY) : result)
 
 /* The driver refuses some copies only when they do not wait (of unaligned pitches). */
@@ -91,8 +93,12 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
         CUresult result;                                                                                \
         gpu_guard_prepare();                                                                            \
         result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT);                                    \
-        if (result != CUDA_SUCCESS || !call.face)                                                       \
-            return result != CUDA_SUCCESS ? result : real.r_##name arguments;                           \
+        if (result != CUDA_SUCCESS)                                                                     \
+            return result;                                                                              \
+        if (!call.face) {                                                                               \
+            wait_for_own(twin, GPU_CALLER);                                                             \
+            return real.r_##name arguments;                                                             \
+        }                                                                                               \
         wait_if_pageable(call.stream, from, to, SIZE_MAX, GPU_CALLER);                                  \
         result = real.r_##async async_arguments;                                                        \
         if (BASE_UNLIKELY(result == CUDA_ERROR_INVALID_VALUE))                                          \
@@ -102,16 +108,20 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
 GPU_WAITING_CALLS(FUNCTION)
 #undef FUNCTION
 
-#define FUNCTION(name, version, twin, parameters, arguments)                  \
-    static CUresult CUDAAPI call_##name parameters                            \
-    {                                                                         \
-        struct gpu_call call;                                                 \
-        CUresult result;                                                      \
-        gpu_guard_prepare();                                                  \
-        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT);          \
-        if (result != CUDA_SUCCESS || !call.face)                             \
-            return result != CUDA_SUCCESS ? result : real.r_##name arguments; \
-        return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments);       \
+#define FUNCTION(name, version, twin, parameters, arguments)            \
+    static CUresult CUDAAPI call_##name parameters                      \
+    {                                                                   \
+        struct gpu_call call;                                           \
+        CUresult result;                                                \
+        gpu_guard_prepare();                                            \
+        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT);    \
+        if (result != CUDA_SUCCESS)                                     \
+            return result;                                              \
+        if (!call.face) {                                               \
+            wait_for_own(twin, GPU_CALLER);                             \
+            return real.r_##name arguments;                             \
+        }                                                               \
+        return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments); \
     }
 GPU_LONELY_CALLS(FUNCTION)
 #undef FUNCTION
@@ -127,8 +137,10 @@ static CUresult synchronize(CUstream stream, bool is_per_thread, const void *cal
     result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN);
     if (result != CUDA_SUCCESS)
         return result;
-    if (call.face || call.stream > CU_STREAM_PER_THREAD) /* others depend on who asks */
-        gpu_wait_for_stream(call.stream, caller);
+    if (call.face || call.stream > CU_STREAM_PER_THREAD)
+        return gpu_wait_for_stream(call.stream, caller);
+    if (!is_per_thread) /* a stream that depends on who asks */
+        gpu_wait_for_special(call.stream, caller);
     return function(call.stream);
 }
 
@@ -147,8 +159,7 @@ CUresult CUDAAPI gpu_api_stream_synchronize_ptsz(CUstream stream)
 CUresult CUDAAPI gpu_api_event_synchronize(CUevent event)
 {
     gpu_guard_prepare();
-    gpu_wait_for_event(event, GPU_CALLER);
-    return real.r_cuEventSynchronize(event);
+    return gpu_wait_for_event(event, GPU_CALLER);
 }
 
 static CUresult query(CUstream stream, bool is_per_thread, const void *caller,
@@ -228,23 +239,14 @@ static bool collect(struct gpu_rank_streams *rank, struct gpu_face *face, struct
     return true;
 }
 
-/* The driver waits for a stream at the end, and for those that had work: it says whether work has failed, and
- * prints what kernels printed. */
 static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
 {
     CUresult result = CUDA_SUCCESS;
 
-    for (int i = 0; i < awaited->n_events; i++)
-        gpu_wait_for_event(awaited->events[i], caller);
     for (int i = 0; i < awaited->n_events && result == CUDA_SUCCESS; i++)
-        result = gpu_driver.cuEventSynchronize(awaited->events[i]);
-    for (int i = 0; i < awaited->n_streams && result == CUDA_SUCCESS; i++) {
-        CUstream stream = awaited->streams[i];
-        if (i < awaited->n_streams - 1 && gpu_driver.cuStreamQuery(stream) == CUDA_SUCCESS)
-            continue;
-        gpu_wait_for_stream(stream, caller);
-        result = gpu_driver.cuStreamSynchronize(stream);
-    }
+        result = gpu_wait_for_event(awaited->events[i], caller);
+    for (int i = 0; i < awaited->n_streams && result == CUDA_SUCCESS; i++)
+        result = gpu_wait_for_stream(awaited->streams[i], caller);
     if (result == CUDA_SUCCESS && awaited->n_streams == 0) { /* a failed context says so */
         result = gpu_driver.cuStreamQuery(CU_STREAM_LEGACY);
         if (result == CUDA_ERROR_NOT_READY)
@@ -253,8 +255,7 @@ static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
     return result;
 }
 
-/* False: the driver's own function is right. */
-static bool synchronize_rank(CUcontext context, const void *caller, CUresult *result_out)
+bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
     struct awaited awaited;
@@ -285,7 +286,7 @@ CUresult CUDAAPI gpu_api_context_synchronize(void)
     CUresult result;
 
     gpu_guard_prepare();
-    return synchronize_rank(NULL, GPU_CALLER, &result) ? result : gpu_guard_synchronize();
+    return gpu_streams_synchronize(NULL, GPU_CALLER, &result) ? result : gpu_guard_synchronize();
 }
 
 CUresult CUDAAPI gpu_api_context_synchronize_v2(CUcontext context)
@@ -293,7 +294,7 @@ CUresult CUDAAPI gpu_api_context_synchronize_v2(CUcontext context)
     CUresult result;
 
     gpu_guard_prepare();
-    return synchronize_rank(context, GPU_CALLER, &result) ? result : gpu_guard_synchronize_v2(context);
+    return gpu_streams_synchronize(context, GPU_CALLER, &result) ? result : gpu_guard_synchronize_v2(context);
 }
 
 /* ---- Others ---- */

@@ -62,6 +62,10 @@ CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
 CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
                                           CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
 
+/* Waits for the calling rank's streams in a primary context; NULL: the current one. false: the rank has none
+ * of its own there, the driver's function is right. May switch. */
+bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out);
+
 /* ---- Copies from and to the host (host_copies.c) ---- */
 
 CUresult CUDAAPI gpu_api_copy_to_host(void *to, CUdeviceptr from, size_t n_bytes);
@@ -69,7 +73,7 @@ CUresult CUDAAPI gpu_api_copy_to_host_ptds(void *to, CUdeviceptr from, size_t n_
 CUresult CUDAAPI gpu_api_copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes);
 CUresult CUDAAPI gpu_api_copy_from_host_ptds(CUdeviceptr to, const void *from, size_t n_bytes);
 
-/* Is this pageable memory of the host? On a PE. NULL: no. */
+/* Is this pageable memory of the host? NULL: no. */
 bool gpu_host_is_pageable(const void *address);
 
 /* X(name in libcuda, version of CUDA that brought it, types of parameters, ours, why) */

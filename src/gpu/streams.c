@@ -339,16 +339,23 @@ CUstream gpu_streams_use(CUstream stream, bool is_per_thread)
                                                                                          : stream;
 }
 
+void gpu_streams_note_early(const struct gpu_call *call)
+{
+    struct gpu_face *face = call->face;
+
+    if (!face->early && gpu_driver.cuEventCreate(&face->early, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return;
+    face->has_early = gpu_driver.cuEventRecord(face->early, call->stream) == CUDA_SUCCESS;
+}
+
 void gpu_streams_settle(void)
 {
     struct gpu_rank_streams *rank = ult_self() ? gpu_streams_of_self() : NULL;
 
     for (struct gpu_face *face = rank ? rank->faces : NULL; face; face = face->next) {
-        if (face->base.stream)
-            gpu_driver.cuStreamSynchronize(face->base.stream);
-        if (face->thread.stream &&
-            !(rank->n_captures > 0 && gpu_stream_is_captured(face->thread.stream, NULL)))
-            gpu_driver.cuStreamSynchronize(face->thread.stream);
+        if (face->has_early)
+            gpu_driver.cuEventSynchronize(face->early);
+        face->has_early = false;
     }
 }
 

@@ -54,6 +54,8 @@ struct gpu_face {
     struct gpu_stream thread;   /* the per-thread stream */
     struct gpu_stream *streams; /* that the rank has created */
     struct gpu_orphan *orphans;
+    CUevent early;   /* behind the last synchronous call that did not wait; NULL: not made yet */
+    bool has_early;  /* there was one since the rank last waited for it */
     uint64_t n_base; /* how much work was put on the default stream */
     uint64_t marked; /* the last that base.mark is behind of */
     int n_blocking;  /* of streams, and thread if it is made */
@@ -116,6 +118,9 @@ struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext conte
 
 /* A rank's streams of a context are gone: it was reset. */
 void gpu_streams_forget(CUcontext context);
+
+/* A call that CUDA calls synchronous returns before its work is done (gpu_streams_settle). */
+void gpu_streams_note_early(const struct gpu_call *call);
 
 /* Is the stream being captured? Its capture's id, too, if id_out is not NULL. */
 bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out);

@@ -21,10 +21,14 @@ struct gpu_pe;
 /* May a call from this code suspend? */
 bool gpu_wait_may_suspend(const void *caller);
 
-/* Waits until the stream's work is done, or an error shows; the driver's own function must be called behind
- * it, for the error and for what else the driver does then. Nothing if it may not suspend. May switch. */
-void gpu_wait_for_stream(CUstream stream, const void *caller);
-void gpu_wait_for_event(CUevent event, const void *caller);
+/* Waits until the stream's work is done, as cuStreamSynchronize and cuEventSynchronize do: these if it may
+ * not suspend. May switch. */
+CUresult gpu_wait_for_stream(CUstream stream, const void *caller);
+CUresult gpu_wait_for_event(CUevent event, const void *caller);
+
+/* Suspends until what the default stream of the current context has now is done, in a context whose streams
+ * are the driver's own: another rank may have another context when the driver is asked. May switch. */
+void gpu_wait_for_special(CUstream stream, const void *caller);
 
 /* The program has been told that something is not done: it will ask again, others run first. May switch. */
 void gpu_wait_before_asking_again(const void *caller);

@@ -327,6 +327,11 @@ int ult_pe_node_index(const struct ult_pe *pe, int *n_on_node_out)
     return pe->pe_id + ult_job.node_index * ult_job.n_pes;
 }
 
+int ult_pe_live(const struct ult_pe *pe)
+{
+    return pe->n_live;
+}
+
 bool ult_pe_has_ready(const struct ult_pe *pe)
 {
     return pe->queue_first != NULL;

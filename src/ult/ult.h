@@ -148,6 +148,9 @@ void ult_sleep_ns(uint64_t duration_ns);
 /* Ends the caller. Never returns. */
 void ult_end(void) BASE_NORETURN;
 
+/* How many ULTs of the PE have not ended. On the PE. */
+int ult_pe_live(const struct ult_pe *pe);
+
 /* True if a ULT of the PE waits for its turn. On the PE. */
 bool ult_pe_has_ready(const struct ult_pe *pe);
 

@@ -15,6 +15,9 @@ static CUresult answer(const struct fake_range *range, uintptr_t address, CUpoin
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)to = range ? (CUmemoryPool)range->pool : NULL;
         return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        *(unsigned *)to = range && range->kind == FAKE_DEVICE && !range->pool && !range->physical;
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *(unsigned *)to = !range                                                      ? 0
                           : range->kind == FAKE_DEVICE || range->kind == FAKE_MANAGED ? CU_MEMORYTYPE_DEVICE
