@@ -131,8 +131,10 @@ struct last_errand {
 static void run_last_errand(struct ult_errand *errand)
 {
     struct last_errand *last = BASE_CONTAINER(errand, struct last_errand, errand);
+    struct ampi_rank *rank = last->rank;
 
-    rank_end(last->rank, last->rank->exit_code);
+    free(last);
+    rank_end(rank, rank->exit_code);
 }
 
 /* On the rank's PE. */
@@ -142,6 +144,8 @@ static void send_last_errand(struct ult_note *note)
 
     if (last->rank->state != AMPI_RANK_ENDED)
         ult_send(&last->rank->ult, &last->errand);
+    else
+        free(last);
 }
 
 /* The rank ends as soon as its main thread calls something that lets other ranks run. A process would end at

@@ -25,6 +25,7 @@
 #include <sys/uio.h>
 #include <threads.h>
 #include <time.h>
+#include <unwind.h>
 
 /* The C library's variables that are per rank. */
 enum image_libc_field {
@@ -81,10 +82,11 @@ struct image_thread {
     void *signal_stack;                 /* malloc'ed; NULL: the thread had one, or is a rank's ULT */
     struct image_lazy_blocks *lazy_tls; /* thread_local variables of libraries (lazy_tls.c); NULL: none yet */
     /* Of the rank's ULT alone, for its end (rebind_thread_exit.c): */
-    void *cleanup;               /* its innermost buffer of pthread_cleanup_push; NULL: none */
-    atomic_bool is_cancelled;    /* pthread_cancel was called for it */
-    bool is_cancel_disabled;     /* pthread_setcancelstate */
-    bool is_cancel_asynchronous; /* pthread_setcanceltype */
+    struct _Unwind_Exception exception; /* what unwinds it */
+    void *cleanup;                      /* its innermost buffer of pthread_cleanup_push; NULL: none */
+    atomic_bool is_cancelled;           /* pthread_cancel was called for it */
+    bool is_cancel_disabled;            /* pthread_setcancelstate */
+    bool is_cancel_asynchronous;        /* pthread_setcanceltype */
 };
 
 /* getopt's state, as in glibc's getopt_r. */

@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
-#include <unwind.h>
 
 typedef _Unwind_Reason_Code (*forced_unwind_fn)(struct _Unwind_Exception *, _Unwind_Stop_Fn, void *);
 typedef _Unwind_Word (*get_cfa_fn)(struct _Unwind_Context *);
@@ -80,15 +79,14 @@ static void refuse_catch(_Unwind_Reason_Code reason, struct _Unwind_Exception *e
 static void unwind(struct image_thread *thread) BASE_NORETURN;
 static void unwind(struct image_thread *thread)
 {
-    struct _Unwind_Exception *exception = base_calloc_aligned(1, sizeof *exception, "the end of a thread");
     void *library = dlopen("libgcc_s.so.1", RTLD_NOW);
     forced_unwind_fn force = library ? (forced_unwind_fn)dlsym(library, "_Unwind_ForcedUnwind") : NULL;
 
     get_cfa = library ? (get_cfa_fn)dlsym(library, "_Unwind_GetCFA") : NULL;
     if (!force || !get_cfa)
         base_fatal(1, "pthread_exit needs libgcc_s.so.1: %s", dlerror());
-    exception->exception_cleanup = refuse_catch;
-    force(exception, stop_at_handlers, thread);
+    thread->exception.exception_cleanup = refuse_catch;
+    force(&thread->exception, stop_at_handlers, thread);
     finish(thread); /* a stack that cannot be unwound */
 }
 
