@@ -68,6 +68,7 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Group_incl(world, 6, (int[]){5, 4, 3, 2, 1, 0}, &d));
     MTEST_OK(MPI_Group_compare(c, d, &result));
     MTEST_CHECK(result == MPI_SIMILAR, "the same in another order: %d", result);
+    MTEST_OK(MPI_Group_free(&d));
     /* Translation of ranks that are not there, and of MPI_PROC_NULL. */
     int from[3] = {2, MPI_PROC_NULL, 0}, to[3];
     MTEST_OK(MPI_Group_translate_ranks(world, 3, from, a, to));
