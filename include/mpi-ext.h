@@ -24,6 +24,22 @@ extern "C" {
 /* Lets the other ranks that are ready on this rank's PE run first. Never fails. May switch. */
 int AMPI_Yield(void);
 
+/* Work of a GPU as an operation of MPI. The types are CUDA's: a cudaStream_t or CUstream (NULL: the calling
+ * rank's default stream), a cudaEvent_t or CUevent.
+ *
+ * AMPI_GPU_Iinvoke: the request completes when the work that the stream has now is done. AMPI_GPU_Ievent:
+ * when the event is, as cudaEventQuery has it. Such requests may be waited for together with others
+ * (MPI_Waitany); they cannot be cancelled, and have an empty status. AMPI_GPU_Invoke waits for the stream's
+ * work, while other ranks run. Between MPI_Init and MPI_Finalize, on a rank's main thread.
+ *
+ * Errors: MPI_ERR_ARG, request is NULL; MPI_ERR_OTHER with CUDA's words, of the call, or, from the call that
+ * completes the request, of the work. The first two never switch; AMPI_GPU_Invoke may. */
+struct CUstream_st;
+struct CUevent_st;
+int AMPI_GPU_Iinvoke(struct CUstream_st *stream, MPI_Request *request);
+int AMPI_GPU_Ievent(struct CUevent_st *event, MPI_Request *request);
+int AMPI_GPU_Invoke(struct CUstream_st *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -69,6 +69,25 @@ extern bool (*gpu_is_code_of_rank)(const void *address);
 /* Has the running rank no request of MPI's under way? On a PE. */
 extern bool (*gpu_has_no_messages)(void);
 
+/* ---- Work of the program's (works.c) ---- */
+
+/* A stream's work, or an event, that somebody wants to be told of. The caller provides it and leaves it alone
+ * until it is done. */
+struct gpu_work {
+    /* It is done, or the error says why not. On the PE that began it, from its progress; never from within
+     * the functions that begin it. May not switch. */
+    void (*done)(struct gpu_work *work, int error);
+    struct gpu_work *next; /* private, as are the next three */
+    void *event;
+    bool is_own_event;
+    uint64_t ask_at_ns;
+};
+
+/* Begins to look after what the stream has now (NULL: the running rank's default stream), or after the event.
+ * An error: nothing was begun. On a PE, if gpu_is_used(). Never switches. */
+int gpu_work_of_stream(struct gpu_work *work, void *stream) BASE_MUST_CHECK;
+int gpu_work_of_event(struct gpu_work *work, void *event) BASE_MUST_CHECK;
+
 /* ---- Data ---- */
 
 /* `count` elements at buf, as MPI has them. */

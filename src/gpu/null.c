@@ -123,6 +123,22 @@ bool gpu_waits_set(const char *text)
 
 void gpu_streams_begin(int n_ranks) {}
 
+static int unreachable(void)
+{
+    BASE_ASSERT(!"device buffers without CUDA's headers");
+    return -1;
+}
+
+int gpu_work_of_stream(struct gpu_work *work, void *stream)
+{
+    return unreachable();
+}
+
+int gpu_work_of_event(struct gpu_work *work, void *event)
+{
+    return unreachable();
+}
+
 bool gpu_can_hop(const void *to, const void *from, size_t n_bytes)
 {
     return false;
@@ -131,12 +147,6 @@ bool gpu_can_hop(const void *to, const void *from, size_t n_bytes)
 void *gpu_guard(const char *name, void *function)
 {
     return function;
-}
-
-static int unreachable(void)
-{
-    BASE_ASSERT(!"device buffers without CUDA's headers");
-    return -1;
 }
 
 void gpu_move_start(struct gpu_move *move)

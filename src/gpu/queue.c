@@ -475,7 +475,8 @@ static int poll_queues(struct ult_source *source)
 
     if (pe->gathered)
         gpu_batch_start(pe);
-    n_handled = (pe->services ? gpu_service_poll(pe) : 0) + (pe->waiters ? gpu_wait_poll(pe) : 0);
+    n_handled = (pe->services ? gpu_service_poll(pe) : 0) + (pe->waiters ? gpu_wait_poll(pe) : 0) +
+                (pe->works ? gpu_works_poll(pe) : 0);
     queue = pe->busy;
     pe->busy = NULL;
     for (; queue; queue = next) {

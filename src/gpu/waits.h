@@ -33,6 +33,9 @@ void gpu_wait_for_special(CUstream stream, const void *caller);
 /* The program has been told that something is not done: it will ask again, others run first. May switch. */
 void gpu_wait_before_asking_again(const void *caller);
 
+/* Looks after gpu_work on this PE; returns how many are done. (works.c) */
+int gpu_works_poll(struct gpu_pe *pe);
+
 /* Looks after those that wait on this PE; returns how many have been readied. */
 int gpu_wait_poll(struct gpu_pe *pe);
 
