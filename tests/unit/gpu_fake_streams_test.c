@@ -179,15 +179,17 @@ END_TEST
         OK(cuStreamSynchronize(stream));             \
     } while (0)
 
+#define KIB_64 65536 /* are taken along */
+
 START_TEST(copies_wait_as_the_manual_says)
 {
     CUdeviceptr device, other;
     CUstream own, blocking;
-    char pageable[4096] = "";
+    static char pageable[2 * KIB_64];
     void *pinned;
 
     open_driver();
-    device = device_memory();
+    OK(cuMemAlloc(&device, sizeof pageable));
     other = device_memory();
     own = stream_of(CU_STREAM_NON_BLOCKING);
     blocking = stream_of(CU_STREAM_DEFAULT);
@@ -197,7 +199,8 @@ START_TEST(copies_wait_as_the_manual_says)
     MUST_WAIT(blocking, cuMemcpyDtoH(pageable, device, 64));
     MUST_WAIT(NULL, cuMemcpyDtoH(pinned, device, 64));
     MUST_WAIT(NULL, cuMemcpyHtoD(device, pinned, 64));
-    MUST_WAIT(NULL, cuMemcpyHtoD(device, pageable, 64));
+    MUST_NOT_WAIT(NULL, cuMemcpyHtoD(device, pageable, KIB_64));
+    MUST_WAIT(NULL, cuMemcpyHtoD(device, pageable, KIB_64 + 1));
     MUST_NOT_WAIT(NULL, cuMemcpyDtoD(device, other, 64));
     MUST_NOT_WAIT(NULL, cuMemsetD32(device, 1, 16));
     MUST_WAIT(NULL, cuMemsetD32((CUdeviceptr)pinned, 1, 16));
@@ -206,7 +209,8 @@ START_TEST(copies_wait_as_the_manual_says)
     MUST_NOT_WAIT(own, cuMemcpyDtoDAsync(device, other, 64, own));
     MUST_NOT_WAIT(own, cuMemsetD32Async((CUdeviceptr)pinned, 1, 16, own));
     MUST_WAIT(own, cuMemcpyDtoHAsync(pageable, device, 64, own));
-    MUST_WAIT(own, cuMemcpyHtoDAsync(device, pageable, 64, own));
+    MUST_NOT_WAIT(own, cuMemcpyHtoDAsync(device, pageable, KIB_64, own));
+    MUST_WAIT(own, cuMemcpyHtoDAsync(device, pageable, KIB_64 + 1, own));
 }
 END_TEST
 

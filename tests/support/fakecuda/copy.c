@@ -5,8 +5,8 @@
  * They wait where the real driver's may, by "API synchronization behavior" in its manual:
  *
  * Pageable host memory is read before the call returns, but not before the stream has done what it had, so
- * the call waits for that; the bytes may still be on their way when it returns. An address that the driver
- * does not know counts as pageable.
+ * the call waits for that; the bytes may still be on their way when it returns. Up to 64 KiB in a row are
+ * taken along at once. An address that the driver does not know counts as pageable.
  *
  * Pageable host memory has been written when the call returns, and so has any host memory from host memory.
  *
@@ -142,6 +142,17 @@ static bool is_waited_for(const struct fake_op *op, bool is_sync)
     return is_sync && op->from_range && !(is_on_device(op->to_range) && is_on_device(op->from_range));
 }
 
+#define TAKEN_ALONG ((size_t)64 << 10)
+
+static bool waits_before(const struct fake_copy *what)
+{
+    bool is_row = what->n_rows == 1 && what->n_slices == 1;
+
+    if (fake_range_at(what->from) && fake_range_at(what->to))
+        return false;
+    return !(is_row && what->n_bytes <= TAKEN_ALONG && fake_range_at(what->to));
+}
+
 static CUresult queue_copy(struct fake_stream *stream, const struct fake_copy *what, bool is_sync)
 {
     struct fake_op *op;
@@ -149,7 +160,7 @@ static CUresult queue_copy(struct fake_stream *stream, const struct fake_copy *w
 
     if (what->n_bytes == 0 || what->n_rows == 0 || what->n_slices == 0)
         return CUDA_SUCCESS;
-    if (!stream->capture && (!fake_range_at(what->from) || !fake_range_at(what->to)))
+    if (!stream->capture && waits_before(what))
         fake_wait_stream(stream);
     op = make_copy(what, stream->context->device);
     if (!op)
