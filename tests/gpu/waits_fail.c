@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A rank that waits for a kernel which breaks the GPU gets CUDA's error from its wait, also if other ranks ran meanwhile, and
- * so does every rank's next call; nothing hangs. The argument says how it waits.
+ * A rank that waits for a kernel which breaks the GPU gets CUDA's error from its wait, also if other ranks
+ * ran meanwhile, and so does every rank's next call; nothing hangs. The argument says how it waits.
  */
 #include "kernels.h"
 
@@ -35,8 +35,8 @@ static CUresult wait_by(const char *way, CUstream stream, CUdeviceptr memory)
 
 static void expect_failed(CUresult result, const char *what)
 {
-    MTEST_CHECK(result == CUDA_ERROR_ILLEGAL_ADDRESS, "%s: %d instead of the error of an illegal address", what,
-                (int)result);
+    MTEST_CHECK(result == CUDA_ERROR_ILLEGAL_ADDRESS, "%s: %d instead of the error of an illegal address",
+                what, (int)result);
 }
 
 int main(int argc, char **argv)
