@@ -213,6 +213,14 @@ bool gpu_memory_is_synchronous(CUdeviceptr address)
     return gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, address) == CUDA_SUCCESS && is_set;
 }
 
+/* enum gpu_memory, of memory that the driver knows. */
+static int memory_of(CUmemorytype type, unsigned is_managed)
+{
+    return is_managed                     ? GPU_MEMORY_MANAGED
+           : type == CU_MEMORYTYPE_DEVICE ? GPU_MEMORY_DEVICE
+                                          : GPU_MEMORY_PINNED;
+}
+
 int gpu_memory_type(CUdeviceptr address)
 {
     CUmemorytype type = 0;
@@ -225,9 +233,7 @@ int gpu_memory_type(CUdeviceptr address)
     if (gpu_driver.cuPointerGetAttributes(BASE_COUNT(wanted), wanted, answers, address) != CUDA_SUCCESS ||
         type == 0 || buffer == 0)
         return GPU_MEMORY_HOST;
-    return is_managed                     ? GPU_MEMORY_MANAGED
-           : type == CU_MEMORYTYPE_DEVICE ? GPU_MEMORY_DEVICE
-                                          : GPU_MEMORY_PINNED;
+    return memory_of(type, is_managed);
 }
 
 void gpu_query(uintptr_t addr, struct gpu_range *range_out)
@@ -251,9 +257,7 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out)
         return;
     range_out->buffer = buffer;
     range_out->device = (int8_t)device;
-    range_out->memory = is_managed                     ? GPU_MEMORY_MANAGED
-                        : type == CU_MEMORYTYPE_DEVICE ? GPU_MEMORY_DEVICE
-                                                       : GPU_MEMORY_PINNED;
+    range_out->memory = (uint8_t)memory_of(type, is_managed);
     /* A cudaMemcpy from pageable memory may return before the bytes have arrived, and a cudaMemset before it
      * is done, and our streams do not wait for them; with this set they do not, and those under way have
      * arrived. Not all memory has it (pools). */
