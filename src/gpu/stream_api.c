@@ -17,8 +17,11 @@ struct gpu_stream_real gpu_stream_real;
 
 /* An address that may be the host's or a device's; and those in descriptions of copies. */
 #define GPU_CALL_POINTER(address) ((const void *)(uintptr_t)(address))
-#define GPU_CALL_HOST(copy, end) \
-    ((copy) && (copy)->end##MemoryType == CU_MEMORYTYPE_HOST ? (copy)->end##Host : NULL)
+#define GPU_CALL_HOST(copy, end)                                                                \
+    (!(copy)                                            ? NULL                                  \
+     : (copy)->end##MemoryType == CU_MEMORYTYPE_HOST    ? (copy)->end##Host                     \
+     : (copy)->end##MemoryType == CU_MEMORYTYPE_UNIFIED ? GPU_CALL_POINTER((copy)->end##Device) \
+                                                        : NULL)
 
 /* Up to this size the driver takes what it copies from pageable memory with it, and does not wait. */
 #define TAKEN_ALONG ((size_t)64 << 10)

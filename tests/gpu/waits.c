@@ -75,19 +75,31 @@ static void by_copy_from_pageable(CUstream stream)
     GTEST_CU(cuStreamSynchronize(NULL));
 }
 
-static void by_copy_2d(CUstream stream)
+static void copy_2d(CUmemorytype type)
 {
     CUDA_MEMCPY2D what = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                           .srcDevice = memory,
                           .srcPitch = 40,
-                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstMemoryType = type,
                           .dstHost = pageable,
+                          .dstDevice = (CUdeviceptr)pageable,
                           .dstPitch = 40,
                           .WidthInBytes = 40,
                           .Height = N / 10};
 
-    (void)stream;
     GTEST_CU(cuMemcpy2D(&what));
+}
+
+static void by_copy_2d(CUstream stream)
+{
+    (void)stream;
+    copy_2d(CU_MEMORYTYPE_HOST);
+}
+
+static void by_copy_2d_unified(CUstream stream)
+{
+    (void)stream;
+    copy_2d(CU_MEMORYTYPE_UNIFIED);
 }
 
 static void by_copy_async(CUstream stream)
@@ -175,6 +187,7 @@ static const struct way {
     {"copy_to_pinned", by_copy_to_pinned, NULL_ONLY},
     {"copy_from_pageable", by_copy_from_pageable, NULL_ONLY},
     {"copy_2d", by_copy_2d, NULL_ONLY | BRIEFLY},
+    {"copy_2d_unified", by_copy_2d_unified, NULL_ONLY | BRIEFLY},
     {"copy_async", by_copy_async, BRIEFLY},
     {"copy_async_from_pageable", by_copy_async_from_pageable, 0},
     {"set_of_pinned", by_set_of_pinned, NULL_ONLY},
