@@ -58,7 +58,8 @@ const char *gpu_error_text(int error);
 bool gpu_streams_set(const char *text) BASE_MUST_CHECK;
 bool gpu_waits_set(const char *text) BASE_MUST_CHECK;
 
-/* So many ranks are about to begin in this process: one alone has CUDA as it is. */
+/* The number of ranks that this process will run. With one rank, CUDA is not changed. Before the ranks begin.
+ */
 void gpu_streams_begin(int n_ranks);
 
 /* What is known of the caller, set by whoever knows ranks: the rank that the calling OS thread, which is no

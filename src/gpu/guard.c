@@ -84,8 +84,8 @@ static struct {
 #undef MEMBER
 } real;
 
-/* Before the first kernel of ours there is none to send away. One that is made while the driver's function
- * waits is not what it waits for. */
+/* Before the first resident kernel there is nothing to send away. The driver's function does not wait for a
+ * kernel that starts while it waits. */
 #define FUNCTION(name, version, parameters, arguments, device, why) \
     static CUresult guard_##name parameters                         \
     {                                                               \
@@ -103,7 +103,8 @@ static struct {
 WAITING(FUNCTION)
 #undef FUNCTION
 
-/* Calls what waits for a GPU, while no kernel of ours stays there. */
+/* Sends the resident kernels of a device away, if there are any. Returns the argument of gpu_service_release.
+ */
 static int hold_kernels(int device)
 {
     int hold = gpu_service_exists() ? device : GPU_SERVICE_NONE;
@@ -133,7 +134,8 @@ CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context)
     return result;
 }
 
-/* A context that this call makes runs nothing yet: kernels of ours can be loaded without a wait. */
+/* Nothing runs yet in a context that this call creates: the library's kernels can be loaded without a wait.
+ */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
 {
     unsigned flags;

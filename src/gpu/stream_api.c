@@ -23,7 +23,7 @@ struct gpu_stream_real gpu_stream_real;
      : (copy)->end##MemoryType == CU_MEMORYTYPE_UNIFIED ? GPU_CALL_POINTER((copy)->end##Device) \
                                                         : NULL)
 
-/* Up to this size the driver takes what it copies from pageable memory with it, and does not wait. */
+/* Up to this size the driver copies data from pageable memory at once, and does not wait. */
 #define TAKEN_ALONG ((size_t)64 << 10)
 
 /* The driver copies pageable memory with the CPU's help, when the stream has come to it. The PE must not wait
@@ -142,7 +142,7 @@ static CUresult synchronize(CUstream stream, bool is_per_thread, const void *cal
         return result;
     if (call.face || call.stream > CU_STREAM_PER_THREAD)
         return gpu_wait_for_stream(call.stream, caller);
-    if (!is_per_thread) /* a stream that depends on who asks */
+    if (!is_per_thread) /* a stream of the current context */
         gpu_wait_for_special(call.stream, caller);
     return function(call.stream);
 }

@@ -15,7 +15,7 @@
 
 struct gpu_pe;
 
-/* The address that the function which contains this returns to: who waits. */
+/* The return address of the function that contains this: the code that waits. */
 #define GPU_CALLER __builtin_return_address(0)
 
 /* May a call from this code suspend? */
