@@ -20,18 +20,14 @@ struct gpu_batch {
     struct gpu_move *moves[GPU_KERNEL_COPIES_MAX];
 };
 
-/* The device that a block is on, as far as the cache knows, and the block; -1: it is something else. */
+/* The device that an end of a move is on, as far as the cache knows, and its address; -1: it is something
+ * else. */
 static int device_of(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes, void **at_out)
 {
-    const struct gpu_range *range;
-    void *first = NULL;
+    struct gpu_range range;
 
-    if (!gpu_data_is_block(data, &first))
-        return -1;
-    *at_out = (char *)first + skip_bytes;
-    range = gpu_find(*at_out);
-    return range->memory == GPU_MEMORY_DEVICE && range->to - (uintptr_t)*at_out >= n_bytes ? range->device
-                                                                                           : -1;
+    *at_out = gpu_move_find_block(data, skip_bytes, n_bytes, &range);
+    return *at_out ? range.device : -1;
 }
 
 bool gpu_batch_take(struct gpu_move *move)
@@ -53,21 +49,23 @@ bool gpu_batch_take(struct gpu_move *move)
     return true;
 }
 
+static void put_batch(struct gpu_batch *batch)
+{
+    batch->next = batch->pe->free_batches;
+    batch->pe->free_batches = batch;
+}
+
 static void batch_done(struct gpu_copies *copies, int error)
 {
     struct gpu_batch *batch = BASE_CONTAINER(copies, struct gpu_batch, copies);
-    struct gpu_move *moves[GPU_KERNEL_COPIES_MAX];
-    int n = copies->n;
 
-    for (int i = 0; i < n; i++)
-        moves[i] = batch->moves[i];
-    batch->next = batch->pe->free_batches;
-    batch->pe->free_batches = batch;
-    for (int i = 0; i < n; i++) {
-        moves[i]->error = error;
-        moves[i]->is_dst_missing = false;
-        moves[i]->done(moves[i], error);
+    for (int i = 0; i < copies->n; i++) {
+        struct gpu_move *move = batch->moves[i];
+        move->error = error;
+        move->is_dst_missing = false;
+        move->done(move, error);
     }
+    put_batch(batch);
 }
 
 static struct gpu_batch *get_batch(struct gpu_pe *pe, int device)
@@ -83,14 +81,8 @@ static struct gpu_batch *get_batch(struct gpu_pe *pe, int device)
     return batch;
 }
 
-static void put_batch(struct gpu_batch *batch)
-{
-    batch->next = batch->pe->free_batches;
-    batch->pe->free_batches = batch;
-}
-
-/* Adds those gathered moves whose source is on the batch's device and which its kernel can do. Returns how
- * many more of that device there are. */
+/* Moves those of the gathered moves that are within the batch's device, and that its kernel can do, to the
+ * batch. */
 static void fill(struct gpu_batch *batch, struct gpu_move **link)
 {
     struct gpu_known known = {0};

@@ -122,6 +122,14 @@ int gpu_memory_type(CUdeviceptr address);
  * them synchronous. Never switches. (streams.c) */
 void gpu_streams_settle(void);
 
+/* The context that is current on this thread; NULL: none is. */
+static inline CUcontext gpu_context_current(void)
+{
+    CUcontext context = NULL;
+
+    return gpu_driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
 /* Makes a context current on this thread; what was current comes back by gpu_context_leave. 0 or an error
  * (noted); after an error there is nothing to leave. */
 static inline int gpu_context_enter(CUcontext wanted, CUcontext *before_out) BASE_MUST_CHECK;

@@ -49,8 +49,7 @@ static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n_bytes, bool is
     if (result != CUDA_SUCCESS)
         return result;
     if (!call.face) {
-        if (!is_per_thread)
-            gpu_wait_for_special(CU_STREAM_LEGACY, caller);
+        gpu_wait_for_special(CU_STREAM_LEGACY, is_per_thread, caller);
         return function(to, from, n_bytes);
     }
     if (gpu_wait_may_suspend(caller) && gpu_host_is_pageable(to)) {
@@ -78,8 +77,7 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
     if (result != CUDA_SUCCESS)
         return result;
     if (!call.face) {
-        if (!is_per_thread)
-            gpu_wait_for_special(CU_STREAM_LEGACY, caller);
+        gpu_wait_for_special(CU_STREAM_LEGACY, is_per_thread, caller);
         return function(to, from, n_bytes);
     }
     is_pageable = gpu_host_is_pageable(from);

@@ -294,10 +294,8 @@ static void begun_done(struct gpu_ticket *ticket, int error)
         move->done(move, move->error ? move->error : error);
 }
 
-/* The address of the first byte to move of a block in a device's memory, with what the cache knows of it.
- * NULL: it is something else. */
-static char *find_block(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes,
-                        struct gpu_range *range_out)
+char *gpu_move_find_block(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes,
+                          struct gpu_range *range_out)
 {
     void *first = NULL;
     char *at;
@@ -318,8 +316,9 @@ static bool begin_at_once(struct gpu_move *move)
     struct gpu_move_chunk *chunk = &move->chunks[0];
     struct gpu_range source, destination;
     struct gpu_queue *queue;
-    char *from = find_block(&move->src, move->src_skip_bytes, move->n_bytes, &source);
-    char *to = from ? find_block(&move->dst, move->dst_skip_bytes, move->n_bytes, &destination) : NULL;
+    char *from = gpu_move_find_block(&move->src, move->src_skip_bytes, move->n_bytes, &source);
+    char *to =
+        from ? gpu_move_find_block(&move->dst, move->dst_skip_bytes, move->n_bytes, &destination) : NULL;
     int error = 0;
 
     bool is_small = move->n_bytes <= GPU_SERVICE_MAX && gpu_service_us > 0;

@@ -19,13 +19,6 @@ struct gpu_contexts_real gpu_contexts_real;
 
 /* ---- The rank's stack ---- */
 
-static CUcontext current(void)
-{
-    CUcontext context = NULL;
-
-    return gpu_driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
-}
-
 /* The calling rank's; NULL: this is no rank, or the driver cannot be used. */
 static struct gpu_rank_context *own(void)
 {
@@ -73,7 +66,7 @@ CUresult CUDAAPI gpu_rank_push(CUcontext context)
 
     if (!rank || !context)
         return real.push(context);
-    before = current();
+    before = gpu_context_current();
     result = real.set_current(context);
     if (result == CUDA_SUCCESS)
         keep_below(rank, before);
@@ -104,7 +97,7 @@ static CUresult take_over(struct gpu_rank_context *rank, CUcontext before, CUres
 CUresult CUDAAPI gpu_rank_create_v2(CUcontext *context_out, unsigned flags, CUdevice device)
 {
     struct gpu_rank_context *rank = own();
-    CUcontext before = rank ? current() : NULL;
+    CUcontext before = rank ? gpu_context_current() : NULL;
 
     return take_over(rank, before, real.create_v2(context_out, flags, device));
 }
@@ -113,7 +106,7 @@ CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam 
                                     unsigned flags, CUdevice device)
 {
     struct gpu_rank_context *rank = own();
-    CUcontext before = rank ? current() : NULL;
+    CUcontext before = rank ? gpu_context_current() : NULL;
 
     return take_over(rank, before, real.create_v3(context_out, affinity, n_affinity, flags, device));
 }
@@ -121,7 +114,7 @@ CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam 
 CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, unsigned flags, CUdevice device)
 {
     struct gpu_rank_context *rank = own();
-    CUcontext before = rank ? current() : NULL;
+    CUcontext before = rank ? gpu_context_current() : NULL;
 
     return take_over(rank, before, real.create_v4(context_out, parameters, flags, device));
 }
@@ -131,13 +124,13 @@ static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext con
 {
     struct gpu_rank_context *rank = own();
     int hold = gpu_service_exists() ? GPU_SERVICE_ALL : GPU_SERVICE_NONE;
-    CUcontext before = rank ? current() : NULL;
+    CUcontext before = rank ? gpu_context_current() : NULL;
     CUresult result;
 
     gpu_service_hold(hold);
     result = function(context);
     gpu_service_release(hold);
-    if (before && before == context && !current())
+    if (before && before == context && !gpu_context_current())
         come_up(rank);
     return result;
 }
@@ -340,7 +333,7 @@ bool gpu_rank_is_primary(CUcontext context)
 CUresult CUDAAPI gpu_rank_enable_peer(CUcontext peer, unsigned flags)
 {
     struct gpu_rank_context *rank = own();
-    int from = rank ? device_of_primary(current()) : -1, to = device_of_primary(peer);
+    int from = rank ? device_of_primary(gpu_context_current()) : -1, to = device_of_primary(peer);
     CUresult result = real.enable_peer(peer, flags);
 
     if (from < 0 || to < 0 || (result != CUDA_SUCCESS && result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED))
@@ -354,7 +347,7 @@ CUresult CUDAAPI gpu_rank_enable_peer(CUcontext peer, unsigned flags)
 CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer)
 {
     struct gpu_rank_context *rank = own();
-    int from = rank ? device_of_primary(current()) : -1, to = device_of_primary(peer);
+    int from = rank ? device_of_primary(gpu_context_current()) : -1, to = device_of_primary(peer);
 
     if (from < 0 || to < 0)
         return real.disable_peer(peer);

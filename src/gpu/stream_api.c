@@ -74,13 +74,6 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
     return CUDA_SUCCESS;
 }
 
-/* Before a call that waits for the default stream of a context of the program's own. */
-static void wait_for_own(bool is_per_thread, const void *caller)
-{
-    if (!is_per_thread)
-        gpu_wait_for_special(CU_STREAM_LEGACY, caller);
-}
-
 /* The driver's own function, on its own default stream, after the rank's work and before what follows. */
 #define CALL_NATIVE(call, caller, function, arguments)           \
     (result = gpu_wait_for_stream((call).stream, caller),        \
@@ -99,7 +92,7 @@ static void wait_for_own(bool is_per_thread, const void *caller)
         if (result != CUDA_SUCCESS)                                                                     \
             return result;                                                                              \
         if (!call.face) {                                                                               \
-            wait_for_own(twin, GPU_CALLER);                                                             \
+            gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);                                   \
             return real.r_##name arguments;                                                             \
         }                                                                                               \
         wait_if_pageable(call.stream, from, to, SIZE_MAX, GPU_CALLER);                                  \
@@ -121,7 +114,7 @@ GPU_WAITING_CALLS(FUNCTION)
         if (result != CUDA_SUCCESS)                                     \
             return result;                                              \
         if (!call.face) {                                               \
-            wait_for_own(twin, GPU_CALLER);                             \
+            gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);   \
             return real.r_##name arguments;                             \
         }                                                               \
         return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments); \
@@ -142,8 +135,7 @@ static CUresult synchronize(CUstream stream, bool is_per_thread, const void *cal
         return result;
     if (call.face || call.stream > CU_STREAM_PER_THREAD)
         return gpu_wait_for_stream(call.stream, caller);
-    if (!is_per_thread) /* a stream of the current context */
-        gpu_wait_for_special(call.stream, caller);
+    gpu_wait_for_special(call.stream, is_per_thread, caller); /* a stream of the current context */
     return function(call.stream);
 }
 

@@ -82,19 +82,12 @@ struct gpu_rank_streams *gpu_streams_of_self(void)
     return u && u->world_rank >= 0 ? streams_of(gpu_rank_context_of(u)) : NULL;
 }
 
-static CUcontext current_context(void)
-{
-    CUcontext context = NULL;
-
-    return gpu_driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
-}
-
 struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context)
 {
     struct gpu_face *face;
 
     if (!context)
-        context = current_context();
+        context = gpu_context_current();
     if (!context)
         return NULL;
     for (face = rank->faces; face; face = face->next)
@@ -142,22 +135,25 @@ bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out)
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+/* Invalidates the capture of a stream. False: it is not captured. */
+static bool spoil(struct gpu_rank_streams *rank, CUstream stream)
+{
+    cuuint64_t id;
+
+    if (!gpu_stream_is_captured(stream, &id))
+        return false;
+    rank->spoiled[rank->n_spoiled++ % GPU_SPOILED_MAX] = id;
+    return true;
+}
+
 /* The default stream is used while blocking streams of the rank are captured: that invalidates these captures
  * (CUDA's rule). False: none is. */
 static bool spoil_captures(struct gpu_rank_streams *rank, struct gpu_face *face)
 {
-    bool is_found = false;
-    cuuint64_t id;
+    bool is_found = face->thread.stream && spoil(rank, face->thread.stream);
 
     for (struct gpu_stream *i = face->streams; i; i = i->next)
-        if (i->is_blocking && gpu_stream_is_captured(i->stream, &id)) {
-            is_found = true;
-            rank->spoiled[rank->n_spoiled++ % GPU_SPOILED_MAX] = id;
-        }
-    if (face->thread.stream && gpu_stream_is_captured(face->thread.stream, &id)) {
-        is_found = true;
-        rank->spoiled[rank->n_spoiled++ % GPU_SPOILED_MAX] = id;
-    }
+        is_found |= i->is_blocking && spoil(rank, i->stream);
     return is_found;
 }
 

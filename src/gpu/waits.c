@@ -107,11 +107,11 @@ CUresult gpu_wait_for_event(CUevent event, const void *caller)
     return gpu_driver.cuEventSynchronize(event);
 }
 
-void gpu_wait_for_special(CUstream stream, const void *caller)
+void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *caller)
 {
     struct gpu_waiter waiter = {.event = NULL};
 
-    if (!gpu_wait_may_suspend(caller) || is_alone() ||
+    if (is_per_thread || !gpu_wait_may_suspend(caller) || is_alone() ||
         gpu_driver.cuEventCreate(&waiter.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return;
     if (gpu_driver.cuEventRecord(waiter.event, stream) == CUDA_SUCCESS)

@@ -26,9 +26,10 @@ bool gpu_wait_may_suspend(const void *caller);
 CUresult gpu_wait_for_stream(CUstream stream, const void *caller);
 CUresult gpu_wait_for_event(CUevent event, const void *caller);
 
-/* Suspends until what the default stream of the current context has now is done, in a context whose streams
- * are the driver's own: another rank may have another context when the driver is asked. May switch. */
-void gpu_wait_for_special(CUstream stream, const void *caller);
+/* Suspends until what a default stream of the current context has now is done, in a context whose streams are
+ * the driver's own: another rank may have another context when the driver is asked. Nothing for the
+ * per-thread stream (is_per_thread). May switch. */
+void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *caller);
 
 /* The program has been told that something is not done: it will ask again, others run first. May switch. */
 void gpu_wait_before_asking_again(const void *caller);
