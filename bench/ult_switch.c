@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "bench_stats.h"
-#include "ult/arch/arch.h"
+#include "ult/arch/ult_arch.h"
 #include "ult/ult.h"
 
 #define STACK_BYTES 16384

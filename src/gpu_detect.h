@@ -12,7 +12,7 @@
 #ifndef GPU_DETECT_H
 #define GPU_DETECT_H
 
-#include "gpu_watch.h"
+#include "gpu/driver_watch.h"
 
 enum gpu_memory {
     GPU_MEMORY_HOST,    /* the CPU's */

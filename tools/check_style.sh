@@ -51,7 +51,7 @@ check_sources() {
     search '\b(v?sprintf|strcpy|strcat|stpcpy|gets)\s*\(' "${code_files[@]}" |
         report "use snprintf or memcpy, which know how much there is room for"
     search '(^|[^_[:alnum:]])getenv\(' "${src_files[@]}" |
-        grep -Ev '^src/(launch/|machine_ucx/|image/rebind_|ampi/(options|procs/launched)\.c)' |
+        grep -Ev '^src/(launch/|machine_ucx/|image/rebind_|ampi/(job/job_options|procs/launcher_env)\.c)' |
         report "use secure_getenv: setuid programs must not listen to their callers (src/base/privilege.h)"
     search '^\s*typedef\b[^(]*\b\w+_t;|^\}\s*\w+_t;' "${src_files[@]}" | report "names that end in _t belong to POSIX"
     check_includes "${src_files[@]}"

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "gpu/kernels/kernels.h"
-#include "gpu/pack.h"
+#include "gpu/gpu_pack.h"
 
 /* Up to this size: larger ones lose nothing by going alone. */
 #define MOVE_MAX ((size_t)1 << 20)

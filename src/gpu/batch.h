@@ -31,11 +31,11 @@ static inline void gpu_batch_start_now(void)
         gpu_batch_start(pe);
 }
 
-/* Starts a move by itself. (move.c) */
+/* Starts a move by itself. (gpu_move.c) */
 void gpu_move_start_alone(struct gpu_move *move);
 
 /* The address of the first byte to move of a block in a device's memory, and the range that the cache has for
- * it. NULL: it is something else. (move.c) */
+ * it. NULL: it is something else. (gpu_move.c) */
 char *gpu_move_find_block(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes,
                           struct gpu_range *range_out);
 

@@ -12,7 +12,7 @@
 #include "gpu/guard.h"
 #include "gpu/rank_context.h"
 #include "gpu/stream_api.h"
-#include "gpu/symbols.h"
+#include "gpu/driver_symbols.h"
 
 #define real gpu_stream_real
 

@@ -3,7 +3,7 @@
  * current.c: the current CUDA context belongs to the rank, not to the thread.
  *
  * CUDA keeps it per OS thread, and the ranks of a PE share one. So it is swapped with the ULT, as errno is,
- * once CUDA is in this process (gpu_watch.h): a rank finds what it left, whether by cudaSetDevice or
+ * once CUDA is in this process (gpu/driver_watch.h): a rank finds what it left, whether by cudaSetDevice or
  * cuCtxSetCurrent. What lies below it on the rank's stack is in rank_context.c.
  *
  * A rank that has not had one begins with the primary context of its PE's device, or with none if that is

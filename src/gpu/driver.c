@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "gpu/guard.h"
 #include "gpu/nccl.h"
-#include "gpu/symbols.h"
+#include "gpu/driver_symbols.h"
 #include "gpu_detect.h"
 
 #define DRIVER_NAME "libcuda.so.1"

@@ -109,12 +109,12 @@ static inline struct gpu_data gpu_bytes(void *addr, size_t n_bytes)
         .buf = addr, .count = (int64_t)n_bytes, .extent_bytes = 1, .size_bytes = n_bytes};
 }
 
-/* ---- Moving (move.c) ---- */
+/* ---- Moving (gpu_move.c) ---- */
 
-/* One end of a move, as move.c found it. */
+/* One end of a move, as gpu_move.c found it. */
 struct gpu_move_side {
     void *first;       /* of one block: its address */
-    int kind;          /* move.c's */
+    int kind;          /* gpu_move.c's */
     int device;        /* -1: the host's memory */
     uintptr_t addr;    /* of a byte of it */
     bool is_foreign;   /* kernels of its own GPU cannot use it; unknown if none is used */
@@ -143,7 +143,7 @@ struct gpu_move {
      * within gpu_move_start. May not switch. */
     void (*done)(struct gpu_move *move, int error);
     bool is_dst_missing; /* for done: the error is that dst is no memory; src may be in order */
-    /* Private to move.c and batch.c: */
+    /* Private to gpu_move.c and batch.c: */
     struct gpu_move *next; /* gathered ones of the PE */
     bool is_stale;         /* it began with what was not so any more */
     struct gpu_move_side from;

@@ -8,8 +8,8 @@
  *
  * The program gets the driver's functions in three ways, and all lead here: its copies are bound to ours
  * where it was linked with libcuda (gpu_guarded_at); dlsym, as CUDA's runtimes call it, gives ours
- * (gpu/symbols.h); and so does cuGetProcAddress, of which ours is one (interpose.c). A runtime that had its
- * pointers before that keeps them, and there are no kernels that stay then (gpu_watch_is_late).
+ * (gpu/driver_symbols.h); and so does cuGetProcAddress, of which ours is one (interpose.c). A runtime that
+ * had its pointers before that keeps them, and there are no kernels that stay then (gpu_watch_is_late).
  */
 #ifndef GPU_GUARD_H
 #define GPU_GUARD_H

@@ -14,7 +14,7 @@
 #include "gpu/driver.h"
 #include "gpu/guard.h"
 #include "gpu/rank_context.h"
-#include "gpu/symbols.h"
+#include "gpu/driver_symbols.h"
 
 typedef CUresult(CUDAAPI *find_1_fn)(const char *, void **, int, cuuint64_t);
 typedef CUresult(CUDAAPI *find_2_fn)(const char *, void **, int, cuuint64_t,

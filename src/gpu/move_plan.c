@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * move_plan.c: what a move (move.c) is made of: what memory and layout its ends are, which ways lead from one
- * to the other, and the memory that it takes in between.
+ * move_plan.c: what a move (gpu_move.c) is made of: what memory and layout its ends are, which ways lead from
+ * one to the other, and the memory that it takes in between.
  *
  * Out of scratch memory: smaller chunks, then pinned ones.
  */
 #include "gpu/move_plan.h"
 
-#include "gpu/pack.h"
+#include "gpu/gpu_pack.h"
 #include "gpu/query.h"
 #include "gpu/queue.h"
 

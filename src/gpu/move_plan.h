@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * move_plan.h: what move_plan.c decides of a move, for move.c.
+ * move_plan.h: what move_plan.c decides of a move, for gpu_move.c.
  */
 #ifndef GPU_MOVE_PLAN_H
 #define GPU_MOVE_PLAN_H
@@ -8,7 +8,7 @@
 #include "gpu/gpu.h"
 
 /* What an end of a move is: a block that the driver knows, a layout on a GPU, or memory that the CPU fills
- * and drains (move.c). */
+ * and drains (gpu_move.c). */
 enum gpu_side_kind { FLAT, DEVICE, HOST };
 
 /* CUDA's name for what is found wrong here. */

@@ -8,10 +8,10 @@
 #include "gpu/gpu.h"
 #include "gpu/guard.h"
 #include "gpu/nccl.h"
-#include "gpu/pack.h"
+#include "gpu/gpu_pack.h"
 #include "gpu/query.h"
-#include "gpu/symbols.h"
-#include "gpu_watch.h"
+#include "gpu/driver_symbols.h"
+#include "gpu/driver_watch.h"
 
 static void *const nothing = NULL;
 void *const *_Atomic gpu_hint = &nothing;

@@ -9,7 +9,7 @@
 #include "gpu/pe_state.h"
 #include "gpu/service.h"
 #include "gpu/waits.h"
-#include "ult/arch/arch.h"
+#include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
 /* The driver is asked for errors after so many looks without news: at most some tens of microseconds apart

@@ -29,8 +29,8 @@
 #include "gpu/driver.h"
 #include "gpu/kernels/kernels.h"
 #include "gpu/module.h"
-#include "gpu/pack.h"
-#include "gpu_watch.h"
+#include "gpu/gpu_pack.h"
+#include "gpu/driver_watch.h"
 
 /* How long a kernel stays at most. */
 #define STAY_US 2000

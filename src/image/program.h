@@ -15,7 +15,7 @@
 #ifndef IMAGE_PROGRAM_H
 #define IMAGE_PROGRAM_H
 
-#include "image/arch/arch.h"
+#include "image/arch/image_arch.h"
 #include "image/image.h"
 
 #include <link.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What an ELF file is, from its headers alone. The file is not trusted: each offset is checked
- * against its size. Called by program.c.
+ * against its size. Called by target_program.c.
  */
 #include "launch.h"
 

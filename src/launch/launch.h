@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mpirun: reads its command (args.c), looks at the program it is to run (program.c, elf.c) and runs
+ * mpirun: reads its command (args.c), looks at the program it is to run (target_program.c, elf.c) and runs
  * it (run.c). The ranks are not started here: they are user-level threads that the library makes
  * inside the program. mpirun tells it how many through the environment variable HEDDLE_OPTIONS.
- * Several processes on this node are the business of another executable (procs.c, procs/); several nodes
+ * Several processes on this node are the business of another executable (run_procs.c, procs/); several nodes
  * that of another launcher (handover.c, hosts.c).
  *
  * There is no MPI in here, and nothing of the library is linked.
@@ -91,7 +91,7 @@ void launch_forget_outer(void);
 /* Runs the program; returns its exit code if it does not replace this process. */
 int launch_run(const struct launch_command *command, const struct launch_program *program);
 
-/* ---- report.c: has the program become ranks? ---- */
+/* ---- launch_report.c: has the program become ranks? ---- */
 
 /* A program of the library has started. */
 struct launch_report {

@@ -2,7 +2,7 @@
  *
  * Which MPI will a program get? Its dynamic loader is asked, as ldd does: run with
  * LD_TRACE_LOADED_OBJECTS=1 it lists what it would load, and does not start the program. This also
- * sees libraries of libraries, LD_LIBRARY_PATH and RUNPATH. Called by program.c.
+ * sees libraries of libraries, LD_LIBRARY_PATH and RUNPATH. Called by target_program.c.
  */
 #include "launch.h"
 #include "libraries.h"

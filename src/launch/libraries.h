@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which MPI a program is linked with. Used by program.c.
+ * Which MPI a program is linked with. Used by target_program.c.
  */
 #ifndef LAUNCH_LIBRARIES_H
 #define LAUNCH_LIBRARIES_H

@@ -114,7 +114,7 @@ struct children {
     int num;         /* how many were started */
     int num_running; /* how many have not ended */
     int exit_code;   /* of the first one that failed; 0: none so far */
-    int reports;     /* where programs of the library report their start (report.c); -1: not asked */
+    int reports;     /* where programs of the library report their start (launch_report.c); -1: not asked */
     long most_ranks; /* most ranks that one of these was told; -1: none has reported */
 };
 

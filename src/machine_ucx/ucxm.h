@@ -12,9 +12,9 @@
  *      room.c     where UCX's shared memory lies
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
  *      connect.c  endpoints to ports of other processes
- *      message.c  active messages: sending, handling, fetching
+ *      ucx_message.c  active messages: sending, handling, fetching
  *      lane.c     small messages within a node, past UCX
- *      lost.c     processes that are gone
+ *      failed_peer.c     processes that are gone
  *      part.c     the end: waiting for each other before connections are closed
  */
 #ifndef UCXM_H
@@ -82,7 +82,7 @@ struct ucxm_process {
     int n_pes; /* 0: not looked up yet */
     const struct ucxm_published *published;
     const void **addresses; /* by PE */
-    bool is_lost;           /* any thread sets it (lost.c) */
+    bool is_lost;           /* any thread sets it (failed_peer.c) */
 };
 
 /* What UCX keeps for us in front of each request. */
@@ -242,7 +242,7 @@ void ucxm_disconnect(struct ucxm_port *port);
  * no buffer afterwards. Those to a process of this node are left to UCX as they are. */
 void ucxm_abandon(struct ucxm_port *port, int proc_id);
 
-/* ---- message.c ---- */
+/* ---- ucx_message.c ---- */
 /* What UCX calls for active messages with this number. */
 const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler);
 const char *ucxm_messages_init(struct ucxm_port *port);
@@ -296,7 +296,7 @@ void ucxm_lanes_disarm(struct ucxm_port *port);
 /* Handles what a process had sent, and reads nothing of it any more. */
 void ucxm_lanes_forget(struct ucxm_port *port, int proc_id);
 
-/* ---- lost.c ---- */
+/* ---- failed_peer.c ---- */
 
 /* A process was found to be lost. Any thread; the first call for each process counts. */
 void ucxm_lost_note(int proc_id, const char *why);

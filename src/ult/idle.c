@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "ult/arch/arch.h"
+#include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
 /* A relax takes longer than a message needs from core to core: most polls go without. */

@@ -15,7 +15,7 @@
 
 #include "base/cores.h"
 #include "base/log.h"
-#include "ult/arch/arch.h"
+#include "ult/arch/ult_arch.h"
 #include "ult/asan.h"
 #include "ult/tls.h"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that the guide's table of performance variables is that of src/ampi/mpit/pvar_table.c, row by row, that the control variables
+"""Shows that the guide's table of performance variables is that of src/ampi/tool/pvar_table.c, row by row, that the control variables
 it names exist, and that what the documentation quotes exists: functions and files (`ampi_...`), options (`+...`), environment
 variables (`HEDDLE_...`).
 
@@ -19,7 +19,7 @@ def names(path, pattern):
         return re.findall(pattern, file.read(), re.MULTILINE)
 
 
-MPIT = "src/ampi/mpit"
+MPIT = "src/ampi/tool"
 sources = {name for file in os.listdir(os.path.join(root, MPIT)) if file.endswith((".c", ".h"))
            for name in names(os.path.join(MPIT, file), r'"(heddle_\w+)"')}
 performance = set(names(MPIT + "/pvar_table.c", r'^\s*\{?\s*"(heddle_\w+)"'))

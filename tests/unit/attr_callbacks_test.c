@@ -6,7 +6,7 @@
  */
 #include <check.h>
 
-#include "ampi/attr.h"
+#include "ampi/object/attr.h"
 #include "datatype_rank.h"
 
 /* What the callbacks saw, in order: keys of deletions. */

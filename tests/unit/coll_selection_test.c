@@ -3,7 +3,7 @@
  * The selection table of the collectives: what +coll accepts changes the named entry alone, and what it does
  * not accept changes nothing.
  */
-#include "ampi/coll/selection.h"
+#include "ampi/coll/engine/selection.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * most AMPI_COLL_SLOTS / 2 and defers the rest, and each stage of an operation runs as often as it should,
  * when all members are there.
  */
-#include "ampi/coll/coll.h"
+#include "ampi/coll/engine/coll.h"
 #include "mpi_job.h"
 
 #define N_OPERATIONS 40

@@ -5,7 +5,7 @@
  */
 #include <check.h>
 
-#include "ampi/status.h"
+#include "ampi/object/status.h"
 #include "datatype_rank.h"
 
 /* What the calls below may use. Outputs are checked to be untouched. */

@@ -6,7 +6,7 @@
 #include <check.h>
 #include <wchar.h>
 
-#include "ampi/status.h"
+#include "ampi/object/status.h"
 #include "datatype_rank.h"
 
 START_TEST(position_and_room)

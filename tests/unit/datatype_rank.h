@@ -6,10 +6,10 @@
 #ifndef DATATYPE_RANK_H
 #define DATATYPE_RANK_H
 
-#include "ampi/comm.h"
-#include "ampi/errhandler.h"
-#include "ampi/rank.h"
-#include "ampi/type.h"
+#include "ampi/comm/comm.h"
+#include "ampi/object/errhandler.h"
+#include "ampi/object/rank.h"
+#include "ampi/datatype/type.h"
 
 static struct ampi_comm datatype_comm = {.magic = AMPI_MAGIC_COMM};
 static struct ampi_rank datatype_rank = {.state = AMPI_RANK_INITIALIZED};

@@ -7,7 +7,7 @@
 #include <check.h>
 #include <limits.h>
 
-#include "ampi/topo.h"
+#include "ampi/comm/topo.h"
 #include "datatype_rank.h"
 
 static int best[8];

@@ -6,8 +6,8 @@
  */
 #include <check.h>
 
-#include "ampi/error.h"
-#include "ampi/error_class.h"
+#include "ampi/object/error.h"
+#include "ampi/object/error_class.h"
 #include "datatype_rank.h"
 
 START_TEST(every_class_has_a_text)

@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "ampi/device.h"
-#include "ampi/op.h"
+#include "ampi/datatype/buffer.h"
+#include "ampi/op/op.h"
 #include "gpu/kernels/kernels.h"
 #include "gpu/queue.h"
 #include "fakecuda.h"

@@ -8,8 +8,8 @@
  */
 #include <string.h>
 
-#include "ampi/datatype/device.h"
-#include "gpu/pack.h"
+#include "ampi/datatype/gpu_data.h"
+#include "gpu/gpu_pack.h"
 #include "gpu/queue.h"
 #include "gpu_device.h"
 #include "mpi_job.h"

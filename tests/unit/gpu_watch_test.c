@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "gpu/guard.h"
-#include "gpu/symbols.h"
+#include "gpu/driver_symbols.h"
 #include "gpu_detect.h"
-#include "gpu_watch.h"
+#include "gpu/driver_watch.h"
 
 /* A library that is not loaded yet. */
 #define OTHER_LIBRARY "libresolv.so.2"

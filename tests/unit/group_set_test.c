@@ -5,7 +5,7 @@
  */
 #include <check.h>
 
-#include "ampi/group.h"
+#include "ampi/comm/group.h"
 #include "datatype_rank.h"
 
 #define N_WORLD 60

@@ -5,8 +5,8 @@
  */
 #include <check.h>
 
-#include "ampi/fortran_int.h"
-#include "ampi/info.h"
+#include "ampi/fortran/fortran_int.h"
+#include "ampi/object/info.h"
 #include "datatype_rank.h"
 
 START_TEST(set_get_delete)

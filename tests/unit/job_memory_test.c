@@ -5,7 +5,7 @@
  */
 #include <check.h>
 
-#include "ampi/job.h"
+#include "ampi/job/job.h"
 
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "ampi/handle.h"
-#include "ampi/p2p/match.h"
+#include "ampi/object/handle.h"
+#include "ampi/match/match.h"
 #include "ult_job.h"
 
 #define N_NODES 200000

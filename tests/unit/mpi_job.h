@@ -7,9 +7,9 @@
 #ifndef MPI_JOB_H
 #define MPI_JOB_H
 
-#include "ampi/comm.h"
-#include "ampi/env.h"
-#include "ampi/job.h"
+#include "ampi/comm/comm.h"
+#include "ampi/job/env.h"
+#include "ampi/job/job.h"
 #include "ult_job.h"
 
 static void (*mpi_job_body)(struct ampi_rank *self);

@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "ampi/op.h"
+#include "ampi/op/op.h"
 #include "datatype_rank.h"
 
 #define N_MAX 133

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ampi/job.h"
+#include "ampi/job/job.h"
 #include "ampi/procs/procs.h"
 
 #define N_PROCS 3

@@ -4,7 +4,7 @@
  * an abandoned one goes at completion; a part tells its whole; a persistent one becomes inactive; memory is
  * used again.
  */
-#include "ampi/request.h"
+#include "ampi/p2p/request.h"
 #include "mpi_job.h"
 
 static int n_released;

@@ -4,8 +4,8 @@
  * Those with arrays are in construct_indexed.c and construct_array.c.
  */
 #include "ampi/datatype/construct.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 
 int ampi_construct_done(struct ampi_type *type, MPI_Datatype *newtype)
 {

@@ -5,8 +5,8 @@
  * arrays are.
  */
 #include "ampi/datatype/construct.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 
 /* The arrays as the program gave them; of each pair one is set, or none if the constructor has no such array.
  */

@@ -4,8 +4,8 @@
  * given.
  */
 #include "ampi/datatype/recipe.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 
 #include <limits.h>
 

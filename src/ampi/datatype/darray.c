@@ -6,8 +6,8 @@
  */
 #include "ampi/datatype/compose.h"
 #include "ampi/datatype/construct.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 
 struct darray_args {
     int size, rank, ndims;

@@ -7,10 +7,10 @@
  * Works basic element by basic element, down the recipe of the type: this is for files and for exchange with
  * other machines, not for speed.
  */
-#include "ampi/datatype/pack.h"
-#include "ampi/device.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/datatype/type_pack.h"
+#include "ampi/datatype/buffer.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 
 #include <float.h>
 #include <limits.h>

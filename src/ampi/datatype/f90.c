@@ -6,8 +6,8 @@
  * They are kept in a list that only grows; ranks of several PEs add to it with a compare-and-swap.
  */
 #include "ampi/datatype/recipe.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 #include "base/log.h"
 
 #include <float.h>

@@ -7,8 +7,8 @@
  * name.
  */
 #include "ampi/datatype/recipe.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 #include "base/log.h"
 
 struct own_name {

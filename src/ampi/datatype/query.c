@@ -3,8 +3,8 @@
  * query.c: size and bounds of a datatype (MPI 5.0, sections 5.1.5 to 5.1.8), and addresses.
  */
 #include "ampi/datatype/recipe.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 
 #include <limits.h>
 

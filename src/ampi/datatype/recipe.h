@@ -8,7 +8,7 @@
 #ifndef AMPI_DATATYPE_RECIPE_H
 #define AMPI_DATATYPE_RECIPE_H
 
-#include "ampi/type.h"
+#include "ampi/datatype/type.h"
 
 struct ampi_type_recipe {
     int combiner;     /* MPI_COMBINER_... */

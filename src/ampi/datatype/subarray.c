@@ -5,8 +5,8 @@
  */
 #include "ampi/datatype/compose.h"
 #include "ampi/datatype/construct.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 
 /* The three arrays in one form; only one of each pair is set. */
 struct subarray_args {

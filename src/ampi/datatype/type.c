@@ -4,10 +4,10 @@
  */
 #include "ampi/datatype/recipe.h"
 #include "ampi/datatype/typemap.h"
-#include "ampi/error.h"
-#include "ampi/rank.h"
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
 #include "base/log.h"
-#include "gpu/pack.h"
+#include "gpu/gpu_pack.h"
 
 /* Bounds, sizes and displacements must stay below this, so that sums of two of them cannot overflow. */
 #define LIMIT ((__int128)1 << 62)

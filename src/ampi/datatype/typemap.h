@@ -5,7 +5,7 @@
 #ifndef AMPI_DATATYPE_TYPEMAP_H
 #define AMPI_DATATYPE_TYPEMAP_H
 
-#include "ampi/type.h"
+#include "ampi/datatype/type.h"
 #include "base/layout.h"
 
 /* Flattens the type: sets is_dense, map and nothing else. */

@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "ampi/p2p/bsend_buffer.h"
-#include "ampi/session.h"
+#include "ampi/object/session.h"
 
 /* Every MPI_Bsend. */
 static int bsend(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm)

@@ -4,8 +4,8 @@
  */
 #include "ampi/p2p/bsend_buffer.h"
 
-#include "ampi/device.h"
-#include "ampi/session.h"
+#include "ampi/datatype/buffer.h"
+#include "ampi/object/session.h"
 #include "base/log.h"
 
 /* ---- Segments ---- */

@@ -10,7 +10,7 @@
  * Whether the message was there, or had matched, only the destination's PE can say: until its answer has come
  * neither the request nor its communicator goes.
  */
-#include "ampi/p2p/device.h"
+#include "ampi/p2p/p2p_device.h"
 
 /* What travels to the destination's PE and back. */
 struct cancel_item {

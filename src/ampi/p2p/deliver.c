@@ -2,7 +2,7 @@
  *
  * deliver.c: a message at its destination, on the destination's PE: matching it and moving its data.
  */
-#include "ampi/p2p/device.h"
+#include "ampi/p2p/p2p_device.h"
 
 /* A function of its own, so that the common case has no cursor in its frame, and no check of the frame. */
 static BASE_NOINLINE void unpack_layout(const void *data, size_t n_bytes, void *buf, MPI_Count count,

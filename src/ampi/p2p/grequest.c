@@ -2,7 +2,7 @@
  *
  * grequest.c: generalized requests (MPI 5.0, section 13.2): operations of the program's own behind a request.
  */
-#include "ampi/request.h"
+#include "ampi/p2p/request.h"
 #include "base/log.h"
 
 /* What hangs on a generalized request. */

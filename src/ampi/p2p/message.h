@@ -13,8 +13,8 @@
 #ifndef AMPI_P2P_MESSAGE_H
 #define AMPI_P2P_MESSAGE_H
 
-#include "ampi/p2p/match.h"
-#include "ampi/request.h"
+#include "ampi/match/match.h"
+#include "ampi/p2p/request.h"
 
 /* Largest message that is sent eagerly; the greatest size of the pools. */
 #define AMPI_EAGER_MAX_BYTES 16384
@@ -29,7 +29,7 @@ struct ampi_message {
     size_t size_bytes;           /* of the data */
     struct ampi_request *sender; /* rendezvous: the send request, ACTIVE, maybe of another PE; NULL: eager */
     struct ampi_comm *comm;      /* the destination's handle */
-    struct transfer *fetch;      /* its data is being fetched from a GPU: device.h; else NULL */
+    struct transfer *fetch;      /* its data is being fetched from a GPU: p2p_device.h; else NULL */
     struct ampi_message *next;   /* link of a free list or of a batch going home */
     unsigned char data[] __attribute__((aligned(16)));
 };
@@ -67,8 +67,8 @@ void ampi_message_free(struct ampi_message_pool *pool, struct ampi_message *mess
  * blocked in a probe for it. On the destination's PE. Never switches. */
 void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int source, int tag);
 
-/* Copies the message, which is not away (device.h), into a receive's buffer, completes its sender, frees it,
- * and fills the status, whose MPI_ERROR becomes MPI_ERR_TRUNCATE if there was more data than room. On the
+/* Copies the message, which is not away (p2p_device.h), into a receive's buffer, completes its sender, frees
+ * it, and fills the status, whose MPI_ERROR becomes MPI_ERR_TRUNCATE if there was more data than room. On the
  * destination's PE. Never switches. */
 void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
                           const struct ampi_type *type, MPI_Status *status);

@@ -11,7 +11,7 @@
 #ifndef AMPI_P2P_P2P_H
 #define AMPI_P2P_P2P_H
 
-#include "ampi/request.h"
+#include "ampi/p2p/request.h"
 
 struct ampi_message;
 
@@ -39,7 +39,7 @@ struct ampi_recv_args {
 };
 
 /* ---- Checking arguments: the right class through the error handler, or MPI_SUCCESS. The handles come from
- * the program; the objects go to *args_out (comm, type). (check.c) ---- */
+ * the program; the objects go to *args_out (comm, type). (p2p_check.c) ---- */
 int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm,
                     struct ampi_send_args *args) BASE_MUST_CHECK;
 int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm,

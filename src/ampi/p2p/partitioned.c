@@ -8,7 +8,7 @@
  * partition is ready. Both kinds of messages travel on the hidden communicator, where no receive of the
  * program can match them.
  */
-#include "ampi/info.h"
+#include "ampi/object/info.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 

@@ -7,7 +7,7 @@
  */
 #include "ampi/p2p/pipe.h"
 
-#include "ampi/device.h"
+#include "ampi/datatype/buffer.h"
 #include "base/log.h"
 
 /* Pieces of a PE that are on their way to a GPU at most: each has pinned memory. They never wait for others,

@@ -4,7 +4,7 @@
  *
  * Invariant: a flow is freed when it has ended and nothing of it is under way: neither its offer nor a piece.
  */
-#include "ampi/device.h"
+#include "ampi/datatype/buffer.h"
 #include "ampi/p2p/pipe.h"
 #include "base/log.h"
 

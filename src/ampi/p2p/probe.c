@@ -5,8 +5,8 @@
  * A blocking probe leaves word in the communicator's handle: the next unexpected message that matches wakes
  * it (ampi_message_keep). A rank can be in one probe only.
  */
-#include "ampi/p2p/device.h"
-#include "ampi/p2p/lost.h"
+#include "ampi/p2p/p2p_device.h"
+#include "ampi/p2p/p2p_failure.h"
 
 /* What a status says of a message that has not been received. */
 static void fill_status(MPI_Status *status, const struct ampi_message *message)

@@ -2,8 +2,8 @@
  *
  * recv.c: the receiving half of a message, from MPI_Recv down to the matching engine.
  */
-#include "ampi/p2p/device.h"
-#include "ampi/p2p/lost.h"
+#include "ampi/p2p/p2p_device.h"
+#include "ampi/p2p/p2p_failure.h"
 
 void ampi_status_set_proc_null(MPI_Status *status)
 {

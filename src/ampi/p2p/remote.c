@@ -18,7 +18,7 @@
  */
 #include "ampi/p2p/remote.h"
 
-#include "ampi/p2p/device.h"
+#include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/pipe.h"
 #include "ampi/p2p/remote_kept.h"
 #include "base/log.h"

@@ -7,8 +7,8 @@
  * A GPU's data leaves from the GPU if the machine takes that; else much of it in pieces (pipe.h), little from
  * a copy in the host's memory.
  */
-#include "ampi/device.h"
-#include "ampi/p2p/lost.h"
+#include "ampi/datatype/buffer.h"
+#include "ampi/p2p/p2p_failure.h"
 #include "ampi/p2p/pipe.h"
 #include "ampi/p2p/remote.h"
 #include "ampi/p2p/remote_peer.h"

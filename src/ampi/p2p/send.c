@@ -5,9 +5,9 @@
  * Routes: same PE, straight into the destination's matching engine; other PE of this process, an item
  * through that PE's inbox, with the data inside it, beside it (a message of the pool), or left in the
  * sender's buffer for the receiver to fetch; other process, through the machine (remote_send.c). Data on a
- * GPU always waits in the sender's buffer (device.h).
+ * GPU always waits in the sender's buffer (p2p_device.h).
  */
-#include "ampi/p2p/device.h"
+#include "ampi/p2p/p2p_device.h"
 
 /* What the items that travel between PEs hold. */
 struct send_item {

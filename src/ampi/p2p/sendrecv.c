@@ -3,7 +3,7 @@
  * sendrecv.c: sending and receiving in one call (MPI 5.0, section 3.11). The _replace forms send a packed
  * copy.
  */
-#include "ampi/device.h"
+#include "ampi/datatype/buffer.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 

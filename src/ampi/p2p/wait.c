@@ -6,7 +6,7 @@
  * A Test looks at what has arrived for the PE first; one that finds nothing lets the other ranks of the PE
  * run before it returns, so that loops around it make progress.
  */
-#include "ampi/device.h"
+#include "ampi/datatype/buffer.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "ampi/device.h"
-#include "ampi/error.h"
-#include "ampi/options.h"
+#include "ampi/datatype/buffer.h"
+#include "ampi/object/error.h"
+#include "ampi/object/settings.h"
 #include "ampi/p2p/pipe.h"
-#include "ampi/procs/launched.h"
-#include "ampi/sanitizer.h"
+#include "ampi/procs/launcher_env.h"
+#include "ampi/object/sanitizer.h"
 #include "base/log.h"
 #include "gpu/nccl.h"
 

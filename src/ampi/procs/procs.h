@@ -13,19 +13,19 @@
  *      AMPI_WIRE_CREDIT messages have been received          p2p/remote.c
  *      AMPI_WIRE_PULL   an offered message is wanted         p2p/pipe_send.c
  *      AMPI_WIRE_PIECE  a piece of it                        p2p/pipe.c
- *      AMPI_WIRE_COLL   between processes in a collective    coll/wire.c
- *      AMPI_WIRE_MEET   a process has come to a meeting, or  procs/meet_procs.c
+ *      AMPI_WIRE_COLL   between processes in a collective    coll/between/wire.c
+ *      AMPI_WIRE_MEET   a process has come to a meeting, or  meet/meet_procs.c
  *                       a meeting is complete
  *      AMPI_WIRE_QUIET  a process has nothing to do          procs/quiet.c
- *      AMPI_WIRE_USAGE  which collective a process begins    coll/usage_procs.c
+ *      AMPI_WIRE_USAGE  which collective a process begins    coll/between/usage_procs.c
  *
  * In a job of one process ampi_machine is NULL and nothing of this folder is called but
- * launched.h.
+ * launcher_env.h.
  */
 #ifndef AMPI_PROCS_H
 #define AMPI_PROCS_H
 
-#include "ampi/rank.h"
+#include "ampi/object/rank.h"
 #include "machine_ucx/machine.h"
 
 struct ampi_comm_shared;
@@ -68,7 +68,8 @@ struct ampi_wire {
 #define AMPI_WIRE_PIPE 8    /* SEND: an offer (p2p/pipe.h), the data comes in pieces */
 #define AMPI_WIRE_FAILED 16 /* PIECE: no more will come, tag is CUDA's error */
 #define AMPI_WIRE_CANCEL 64 /* SEND: takes back the message whose number the data is */
-#define AMPI_WIRE_VOTED 32  /* COLL: the operation goes its usual way after a vote (coll/nccl.h) */
+#define AMPI_WIRE_VOTED \
+    32 /* COLL: the operation goes its usual way after a vote (coll/between/coll_nccl.h) */
 #define AMPI_WIRE_REFUSED                                                             \
     64 /* COLL: a call of a collective raised an error at a rank of the sender before \
         */
@@ -167,7 +168,7 @@ uint32_t ampi_contexts_generation(void);
 /* Calls fn for each communicator in the table, which stays alive meanwhile. */
 void ampi_contexts_each(void (*fn)(struct ampi_comm_shared *shared, void *arg), void *arg);
 
-/* ---- Lost processes (lost.c) ---- */
+/* ---- Lost processes (failure.c) ---- */
 
 /* No process is lost yet. Once the job's processes are known. */
 void ampi_lost_init(void);

@@ -28,7 +28,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ampi/job.h"
+#include "ampi/job/job.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 

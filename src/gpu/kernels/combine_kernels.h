@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * combine_kernels.h: the predefined operations on any number of inputs, the same expressions in the same
- * order as ampi/op_kernels.c, so that the results are the same bits. Compiled without fused
+ * order as ampi/op/op_kernels.c, so that the results are the same bits. Compiled without fused
  * multiply-add.
  *
  * Data that is all aligned is read and written in vectors of 16 bytes.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * kernels.h: the kernels and what they are told; shared by those who launch them (gpu/pack.c, gpu/combine.c)
- * and the kernels themselves (kernels.cu), so it is both C and CUDA C++.
+ * kernels.h: the kernels and what they are told; shared by those who launch them (gpu/gpu_pack.c,
+ * gpu/combine.c) and the kernels themselves (kernels.cu), so it is both C and CUDA C++.
  *
  * Addresses are integers: a kernel turns them into pointers with GPU_AT (portable.h), because in the fake
  * driver of the tests the address of device memory is not where its bytes are.
@@ -12,7 +12,7 @@
 #include "base/layout.h"
 
 /* The types that a GPU can combine: Y(X, type). The names and what they mean are MPI's basic types
- * (ampi/type.h). */
+ * (ampi/datatype/type.h). */
 /* clang-format off */
 #define GPU_TYPES(Y, X)                                                                                   \
     Y(X, INT8) Y(X, INT16) Y(X, INT32) Y(X, INT64) Y(X, UINT8) Y(X, UINT16) Y(X, UINT32) Y(X, UINT64)     \
@@ -135,7 +135,7 @@ struct gpu_kernel_service {
     uint32_t stay_ns; /* leave after so long in any case */
 };
 
-/* What elements are combined with: X(ENUM). The order is that of MPI's operations in ampi/op.h. */
+/* What elements are combined with: X(ENUM). The order is that of MPI's operations in ampi/op/op.h. */
 #define GPU_OPS(X) \
     X(SUM) X(PROD) X(MIN) X(MAX) X(BAND) X(BOR) X(BXOR) X(LAND) X(LOR) X(LXOR) X(MINLOC) X(MAXLOC)
 #define GPU_OP_ENUM(op) GPU_OP_##op,

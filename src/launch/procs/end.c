@@ -3,12 +3,12 @@
  * What the end of a process means for the job. The job's exit code is that of the first process that failed:
  * its own, or 128 and the signal that ended it, or the code it gave to PMIx_Abort. One failure ends all:
  * SIGTERM, and after a grace time SIGKILL; unless --keep-going was given, or all others have said that they
- * tolerate it. Used by main.c.
+ * tolerate it. Used by mpirun_procs.c.
  *
  * A process that ends with 0, but without PMIx_Finalize where that is due, has failed too: the others would
  * wait for it forever.
  */
-#include "procs.h"
+#include "mpirun_procs.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -12,9 +12,9 @@
  *   4. When nobody reads a sink any more, the streams that feed it are closed, and the processes get SIGPIPE
  * or EPIPE, as they would without us.
  *
- * A line longer than LINE_BYTES is passed on in pieces. Used by main.c.
+ * A line longer than LINE_BYTES is passed on in pieces. Used by mpirun_procs.c.
  */
-#include "procs.h"
+#include "mpirun_procs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -223,7 +223,7 @@ static bool stream_is_read(const struct stream *stream)
     return stream->fd >= 0 && stream->sink->queue.len < QUEUE_BYTES;
 }
 
-/* ---- What main.c calls ---- */
+/* ---- What mpirun_procs.c calls ---- */
 
 static bool is_same_file(int a, int b)
 {

@@ -2,9 +2,9 @@
  *
  * The standard input of process 0. A file or a pipe is simply handed to it. A terminal is not: the kernel
  * stops a process that reads the terminal from outside its foreground group, and each process
- * leads a group of its own. So what is typed is copied into a pipe. Used by main.c.
+ * leads a group of its own. So what is typed is copied into a pipe. Used by mpirun_procs.c.
  */
-#include "procs.h"
+#include "mpirun_procs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,12 +3,12 @@
  * The job's temporary folder, /dev/shm/heddle-UID-PID-RANDOM (in TMPDIR or /tmp where there is no /dev/shm):
  * PMIx's session files and UCX's shared memory files lie in it; nobody else can list it (mode 0700). This
  * process and its guard hold a lock on the folder for as long as they live, so a folder whose lock can be had
- * is a dead job's; the next run removes it. Used by main.c and guard.c.
+ * is a dead job's; the next run removes it. Used by mpirun_procs.c and process_guard.c.
  *
  * Processes of the job that found no room in it have folders elsewhere (machine_ucx/room.c), which are locked
  * while they live: mpirun removes those of killed processes when the job has ended.
  */
-#include "procs.h"
+#include "mpirun_procs.h"
 
 #include "base/launched.h"
 

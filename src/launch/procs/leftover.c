@@ -3,9 +3,9 @@
  * What the processes of a job have left running. Two ways to find it: everything on this node that carries
  * the job's id in its environment (PROCS_JOB_ENV), whatever its parent and process group are; and, while
  * mpirun lives, everything whose parents have ended, because that becomes mpirun's child. Used at the end of
- * a job, by main.c and guard.c.
+ * a job, by mpirun_procs.c and process_guard.c.
  */
-#include "procs.h"
+#include "mpirun_procs.h"
 
 #include <dirent.h>
 #include <fcntl.h>

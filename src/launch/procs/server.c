@@ -2,7 +2,7 @@
  *
  * The PMIx server of a job whose processes are all on this node: so a fence is complete as soon as libpmix
  * says that all local processes have joined it, and what the processes have put is already here. The upcalls
- * run on libpmix's thread; they set flags, ring the bell and return. Used by main.c and end.c.
+ * run on libpmix's thread; they set flags, ring the bell and return. Used by mpirun_procs.c and end.c.
  *
  * The server is never finalized: PMIx_server_finalize of libpmix 4.2.2 hangs or crashes now and then when a
  * client's connection has just been lost. What it leaves are files in the job's folder, which is removed.
@@ -10,7 +10,7 @@
  * Not offered (the clients get PMIX_ERR_NOT_SUPPORTED): publish and lookup, spawn, groups, queries,
  * allocation.
  */
-#include "procs.h"
+#include "mpirun_procs.h"
 
 #include "base/launched.h"
 
@@ -408,7 +408,7 @@ static bool register_clients(const struct procs_job *job)
     return true;
 }
 
-/* ---- What main.c calls ---- */
+/* ---- What mpirun_procs.c calls ---- */
 
 bool procs_server_start(struct procs_job *job)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Starts one process of the job. Between fork and exec only system calls: libpmix has threads, and one of
- * them may hold a lock of malloc's. Used by main.c.
+ * them may hold a lock of malloc's. Used by mpirun_procs.c.
  */
-#include "procs.h"
+#include "mpirun_procs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * exchange.c: running the steps of exchanges, and the messages between them. See exchange.h.
+ *
+ * Invariants, all on the leader PE:
+ *   1. A message that has come is in one list: remote->arrived, then x->got of the exchange that awaits it,
+ * then x->kept of the same.
+ *   2. A step runs only when n_awaited and n_sending are 0; the latter counts fetches and holds, too.
+ */
+#include "ampi/coll/between/exchange.h"
+
+#include "ampi/coll/between/coll_remote.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+
+#define ALLOC_ALIGN 16u
+
+/* ---- Steps ---- */
+
+static void advance(struct ampi_exchange *x);
+
+static void fetched(void *arg, int result)
+{
+    struct ampi_exchange_message *message = arg;
+    struct ampi_exchange *x = message->x;
+
+    x->n_sending--;
+    x->has_failed |= result < 0;
+    advance(x);
+}
+
+/* Fetches the data to where the exchange works. */
+static void fetch(struct ampi_exchange *x, struct ampi_exchange_message *message)
+{
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+    void *token = message->token;
+    int result;
+
+    if ((x->device >= 0 && ampi_exchange_is_direct(message->algorithm)) ||
+        (x->is_staged && message->n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES))
+        message->bytes = ampi_coll_device_scratch(x, message->n_bytes);
+    message->is_lent = message->bytes != NULL;
+    if (!message->bytes)
+        message->bytes = base_malloc(message->n_bytes, "a message between processes");
+    message->token = NULL;
+    message->x = x;
+    x->n_sending++;
+    result = ampi_machine->fetch(
+        ult_pe_id(ult_self()->pe), remote->proc_id[message->proc], token, message->bytes, message->n_bytes,
+        message->is_lent && !x->is_staged ? MACHINE_CUDA : MACHINE_HOST, fetched, message);
+    if (result != MACHINE_PENDING)
+        fetched(message, result);
+}
+
+static void take(struct ampi_exchange *x, struct ampi_exchange_message *message)
+{
+    ampi_exchange_check(x, message);
+    message->next = x->got;
+    x->got = message;
+    x->n_awaited--;
+    if (BASE_UNLIKELY(message->token != NULL))
+        fetch(x, message);
+}
+
+/* Not awaited now, perhaps never: sizes that do not agree may have one process vote on NCCL, and not another.
+ */
+static void check_early(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
+{
+    bool votes = message->algorithm == AMPI_BETWEEN_NCCL;
+
+    if (x->nccl ? !votes && !message->has_voted : votes && !x->has_voted)
+        ampi_exchange_check(x, message);
+}
+
+/* Takes what has come early. */
+static void take_arrived(struct ampi_exchange *x)
+{
+    struct ampi_exchange_message **link = &x->slot->state->remote->arrived;
+
+    while (*link && x->n_awaited > 0) {
+        struct ampi_exchange_message *message = *link;
+        bool is_ours = message->seq == x->seq && message->series == x->series;
+        if (is_ours && message->tag == x->tag) {
+            *link = message->next;
+            take(x, message);
+        } else {
+            if (BASE_UNLIKELY(is_ours))
+                check_early(x, message);
+            link = &message->next;
+        }
+    }
+}
+
+static void keep_got(struct ampi_exchange *x)
+{
+    while (x->got) {
+        struct ampi_exchange_message *message = x->got;
+        x->got = message->next;
+        message->next = x->kept;
+        x->kept = message;
+    }
+}
+
+/* Runs steps as far as possible. */
+static void advance(struct ampi_exchange *x)
+{
+    if (x->is_running) /* a step calls a user's operation, which lets another rank poll */
+        return;
+    while ((x->n_awaited == 0 || x->has_failed) && x->n_sending == 0) {
+        if (x->is_over || x->has_failed) {
+            ampi_exchange_over(x); /* x may be in use again */
+            return;
+        }
+        x->is_running = true;
+        x->is_over = true; /* unless the step awaits something */
+        x->run_step(x);
+        x->step++;
+        x->is_running = false;
+    }
+}
+
+void ampi_exchange_start(struct ampi_exchange *x)
+{
+    x->step = x->n_awaited = x->n_sending = 0;
+    x->is_running = false;
+    x->is_over = x->n < 2 || !x->run_step;
+    advance(x);
+}
+
+void ampi_exchange_fail(struct ampi_exchange *x)
+{
+    x->has_failed = true;
+    advance(x);
+}
+
+void ampi_exchange_await(struct ampi_exchange *x, int tag, int n)
+{
+    keep_got(x);
+    x->tag = tag;
+    x->n_awaited = n;
+    x->is_over = false;
+    take_arrived(x);
+}
+
+void ampi_exchange_hold(struct ampi_exchange *x)
+{
+    x->n_sending++;
+    x->is_over = false;
+}
+
+void ampi_exchange_go_on(struct ampi_exchange *x)
+{
+    x->n_sending--;
+    advance(x);
+}
+
+/* The exchange under way that a message belongs to; NULL: it has not begun yet. */
+static struct ampi_exchange *find_exchange(struct ampi_coll_remote *remote,
+                                           const struct ampi_exchange_message *message)
+{
+    struct ampi_wire_slot *slot = &remote->slots[message->seq % AMPI_COLL_SLOTS];
+
+    if (BASE_UNLIKELY(message->series))
+        for (slot = remote->series; slot && slot->x.series != message->series;)
+            slot = slot->next_series;
+    return slot && slot->is_active && slot->x.seq == message->seq ? &slot->x : NULL;
+}
+
+void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_message *message)
+{
+    struct ampi_exchange *x = find_exchange(remote, message);
+
+    if (!x || x->tag != message->tag || x->n_awaited == 0) {
+        if (x)
+            check_early(x, message);
+        message->next = remote->arrived;
+        remote->arrived = message;
+        return;
+    }
+    take(x, message);
+    advance(x);
+}
+
+/* ---- Sending ---- */
+
+static void sent(void *arg, int result)
+{
+    struct ampi_exchange *x = arg;
+
+    (void)result; /* a lost process is reported by the machine */
+    x->n_sending--;
+    advance(x);
+}
+
+void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note, const void *bytes,
+                        size_t n_bytes)
+{
+    struct ampi_coll_remote *remote = x->slot->state->remote;
+    int proc = x->proc[to];
+    struct ampi_wire wire = {
+        .kind = AMPI_WIRE_COLL,
+        .flags = (uint8_t)((x->has_voted ? AMPI_WIRE_VOTED : 0) |
+                           (atomic_load_explicit(&x->slot->state->has_refused, memory_order_relaxed)
+                                ? AMPI_WIRE_REFUSED
+                                : 0)),
+        .context_id = x->slot->state->shared->context_id,
+        .seq = x->seq,
+        .tag = tag,
+        .source = (int32_t)x->series,
+        .dest = (int32_t)(x->plan_hash << 8) | x->algorithm,
+        .cookie = note};
+
+    if (remote->leader_pe[proc] < 0)
+        remote->leader_pe[proc] = ampi_procs_pe_of(remote->leader_rank[proc]);
+    if (remote->leader_pe[proc] >= 0 && /* if the process is lost, that is noticed */
+        ampi_procs_send(remote->proc_id[proc], remote->leader_pe[proc], &wire, bytes, n_bytes,
+                        x->device < 0 || n_bytes == 0 ? MACHINE_HOST : ampi_coll_device_memory(bytes), sent,
+                        x) == MACHINE_PENDING)
+        x->n_sending++;
+}
+
+int ampi_exchange_sender(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
+{
+    int i = 0;
+
+    if (x->n == x->slot->state->remote->n_procs)
+        return message->proc;
+    while (i < x->n && x->proc[i] != message->proc)
+        i++;
+    BASE_ASSERT(i < x->n);
+    return i;
+}
+
+/* ---- Memory ---- */
+
+void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes)
+{
+    void **memory = base_malloc(ALLOC_ALIGN + n_bytes, "a collective over processes");
+
+    *memory = x->memory;
+    x->memory = memory;
+    return (char *)memory + ALLOC_ALIGN;
+}
+
+void *ampi_exchange_alloc_data(struct ampi_exchange *x, size_t n_bytes)
+{
+    void *data = (x->device >= 0 || x->is_staged) && n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES
+                     ? ampi_coll_device_scratch(x, n_bytes)
+                     : NULL;
+
+    return data ? data : ampi_exchange_alloc(x, n_bytes);
+}
+
+void ampi_exchange_copy(struct ampi_exchange *x, void *to, const void *from, size_t n_bytes)
+{
+    if (n_bytes == 0)
+        return;
+    if (BASE_UNLIKELY(x->device >= 0))
+        ampi_coll_device_copy(x->slot->last, to, ampi_coll_bytes(NULL, 0).type, from,
+                              ampi_coll_bytes(NULL, 0).type, (MPI_Count)n_bytes);
+    else
+        memcpy(to, from, n_bytes);
+}
+
+void ampi_exchange_message_free(struct ampi_exchange_message *message)
+{
+    if (BASE_UNLIKELY(message->token != NULL) && !ampi_lost_any()) /* of a lost process: stays where it is */
+        ampi_machine->release(ult_pe_id(ult_self()->pe), message->token);
+    if (!message->is_lent)
+        free(message->bytes);
+    free(message);
+}
+
+void ampi_exchange_release(struct ampi_exchange *x)
+{
+    keep_got(x);
+    if (BASE_UNLIKELY(x->scratch != NULL))
+        ampi_coll_device_release(x);
+    while (x->kept) {
+        struct ampi_exchange_message *message = x->kept;
+        x->kept = message->next;
+        ampi_exchange_message_free(message);
+    }
+    while (x->memory) {
+        void *memory = x->memory;
+        x->memory = *(void **)memory;
+        free(memory);
+    }
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * exchange_allgather_ring.c: everybody's part to everybody, each passing on to the next one what came from
+ * the one before. Cost: p - 1 steps, (p - 1) n bytes sent by each, no further copy; traffic between neighbors
+ * only.
+ */
+#include "ampi/coll/between/exchange.h"
+
+void ampi_exchange_allgather_ring(struct ampi_exchange *x)
+{
+    int source = ampi_exchange_before(x, x->step);
+
+    if (x->step == 0)
+        x->in[x->own] = x->out[x->own];
+    else
+        x->in[source] = (struct ampi_exchange_part){x->got->bytes, x->got->n_bytes};
+    if (x->step == x->n - 1)
+        return;
+    ampi_exchange_send(x, ampi_exchange_after(x, 1), x->step, 0, x->in[source].bytes, x->in[source].n_bytes);
+    ampi_exchange_await(x, x->step, 1);
+}

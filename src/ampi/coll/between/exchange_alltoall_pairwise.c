@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * exchange_alltoall_pairwise.c: from each to each another part, straight: in round i everybody sends to the
+ * one i places further. Up to WINDOW rounds overlap. The sparse form has a part for some others only. Cost: p
+ * - 1 messages of n bytes sent by each, no further copy.
+ */
+#include "ampi/coll/between/exchange.h"
+
+/* Rounds at once: many messages to one process at a time only wait there. */
+#define WINDOW 8
+
+static void take(struct ampi_exchange *x)
+{
+    for (const struct ampi_exchange_message *message = x->got; message; message = message->next)
+        x->in[ampi_exchange_sender(x, message)] =
+            (struct ampi_exchange_part){message->bytes, message->n_bytes};
+}
+
+static void send_to(struct ampi_exchange *x, int to, int tag)
+{
+    ampi_exchange_send(x, to, tag, 0, x->out[to].bytes, x->out[to].n_bytes);
+}
+
+void ampi_exchange_alltoall_pairwise(struct ampi_exchange *x)
+{
+    int from = 1 + x->step * WINDOW;
+    int to = from + WINDOW < x->n ? from + WINDOW : x->n;
+
+    take(x);
+    if (from >= x->n)
+        return;
+    for (int i = from; i < to; i++)
+        send_to(x, ampi_exchange_after(x, i), x->step);
+    ampi_exchange_await(x, x->step, to - from);
+}
+
+void ampi_exchange_sparse(struct ampi_exchange *x)
+{
+    take(x);
+    if (x->step > 0)
+        return;
+    for (int i = 1; i < x->n; i++)
+        if (x->is_target[ampi_exchange_after(x, i)])
+            send_to(x, ampi_exchange_after(x, i), 0);
+    if (x->n_sources)
+        ampi_exchange_await(x, 0, x->n_sources);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * exchange_bcast_binomial.c: the root's part to everybody down a binomial tree.
+ * Cost: ceil(log2 p) messages one after the other, n bytes each, passed on without a copy.
+ */
+#include "ampi/coll/between/exchange.h"
+
+void ampi_exchange_bcast_binomial(struct ampi_exchange *x)
+{
+    int place = (x->own - x->root + x->n) % x->n;
+    int size = ampi_exchange_subtree(place, x->n);
+    int mask = 1;
+
+    if (x->own != x->root && x->step == 0) {
+        ampi_exchange_await(x, 0, 1);
+        return;
+    }
+    x->in[x->root] =
+        x->own == x->root ? x->out[x->own] : (struct ampi_exchange_part){x->got->bytes, x->got->n_bytes};
+    while (mask < size)
+        mask <<= 1;
+    for (mask >>= 1; mask; mask >>= 1) /* the largest subtree first */
+        ampi_exchange_send(x, (x->own + mask) % x->n, 0, 0, x->in[x->root].bytes, x->in[x->root].n_bytes);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * exchange_device.c: exchanges whose data stays on a GPU. Where the machine takes GPUs' memory (UCX with
+ * CUDA), a process whose members have buffers there keeps large parts and vectors in memory of the GPU, sends
+ * them from there and fetches what comes to there. Messages are the same either way, so each process decides
+ * for itself. What is small, or looked at on the way, stays in the host's memory. Where the machine does not
+ * take it, parts and vectors are in pinned memory, which is kept: so copies from and to GPUs are not made by
+ * the CPU, and no page of it is new.
+ */
+#include "ampi/coll/between/exchange.h"
+#include "ampi/op/op_device.h"
+#include "base/log.h"
+
+/* Memory of a GPU, or pinned memory, that an exchange has taken. */
+struct ampi_exchange_scratch {
+    struct ampi_exchange_scratch *next;
+    void *memory;
+    size_t n_bytes;
+};
+
+static int device_of(const struct ampi_coll_buf *buf)
+{
+    const struct gpu_range *range;
+
+    if (buf->is_w || !buf->type || buf->buf == MPI_IN_PLACE)
+        return -1;
+    range = gpu_resolve(ampi_type_address(buf->buf, buf->type->true_lb_bytes));
+    return range->memory == GPU_MEMORY_DEVICE ? range->device : -1;
+}
+
+int ampi_coll_device_for(const struct ampi_coll_slot *slot)
+{
+    int device = -1;
+
+    for (int i = 0; i < slot->state->n_members && device < 0; i++)
+        if (slot->args[i] && !slot->args[i]->is_remote) {
+            device = device_of(&slot->args[i]->send);
+            if (device < 0)
+                device = device_of(&slot->args[i]->recv);
+        }
+    return device;
+}
+
+enum machine_memory ampi_coll_device_memory(const void *data)
+{
+    switch (gpu_resolve(data)->memory) {
+    case GPU_MEMORY_DEVICE:
+        return MACHINE_CUDA;
+    case GPU_MEMORY_MANAGED:
+        return MACHINE_CUDA_MANAGED;
+    default:
+        return MACHINE_HOST;
+    }
+}
+
+void *ampi_coll_device_scratch(struct ampi_exchange *x, size_t n_bytes)
+{
+    int error;
+    void *memory = x->is_staged ? gpu_staging_get(n_bytes) : gpu_scratch_get(x->device, n_bytes, &error);
+    struct ampi_exchange_scratch *scratch;
+
+    if (!memory)
+        return NULL;
+    scratch = base_malloc(sizeof *scratch, "a collective on GPUs");
+    *scratch = (struct ampi_exchange_scratch){x->scratch, memory, n_bytes};
+    x->scratch = scratch;
+    return memory;
+}
+
+void ampi_coll_device_release(struct ampi_exchange *x)
+{
+    while (x->scratch) {
+        struct ampi_exchange_scratch *scratch = x->scratch;
+        x->scratch = scratch->next;
+        if (x->is_staged)
+            gpu_staging_put(scratch->memory, scratch->n_bytes);
+        else
+            gpu_scratch_put(x->device, scratch->memory, scratch->n_bytes);
+        free(scratch);
+    }
+}
+
+void ampi_coll_device_apply(struct ampi_exchange *x, const struct ampi_op *op, const void *in, void *inout,
+                            MPI_Count count, struct ampi_type *type)
+{
+    int error;
+
+    if (!ampi_device_has(in, count, type) && !ampi_device_has(inout, count, type)) {
+        ampi_op_apply(op, in, inout, count, type);
+        return;
+    }
+    error = ampi_op_apply_device(op, in, inout, count, type);
+    if (BASE_UNLIKELY(error))
+        ampi_coll_device_fail(x->slot, error);
+}

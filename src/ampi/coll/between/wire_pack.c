@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * wire_pack.c: what other processes need of members, packed; and made into stand-ins again. See wire.h.
+ */
+#include "ampi/coll/engine/fold.h"
+#include "ampi/coll/between/coll_remote.h"
+#include "ampi/coll/between/wire.h"
+
+#define ITEM_ALIGN 16u
+
+/* ---- Packing ---- */
+
+/* Returns where the data goes; NULL: sizes are only added up. */
+static unsigned char *put_item(struct ampi_coll_packer *out, uint64_t index, size_t n_bytes)
+{
+    unsigned char *data = out->at ? out->data + out->data_bytes : NULL;
+
+    if (out->at)
+        *(struct ampi_coll_item *)(out->at + out->n_bytes) = (struct ampi_coll_item){n_bytes, index};
+    out->n_bytes += sizeof(struct ampi_coll_item);
+    out->data_bytes += base_round_up(n_bytes, ITEM_ALIGN);
+    out->n_items++;
+    return data;
+}
+
+void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const void *bytes, size_t n_bytes)
+{
+    unsigned char *data = put_item(out, index, n_bytes);
+
+    if (data && n_bytes)
+        memcpy(data, bytes, n_bytes);
+}
+
+void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_coll_block block)
+{
+    size_t n_bytes = ampi_coll_block_bytes(&block);
+    unsigned char *data = put_item(out, index, n_bytes);
+
+    if (data)
+        ampi_coll_move(out->args, ampi_coll_bytes(data, n_bytes), block);
+}
+
+void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                          struct ampi_coll_packer *out)
+{
+    (void)slot;
+    if (args->send.type)
+        ampi_coll_put(out, 0,
+                      (struct ampi_coll_block){ampi_coll_input(args), args->send.count, args->send.type});
+}
+
+/* ---- Unpacking ---- */
+
+const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, uint64_t *index_out)
+{
+    const struct ampi_coll_item *item = (const struct ampi_coll_item *)in->at;
+    const void *data = in->data;
+
+    in->at += sizeof *item;
+    in->data += base_round_up(item->n_bytes, ITEM_ALIGN);
+    *n_bytes_out = item->n_bytes;
+    if (index_out)
+        *index_out = item->index;
+    return data;
+}
+
+void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes)
+{
+    return memset(ampi_exchange_alloc(in->exchange, n_bytes), 0, n_bytes);
+}
+
+void ampi_coll_unwire_whole(struct ampi_coll_args *args, struct ampi_coll_unpacker *in)
+{
+    size_t n_bytes = 0;
+    const void *bytes = in->n_items ? ampi_coll_get(in, &n_bytes, NULL) : NULL;
+    struct ampi_coll_block block = ampi_coll_bytes(bytes, n_bytes);
+
+    args->send.buf = args->recv.buf = block.buf;
+    args->send.count = args->recv.count = block.count;
+    args->send.type = args->recv.type = (struct ampi_type *)(uintptr_t)block.type;
+}
+
+void ampi_coll_unwire_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+                             struct ampi_coll_unpacker *in)
+{
+    struct ampi_coll_unpacker ahead = *in;
+    uint64_t index, n_blocks = 0;
+    size_t n_bytes;
+    MPI_Count *counts;
+    MPI_Aint *displs;
+
+    (void)slot;
+    for (int i = 0; i < in->n_items; i++) {
+        ampi_coll_get(&ahead, &n_bytes, &index);
+        n_blocks = base_max_u64(n_blocks, index + 1);
+    }
+    counts = ampi_coll_stand_in_alloc(in, n_blocks * sizeof *counts);
+    displs = ampi_coll_stand_in_alloc(in, n_blocks * sizeof *displs);
+    args->send.buf = (void *)(uintptr_t)in->data;
+    ahead = *in;
+    for (int i = 0; i < in->n_items; i++) {
+        const unsigned char *bytes = ampi_coll_get(&ahead, &n_bytes, &index);
+        counts[index] = (MPI_Count)n_bytes;
+        displs[index] = bytes - in->data;
+    }
+    args->send.counts = counts;
+    args->send.displs = displs;
+    args->send.has_large_counts = args->send.has_large_displs = true;
+    args->send.n_blocks = (int)n_blocks;
+    args->send.type = (struct ampi_type *)(uintptr_t)ampi_coll_bytes(NULL, 0).type;
+}
+
+/* The type of a reduction: slot->last may be a member that takes no part in it. */
+static struct ampi_type *reduced_type(const struct ampi_coll_slot *slot)
+{
+    struct ampi_type *type = slot->last->send.type;
+
+    for (int i = 0; i < slot->state->n_members && !type; i++)
+        if (slot->args[i] && !slot->args[i]->is_remote)
+            type = slot->args[i]->send.type;
+    return type;
+}
+
+void ampi_coll_unwire_input(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+                            struct ampi_coll_unpacker *in)
+{
+    struct ampi_type *type = reduced_type(slot);
+    size_t n_bytes = 0;
+    const void *bytes = in->n_items ? ampi_coll_get(in, &n_bytes, NULL) : NULL;
+    struct ampi_coll_block packed = ampi_coll_bytes(bytes, n_bytes);
+
+    if (!bytes || !type)
+        return;
+    args->send.type = type;
+    args->send.count = type->size_bytes ? (MPI_Count)n_bytes / type->size_bytes : 0;
+    if (ampi_type_is_block(type, 2)) {
+        args->send.buf = ampi_type_address(bytes, -type->true_lb_bytes);
+    } else {
+        MPI_Count lo;
+        size_t room = ampi_coll_elems_bytes(type, args->send.count, &lo);
+        void *memory = ampi_coll_stand_in_alloc(in, room);
+        args->send.buf = ampi_type_address(memory, -lo);
+        ampi_type_copy(args->send.buf, args->send.count, type, packed.buf, packed.count, packed.type);
+    }
+}
+
+/* ---- Who is where ---- */
+
+int ampi_coll_n_peers_in(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, int proc)
+{
+    const struct ampi_coll_remote *remote = slot->state->remote;
+
+    (void)args;
+    return remote->first[proc + 1] - remote->first[proc];
+}
+
+int ampi_coll_peer_in(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, int proc, int i)
+{
+    const struct ampi_coll_remote *remote = slot->state->remote;
+    int rank = remote->members[remote->first[proc] + i] - ampi_coll_peer_first(args->comm);
+
+    return rank >= 0 && rank < args->comm->peer->n_ranks ? rank : -1;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * coll.h: what the files of the collectives share: a call's form, its arguments and their checks, and reading
+ * members' buffers block by block.
+ *
+ * The life of a call, MPI_Igatherv for instance:
+ *      PMPI_Igatherv          puts what the user gave into a struct ampi_coll_args, and says which function
+ * it is gather (gather.c)      checks the arguments; the same for all forms ampi_coll_begin        starts
+ * them in the call's form (forms.c, slot.c) gather_middle, ...     the plan's stages, once all members have
+ * arrived
+ */
+#ifndef AMPI_COLL_COLL_H
+#define AMPI_COLL_COLL_H
+
+#include "ampi/coll/device/coll_device.h"
+#include "ampi/coll/engine/slot.h"
+
+/* n_blocks of a v or w form, until the arguments are checked. */
+#define AMPI_COLL_ARRAYS (-1)
+
+enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSISTENT, AMPI_COLL_WRONG_INFO };
+
+/* Which function was called. */
+struct ampi_coll_call {
+    const char *name; /* "MPI_Igatherv" */
+    enum ampi_coll_form form;
+    MPI_Request *request; /* NULL for blocking calls */
+};
+
+/* The form of MPI_Xxx_init: AMPI_COLL_PERSISTENT, or AMPI_COLL_WRONG_INFO, which ampi_coll_enter raises. */
+enum ampi_coll_form ampi_coll_init_form(MPI_Info info);
+
+/* ---- Starting, with arguments that have been checked (forms.c) ---- */
+
+/* MPI_Xxx: ampi_coll_run of slot.h, and raises the result. May switch. */
+int ampi_coll_blocking(struct ampi_coll_args *args);
+
+/* MPI_Ixxx: copies the arguments into a new request and starts it. */
+int ampi_coll_nonblocking(const struct ampi_coll_args *args, MPI_Request *request);
+
+/* MPI_Xxx_init: copies the arguments into a new INACTIVE request. */
+int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request);
+
+/* Starts the operation in the form of the call. Blocking calls may switch. Raises the operation's errors. */
+static inline int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args)
+{
+    args->has_buffers = true;
+    if (BASE_LIKELY(call->form == AMPI_COLL_BLOCKING))
+        return ampi_coll_blocking(args);
+    return call->form == AMPI_COLL_NONBLOCKING ? ampi_coll_nonblocking(args, call->request)
+                                               : ampi_coll_persistent(args, call->request);
+}
+
+/* Everything a collective that moves no data needs: the communicator's barrier. May switch. */
+int ampi_coll_barrier(struct ampi_comm *comm);
+
+/* The same for MPI_Finalize: with those whose process is not lost. May switch. */
+void ampi_coll_finalize(struct ampi_comm *world);
+
+/* ---- Arguments as the user gave them ---- */
+
+/* All but the buffers, which the caller sets: a struct of this size is slow to clear as a whole. */
+static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct ampi_coll_plan *plan)
+{
+    args->plan = plan;
+    args->pack_bytes = 0;
+    args->has_buffers = false;
+    args->is_remote = false;
+    args->is_short = false;
+    args->error = MPI_SUCCESS;
+    args->op = NULL;
+}
+
+/* The buffers are filled where they stay: a struct of this size is slow to copy right after its fields were
+ * written. */
+static inline void ampi_coll_set_one(struct ampi_coll_buf *side, const void *buf, MPI_Count count,
+                                     MPI_Datatype type)
+{
+    side->buf = (void *)(uintptr_t)buf;
+    side->count = count;
+    side->handle = type;
+    side->type = NULL;
+    side->counts = side->displs = NULL;
+    side->types = NULL;
+    side->n_blocks = 0;
+    side->is_w = side->has_large_counts = side->has_large_displs = false;
+}
+
+/* For a buffer that an operation does not have. */
+static inline void ampi_coll_set_none(struct ampi_coll_buf *side)
+{
+    ampi_coll_set_one(side, NULL, 0, MPI_DATATYPE_NULL);
+}
+
+static inline void ampi_coll_set_v(struct ampi_coll_buf *side, const void *buf, const int *counts,
+                                   const int *displs, MPI_Datatype type)
+{
+    ampi_coll_set_one(side, buf, 0, type);
+    side->counts = counts;
+    side->displs = displs;
+    side->n_blocks = AMPI_COLL_ARRAYS;
+}
+
+static inline void ampi_coll_set_v_c(struct ampi_coll_buf *side, const void *buf, const MPI_Count *counts,
+                                     const MPI_Aint *displs, MPI_Datatype type)
+{
+    ampi_coll_set_one(side, buf, 0, type);
+    side->counts = counts;
+    side->displs = displs;
+    side->n_blocks = AMPI_COLL_ARRAYS;
+    side->has_large_counts = side->has_large_displs = true;
+}
+
+/* The w forms; displs are int or, if so told, MPI_Aint. */
+static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, const void *counts,
+                                   bool has_large_counts, const void *displs, bool has_large_displs,
+                                   const MPI_Datatype *types)
+{
+    ampi_coll_set_one(side, buf, 0, MPI_DATATYPE_NULL);
+    side->counts = counts;
+    side->displs = displs;
+    side->types = types;
+    side->n_blocks = AMPI_COLL_ARRAYS;
+    side->is_w = true;
+    side->has_large_counts = has_large_counts;
+    side->has_large_displs = has_large_displs;
+}
+
+/* ---- Checking them (coll_check.c): raise the right class, or return MPI_SUCCESS ---- */
+
+/* Enters the call and finds the communicator. */
+int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm,
+                    struct ampi_coll_args *args) BASE_MUST_CHECK;
+
+/* A buffer that is significant at this member; what: "send" or "receive". n_blocks: how many it has in the v
+ * and w forms. Sets its type. MPI_IN_PLACE must have been dealt with. */
+int ampi_coll_check_any_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what,
+                            int n_blocks) BASE_MUST_CHECK;
+
+/* Is that more data in so many blocks than 64 bits count? */
+static inline bool ampi_coll_is_too_much(const struct ampi_type *type, MPI_Count count, int n_blocks)
+{
+    MPI_Count n_bytes;
+
+    return __builtin_mul_overflow(count, type->size_bytes, &n_bytes) ||
+           __builtin_mul_overflow(n_bytes, n_blocks, &n_bytes);
+}
+
+/* The same; the usual buffer, one block with an address, is checked where this is called. */
+static inline BASE_MUST_CHECK int ampi_coll_check_buf(const struct ampi_coll_args *args,
+                                                      struct ampi_coll_buf *buf, const char *what,
+                                                      int n_blocks)
+{
+    if (BASE_LIKELY(buf->n_blocks == 0 && buf->count >= 0 && (uintptr_t)buf->buf > (uintptr_t)MPI_IN_PLACE)) {
+        buf->type = ampi_type_of(buf->handle);
+        if (BASE_LIKELY(buf->type && buf->type->is_committed &&
+                        !ampi_coll_is_too_much(buf->type, buf->count, n_blocks)))
+            return MPI_SUCCESS;
+    }
+    return ampi_coll_check_any_buf(args, buf, what, n_blocks);
+}
+
+/* True if the buffer is MPI_IN_PLACE. The caller says where it is allowed. */
+static inline bool ampi_coll_is_in_place(const struct ampi_coll_buf *buf)
+{
+    return buf->buf == MPI_IN_PLACE;
+}
+
+/* The root of a rooted operation, with what intercommunicators allow. Sets args->root. */
+int ampi_coll_check_root(struct ampi_coll_args *args, int root) BASE_MUST_CHECK;
+
+/* The operation, once the type of a reduction is known. Sets args->op. */
+int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op op, const struct ampi_type *type) BASE_MUST_CHECK;
+
+/* Raises an error of a call that takes no part in the collective: if other ranks' calls do, the ranks'
+ * operations do not fit any more, and the report of that names this error. */
+int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ...)
+    BASE_PRINTF(3, 4) BASE_COLD;
+
+/* Ends the job because members' operations do not agree, which has been reported. */
+void ampi_coll_end_job(const struct ampi_coll_state *state) BASE_NORETURN BASE_COLD;
+
+/* MPI_IN_PLACE on an intercommunicator, or a send block that is the receive block. */
+int ampi_coll_raise_in_place(const struct ampi_coll_args *args) BASE_COLD;
+int ampi_coll_raise_same(const struct ampi_coll_args *args) BASE_COLD;
+
+/* ---- Members ---- */
+
+/* A member's place in the slot, and that of the first member of its own and of the side it exchanges data
+ * with. */
+static inline int ampi_coll_side_first(const struct ampi_comm *comm, const struct ampi_comm_side *side)
+{
+    return side == &comm->shared->side[1] ? comm->shared->side[0].n_ranks : 0;
+}
+
+static inline int ampi_coll_member(const struct ampi_comm *comm)
+{
+    return comm->rank + ampi_coll_side_first(comm, comm->local);
+}
+
+static inline int ampi_coll_peer_first(const struct ampi_comm *comm)
+{
+    return ampi_coll_side_first(comm, comm->peer);
+}
+
+/* The handle of a member. */
+static inline struct ampi_comm *ampi_coll_handle(const struct ampi_comm_shared *shared, int member)
+{
+    int n_first = shared->side[0].n_ranks;
+
+    return member < n_first ? &shared->side[0].handles[member] : &shared->side[1].handles[member - n_first];
+}
+
+/* Is this the member that has the root's part? On intercommunicators the one that said MPI_ROOT. */
+static inline bool ampi_coll_is_root(const struct ampi_coll_args *args)
+{
+    return args->comm->shared->is_inter ? args->root == MPI_ROOT : args->root == args->comm->rank;
+}
+
+/* Does this member exchange data with the root? On intercommunicators those of the other group, else all. */
+static inline bool ampi_coll_has_root(const struct ampi_coll_args *args)
+{
+    return args->root >= 0;
+}
+
+/* The arguments of the root of the operation in a slot; NULL: no member said that it is one. */
+struct ampi_coll_args *ampi_coll_root_args(const struct ampi_coll_slot *slot);
+
+/* ---- Blocks of their buffers ---- */
+
+struct ampi_coll_block {
+    void *buf;
+    MPI_Count count;
+    const struct ampi_type *type; /* may be NULL if count is 0 */
+};
+
+static inline MPI_Count ampi_coll_count(const struct ampi_coll_buf *buf, int i)
+{
+    if (!buf->counts)
+        return buf->count;
+    return buf->has_large_counts ? ((const MPI_Count *)buf->counts)[i] : ((const int *)buf->counts)[i];
+}
+
+static inline MPI_Aint ampi_coll_displ(const struct ampi_coll_buf *buf, int i)
+{
+    return buf->has_large_displs ? ((const MPI_Aint *)buf->displs)[i] : ((const int *)buf->displs)[i];
+}
+
+/* The whole of a buffer that is one block. */
+static inline struct ampi_coll_block ampi_coll_whole(const struct ampi_coll_buf *buf)
+{
+    return (struct ampi_coll_block){buf->buf, buf->count, buf->type};
+}
+
+/* Block i of a buffer that has one for each peer. */
+static inline struct ampi_coll_block ampi_coll_block(const struct ampi_coll_buf *buf, int i)
+{
+    struct ampi_coll_block block = {.count = ampi_coll_count(buf, i), .type = buf->type};
+    MPI_Count disp_bytes;
+
+    if (buf->is_w) {
+        block.type = block.count ? ampi_type_of(buf->types[i]) : NULL;
+        disp_bytes = ampi_coll_displ(buf, i);
+    } else if (buf->displs) {
+        disp_bytes = ampi_coll_displ(buf, i) * buf->type->extent_bytes;
+    } else {
+        disp_bytes = i * buf->count * buf->type->extent_bytes;
+    }
+    block.buf = ampi_type_address(buf->buf, disp_bytes);
+    return block;
+}
+
+/* What a member contributes to MPI_Allgather. */
+static inline struct ampi_coll_block ampi_coll_contribution(const struct ampi_coll_args *args)
+{
+    if (ampi_coll_is_in_place(&args->send))
+        return ampi_coll_block(&args->recv, args->comm->rank);
+    return ampi_coll_whole(&args->send);
+}
+
+static inline size_t ampi_coll_block_bytes(const struct ampi_coll_block *block)
+{
+    return block->count ? (size_t)(block->count * block->type->size_bytes) : 0;
+}
+
+/* Are these two the same data of a basic type? Then MPI_IN_PLACE should have been used. */
+static inline bool ampi_coll_is_same(struct ampi_coll_block a, struct ampi_coll_block b)
+{
+    return a.buf && a.buf == b.buf && a.count > 0 && b.count > 0 && a.type->is_predefined &&
+           b.type->is_predefined;
+}
+
+/* The block that a member has for itself: does its receive buffer take it? An error of this member alone,
+ * which takes part like the others. */
+static inline void ampi_coll_check_own(struct ampi_coll_args *args, struct ampi_coll_block send,
+                                       struct ampi_coll_block recv)
+{
+    if (BASE_UNLIKELY(ampi_coll_block_bytes(&send) > ampi_coll_block_bytes(&recv))) {
+        args->is_short = true;
+        args->error = MPI_ERR_TRUNCATE;
+    }
+}
+
+/* Bytes of data in all blocks of a buffer that has n of them. */
+size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks);
+
+/* The members of a part; for (int i = from; i < to; i++) slot->state->part_members[i]. */
+static inline int ampi_coll_part_from(const struct ampi_coll_slot *slot, int part)
+{
+    return slot->state->part_first[part];
+}
+
+static inline int ampi_coll_part_to(const struct ampi_coll_slot *slot, int part)
+{
+    return slot->state->part_first[part + 1];
+}
+
+/* How many members are of this process. */
+static inline int ampi_coll_n_local(const struct ampi_coll_state *state)
+{
+    return state->part_first[state->n_parts];
+}
+
+/* The arguments of entry i of the parts' table of members. */
+static inline struct ampi_coll_args *ampi_coll_part_args(const struct ampi_coll_slot *slot, int i)
+{
+    return slot->args[slot->state->part_members[i]];
+}
+
+/* ---- Small contributions, which are copied into the slot at arrival ---- */
+
+/* Marks a contribution for that if it is small enough for this kind of operation, and one block of memory,
+ * without padding at its end: then each is aligned where it lies behind others. */
+static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_kind kind, const void *buf,
+                                  MPI_Count count, const struct ampi_type *type)
+{
+    if ((size_t)count > AMPI_COLL_PACK_BYTES || !type->is_dense || type->extent_bytes != type->size_bytes ||
+        (size_t)(count * type->size_bytes) >
+            base_min_u64(ampi_coll_selections[kind].pack_to, AMPI_COLL_PACK_BYTES))
+        return;
+    if (gpu_is_used() && (ampi_device_has(buf, count, type) || ampi_coll_device_has(args)))
+        return;
+    args->pack_bytes = (uint32_t)(count * type->size_bytes);
+    args->pack_from = ampi_type_address(buf, type->true_lb_bytes);
+}
+
+/* Middle stage: true if all members' contributions are in the slot, as large as slot->last's; sets
+ * slot->result.n_bytes to that. Packing is but a shorter way: where it is false the members' buffers are
+ * there as ever. */
+static inline bool ampi_coll_all_packed(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_state *state = slot->state;
+    uint32_t pack_bytes = slot->last->pack_bytes;
+    int n_packed = 0;
+
+    for (int part = 0; part < state->n_parts; part++) {
+        if (slot->parts[part].pack_bytes != pack_bytes)
+            return false;
+        n_packed += slot->parts[part].n_packed;
+    }
+    slot->result.n_bytes = pack_bytes;
+    return pack_bytes > 0 && n_packed == state->n_members;
+}
+
+/* The packed contribution of a member. */
+static inline unsigned char *ampi_coll_packed(const struct ampi_coll_slot *slot, int member)
+{
+    return slot->packed + (size_t)member * slot->result.n_bytes;
+}
+
+/* Bytes that lie in the slot, as a block. */
+static inline struct ampi_coll_block ampi_coll_bytes(const void *bytes, size_t n_bytes)
+{
+    return (struct ampi_coll_block){(void *)(uintptr_t)bytes, (MPI_Count)n_bytes,
+                                    ampi_type_predefined[(uintptr_t)MPI_BYTE - AMPI_TYPE_FIRST]};
+}
+
+/* Copies a few bytes; mostly 8. */
+static inline void ampi_coll_copy_small(void *to, const void *from, size_t n_bytes)
+{
+    if (n_bytes == 8)
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, n_bytes);
+}
+
+/* Middle stage: the result is the root's alone. */
+static inline void ampi_coll_set_root(struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
+{
+    slot->result.root = ampi_coll_member(root->comm);
+    slot->result_part = slot->state->part_of_pe[root->comm->owner->pe_id];
+}
+
+/* Deliver: what this part has to take to its members. */
+static inline const struct ampi_coll_result *ampi_coll_result(const struct ampi_coll_slot *slot, int part)
+{
+    return &slot->parts[part].result;
+}
+
+/* Runs the share stage: on all PEs if the table says so for this many bytes, or if they are to start work on
+ * GPUs, which takes each more time than being told; else here and now for all of them. */
+static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_coll_kind kind,
+                                         size_t total_bytes)
+{
+    if (slot->state->n_parts > 1 &&
+        (ampi_coll_is_shared(kind, total_bytes) || (gpu_is_used() && ampi_coll_device_any(slot)))) {
+        slot->needs_share = true;
+        return;
+    }
+    for (int part = 0; part < slot->state->n_parts; part++)
+        slot->plan->share(slot, part);
+}
+
+/* Copies a block into another; too little room is the error of the member `to`. A block onto itself is left
+ * alone. */
+static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_block dst,
+                                  struct ampi_coll_block src)
+{
+    size_t src_bytes = ampi_coll_block_bytes(&src);
+    size_t dst_bytes = ampi_coll_block_bytes(&dst);
+
+    if (BASE_UNLIKELY(src_bytes > dst_bytes))
+        __atomic_store_n(&to->error, MPI_ERR_TRUNCATE, __ATOMIC_RELAXED);
+    if (src_bytes == 0 || dst_bytes == 0 || (dst.buf == src.buf && dst.type == src.type))
+        return;
+    if (gpu_is_used() && ampi_coll_device_move(to, dst, src))
+        return;
+    ampi_type_copy(dst.buf, dst.count, dst.type, src.buf, src.count, src.type);
+}
+
+/* Where a block's data begins if it is one piece of memory of the host's; NULL: it is not, or is empty. */
+static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
+{
+    if (block->count == 0 || !ampi_type_is_block(block->type, block->count) ||
+        ampi_device_has(block->buf, block->count, block->type))
+        return NULL;
+    return ampi_type_address(block->buf, block->type->true_lb_bytes);
+}
+
+/* Where a member takes the block of a source; its type is NULL if it takes none. */
+typedef struct ampi_coll_block (*ampi_coll_target_fn)(const struct ampi_coll_args *args, int source);
+
+/* Copies one block to all members of a part, large ones piece by piece, each to everybody while it is in the
+ * cache. is_stream: past the caches (ampi_coll_is_stream says when). */
+void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_coll_block src, int source,
+                      ampi_coll_target_fn target, bool is_stream);
+
+/* Copies a block, or past the caches if is_stream. */
+void ampi_coll_give(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src,
+                    bool is_stream);
+
+/* Exchanges the data of two blocks, in pieces; the smaller one says how much. */
+void ampi_coll_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
+                    struct ampi_coll_block block_b);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fold.h: combining members' contributions in rank order; what all reductions are made of.
+ *
+ * The result does not depend on how ranks are spread over PEs: every element is combined in the same order,
+ * a0 op a1 op a2 ... from the left if the operation is commutative (built-in ones are), from the right if it
+ * is not; both are rank order.
+ */
+#ifndef AMPI_COLL_FOLD_H
+#define AMPI_COLL_FOLD_H
+
+#include "ampi/coll/engine/coll.h"
+
+/* Consecutive members of a slot. */
+struct ampi_coll_span {
+    int first;
+    int n;
+};
+
+/* The members whose contributions a member's result is made of, and all members of one side. */
+static inline struct ampi_coll_span ampi_coll_peers(const struct ampi_comm *comm)
+{
+    return (struct ampi_coll_span){ampi_coll_peer_first(comm), comm->peer->n_ranks};
+}
+static inline struct ampi_coll_span ampi_coll_side(const struct ampi_coll_slot *slot, int side)
+{
+    const struct ampi_comm_side *sides = slot->state->shared->side;
+
+    return (struct ampi_coll_span){side ? sides[0].n_ranks : 0, sides[side].n_ranks};
+}
+
+/* What count elements of a type take in memory; *lo_out: where that begins, seen from element 0. */
+static inline size_t ampi_coll_elems_bytes(const struct ampi_type *type, MPI_Count count, MPI_Count *lo_out)
+{
+    MPI_Count last = count > 0 ? (count - 1) * type->extent_bytes : 0; /* where it is; may be negative */
+
+    *lo_out = type->true_lb_bytes + (last < 0 ? last : 0);
+    return (size_t)(type->true_extent_bytes + (last < 0 ? -last : last));
+}
+
+/* Room for elements of any type; `elems` is where element 0 would be, as buffers are given to MPI. */
+struct ampi_coll_scratch {
+    void *elems;
+    void *allocated; /* NULL: the elements are in space */
+    _Alignas(64) char space[4096];
+};
+void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count);
+void ampi_coll_scratch_fini(struct ampi_coll_scratch *scratch);
+
+/* How many of count elements of the reduction are combined at a time: what fits into the cache; all by a
+ * user's function, which may be slow to call. */
+MPI_Count ampi_coll_fold_block(const struct ampi_coll_args *args, MPI_Count count);
+
+/* The buffer with a member's contribution to a reduction. */
+static inline void *ampi_coll_input(const struct ampi_coll_args *args)
+{
+    return ampi_coll_is_in_place(&args->send) ? args->recv.buf : args->send.buf;
+}
+
+/* Combines elements from .. from + count - 1 of the members' contributions into out's elements 0 .. count -
+ * 1, which may not overlap any of them. Type is slot->last's, and a predefined operation; a user's is another
+ * one on each part. */
+void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
+                    MPI_Count from, MPI_Count count, void *out);
+
+/* The operation that a part combines with: of a user's, that of the member on whose stack this is. */
+static inline const struct ampi_op *ampi_coll_op(const struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_op *op = slot->last->op;
+
+    return op->is_predefined ? op : slot->parts[part].op;
+}
+
+/* Middle stage: is the reduction, of one vector of slot->last's size per member, worth a share for each PE?
+ * On intercommunicators not all members know a user's operation. */
+bool ampi_coll_must_share(const struct ampi_coll_slot *slot, enum ampi_coll_kind kind);
+
+/* The part that the middle stage runs on. */
+static inline int ampi_coll_own_part(const struct ampi_coll_slot *slot)
+{
+    return slot->state->part_of_pe[ult_pe_id(ult_self()->pe)];
+}
+
+/* The share of a part in elements 0 .. count - 1: from *from_out to before *to_out. */
+void ampi_coll_slice(const struct ampi_coll_slot *slot, int part, MPI_Count count, MPI_Count *from_out,
+                     MPI_Count *to_out);
+
+/* Checks the arguments of a reduction, whose two sides are filled. has_input: send is significant;
+ * has_result: recv is. */
+int ampi_coll_check_reduction(struct ampi_coll_args *args, MPI_Op op, bool has_input,
+                              bool has_result) BASE_MUST_CHECK;
+
+/* Lets a small contribution go into the slot at arrival; not those of users' operations, nor on
+ * intercommunicators. */
+static inline void ampi_coll_pack_input(struct ampi_coll_args *args, enum ampi_coll_kind kind)
+{
+    if (args->op->is_predefined && !args->comm->shared->is_inter)
+        ampi_coll_pack(args, kind, ampi_coll_input(args), args->send.count, args->send.type);
+}
+
+/* Middle stage, all packed: combines the contributions into a small result, for deliver. */
+void ampi_coll_fold_packed(struct ampi_coll_slot *slot);
+
+/* Deliver: a small result into a member's buffer. */
+static inline void ampi_coll_give_small(const struct ampi_coll_buf *recv,
+                                        const struct ampi_coll_result *result)
+{
+    ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes), result->bytes,
+                         result->n_bytes);
+}
+
+/* True if all members, as far as they are here, have as many bytes as slot->last. */
+bool ampi_coll_has_same_sizes(const struct ampi_coll_slot *slot);
+
+/* Middle stage: the same. Else all get an error and nothing may
+ * be moved. */
+bool ampi_coll_check_sizes(struct ampi_coll_slot *slot);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * forms.c: the blocking, nonblocking and persistent form of a collective, from one set of arguments.
+ */
+#include "ampi/coll/engine/coll.h"
+#include "ampi/coll/engine/series.h"
+
+#include "base/log.h"
+
+static BASE_COLD int raise_error(const struct ampi_coll_args *args, int error)
+{
+    struct ampi_comm *comm = args->comm;
+    const struct ampi_coll_plan *plan = args->plan;
+    const char *gpu_text;
+
+    if (error == MPI_ERR_PROC_ABORTED) {
+        char text[AMPI_LOST_TEXT_MAX];
+        ampi_lost_describe(comm->shared->is_inter ? NULL : comm->local->layout->group, text);
+        return ampi_raise(comm, error, "%s", text);
+    }
+    gpu_text = ampi_device_error_text(comm->owner, error);
+    if (gpu_text)
+        return ampi_raise(comm, error, AMPI_DEVICE_FAILED, gpu_text);
+    if (error == MPI_ERR_TRUNCATE && args->is_short)
+        return ampi_raise(comm, error, "%s: this rank has more for itself than its receive buffer takes",
+                          plan->name);
+    if (error == MPI_ERR_TRUNCATE)
+        return ampi_raise(comm, error, "%s: another rank sent more data than this rank's buffer takes",
+                          plan->name);
+    if (error == MPI_ERR_COUNT)
+        return ampi_raise(comm, error, "%s: not all ranks contribute the same amount of data", plan->name);
+    return ampi_raise(comm, error, "%s failed", plan->name);
+}
+
+int ampi_coll_blocking(struct ampi_coll_args *args)
+{
+    int error = ampi_coll_run(args);
+
+    return BASE_LIKELY(error == MPI_SUCCESS) ? MPI_SUCCESS : raise_error(args, error);
+}
+
+/* What a request holds: the arguments, and references of the types that they name, because the program may
+ * free its handles while the operation is under way. */
+struct held {
+    struct ampi_coll_args args;
+    struct ampi_coll_series *series; /* persistent; else NULL */
+    uint32_t n_starts;               /* of the series, by this member */
+    void *arrays[6]; /* the request's own copies of counts, displacements and types; NULL: none */
+    int n_types;
+    struct ampi_type *types[];
+};
+
+static int count_types(const struct ampi_coll_buf *buf)
+{
+    return buf->is_w ? (buf->n_blocks > 0 ? buf->n_blocks : 0) : buf->type ? 1 : 0;
+}
+
+static void hold_types(struct held *held, const struct ampi_coll_buf *buf)
+{
+    for (int i = 0; i < count_types(buf); i++) {
+        struct ampi_type *type = !buf->is_w                ? buf->type
+                                 : ampi_coll_count(buf, i) ? ampi_type_of(buf->types[i])
+                                                           : NULL;
+        if (type) {
+            ampi_type_ref(type);
+            held->types[held->n_types++] = type;
+        }
+    }
+}
+
+/* Replaces an array of the program's by a copy; *copy_out is what to free. */
+static const void *keep_array(const void *array, int n, size_t each_bytes, void **copy_out)
+{
+    if (!array || n <= 0)
+        return array;
+    *copy_out = base_malloc((size_t)n * each_bytes, "a collective under way");
+    return memcpy(*copy_out, array, (size_t)n * each_bytes);
+}
+
+/* The standard has programs leave these arrays as they are until the operation is over, or the request is
+ * freed; real ones drop them after the call, mpi4py among them. */
+static void keep_arrays(struct ampi_coll_buf *buf, void **copies)
+{
+    int n = buf->n_blocks;
+
+    buf->counts =
+        keep_array(buf->counts, n, buf->has_large_counts ? sizeof(MPI_Count) : sizeof(int), &copies[0]);
+    buf->displs =
+        keep_array(buf->displs, n, buf->has_large_displs ? sizeof(MPI_Aint) : sizeof(int), &copies[1]);
+    buf->types = keep_array(buf->types, n, sizeof(MPI_Datatype), &copies[2]);
+}
+
+static void release(struct ampi_request *request)
+{
+    struct held *held = request->u.extra;
+
+    for (size_t i = 0; i < BASE_COUNT(held->arrays); i++)
+        free(held->arrays[i]);
+
+    for (int i = 0; i < held->n_types; i++)
+        ampi_type_unref(held->types[i]);
+    if (held->args.op)
+        ampi_op_unref(held->args.op);
+    if (held->series)
+        ampi_coll_series_leave(held->series, held->args.comm);
+    free(held);
+}
+
+static int start(struct ampi_request *request)
+{
+    struct held *held = request->u.extra;
+    struct ampi_coll_args *args = &held->args;
+
+    request->state = AMPI_REQUEST_ACTIVE;
+    ampi_status_set_empty(&request->status);
+    args->error = args->is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+    if (held->series)
+        ampi_coll_start_series(args, request, held->series, held->n_starts++);
+    else
+        ampi_coll_start(args, request);
+    return MPI_SUCCESS;
+}
+
+static const struct ampi_request_kind coll_kind = {
+    .name = "collective",
+    .start = start,
+    .release = release,
+    .is_collective = true,
+};
+
+static struct ampi_request *create_request(const struct ampi_coll_args *args, bool is_persistent)
+{
+    size_t n_types = (size_t)(count_types(&args->send) + count_types(&args->recv));
+    struct held *held = base_malloc(sizeof *held + n_types * sizeof held->types[0], "a collective under way");
+    struct ampi_request *request =
+        ampi_request_create(args->comm->owner, &coll_kind, args->comm, is_persistent);
+
+    held->args = *args;
+    held->series = NULL;
+    held->n_starts = 0;
+    memset(held->arrays, 0, sizeof held->arrays);
+    keep_arrays(&held->args.send, &held->arrays[0]);
+    keep_arrays(&held->args.recv, &held->arrays[3]);
+    held->n_types = 0;
+    hold_types(held, &args->send);
+    hold_types(held, &args->recv);
+    if (args->op)
+        ampi_op_ref(args->op);
+    request->u.extra = held;
+    return request;
+}
+
+int ampi_coll_nonblocking(const struct ampi_coll_args *args, MPI_Request *request)
+{
+    struct ampi_request *object = create_request(args, false);
+
+    start(object);
+    *request = (MPI_Request)object;
+    return MPI_SUCCESS;
+}
+
+int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request)
+{
+    struct ampi_request *object = create_request(args, true);
+    struct held *held = object->u.extra;
+
+    held->series = ampi_coll_series_join(args->comm, args->plan);
+    *request = (MPI_Request)object;
+    return MPI_SUCCESS;
+}

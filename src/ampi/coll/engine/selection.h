@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * selection.h: which way an operation goes inside a process and between processes, by its size. One table for
+ * all of them, which can be printed (+help collectives) and overridden (+coll OP:BYTES).
+ */
+#ifndef AMPI_COLL_SELECTION_H
+#define AMPI_COLL_SELECTION_H
+
+#include "base/base.h"
+
+/* Contributions up to this size are copied into the slot at arrival: the data of many ranks lies together
+ * then, where the one that arrives last reads it in a row instead of from as many cold pages. */
+#define AMPI_COLL_PACK_BYTES 64
+
+/* Trees and Bruck's algorithms save messages from this many processes on, and rings time. */
+#define AMPI_COLL_FEW 8
+
+/* NCCL does operations on GPUs' buffers from so many bytes on, or from nccl_from if that is less, where what
+ * connects processes does not take GPUs' memory. */
+#define AMPI_COLL_NCCL_STAGED_BYTES ((size_t)128 << 10)
+
+enum ampi_coll_kind {
+    AMPI_COLL_BCAST,
+    AMPI_COLL_GATHER,
+    AMPI_COLL_SCATTER,
+    AMPI_COLL_ALLGATHER,
+    AMPI_COLL_ALLTOALL,
+    AMPI_COLL_REDUCE,
+    AMPI_COLL_ALLREDUCE,
+    AMPI_COLL_REDUCE_SCATTER,
+    AMPI_COLL_SCAN,
+    AMPI_COLL_NEIGHBOR,
+    AMPI_COLL_USER_OP,     /* reductions by a user's function, instead of the operation's own row */
+    AMPI_COLL_PAST_CACHES, /* no operation: results that are written past the caches */
+    AMPI_COLL_KIND_COUNT,
+};
+
+/* The algorithms between processes (exchange.h, reduction.h). */
+enum ampi_between {
+    AMPI_BETWEEN_ANY, /* the root's choice */
+    AMPI_BETWEEN_BCAST_BINOMIAL,
+    AMPI_BETWEEN_BCAST_RING,
+    AMPI_BETWEEN_GATHER_BINOMIAL,
+    AMPI_BETWEEN_GATHER_LINEAR,
+    AMPI_BETWEEN_SCATTER_BINOMIAL,
+    AMPI_BETWEEN_SCATTER_LINEAR,
+    AMPI_BETWEEN_ALLGATHER_BRUCK,
+    AMPI_BETWEEN_ALLGATHER_RING,
+    AMPI_BETWEEN_ALLTOALL_BRUCK,
+    AMPI_BETWEEN_ALLTOALL_PAIRWISE,
+    AMPI_BETWEEN_SPARSE,
+    AMPI_BETWEEN_REDUCE_BINOMIAL,
+    AMPI_BETWEEN_REDUCE_HALVING,
+    AMPI_BETWEEN_ALLREDUCE_DOUBLING,
+    AMPI_BETWEEN_ALLREDUCE_HALVING,
+    AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE,
+    AMPI_BETWEEN_SCAN_DOUBLING,
+    AMPI_BETWEEN_NCCL, /* whatever NCCL takes (coll_nccl.h) */
+    AMPI_BETWEEN_COUNT,
+};
+
+/* "binomial tree", ... */
+const char *ampi_coll_between_name(enum ampi_between algorithm);
+
+struct ampi_coll_selection {
+    const char *name;    /* of the operation, as the user writes it */
+    const char *counted; /* what is compared with share_from */
+    size_t share_from;   /* from how many on all PEs share the work; fewer are moved by the rank that arrives
+                            last */
+    size_t pack_to;      /* up to how many bytes of one rank are copied into the slot at arrival; 0: never */
+    enum ampi_between few;       /* between fewer processes than AMPI_COLL_FEW: the algorithm for all sizes;
+                                    AMPI_BETWEEN_ANY: by size as well */
+    enum ampi_between small;     /* between processes: the algorithm */
+    enum ampi_between large;     /* the one from large_from on */
+    const char *between_counted; /* what is compared with large_from */
+    size_t large_from;
+    size_t nccl_from; /* the same for buffers on GPUs from which on NCCL does it, if it is there; 0: it has
+                         no such operation */
+};
+
+/* By kind. Read-only once ranks run. */
+extern struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT];
+
+/* True if an operation that moves or combines this many bytes in all is worth waking all PEs for. */
+static inline bool ampi_coll_is_shared(enum ampi_coll_kind kind, size_t total_bytes)
+{
+    return total_bytes >= ampi_coll_selections[kind].share_from;
+}
+
+/* True if results of so many bytes, of all ranks of the process, are to be written past the caches: they do
+ * not fit, and an ordinary store first reads the line that it is going to overwrite. */
+static inline bool ampi_coll_is_stream(size_t total_bytes)
+{
+    return total_bytes >= ampi_coll_selections[AMPI_COLL_PAST_CACHES].share_from;
+}
+
+/* Fills in what depends on the machine. At start-up. */
+void ampi_coll_selection_init(void);
+
+/* Prints the table to stdout: +help collectives. */
+void ampi_coll_print_selection(void);
+
+/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]] with commas between them:
+ * "allreduce:16K,bcast:inf:0:64K" (K, M and G are understood). LARGE_FROM decides between few processes, too.
+ * False: the text is malformed, nothing has changed. Before ranks run. */
+bool ampi_coll_override(const char *text);
+
+#endif

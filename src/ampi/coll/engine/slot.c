@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * slot.c: arriving at a collective, running its stages, leaving it. See slot.h.
+ */
+#include "ampi/coll/engine/slot.h"
+
+#include "ampi/coll/engine/coll.h"
+#include "ampi/coll/engine/series.h"
+#include "ampi/coll/engine/usage.h"
+#include "ampi/coll/between/wire.h"
+#include "base/log.h"
+
+static void start_now(struct ampi_coll_args *args, bool is_own_call);
+
+/* ---- Stages ---- */
+
+/* The member goes on with this result. Its arguments may be gone from here on. */
+static inline void end_member(struct ampi_coll_args *args, int error)
+{
+    struct ampi_request *request = args->request;
+
+    args->error = error;
+    if (request) {
+        request->status.MPI_ERROR = error;
+        ampi_request_complete(request);
+        return;
+    }
+    args->is_done = true;
+    if (args->is_waiting)
+        ult_ready(&args->comm->owner->ult);
+}
+
+/* The member's operation is over. Its arguments may be gone from here on. */
+static inline void finish_member(struct ampi_coll_args *args)
+{
+    args->comm->coll_pending &= ~args->pending_bit;
+    end_member(args, args->error);
+}
+
+/* True if the next operation of the member may start (see the top of slot.h). */
+static inline bool may_start(const struct ampi_comm *comm)
+{
+    uint32_t allowed = 0;
+
+    if (BASE_LIKELY(comm->coll_pending == 0))
+        return true;
+    for (uint32_t back = 1; back < AMPI_COLL_SLOTS / 2; back++)
+        allowed |= 1u << (comm->coll_seq - back) % AMPI_COLL_SLOTS;
+    return (comm->coll_pending & ~allowed) == 0;
+}
+
+static BASE_COLD void start_deferred(struct ampi_comm *comm)
+{
+    while (comm->coll_deferred_first && may_start(comm)) {
+        struct ampi_coll_args *args = comm->coll_deferred_first;
+        comm->coll_deferred_first = args->next;
+        if (!args->next)
+            comm->coll_deferred_last = NULL;
+        start_now(args, false);
+    }
+}
+
+/* ---- From PE to PE ---- */
+
+enum stage_result { NO_RESULT, RESULT_IN_SLOT, RESULT_CARRIED };
+
+/* What an inbox item of ours holds: with it all that a PE has to know for the last stage of a small
+ * operation, so that it need not fetch lines of the slot from the PE that wrote them. */
+struct stage_item {
+    struct ampi_coll_part *part;
+    int root; /* of a result that is carried, as the next two */
+    uint16_t n_bytes;
+    uint8_t has_result; /* enum stage_result */
+    unsigned char carried[AMPI_COLL_CARRIED_BYTES];
+};
+_Static_assert(sizeof(struct stage_item) <= ULT_ITEM_BYTES, "it travels in an inbox item");
+
+static void finish_members(struct ampi_coll_part *part)
+{
+    struct ampi_coll_slot *slot = part->slot;
+    const struct ampi_coll_state *state = slot->state;
+
+    for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
+        struct ampi_coll_args *args = slot->args[state->part_members[i]];
+        struct ampi_comm *comm = args->comm;
+        bool has_deferred = comm->coll_deferred_first != NULL;
+        finish_member(args);
+        if (BASE_UNLIKELY(has_deferred))
+            start_deferred(comm);
+    }
+}
+
+/* result: what deliver is to take to the members; NULL: nothing. */
+static inline void finish_part(struct ampi_coll_part *part, const struct ampi_coll_result *result)
+{
+    if (result) {
+        part->result = *result;
+        ampi_coll_stage_begin(part);
+        part->plan->deliver(part->slot, part->index);
+    }
+    ampi_coll_stage_end(part, finish_members);
+}
+
+/* Has deliver something to do on this part? */
+static inline bool has_result_for(const struct ampi_coll_slot *slot, int part)
+{
+    return slot->has_result && (slot->result_part < 0 || slot->result_part == part);
+}
+
+/* Tells a part's PE to run a stage. */
+static void post_stage(struct ampi_coll_slot *slot, int part, void (*handle)(const struct ult_item *))
+{
+    struct ult_item item = {.handle = handle};
+    struct stage_item stage = {.part = &slot->parts[part]};
+    const struct ampi_coll_result *result = &slot->result;
+
+    if (has_result_for(slot, part)) {
+        stage.has_result = RESULT_IN_SLOT;
+        if (result->bytes && result->n_bytes <= sizeof stage.carried) {
+            stage.has_result = RESULT_CARRIED;
+            stage.root = result->root;
+            stage.n_bytes = (uint16_t)result->n_bytes;
+            ampi_coll_copy_small(stage.carried, result->bytes, result->n_bytes);
+        }
+    }
+    memcpy(item.body, &stage, sizeof stage);
+    ult_post_item(ult_pe_get(slot->state->part_pe[part]), &item);
+}
+
+/* Tells the other parts' PEs to run a stage. */
+static void post_to_others(struct ampi_coll_slot *slot, int own_part, void (*handle)(const struct ult_item *))
+{
+    const struct ampi_coll_state *state = slot->state;
+
+    for (int i = 0; i < state->n_parts; i++)
+        if (i != own_part)
+            post_stage(slot, i, handle);
+}
+
+static void handle_finish(const struct ult_item *item)
+{
+    struct stage_item stage;
+
+    memcpy(&stage, item->body, sizeof stage);
+    if (stage.has_result == RESULT_CARRIED)
+        finish_part(stage.part, &(struct ampi_coll_result){stage.carried, stage.n_bytes, stage.root});
+    else
+        finish_part(stage.part, stage.has_result == RESULT_IN_SLOT ? &stage.part->slot->result : NULL);
+}
+
+static inline void finish_all(struct ampi_coll_slot *slot, int own_part)
+{
+    post_to_others(slot, own_part, handle_finish);
+    finish_part(&slot->parts[own_part], has_result_for(slot, own_part) ? &slot->result : NULL);
+}
+
+static void share_done(struct ampi_coll_part *part)
+{
+    struct ampi_coll_slot *slot = part->slot;
+    const struct ampi_coll_state *state = slot->state;
+
+    if (atomic_fetch_add_explicit(&slot->n_parts_shared, 1, memory_order_acq_rel) + 1 < state->n_parts)
+        return;
+    atomic_store_explicit(&slot->n_parts_shared, 0, memory_order_relaxed);
+    if (BASE_UNLIKELY(state->remote != NULL))
+        ampi_coll_remote_release(slot);
+    finish_all(slot, part->index);
+}
+
+static void share_part(struct ampi_coll_slot *slot, int part)
+{
+    ampi_coll_stage_begin(&slot->parts[part]);
+    slot->plan->share(slot, part);
+    ampi_coll_stage_end(&slot->parts[part], share_done);
+}
+
+/* ---- Users' functions ---- */
+
+static inline bool has_user_op(const struct ampi_coll_args *args)
+{
+    return args->op && !args->op->is_predefined;
+}
+
+/* A member whose function the middle stage is to call, and which it runs on; NULL: it calls none. The one
+ * that arrived last may know none: on an intercommunicator the root alone does on its side of a reduction. */
+static inline struct ampi_coll_args *find_runner(const struct ampi_coll_slot *slot)
+{
+    struct ampi_coll_args *root;
+
+    if (has_user_op(slot->last))
+        return slot->last;
+    if (BASE_LIKELY(slot->last->op || !slot->state->shared->is_inter) ||
+        slot->plan->flow != AMPI_COLL_FLOW_REDUCE) /* others have no root, or no function */
+        return NULL;
+    root = ampi_coll_root_args(slot);
+    return root && !root->is_remote && has_user_op(root) ? root : NULL;
+}
+
+/* The part's own choice for the share stage: rather a member that is blocked than one that computes. */
+static struct ampi_coll_args *choose_runner(const struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_state *state = slot->state;
+    const int *members = state->part_members + state->part_first[part];
+
+    for (int i = 0; i < state->part_first[part + 1] - state->part_first[part]; i++)
+        if (slot->args[members[i]]->comm->owner->ult.state == ULT_BLOCKED)
+            return slot->args[members[i]];
+    return slot->args[members[0]];
+}
+
+static void send_stage(struct ampi_coll_slot *slot, int part, struct ampi_coll_args *runner,
+                       void (*run)(struct ult_errand *))
+{
+    slot->parts[part].op = runner->op;
+    slot->parts[part].errand.run = run;
+    ult_send(&runner->comm->owner->ult, &slot->parts[part].errand);
+}
+
+static void share_on_errand(struct ult_errand *errand)
+{
+    struct ampi_coll_part *part = BASE_CONTAINER(errand, struct ampi_coll_part, errand);
+
+    share_part(part->slot, part->index);
+}
+
+static void handle_share(const struct ult_item *item)
+{
+    struct stage_item stage;
+    struct ampi_coll_slot *slot;
+
+    memcpy(&stage, item->body, sizeof stage);
+    slot = stage.part->slot;
+    if (BASE_UNLIKELY(has_user_op(slot->last)))
+        send_stage(slot, stage.part->index, choose_runner(slot, stage.part->index), share_on_errand);
+    else
+        share_part(slot, stage.part->index);
+}
+
+/* ---- The middle stage ---- */
+
+static void middle_done(struct ampi_coll_part *part)
+{
+    struct ampi_coll_slot *slot = part->slot;
+
+    if (BASE_UNLIKELY(slot->state->remote != NULL) && !slot->needs_share)
+        ampi_coll_remote_release(slot);
+    if (slot->needs_share) {
+        post_to_others(slot, part->index, handle_share);
+        share_part(slot, part->index);
+    } else {
+        finish_all(slot, part->index);
+    }
+}
+
+/* The middle stage and what follows, on the PE of the part. */
+static inline void run_middle(struct ampi_coll_slot *slot, int part)
+{
+    slot->parts[part].op = slot->last->op;
+    slot->needs_share = false;
+    slot->has_result = false;
+    slot->result_part = -1;
+    slot->result.bytes = NULL;
+    ampi_coll_stage_begin(&slot->parts[part]);
+    if (slot->plan->middle)
+        slot->plan->middle(slot);
+    ampi_coll_stage_end(&slot->parts[part], middle_done);
+}
+
+static void middle_on_errand(struct ult_errand *errand)
+{
+    struct ampi_coll_part *part = BASE_CONTAINER(errand, struct ampi_coll_part, errand);
+
+    run_middle(part->slot, part->index);
+}
+
+static void handle_middle(const struct ult_item *item)
+{
+    struct stage_item stage;
+
+    memcpy(&stage, item->body, sizeof stage);
+    send_stage(stage.part->slot, stage.part->index, stage.part->slot->last, middle_on_errand);
+}
+
+/* The middle stage on the stack of the rank whose function it calls. */
+static BASE_COLD void send_middle(struct ampi_coll_slot *slot, struct ampi_coll_args *runner)
+{
+    int pe_id = runner->comm->owner->pe_id;
+    int part = slot->state->part_of_pe[pe_id];
+
+    slot->last = runner;
+    if (ult_self()->pe == ult_pe_get(pe_id))
+        send_stage(slot, part, runner, middle_on_errand);
+    else
+        post_stage(slot, part, handle_middle);
+}
+
+void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part)
+{
+    struct ampi_coll_args *runner = find_runner(slot);
+
+    if (BASE_UNLIKELY(runner != NULL))
+        send_middle(slot, runner);
+    else
+        run_middle(slot, part);
+}
+
+/* Two members do different things. Nothing can be saved: each waits for the other to come to its operation.
+ */
+static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other)
+{
+    ampi_report(
+        args->comm->owner,
+        "this rank's next collective on the communicator is %s, other ranks' is %s: all ranks have to "
+        "call the same ones in the same order",
+        args->plan->name, other->name);
+    ampi_coll_end_job(args->comm->shared->coll);
+}
+
+/* A member is there: its operation has to be the others', and a small contribution goes into the slot. */
+static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_part *part,
+                            const struct ampi_coll_args *args, int member)
+{
+    unsigned char *to = slot->packed + (size_t)member * args->pack_bytes;
+
+    if (part->n_arrived == 0) {
+        part->plan = args->plan;
+        part->n_packed = 0;
+        part->pack_bytes = args->pack_bytes;
+    } else if (BASE_UNLIKELY(part->plan != args->plan)) {
+        report_mismatch(args, part->plan);
+    }
+    if (args->pack_bytes == 0)
+        return;
+    part->n_packed++;
+    if (part->pack_bytes != args->pack_bytes)
+        part->pack_bytes = 0;
+    if (args->pack_bytes == 8)
+        memcpy(to, args->pack_from, 8);
+    else
+        memcpy(to, args->pack_from, args->pack_bytes);
+}
+
+/* All members of this process are there. False: the operation goes on between processes. */
+static bool may_go_on(struct ampi_coll_slot *slot)
+{
+    if (ampi_coll_usage_is_on())
+        ampi_coll_usage_check_arrived(slot);
+    if (slot->state->remote) {
+        ampi_coll_remote_arrived(slot);
+        return false;
+    }
+    if (ampi_coll_usage_is_on())
+        ampi_coll_usage_check_blocks(slot);
+    return true;
+}
+
+/* A member is there. is_own_call: on the stack of its rank, in the call that starts the operation. */
+static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *slot,
+                                                         struct ampi_coll_args *args, bool is_own_call)
+{
+    struct ampi_comm *comm = args->comm;
+    struct ampi_coll_state *state = comm->shared->coll;
+    int member = comm->rank + (comm->local == &comm->shared->side[1] ? comm->shared->side[0].n_ranks : 0);
+    struct ampi_coll_part *part = &slot->parts[state->part_of_pe[comm->owner->pe_id]];
+
+    slot->args[member] = args;
+    check_in(slot, part, args, member);
+    if (++part->n_arrived < state->part_first[part->index + 1] - state->part_first[part->index])
+        return;
+    part->n_arrived = 0;
+    if (state->n_parts > 1) {
+        if (atomic_fetch_add_explicit(&slot->n_parts_arrived, 1, memory_order_acq_rel) + 1 < state->n_parts)
+            return;
+        atomic_store_explicit(&slot->n_parts_arrived, 0, memory_order_relaxed);
+        for (int i = 0; i < state->n_parts; i++)
+            if (BASE_UNLIKELY(slot->parts[i].plan != args->plan))
+                report_mismatch(args, slot->parts[i].plan);
+    }
+    slot->last = args;
+    slot->plan = args->plan;
+    if (BASE_UNLIKELY(state->is_special) && !may_go_on(slot))
+        return;
+    if (BASE_LIKELY(is_own_call && (args->op || !state->shared->is_inter)))
+        run_middle(slot, part->index);
+    else
+        ampi_coll_run_middle(slot, part->index);
+}
+
+static void start_now(struct ampi_coll_args *args, bool is_own_call)
+{
+    struct ampi_comm *comm = args->comm;
+    uint32_t index = comm->coll_seq % AMPI_COLL_SLOTS;
+
+    args->seq = comm->coll_seq++;
+    args->pending_bit = 1u << index;
+    comm->coll_pending |= args->pending_bit;
+    arrive(&comm->shared->coll->slots[index], args, is_own_call);
+}
+
+/* Not now: others of the member's are under way; or never, as a member is lost. */
+static BASE_COLD void defer(struct ampi_coll_args *args)
+{
+    struct ampi_comm *comm = args->comm;
+
+    if (comm->coll_pending & AMPI_COLL_PENDING_LOST) {
+        end_member(args, MPI_ERR_PROC_ABORTED);
+        return;
+    }
+    if (comm->coll_deferred_last)
+        comm->coll_deferred_last->next = args;
+    else
+        comm->coll_deferred_first = args;
+    comm->coll_deferred_last = args;
+}
+
+void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)
+{
+    struct ampi_comm *comm = args->comm;
+
+    args->request = request;
+    args->next = NULL;
+    if (BASE_LIKELY(!comm->coll_deferred_first && may_start(comm)))
+        start_now(args, true);
+    else
+        defer(args);
+}
+
+void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *request,
+                            struct ampi_coll_series *series, uint32_t seq)
+{
+    args->request = request;
+    args->next = NULL;
+    args->seq = seq;
+    args->pending_bit = 0;
+    args->comm->n_series_starts++;
+    if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_LOST))
+        end_member(args, MPI_ERR_PROC_ABORTED);
+    else
+        arrive(&series->slots[seq % AMPI_COLL_SERIES_SLOTS], args, true);
+}
+
+int ampi_coll_run(struct ampi_coll_args *args)
+{
+    args->is_done = args->is_waiting = false;
+    ampi_coll_start(args, NULL);
+    if (!args->is_done) {
+        args->is_waiting = true;
+        ult_suspend();
+        BASE_ASSERT(args->is_done);
+    }
+    return args->error;
+}
+
+/* ---- Lost members: no collective of the communicator ends well any more ---- */
+
+/* Has this member, of this PE, an operation in the slot? Else its arguments there are old ones. */
+static bool is_pending(const struct ampi_coll_slot *slot, int member)
+{
+    if (slot->series)
+        return ampi_coll_series_is_pending(slot, member);
+    return ampi_coll_handle(slot->state->shared, member)->coll_pending >> (slot - slot->state->slots) & 1;
+}
+
+/* Ends the operations in a slot of this PE's members. */
+static void fail_part(struct ampi_coll_slot *slot, struct ampi_coll_part *part)
+{
+    const struct ampi_coll_state *state = slot->state;
+
+    part->n_arrived = 0;
+    for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
+        int member = state->part_members[i];
+        if (!is_pending(slot, member))
+            continue;
+        slot->args[member]->error = MPI_ERR_PROC_ABORTED;
+        finish_member(slot->args[member]);
+    }
+}
+
+/* Takes back the arrival of a part in which all have arrived. False: it was the last of all parts, or has
+ * been joined by the last: the operation goes on, or fails at the leader (wire.c). */
+static bool withdraw(struct ampi_coll_slot *slot)
+{
+    int n_arrived = atomic_load(&slot->n_parts_arrived);
+
+    while (n_arrived > 0 && n_arrived < slot->state->n_parts)
+        if (atomic_compare_exchange_weak(&slot->n_parts_arrived, &n_arrived, n_arrived - 1))
+            return true;
+    return false;
+}
+
+static void fail_deferred(struct ampi_comm *comm)
+{
+    struct ampi_coll_args *args = comm->coll_deferred_first;
+
+    comm->coll_deferred_first = comm->coll_deferred_last = NULL;
+    while (args) {
+        struct ampi_coll_args *next = args->next;
+        end_member(args, MPI_ERR_PROC_ABORTED);
+        args = next;
+    }
+}
+
+static void lose_slots(struct ampi_coll_slot *slots, int n_slots, int part)
+{
+    for (int i = 0; i < n_slots; i++) {
+        struct ampi_coll_slot *slot = &slots[i];
+        if (slot->parts[part].n_arrived > 0 ||
+            (is_pending(slot, slot->state->part_members[slot->state->part_first[part]]) && withdraw(slot)))
+            fail_part(slot, &slot->parts[part]);
+    }
+}
+
+void ampi_coll_lose(struct ampi_coll_state *state, int pe_id)
+{
+    int part = state->part_of_pe[pe_id];
+
+    if (part < 0)
+        return;
+    for (int i = state->part_first[part]; i < state->part_first[part + 1]; i++)
+        fail_deferred(ampi_coll_handle(state->shared, state->part_members[i]));
+    lose_slots(state->slots, AMPI_COLL_SLOTS, part);
+    ampi_coll_series_visit(&state->series, lose_slots, part);
+    ampi_coll_wire_lose(state, pe_id);
+}
+
+void ampi_coll_fail(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_state *state = slot->state;
+
+    for (int i = 0; i < state->part_first[state->n_parts]; i++)
+        slot->args[state->part_members[i]]->error = MPI_ERR_PROC_ABORTED;
+    slot->has_result = false;
+    ampi_coll_remote_release(slot);
+    finish_all(slot, part);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * slot_state.c: the memory of the slots of a communicator, and of its persistent collectives. See slot.h.
+ */
+#include "ampi/coll/engine/series.h"
+#include "ampi/coll/engine/usage.h"
+#include "ampi/coll/between/wire.h"
+#include "base/log.h"
+
+/* Which members run where, for both sides of an intercommunicator together. */
+static void merge_sides(struct ampi_coll_state *state)
+{
+    const struct ampi_comm_side *sides = state->shared->side;
+    size_t n_pes = (size_t)ampi_job.n_pes;
+    int n_filled = 0;
+
+    state->owns_tables = true;
+    state->part_of_pe = base_malloc(n_pes * sizeof(int), "an intercommunicator");
+    state->part_pe = base_malloc(n_pes * sizeof(int), "an intercommunicator");
+    state->part_first = base_malloc((n_pes + 1) * sizeof(int), "an intercommunicator");
+    state->part_members = base_malloc((size_t)state->n_members * sizeof(int), "an intercommunicator");
+    for (int pe = 0; pe < ampi_job.n_pes; pe++) {
+        int n_before = n_filled;
+        for (int side = 0; side < 2; side++) {
+            const struct ampi_layout *layout = sides[side].layout;
+            int part = layout->part_of_pe[pe];
+            for (int i = part < 0 ? 0 : layout->part_first[part];
+                 part >= 0 && i < layout->part_first[part + 1]; i++)
+                state->part_members[n_filled++] = layout->part_members[i] + (side ? sides[0].n_ranks : 0);
+        }
+        state->part_of_pe[pe] = n_filled > n_before ? state->n_parts : -1;
+        if (n_filled > n_before) {
+            state->part_pe[state->n_parts] = pe;
+            state->part_first[state->n_parts++] = n_before;
+        }
+    }
+    state->part_first[state->n_parts] = n_filled;
+}
+
+/* The arrays of the slots lie in one piece of memory; the room for packed contributions, which costs nothing
+ * until it is used, in another. */
+void ampi_coll_slots_init(struct ampi_coll_state *state, struct ampi_coll_slot *slots, int n_slots,
+                          struct ampi_coll_slots_memory *memory_out)
+{
+    size_t n_members = (size_t)state->n_members;
+    size_t parts_bytes = (size_t)state->n_parts * sizeof(struct ampi_coll_part);
+    size_t args_bytes = base_round_up(n_members * sizeof(struct ampi_coll_args *), BASE_CACHE_LINE);
+    char *at = base_calloc_aligned((size_t)n_slots, parts_bytes + args_bytes, "a communicator's collectives");
+
+    memory_out->arrays = at;
+    memory_out->packed =
+        base_malloc((size_t)n_slots * n_members * AMPI_COLL_PACK_BYTES, "a communicator's collectives");
+    for (int i = 0; i < n_slots; i++, at += parts_bytes + args_bytes) {
+        struct ampi_coll_slot *slot = &slots[i];
+        slot->state = state;
+        slot->parts = (struct ampi_coll_part *)at;
+        slot->args = (struct ampi_coll_args **)(at + parts_bytes);
+        slot->packed = memory_out->packed + (size_t)i * n_members * AMPI_COLL_PACK_BYTES;
+        for (int part = 0; part < state->n_parts; part++) {
+            slot->parts[part].slot = slot;
+            slot->parts[part].index = part;
+        }
+    }
+}
+
+void ampi_coll_slots_fini(struct ampi_coll_slots_memory *memory)
+{
+    free(memory->arrays);
+    free(memory->packed);
+}
+
+struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
+{
+    struct ampi_coll_state *state = base_calloc_aligned(1, sizeof *state, "a communicator's collectives");
+    const struct ampi_layout *layout = shared->side[0].layout;
+
+    state->shared = shared;
+    state->n_members = shared->side[0].n_ranks + shared->side[1].n_ranks;
+    if (shared->is_inter) {
+        merge_sides(state);
+    } else {
+        state->n_parts = layout->n_parts;
+        state->part_of_pe = layout->part_of_pe;
+        state->part_pe = layout->part_pe;
+        state->part_first = layout->part_first;
+        state->part_members = layout->part_members;
+    }
+    ampi_coll_slots_init(state, state->slots, AMPI_COLL_SLOTS, &state->memory);
+    state->remote = ampi_coll_remote_create(state);
+    state->is_special = state->remote || ampi_coll_usage_is_on();
+    ampi_coll_series_table_init(&state->series);
+    return state;
+}
+
+void ampi_coll_state_destroy(struct ampi_coll_state *state)
+{
+    ampi_coll_series_table_fini(&state->series);
+    ampi_coll_remote_destroy(state->remote);
+    ampi_coll_slots_fini(&state->memory);
+    if (state->owns_tables) {
+        free(state->part_of_pe);
+        free(state->part_pe);
+        free(state->part_first);
+        free(state->part_members);
+    }
+    free(state);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * allgather.c: MPI_Allgather and MPI_Allgatherv (MPI 5.0, section 6.7): every rank's block is copied to every
+ * receiver. Cost: one copy of all data per receiver; large ones on all PEs, each for its own ranks as
+ * receivers.
+ */
+#include "ampi/coll/engine/usage.h"
+#include "ampi/coll/between/wire.h"
+
+static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    struct ampi_coll_args **sources = slot->args + ampi_coll_peer_first(args->comm);
+
+    for (int s = 0; s < args->comm->peer->n_ranks; s++)
+        if (sources[s] != args || !ampi_coll_is_in_place(&args->send))
+            ampi_coll_move(args, ampi_coll_block(&args->recv, s), ampi_coll_contribution(sources[s]));
+}
+
+/* From this size on, what is received does not stay in the cache with what it is copied from. */
+#define SPREAD_FROM ((size_t)512 << 10)
+
+static struct ampi_coll_block target(const struct ampi_coll_args *args, int source)
+{
+    struct ampi_coll_block none = {0};
+    bool is_own = source == args->comm->rank && ampi_coll_is_in_place(&args->send);
+
+    return is_own ? none : ampi_coll_block(&args->recv, source);
+}
+
+static void allgather_share(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_args *any = slot->last;
+    const struct ampi_comm_shared *shared = slot->state->shared;
+
+    size_t each_bytes = shared->is_inter ? 0 : ampi_coll_total_bytes(&any->recv, slot->state->n_members);
+
+    if (each_bytes >= SPREAD_FROM) {
+        for (int s = 0; s < slot->state->n_members; s++)
+            ampi_coll_spread(slot, part, ampi_coll_contribution(slot->args[s]), s, target,
+                             ampi_coll_is_stream(each_bytes * (size_t)ampi_coll_n_local(slot->state)));
+        return;
+    }
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
+        receive_all(slot, ampi_coll_part_args(slot, i));
+}
+
+/* All contributions lie in a row in the slot: for a plain buffer they are one copy. */
+static void deliver_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    const struct ampi_coll_buf *recv = &args->recv;
+    const unsigned char *first = ampi_coll_packed(slot, ampi_coll_peer_first(args->comm));
+    size_t n_bytes = slot->result.n_bytes;
+
+    if (!recv->counts && ampi_type_is_block(recv->type, 2) &&
+        (size_t)(recv->count * recv->type->size_bytes) == n_bytes) {
+        memcpy(ampi_type_address(recv->buf, recv->type->true_lb_bytes), first,
+               n_bytes * (size_t)args->comm->peer->n_ranks);
+        return;
+    }
+    for (int s = 0; s < args->comm->peer->n_ranks; s++)
+        ampi_coll_move(args, ampi_coll_block(recv, s), ampi_coll_bytes(first + (size_t)s * n_bytes, n_bytes));
+}
+
+static void allgather_deliver(struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
+        deliver_all(slot, ampi_coll_part_args(slot, i));
+}
+
+static void allgather_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+
+    if (ampi_coll_all_packed(slot)) {
+        slot->has_result = true;
+        return;
+    }
+    ampi_coll_share_or_do(slot, AMPI_COLL_ALLGATHER,
+                          ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) *
+                              (size_t)slot->state->n_members);
+}
+
+static void allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                           struct ampi_coll_packer *out)
+{
+    ampi_coll_put(out, 0, ampi_coll_contribution(args));
+}
+
+/* On intercommunicators the two sides do not know each other's sizes. */
+static size_t allgather_between_bytes(const struct ampi_coll_slot *slot)
+{
+    return slot->state->shared->is_inter ? 0
+                                         : ampi_coll_total_bytes(&slot->last->recv, slot->state->n_members);
+}
+
+static void allgather_check(const struct ampi_coll_slot *slot)
+{
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        int first = ampi_coll_peer_first(args->comm);
+        for (int s = 0; s < args->comm->peer->n_ranks; s++)
+            if (slot->args[first + s])
+                ampi_coll_usage_compare(args, ampi_coll_block(&args->recv, s), slot->args[first + s],
+                                        ampi_coll_contribution(slot->args[first + s]));
+    }
+}
+
+static const struct ampi_coll_plan allgather_plan = {
+    .name = "allgather",
+    .has_nccl = true,
+    .wire = allgather_wire,
+    .between_bytes = allgather_between_bytes,
+    .check_blocks = allgather_check,
+    .middle = allgather_middle,
+    .share = allgather_share,
+    .deliver = allgather_deliver,
+};
+
+static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
+{
+    struct ampi_coll_block own;
+    int error;
+
+    ampi_coll_args_init(args, &allgather_plan);
+    if ((error = ampi_coll_enter(call, comm, args)) ||
+        (error = ampi_coll_check_buf(args, &args->recv, "receive", args->comm->peer->n_ranks)))
+        return error;
+    if (ampi_coll_is_in_place(&args->send)) {
+        if (args->comm->shared->is_inter)
+            return ampi_coll_raise_in_place(args);
+    } else {
+        if ((error = ampi_coll_check_buf(args, &args->send, "send", 1)))
+            return error;
+        if (!args->comm->shared->is_inter) {
+            struct ampi_coll_block place = ampi_coll_block(&args->recv, args->comm->rank);
+            if (ampi_coll_is_same(ampi_coll_whole(&args->send), place))
+                return ampi_coll_raise_same(args);
+            ampi_coll_check_own(args, ampi_coll_whole(&args->send), place);
+        }
+    }
+    own = ampi_coll_contribution(args);
+    ampi_coll_pack(args, AMPI_COLL_ALLGATHER, own.buf, own.count, own.type);
+    return ampi_coll_begin(call, args);
+}
+
+AMPI_EXPORT(Allgather)
+int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                   MPI_Datatype recvtype, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Allgather", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Allgather_c)
+int PMPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Allgather_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Iallgather)
+int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallgather", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Iallgather_c)
+int PMPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                      MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallgather_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Allgather_init)
+int PMPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                        int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                        MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allgather_init", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Allgather_init_c)
+int PMPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                          MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                          MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allgather_init_c", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Allgatherv)
+int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                    const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Allgatherv", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Allgatherv_c)
+int PMPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                      const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                      MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Allgatherv_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Iallgatherv)
+int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                     MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallgatherv", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Iallgatherv_c)
+int PMPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                       const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                       MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iallgatherv_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Allgatherv_init)
+int PMPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                         const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                         MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allgatherv_init", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
+}
+
+AMPI_EXPORT(Allgatherv_init_c)
+int PMPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                           const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                           MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Allgatherv_init_c", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
+    return allgather(&call, comm, &args);
+}

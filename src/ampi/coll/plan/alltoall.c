@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * alltoall.c: the plan of MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw (MPI 5.0, section 6.8): block r of
+ * rank s becomes block s of rank r. The functions are in alltoall_api.c. Cost: one copy of all data; large
+ * ones on all PEs, each for its own ranks as receivers. In place: one exchange of the two blocks of each pair
+ * of ranks.
+ */
+#include "ampi/coll/plan/alltoall.h"
+
+#include "ampi/coll/engine/usage.h"
+#include "ampi/coll/between/wire.h"
+
+/* In place there is but one block for each pair of ranks, at both of them: the sum of their ranks says who
+ * exchanges it, so that the PEs get equal shares. */
+static void swap_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    int rank = args->comm->rank;
+
+    for (int s = 0; s < args->comm->peer->n_ranks; s++)
+        if (slot->args[s]->is_remote)
+            ampi_coll_move(args, ampi_coll_block(&args->recv, s),
+                           ampi_coll_block(&slot->args[s]->send, rank));
+        else if (s != rank && ((s + rank) % 2 ? rank > s : rank < s))
+            ampi_coll_swap(args, ampi_coll_block(&args->recv, s), slot->args[s],
+                           ampi_coll_block(&slot->args[s]->recv, rank));
+}
+
+static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    struct ampi_coll_args **sources = slot->args + ampi_coll_peer_first(args->comm);
+
+    for (int s = 0; s < args->comm->peer->n_ranks; s++)
+        if (!ampi_coll_is_in_place(&sources[s]->send))
+            ampi_coll_move(args, ampi_coll_block(&args->recv, s),
+                           ampi_coll_block(&sources[s]->send, args->comm->rank));
+}
+
+/* Receivers that are served together: each source's blocks for them lie side by side. */
+#define TILE 16
+
+/* One source's blocks of n_bytes for up to TILE receivers. Sizes that are known when this is compiled in cost
+ * no call. */
+static inline __attribute__((always_inline)) void
+copy_blocks(char *const *to, size_t to_skip, const char *from, const int *ranks, int n, size_t n_bytes)
+{
+    for (int i = 0; i < n; i++)
+        memcpy(to[i] + to_skip, from + (size_t)ranks[i] * n_bytes, n_bytes);
+}
+
+/* All blocks have this many bytes and lie in a row at all members. */
+static void receive_flat(struct ampi_coll_slot *slot, int part, size_t n_bytes)
+{
+    int end = ampi_coll_part_to(slot, part);
+
+    for (int first = ampi_coll_part_from(slot, part); first < end; first += TILE) {
+        int n = end - first < TILE ? end - first : TILE;
+        char *to[TILE];
+        int ranks[TILE];
+        for (int i = 0; i < n; i++) {
+            const struct ampi_coll_args *args = ampi_coll_part_args(slot, first + i);
+            to[i] = ampi_type_address(args->recv.buf, args->recv.type->true_lb_bytes);
+            ranks[i] = args->comm->rank;
+        }
+        for (int s = 0; s < slot->state->n_members; s++) {
+            const struct ampi_coll_buf *send = &slot->args[s]->send;
+            const char *from = ampi_type_address(send->buf, send->type->true_lb_bytes);
+            size_t skip = (size_t)s * n_bytes;
+            if (n_bytes == 8)
+                copy_blocks(to, skip, from, ranks, n, 8);
+            else if (n_bytes == 64)
+                copy_blocks(to, skip, from, ranks, n, 64);
+            else
+                copy_blocks(to, skip, from, ranks, n, n_bytes);
+        }
+    }
+}
+
+/* The size of everybody's blocks if all are the same and lie in a row; 0: they do not. */
+static size_t flat_bytes(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_buf *recv = &slot->last->recv;
+    size_t n_bytes = recv->counts || !recv->type ? 0 : (size_t)(recv->count * recv->type->size_bytes);
+
+    if (slot->state->shared->is_inter || (gpu_is_used() && ampi_coll_device_any(slot)))
+        return 0;
+    for (int i = 0; i < slot->state->n_members && n_bytes; i++) {
+        const struct ampi_coll_args *args = slot->args[i];
+        if (ampi_coll_is_in_place(&args->send) || args->send.counts || args->recv.counts ||
+            !ampi_type_is_block(args->send.type, 2) || !ampi_type_is_block(args->recv.type, 2) ||
+            (size_t)(args->send.count * args->send.type->size_bytes) != n_bytes ||
+            (size_t)(args->recv.count * args->recv.type->size_bytes) != n_bytes)
+            n_bytes = 0;
+    }
+    return n_bytes;
+}
+
+static void alltoall_share(struct ampi_coll_slot *slot, int part)
+{
+    if (slot->result.n_bytes) {
+        receive_flat(slot, part, slot->result.n_bytes);
+        return;
+    }
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (ampi_coll_is_in_place(&args->send))
+            swap_all(slot, args);
+        else
+            receive_all(slot, args);
+    }
+}
+
+static void alltoall_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+
+    slot->result.n_bytes = flat_bytes(slot);
+    ampi_coll_share_or_do(slot, AMPI_COLL_ALLTOALL,
+                          ampi_coll_total_bytes(&last->recv, last->comm->peer->n_ranks) *
+                              (size_t)slot->state->n_members);
+}
+
+/* The blocks for the other process's members. */
+static void alltoall_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                          struct ampi_coll_packer *out)
+{
+    const struct ampi_coll_buf *buf = ampi_coll_is_in_place(&args->send) ? &args->recv : &args->send;
+
+    for (int i = 0; i < ampi_coll_n_peers_in(slot, args, out->proc); i++) {
+        int rank = ampi_coll_peer_in(slot, args, out->proc, i);
+        if (rank >= 0)
+            ampi_coll_put(out, (uint64_t)rank, ampi_coll_block(buf, rank));
+    }
+}
+
+/* In the v and w forms nobody knows all counts. */
+static size_t alltoall_between_bytes(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_buf *recv = &slot->last->recv;
+
+    return slot->state->shared->is_inter || recv->n_blocks ? SIZE_MAX : ampi_coll_total_bytes(recv, 1);
+}
+
+static void alltoall_check(const struct ampi_coll_slot *slot)
+{
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        int first = ampi_coll_peer_first(args->comm);
+        for (int s = 0; s < args->comm->peer->n_ranks; s++) {
+            const struct ampi_coll_args *from = slot->args[first + s];
+            if (from)
+                ampi_coll_usage_compare(
+                    args, ampi_coll_block(&args->recv, s), from,
+                    ampi_coll_block(ampi_coll_is_in_place(&from->send) ? &from->recv : &from->send,
+                                    args->comm->rank));
+        }
+    }
+}
+
+static const struct ampi_coll_plan alltoall_plan = {
+    .name = "alltoall",
+    .flow = AMPI_COLL_FLOW_ALLTOALL,
+    .wire = alltoall_wire,
+    .between_bytes = alltoall_between_bytes,
+    .unwire = ampi_coll_unwire_blocks,
+    .check_blocks = alltoall_check,
+    .middle = alltoall_middle,
+    .share = alltoall_share,
+};
+
+int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
+{
+    int error, n_peers;
+
+    ampi_coll_args_init(args, &alltoall_plan);
+    if ((error = ampi_coll_enter(call, comm, args)))
+        return error;
+    n_peers = args->comm->peer->n_ranks;
+    if ((error = ampi_coll_check_buf(args, &args->recv, "receive", n_peers)))
+        return error;
+    if (ampi_coll_is_in_place(&args->send)) {
+        if (args->comm->shared->is_inter)
+            return ampi_coll_raise_in_place(args);
+    } else {
+        if ((error = ampi_coll_check_buf(args, &args->send, "send", n_peers)))
+            return error;
+        if (!args->send.n_blocks &&
+            ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_whole(&args->recv)))
+            return ampi_coll_raise_same(args);
+        if (!args->comm->shared->is_inter)
+            ampi_coll_check_own(args, ampi_coll_block(&args->send, args->comm->rank),
+                                ampi_coll_block(&args->recv, args->comm->rank));
+    }
+    return ampi_coll_begin(call, args);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * bcast.c: MPI_Bcast (MPI 5.0, section 6.4): every receiver's part is copied from the root's buffer.
+ * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks. A small message
+ * waits in the slot, from which each PE copies it, so that no PE writes to another's ranks.
+ */
+#include "ampi/coll/engine/usage.h"
+#include "ampi/coll/between/wire.h"
+
+static struct ampi_coll_block target(const struct ampi_coll_args *args, int source)
+{
+    (void)source;
+    return ampi_coll_has_root(args) && !ampi_coll_is_root(args) ? ampi_coll_whole(&args->recv)
+                                                                : (struct ampi_coll_block){0};
+}
+
+static void bcast_share(struct ampi_coll_slot *slot, int part)
+{
+    struct ampi_coll_block data = ampi_coll_whole(&ampi_coll_root_args(slot)->recv);
+
+    if (slot->gpus) {
+        ampi_coll_device_bcast(slot, part);
+        return;
+    }
+    ampi_coll_spread(
+        slot, part, data, 0, target,
+        ampi_coll_is_stream(ampi_coll_block_bytes(&data) * (size_t)ampi_coll_n_local(slot->state)));
+}
+
+static void bcast_deliver(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_result *result = ampi_coll_result(slot, part);
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        struct ampi_coll_block dst = ampi_coll_whole(&args->recv);
+        char *to;
+        if (slot->state->part_members[i] == result->root || !ampi_coll_has_root(args))
+            continue;
+        to = ampi_coll_block_bytes(&dst) == result->n_bytes ? ampi_coll_flat(&dst) : NULL;
+        if (BASE_LIKELY(to != NULL))
+            ampi_coll_copy_small(to, result->bytes, result->n_bytes);
+        else
+            ampi_coll_move(args, dst, ampi_coll_bytes(result->bytes, result->n_bytes));
+    }
+}
+
+static void bcast_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    if (root && root->pack_bytes) {
+        slot->result.n_bytes = root->pack_bytes;
+        slot->result.root = ampi_coll_member(root->comm);
+        slot->result.bytes = slot->packed + (size_t)slot->result.root * root->pack_bytes;
+        slot->has_result = true;
+    } else if (root) {
+        slot->gpus = gpu_is_used() ? ampi_coll_device_plan_bcast(slot) : 0;
+        ampi_coll_share_or_do(slot, AMPI_COLL_BCAST,
+                              ampi_coll_total_bytes(&root->recv, 1) * (size_t)slot->state->n_members);
+    }
+}
+
+static void bcast_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                       struct ampi_coll_packer *out)
+{
+    if (ampi_coll_is_root(args))
+        ampi_coll_put(out, 0, ampi_coll_whole(&args->recv));
+}
+
+static void bcast_check(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (root && ampi_coll_has_root(args) && !ampi_coll_is_root(args))
+            ampi_coll_usage_compare(args, ampi_coll_whole(&args->recv), root, ampi_coll_whole(&root->recv));
+    }
+}
+
+static const struct ampi_coll_plan bcast_plan = {
+    .name = "bcast",
+    .has_nccl = true,
+    .flow = AMPI_COLL_FLOW_BCAST,
+    .wire = bcast_wire,
+    .check_blocks = bcast_check,
+    .middle = bcast_middle,
+    .share = bcast_share,
+    .deliver = bcast_deliver,
+};
+
+static int bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
+{
+    int error;
+
+    ampi_coll_args_init(args, &bcast_plan);
+    ampi_coll_set_none(&args->send);
+    if ((error = ampi_coll_enter(call, comm, args)) || (error = ampi_coll_check_root(args, root)))
+        return error;
+    if (root != MPI_PROC_NULL && (error = ampi_coll_check_buf(args, &args->recv, "broadcast", 1)))
+        return error;
+    if (ampi_coll_is_root(args))
+        ampi_coll_pack(args, AMPI_COLL_BCAST, args->recv.buf, args->recv.count, args->recv.type);
+    return ampi_coll_begin(call, args);
+}
+
+AMPI_EXPORT(Bcast)
+BASE_UNCHECKED_FRAME int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Bcast", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Bcast_c)
+BASE_UNCHECKED_FRAME int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
+                                      MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Bcast_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Ibcast)
+int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ibcast", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Ibcast_c)
+int PMPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                  MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ibcast_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Bcast_init)
+int PMPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info,
+                    MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Bcast_init", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Bcast_init_c)
+int PMPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                      MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Bcast_init_c", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, buffer, count, datatype);
+    return bcast(&call, comm, root, &args);
+}

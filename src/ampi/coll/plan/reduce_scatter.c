@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * reduce_scatter.c: MPI_Reduce_scatter_block and MPI_Reduce_scatter (MPI 5.0, section 6.10): a reduction
+ * whose result is dealt out in blocks. Each receiver's block is combined straight into its buffer; in place,
+ * where inputs and results share memory, and by users' functions, which are called for many blocks at a time,
+ * into memory of the PE's, from which it is delivered. Cost: one read of all contributions; large ones on all
+ * PEs, each for its own ranks as receivers.
+ */
+#include "ampi/coll/engine/fold.h"
+#include "ampi/coll/between/wire.h"
+#include "base/log.h"
+
+/* In args->recv the counts are those of the receivers' blocks; args->send.count is their sum. */
+static MPI_Count block_from(const struct ampi_coll_args *args, int rank)
+{
+    MPI_Count from = 0;
+
+    if (!args->recv.counts)
+        return rank * args->recv.count;
+    for (int i = 0; i < rank; i++)
+        from += ampi_coll_count(&args->recv, i);
+    return from;
+}
+
+/* Elements from .. from + count - 1 of the result for a member's side, to `to`. */
+static void fold_range(const struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
+                       MPI_Count from, MPI_Count count, void *to)
+{
+    MPI_Count block = ampi_coll_fold_block(slot->last, count);
+
+    for (MPI_Count done = 0; done < count; done += block)
+        ampi_coll_fold(slot, part, ampi_coll_peers(args->comm), from + done,
+                       count - done < block ? count - done : block,
+                       ampi_type_address(to, done * args->recv.type->extent_bytes));
+}
+
+/* ---- Straight into the receivers' buffers, which nobody reads ---- */
+
+static void receive_blocks(const struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        int rank = args->comm->rank;
+        fold_range(slot, part, args, block_from(args, rank), ampi_coll_count(&args->recv, rank),
+                   args->recv.buf);
+    }
+}
+
+/* ---- By way of memory of the part's, until nobody reads the contributions any more ---- */
+
+static MPI_Count count_part(const struct ampi_coll_slot *slot, int part)
+{
+    MPI_Count count = 0;
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        count += ampi_coll_count(&args->recv, args->comm->rank);
+    }
+    return count;
+}
+
+/* The blocks of receivers with consecutive ranks are one range: a user's function is called once for all of
+ * them. */
+static void hold_blocks(const struct ampi_coll_slot *slot, int part)
+{
+    struct ampi_coll_scratch *held = base_malloc(sizeof *held, "a reduction in place");
+    const struct ampi_type *type = slot->last->recv.type;
+    int end = ampi_coll_part_to(slot, part);
+    MPI_Count done = 0;
+
+    ampi_coll_scratch_init(held, type, count_part(slot, part));
+    for (int i = ampi_coll_part_from(slot, part); i < end;) {
+        const struct ampi_coll_args *first = ampi_coll_part_args(slot, i);
+        MPI_Count count = 0;
+        int n = 0;
+        for (; i < end; i++, n++) {
+            const struct ampi_comm *comm = ampi_coll_part_args(slot, i)->comm;
+            if (comm->local != first->comm->local || comm->rank != first->comm->rank + n)
+                break;
+            count += ampi_coll_count(&first->recv, comm->rank);
+        }
+        fold_range(slot, part, first, block_from(first, first->comm->rank), count,
+                   ampi_type_address(held->elems, done * type->extent_bytes));
+        done += count;
+    }
+    slot->parts[part].held = held;
+}
+
+static void reduce_scatter_deliver(struct ampi_coll_slot *slot, int part)
+{
+    struct ampi_coll_scratch *held = slot->parts[part].held;
+    MPI_Count done = 0;
+
+    if (slot->gpus) {
+        ampi_coll_device_dealt(slot, part);
+        return;
+    }
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        MPI_Count count = ampi_coll_count(&args->recv, args->comm->rank);
+        ampi_coll_device_copy(args, args->recv.buf, args->recv.type,
+                              ampi_type_address(held->elems, done * args->recv.type->extent_bytes),
+                              args->recv.type, count);
+        done += count;
+    }
+    ampi_coll_scratch_fini(held);
+    free(held);
+}
+
+/* ---- Buffers of GPUs: the same, by kernels ---- */
+
+static void deal_blocks(struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        int rank = args->comm->rank;
+        ampi_coll_device_deal(slot, part, args, block_from(args, rank), ampi_coll_count(&args->recv, rank),
+                              slot->has_result);
+    }
+}
+
+/* ---- The plan ---- */
+
+static void reduce_scatter_share(struct ampi_coll_slot *slot, int part)
+{
+    slot->parts[part].held = NULL;
+    if (slot->gpus)
+        deal_blocks(slot, part);
+    else if (slot->has_result)
+        hold_blocks(slot, part);
+    else
+        receive_blocks(slot, part);
+}
+
+static void reduce_scatter_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+
+    if (!ampi_coll_check_sizes(slot) || last->send.count == 0)
+        return;
+    slot->gpus = gpu_is_used() ? ampi_coll_device_plan_deal(slot) : 0;
+    slot->has_result = !last->op->is_predefined;
+    for (int i = 0; i < slot->state->n_members; i++)
+        slot->has_result |= ampi_coll_is_in_place(&slot->args[i]->send);
+    slot->needs_share =
+        ampi_coll_must_share(slot, AMPI_COLL_REDUCE_SCATTER) || (slot->gpus && slot->state->n_parts > 1);
+    for (int part = 0; part < slot->state->n_parts && !slot->needs_share; part++) {
+        slot->parts[part].op = last->op;
+        reduce_scatter_share(slot, part);
+    }
+}
+
+static const struct ampi_coll_plan reduce_scatter_plan = {
+    .name = "reduce_scatter",
+    .has_nccl = true,
+    .flow = AMPI_COLL_FLOW_REDUCE_SCATTER,
+    .wire = ampi_coll_wire_input,
+    .unwire = ampi_coll_unwire_input,
+    .middle = reduce_scatter_middle,
+    .share = reduce_scatter_share,
+    .deliver = reduce_scatter_deliver,
+};
+
+/* How many elements there are in all; the counts of the blocks have to be checked before they are added up.
+ */
+static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll_buf *recv,
+                       MPI_Count *count_out)
+{
+    int n_ranks = args->comm->local->n_ranks;
+    bool is_array = recv->n_blocks != 0;
+    MPI_Count count = 0;
+    bool is_too_much = false;
+
+    if (is_array && !recv->counts)
+        return ampi_coll_raise(args->comm, MPI_ERR_ARG, "the array of receive counts is NULL");
+    for (int i = 0; i < (is_array ? n_ranks : 1); i++) {
+        if (BASE_UNLIKELY(ampi_coll_count(recv, i) < 0))
+            return ampi_coll_raise(args->comm, MPI_ERR_COUNT, "receive count %d is %lld", i,
+                                   (long long)ampi_coll_count(recv, i));
+        is_too_much |= __builtin_add_overflow(count, ampi_coll_count(recv, i), &count);
+    }
+    if (!is_array)
+        is_too_much = __builtin_mul_overflow(count, n_ranks, &count);
+    *count_out = count;
+    return is_too_much
+               ? ampi_coll_raise(args->comm, MPI_ERR_COUNT, "the receive counts are more than 64 bits count")
+               : MPI_SUCCESS;
+}
+
+static int reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, MPI_Op op,
+                          struct ampi_coll_args *args)
+{
+    struct ampi_coll_buf *recv = &args->recv;
+    MPI_Count block_count = recv->count;
+    MPI_Count count = 0;
+    int error;
+
+    ampi_coll_args_init(args, &reduce_scatter_plan);
+    if ((error = ampi_coll_enter(call, comm, args)) || (error = count_elems(args, recv, &count)))
+        return error;
+    ampi_coll_set_one(&args->send, send, count, recv->handle);
+    /* What the receive buffer has to have room for, while it is checked. */
+    recv->count = send == MPI_IN_PLACE ? count : ampi_coll_count(recv, args->comm->rank);
+    recv->n_blocks = 0;
+    if ((error = ampi_coll_check_reduction(args, op, true, true)))
+        return error;
+    recv->count = block_count;
+    recv->n_blocks = recv->counts ? args->comm->local->n_ranks : 0;
+    return ampi_coll_begin(call, args);
+}
+
+AMPI_EXPORT(Reduce_scatter_block)
+int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
+                              MPI_Op op, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Reduce_scatter_block", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Reduce_scatter_block_c)
+int PMPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
+                                MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Reduce_scatter_block_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Ireduce_scatter_block)
+int PMPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
+                               MPI_Op op, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ireduce_scatter_block", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Ireduce_scatter_block_c)
+int PMPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
+                                 MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ireduce_scatter_block_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Reduce_scatter_block_init)
+int PMPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
+                                   MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Reduce_scatter_block_init_c)
+int PMPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
+                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                     MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init_c", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Reduce_scatter)
+int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype,
+                        MPI_Op op, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Reduce_scatter", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Reduce_scatter_c)
+int PMPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[],
+                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Reduce_scatter_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Ireduce_scatter)
+int PMPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype,
+                         MPI_Op op, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ireduce_scatter", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Ireduce_scatter_c)
+int PMPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[],
+                           MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Ireduce_scatter_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Reduce_scatter_init)
+int PMPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[],
+                             MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                             MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Reduce_scatter_init", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}
+
+AMPI_EXPORT(Reduce_scatter_init_c)
+int PMPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[],
+                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                               MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Reduce_scatter_init_c", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);
+    return reduce_scatter(&call, comm, sendbuf, op, &args);
+}

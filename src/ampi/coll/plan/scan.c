@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * scan.c: MPI_Scan and MPI_Exscan (MPI 5.0, section 6.11): the running result is carried from rank to rank.
+ * Cost: one read of all contributions, one write per receiver; large ones on all PEs, each for a slice of the
+ * elements.
+ */
+#include "ampi/coll/engine/fold.h"
+#include "ampi/coll/between/wire.h"
+
+static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, const void *elems,
+                const struct ampi_type *type)
+{
+    if (args->is_remote)
+        return;
+    ampi_coll_device_copy(args, ampi_type_address(args->recv.buf, from * type->extent_bytes), args->recv.type,
+                          elems, type, count);
+}
+
+/* One block of elements. `sum` holds what has been combined; `next` takes a rank's contribution, is combined
+ * to sum op contribution, and then is the new sum: the operands stay in rank order, and in place nothing is
+ * overwritten too early. */
+static void scan_block(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from,
+                       MPI_Count count, void *sum, void *next, bool is_exclusive)
+{
+    struct ampi_type *type = slot->last->send.type;
+    int n = slot->state->n_members;
+
+    for (int i = 0; i < n; i++) {
+        struct ampi_coll_args *args = slot->args[i];
+        if (!is_exclusive || i < n - 1)
+            ampi_coll_device_copy(args, next, type,
+                                  ampi_type_address(ampi_coll_input(args), from * type->extent_bytes), type,
+                                  count);
+        if (is_exclusive && i > 0)
+            put(args, from, count, sum, type);
+        if (i > 0 && (!is_exclusive || i < n - 1))
+            ampi_op_apply(op, sum, next, count, type);
+        if (!is_exclusive)
+            put(args, from, count, next, type);
+        void *old = sum;
+        sum = next;
+        next = old;
+    }
+}
+
+static void scan_range(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from,
+                       MPI_Count to, bool is_exclusive)
+{
+    struct ampi_coll_scratch scratch[2];
+    MPI_Count block = ampi_coll_fold_block(slot->last, to - from);
+
+    if (block > to - from)
+        block = to - from;
+    if (block <= 0)
+        return;
+    ampi_coll_scratch_init(&scratch[0], slot->last->send.type, block);
+    ampi_coll_scratch_init(&scratch[1], slot->last->send.type, block);
+    for (; from < to; from += block)
+        scan_block(slot, op, from, to - from < block ? to - from : block, scratch[0].elems, scratch[1].elems,
+                   is_exclusive);
+    ampi_coll_scratch_fini(&scratch[0]);
+    ampi_coll_scratch_fini(&scratch[1]);
+}
+
+/* Every packed contribution becomes the running result. */
+static void scan_packed(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+    const struct ampi_type *type = last->send.type;
+    ampi_op_kernel_fn kernel = last->op->kernels[type->basic];
+    size_t n_elems = ampi_op_elems(type, last->send.count);
+
+    for (int i = 1; i < slot->state->n_members; i++)
+        kernel(ampi_coll_packed(slot, i - 1), ampi_coll_packed(slot, i), n_elems);
+    slot->has_result = true;
+}
+
+static void deliver(struct ampi_coll_slot *slot, int part, bool is_exclusive)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        int member = slot->state->part_members[i] - is_exclusive;
+        const struct ampi_coll_buf *recv = &ampi_coll_part_args(slot, i)->recv;
+        if (member >= 0)
+            ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes),
+                                 ampi_coll_packed(slot, member), slot->result.n_bytes);
+    }
+}
+
+static void decide(struct ampi_coll_slot *slot, bool is_exclusive)
+{
+    const struct ampi_coll_args *last = slot->last;
+    MPI_Count count = last->send.count;
+
+    if (ampi_coll_all_packed(slot)) {
+        scan_packed(slot);
+        return;
+    }
+    if (!ampi_coll_check_sizes(slot) || count == 0)
+        return;
+    slot->gpus = gpu_is_used() ? ampi_coll_device_plan_scan(slot, is_exclusive) : 0;
+    if (slot->gpus ? ampi_coll_device_must_share(slot) : ampi_coll_must_share(slot, AMPI_COLL_SCAN))
+        slot->needs_share = true;
+    else if (slot->gpus)
+        ampi_coll_device_scan(slot, ampi_coll_own_part(slot), is_exclusive);
+    else
+        scan_range(slot, ampi_coll_op(slot, ampi_coll_own_part(slot)), 0, count, is_exclusive);
+}
+
+static void share(struct ampi_coll_slot *slot, int part, bool is_exclusive)
+{
+    MPI_Count from, to;
+
+    if (slot->gpus) {
+        ampi_coll_device_scan(slot, part, is_exclusive);
+        return;
+    }
+    ampi_coll_slice(slot, part, slot->last->send.count, &from, &to);
+    scan_range(slot, ampi_coll_op(slot, part), from, to, is_exclusive);
+}
+
+static void scan_middle(struct ampi_coll_slot *slot)
+{
+    decide(slot, false);
+}
+
+static void scan_share(struct ampi_coll_slot *slot, int part)
+{
+    share(slot, part, false);
+}
+
+static void scan_deliver(struct ampi_coll_slot *slot, int part)
+{
+    deliver(slot, part, false);
+}
+
+static void exscan_middle(struct ampi_coll_slot *slot)
+{
+    decide(slot, true);
+}
+
+static void exscan_share(struct ampi_coll_slot *slot, int part)
+{
+    share(slot, part, true);
+}
+
+static void exscan_deliver(struct ampi_coll_slot *slot, int part)
+{
+    deliver(slot, part, true);
+}
+
+static const struct ampi_coll_plan scan_plan = {
+    .name = "scan",
+    .flow = AMPI_COLL_FLOW_SCAN,
+    .wire = ampi_coll_wire_input,
+    .unwire = ampi_coll_unwire_input,
+    .middle = scan_middle,
+    .share = scan_share,
+    .deliver = scan_deliver,
+};
+
+static const struct ampi_coll_plan exscan_plan = {
+    .name = "exscan",
+    .flow = AMPI_COLL_FLOW_SCAN,
+    .is_exclusive = true,
+    .wire = ampi_coll_wire_input,
+    .unwire = ampi_coll_unwire_input,
+    .middle = exscan_middle,
+    .share = exscan_share,
+    .deliver = exscan_deliver,
+};
+
+static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan,
+                const void *send, void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
+{
+    struct ampi_coll_args args;
+    bool has_result;
+    int error;
+
+    ampi_coll_args_init(&args, plan);
+    ampi_coll_set_one(&args.send, send, count, type);
+    ampi_coll_set_one(&args.recv, recv, count, type);
+    if ((error = ampi_coll_enter(call, comm, &args)))
+        return error;
+    if (args.comm->shared->is_inter)
+        return ampi_coll_raise(args.comm, MPI_ERR_COMM, "not defined on intercommunicators");
+    /* The first rank gets no result of an exclusive scan; its buffer may be anything but for an input in
+     * place. */
+    has_result = plan == &scan_plan || args.comm->rank > 0 || send == MPI_IN_PLACE;
+    if ((error = ampi_coll_check_reduction(&args, op, true, has_result)))
+        return error;
+    ampi_coll_pack_input(&args, AMPI_COLL_SCAN);
+    return ampi_coll_begin(call, &args);
+}
+
+AMPI_EXPORT(Scan)
+int PMPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Scan", AMPI_COLL_BLOCKING, NULL};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Scan_c)
+int PMPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Scan_c", AMPI_COLL_BLOCKING, NULL};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iscan)
+int PMPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+               MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscan", AMPI_COLL_NONBLOCKING, request};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iscan_c)
+int PMPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                 MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscan_c", AMPI_COLL_NONBLOCKING, request};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Scan_init)
+int PMPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                   MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scan_init", ampi_coll_init_form(info), request};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Scan_init_c)
+int PMPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                     MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scan_init_c", ampi_coll_init_form(info), request};
+
+    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Exscan)
+int PMPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Exscan", AMPI_COLL_BLOCKING, NULL};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Exscan_c)
+int PMPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                  MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Exscan_c", AMPI_COLL_BLOCKING, NULL};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iexscan)
+int PMPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                 MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iexscan", AMPI_COLL_NONBLOCKING, request};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Iexscan_c)
+int PMPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                   MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iexscan_c", AMPI_COLL_NONBLOCKING, request};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Exscan_init)
+int PMPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                     MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Exscan_init", ampi_coll_init_form(info), request};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}
+
+AMPI_EXPORT(Exscan_init_c)
+int PMPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                       MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Exscan_init_c", ampi_coll_init_form(info), request};
+
+    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
+}

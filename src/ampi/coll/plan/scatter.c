@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * scatter.c: MPI_Scatter and MPI_Scatterv (MPI 5.0, section 6.6): every rank's block is copied from its place
+ * at the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
+ */
+#include "ampi/coll/engine/usage.h"
+#include "ampi/coll/between/wire.h"
+
+static void scatter_share(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
+            ampi_coll_move(args, ampi_coll_whole(&args->recv),
+                           ampi_coll_block(&root->send, args->comm->rank));
+    }
+}
+
+static void scatter_deliver(struct ampi_coll_slot *slot, int part)
+{
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
+            ampi_coll_move(args, ampi_coll_whole(&args->recv),
+                           ampi_coll_bytes(ampi_coll_packed(slot, args->comm->rank), slot->result.n_bytes));
+    }
+}
+
+/* Small blocks in a row are copied into the slot as one. */
+static bool take_all(struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
+{
+    const struct ampi_coll_buf *send = &root->send;
+    size_t n_bytes;
+
+    if (send->counts || !ampi_type_is_block(send->type, 2) || ampi_device_has(send->buf, 1, send->type))
+        return false;
+    n_bytes = (size_t)(send->count * send->type->size_bytes);
+    if (n_bytes > base_min_u64(ampi_coll_selections[AMPI_COLL_SCATTER].pack_to, AMPI_COLL_PACK_BYTES))
+        return false;
+    memcpy(slot->packed, ampi_type_address(send->buf, send->type->true_lb_bytes),
+           n_bytes * (size_t)root->comm->peer->n_ranks);
+    slot->result.n_bytes = n_bytes;
+    slot->has_result = true;
+    return true;
+}
+
+static void scatter_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    if (root && (root->is_remote || !take_all(slot, root)))
+        ampi_coll_share_or_do(slot, AMPI_COLL_SCATTER,
+                              ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks));
+}
+
+/* The blocks of the other process's members. */
+static void scatter_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                         struct ampi_coll_packer *out)
+{
+    if (!ampi_coll_is_root(args))
+        return;
+    for (int i = 0; i < ampi_coll_n_peers_in(slot, args, out->proc); i++) {
+        int rank = ampi_coll_peer_in(slot, args, out->proc, i);
+        if (rank >= 0)
+            ampi_coll_put(out, (uint64_t)rank, ampi_coll_block(&args->send, rank));
+    }
+}
+
+static size_t scatter_between_bytes(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    return ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks);
+}
+
+static void scatter_check(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++) {
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        if (root && ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
+            ampi_coll_usage_compare(args, ampi_coll_whole(&args->recv), root,
+                                    ampi_coll_block(&root->send, args->comm->rank));
+    }
+}
+
+static const struct ampi_coll_plan scatter_plan = {
+    .name = "scatter",
+    .flow = AMPI_COLL_FLOW_SCATTER,
+    .between_bytes = scatter_between_bytes,
+    .wire = scatter_wire,
+    .unwire = ampi_coll_unwire_blocks,
+    .check_blocks = scatter_check,
+    .middle = scatter_middle,
+    .share = scatter_share,
+    .deliver = scatter_deliver,
+};
+
+static int scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
+{
+    bool is_in_place;
+    int error;
+
+    ampi_coll_args_init(args, &scatter_plan);
+    if ((error = ampi_coll_enter(call, comm, args)) || (error = ampi_coll_check_root(args, root)))
+        return error;
+    is_in_place = ampi_coll_is_root(args) && ampi_coll_is_in_place(&args->recv) && root >= 0;
+    if (ampi_coll_is_root(args) &&
+        (error = ampi_coll_check_buf(args, &args->send, "send", args->comm->peer->n_ranks)))
+        return error;
+    if (root >= 0 && !is_in_place && (error = ampi_coll_check_buf(args, &args->recv, "receive", 1)))
+        return error;
+    if (ampi_coll_is_root(args) && root >= 0 && !is_in_place) {
+        struct ampi_coll_block own = ampi_coll_block(&args->send, args->comm->rank);
+        if (ampi_coll_is_same(ampi_coll_whole(&args->recv), own))
+            return ampi_coll_raise_same(args);
+        ampi_coll_check_own(args, own, ampi_coll_whole(&args->recv));
+    }
+    return ampi_coll_begin(call, args);
+}
+
+AMPI_EXPORT(Scatter)
+int PMPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                 MPI_Datatype recvtype, int root, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Scatter", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Scatter_c)
+int PMPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Scatter_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Iscatter)
+int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                  MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscatter", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Iscatter_c)
+int PMPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                    MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscatter_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Scatter_init)
+int PMPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                      MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scatter_init", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Scatter_init_c)
+int PMPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                        MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
+                        MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scatter_init_c", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Scatterv)
+int PMPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
+                  void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Scatterv", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Scatterv_c)
+int PMPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+                    MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                    int root, MPI_Comm comm)
+{
+    static const struct ampi_coll_call call = {"MPI_Scatterv_c", AMPI_COLL_BLOCKING, NULL};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Iscatterv)
+int PMPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
+                   void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                   MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscatterv", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Iscatterv_c)
+int PMPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+                     MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                     int root, MPI_Comm comm, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Iscatterv_c", AMPI_COLL_NONBLOCKING, request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Scatterv_init)
+int PMPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
+                       void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                       MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scatterv_init", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}
+
+AMPI_EXPORT(Scatterv_init_c)
+int PMPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+                         MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                         int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    struct ampi_coll_call call = {"MPI_Scatterv_init_c", ampi_coll_init_form(info), request};
+    struct ampi_coll_args args;
+
+    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
+    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
+    return scatter(&call, comm, root, &args);
+}

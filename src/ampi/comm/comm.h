@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * comm.h: communicators (MPI 5.0, chapter 7).
+ *
+ * What co-located ranks have in common is stored once per process: struct ampi_comm_shared. It holds one
+ * small handle per member rank (struct ampi_comm), all created together by the rank that arrives last at the
+ * creating collective, so a message to a member can be delivered even before that member has returned from
+ * the creation.
+ *
+ *      ampi_comm_shared ---- side[0] ---- handles[rank] (struct ampi_comm: matching engine, attributes, ...)
+ *                       \--- side[1]      layout (which PE runs which member), group
+ *
+ * An intracommunicator has side[0] only; an intercommunicator has both: members of one side send to the
+ * other.
+ */
+#ifndef AMPI_COMM_H
+#define AMPI_COMM_H
+
+#include "ampi/object/error.h"
+#include "ampi/comm/group.h"
+#include "ampi/match/match.h"
+#include "ampi/object/rank.h"
+
+struct ampi_attrs;
+struct ampi_info;
+struct ampi_topo;
+struct ampi_coll_args;
+struct ampi_coll_state;
+
+/* Where the members of a group run. Shared by the communicators with the same group. */
+/* In ampi_layout.pe_of: the member lives in another process (procs/procs.h). */
+#define AMPI_PE_REMOTE UINT16_MAX
+
+struct ampi_layout {
+    _Atomic uint32_t refs;
+    struct ampi_group *group; /* the members */
+    uint16_t *pe_of; /* PE of each member; AMPI_PE_REMOTE: of another process. The parts are this process's */
+    int n_local;     /* members of this process */
+    int n_parts;     /* PEs with members */
+    int *part_pe;    /* their PE numbers, ascending */
+    int *part_of_pe; /* index into the parts by PE number; -1: no member there */
+    int *
+        part_first; /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1], ascending */
+    int *part_members;
+};
+
+/* One side of a communicator. */
+struct ampi_comm_side {
+    struct ampi_layout *layout;
+    struct ampi_comm
+        *handles; /* by rank in this side; one array, untouched where members are another process's */
+    int n_ranks;
+};
+
+struct ampi_comm_shared {
+    _Atomic uint32_t refs; /* handles not freed yet, and messages and requests that hold one */
+    uint64_t context_id;   /* tells this communicator's messages from others' */
+    struct ampi_comm_shared
+        *next_context; /* link of the table of communicators over processes: comm/contexts.c */
+    bool is_inter;
+    struct ampi_comm_side side[2]; /* [1] is empty for an intracommunicator */
+    struct ampi_coll_state *coll;  /* collectives in progress: coll/engine/slot.h */
+    struct ampi_topo *topo;        /* process topology; NULL: none */
+    _Atomic(struct ampi_comm_shared *)
+        hidden; /* for messages of the library's own; NULL: none yet (ampi_comm_hidden) */
+};
+
+struct ampi_comm {
+    uint32_t magic; /* AMPI_MAGIC_COMM */
+    int rank;       /* the owner's rank in its side */
+    struct ampi_comm_shared *shared;
+    struct ampi_comm_side *local; /* the owner's side */
+    struct ampi_comm_side *peer;  /* the side that messages go to; == local in an intracommunicator */
+    struct ampi_rank *owner;
+    struct ampi_match match;   /* receives posted by the owner and messages to it */
+    struct ampi_message *away; /* taken by ampi_recv_try, to be fetched by the ampi_recv_post that follows */
+    bool has_lost;             /* a member's process is lost: ampi_comm_mark_lost */
+    bool is_probing;           /* the owner is blocked in a probe for the following */
+    int probe_source;
+    int probe_tag;
+    uint32_t coll_seq;        /* collectives that the owner started on it, but for persistent ones */
+    uint32_t coll_pending;    /* the slots of those under way, one bit each */
+    uint32_t n_coll_refused;  /* calls of collectives that raised an error and took no part */
+    uint32_t n_series;        /* persistent collectives that the owner initialized on it */
+    uint32_t n_series_starts; /* ... and its starts of them */
+    uint32_t next_channel;    /* hidden communicators: number of the owner's next partitioned send */
+    struct ampi_coll_args *coll_deferred_first; /* collectives that may not start yet, in order */
+    struct ampi_coll_args *coll_deferred_last;
+    uint32_t n_pending; /* requests, matched messages and buffered sends under way on it, which keep it alive
+                           after MPI_Comm_free */
+    bool is_freed;      /* MPI_Comm_free was called */
+    struct ampi_errhandler *errhandler; /* NULL: the default (see errhandler.h) */
+    struct ampi_attrs *attrs;           /* cached attributes; NULL: none ever set */
+    struct ampi_info *info;             /* hints; NULL: none */
+    char *name;                         /* MPI_Comm_set_name; NULL: the default */
+    struct ampi_bsend_buffer *bsend;    /* MPI_Comm_attach_buffer; NULL: none */
+    struct ampi_session *session;       /* that it comes from, for buffered sends; NULL: none */
+} BASE_CACHE_ALIGNED;                   /* neighbours may run on different PEs */
+
+/* The running rank's MPI_COMM_SELF, made at first use. */
+struct ampi_comm *ampi_comm_self(struct ampi_rank *self);
+
+/* The object of a handle; NULL if it is none (MPI_COMM_NULL included). */
+static inline struct ampi_comm *ampi_comm_of(struct ampi_rank *self, MPI_Comm handle)
+{
+    if (BASE_LIKELY(handle == MPI_COMM_WORLD))
+        return self->world;
+    if (handle == MPI_COMM_SELF)
+        return ampi_comm_self(self);
+    return ampi_handle_has_magic(handle, AMPI_MAGIC_COMM) ? (struct ampi_comm *)handle : NULL;
+}
+
+/* The handle that the program sees. */
+static inline MPI_Comm ampi_comm_handle(struct ampi_comm *comm)
+{
+    if (comm == comm->owner->world)
+        return MPI_COMM_WORLD;
+    return comm == comm->owner->self ? MPI_COMM_SELF : (MPI_Comm)comm;
+}
+
+/* Raises MPI_ERR_COMM for a handle that is no communicator, and returns that. */
+int ampi_comm_raise_invalid(MPI_Comm handle) BASE_COLD;
+
+/* ---- Memory of handles (comm_handles.c) ---- */
+
+/* Zeroed; only what is touched takes memory. */
+struct ampi_comm *ampi_comm_handles_create(int n_ranks);
+/* They stay readable for some time, and are no communicators. */
+void ampi_comm_handles_destroy(struct ampi_comm *handles, int n_ranks);
+
+/* ---- Building (comm_build.c). Ranks' error handlers are inherited by the creating functions, not here. ----
+ */
+
+struct ampi_layout *ampi_layout_create(struct ampi_group *group); /* takes a reference of the group */
+void ampi_layout_ref(struct ampi_layout *layout);
+void ampi_layout_unref(struct ampi_layout *layout);
+
+/* A communicator with a handle for every member of the layout(s), each with rank and owner set; peer NULL: an
+ * intracommunicator. Takes its own references of the layouts. Run by one rank for all. */
+struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer);
+
+/* The same with a context id that all processes with members have agreed on; 0: this process's choice, as it
+ * has all the members. NULL: no id was left. */
+struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct ampi_layout *peer,
+                                            uint64_t context_id);
+
+/* Makes a communicator for the members of a collective creation, in its middle stage: sets each one's
+ * args->extra to its new handle, or args->error. */
+struct ampi_coll_slot;
+struct ampi_coll_plan;
+extern const struct ampi_coll_plan ampi_comm_dup_plan; /* the same members */
+extern const struct ampi_coll_plan
+    ampi_comm_split_plan; /* by args->key: color and key; MPI_UNDEFINED: extra stays NULL */
+
+/* What a member does with its new handle (NULL: it is in no new communicator) on return from the creation:
+ * inherits the error handler, copies attributes if asked to, and sets *newcomm. */
+int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_attrs, MPI_Comm *newcomm);
+
+/* A context id that no live communicator of this process has; raises nothing, 0: exhausted. */
+uint32_t ampi_comm_context_alloc(void);
+
+void ampi_comm_shared_ref(struct ampi_comm_shared *shared);
+
+/* The same if nobody has begun to destroy it. */
+bool ampi_comm_shared_try_ref(struct ampi_comm_shared *shared);
+void ampi_comm_shared_unref(struct ampi_comm_shared *shared);
+
+/* The owner's handle of a second communicator with the same members, on which the library can send messages
+ * that no receive or probe of the program sees. Made at first use, freed with the communicator. NULL: no
+ * context id is left. */
+struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm);
+struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared);
+
+/* Is the process of any member lost? (procs/failure.c) */
+bool ampi_comm_has_lost(const struct ampi_comm_shared *shared);
+
+/* From now on the owner's receives that have to be posted (`away`) and its collectives (`coll_pending`) leave
+ * the quick path, to be looked at one by one. On the owner's PE, or while nobody knows of the handle. */
+void ampi_comm_mark_lost(struct ampi_comm *comm);
+
+/* What `away` is of a handle with that mark, unless there is a message. */
+extern struct ampi_message ampi_message_lost_mark;
+
+/* A bit of coll_pending that belongs to no slot. */
+#define AMPI_COLL_PENDING_LOST (1u << 31)
+
+/* Gives up the owner's handle: MPI_Comm_free. Attributes have been deleted already. The error handler and the
+ * memory stay until nothing is pending. */
+void ampi_comm_release(struct ampi_comm *comm);
+
+/* The last pending operation on a communicator that was freed is over. */
+void ampi_comm_let_go(struct ampi_comm *comm) BASE_COLD;
+
+/* One of the operations that comm->n_pending counts is over. The communicator may be gone on return. */
+static inline void ampi_comm_drop_pending(struct ampi_comm *comm)
+{
+    if (BASE_UNLIKELY(--comm->n_pending == 0 && comm->is_freed))
+        ampi_comm_let_go(comm);
+}
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * comm_build.c: making and dropping communicators: layouts, the shared part, the members' handles.
+ */
+#include "ampi/comm/comm.h"
+
+#include <string.h>
+
+#include "ampi/coll/engine/slot.h"
+#include "ampi/object/errhandler.h"
+#include "ampi/object/info.h"
+#include "ampi/p2p/bsend_buffer.h"
+#include "ampi/p2p/remote.h"
+#include "ampi/procs/procs.h"
+#include "ampi/comm/topo.h"
+#include "base/log.h"
+
+/* ---- Layouts ---- */
+
+/* Sorts the members by PE, each PE's in ascending order: a counting sort. */
+static void fill_parts(struct ampi_layout *layout)
+{
+    int n_ranks = layout->group->n_ranks;
+    int *fill;
+
+    layout->part_of_pe = base_malloc((size_t)ampi_job.n_pes * sizeof(int), "a communicator's layout");
+    for (int pe = 0; pe < ampi_job.n_pes; pe++)
+        layout->part_of_pe[pe] = 0;
+    for (int i = 0; i < n_ranks; i++)
+        if (layout->pe_of[i] != AMPI_PE_REMOTE) {
+            layout->part_of_pe[layout->pe_of[i]]++;
+            layout->n_local++;
+        }
+    layout->part_pe = base_malloc((size_t)ampi_job.n_pes * sizeof(int), "a communicator's layout");
+    layout->part_first = base_malloc(((size_t)ampi_job.n_pes + 1) * sizeof(int), "a communicator's layout");
+    layout->part_members = base_malloc((size_t)n_ranks * sizeof(int), "a communicator's layout");
+    fill = base_malloc((size_t)ampi_job.n_pes * sizeof(int), "a communicator's layout");
+    layout->n_parts = 0;
+    layout->part_first[0] = 0;
+    for (int pe = 0; pe < ampi_job.n_pes; pe++) {
+        int n_here = layout->part_of_pe[pe];
+        int part = layout->n_parts;
+        layout->part_of_pe[pe] = n_here ? part : -1;
+        if (!n_here)
+            continue;
+        layout->part_pe[part] = pe;
+        fill[part] = layout->part_first[part];
+        layout->part_first[part + 1] = layout->part_first[part] + n_here;
+        layout->n_parts++;
+    }
+    for (int i = 0; i < n_ranks; i++)
+        if (layout->pe_of[i] != AMPI_PE_REMOTE)
+            layout->part_members[fill[layout->part_of_pe[layout->pe_of[i]]]++] = i;
+    free(fill);
+}
+
+struct ampi_layout *ampi_layout_create(struct ampi_group *group)
+{
+    struct ampi_layout *layout = base_calloc(1, sizeof *layout, "a communicator's layout");
+
+    atomic_init(&layout->refs, 1);
+    ampi_group_ref(group);
+    layout->group = group;
+    layout->pe_of = base_malloc((size_t)group->n_ranks * sizeof *layout->pe_of, "a communicator's layout");
+    for (int i = 0; i < group->n_ranks; i++) {
+        int world_rank = ampi_group_world_rank(group, i);
+        layout->pe_of[i] =
+            ampi_job_is_local(world_rank) ? (uint16_t)ampi_job_pe_of(world_rank) : AMPI_PE_REMOTE;
+    }
+    fill_parts(layout);
+    return layout;
+}
+
+void ampi_layout_ref(struct ampi_layout *layout)
+{
+    atomic_fetch_add_explicit(&layout->refs, 1, memory_order_relaxed);
+}
+
+void ampi_layout_unref(struct ampi_layout *layout)
+{
+    if (atomic_fetch_sub_explicit(&layout->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    ampi_group_unref(layout->group);
+    free(layout->pe_of);
+    free(layout->part_pe);
+    free(layout->part_of_pe);
+    free(layout->part_first);
+    free(layout->part_members);
+    free(layout);
+}
+
+/* ---- Context ids ---- */
+
+/* Ids in use, one bit each; guarded by a spin flag because any PE may make a communicator. */
+#define CONTEXT_IDS (1u << 20)
+static uint64_t *context_used;
+static uint32_t context_hint;
+static atomic_flag context_lock = ATOMIC_FLAG_INIT;
+
+uint32_t ampi_comm_context_alloc(void)
+{
+    uint32_t found = 0;
+
+    while (atomic_flag_test_and_set_explicit(&context_lock, memory_order_acquire))
+        ;
+    if (!context_used)
+        context_used = base_calloc(CONTEXT_IDS / 64, sizeof *context_used, "context ids");
+    for (uint32_t i = 0; i < CONTEXT_IDS / 64 && !found; i++) {
+        uint32_t word = (context_hint + i) % (CONTEXT_IDS / 64);
+        uint64_t free_bits = ~context_used[word] & (word == 0 ? ~(uint64_t)1 : ~(uint64_t)0); /* 0 is no id */
+        if (!free_bits)
+            continue;
+        found = word * 64 + (uint32_t)__builtin_ctzll(free_bits);
+        context_used[word] |= free_bits & -free_bits;
+        context_hint = word;
+    }
+    atomic_flag_clear_explicit(&context_lock, memory_order_release);
+    return found;
+}
+
+static void context_free(uint64_t context_id)
+{
+    while (atomic_flag_test_and_set_explicit(&context_lock, memory_order_acquire))
+        ;
+    context_used[context_id / 64] &= ~((uint64_t)1 << context_id % 64);
+    atomic_flag_clear_explicit(&context_lock, memory_order_release);
+}
+
+/* ---- Communicators ---- */
+
+static void build_side(struct ampi_comm_shared *shared, int side_index, struct ampi_layout *layout)
+{
+    struct ampi_comm_side *side = &shared->side[side_index];
+
+    ampi_layout_ref(layout);
+    side->layout = layout;
+    side->n_ranks = layout->group->n_ranks;
+    side->handles = ampi_comm_handles_create(side->n_ranks);
+    for (int i = 0; i < side->n_ranks; i++) {
+        struct ampi_comm *comm = &side->handles[i];
+        if (layout->pe_of[i] == AMPI_PE_REMOTE)
+            continue;
+        comm->magic = AMPI_MAGIC_COMM;
+        comm->rank = i;
+        comm->shared = shared;
+        comm->local = side;
+        comm->peer = shared->is_inter ? &shared->side[1 - side_index] : side;
+        comm->owner = &ampi_job.ranks[ampi_group_world_rank(layout->group, i) - ampi_job.first_rank];
+        ampi_match_init(&comm->match);
+    }
+}
+
+/* Marks the handles of this process's members. */
+static BASE_COLD void mark_side_lost(struct ampi_comm_side *side)
+{
+    for (int i = 0; i < side->n_ranks; i++)
+        if (side->layout->pe_of[i] != AMPI_PE_REMOTE)
+            ampi_comm_mark_lost(&side->handles[i]);
+}
+
+struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer)
+{
+    return ampi_comm_build_as(layout, peer, 0);
+}
+
+struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct ampi_layout *peer,
+                                            uint64_t context_id)
+{
+    struct ampi_comm_shared *shared;
+    bool is_local =
+        layout->n_local == layout->group->n_ranks && (!peer || peer->n_local == peer->group->n_ranks);
+
+    /* The two sides of an intercommunicator find each other by the id also within a process. */
+    if (!context_id || (is_local && !peer) || (is_local && (context_id & AMPI_CONTEXT_HIDDEN)))
+        context_id = ampi_comm_context_alloc();
+    if (!context_id)
+        return NULL;
+    shared = base_calloc(1, sizeof *shared, "a communicator");
+    shared->context_id = context_id;
+    shared->is_inter = peer != NULL;
+    build_side(shared, 0, layout);
+    if (peer)
+        build_side(shared, 1, peer);
+    if (BASE_UNLIKELY(ampi_comm_has_lost(shared))) {
+        mark_side_lost(&shared->side[0]);
+        mark_side_lost(&shared->side[1]);
+    }
+    atomic_init(&shared->refs, (uint32_t)(layout->n_local + (peer ? peer->n_local : 0)));
+    shared->coll = ampi_coll_state_create(shared);
+    if ((context_id & AMPI_CONTEXT_CROSS) &&
+        !(context_id & AMPI_CONTEXT_HIDDEN)) /* those are found through the one they belong to */
+        ampi_contexts_add(shared);
+    return shared;
+}
+
+struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared)
+{
+    struct ampi_comm_shared *hidden = atomic_load_explicit(&shared->hidden, memory_order_acquire);
+
+    if (!hidden) {
+        struct ampi_comm_shared *made =
+            ampi_comm_build_as(shared->side[0].layout, shared->is_inter ? shared->side[1].layout : NULL,
+                               shared->context_id | AMPI_CONTEXT_HIDDEN);
+        if (!made)
+            return NULL;
+        atomic_init(&made->refs, 1); /* the communicator it belongs to */
+        if (atomic_compare_exchange_strong(&shared->hidden, &hidden, made))
+            hidden = made;
+        else
+            ampi_comm_shared_unref(made); /* another PE was faster */
+        /* PEs that handled a loss meanwhile did not find it. */
+        atomic_thread_fence(memory_order_seq_cst);
+        if (BASE_UNLIKELY(ampi_comm_has_lost(shared))) {
+            ampi_lost_look_again();
+            ult_wake_all();
+        }
+    }
+    return hidden;
+}
+
+struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
+{
+    struct ampi_comm_shared *hidden = ampi_comm_hidden_shared(comm->shared);
+
+    return hidden ? &hidden->side[comm->local == &comm->shared->side[1]].handles[comm->rank] : NULL;
+}
+
+static void destroy_side(struct ampi_comm_side *side)
+{
+    for (int i = 0; i < side->n_ranks; i++)
+        if (side->layout->pe_of[i] != AMPI_PE_REMOTE) {
+            side->handles[i].magic = AMPI_MAGIC_DEAD;
+            ampi_remote_outlive(&side->handles[i]);
+            ampi_match_fini(&side->handles[i].match);
+        }
+    ampi_comm_handles_destroy(side->handles, side->n_ranks);
+    ampi_layout_unref(side->layout);
+}
+
+void ampi_comm_shared_ref(struct ampi_comm_shared *shared)
+{
+    atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
+}
+
+bool ampi_comm_shared_try_ref(struct ampi_comm_shared *shared)
+{
+    uint32_t refs = atomic_load_explicit(&shared->refs, memory_order_relaxed);
+
+    while (refs > 0)
+        if (atomic_compare_exchange_weak_explicit(&shared->refs, &refs, refs + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+bool ampi_comm_has_lost(const struct ampi_comm_shared *shared)
+{
+    return ampi_lost_any() && (ampi_lost_in_group(shared->side[0].layout->group) ||
+                               (shared->side[1].layout && ampi_lost_in_group(shared->side[1].layout->group)));
+}
+
+void ampi_comm_mark_lost(struct ampi_comm *comm)
+{
+    comm->has_lost = true;
+    comm->coll_pending |= AMPI_COLL_PENDING_LOST;
+    if (!comm->away)
+        comm->away = &ampi_message_lost_mark;
+}
+
+void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
+{
+    if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    /* First of all, as the hidden one is found through this one. */
+    if ((shared->context_id & AMPI_CONTEXT_CROSS) && !(shared->context_id & AMPI_CONTEXT_HIDDEN))
+        ampi_contexts_remove(shared);
+    if (shared->hidden)
+        ampi_comm_shared_unref(shared->hidden);
+    ampi_coll_state_destroy(shared->coll);
+    ampi_topo_unref(shared->topo);
+    destroy_side(&shared->side[0]);
+    if (shared->is_inter)
+        destroy_side(&shared->side[1]);
+    if (shared->context_id < CONTEXT_IDS)
+        context_free(shared->context_id);
+    free(shared);
+}
+
+void ampi_comm_release(struct ampi_comm *comm)
+{
+    comm->magic = AMPI_MAGIC_DEAD;
+    comm->is_freed = true;
+    ampi_info_destroy(comm->info);
+    comm->info = NULL;
+    free(comm->name);
+    comm->name = NULL;
+    ampi_bsend_release(comm->bsend);
+    comm->bsend = NULL;
+    if (comm->n_pending == 0)
+        ampi_comm_let_go(comm);
+}
+
+void ampi_comm_let_go(struct ampi_comm *comm)
+{
+    ampi_errhandler_unref(comm->errhandler);
+    comm->errhandler = NULL;
+    ampi_comm_shared_unref(comm->shared);
+}
+
+struct ampi_comm *ampi_comm_self(struct ampi_rank *self)
+{
+    struct ampi_group *group;
+    struct ampi_layout *layout;
+    struct ampi_comm_shared *shared;
+
+    if (BASE_LIKELY(self->self != NULL))
+        return self->self;
+    group = ampi_group_create_range(self->world_rank, 1, 1);
+    layout = ampi_layout_create(group);
+    ampi_group_unref(group);
+    shared = ampi_comm_build(layout, NULL);
+    ampi_layout_unref(layout);
+    if (!shared)
+        base_fatal(1,
+                   "rank %d: no context id is left for MPI_COMM_SELF: free communicators that are not needed",
+                   self->world_rank);
+    self->self = &shared->side[0].handles[0];
+    return self->self;
+}
+
+int ampi_comm_raise_invalid(MPI_Comm handle)
+{
+    if (handle == MPI_COMM_NULL)
+        return ampi_raise_self(MPI_ERR_COMM, "the communicator is MPI_COMM_NULL");
+    return ampi_raise_self(MPI_ERR_COMM, "the communicator %p is not a communicator, or has been freed",
+                           (void *)handle);
+}

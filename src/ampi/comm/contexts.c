@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * contexts.c: the communicators of this process that have members in others, by context id.
+ *
+ * A hash table under a spin lock, and in front of it a small cache per PE. Ids are never used again. A
+ * communicator that goes is taken out of the caches as well: an erroneous program may still send to it.
+ */
+#include <pthread.h>
+
+#include "ampi/comm/comm.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+
+#define TABLE_CHAINS 1024u
+#define CACHE_ENTRIES 16u
+
+static struct ampi_comm_shared *table[TABLE_CHAINS];
+static atomic_flag table_lock = ATOMIC_FLAG_INIT;
+static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint32_t generation;
+static _Atomic uint32_t n_creations = 1; /* 0 is the world's */
+
+struct cache {
+    _Atomic uint64_t context_id[CACHE_ENTRIES]; /* 0: none. Another PE may set it to 0 */
+    struct ampi_comm_shared *shared[CACHE_ENTRIES];
+} BASE_CACHE_ALIGNED;
+static _Atomic(struct cache *) caches; /* by PE; NULL: no communicator was added yet */
+
+static inline uint32_t hash_of(uint64_t context_id)
+{
+    return (uint32_t)((context_id * 0x9e3779b97f4a7c15u) >> 40);
+}
+
+static void lock(void)
+{
+    while (atomic_flag_test_and_set_explicit(&table_lock, memory_order_acquire))
+        ;
+}
+
+static void unlock(void)
+{
+    atomic_flag_clear_explicit(&table_lock, memory_order_release);
+}
+
+uint64_t ampi_contexts_propose(void)
+{
+    uint64_t count = atomic_fetch_add(&n_creations, 1) & ((1u << 28) - 1);
+
+    return AMPI_CONTEXT_CROSS | (uint64_t)ampi_job.proc_id << 48 | count << 20;
+}
+
+static struct ampi_comm_shared *find_locked(uint64_t context_id)
+{
+    struct ampi_comm_shared *shared = table[hash_of(context_id) % TABLE_CHAINS];
+
+    while (shared && shared->context_id != context_id)
+        shared = shared->next_context;
+    return shared;
+}
+
+static void add_locked(struct ampi_comm_shared *shared)
+{
+    struct ampi_comm_shared **chain = &table[hash_of(shared->context_id) % TABLE_CHAINS];
+
+    if (!atomic_load_explicit(&caches, memory_order_relaxed))
+        atomic_store_explicit(
+            &caches, base_calloc_aligned((size_t)ampi_job.n_pes, sizeof(struct cache), "communicators"),
+            memory_order_release);
+    shared->next_context = *chain;
+    *chain = shared;
+    atomic_fetch_add(&generation, 1);
+}
+
+void ampi_contexts_add(struct ampi_comm_shared *shared)
+{
+    lock();
+    add_locked(shared);
+    unlock();
+    if (ampi_comm_has_lost(shared))
+        ampi_lost_look_again();
+    if (ampi_job.n_pes > 1)
+        ult_wake_all(); /* messages to it may wait elsewhere */
+}
+
+struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
+                                                    struct ampi_comm_shared *(*make)(void *), void *arg)
+{
+    struct ampi_comm_shared *shared;
+
+    pthread_mutex_lock(&make_lock);
+    lock();
+    shared = find_locked(context_id);
+    unlock();
+    if (!shared)
+        shared = make(arg);
+    pthread_mutex_unlock(&make_lock);
+    return shared;
+}
+
+/* Takes a communicator out of the PEs' caches. */
+static void forget(uint64_t context_id)
+{
+    struct cache *all = atomic_load_explicit(&caches, memory_order_acquire);
+    uint32_t entry = hash_of(context_id) % CACHE_ENTRIES;
+
+    for (int pe = 0; all && pe < ampi_job.n_pes; pe++) {
+        uint64_t cached = context_id;
+        atomic_compare_exchange_strong_explicit(&all[pe].context_id[entry], &cached, 0, memory_order_relaxed,
+                                                memory_order_relaxed);
+    }
+}
+
+void ampi_contexts_remove(struct ampi_comm_shared *shared)
+{
+    struct ampi_comm_shared **link = &table[hash_of(shared->context_id) % TABLE_CHAINS];
+
+    lock();
+    while (*link && *link != shared)
+        link = &(*link)->next_context;
+    if (*link)
+        *link = shared->next_context;
+    unlock();
+    forget(shared->context_id);
+    forget(shared->context_id | AMPI_CONTEXT_HIDDEN);
+}
+
+struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)
+{
+    struct cache *all = atomic_load_explicit(&caches, memory_order_acquire);
+    struct cache *cache = all ? &all[pe_id] : NULL;
+    uint32_t entry = hash_of(context_id) % CACHE_ENTRIES;
+    struct ampi_comm_shared *shared;
+
+    if (cache && atomic_load_explicit(&cache->context_id[entry], memory_order_relaxed) == context_id)
+        return cache->shared[entry];
+    lock();
+    shared = find_locked(context_id);
+    unlock();
+    if (!shared && (context_id & AMPI_CONTEXT_HIDDEN)) {
+        shared = ampi_contexts_find(pe_id, context_id & ~AMPI_CONTEXT_HIDDEN);
+        if (shared)
+            shared = ampi_comm_hidden_shared(shared);
+    }
+    if (shared && cache) {
+        cache->shared[entry] = shared;
+        atomic_store_explicit(&cache->context_id[entry], context_id, memory_order_relaxed);
+    }
+    return shared;
+}
+
+uint32_t ampi_contexts_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_seq_cst);
+}
+
+/* A reference of each, of those that still live; NULL: there is none. */
+static struct ampi_comm_shared **take_all(size_t *n_out)
+{
+    struct ampi_comm_shared **all = NULL;
+    size_t n = 0, n_room = 0;
+
+    lock();
+    for (uint32_t i = 0; i < TABLE_CHAINS; i++)
+        for (struct ampi_comm_shared *shared = table[i]; shared; shared = shared->next_context) {
+            if (n == n_room) {
+                n_room = 2 * n_room + 16;
+                all = base_realloc(all, n_room * sizeof(struct ampi_comm_shared *), "communicators");
+            }
+            if (ampi_comm_shared_try_ref(shared))
+                all[n++] = shared;
+        }
+    unlock();
+    *n_out = n;
+    return all;
+}
+
+void ampi_contexts_each(void (*fn)(struct ampi_comm_shared *shared, void *arg), void *arg)
+{
+    size_t n;
+    struct ampi_comm_shared **all = take_all(&n);
+
+    for (size_t i = 0; i < n; i++) {
+        fn(all[i], arg);
+        ampi_comm_shared_unref(all[i]);
+    }
+    free(all);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * group.c: group objects (MPI 5.0, section 7.3).
+ *
+ * Owns the life of groups and the look-up in them. Groups with a list are interned: thousands of ranks that
+ * each make the same group get one object. Invariants of the table:
+ *   1. Every live group with a list is in it, once, or twice while one of the two is being freed.
+ *   2. Only the look-up under the lock gives a reference to a group that its caller holds none of, and never
+ * one to a group whose references have come down to 0: that group is being freed by whoever dropped the last.
+ *
+ * Called by group_set.c, group_api.c and the communicators.
+ */
+#include "ampi/comm/group.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "ampi/object/session.h"
+#include "base/log.h"
+
+struct ampi_group ampi_group_empty = {.stride = 1};
+
+#define TABLE_CHAINS 1024
+
+static struct {
+    pthread_mutex_t lock;
+    struct ampi_group *chains[TABLE_CHAINS];
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- The table of groups with lists ---- */
+
+static uint32_t hash_list(const int *list, int n)
+{
+    uint32_t hash = 2166136261u;
+
+    for (int i = 0; i < n; i++)
+        hash = (hash ^ (uint32_t)list[i]) * 16777619u;
+    return hash ^ (hash >> 15);
+}
+
+/* Adds a reference unless there is none left. */
+static bool try_ref(struct ampi_group *group)
+{
+    uint32_t refs = atomic_load_explicit(&group->refs, memory_order_relaxed);
+
+    while (refs > 0) {
+        if (atomic_compare_exchange_weak_explicit(&group->refs, &refs, refs + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+/* The group with this list, with a reference for the caller; NULL: there is none. Under the lock. */
+static struct ampi_group *table_find(const int *list, int n, uint32_t hash)
+{
+    struct ampi_group *group = table.chains[hash % TABLE_CHAINS];
+
+    for (; group; group = group->next) {
+        if (group->hash == hash && group->n_ranks == n &&
+            memcmp(group->list, list, (size_t)n * sizeof *list) == 0 && try_ref(group))
+            return group;
+    }
+    return NULL;
+}
+
+static void table_remove(struct ampi_group *group)
+{
+    struct ampi_group **link = &table.chains[group->hash % TABLE_CHAINS];
+
+    while (*link != group)
+        link = &(*link)->next;
+    *link = group->next;
+}
+
+/* ---- Making and freeing ---- */
+
+static struct ampi_group *create(int n_ranks)
+{
+    struct ampi_group *group = base_calloc(1, sizeof *group, "a group");
+
+    atomic_init(&group->refs, 1);
+    group->n_ranks = n_ranks;
+    group->stride = 1;
+    return group;
+}
+
+struct ampi_group *ampi_group_create_range(int first, int stride, int n_ranks)
+{
+    struct ampi_group *group;
+
+    if (n_ranks == 0)
+        return &ampi_group_empty;
+    group = create(n_ranks);
+    group->first = first;
+    group->stride = n_ranks == 1 ? 1 : stride;
+    return group;
+}
+
+/* True if the list is first, first + stride, ...; stride is set for any list of two or more. */
+static bool is_arithmetic(const int *list, int n, int *stride_out)
+{
+    int stride = n > 1 ? list[1] - list[0] : 1;
+
+    for (int i = 2; i < n; i++) {
+        if (list[i] - list[i - 1] != stride)
+            return false;
+    }
+    *stride_out = stride;
+    return stride != 0;
+}
+
+static int by_world_rank(const void *a, const void *b, void *list)
+{
+    int rank_a = ((const int *)list)[*(const int *)a];
+    int rank_b = ((const int *)list)[*(const int *)b];
+
+    return (rank_a > rank_b) - (rank_a < rank_b);
+}
+
+static bool is_ascending(const int *list, int n)
+{
+    for (int i = 1; i < n; i++) {
+        if (list[i] <= list[i - 1])
+            return false;
+    }
+    return true;
+}
+
+static struct ampi_group *create_with_list(const int *list, int n, uint32_t hash)
+{
+    struct ampi_group *group = create(n);
+    size_t size_bytes = (size_t)n * sizeof(int);
+
+    group->hash = hash;
+    group->list = base_malloc(size_bytes, "a group's list");
+    memcpy(group->list, list, size_bytes);
+    if (is_ascending(list, n))
+        return group;
+    group->sorted = base_malloc(size_bytes, "a group's list");
+    for (int i = 0; i < n; i++)
+        group->sorted[i] = i;
+    qsort_r(group->sorted, (size_t)n, sizeof(int), by_world_rank, group->list);
+    return group;
+}
+
+struct ampi_group *ampi_group_create_list(const int *world_ranks, int n_ranks)
+{
+    struct ampi_group *group;
+    uint32_t hash;
+    int stride;
+
+    if (n_ranks == 0)
+        return &ampi_group_empty;
+    if (is_arithmetic(world_ranks, n_ranks, &stride))
+        return ampi_group_create_range(world_ranks[0], stride, n_ranks);
+    hash = hash_list(world_ranks, n_ranks);
+    pthread_mutex_lock(&table.lock);
+    group = table_find(world_ranks, n_ranks, hash);
+    if (!group) {
+        group = create_with_list(world_ranks, n_ranks, hash);
+        group->next = table.chains[hash % TABLE_CHAINS];
+        table.chains[hash % TABLE_CHAINS] = group;
+    }
+    pthread_mutex_unlock(&table.lock);
+    return group;
+}
+
+void ampi_group_destroy(struct ampi_group *group)
+{
+    if (group->list) {
+        pthread_mutex_lock(&table.lock);
+        table_remove(group);
+        pthread_mutex_unlock(&table.lock);
+    }
+    free(group->sorted);
+    free(group->list);
+    free(group);
+}
+
+/* ---- Handles ---- */
+
+struct ampi_session *ampi_group_session(MPI_Group handle)
+{
+    const struct ampi_group_ref *ref = (const struct ampi_group_ref *)handle;
+
+    return handle == MPI_GROUP_EMPTY ? NULL : ampi_session_of((MPI_Session)ref->session);
+}
+
+MPI_Group ampi_group_handle_create(struct ampi_group *group, struct ampi_session *session)
+{
+    struct ampi_group_ref *ref;
+
+    if (group == &ampi_group_empty)
+        return MPI_GROUP_EMPTY;
+    ref = base_malloc(sizeof *ref, "a group");
+    *ref = (struct ampi_group_ref){AMPI_MAGIC_GROUP, group, session};
+    return (MPI_Group)ref;
+}
+
+void ampi_group_handle_destroy(MPI_Group handle)
+{
+    struct ampi_group_ref *ref = (struct ampi_group_ref *)handle;
+
+    if (handle == MPI_GROUP_EMPTY)
+        return;
+    ampi_group_unref(ref->group);
+    ref->magic = AMPI_MAGIC_DEAD;
+    free(ref);
+}
+
+/* ---- Looking up ---- */
+
+static int find_in_range(const struct ampi_group *group, int world_rank)
+{
+    int64_t distance = (int64_t)world_rank - group->first;
+    int64_t position = distance / group->stride;
+
+    if (position * group->stride != distance || position < 0 || position >= group->n_ranks)
+        return MPI_UNDEFINED;
+    return (int)position;
+}
+
+int ampi_group_find(const struct ampi_group *group, int world_rank)
+{
+    int low = 0;
+    int high = group->n_ranks;
+
+    if (!group->list)
+        return find_in_range(group, world_rank);
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        int position = group->sorted ? group->sorted[middle] : middle;
+        if (group->list[position] == world_rank)
+            return position;
+        if (group->list[position] < world_rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return MPI_UNDEFINED;
+}
+
+int ampi_group_compare(const struct ampi_group *a, const struct ampi_group *b)
+{
+    int i = 0;
+
+    if (a == b)
+        return MPI_IDENT;
+    if (a->n_ranks != b->n_ranks)
+        return MPI_UNEQUAL;
+    if (!a->list && !b->list && a->first == b->first && a->stride == b->stride)
+        return MPI_IDENT;
+    while (i < a->n_ranks && ampi_group_world_rank(a, i) == ampi_group_world_rank(b, i))
+        i++;
+    if (i == a->n_ranks)
+        return MPI_IDENT;
+    for (i = 0; i < a->n_ranks; i++) {
+        if (ampi_group_find(b, ampi_group_world_rank(a, i)) == MPI_UNDEFINED)
+            return MPI_UNEQUAL;
+    }
+    return MPI_SIMILAR;
+}

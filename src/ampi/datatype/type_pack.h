@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * type_pack.h: what packing in the machine's form (type_pack.c) and in external32 (external32.c) share.
+ */
+#ifndef AMPI_DATATYPE_PACK_H
+#define AMPI_DATATYPE_PACK_H
+
+#include "ampi/datatype/recipe.h"
+
+struct ampi_comm;
+
+struct ampi_pack_args {
+    void *data;             /* the program's buffer */
+    MPI_Count count;        /* of elements in it */
+    MPI_Datatype datatype;  /* of the elements */
+    struct ampi_type *type; /* the same; set by ampi_pack_check */
+    char *packed;           /* the packed buffer */
+    MPI_Count packed_bytes; /* its size */
+    struct ampi_comm *comm; /* where errors are raised; NULL: where there is no communicator */
+};
+
+/* Raises an error that names a wrong number: "<what> is <value>". Returns the code. */
+int ampi_pack_raise(const struct ampi_pack_args *args, int error_code, const char *what,
+                    long long value) BASE_COLD;
+
+/* Raises an error of CUDA's. Returns the class. */
+int ampi_pack_raise_gpu(const struct ampi_pack_args *args, int error) BASE_COLD;
+
+/* Checks the arguments but for the room, and sets args->type. Returns an error class. */
+int ampi_pack_check(struct ampi_pack_args *args, MPI_Count position) BASE_MUST_CHECK;
+
+/* Checks that the data, each_bytes per element when packed, fits behind the position. Returns an error class.
+ */
+int ampi_pack_check_room(const struct ampi_pack_args *args, MPI_Count each_bytes,
+                         MPI_Count position) BASE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * crash.c: which rank it was, and where, when a signal ends the process.
+ *
+ * The handler runs on the thread's signal stack with the rank's stack as it was. The crash may have
+ * interrupted malloc, ld.so or printf: nothing here takes a lock, allocates or formats with the C library
+ * (base/text.h, image/describe.c). Then the default action ends the process with the signal.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ampi/job/job.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "image/image.h"
+#include "ult/arch/ult_arch.h"
+
+#define SIGNAL_STACK_BYTES 65536
+
+/* As far as the stack of a thread that is no rank's ULT is searched for a return address. */
+#define SEARCH_BYTES 65536
+
+/* An access this far below the stack pointer still is one to the stack: a large frame is touched from its
+ * other end. */
+#define BELOW_STACK_BYTES 65536
+
+/* By which programs mean different things: named as strsignal does, which is not safe here. */
+static const struct {
+    int number;
+    const char *name;
+} signals[] = {{SIGSEGV, "Segmentation fault"},
+               {SIGBUS, "Bus error"},
+               {SIGFPE, "Floating point exception"},
+               {SIGILL, "Illegal instruction"},
+               {SIGABRT, "Aborted"}};
+
+static atomic_bool is_installed;
+
+/* What is known of a crash. */
+struct crash {
+    int signal_number;
+    const siginfo_t *info;
+    const char *pc, *sp;          /* where it happened */
+    const struct ampi_rank *rank; /* that ran, or that the thread belongs to; NULL: none */
+    bool is_on_ult;               /* the rank itself, not a thread of its */
+};
+
+/* ---- Questions ---- */
+
+static const char *name_of(int signal_number)
+{
+    for (size_t i = 0; i < BASE_COUNT(signals); i++)
+        if (signals[i].number == signal_number)
+            return signals[i].name;
+    return "signal";
+}
+
+/* Did kill, raise or their kin send it, instead of an instruction that failed? */
+static bool is_sent(const siginfo_t *info)
+{
+    return info->si_code <= 0;
+}
+
+static bool is_from_outside(const siginfo_t *info)
+{
+    return is_sent(info) && info->si_pid != getpid();
+}
+
+static bool is_memory_fault(const struct crash *crash)
+{
+    return (crash->signal_number == SIGSEGV || crash->signal_number == SIGBUS) && !is_sent(crash->info);
+}
+
+/* Is the stack of the rank full? The stack pointer tells that of a frame that stepped over the whole guard,
+ * the address that of code that looks before it leaps. */
+static bool is_stack_full(const struct crash *crash)
+{
+    const struct ult *u = &crash->rank->ult;
+
+    if (!is_memory_fault(crash) || !crash->is_on_ult || !u->stack_lo)
+        return false;
+    return (crash->sp < u->stack_lo && ampi_memory_slot_of(crash->sp) >= 0) ||
+           ampi_memory_guard_of(crash->info->si_addr) == crash->rank->world_rank - ampi_job.first_rank;
+}
+
+/* The same of any other stack: a thread's, or one that the program made for itself. */
+static bool is_other_stack_full(const struct crash *crash)
+{
+    const char *addr = crash->info->si_addr;
+
+    return is_memory_fault(crash) && addr < crash->sp + 4096 && addr + BELOW_STACK_BYTES >= crash->sp;
+}
+
+/* From where in the rank's program the code was called that crashed: the newest return address on the stack.
+ * It may have been left there by an earlier call, so this can be wrong, but seldom is. NULL: not found. */
+static const char *find_caller(const struct crash *crash)
+{
+    const struct ult *u = &crash->rank->ult;
+    const char *end;
+
+    if (crash->is_on_ult && crash->sp >= u->stack_lo && crash->sp < u->stack_hi) {
+        end = u->stack_hi;
+    } else {
+        end = image_mapping_end(crash->sp);
+        if (end && (size_t)(end - crash->sp) > SEARCH_BYTES)
+            end = crash->sp + SEARCH_BYTES;
+    }
+    for (const char *at = (const char *)((uintptr_t)crash->sp & ~(uintptr_t)7); end && at + sizeof end <= end;
+         at += sizeof end) {
+        const char *word;
+
+        memcpy(&word, at, sizeof word);
+        if (image_has_code(crash->rank->image, word) && image_has_code(crash->rank->image, word - 7) &&
+            ult_arch_follows_call(word))
+            return word;
+    }
+    return NULL;
+}
+
+/* ---- The line ---- */
+
+static void add_origin(struct base_text *text, const struct crash *crash)
+{
+    if (crash->rank) {
+        base_text_add(text, crash->is_on_ult ? "rank " : "a thread of rank ");
+        base_text_add_number(text, crash->rank->world_rank);
+        base_text_add(text, " of ");
+        base_text_add_number(text, ampi_job.n_ranks);
+        base_text_add(text, " on ");
+    }
+    base_text_add(text, "host ");
+    base_text_add(text, ampi_job.host ? ampi_job.host : "this");
+    if (crash->rank && crash->is_on_ult) {
+        base_text_add(text, " (PE ");
+        base_text_add_number(text, crash->rank->pe_id);
+        base_text_add(text, ")");
+    }
+    base_text_add(text, ": ");
+    if (crash->rank && crash->is_on_ult && crash->rank->call) {
+        base_text_add(text, crash->rank->call);
+        base_text_add(text, ": ");
+    }
+}
+
+/* The function that crashed, or, in a shared library, this and the place that it was called from. */
+static void add_place(struct base_text *text, const struct crash *crash)
+{
+    bool is_abort = crash->signal_number == SIGABRT && is_sent(crash->info);
+    const char *caller;
+    char place[512];
+
+    if (image_describe(crash->pc, place, sizeof place)) {
+        base_text_add(text, " in ");
+        base_text_add(text, place);
+        return;
+    }
+    if (!is_abort && image_describe_shared(crash->pc, place, sizeof place)) {
+        base_text_add(text, " in ");
+        base_text_add(text, place);
+    }
+    caller = crash->rank && crash->rank->image ? find_caller(crash) : NULL;
+    if (caller && image_describe(caller, place, sizeof place)) {
+        base_text_add(text, ", called from ");
+        base_text_add(text, place);
+    }
+}
+
+static void add_overflow(struct base_text *text, const struct crash *crash)
+{
+    if (is_stack_full(crash)) {
+        base_text_add(text, "stack overflow: the stack of ");
+        base_text_add_number(text, (long long)(ampi_memory_stack_bytes() >> 10));
+        base_text_add(text, " KiB is full; give ranks larger ones with +stacksize;");
+    } else if (crash->is_on_ult) {
+        base_text_add(text, "stack overflow of a stack that the program made for itself;");
+    } else {
+        base_text_add(
+            text, "stack overflow: the thread's stack is full; pthread_attr_setstacksize or OMP_STACKSIZE "
+                  "give threads larger ones;");
+    }
+    add_place(text, crash);
+}
+
+static void add_signal(struct base_text *text, const struct crash *crash)
+{
+    base_text_add(text, name_of(crash->signal_number));
+    base_text_add(text, " (signal ");
+    base_text_add_number(text, crash->signal_number);
+    base_text_add(text, ")");
+    if (is_from_outside(crash->info)) {
+        base_text_add(text, ", sent by process ");
+        base_text_add_number(text, crash->info->si_pid);
+        return;
+    }
+    if (crash->signal_number == SIGABRT)
+        base_text_add(text, ": abort() was called");
+    else if (is_sent(crash->info))
+        base_text_add(text, ", which the program sent to itself");
+    else if (is_memory_fault(crash) && crash->info->si_code == SI_KERNEL)
+        base_text_add(text, " at an address that cannot exist, or is not aligned,");
+    else {
+        base_text_add(text, " at address ");
+        base_text_add_hex(text, (uintptr_t)crash->info->si_addr);
+    }
+    add_place(text, crash);
+    if (crash->rank && crash->is_on_ult && crash->rank->call)
+        base_text_add(text, "; the call named is the last one of MPI");
+}
+
+/* ---- The handler ---- */
+
+/* The rank that the calling thread runs or belongs to. */
+static const struct ampi_rank *rank_here(bool *is_on_ult_out)
+{
+    const struct ult *u = ult_self();
+    const struct image *image;
+    int slot;
+
+    *is_on_ult_out = u != NULL;
+    if (u)
+        return u->world_rank >= 0 ? (const struct ampi_rank *)u : NULL;
+    image = ampi_job.is_virtual ? image_of_thread() : NULL;
+    slot = image ? ampi_memory_slot_of(image_base(image)) : -1;
+    return slot >= 0 ? &ampi_job.ranks[slot] : NULL;
+}
+
+static void end_by(int signal_number) BASE_NORETURN;
+static void end_by(int signal_number)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t set;
+
+    sigaction(signal_number, &action, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, signal_number);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(signal_number);
+    _exit(128 + signal_number);
+}
+
+static void handle_crash(int signal_number, siginfo_t *info, void *context)
+{
+    static __thread volatile sig_atomic_t
+        is_reporting; /* a second crash, of the report itself: it ends here */
+    struct crash crash = {.signal_number = signal_number,
+                          .info = info,
+                          .pc = ult_arch_context_pc(context),
+                          .sp = ult_arch_context_sp(context)};
+    char bytes[1500];
+    struct base_text text = base_text_in(bytes, sizeof bytes);
+
+    if (is_reporting)
+        end_by(signal_number);
+    is_reporting = 1;
+    crash.rank = rank_here(&crash.is_on_ult);
+    if (is_from_outside(info))
+        crash.rank = NULL; /* it is meant for the process */
+    add_origin(&text, &crash);
+    if (crash.rank && (is_stack_full(&crash) || is_other_stack_full(&crash)))
+        add_overflow(&text, &crash);
+    else
+        add_signal(&text, &crash);
+    base_text_write_line(&text);
+    end_by(signal_number);
+}
+
+/* Gives the calling thread a stack for signals, unless it has one: AddressSanitizer does that, too, and takes
+ * what it finds at the thread's end for its own. */
+static void give_signal_stack(void)
+{
+    stack_t stack;
+
+    if (sigaltstack(NULL, &stack) == 0 && !(stack.ss_flags & SS_DISABLE))
+        return;
+    stack = (stack_t){.ss_size = SIGNAL_STACK_BYTES};
+    stack.ss_sp = mmap(NULL, SIGNAL_STACK_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (stack.ss_sp == MAP_FAILED)
+        base_fatal(1, "no memory for a signal stack: %s; raise `ulimit -v`", strerror(errno));
+    sigaltstack(&stack, NULL);
+}
+
+void ampi_crash_handler_install(void)
+{
+    struct sigaction action = {.sa_sigaction = handle_crash,
+                               .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+
+    give_signal_stack();
+    for (size_t i = 0; i < BASE_COUNT(signals); i++) {
+        struct sigaction old;
+        if (sigaction(signals[i].number, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(signals[i].number, &action, NULL);
+    }
+    atomic_store(&is_installed, true);
+}
+
+bool ampi_crash_is_reported(int signal_number)
+{
+    return atomic_load(&is_installed) && !image_has_fault_handler(signal_number);
+}

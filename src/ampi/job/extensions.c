@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * extensions.c: the functions of mpi-ext.h, and of heddle_mpi_gpu.h, which it includes.
+ */
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
+#include "gpu/gpu.h"
+
+#pragma GCC visibility push(default)
+#include "mpi-ext.h"
+#pragma GCC visibility pop
+
+BASE_FLATTEN int AMPI_Yield(void)
+{
+    struct ampi_rank *self = ampi_self();
+
+    if (self) {
+        self->ult.resume_at = __builtin_return_address(0);
+        ult_yield();
+    }
+    return MPI_SUCCESS;
+}
+
+int MPIX_Query_cuda_support(void)
+{
+    return gpu_is_built();
+}
+
+int MPIX_GPU_query_support(int gpu_type, int *is_supported)
+{
+    ampi_enter_any_time("MPIX_GPU_query_support");
+    if (!is_supported)
+        return ampi_raise_self(MPI_ERR_ARG, "is_supported is NULL");
+    if (gpu_type != MPIX_GPU_SUPPORT_CUDA && gpu_type != MPIX_GPU_SUPPORT_ZE &&
+        gpu_type != MPIX_GPU_SUPPORT_HIP)
+        return ampi_raise_self(
+            MPI_ERR_ARG, "gpu_type is %d, which is not one of MPIX_GPU_SUPPORT_CUDA, _ZE and _HIP", gpu_type);
+    *is_supported = gpu_type == MPIX_GPU_SUPPORT_CUDA && gpu_is_built();
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * info_env.c: what MPI_INFO_ENV and MPI_Info_create_env tell (MPI 5.0, section 11.2.1): command, argv,
+ * maxprocs, host, arch, wd, thread_level. `soft` and `file` are left out: nobody gave them.
+ */
+#include "ampi/job/info_env.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "ampi/object/rank.h"
+
+static const char *thread_level_name(int level)
+{
+    switch (level) {
+    case MPI_THREAD_FUNNELED:
+        return "MPI_THREAD_FUNNELED";
+    case MPI_THREAD_SERIALIZED:
+        return "MPI_THREAD_SERIALIZED";
+    case MPI_THREAD_MULTIPLE:
+        return "MPI_THREAD_MULTIPLE";
+    default:
+        return "MPI_THREAD_SINGLE";
+    }
+}
+
+/* A value longer than an info value may be is left out rather than cut: half a path is worse than none. */
+static void set(struct ampi_info *info, const char *key, const char *value)
+{
+    if (value && strlen(value) < MPI_MAX_INFO_VAL)
+        ampi_info_set(info, key, value);
+}
+
+char *ampi_info_env_join(int argc, char *const *argv)
+{
+    char joined[MPI_MAX_INFO_VAL] = "";
+    size_t n_bytes = 0;
+
+    for (int i = 1; i < argc && argv[i]; i++) {
+        size_t length = strlen(argv[i]);
+        if (n_bytes + length + 2 > sizeof joined)
+            return NULL;
+        if (n_bytes > 0)
+            joined[n_bytes++] = ' ';
+        memcpy(joined + n_bytes, argv[i], length + 1);
+        n_bytes += length;
+    }
+    return n_bytes > 0 ? strdup(joined) : NULL;
+}
+
+struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int argc, char *const *argv)
+{
+    struct ampi_info *info = ampi_info_create();
+    struct utsname machine;
+    char path[MPI_MAX_INFO_VAL];
+    char number[16];
+    char *arguments = ampi_info_env_join(argc, argv);
+
+    set(info, "command", argc > 0 && argv[0] ? argv[0] : ampi_job.program);
+    set(info, "argv", argc > 0 ? arguments : ampi_job.arguments);
+    free(arguments);
+    if (ampi_job.n_ranks > 0) {
+        snprintf(number, sizeof number, "%d", ampi_job.n_ranks);
+        set(info, "maxprocs", number);
+    }
+    set(info, "host", ampi_job.host);
+    if (uname(&machine) == 0)
+        set(info, "arch", machine.machine);
+    if (getcwd(path, sizeof path))
+        set(info, "wd", path);
+    if (rank)
+        set(info, "thread_level", thread_level_name(rank->thread_level));
+    return info;
+}
+
+struct ampi_info *ampi_info_env_create(const struct ampi_rank *rank)
+{
+    return ampi_info_env_create_with(rank, 0, NULL);
+}

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * job.c: from the start of the process to its end: the client of src/image and src/ult.
+ *
+ * Two ways to start. Virtualized (more than one rank): takeover calls wants_images and run before the
+ * program's main; each PE makes its ranks' stacks and copies, then runs them. Not virtualized (one rank): the
+ * program runs as it is, and the thread that calls MPI_Init becomes the rank.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ampi/comm/comm.h"
+#include "ampi/datatype/buffer.h"
+#include "ampi/job/env.h"
+#include "ampi/object/error.h"
+#include "ampi/job/info_env.h"
+#include "ampi/job/job.h"
+#include "ampi/op/op.h"
+#include "ampi/object/settings.h"
+#include "ampi/p2p/message.h"
+#include "ampi/procs/launcher_env.h"
+#include "ampi/procs/procs.h"
+#include "ampi/job/rank_env.h"
+#include "ampi/object/sanitizer.h"
+#include "ampi/datatype/type.h"
+#include "base/cores.h"
+#include "base/log.h"
+#include "gpu/nccl.h"
+#include "gpu_detect.h"
+#include "gpu/gpu.h"
+#include "image/image.h"
+
+struct ampi_job ampi_job = {.n_procs = 1, .node_n_procs = 1};
+
+/* What every rank's main gets; copied for each, because programs change their arguments. */
+static struct {
+    int argc;
+    char **argv;
+} program_args;
+
+/* ---- The end of ranks and of the job ---- */
+
+void ampi_job_abort(int exit_code)
+{
+    if (ampi_job.is_forked)
+        _exit(ampi_exit_code_of(exit_code)); /* the job goes on */
+    base_flush_stdout();
+    ampi_procs_abort(ampi_exit_code_of(exit_code));
+    _exit(ampi_exit_code_of(exit_code));
+}
+
+/* The rank's program is over. Ends the job if others may still wait for the rank. */
+static void rank_end(struct ampi_rank *rank, int code) BASE_NORETURN;
+static void rank_end(struct ampi_rank *rank, int code)
+{
+    int none = 0;
+
+    if (rank->state == AMPI_RANK_INITIALIZED) {
+        rank->call = NULL;
+        ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize; the job ends",
+                    code & 0xff);
+        ampi_job_abort(code);
+    }
+    if (code & 0xff) {
+        rank->call = NULL;
+        ampi_report(rank, "ended with exit code %d", code & 0xff);
+        atomic_compare_exchange_strong(&ampi_job.exit_code, &none, code & 0xff);
+    }
+    ampi_env_fini(rank);
+    rank->exit_code = code;
+    rank->state = AMPI_RANK_ENDED;
+    atomic_fetch_add(&ampi_job.n_ended, 1);
+    ult_end();
+}
+
+/* ---- What src/image wants to know of ranks ---- */
+
+static struct image *current_image(void)
+{
+    const struct ult *u = ult_self();
+
+    return u && u->world_rank >= 0 ? ((const struct ampi_rank *)u)->image : NULL;
+}
+
+static void exit_rank(int code) BASE_NORETURN;
+static void exit_rank(int code)
+{
+    rank_end(ampi_self(), code);
+}
+
+static void abort_rank(void) BASE_NORETURN;
+static void abort_rank(void)
+{
+    if (!ampi_crash_is_reported(SIGABRT))
+        ampi_report(ampi_self(), "abort() was called");
+    fflush(stdout);
+    abort();
+}
+
+/* A process that a rank has forked has its memory, but is no part of the job. */
+static void leave_job(void)
+{
+    const struct ampi_rank *self = ampi_self();
+
+    if (!ampi_job.ranks)
+        return;
+    ampi_job.is_forked = true;
+    ampi_job.forked_rank = self ? self->world_rank : -1;
+    ult_job_leave();
+}
+
+/* ---- exit() on another thread of a rank ---- */
+
+/* How long the rank's main thread may take to notice. */
+#define EXIT_LOOKS 1000
+#define EXIT_LOOK_NS 10000000
+
+/* Ends a rank on its own stack. */
+struct last_errand {
+    struct ult_note note;
+    struct ult_errand errand;
+    struct ampi_rank *rank;
+};
+
+static void run_last_errand(struct ult_errand *errand)
+{
+    struct last_errand *last = BASE_CONTAINER(errand, struct last_errand, errand);
+    struct ampi_rank *rank = last->rank;
+
+    free(last);
+    rank_end(rank, rank->exit_code);
+}
+
+/* On the rank's PE. */
+static void send_last_errand(struct ult_note *note)
+{
+    struct last_errand *last = BASE_CONTAINER(note, struct last_errand, note);
+
+    if (last->rank->state != AMPI_RANK_ENDED)
+        ult_send(&last->rank->ult, &last->errand);
+    else
+        free(last);
+}
+
+/* The rank ends as soon as its main thread calls something that lets other ranks run. A process would end at
+ * once, wherever it is: if it computes on or blocks its PE, the job has to end. */
+static void exit_by_thread(struct image *image, int code) BASE_NORETURN;
+static void exit_by_thread(struct image *image, int code)
+{
+    struct ampi_rank *rank = &ampi_job.ranks[ampi_memory_slot_of(image_base(image))];
+    struct last_errand *last = base_calloc(1, sizeof *last, "the end of a rank");
+
+    if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_INITIALIZED) {
+        ampi_report(NULL, "a thread of rank %d called exit(%d) before MPI_Finalize; the job ends",
+                    rank->world_rank, code);
+        ampi_job_abort(code);
+    }
+    rank->exit_code = code;
+    *last =
+        (struct last_errand){.note.handle = send_last_errand, .errand.run = run_last_errand, .rank = rank};
+    ult_post_note(ult_pe_get(rank->pe_id), &last->note);
+    for (int i = 0; i < EXIT_LOOKS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = EXIT_LOOK_NS}, NULL);
+        if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_ENDED)
+            i = -1; /* until the process ends */
+    }
+    ampi_report(NULL,
+                "a thread of rank %d called exit(%d), but the rank's main thread does not stop; the job ends",
+                rank->world_rank, code);
+    ampi_job_abort(code);
+}
+
+static void report_rank(const char *text)
+{
+    ampi_report(ampi_self(), "%s", text);
+}
+
+const struct image_rebind_client image_rebind_client = {
+    .current = current_image,
+    .exit = exit_rank,
+    .quick_exit = exit_rank,
+    .abort = abort_rank,
+    .sleep_ns = ult_sleep_ns,
+    .yield = ult_yield,
+    .begin_exclusive = ult_exclusive_begin,
+    .end_exclusive = ult_exclusive_end,
+    .report = report_rank,
+    .forked = leave_job,
+    .exit_by_thread = exit_by_thread,
+};
+
+/* ---- The set-up ---- */
+
+static const char *host_name(void)
+{
+    static char name[256];
+
+    if (gethostname(name, sizeof name - 1) != 0)
+        snprintf(name, sizeof name, "localhost");
+    return name;
+}
+
+/* MPI_COMM_WORLD, with each rank's handle of it. */
+static void create_world(void)
+{
+    struct ampi_group *group = ampi_group_create_range(0, 1, ampi_job.n_ranks);
+    struct ampi_layout *layout = ampi_layout_create(group);
+    struct ampi_comm_shared *world =
+        ampi_machine ? ampi_comm_build_as(layout, NULL, AMPI_CONTEXT_WORLD) : ampi_comm_build(layout, NULL);
+
+    for (int i = 0; i < ampi_job.n_local; i++)
+        ampi_job.ranks[i].world = &world->side[0].handles[ampi_job.first_rank + i];
+    ampi_layout_unref(layout);
+    ampi_group_unref(group);
+}
+
+void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_hooks *hooks)
+{
+    struct ampi_message_pool *pools;
+
+    if (!ampi_machine)
+        ampi_job.n_ranks = ampi_job.n_local = n_local;
+    ampi_job.n_pes = n_pes;
+    ampi_job.is_virtual = is_virtual;
+    ampi_job.host = host_name();
+    ampi_job.ranks = base_calloc_aligned((size_t)n_local, sizeof *ampi_job.ranks, "the ranks");
+    pools = ampi_message_pools_create(n_pes);
+    for (int i = 0; i < n_local; i++) {
+        struct ampi_rank *rank = &ampi_job.ranks[i];
+        rank->state = AMPI_RANK_STARTED;
+        rank->world_rank = ampi_job.first_rank + i;
+        rank->ult.world_rank = rank->world_rank;
+        rank->pe_id = ampi_job_pe_of(rank->world_rank);
+        rank->messages = &pools[rank->pe_id];
+    }
+    ampi_type_init();
+    ampi_op_init();
+    ampi_device_init();
+    ult_job_init(n_pes, hooks);
+    gpu_detect_init();
+    gpu_streams_begin(is_virtual ? n_local : 1);
+    create_world();
+    if (ampi_machine)
+        ampi_procs_open();
+}
+
+/* ---- Virtualized ---- */
+
+/* First function of a rank: its copy's constructors and main, then its end. */
+static void run_rank(void *arg)
+{
+    struct ampi_rank *rank = arg;
+    char **argv = base_malloc(((size_t)program_args.argc + 1) * sizeof *argv, "a rank's arguments");
+    int code;
+
+    for (int i = 0; i < program_args.argc; i++) {
+        argv[i] = strdup(program_args.argv[i]);
+        if (!argv[i])
+            base_fatal(1, "out of memory: no room for the arguments of rank %d", rank->world_rank);
+    }
+    argv[program_args.argc] = NULL;
+    rank->argv = argv;
+    code = image_run(rank->image, program_args.argc, argv);
+    image_finish(rank->image);
+    if (image_is_forked_child())
+        exit(code);
+    rank_end(rank, code);
+}
+
+static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
+{
+    char *stack_lo, *stack_hi;
+
+    ampi_memory_map_stack(rank->world_rank - ampi_job.first_rank, &stack_lo, &stack_hi);
+    rank->image = image_create(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank));
+    if (!rank->image)
+        base_fatal(
+            1,
+            "no memory for the copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or raise "
+            "vm.max_map_count or `ulimit -v`",
+            rank->world_rank, ampi_job.n_ranks, strerror(errno));
+    ampi_sanitizer_add_roots(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank),
+                             image_span_bytes());
+    if (ult_tls_total_bytes() > 0) {
+        rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
+        image_tls_init(rank->image, rank->ult.tls_save);
+    }
+    ampi_rank_env_init(rank);
+    ult_create(&rank->ult, pe, stack_lo, stack_hi, run_rank, rank);
+}
+
+/* On each PE's thread, before its first rank runs. */
+static void start_pe(struct ult_pe *pe)
+{
+    ampi_crash_handler_install();
+    for (int i = 0; i < ampi_job.n_local; i++)
+        if (ampi_job.ranks[i].pe_id == ult_pe_id(pe))
+            create_rank(pe, &ampi_job.ranks[i]);
+}
+
+static const struct ult_hooks hooks = {
+    .deadlock = ampi_report_deadlock, .quiet = ampi_procs_quiet, .pe_start = start_pe};
+
+/* At the exit of a process that never called MPI_Init. */
+static void detach_unused(int code, void *arg)
+{
+    (void)arg;
+    if (!ampi_job.ranks && !image_is_forked_child())
+        ampi_procs_close(code & 0xff);
+}
+
+/* With one rank per process the launcher hears nothing of this process before MPI_Init: a program that does
+ * not call it (app --help) is no part of the job. With several, and where only PMIx knows how many processes
+ * there are, it has to be asked now. */
+static bool wants_images(int *argc, char **argv)
+{
+    int n_launched;
+
+    ampi_launched_take();
+    ampi_options_read(argc, argv);
+    ampi_launched_report(ampi_options.n_ranks);
+    ampi_job.program = argv[0];
+    ampi_job.arguments = ampi_info_env_join(*argc, argv);
+    n_launched = ampi_launched_count();
+    if (n_launched == 0 || n_launched == 1 || ampi_options.n_ranks <= 1)
+        return ampi_options.n_ranks > 1;
+    if (n_launched == ampi_options.n_ranks)
+        return false;
+    ampi_procs_attach(ampi_options.n_ranks);
+    if (ampi_machine && ampi_job.n_local == 1)
+        on_exit(detach_unused, NULL);
+    return ampi_machine ? ampi_job.n_local > 1 : ampi_options.n_ranks > 1;
+}
+
+/* Each rank's copy of OpenBLAS starts a pool of threads, one per core that it sees. Together they shall have
+ * the cores once, unless the user says more. */
+static void limit_thread_pools(int n_ranks, int n_cores)
+{
+    char share[16];
+
+    if (secure_getenv("OPENBLAS_NUM_THREADS") || secure_getenv("GOTO_NUM_THREADS") ||
+        secure_getenv("OMP_NUM_THREADS"))
+        return;
+    snprintf(share, sizeof share, "%d", n_cores > n_ranks ? n_cores / n_ranks : 1);
+    setenv("OPENBLAS_NUM_THREADS", share, 0);
+}
+
+/* The ranks share the standard output, and no rank looks at whether all of it was written. */
+static void check_output(void)
+{
+    int none = 0, error = fflush(stdout) != 0 ? errno : 0;
+
+    if (!error && !ferror(stdout))
+        return;
+    if (error == EPIPE || fcntl(STDOUT_FILENO, F_GETFD) < 0) /* nobody wants to read it */
+        return;
+    base_log("the standard output could not be written%s%s", error ? ": " : " completely",
+             error ? strerror(error) : "");
+    atomic_compare_exchange_strong(&ampi_job.exit_code, &none, 1);
+}
+
+/* The library's descriptors must not get the numbers of standard files that are closed: what a rank prints
+ * would go there. */
+static void open_standard_files(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static int run_job(image_main_fn main, int argc, char **argv, char **envp)
+{
+    int n_ranks = ampi_machine ? ampi_job.n_local : (int)ampi_options.n_ranks;
+    int n_cores = base_usable_cores();
+    int n_share = base_core_share(ampi_job.node_n_procs);
+    int n_pes = ampi_options.n_pes ? (int)ampi_options.n_pes : n_share > 0 ? n_share : 1;
+    const char *error;
+
+    open_standard_files();
+    if (n_pes > n_ranks)
+        n_pes = n_ranks;
+    if (n_pes > n_cores && ampi_job.proc_id == 0)
+        base_log("%d PEs on %d cores: they take turns, so everything takes longer", n_pes, n_cores);
+    ampi_sanitizer_init();
+    program_args.argc = argc;
+    program_args.argv = argv;
+    limit_thread_pools(n_ranks, n_cores);
+    ampi_device_rebind();
+    if (ampi_options.private_libs)
+        image_set_private_libraries(ampi_options.private_libs);
+    if (!image_program_open(main, &error))
+        base_fatal(1, "%s", error);
+    ampi_memory_plan(n_ranks);
+    ampi_job_create(n_ranks, n_pes, true, &hooks);
+    base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks,
+                     n_pes, ampi_memory_stack_bytes() >> 10, (image_span_bytes() - image_late_bytes()) >> 10);
+    ampi_stuck_watch();
+    ult_job_run();
+    check_output();
+    ampi_procs_close(atomic_load(&ampi_job.exit_code));
+    ult_job_leave(); /* what libraries do at the process's exit is no rank's */
+    return atomic_load(&ampi_job.exit_code);
+}
+
+/* Several ranks are asked for by +vp, in the arguments or the environment. */
+static bool may_want_images(int argc, char **argv, char **envp)
+{
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], "+vp", 3) == 0)
+            return true;
+    for (; *envp; envp++)
+        if (strncmp(*envp, "HEDDLE_OPTIONS=", 15) == 0 && strstr(*envp, "+vp"))
+            return true;
+    return false;
+}
+
+const struct image_client image_client = {
+    .may_want_images = may_want_images, .wants_images = wants_images, .run = run_job};
+
+/* ---- Not virtualized ---- */
+
+/* At the exit of a process with one rank. */
+static void check_finalized(int code, void *arg)
+{
+    struct ampi_rank *rank = &ampi_job.ranks[0];
+
+    (void)arg;
+    if (ampi_job.is_forked)
+        return;
+    if (rank->state != AMPI_RANK_INITIALIZED) {
+        ampi_procs_close(code & 0xff);
+        return;
+    }
+    rank->call = NULL;
+    ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize", code & 0xff);
+    ampi_job_abort(code);
+}
+
+/* The destructor of a key, which is called if the process's main thread ends by pthread_exit, but not by
+ * exit. The threads of UCX and PMIx would keep the process, and so the job, for ever: they end here, and the
+ * process ends with the last thread of the program. After a loss UCX's thread cannot be ended (table.c of
+ * machine_ucx), so the process ends with its main thread. */
+static void end_main(void *arg)
+{
+    const struct ampi_rank *rank = arg;
+
+    if (!ampi_machine || ampi_job.is_forked)
+        return;
+    if (rank->state == AMPI_RANK_INITIALIZED)
+        check_finalized(0, NULL);
+    if (rank->state != AMPI_RANK_FINALIZED || gettid() != getpid())
+        return;
+    if (ampi_lost_any())
+        exit(0);
+    ampi_procs_close(0);
+    if (ampi_lost_any()) /* meanwhile */
+        exit(0);
+}
+
+static void watch_main_end(struct ampi_rank *rank)
+{
+    pthread_key_t key;
+
+    if (pthread_key_create(&key, end_main) == 0)
+        pthread_setspecific(key, rank);
+}
+
+/* CUDA's driver and runtime end in handlers of their own; these were registered earlier. */
+static void leave_nccl(int code, void *arg)
+{
+    if (ampi_job.is_forked)
+        return;
+    if (!ampi_job.is_virtual)
+        check_finalized(code, arg);
+    gpu_nccl_leave(code, GPU_NCCL_SETTLE_S);
+}
+
+void ampi_job_watch_exit(void)
+{
+    on_exit(leave_nccl, NULL);
+}
+
+struct ampi_rank *ampi_rank_or_adopt(void)
+{
+    static const struct ult_hooks single_hooks = {.deadlock = ampi_report_deadlock,
+                                                  .quiet = ampi_procs_quiet};
+    static atomic_flag is_adopted = ATOMIC_FLAG_INIT;
+    int n_launched;
+    long n_local;
+
+    if (ampi_self() || ampi_job.is_virtual || atomic_flag_test_and_set(&is_adopted))
+        return ampi_self();
+    if (!ampi_job.program) { /* libmpi came in by dlopen: nothing was taken over */
+        ampi_launched_take();
+        ampi_options_read(NULL, NULL);
+        ampi_launched_report(ampi_options.n_ranks);
+    }
+    gpu_service_us = 0; /* it is for messages within a process, and the program's calls are not seen here */
+    n_launched = ampi_launched_count();
+    if (!ampi_machine && n_launched != 0 && n_launched != 1)
+        ampi_procs_attach(ampi_options.n_ranks > 1 ? ampi_options.n_ranks : 0);
+    n_local = ampi_machine ? ampi_job.n_local : ampi_options.n_ranks;
+    if (n_local > 1)
+        base_fatal(1,
+                   "%ld ranks in this process cannot be had: it did not start as an MPI program but loaded "
+                   "libmpi later (as Python does), so it is one rank",
+                   n_local);
+    ampi_job_create(1, 1, false, &single_hooks);
+    ult_job_adopt_caller(&ampi_job.ranks[0].ult);
+    on_exit(check_finalized, NULL);
+    watch_main_end(ampi_self());
+    return ampi_self();
+}
+
+struct ampi_rank *ampi_rank_or_move(void)
+{
+    struct ampi_rank *rank = ampi_rank_or_adopt();
+
+    if (rank || ampi_job.is_virtual || ampi_job.is_forked || !ampi_job.ranks ||
+        ampi_job.ranks[0].state != AMPI_RANK_STARTED)
+        return rank;
+    rank = &ampi_job.ranks[0];
+    ult_job_adopt_caller(&rank->ult);
+    return rank;
+}

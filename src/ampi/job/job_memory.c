@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * job_memory.c: where each rank's stack and copy of the program lie.
+ *
+ * All ranks have slots of one size, one behind the other, in a part of the address space that the kernel does
+ * not use by itself (job_arena.c):
+ *
+ *      | guard (a hole, nothing mapped) | stack ......... | copy of the program | (up to the slot's end)
+ *      slot                                       stack_hi^
+ *
+ * A hole costs no mapping, of which a process has few (vm.max_map_count); an overflowing stack runs into it.
+ * Code that does not touch each page of a large frame in turn (-fstack-clash-protection, which mpicc asks
+ * for) may step over the guard into the rank below. So guards are as large as the address space has room for.
+ * The used end of the stack and the copy lie side by side, so that they share page tables. Stacks of
+ * different ranks end at different cache lines of a page, or all would compete for the same cache sets.
+ */
+#include "ampi/job/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "ampi/object/settings.h"
+#include "base/log.h"
+#include "image/image.h"
+
+/* Address space for all slots. */
+#define ARENA_BYTES ((size_t)10 << 40)
+
+/* All guards together take at most GUARDS_BYTES. Where that leaves less than GUARD_MIN_BYTES for each, stacks
+ * have the precedence. A guard of more than GUARD_MAX_BYTES finds no larger frames in practice. */
+#define GUARDS_BYTES ((size_t)2 << 40)
+#define GUARD_MIN_BYTES ((size_t)1 << 20)
+#define GUARD_MAX_BYTES ((size_t)4 << 30)
+#define SLOT_ALIGN ((size_t)2 << 20) /* what one page of page tables covers */
+#define PAGE_BYTES ((size_t)4096)
+
+/* Address space of a rank for libraries that it opens: as much as there is room for, LATE_BYTES for all
+ * ranks. */
+#define LATE_BYTES ((size_t)2 << 40)
+#define LATE_MIN_BYTES ((size_t)16 << 20)
+#define LATE_MAX_BYTES ((size_t)1 << 30)
+
+/* When `ulimit -s` says unlimited. */
+#define STACK_DEFAULT_BYTES ((size_t)8 << 20)
+
+/* Mappings left to the C library, the program and its libraries. */
+#define MAPPINGS_SPARE 1000
+
+/* The colours of stack tops: this many, this far apart. */
+#define COLOURS 16
+#define COLOUR_BYTES 192
+
+static struct {
+    char *arena; /* the first slot */
+    size_t stack_bytes;
+    size_t slot_bytes;
+    size_t image_offset; /* of the copy in the slot */
+    int n_ranks;
+} memory;
+
+static size_t stack_size(void)
+{
+    struct rlimit limit;
+
+    if (ampi_options.stack_bytes)
+        return base_round_up(ampi_options.stack_bytes, PAGE_BYTES);
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return STACK_DEFAULT_BYTES;
+    return base_round_up(limit.rlim_cur, PAGE_BYTES);
+}
+
+static long max_mappings(void)
+{
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    long count = 65530;
+
+    if (file) {
+        if (fscanf(file, "%ld", &count) != 1)
+            count = 65530;
+        fclose(file);
+    }
+    return count;
+}
+
+/* Of all ranks: the stack and the copy's. */
+static long mappings_of(int n_ranks)
+{
+    return (long)n_ranks * (1 + image_mappings_per_copy());
+}
+
+/* Gives up write protection of relocated constants if that makes room for all ranks, then that libraries have
+ * mappings of their own; else says what would. */
+static void check_mappings(int n_ranks)
+{
+    long room = max_mappings() - MAPPINGS_SPARE;
+    long wanted = mappings_of(n_ranks);
+
+    if (wanted > room && !ampi_options.no_relro) {
+        image_set_protect_relro(false);
+        wanted = mappings_of(n_ranks);
+        base_log_verbose(
+            1, "relocated constants stay writable: %d ranks would need more memory mappings otherwise",
+            n_ranks);
+    }
+    if (wanted > room && image_join_libraries()) {
+        base_log_verbose(1,
+                         "the libraries of a rank are one mapping, writable and executable: %d ranks would "
+                         "need more memory "
+                         "mappings otherwise",
+                         n_ranks);
+        image_set_protect_relro(!ampi_options.no_relro);
+        if (mappings_of(n_ranks) > room)
+            image_set_protect_relro(false);
+        wanted = mappings_of(n_ranks);
+    }
+    if (wanted > room)
+        base_fatal(1,
+                   "%d ranks need %ld memory mappings (%d each), but vm.max_map_count allows %ld: use at "
+                   "most %ld ranks "
+                   "(+vp), or as root: sysctl -w vm.max_map_count=%ld",
+                   n_ranks, wanted, 1 + image_mappings_per_copy(), room + MAPPINGS_SPARE,
+                   room / (1 + image_mappings_per_copy()), wanted + MAPPINGS_SPARE);
+}
+
+size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
+{
+    size_t guard_bytes = GUARD_MAX_BYTES;
+
+    while (guard_bytes > GUARD_MIN_BYTES &&
+           (guard_bytes > GUARDS_BYTES / n_ranks || guard_bytes + rest_bytes > room_bytes / n_ranks))
+        guard_bytes /= 2;
+    return guard_bytes;
+}
+
+/* How much of that there is: room_bytes for all ranks, of which each needs rest_bytes for other things. 0:
+ * none. */
+static size_t late_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
+{
+    size_t bytes = LATE_MAX_BYTES;
+
+    while (bytes > 0 && (bytes > LATE_BYTES / n_ranks || bytes + rest_bytes > room_bytes / n_ranks))
+        bytes = bytes > LATE_MIN_BYTES ? bytes / 2 : 0;
+    return bytes;
+}
+
+void ampi_memory_plan(int n_ranks)
+{
+    size_t image_bytes, image_align = image_align_bytes() > PAGE_BYTES ? image_align_bytes() : PAGE_BYTES;
+    size_t slot_align = image_align > SLOT_ALIGN ? image_align : SLOT_ALIGN;
+    size_t rest_bytes;
+
+    memory.n_ranks = n_ranks;
+    memory.stack_bytes = stack_size();
+    if (ampi_options.no_relro)
+        image_set_protect_relro(false);
+    check_mappings(n_ranks);
+    rest_bytes = memory.stack_bytes + image_span_bytes() + image_align;
+    image_set_late_bytes(late_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + GUARD_MIN_BYTES + slot_align));
+    image_bytes = base_round_up(image_span_bytes(), PAGE_BYTES);
+    rest_bytes = memory.stack_bytes + image_bytes + image_align;
+    memory.slot_bytes = base_round_up(
+        ampi_memory_guard_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + slot_align) + rest_bytes,
+        slot_align);
+    memory.image_offset = (memory.slot_bytes - image_bytes) / image_align * image_align;
+    if (memory.slot_bytes > ARENA_BYTES / (size_t)n_ranks)
+        base_fatal(
+            1, "%d ranks with stacks of %zu MiB do not fit into the address space; use +stacksize with less",
+            n_ranks, memory.stack_bytes >> 20);
+    memory.arena = ampi_memory_arena((size_t)n_ranks * memory.slot_bytes, slot_align);
+}
+
+static char *slot_of(int world_rank)
+{
+    return memory.arena + (size_t)world_rank * memory.slot_bytes;
+}
+
+char *ampi_memory_image_base(int world_rank)
+{
+    return slot_of(world_rank) + memory.image_offset;
+}
+
+void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out)
+{
+    char *end = ampi_memory_image_base(world_rank);
+    char *lo = end - memory.stack_bytes;
+    /* MAP_STACK also keeps huge pages off, of which a rank would touch one for a few words. */
+    char *got = mmap(lo, memory.stack_bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (got != lo)
+        base_fatal(1,
+                   "no stack of %zu KiB for rank %d of %d: %s; use fewer ranks (+vp) or smaller stacks "
+                   "(+stacksize), or "
+                   "raise vm.max_map_count or `ulimit -v`",
+                   memory.stack_bytes >> 10, world_rank, memory.n_ranks, strerror(errno));
+    *stack_lo_out = lo;
+    *stack_hi_out = end - (size_t)(world_rank % COLOURS) * COLOUR_BYTES;
+}
+
+int ampi_memory_slot_of(const void *addr)
+{
+    uintptr_t offset = (uintptr_t)addr - (uintptr_t)memory.arena;
+
+    if (!memory.slot_bytes || (const char *)addr < memory.arena ||
+        offset / memory.slot_bytes >= (size_t)memory.n_ranks)
+        return -1;
+    return (int)(offset / memory.slot_bytes);
+}
+
+int ampi_memory_guard_of(const void *addr)
+{
+    int slot = ampi_memory_slot_of(addr);
+
+    return slot >= 0 && (const char *)addr < ampi_memory_image_base(slot) - memory.stack_bytes ? slot : -1;
+}
+
+size_t ampi_memory_stack_bytes(void)
+{
+    return memory.stack_bytes;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * report.c: which ranks wait for what when none can go on. Crashes: crash.c.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ampi/comm/comm.h"
+#include "ampi/object/error.h"
+#include "ampi/job/job.h"
+#include "ampi/p2p/p2p.h"
+#include "ampi/p2p/request.h"
+#include "base/log.h"
+#include "image/image.h"
+
+/* Ranks that a deadlock report names one by one. */
+#define DEADLOCK_RANKS_MAX 32
+
+/* Requests that it names for each. */
+#define DEADLOCK_REQUESTS_MAX 4
+
+int ampi_exit_code_of(int code)
+{
+    return (code & 0xff) ? code & 0xff : 1;
+}
+
+/* ---- Deadlocks ---- */
+
+/* Appends to a text; what does not fit is left out. */
+static void append(char *text, size_t size_bytes, const char *fmt, ...) BASE_PRINTF(3, 4);
+static void append(char *text, size_t size_bytes, const char *fmt, ...)
+{
+    size_t len = strlen(text);
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text + len, size_bytes - len, fmt, args);
+    va_end(args);
+}
+
+static void append_request(char *text, size_t size_bytes, const struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+
+    append(text, size_bytes, "%s", request->kind->name);
+    if (request->kind == &ampi_recv_kind) {
+        if (p2p->node.source == MPI_ANY_SOURCE)
+            append(text, size_bytes, " from any rank");
+        else
+            append(text, size_bytes, " from rank %d", p2p->node.source);
+        if (p2p->node.tag == MPI_ANY_TAG)
+            append(text, size_bytes, ", any tag");
+        else
+            append(text, size_bytes, ", tag %d", p2p->node.tag);
+    } else if (request->kind == &ampi_send_kind) {
+        append(text, size_bytes, " to rank %d, tag %d", p2p->peer_rank, p2p->tag);
+    }
+    if (request->comm && request->comm != request->owner->world)
+        append(text, size_bytes, " (of a communicator of %d ranks)", request->comm->peer->n_ranks);
+}
+
+/* What a rank is blocked in: its requests and where it called MPI. */
+static void describe_blocked(const struct ampi_rank *rank, char *text, size_t size_bytes)
+{
+    char place[256];
+    int n_shown = 0;
+    int n_left = 0;
+
+    snprintf(text, size_bytes, "blocked");
+    for (int i = 0; i < rank->n_wait_for; i++) {
+        const struct ampi_request *request = rank->wait_for[i];
+        if (!request || !ampi_request_is_active(request))
+            continue;
+        if (n_shown < DEADLOCK_REQUESTS_MAX) {
+            append(text, size_bytes, "%s", n_shown++ ? ", " : " in ");
+            append_request(text, size_bytes, request);
+        } else {
+            n_left++;
+        }
+    }
+    if (n_left > 0)
+        append(text, size_bytes, " and %d more", n_left);
+    if (image_describe(rank->ult.resume_at, place, sizeof place))
+        append(text, size_bytes, "; called at %s", place);
+    if (rank->coll_refused)
+        append(text, size_bytes, "; it took no part in a collective before: %s", rank->coll_refused);
+}
+
+void ampi_report_blocked(void)
+{
+    char text[1024];
+    int n_blocked = 0;
+
+    fflush(stdout);
+    for (int i = 0; i < ampi_job.n_local; i++) {
+        const struct ampi_rank *rank = &ampi_job.ranks[i];
+        if (rank->state == AMPI_RANK_ENDED)
+            continue;
+        if (n_blocked++ >= DEADLOCK_RANKS_MAX)
+            continue;
+        describe_blocked(rank, text, sizeof text);
+        ampi_report(rank, "%s", text);
+    }
+    if (n_blocked > DEADLOCK_RANKS_MAX)
+        base_log("... and %d more ranks", n_blocked - DEADLOCK_RANKS_MAX);
+}
+
+void ampi_report_deadlock(void)
+{
+    fflush(stdout);
+    base_log("deadlock: every rank is blocked and no message is under way");
+    ampi_report_blocked();
+    _exit(1);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stuck.c: says which rank keeps its PE in a system call.
+ *
+ * Calls that wait inside the C library (fgets, std::cin, condition variables, writev) block the thread of the
+ * PE, and with it all its ranks. So does a mutex of a library that the ranks share, which belongs to the OS
+ * thread: a rank that holds one and is then switched away from (in a callback that waits for a message)
+ * leaves it locked, and the next rank of the PE that wants it waits for ever. In none of these cases does the
+ * PE sleep, so no deadlock is reported.
+ *
+ * Only somebody outside of the PEs can see that: a thread of its own. It looks at the PEs' counters of
+ * switches, a few times in the limit, and where one stands still asks /proc in which system call the PE's
+ * thread is and whether it has run since, so PEs do nothing for it. Locks have a shorter limit, as long as
+ * the ranks share libraries that are not known to hold no lock while a rank's code runs. There is no such
+ * thread where every rank has a PE of its own.
+ */
+#include "ampi/job/job.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ampi/object/settings.h"
+#include "base/log.h"
+#include "image/image.h"
+
+#define LOCK_LIMIT_S 10
+#define CALL_LIMIT_S 60
+#define LOOKS_PER_LIMIT 4
+#define STACK_BYTES ((size_t)128 << 10)
+
+/* Most words of a blocked rank's stack that are looked at. */
+#define STACK_WORDS 2048
+
+/* Where a thread is blocked. */
+struct blocked {
+    long call;
+    unsigned long args[6]; /* of a lock, the first is its address */
+    uintptr_t stack;
+    unsigned long n_runs; /* how often the thread has been given up by its core */
+};
+
+/* What the thread has seen of a PE. */
+struct seen {
+    uint64_t n_switches;
+    struct blocked blocked;
+    int n_looks; /* that have seen it there, after the first one */
+    bool is_said;
+};
+
+static struct {
+    long period_ms; /* between two looks */
+    int lock_looks; /* so many make the limit; 0: locks are nothing special */
+    int call_looks; /* the same for other calls */
+    long call_limit_s;
+    struct seen *seen; /* by PE */
+} watched;
+
+/* ---- What the kernel says ---- */
+
+/* How often the thread has lost its core, of its own will or not; 0: the kernel does not tell. */
+static unsigned long count_runs(pid_t tid)
+{
+    char path[64], line[256];
+    unsigned long n_runs = 0, n;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)tid);
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1 ||
+            sscanf(line, "nonvoluntary_ctxt_switches: %lu", &n) == 1)
+            n_runs += n;
+    if (file)
+        fclose(file);
+    return n_runs;
+}
+
+/* false: it runs, or the kernel does not tell. */
+static bool where_blocked(pid_t tid, struct blocked *blocked_out)
+{
+    char path[64];
+    FILE *file;
+    int n_read = 0;
+    unsigned long *args = blocked_out->args;
+
+    memset(blocked_out, 0, sizeof *blocked_out);
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)tid);
+    file = fopen(path, "re");
+    if (file) {
+        n_read = fscanf(file, "%ld %lx %lx %lx %lx %lx %lx %lx", &blocked_out->call, &args[0], &args[1],
+                        &args[2], &args[3], &args[4], &args[5], &blocked_out->stack);
+        fclose(file);
+    }
+    blocked_out->n_runs = count_runs(tid);
+    return n_read == 8;
+}
+
+/* ---- Locks ---- */
+
+/* A wait for a lock; those for conditions, threads and semaphores may be long, and have another operation. */
+static bool is_lock(const struct blocked *blocked)
+{
+    return blocked->call == SYS_futex && (blocked->args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT;
+}
+
+/* The library that waits: the first in the calls on the stack that is not the C library or this one. */
+static const char *library_of(const struct blocked *blocked, int rank)
+{
+    const uintptr_t *word = (const uintptr_t *)(blocked->stack & ~(sizeof(uintptr_t) - 1));
+    Dl_info info, c_library, own;
+
+    if (!dladdr((void *)(uintptr_t)pthread_mutex_lock, &c_library) || !dladdr(&ampi_job, &own))
+        return NULL;
+    /* The lock is a variable of the library, as a rule. */
+    if (dladdr((void *)blocked->args[0], &info) && info.dli_fbase != c_library.dli_fbase)
+        return info.dli_fname;
+    for (int i = 0;
+         i < STACK_WORDS && ampi_memory_slot_of(word + i) == rank && ampi_memory_guard_of(word + i) < 0 &&
+         (const char *)(word + i) < ampi_memory_image_base(rank);
+         i++)
+        if (dladdr((void *)word[i], &info) && info.dli_fbase != c_library.dli_fbase &&
+            info.dli_fbase != own.dli_fbase)
+            return info.dli_fname;
+    return NULL;
+}
+
+static void say_lock(int pe_id, int slot, const struct blocked *blocked)
+{
+    const char *library = library_of(blocked, slot);
+
+    base_log("rank %d of %d waits for a lock of %s, and with it all ranks of PE %d: if another rank of the "
+             "PE holds the lock while it waits for a message, this is for ever; each rank can have a copy of "
+             "the library (+private)",
+             ampi_job.first_rank + slot, ampi_job.n_ranks, library ? library : "a library", pe_id);
+}
+
+/* ---- Other calls ---- */
+
+/* Calls that wait: of a descriptor, which is the first argument, or of something else. */
+static const struct {
+    long call;
+    const char *name;
+    bool has_descriptor;
+} calls[] = {
+    {SYS_read, "read", true},
+    {SYS_readv, "readv", true},
+    {SYS_pread64, "pread", true},
+    {SYS_preadv, "preadv", true},
+    {SYS_write, "write", true},
+    {SYS_writev, "writev", true},
+    {SYS_pwrite64, "pwrite", true},
+    {SYS_pwritev, "pwritev", true},
+    {SYS_recvfrom, "recvfrom", true},
+    {SYS_recvmsg, "recvmsg", true},
+    {SYS_recvmmsg, "recvmmsg", true},
+    {SYS_sendto, "sendto", true},
+    {SYS_sendmsg, "sendmsg", true},
+    {SYS_sendmmsg, "sendmmsg", true},
+    {SYS_sendfile, "sendfile", true},
+    {SYS_splice, "splice", true},
+    {SYS_accept, "accept", true},
+    {SYS_accept4, "accept4", true},
+    {SYS_connect, "connect", true},
+    {SYS_ioctl, "ioctl", true},
+    {SYS_fcntl, "fcntl", true},
+    {SYS_flock, "flock", true},
+    {SYS_fsync, "fsync", true},
+    {SYS_fdatasync, "fdatasync", true},
+    {SYS_epoll_pwait, "epoll_pwait", true},
+    {SYS_ppoll, "ppoll", false},
+    {SYS_pselect6, "pselect", false},
+    {SYS_futex, "futex (a lock, a condition, a semaphore or the end of a thread)", false},
+    {SYS_wait4, "wait4", false},
+    {SYS_waitid, "waitid", false},
+    {SYS_nanosleep, "nanosleep", false},
+    {SYS_clock_nanosleep, "clock_nanosleep", false},
+    {SYS_rt_sigtimedwait, "sigtimedwait", false},
+    {SYS_rt_sigsuspend, "sigsuspend", false},
+    {SYS_openat, "openat", false},
+    {SYS_msgrcv, "msgrcv", false},
+    {SYS_msgsnd, "msgsnd", false},
+    {SYS_semop, "semop", false},
+#ifdef SYS_poll /* newer processors have the calls with a p and with at only */
+    {SYS_poll, "poll", false},
+    {SYS_select, "select", false},
+    {SYS_pause, "pause", false},
+    {SYS_open, "open", false},
+    {SYS_epoll_wait, "epoll_wait", true},
+#endif
+};
+
+/* "read of descriptor 0 (/dev/pts/1)" */
+static void describe(const struct blocked *blocked, char *text, size_t size_bytes)
+{
+    char path[64], target[256];
+    ssize_t length;
+
+    snprintf(text, size_bytes, "system call %ld", blocked->call);
+    for (size_t i = 0; i < BASE_COUNT(calls); i++) {
+        int fd = (int)blocked->args[0];
+        if (calls[i].call != blocked->call)
+            continue;
+        snprintf(text, size_bytes, "%s", calls[i].name);
+        if (!calls[i].has_descriptor)
+            return;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        length = readlink(path, target, sizeof target - 1);
+        target[length > 0 ? length : 0] = '\0';
+        snprintf(text, size_bytes, "%s of descriptor %d%s%s%s", calls[i].name, fd, length > 0 ? " (" : "",
+                 target, length > 0 ? ")" : "");
+        return;
+    }
+}
+
+/* Is there another rank on the PE that could run? */
+static bool has_company(int pe_id, int slot)
+{
+    for (int i = 0; i < ampi_job.n_local; i++)
+        if (i != slot && ampi_job.ranks[i].pe_id == pe_id &&
+            __atomic_load_n(&ampi_job.ranks[i].state, __ATOMIC_RELAXED) != AMPI_RANK_ENDED)
+            return true;
+    return false;
+}
+
+static void say_call(int pe_id, int slot, const struct blocked *blocked)
+{
+    char text[400];
+
+    describe(blocked, text, sizeof text);
+    base_log("rank %d of %d has not returned from %s for %ld s; all other ranks of PE %d wait meanwhile",
+             ampi_job.first_rank + slot, ampi_job.n_ranks, text, watched.call_limit_s, pe_id);
+}
+
+/* ---- The thread ---- */
+
+/* Is the PE's thread where it was at the last look, without having run meanwhile? */
+static bool is_still_there(struct ult_pe *pe, struct seen *seen)
+{
+    uint64_t n_switches = ult_pe_switches_seen(pe);
+    struct blocked now;
+
+    if (n_switches != seen->n_switches)
+        *seen = (struct seen){.n_switches = n_switches};
+    if (ult_pe_is_asleep(pe) || !where_blocked(ult_pe_tid(pe), &now)) {
+        seen->n_looks = 0;
+        seen->blocked = (struct blocked){0};
+        return false;
+    }
+    if (memcmp(&now, &seen->blocked, sizeof now) != 0) {
+        seen->n_looks = 0;
+        seen->blocked = now;
+        return false;
+    }
+    seen->n_looks++;
+    return !seen->is_said;
+}
+
+static void look_at(int pe_id, struct seen *seen)
+{
+    struct ult_pe *pe = ult_pe_get(pe_id);
+    const struct blocked *blocked = &seen->blocked;
+    bool is_lock_late, is_call_late;
+    int slot;
+
+    if (!is_still_there(pe, seen))
+        return;
+    is_lock_late = watched.lock_looks > 0 && is_lock(blocked) && seen->n_looks >= watched.lock_looks;
+    is_call_late = seen->n_looks >= watched.call_looks;
+    slot = ampi_memory_slot_of((const void *)blocked->stack);
+    if ((!is_lock_late && !is_call_late) || slot < 0 || ult_pe_switches_seen(pe) != seen->n_switches)
+        return;
+    seen->is_said = true;
+    if (is_lock_late)
+        say_lock(pe_id, slot, blocked);
+    else if (has_company(pe_id, slot))
+        say_call(pe_id, slot, blocked);
+}
+
+static void *watch(void *arg)
+{
+    struct timespec pause = {.tv_sec = watched.period_ms / 1000,
+                             .tv_nsec = watched.period_ms % 1000 * 1000000};
+
+    (void)arg;
+    for (;;) {
+        nanosleep(&pause, NULL);
+        for (int i = 0; i < ult_pe_count(); i++)
+            look_at(i, &watched.seen[i]);
+    }
+    return NULL;
+}
+
+/* +stuck is the limit for all; locks are watched by default where they may be what ranks wait for. */
+static void choose_limits(void)
+{
+    bool watches_locks = ampi_options.stuck_s > 0 || image_has_shared_libraries();
+    long lock_limit_s = ampi_options.stuck_s > 0 ? ampi_options.stuck_s : LOCK_LIMIT_S;
+
+    watched.call_limit_s = ampi_options.stuck_s > 0 ? ampi_options.stuck_s : CALL_LIMIT_S;
+    watched.period_ms = 1000 * (watches_locks ? lock_limit_s : watched.call_limit_s) / LOOKS_PER_LIMIT;
+    watched.lock_looks = watches_locks ? LOOKS_PER_LIMIT : 0;
+    watched.call_looks = (int)(1000 * watched.call_limit_s / watched.period_ms);
+}
+
+void ampi_stuck_watch(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+
+    if (ampi_options.stuck_s == 0 || ampi_job.n_local <= ult_pe_count())
+        return;
+    choose_limits();
+    watched.seen = base_calloc((size_t)ult_pe_count(), sizeof *watched.seen, "the watch for blocked ranks");
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attributes, watch, NULL) != 0)
+        base_log_verbose(1, "no thread to watch for ranks that keep their PE: %s", strerror(errno));
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * match.c: the matching engine. See match.h for the invariants and the costs.
+ */
+#include "ampi/match/match.h"
+
+#include "ampi/object/handle.h"
+#include "base/log.h"
+
+/* A table gets more chains when they hold this many nodes on average. */
+#define NODES_PER_CHAIN 2
+
+/* ---- Hash tables of nodes ---- */
+
+static inline uint32_t chain_index(const struct ampi_match_table *table, int source, int tag)
+{
+    uint64_t key = (uint64_t)(uint32_t)source << 32 | (uint32_t)tag;
+
+    return table->log2_chains ? (uint32_t)(key * 0x9e3779b97f4a7c15u >> (64 - table->log2_chains)) : 0;
+}
+
+static void table_init(struct ampi_match_table *table)
+{
+    *table = (struct ampi_match_table){0};
+    table->chains = &table->one;
+}
+
+static void table_fini(struct ampi_match_table *table)
+{
+    if (table->chains != &table->one)
+        free(table->chains);
+}
+
+static inline void chain_append(struct ampi_match_chain *chain, struct ampi_match_node *node)
+{
+    node->next = NULL;
+    node->prev = chain->last;
+    if (chain->last)
+        chain->last->next = node;
+    else
+        chain->first = node;
+    chain->last = node;
+}
+
+/* Four times the chains. A node keeps its order among those with its key: they stood in one chain and move in
+ * order. */
+static BASE_COLD void table_grow(struct ampi_match_table *table)
+{
+    struct ampi_match_table old = *table;
+    uint32_t n_old = 1u << old.log2_chains;
+    bool was_one = old.chains == &table->one;
+    struct ampi_match_chain *new_chains = calloc((size_t)4 << old.log2_chains, sizeof *new_chains);
+
+    if (!new_chains)
+        return; /* longer chains, still right */
+    table->log2_chains += 2;
+    table->chains = new_chains;
+    for (uint32_t i = 0; i < n_old; i++) {
+        struct ampi_match_node *node = was_one ? table->one.first : old.chains[i].first;
+        while (node) {
+            struct ampi_match_node *next = node->next;
+            chain_append(&table->chains[chain_index(table, node->source, node->tag)], node);
+            node = next;
+        }
+    }
+    if (!was_one)
+        free(old.chains);
+}
+
+static inline void table_add(struct ampi_match_table *table, struct ampi_match_node *node)
+{
+    chain_append(&table->chains[chain_index(table, node->source, node->tag)], node);
+    if (BASE_UNLIKELY(++table->n_nodes > (uint32_t)(4 * NODES_PER_CHAIN) << table->log2_chains))
+        table_grow(table);
+}
+
+static inline void table_remove(struct ampi_match_table *table, struct ampi_match_node *node)
+{
+    struct ampi_match_chain *chain = &table->chains[chain_index(table, node->source, node->tag)];
+
+    if (node->prev)
+        node->prev->next = node->next;
+    else
+        chain->first = node->next;
+    if (node->next)
+        node->next->prev = node->prev;
+    else
+        chain->last = node->prev;
+    table->n_nodes--;
+}
+
+/* The first node with exactly this key, from `node` on. */
+static inline struct ampi_match_node *chain_find(struct ampi_match_node *node, int source, int tag)
+{
+    while (node && (node->source != source || node->tag != tag))
+        node = node->next;
+    return node;
+}
+
+static inline struct ampi_match_node *table_find(const struct ampi_match_table *table, int source, int tag)
+{
+    return chain_find(table->chains[chain_index(table, source, tag)].first, source, tag);
+}
+
+/* ---- The engine ---- */
+
+void ampi_match_init(struct ampi_match *match)
+{
+    *match = (struct ampi_match){0};
+    table_init(&match->posted);
+    table_init(&match->unexpected);
+}
+
+void ampi_match_fini(struct ampi_match *match)
+{
+    table_fini(&match->posted);
+    table_fini(&match->unexpected);
+}
+
+static inline int wildcard_class(int source, int tag)
+{
+    return (source == MPI_ANY_SOURCE ? 1 : 0) | (tag == MPI_ANY_TAG ? 2 : 0);
+}
+
+/* The oldest posted receive among those with and without wildcards. */
+static BASE_COLD struct ampi_match_node *find_posted_with_wildcards(const struct ampi_match *match,
+                                                                    int source, int tag)
+{
+    struct ampi_match_node *oldest = NULL;
+
+    for (int class = 0; class < 4; class ++) {
+        struct ampi_match_node *node;
+        if (!match->n_posted_of[class])
+            continue;
+        node = table_find(&match->posted, class & 1 ? MPI_ANY_SOURCE : source, class & 2 ? MPI_ANY_TAG : tag);
+        if (node && (!oldest || node->seq < oldest->seq))
+            oldest = node;
+    }
+    return oldest;
+}
+
+struct ampi_match_node *ampi_match_take_posted(struct ampi_match *match, int source, int tag)
+{
+    struct ampi_match_node *node;
+
+    if (!match->posted.n_nodes)
+        return NULL;
+    if (BASE_LIKELY(match->n_posted_of[0] == match->posted.n_nodes))
+        node = table_find(&match->posted, source, tag);
+    else
+        node = find_posted_with_wildcards(match, source, tag);
+    if (node)
+        ampi_match_remove_posted(match, node);
+    return node;
+}
+
+void ampi_match_add_posted(struct ampi_match *match, struct ampi_match_node *node, int source, int tag)
+{
+    node->source = source;
+    node->tag = tag;
+    node->seq = match->next_seq++;
+    match->n_posted_of[wildcard_class(source, tag)]++;
+    table_add(&match->posted, node);
+}
+
+void ampi_match_remove_posted(struct ampi_match *match, struct ampi_match_node *node)
+{
+    match->n_posted_of[wildcard_class(node->source, node->tag)]--;
+    table_remove(&match->posted, node);
+}
+
+struct ampi_match_node *ampi_match_take_all_posted(struct ampi_match *match,
+                                                   bool (*is_meant)(int source, void *arg), void *arg)
+{
+    struct ampi_match_node *taken = NULL;
+    struct ampi_match_node **end = &taken;
+
+    for (uint32_t i = 0; i < 1u << match->posted.log2_chains; i++) {
+        struct ampi_match_node *node = match->posted.chains[i].first;
+        while (node) {
+            struct ampi_match_node *next = node->next;
+            if (is_meant(node->source, arg)) {
+                ampi_match_remove_posted(match, node);
+                node->next = NULL;
+                *end = node;
+                end = &node->next;
+            }
+            node = next;
+        }
+    }
+    return taken;
+}
+
+void ampi_match_add_unexpected(struct ampi_match *match, struct ampi_match_node *node, int source, int tag)
+{
+    node->source = source;
+    node->tag = tag;
+    node->later = NULL;
+    node->earlier = match->last_arrived;
+    if (match->last_arrived)
+        match->last_arrived->later = node;
+    else
+        match->first_arrived = node;
+    match->last_arrived = node;
+    match->n_unexpected_ever++;
+    table_add(&match->unexpected, node);
+}
+
+struct ampi_match_node *ampi_match_find_unexpected(const struct ampi_match *match, int source, int tag)
+{
+    struct ampi_match_node *node;
+
+    if (!match->unexpected.n_nodes)
+        return NULL;
+    if (BASE_LIKELY(wildcard_class(source, tag) == 0))
+        return table_find(&match->unexpected, source, tag);
+    for (node = match->first_arrived; node; node = node->later)
+        if ((source == MPI_ANY_SOURCE || node->source == source) && (tag == MPI_ANY_TAG || node->tag == tag))
+            break;
+    return node;
+}
+
+struct ampi_match_node *ampi_match_first_unexpected(const struct ampi_match *match, int source, int tag)
+{
+    return table_find(&match->unexpected, source, tag);
+}
+
+struct ampi_match_node *ampi_match_next_unexpected(const struct ampi_match_node *node)
+{
+    return chain_find(node->next, node->source, node->tag);
+}
+
+/* Inline: receives do this. */
+static inline void remove_unexpected(struct ampi_match *match, struct ampi_match_node *node)
+{
+    if (node->earlier)
+        node->earlier->later = node->later;
+    else
+        match->first_arrived = node->later;
+    if (node->later)
+        node->later->earlier = node->earlier;
+    else
+        match->last_arrived = node->earlier;
+    table_remove(&match->unexpected, node);
+}
+
+void ampi_match_remove_unexpected(struct ampi_match *match, struct ampi_match_node *node)
+{
+    remove_unexpected(match, node);
+}
+
+struct ampi_match_node *ampi_match_take_unexpected(struct ampi_match *match, int source, int tag)
+{
+    struct ampi_match_node *node = ampi_match_find_unexpected(match, source, tag);
+
+    if (node)
+        remove_unexpected(match, node);
+    return node;
+}
+
+/* ---- Checks ---- */
+
+static bool table_validate(const struct ampi_match_table *table)
+{
+    uint32_t n_nodes = 0;
+
+    for (uint32_t i = 0; i < 1u << table->log2_chains; i++) {
+        const struct ampi_match_node *prev = NULL;
+        for (const struct ampi_match_node *node = table->chains[i].first; node; node = node->next) {
+            if (node->prev != prev || chain_index(table, node->source, node->tag) != i)
+                return false;
+            prev = node;
+            n_nodes++;
+        }
+        if (table->chains[i].last != prev)
+            return false;
+    }
+    return n_nodes == table->n_nodes;
+}
+
+bool ampi_match_validate(const struct ampi_match *match)
+{
+    uint32_t n_arrived = 0;
+
+    for (const struct ampi_match_node *node = match->first_arrived; node; node = node->later)
+        n_arrived++;
+    return table_validate(&match->posted) && table_validate(&match->unexpected) &&
+           n_arrived == match->unexpected.n_nodes &&
+           match->n_posted_of[0] + match->n_posted_of[1] + match->n_posted_of[2] + match->n_posted_of[3] ==
+               match->posted.n_nodes;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * meet_procs.c: meetings over processes (meet.h). The process of the group's first member, on that member's
+ * PE, collects who has come, and then tells every process what all have brought.
+ *
+ *      to the collector    key, then for each member of the process its rank in the group and its gift
+ *      from it             the new context id, then the same for all members
+ */
+#include <string.h>
+
+#include "ampi/meet/meet.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+
+/* ---- Bytes that grow ---- */
+
+struct bytes {
+    unsigned char *at;
+    size_t n;
+    size_t room;
+};
+
+static void put(struct bytes *out, const void *from, size_t n_bytes)
+{
+    if (out->n + n_bytes > out->room) {
+        out->room = 2 * (out->n + n_bytes);
+        out->at = base_realloc(out->at, out->room, "a meeting of ranks");
+    }
+    if (n_bytes)
+        memcpy(out->at + out->n, from, n_bytes);
+    out->n += n_bytes;
+}
+
+static void put_int(struct bytes *out, int64_t value)
+{
+    put(out, &value, sizeof value);
+}
+
+static int64_t get_int(const unsigned char **at)
+{
+    int64_t value;
+
+    memcpy(&value, *at, sizeof value);
+    *at += sizeof value;
+    return value;
+}
+
+static void put_member(struct bytes *out, int member, struct ampi_meet_gift gift)
+{
+    put_int(out, member);
+    put_int(out, (int64_t)gift.n_bytes);
+    put(out, gift.bytes, gift.n_bytes);
+}
+
+/* ---- The members' side ---- */
+
+static void put_key(struct bytes *out, const struct ampi_meet *me)
+{
+    const char *stringtag = me->stringtag ? me->stringtag : "";
+
+    put_int(out, (int64_t)me->context_id);
+    put_int(out, me->tag);
+    put_int(out, (int64_t)strlen(me->function));
+    put(out, me->function, strlen(me->function));
+    put_int(out, me->stringtag ? (int64_t)strlen(stringtag) : -1);
+    put(out, stringtag, strlen(stringtag));
+    put_int(out, me->group->n_ranks);
+    for (int i = 0; i < me->group->n_ranks; i++)
+        put_int(out, ampi_group_world_rank(me->group, i));
+}
+
+void ampi_meet_tell(struct ampi_meet *const *members, int n_members, uint64_t number)
+{
+    struct ampi_wire wire = {.kind = AMPI_WIRE_MEET, .cookie = number};
+    const struct ampi_meet *first = NULL;
+    struct bytes out = {0};
+    int collector, n_local = 0;
+
+    for (int i = 0; i < n_members; i++)
+        if (members[i]) {
+            first = first ? first : members[i];
+            n_local++;
+        }
+    collector = ampi_group_world_rank(first->group, 0);
+    put_int(&out, 0); /* the size of the key */
+    put_key(&out, first);
+    *(int64_t *)out.at = (int64_t)(out.n - sizeof(int64_t));
+    put_int(&out, n_members);
+    put_int(&out, n_local);
+    for (int i = 0; i < n_members; i++)
+        if (members[i])
+            put_member(&out, i, members[i]->gift);
+    if (ampi_procs_pe_of(collector) < 0)
+        free(out.at);
+    else
+        ampi_procs_post(ampi_procs_of_rank(collector), ampi_procs_pe_of(collector), &wire, out.at, out.n);
+    /* If it is lost, ampi_meet_lose ends the meeting. */
+}
+
+/* The collector says that all have come. */
+static void handle_done(const struct ampi_wire *wire, const unsigned char *at)
+{
+    uint64_t new_context_id = (uint64_t)get_int(&at);
+    int n_members = (int)get_int(&at);
+    struct ampi_meet_gift *gifts = base_calloc((size_t)n_members, sizeof *gifts, "a meeting of ranks");
+
+    for (int i = 0; i < n_members; i++) {
+        int member = (int)get_int(&at);
+        gifts[member].n_bytes = (size_t)get_int(&at);
+        gifts[member].bytes = at;
+        at += gifts[member].n_bytes;
+    }
+    ampi_meet_finish(wire->cookie, new_context_id, gifts);
+    free(gifts);
+}
+
+/* ---- The collector ---- */
+
+/* A process that has come. */
+struct guest {
+    struct guest *next;
+    struct ampi_wire wire;
+    unsigned char *bytes;         /* what it sent; malloc'ed */
+    const unsigned char *members; /* the part behind the key and the numbers */
+    const unsigned char *end;
+};
+
+struct collection {
+    struct collection *next;
+    struct guest *guests;
+    const unsigned char *key; /* a guest's */
+    size_t key_bytes;
+    int n_members;
+    int n_arrived;
+};
+
+/* By PE, which alone uses its list. */
+static struct collection *collections[AMPI_PES_MAX];
+
+/* All have come: tells them. */
+static void answer(struct collection *collection)
+{
+    struct bytes out = {0};
+
+    put_int(&out, (int64_t)ampi_contexts_propose());
+    put_int(&out, collection->n_members);
+    for (const struct guest *guest = collection->guests; guest; guest = guest->next)
+        put(&out, guest->members, (size_t)(guest->end - guest->members));
+    while (collection->guests) {
+        struct guest *guest = collection->guests;
+        struct ampi_wire wire = {
+            .kind = AMPI_WIRE_MEET, .flags = AMPI_WIRE_DONE, .cookie = guest->wire.cookie};
+        unsigned char *copy = base_malloc(out.n, "a meeting of ranks");
+        memcpy(copy, out.at, out.n);
+        ampi_procs_post((int)guest->wire.src_proc, guest->wire.src_pe, &wire, copy, out.n);
+        collection->guests = guest->next;
+        free(guest->bytes);
+        free(guest);
+    }
+    free(out.at);
+    free(collection);
+}
+
+static void handle_guest(const struct ampi_wire *wire, unsigned char *bytes, size_t n_bytes)
+{
+    struct collection **link = &collections[ult_pe_id(ult_self()->pe)];
+    const unsigned char *at = bytes;
+    size_t key_bytes = (size_t)get_int(&at);
+    struct guest *guest = base_calloc(1, sizeof *guest, "a meeting of ranks");
+    struct collection *collection;
+    const unsigned char *key = at;
+
+    while (*link && ((*link)->key_bytes != key_bytes || memcmp((*link)->key, key, key_bytes) != 0))
+        link = &(*link)->next;
+    if (!*link) {
+        *link = base_calloc(1, sizeof **link, "a meeting of ranks");
+        (*link)->key = key;
+        (*link)->key_bytes = key_bytes;
+    }
+    collection = *link;
+    at += key_bytes;
+    collection->n_members = (int)get_int(&at);
+    collection->n_arrived += (int)get_int(&at);
+    *guest = (struct guest){collection->guests, *wire, bytes, at, bytes + n_bytes};
+    collection->guests = guest;
+    if (collection->n_arrived == collection->n_members) {
+        *link = collection->next;
+        answer(collection);
+    }
+}
+
+/* Will somebody never come? The others hear of the loss themselves. */
+static bool has_lost_member(const struct collection *collection)
+{
+    const unsigned char *at = collection->key;
+    int64_t n_chars, n_ranks;
+
+    at += 2 * sizeof(int64_t); /* context, tag */
+    n_chars = get_int(&at);
+    at += n_chars;
+    n_chars = get_int(&at);
+    at += n_chars > 0 ? n_chars : 0;
+    n_ranks = get_int(&at);
+    for (int64_t i = 0; i < n_ranks; i++)
+        if (ampi_lost_is_rank((int)get_int(&at)))
+            return true;
+    return false;
+}
+
+void ampi_meet_lose_guests(int pe_id)
+{
+    struct collection **link = &collections[pe_id];
+
+    while (*link) {
+        struct collection *collection = *link;
+        if (!has_lost_member(collection)) {
+            link = &collection->next;
+            continue;
+        }
+        *link = collection->next;
+        while (collection->guests) {
+            struct guest *guest = collection->guests;
+            collection->guests = guest->next;
+            free(guest->bytes);
+            free(guest);
+        }
+        free(collection);
+    }
+}
+
+void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
+{
+    if (wire->flags & AMPI_WIRE_DONE) {
+        handle_done(wire, bytes);
+        free(bytes);
+    } else {
+        handle_guest(wire, bytes, n_bytes);
+    }
+}

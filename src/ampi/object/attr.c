@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * attr.c: attribute keys, and the lists of attributes (MPI 5.0, section 7.7).
+ *
+ * Invariants:
+ *   1. keyval->n_uses is the number of attributes with that key, plus one until the program frees it; at 0 it
+ * is freed.
+ *   2. An attribute is in its list while its delete callback runs, and leaves it only if that returns
+ * MPI_SUCCESS.
+ *   3. Callbacks may change the list that is being walked: nothing is remembered across one but keys.
+ *
+ * Called by attr_api.c and, through ampi_*_copy_attrs and ampi_*_delete_attrs, by what duplicates and frees
+ * objects.
+ */
+#include "ampi/object/attr.h"
+
+#include "ampi/comm/comm.h"
+#include "ampi/object/error.h"
+#include "ampi/object/error_class.h"
+#include "ampi/object/rank.h"
+#include "ampi/datatype/type.h"
+#include "base/log.h"
+
+struct keyval {
+    enum ampi_attr_on kind;
+    int number;    /* what the program sees */
+    bool is_freed; /* by the program */
+    int n_uses;    /* invariant 1 */
+    union ampi_attr_copy_fn copy;
+    union ampi_attr_delete_fn delete;
+    void *extra_state;
+};
+
+/* A rank's keys. */
+struct ampi_keyvals {
+    struct keyval **keyvals; /* by number - FIRST_KEYVAL; NULL: free */
+    int n_keyvals;           /* entries, the free ones included */
+    int n_used;              /* entries that are not free: at most half */
+    int next;                /* where the search for a free one begins, so that numbers come back late */
+    struct ampi_attrs **of_predefined; /* attributes of predefined types, by handle value - AMPI_TYPE_FIRST */
+};
+
+/* The numbers of the ABI's own keys lie below. */
+#define FIRST_KEYVAL 10000
+
+struct attr {
+    struct keyval *keyval;
+    void *value;
+};
+
+struct ampi_attrs {
+    int n_attrs;
+    int capacity;
+    struct attr *attrs; /* in the order in which they were set */
+};
+
+static const char *const keyval_kinds[] = {"communicators", "datatypes", "windows"};
+
+/* ---- Keys ---- */
+
+static struct ampi_keyvals *keyvals_of(struct ampi_rank *self)
+{
+    if (!self->keyvals)
+        self->keyvals = base_calloc(1, sizeof *self->keyvals, "attribute keys");
+    return self->keyvals;
+}
+
+/* The key with this number; NULL: none of this kind. One that the program freed is found while attributes use
+ * it, which may still be read and deleted. */
+static struct keyval *find_keyval(enum ampi_attr_on kind, int number)
+{
+    const struct ampi_keyvals *table = ampi_self()->keyvals;
+    int index = number - FIRST_KEYVAL;
+    struct keyval *keyval;
+
+    if (!table || number < FIRST_KEYVAL || index >= table->n_keyvals)
+        return NULL;
+    keyval = table->keyvals[index];
+    return keyval && keyval->kind == kind ? keyval : NULL;
+}
+
+static void drop_use(struct keyval *keyval)
+{
+    if (--keyval->n_uses > 0)
+        return;
+    ampi_self()->keyvals->keyvals[keyval->number - FIRST_KEYVAL] = NULL;
+    ampi_self()->keyvals->n_used--;
+    free(keyval);
+}
+
+/* The index of a free entry. */
+static int find_free(struct ampi_keyvals *table)
+{
+    if (2 * table->n_used >= table->n_keyvals) {
+        int n_now = table->n_keyvals ? 2 * table->n_keyvals : 16;
+        table->keyvals =
+            base_realloc(table->keyvals, (size_t)n_now * sizeof *table->keyvals, "attribute keys");
+        for (int i = table->n_keyvals; i < n_now; i++)
+            table->keyvals[i] = NULL;
+        table->next = table->n_keyvals;
+        table->n_keyvals = n_now;
+    }
+    while (table->keyvals[table->next])
+        table->next = (table->next + 1) % table->n_keyvals;
+    return table->next;
+}
+
+int ampi_keyval_create(enum ampi_attr_on kind, union ampi_attr_copy_fn copy, union ampi_attr_delete_fn delete,
+                       void *extra_state, int *keyval_out)
+{
+    struct ampi_keyvals *table = keyvals_of(ampi_self());
+    struct keyval *keyval;
+    int index;
+
+    if (!keyval_out)
+        return ampi_raise_self(MPI_ERR_ARG, "the keyval argument is NULL");
+    keyval = base_calloc(1, sizeof *keyval, "an attribute key");
+    index = find_free(table);
+    keyval->kind = kind;
+    keyval->number = FIRST_KEYVAL + index;
+    keyval->n_uses = 1;
+    keyval->copy = copy;
+    keyval->delete = delete;
+    keyval->extra_state = extra_state;
+    table->keyvals[index] = keyval;
+    table->n_used++;
+    table->next = (index + 1) % table->n_keyvals;
+    *keyval_out = keyval->number;
+    return MPI_SUCCESS;
+}
+
+int ampi_keyval_free(enum ampi_attr_on kind, int *number)
+{
+    struct keyval *keyval;
+
+    if (!number)
+        return ampi_raise_self(MPI_ERR_ARG, "the keyval argument is NULL");
+    keyval = find_keyval(kind, *number);
+    if (!keyval)
+        return ampi_raise_self(MPI_ERR_KEYVAL, "%d is not an attribute key for %s that can be freed", *number,
+                               keyval_kinds[kind]);
+    *number = MPI_KEYVAL_INVALID;
+    if (keyval->is_freed)
+        return MPI_SUCCESS; /* attributes keep it; programs free copies of the key, as MPICH allows */
+    keyval->is_freed = true;
+    drop_use(keyval);
+    return MPI_SUCCESS;
+}
+
+/* ---- Callbacks ---- */
+
+static int call_copy(const struct ampi_attr_owner *from, const struct attr *attr, void **value_out,
+                     int *flag_out)
+{
+    const struct keyval *keyval = attr->keyval;
+    MPI_Comm_copy_attr_function *fn = keyval->copy.comm; /* to be compared only */
+
+    *flag_out = 0;
+    if (fn == MPI_COMM_NULL_COPY_FN)
+        return MPI_SUCCESS;
+    if (fn == MPI_COMM_DUP_FN) {
+        *value_out = attr->value;
+        *flag_out = 1;
+        return MPI_SUCCESS;
+    }
+    switch (from->kind) {
+    case AMPI_ATTR_ON_COMM:
+        return keyval->copy.comm(from->handle, keyval->number, keyval->extra_state, attr->value, value_out,
+                                 flag_out);
+    case AMPI_ATTR_ON_TYPE:
+        return keyval->copy.type(from->handle, keyval->number, keyval->extra_state, attr->value, value_out,
+                                 flag_out);
+    case AMPI_ATTR_ON_WIN:
+        return keyval->copy.win(from->handle, keyval->number, keyval->extra_state, attr->value, value_out,
+                                flag_out);
+    }
+    return MPI_ERR_INTERN;
+}
+
+static int call_delete(const struct ampi_attr_owner *owner, const struct attr *attr)
+{
+    const struct keyval *keyval = attr->keyval;
+
+    if (keyval->delete.comm == MPI_COMM_NULL_DELETE_FN)
+        return MPI_SUCCESS;
+    switch (owner->kind) {
+    case AMPI_ATTR_ON_COMM:
+        return keyval->delete.comm(owner->handle, keyval->number, attr->value, keyval->extra_state);
+    case AMPI_ATTR_ON_TYPE:
+        return keyval->delete.type(owner->handle, keyval->number, attr->value, keyval->extra_state);
+    case AMPI_ATTR_ON_WIN:
+        return keyval->delete.win(owner->handle, keyval->number, attr->value, keyval->extra_state);
+    }
+    return MPI_ERR_INTERN;
+}
+
+/* The error of a call whose callback returned this: its own code if it is one, else MPI_ERR_OTHER. */
+static int error_of_callback(int returned)
+{
+    return ampi_error_is_predefined(returned) || ampi_error_user_string(returned) ? returned : MPI_ERR_OTHER;
+}
+
+/* Raises what a callback returned. */
+static int raise_callback(const struct ampi_attr_owner *owner, const char *which, int returned)
+{
+    int error = error_of_callback(returned);
+
+    if (owner->comm)
+        return ampi_raise(owner->comm, error, "the %s callback of an attribute returned %d", which, returned);
+    return ampi_raise_self(error, "the %s callback of an attribute returned %d", which, returned);
+}
+
+static int raise_keyval(const struct ampi_attr_owner *owner, int number)
+{
+    const char *fmt = "%d is not an attribute key for %s that can be used here";
+
+    if (owner->comm)
+        return ampi_raise(owner->comm, MPI_ERR_KEYVAL, fmt, number, keyval_kinds[owner->kind]);
+    return ampi_raise_self(MPI_ERR_KEYVAL, fmt, number, keyval_kinds[owner->kind]);
+}
+
+/* ---- Lists ---- */
+
+static int find_attr(const struct ampi_attrs *attrs, const struct keyval *keyval)
+{
+    for (int i = 0; attrs && i < attrs->n_attrs; i++) {
+        if (attrs->attrs[i].keyval == keyval)
+            return i;
+    }
+    return -1;
+}
+
+static void append(struct ampi_attrs **list, struct keyval *keyval, void *value)
+{
+    struct ampi_attrs *attrs = *list;
+
+    if (!attrs)
+        attrs = *list = base_calloc(1, sizeof *attrs, "attributes");
+    if (attrs->n_attrs == attrs->capacity) {
+        attrs->capacity = attrs->capacity ? 2 * attrs->capacity : 4;
+        attrs->attrs =
+            base_realloc(attrs->attrs, (size_t)attrs->capacity * sizeof *attrs->attrs, "attributes");
+    }
+    attrs->attrs[attrs->n_attrs++] = (struct attr){keyval, value};
+    keyval->n_uses++;
+}
+
+/* Takes the attribute with this key out of the list; the list goes with its last one. */
+static void take_out(struct ampi_attrs **list, struct keyval *keyval)
+{
+    struct ampi_attrs *attrs = *list;
+    int index = find_attr(attrs, keyval);
+
+    if (index < 0)
+        return; /* the callback did it */
+    for (int i = index + 1; i < attrs->n_attrs; i++)
+        attrs->attrs[i - 1] = attrs->attrs[i];
+    drop_use(keyval);
+    if (--attrs->n_attrs == 0) {
+        free(attrs->attrs);
+        free(attrs);
+        *list = NULL;
+    }
+}
+
+static int delete_at(const struct ampi_attr_owner *owner, int index)
+{
+    struct attr attr = (*owner->attrs)->attrs[index];
+    int returned;
+
+    attr.keyval->n_uses++; /* the callback may free the key */
+    returned = call_delete(owner, &attr);
+    if (returned == MPI_SUCCESS)
+        take_out(owner->attrs, attr.keyval);
+    drop_use(attr.keyval);
+    return returned == MPI_SUCCESS ? MPI_SUCCESS : raise_callback(owner, "delete", returned);
+}
+
+int ampi_attr_set(const struct ampi_attr_owner *owner, int number, void *value)
+{
+    struct keyval *keyval = find_keyval(owner->kind, number);
+    int index;
+    int error = MPI_SUCCESS;
+
+    if (!keyval || keyval->is_freed)
+        return raise_keyval(owner, number);
+    keyval->n_uses++; /* the callback may free the key */
+    index = find_attr(*owner->attrs, keyval);
+    if (index >= 0) /* a new value is a deletion of the old one first */
+        error = delete_at(owner, index);
+    if (!error)
+        append(owner->attrs, keyval, value);
+    drop_use(keyval);
+    return error;
+}
+
+int ampi_attr_get(const struct ampi_attr_owner *owner, int number, void *value_out, int *flag_out)
+{
+    const struct keyval *keyval = find_keyval(owner->kind, number);
+    int index;
+
+    if (!keyval)
+        return raise_keyval(owner, number);
+    index = find_attr(*owner->attrs, keyval);
+    *flag_out = index >= 0;
+    if (index >= 0)
+        *(void **)value_out = (*owner->attrs)->attrs[index].value;
+    return MPI_SUCCESS;
+}
+
+int ampi_attr_delete(const struct ampi_attr_owner *owner, int number)
+{
+    struct keyval *keyval = find_keyval(owner->kind, number);
+    int index = keyval ? find_attr(*owner->attrs, keyval) : -1;
+
+    if (index < 0)
+        return raise_keyval(owner, number);
+    return delete_at(owner, index);
+}
+
+/* Copies what the copy callbacks want copied, up to the first that fails; returns what that returned. */
+static int copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
+{
+    for (int i = 0; *from->attrs && i < (*from->attrs)->n_attrs; i++) {
+        struct attr attr = (*from->attrs)->attrs[i];
+        void *value = NULL;
+        int flag;
+        int returned;
+
+        attr.keyval->n_uses++;
+        returned = call_copy(from, &attr, &value, &flag);
+        if (returned == MPI_SUCCESS && flag)
+            append(to->attrs, attr.keyval, value);
+        drop_use(attr.keyval);
+        if (returned != MPI_SUCCESS)
+            return returned;
+    }
+    return MPI_SUCCESS;
+}
+
+int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
+{
+    int returned = copy_all(from, to);
+
+    if (returned == MPI_SUCCESS)
+        return MPI_SUCCESS;
+    returned = raise_callback(from, "copy", returned);
+    ampi_attr_delete_all(to);
+    return returned;
+}
+
+int ampi_attr_delete_all(const struct ampi_attr_owner *owner)
+{
+    while (*owner->attrs) {
+        int error = delete_at(owner, (*owner->attrs)->n_attrs - 1);
+        if (error)
+            return error;
+    }
+    return MPI_SUCCESS;
+}
+
+/* ---- Where objects keep theirs ---- */
+
+static struct ampi_attr_owner comm_owner(struct ampi_comm *comm)
+{
+    return (struct ampi_attr_owner){
+        .kind = AMPI_ATTR_ON_COMM, .handle = ampi_comm_handle(comm), .attrs = &comm->attrs, .comm = comm};
+}
+
+int ampi_comm_copy_attrs(struct ampi_comm *old, struct ampi_comm *dup)
+{
+    struct ampi_attr_owner from = comm_owner(old);
+    struct ampi_attr_owner to = comm_owner(dup);
+
+    return ampi_attr_copy_all(&from, &to);
+}
+
+int ampi_comm_copy_attrs_early(struct ampi_comm *old, struct ampi_attrs **copies)
+{
+    struct ampi_attr_owner from = comm_owner(old);
+    struct ampi_attr_owner to = {.kind = AMPI_ATTR_ON_COMM, .handle = MPI_COMM_NULL, .attrs = copies};
+    int returned = copy_all(&from, &to);
+
+    return returned == MPI_SUCCESS ? MPI_SUCCESS : error_of_callback(returned);
+}
+
+void ampi_comm_drop_attr_copies(struct ampi_attrs **copies)
+{
+    struct ampi_attr_owner owner = {.kind = AMPI_ATTR_ON_COMM, .handle = MPI_COMM_NULL, .attrs = copies};
+
+    ampi_attr_delete_all(&owner);
+}
+
+int ampi_comm_delete_attrs(struct ampi_comm *comm)
+{
+    struct ampi_attr_owner owner = comm_owner(comm);
+
+    return ampi_attr_delete_all(&owner);
+}
+
+struct ampi_attrs **ampi_attr_of_type(struct ampi_rank *self, struct ampi_type *type)
+{
+    struct ampi_keyvals *table;
+
+    if (!type->is_predefined)
+        return &type->attrs;
+    table = keyvals_of(self);
+    if (!table->of_predefined)
+        table->of_predefined =
+            base_calloc(AMPI_TYPE_COUNT, sizeof *table->of_predefined, "attributes of types");
+    return &table->of_predefined[(uintptr_t)type->predefined - AMPI_TYPE_FIRST];
+}
+
+int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup)
+{
+    struct ampi_rank *self = ampi_self();
+    struct ampi_attr_owner from = {.kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(old)};
+    struct ampi_attr_owner to = {.kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(dup)};
+
+    if (!self->keyvals) /* no key, no attribute; spares duplicates of predefined types the table */
+        return MPI_SUCCESS;
+    from.attrs = ampi_attr_of_type(self, old);
+    to.attrs = ampi_attr_of_type(self, dup);
+    return ampi_attr_copy_all(&from, &to);
+}
+
+int ampi_type_delete_attrs(struct ampi_type *type)
+{
+    struct ampi_attr_owner owner = {
+        .kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(type), .attrs = &type->attrs};
+
+    return ampi_attr_delete_all(&owner);
+}
+
+void ampi_attr_fini(struct ampi_rank *rank)
+{
+    struct ampi_keyvals *table = rank->keyvals;
+
+    if (!table)
+        return;
+    for (int i = 0; table->of_predefined && i < (int)AMPI_TYPE_COUNT; i++) {
+        if (table->of_predefined[i]) {
+            free(table->of_predefined[i]->attrs);
+            free(table->of_predefined[i]);
+        }
+    }
+    for (int i = 0; i < table->n_keyvals; i++)
+        free(table->keyvals[i]);
+    free(table->of_predefined);
+    free(table->keyvals);
+    free(table);
+    rank->keyvals = NULL;
+}

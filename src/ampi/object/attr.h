@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * attr.h: caching attributes on communicators, windows and datatypes (MPI 5.0, section 7.7).
+ *
+ * Keys are a rank's own. An object holds a list of (key, value) in the order in which they were set; they are
+ * deleted in the reverse order. A key that was freed lives on until no attribute uses it.
+ */
+#ifndef AMPI_ATTR_H
+#define AMPI_ATTR_H
+
+#include "ampi/object/handle.h"
+
+struct ampi_attrs;
+struct ampi_comm;
+struct ampi_rank;
+struct ampi_type;
+
+enum ampi_attr_on { AMPI_ATTR_ON_COMM, AMPI_ATTR_ON_TYPE, AMPI_ATTR_ON_WIN };
+
+/* An object that attributes are cached on, as the functions below see it. */
+struct ampi_attr_owner {
+    enum ampi_attr_on kind;
+    void *handle;              /* what the callbacks get: MPI_Comm, MPI_Datatype or MPI_Win */
+    struct ampi_attrs **attrs; /* the object's list */
+    struct ampi_comm *comm;    /* whose error handler is called; NULL: as ampi_raise_self does */
+};
+
+/* All of these raise the errors that they return, callbacks' included, and may switch: callbacks are the
+ * program's. */
+
+int ampi_attr_set(const struct ampi_attr_owner *owner, int keyval, void *value);
+int ampi_attr_get(const struct ampi_attr_owner *owner, int keyval, void *value_out, int *flag_out);
+int ampi_attr_delete(const struct ampi_attr_owner *owner, int keyval);
+
+/* Copies what the copy callbacks want copied. After an error `to` has no attributes. */
+int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to);
+
+/* Deletes all, the last set first. After an error those that are left stay. */
+int ampi_attr_delete_all(const struct ampi_attr_owner *owner);
+
+/* For MPI_Comm_dup and its kin: the rank's attributes of old to its new communicator. */
+int ampi_comm_copy_attrs(struct ampi_comm *old, struct ampi_comm *dup);
+
+/* The same for MPI_Comm_idup, whose new communicator is not there yet: to *copies, which that gets later.
+ * Raises nothing: the error is the request's. */
+int ampi_comm_copy_attrs_early(struct ampi_comm *old, struct ampi_attrs **copies);
+
+/* No communicator gets them: calls the delete callbacks, with MPI_COMM_NULL. */
+void ampi_comm_drop_attr_copies(struct ampi_attrs **copies);
+
+/* For MPI_Comm_free and, with MPI_COMM_SELF, MPI_Finalize. */
+int ampi_comm_delete_attrs(struct ampi_comm *comm);
+
+/* Drops the rank's keys, and the attributes of predefined datatypes without calling anything; at its end. */
+void ampi_attr_fini(struct ampi_rank *rank);
+
+/* ---- Keys; used by attr_api.c ---- */
+
+/* The callbacks of a key, by kind of object. NULL and (fn *)1 are the constants MPI_*_NULL_COPY_FN and
+ * MPI_*_DUP_FN. */
+union ampi_attr_copy_fn {
+    MPI_Comm_copy_attr_function *comm;
+    MPI_Type_copy_attr_function *type;
+    MPI_Win_copy_attr_function *win;
+};
+union ampi_attr_delete_fn {
+    MPI_Comm_delete_attr_function *comm;
+    MPI_Type_delete_attr_function *type;
+    MPI_Win_delete_attr_function *win;
+};
+int ampi_keyval_create(enum ampi_attr_on kind, union ampi_attr_copy_fn copy, union ampi_attr_delete_fn delete,
+                       void *extra_state, int *keyval_out);
+int ampi_keyval_free(enum ampi_attr_on kind, int *keyval);
+
+/* Where the attributes of a datatype are; a rank has its own for the predefined types, which all ranks share.
+ */
+struct ampi_attrs **ampi_attr_of_type(struct ampi_rank *self, struct ampi_type *type);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * errhandler.c: error handler objects and attaching them (MPI 5.0, section 9.3).
+ *
+ * Owns the three predefined handlers and the life of users' ones. Calling a handler is error.c's. Windows and
+ * files attach theirs in their own chapters, with the functions of errhandler.h; here is what works without
+ * them: making handlers, and the handler of MPI_FILE_NULL, which files get when they are opened.
+ */
+#include "ampi/object/errhandler.h"
+
+#include "ampi/comm/comm.h"
+#include "ampi/object/error.h"
+#include "ampi/procs/procs.h"
+#include "ampi/object/rank.h"
+#include "base/log.h"
+
+struct ampi_errhandler ampi_errors_are_fatal = {.magic = AMPI_MAGIC_ERRHANDLER,
+                                                .predefined = MPI_ERRORS_ARE_FATAL};
+struct ampi_errhandler ampi_errors_abort = {.magic = AMPI_MAGIC_ERRHANDLER, .predefined = MPI_ERRORS_ABORT};
+struct ampi_errhandler ampi_errors_return = {.magic = AMPI_MAGIC_ERRHANDLER, .predefined = MPI_ERRORS_RETURN};
+
+static bool is_predefined(const struct ampi_errhandler *errhandler)
+{
+    return errhandler->predefined != MPI_ERRHANDLER_NULL;
+}
+
+struct ampi_errhandler *ampi_errhandler_of(MPI_Errhandler handle)
+{
+    if (handle == MPI_ERRORS_ARE_FATAL)
+        return &ampi_errors_are_fatal;
+    if (handle == MPI_ERRORS_ABORT)
+        return &ampi_errors_abort;
+    if (handle == MPI_ERRORS_RETURN)
+        return &ampi_errors_return;
+    return ampi_handle_has_magic(handle, AMPI_MAGIC_ERRHANDLER) ? (struct ampi_errhandler *)handle : NULL;
+}
+
+MPI_Errhandler ampi_errhandler_handle(struct ampi_errhandler *errhandler)
+{
+    return is_predefined(errhandler) ? errhandler->predefined : (MPI_Errhandler)errhandler;
+}
+
+void ampi_errhandler_ref(struct ampi_errhandler *errhandler)
+{
+    if (errhandler && !is_predefined(errhandler))
+        atomic_fetch_add_explicit(&errhandler->refs, 1, memory_order_relaxed);
+}
+
+void ampi_errhandler_unref(struct ampi_errhandler *errhandler)
+{
+    if (errhandler && !is_predefined(errhandler) &&
+        atomic_fetch_sub_explicit(&errhandler->refs, 1, memory_order_acq_rel) == 1) {
+        errhandler->magic = AMPI_MAGIC_DEAD;
+        free(errhandler);
+    }
+}
+
+bool ampi_errhandler_fits(const struct ampi_errhandler *errhandler, enum ampi_errhandler_for kind)
+{
+    return is_predefined(errhandler) || errhandler->kind == kind;
+}
+
+int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, enum ampi_errhandler_for kind)
+{
+    static const char *const kinds[] = {"communicators", "windows", "files", "sessions"};
+    struct ampi_errhandler *errhandler = ampi_errhandler_of(handle);
+
+    if (!errhandler)
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler", (void *)handle);
+    if (!ampi_errhandler_fits(errhandler, kind))
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "this error handler is for %s, not for %s",
+                               kinds[errhandler->kind], kinds[kind]);
+    ampi_errhandler_ref(errhandler);
+    ampi_errhandler_unref(*slot);
+    *slot = errhandler;
+    ampi_errhandler_chosen(errhandler);
+    return MPI_SUCCESS;
+}
+
+void ampi_errhandler_chosen(const struct ampi_errhandler *errhandler)
+{
+    if (errhandler != &ampi_errors_are_fatal && errhandler != &ampi_errors_abort)
+        ampi_lost_tolerate();
+}
+
+int ampi_errhandler_get(struct ampi_errhandler *const *slot, struct ampi_errhandler *when_null,
+                        MPI_Errhandler *handle_out)
+{
+    struct ampi_errhandler *errhandler = *slot ? *slot : when_null;
+
+    if (!handle_out)
+        return ampi_raise_self(MPI_ERR_ARG, "errhandler is NULL");
+    ampi_errhandler_ref(errhandler);
+    *handle_out = ampi_errhandler_handle(errhandler);
+    return MPI_SUCCESS;
+}
+
+/* ---- Making and freeing handlers ---- */
+
+/* A new handler without its function; NULL after an error was raised. */
+static struct ampi_errhandler *create(enum ampi_errhandler_for kind, bool has_function,
+                                      MPI_Errhandler *handle_out)
+{
+    struct ampi_errhandler *errhandler;
+
+    if (!has_function || !handle_out) {
+        ampi_raise_self(MPI_ERR_ARG, "%s is NULL", has_function ? "errhandler" : "the handler function");
+        return NULL;
+    }
+    errhandler = base_calloc(1, sizeof *errhandler, "an error handler");
+    errhandler->magic = AMPI_MAGIC_ERRHANDLER;
+    atomic_init(&errhandler->refs, 1);
+    errhandler->predefined = MPI_ERRHANDLER_NULL;
+    errhandler->kind = kind;
+    *handle_out = (MPI_Errhandler)errhandler;
+    return errhandler;
+}
+
+AMPI_EXPORT(Comm_create_errhandler)
+int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler)
+{
+    struct ampi_errhandler *object;
+
+    ampi_enter("MPI_Comm_create_errhandler");
+    object = create(AMPI_ERRHANDLER_COMM, comm_errhandler_fn != NULL, errhandler);
+    if (!object)
+        return MPI_ERR_ARG;
+    object->fn.comm = comm_errhandler_fn;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Win_create_errhandler)
+int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn, MPI_Errhandler *errhandler)
+{
+    struct ampi_errhandler *object;
+
+    ampi_enter("MPI_Win_create_errhandler");
+    object = create(AMPI_ERRHANDLER_WIN, win_errhandler_fn != NULL, errhandler);
+    if (!object)
+        return MPI_ERR_ARG;
+    object->fn.win = win_errhandler_fn;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(File_create_errhandler)
+int PMPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn, MPI_Errhandler *errhandler)
+{
+    struct ampi_errhandler *object;
+
+    ampi_enter("MPI_File_create_errhandler");
+    object = create(AMPI_ERRHANDLER_FILE, file_errhandler_fn != NULL, errhandler);
+    if (!object)
+        return MPI_ERR_ARG;
+    object->fn.file = file_errhandler_fn;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Session_create_errhandler)
+int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errhandler_fn,
+                                   MPI_Errhandler *errhandler)
+{
+    struct ampi_errhandler *object;
+
+    ampi_enter_any_time("MPI_Session_create_errhandler");
+    object = create(AMPI_ERRHANDLER_SESSION, session_errhandler_fn != NULL, errhandler);
+    if (!object)
+        return MPI_ERR_ARG;
+    object->fn.session = session_errhandler_fn;
+    return MPI_SUCCESS;
+}
+
+/* Predefined handlers are accepted too: what MPI_Comm_get_errhandler gave must be freed, whatever it was. */
+AMPI_EXPORT(Errhandler_free)
+int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
+{
+    struct ampi_errhandler *object;
+
+    ampi_enter_any_time("MPI_Errhandler_free");
+    if (!errhandler)
+        return ampi_raise_self(MPI_ERR_ARG, "errhandler is NULL");
+    object = ampi_errhandler_of(*errhandler);
+    if (!object)
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler", (void *)*errhandler);
+    *errhandler = MPI_ERRHANDLER_NULL;
+    ampi_errhandler_unref(object);
+    return MPI_SUCCESS;
+}
+
+/* ---- Communicators ---- */
+
+AMPI_EXPORT(Comm_set_errhandler)
+int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Comm_set_errhandler");
+    struct ampi_comm *object = ampi_comm_of(self, comm);
+
+    if (!object)
+        return ampi_comm_raise_invalid(comm);
+    return ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_COMM);
+}
+
+AMPI_EXPORT(Comm_get_errhandler)
+int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Comm_get_errhandler");
+    struct ampi_comm *object = ampi_comm_of(self, comm);
+
+    if (!object)
+        return ampi_comm_raise_invalid(comm);
+    return ampi_errhandler_get(&object->errhandler, &ampi_errors_are_fatal, errhandler);
+}
+
+AMPI_EXPORT(Comm_call_errhandler)
+int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Comm_call_errhandler");
+    struct ampi_comm *object = ampi_comm_of(self, comm);
+
+    if (!object)
+        return ampi_comm_raise_invalid(comm);
+    ampi_raise(object, errorcode, "the program called its error handler with error code %d", errorcode);
+    return MPI_SUCCESS;
+}
+
+/* ---- MPI_FILE_NULL: the handler that files get when they are opened ---- */
+
+static int raise_no_file(MPI_File file)
+{
+    return ampi_raise_self(MPI_ERR_FILE, "%p is not a file", (void *)file);
+}
+
+AMPI_EXPORT(File_set_errhandler)
+int PMPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler)
+{
+    struct ampi_rank *self = ampi_enter("MPI_File_set_errhandler");
+
+    if (file != MPI_FILE_NULL)
+        return raise_no_file(file);
+    return ampi_errhandler_set(&self->file_errhandler, errhandler, AMPI_ERRHANDLER_FILE);
+}
+
+AMPI_EXPORT(File_get_errhandler)
+int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
+{
+    struct ampi_rank *self = ampi_enter("MPI_File_get_errhandler");
+
+    if (file != MPI_FILE_NULL)
+        return raise_no_file(file);
+    return ampi_errhandler_get(&self->file_errhandler, &ampi_errors_return, errhandler);
+}
+
+AMPI_EXPORT(File_call_errhandler)
+int PMPI_File_call_errhandler(MPI_File fh, int errorcode)
+{
+    struct ampi_rank *self = ampi_enter("MPI_File_call_errhandler");
+
+    if (fh != MPI_FILE_NULL)
+        return raise_no_file(fh);
+    ampi_raise_on(self->file_errhandler ? self->file_errhandler : &ampi_errors_return, &fh, errorcode,
+                  "the program called its error handler with error code %d", errorcode);
+    return MPI_SUCCESS;
+}

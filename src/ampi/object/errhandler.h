@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * errhandler.h: error handler objects (MPI 5.0, section 9.3).
+ */
+#ifndef AMPI_ERRHANDLER_H
+#define AMPI_ERRHANDLER_H
+
+#include "ampi/object/handle.h"
+
+/* What objects a user's handler may be attached to. */
+enum ampi_errhandler_for {
+    AMPI_ERRHANDLER_COMM,
+    AMPI_ERRHANDLER_WIN,
+    AMPI_ERRHANDLER_FILE,
+    AMPI_ERRHANDLER_SESSION
+};
+
+/* A NULL pointer to a handler stands for the default: MPI_ERRORS_ARE_FATAL, for files MPI_ERRORS_RETURN. */
+struct ampi_errhandler {
+    uint32_t magic;                /* AMPI_MAGIC_ERRHANDLER */
+    _Atomic uint32_t refs;         /* handles and objects that use it; predefined: not counted */
+    MPI_Errhandler predefined;     /* the constant; MPI_ERRHANDLER_NULL for users' handlers */
+    enum ampi_errhandler_for kind; /* users' handlers */
+    union {
+        MPI_Comm_errhandler_function *comm;
+        MPI_Win_errhandler_function *win;
+        MPI_File_errhandler_function *file;
+        MPI_Session_errhandler_function *session;
+    } fn; /* users' handlers */
+};
+
+extern struct ampi_errhandler ampi_errors_are_fatal;
+extern struct ampi_errhandler ampi_errors_abort;
+extern struct ampi_errhandler ampi_errors_return;
+
+/* The object of a handle; NULL if it is none (MPI_ERRHANDLER_NULL included). */
+struct ampi_errhandler *ampi_errhandler_of(MPI_Errhandler handle);
+MPI_Errhandler ampi_errhandler_handle(struct ampi_errhandler *errhandler);
+
+/* True if the handler may be attached to objects of this kind. */
+bool ampi_errhandler_fits(const struct ampi_errhandler *errhandler, enum ampi_errhandler_for kind);
+
+/* Replaces the handler in *slot by the one with this handle; raises (on MPI_COMM_SELF) MPI_ERR_ERRHANDLER if
+ * that is none or fits no object of this kind. */
+int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, enum ampi_errhandler_for kind);
+
+/* The program has attached it to something: if errors are to return, so are those of lost processes. */
+void ampi_errhandler_chosen(const struct ampi_errhandler *errhandler);
+
+/* The handle for MPI_*_get_errhandler: a reference is added, which MPI_Errhandler_free gives back. when_null:
+ * what a NULL in the slot stands for. */
+int ampi_errhandler_get(struct ampi_errhandler *const *slot, struct ampi_errhandler *when_null,
+                        MPI_Errhandler *handle_out);
+
+void ampi_errhandler_ref(struct ampi_errhandler *errhandler);
+void ampi_errhandler_unref(struct ampi_errhandler *errhandler); /* NULL: nothing */
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * sanitizer.c: what the sanitizers of the program have to know of ranks, or ranks of them.
+ */
+#include "ampi/object/sanitizer.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "ampi/object/error.h"
+#include "ampi/object/rank.h"
+#include "base/log.h"
+
+/* LeakSanitizer's; NULL: it is not there. */
+static void (*register_root_region)(const void *lo, size_t size_bytes);
+
+/* A sanitizer ends the process: its report says what is wrong and where, but not which rank it was. */
+static void name_rank(void)
+{
+    const struct ult *u = ult_self();
+
+    if (u && u->world_rank >= 0)
+        ampi_report((const struct ampi_rank *)u, "the sanitizer's report above is of this rank");
+}
+
+void ampi_sanitizer_init(void)
+{
+    void (*set_death_callback)(void (*callback)(void));
+
+    if (dlsym(RTLD_DEFAULT, "__tsan_init"))
+        base_fatal(1,
+                   "ThreadSanitizer cannot watch several ranks in a process, because the ranks' copies of "
+                   "the program "
+                   "lie where its layout of the address space has no room for them: give each rank a process "
+                   "(mpirun --procs N -n N)");
+    *(void **)&register_root_region = dlsym(RTLD_DEFAULT, "__lsan_register_root_region");
+    *(void **)&set_death_callback = dlsym(RTLD_DEFAULT, "__sanitizer_set_death_callback");
+    if (set_death_callback)
+        set_death_callback(name_rank);
+}
+
+void ampi_sanitizer_prepare_ucx(void)
+{
+    /* UCX hooks madvise, which the C library calls at the end of a thread; there ThreadSanitizer has
+     * forgotten the thread already, and crashes in the hook's lock. */
+    if (dlsym(RTLD_DEFAULT, "__tsan_init"))
+        setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0);
+}
+
+void ampi_sanitizer_add_roots(const void *lo, size_t size_bytes)
+{
+    if (register_root_region)
+        register_root_region(lo, size_bytes);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * p2p_device.c: see p2p_device.h.
+ */
+#include "ampi/p2p/p2p_device.h"
+
+#include "ampi/p2p/later.h"
+#include "ampi/p2p/remote.h"
+#include "base/log.h"
+
+/* A move under way for a receive, from a send request or from bytes; or into a message. */
+struct transfer {
+    struct gpu_move move;
+    struct ampi_request
+        *recv; /* completed at the end; a fetch: the receive that waits for it, NULL: none yet */
+    struct ampi_request *sender;    /* completed at the end; NULL: none */
+    int sender_pe;                  /* the PE that it belongs to */
+    struct ampi_message *message;   /* fetch: what is filled */
+    struct ampi_later later;        /* fetch: begins it */
+    ampi_device_release_fn release; /* NULL: nothing to release */
+    void *what;
+};
+
+static struct transfer *transfer_create(struct gpu_data dst, struct gpu_data src, size_t n_bytes,
+                                        void (*done)(struct gpu_move *, int))
+{
+    struct transfer *transfer = base_calloc(1, sizeof *transfer, "a message of a GPU");
+
+    transfer->move.dst = dst;
+    transfer->move.src = src;
+    transfer->move.n_bytes = n_bytes;
+    transfer->move.done = done;
+    return transfer;
+}
+
+static struct gpu_data request_data(const struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+
+    return ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
+}
+
+/* Completes the send of a transfer whose data is there, or cannot be had. */
+static void finish_sender(int pe_id, struct transfer *transfer, int error)
+{
+    struct ampi_request *sender = transfer->sender;
+
+    if (BASE_UNLIKELY(error))
+        sender->status.MPI_ERROR = ampi_device_error(sender->owner, error);
+    ampi_p2p_complete_sender(pe_id, transfer->sender_pe, sender);
+}
+
+static void finish_recv(struct ampi_request *recv, int error)
+{
+    if (BASE_UNLIKELY(error))
+        recv->status.MPI_ERROR = ampi_device_error(recv->owner, error);
+    ampi_request_complete(recv);
+}
+
+/* ---- Into a receive ---- */
+
+static void received(struct gpu_move *move, int error)
+{
+    struct transfer *transfer = BASE_CONTAINER(move, struct transfer, move);
+    struct ampi_request *recv = transfer->recv;
+
+    if (transfer->release)
+        transfer->release(recv->owner, transfer->what);
+    if (transfer->sender)
+        finish_sender(recv->owner->pe_id, transfer, move->is_dst_missing ? 0 : error);
+    free(transfer);
+    finish_recv(recv, error);
+}
+
+/* Fills the status and starts the move, of as much as there is room for. */
+static void start_receive(struct ampi_request *recv, struct gpu_data src, int source, int tag,
+                          struct ampi_request *sender, ampi_device_release_fn release, void *what)
+{
+    struct gpu_data dst = request_data(recv);
+    size_t n_bytes = src.size_bytes < dst.size_bytes ? src.size_bytes : dst.size_bytes;
+    struct transfer *transfer = transfer_create(dst, src, n_bytes, received);
+
+    ampi_p2p_fill_status(&recv->status, source, tag, src.size_bytes, dst.size_bytes);
+    transfer->recv = recv;
+    transfer->sender = sender;
+    transfer->release = release;
+    transfer->what = what;
+    if (n_bytes)
+        gpu_move_start(&transfer->move);
+    /* After the start: what another PE has written last takes a while to read. */
+    transfer->sender_pe = sender ? sender->owner->pe_id : -1;
+    if (n_bytes == 0)
+        received(&transfer->move, 0);
+}
+
+void ampi_device_unpack(struct ampi_request *recv, const void *data, size_t n_bytes, int source, int tag,
+                        ampi_device_release_fn release, void *what)
+{
+    start_receive(recv, ampi_bytes_gpu_data(data, n_bytes), source, tag, NULL, release, what);
+}
+
+static void release_message(struct ampi_rank *owner, void *message)
+{
+    ampi_message_free(owner->messages, message);
+}
+
+void ampi_device_take_message(struct ampi_request *recv, struct ampi_message *message, int source, int tag)
+{
+    ampi_device_unpack(recv, message->data, message->size_bytes, source, tag, release_message, message);
+}
+
+bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, MPI_Count count,
+                           const struct ampi_type *type)
+{
+    const struct ampi_p2p *from = &sender->u.p2p;
+    size_t n_sent = (size_t)(from->count * from->type->size_bytes),
+           n_room = (size_t)(count * type->size_bytes);
+
+    return gpu_is_used() && ampi_type_is_block(type, count) && ampi_type_is_block(from->type, from->count) &&
+           gpu_can_hop(ampi_type_address(buf, type->true_lb_bytes),
+                       ampi_type_address(from->buf, from->type->true_lb_bytes),
+                       n_sent < n_room ? n_sent : n_room);
+}
+
+void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sender, int source, int tag)
+{
+    start_receive(recv, request_data(sender), source, tag, sender, NULL, NULL);
+}
+
+/* ---- Without a receive ---- */
+
+/* Takes a message whose bytes are here to a receive that has matched it. */
+static void take_bytes(struct ampi_request *recv, struct ampi_message *message)
+{
+    int source = message->node.source, tag = message->node.tag;
+
+    if (recv->u.p2p.is_device) {
+        ampi_device_take_message(recv, message, source, tag);
+        return;
+    }
+    ampi_p2p_unpack(message->data, message->size_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count,
+                    recv->u.p2p.type, &recv->status);
+    ampi_message_free(recv->owner->messages, message);
+    ampi_request_complete(recv);
+}
+
+/* A message has been filled; or not: then the error goes to both ends, and the message waits on for its
+ * receive, which learns of it. */
+static void fetched(struct gpu_move *move, int error)
+{
+    struct transfer *transfer = BASE_CONTAINER(move, struct transfer, move);
+    struct ampi_message *message = transfer->message;
+    struct ampi_request *recv = transfer->recv;
+    int pe_id = message->comm->owner->pe_id;
+
+    finish_sender(pe_id, transfer, error);
+    transfer->sender = NULL;
+    if (BASE_UNLIKELY(error) && !recv) {
+        transfer->what = (void *)(intptr_t)error;
+        return;
+    }
+    message->fetch = NULL;
+    free(transfer);
+    if (!recv)
+        return;
+    if (BASE_LIKELY(!error)) {
+        take_bytes(recv, message);
+        return;
+    }
+    ampi_p2p_fill_status(&recv->status, message->node.source, message->node.tag, 0, 0);
+    ampi_message_free(recv->owner->messages, message);
+    finish_recv(recv, error);
+}
+
+static void begin_fetch(struct ampi_later *later)
+{
+    gpu_move_start(&BASE_CONTAINER(later, struct transfer, later)->move);
+}
+
+/* How many sends of the PE's ranks another PE is to move. */
+struct away {
+    struct ult_source source;
+    uint64_t n_sends;
+};
+
+static int poll_nothing(struct ult_source *source)
+{
+    (void)source;
+    return 0;
+}
+
+/* The PE has nothing to poll meanwhile, but will be told soon. */
+static bool is_sending(const struct ult_source *source)
+{
+    return BASE_CONTAINER(source, const struct away, source)->n_sends > 0;
+}
+
+static __thread struct away *away_of_thread __attribute__((tls_model("initial-exec")));
+
+static BASE_COLD struct away *make_away(void)
+{
+    struct away *away = base_calloc(1, sizeof *away, "messages of GPUs to other PEs");
+
+    away->source = (struct ult_source){.poll = poll_nothing, .fd = -1, .is_moving = is_sending};
+    ult_pe_add_source(ult_self()->pe, &away->source);
+    away_of_thread = away;
+    return away;
+}
+
+void ampi_device_count_away(int n)
+{
+    struct away *away = away_of_thread;
+
+    if (BASE_UNLIKELY(!away))
+        away = make_away();
+    away->n_sends += (uint64_t)(int64_t)n;
+}
+
+void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender)
+{
+    struct transfer *transfer = transfer_create(ampi_bytes_gpu_data(message->data, message->size_bytes),
+                                                request_data(sender), message->size_bytes, fetched);
+
+    transfer->message = message;
+    transfer->sender = sender;
+    transfer->sender_pe = sender->owner->pe_id;
+    message->fetch = transfer;
+    ampi_later_add(&transfer->later, begin_fetch);
+}
+
+/* A receive has matched a message whose fetch waits or is under way, or has failed. */
+static void receive_fetched(struct ampi_message *message, struct ampi_request *recv)
+{
+    struct transfer *transfer = message->fetch;
+    int source = message->node.source, tag = message->node.tag;
+
+    if (ampi_later_waits(&transfer->later)) {
+        struct ampi_request *sender = transfer->sender;
+        ampi_later_cancel(&transfer->later);
+        free(transfer);
+        ampi_message_free(recv->owner->messages, message);
+        ampi_device_take_sender(recv, sender, source, tag);
+        return;
+    }
+    transfer->recv = recv;
+    if (!transfer->sender) {
+        ampi_p2p_fill_status(&recv->status, source, tag, 0, 0);
+        ampi_message_free(recv->owner->messages, message);
+        finish_recv(recv, (int)(intptr_t)transfer->what);
+        free(transfer);
+    }
+}
+
+void ampi_message_receive(struct ampi_message *message, struct ampi_request *recv)
+{
+    int source = message->node.source, tag = message->node.tag;
+
+    if (message->is_remote) {
+        ampi_remote_receive(message, recv);
+    } else if (message->fetch) {
+        receive_fetched(message, recv);
+    } else if (message->sender) {
+        struct ampi_request *sender = message->sender;
+        ampi_message_free(recv->owner->messages, message);
+        ampi_device_take_sender(recv, sender, source, tag);
+    } else {
+        take_bytes(recv, message);
+    }
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * p2p_failure.c: receives and probes whose sender is lost. See p2p_failure.h. Sends are remote_send.c's.
+ */
+#include "ampi/p2p/p2p_failure.h"
+
+#include "ampi/object/error.h"
+#include "ampi/p2p/message.h"
+
+struct ampi_message ampi_message_lost_mark;
+
+bool ampi_p2p_is_lost(const struct ampi_comm *comm, int source)
+{
+    const struct ampi_group *senders = comm->peer->layout->group;
+
+    return source == MPI_ANY_SOURCE ? ampi_lost_in_group(senders)
+                                    : ampi_lost_is_rank(ampi_group_world_rank(senders, source));
+}
+
+static bool is_lost_source(int source, void *arg)
+{
+    return ampi_p2p_is_lost(arg, source);
+}
+
+void ampi_p2p_fail_recv(struct ampi_request *request)
+{
+    ampi_status_set_empty(&request->status);
+    request->status.MPI_SOURCE = request->u.p2p.node.source;
+    request->status.MPI_TAG = request->u.p2p.node.tag;
+    request->status.MPI_ERROR = MPI_ERR_PROC_ABORTED;
+    ampi_request_complete(request);
+}
+
+void ampi_p2p_lose(struct ampi_comm *comm)
+{
+    struct ampi_match_node *node = ampi_match_take_all_posted(&comm->match, is_lost_source, comm);
+
+    while (node) {
+        struct ampi_request *request = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
+        node = node->next;
+        request->u.p2p.is_posted = false;
+        ampi_p2p_fail_recv(request);
+    }
+    if (comm->is_probing && ampi_p2p_is_lost(comm, comm->probe_source)) {
+        comm->is_probing = false;
+        comm->owner->wait_left = 0;
+        ult_ready(&comm->owner->ult);
+    }
+}
+
+int ampi_p2p_raise_lost(struct ampi_comm *comm)
+{
+    char text[AMPI_LOST_TEXT_MAX];
+
+    ampi_lost_describe(comm ? comm->peer->layout->group : NULL, text);
+    return ampi_raise_on_comm(comm, MPI_ERR_PROC_ABORTED, "%s", text);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * failure.c: what follows when a process of the job is gone.
+ *
+ * Whoever learns of it (the launcher's thread, a PE whose connection broke) sets the process's flag and wakes
+ * all PEs. Each PE then, in its next poll, ends what its own ranks have under way with that process: nobody
+ * touches another PE's requests, and the message path has no part in it. The communicators that lose a member
+ * get a mark at each handle (ampi_comm_mark_lost), which sends later receives and collectives past the quick
+ * path.
+ *
+ * `epoch` counts the reasons for a PE to look at all communicators again: a loss, or a communicator that was
+ * made after one.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ampi/coll/engine/slot.h"
+#include "ampi/comm/comm.h"
+#include "ampi/object/error.h"
+#include "ampi/meet/meet.h"
+#include "ampi/p2p/p2p_failure.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+
+/* Our mpirun is given this long to end a job that has lost a process, and to say how that ended, before we do
+ * it with the little that we know. */
+#define LAUNCHER_US 300000
+
+/* Longest text of why. */
+#define WHY_MAX 160
+
+struct lost_process {
+    _Atomic bool is_lost;
+    char why[WHY_MAX]; /* written before is_lost is set */
+};
+
+static struct {
+    struct lost_process *processes; /* by process */
+    _Atomic uint32_t n_lost;
+    _Atomic uint32_t epoch;
+    _Atomic bool is_tolerant; /* a rank of this process wants errors rather than the job's end */
+    struct {
+        uint32_t epoch;  /* that it has handled */
+        bool *forgotten; /* by process: what was under way with it has ended; NULL: none yet */
+    } BASE_CACHE_ALIGNED pes[AMPI_PES_MAX];
+} lost;
+
+void ampi_lost_init(void)
+{
+    lost.processes = base_calloc((size_t)ampi_job.n_procs, sizeof *lost.processes, "processes");
+}
+
+void ampi_lost_tolerate(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+    static atomic_bool is_told;
+
+    if (!ampi_machine || atomic_load(&is_told))
+        return;
+    pthread_mutex_lock(&lock); /* who comes second returns when the launcher knows, too */
+    if (!atomic_exchange(&lost.is_tolerant, true))
+        ampi_machine->tolerate();
+    atomic_store(&is_told, true);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- What is known ---- */
+
+void ampi_lost_note(int proc_id, const char *why)
+{
+    struct lost_process *process = &lost.processes[proc_id];
+
+    snprintf(process->why, sizeof process->why, "%s", why);
+    atomic_store(&process->is_lost, true);
+    atomic_fetch_add(&lost.n_lost, 1);
+    atomic_fetch_add(&lost.epoch, 1);
+    ult_wake_all();
+}
+
+bool ampi_lost_any(void)
+{
+    return atomic_load_explicit(&lost.n_lost, memory_order_relaxed) > 0;
+}
+
+bool ampi_lost_is(int proc_id)
+{
+    return ampi_lost_any() && atomic_load_explicit(&lost.processes[proc_id].is_lost, memory_order_seq_cst);
+}
+
+bool ampi_lost_is_rank(int world_rank)
+{
+    return ampi_lost_any() && ampi_lost_is(ampi_procs_of_rank(world_rank));
+}
+
+bool ampi_lost_in_group(const struct ampi_group *group)
+{
+    for (int i = 0; ampi_lost_any() && i < group->n_ranks; i++)
+        if (ampi_lost_is_rank(ampi_group_world_rank(group, i)))
+            return true;
+    return false;
+}
+
+uint32_t ampi_lost_fingerprint(const bool *is_lost)
+{
+    uint32_t sum = 0;
+
+    for (int i = 0; i < ampi_job.n_procs; i++)
+        if (is_lost[i]) {
+            uint32_t hash = ((uint32_t)i + 1) * 0x9e3779b1u;
+            sum += (hash ^ hash >> 15) * 0x85ebca6bu;
+        }
+    return sum;
+}
+
+struct ampi_group *ampi_lost_survivors(void)
+{
+    int *ranks = base_malloc((size_t)ampi_job.n_ranks * sizeof *ranks, "a group");
+    struct ampi_group *group;
+    int n = 0;
+
+    for (int i = 0; i < ampi_job.n_ranks; i++)
+        if (!ampi_lost_is_rank(i))
+            ranks[n++] = i;
+    group = ampi_group_create_list(ranks, n);
+    free(ranks);
+    return group;
+}
+
+static void describe(int proc_id, char *text)
+{
+    int first = ampi_procs_first_rank(proc_id);
+    int last = ampi_procs_first_rank(proc_id + 1) - 1;
+    char ranks[48];
+
+    if (first == last)
+        snprintf(ranks, sizeof ranks, "rank %d", first);
+    else
+        snprintf(ranks, sizeof ranks, "ranks %d to %d", first, last);
+    snprintf(text, AMPI_LOST_TEXT_MAX, "process %d of %d (%s) is lost: %s", proc_id, ampi_job.n_procs, ranks,
+             lost.processes[proc_id].why);
+}
+
+static bool has_rank_of(int proc_id, const struct ampi_group *group)
+{
+    for (int i = 0; group && i < group->n_ranks; i++)
+        if (ampi_procs_of_rank(ampi_group_world_rank(group, i)) == proc_id)
+            return true;
+    return !group;
+}
+
+void ampi_lost_describe(const struct ampi_group *group, char *text)
+{
+    snprintf(text, AMPI_LOST_TEXT_MAX, "a process is lost");
+    for (int i = 0; i < ampi_job.n_procs; i++)
+        if (ampi_lost_is(i) && has_rank_of(i, group)) {
+            describe(i, text);
+            return;
+        }
+}
+
+/* ---- What a PE does ---- */
+
+static BASE_COLD void end_job(int proc_id)
+{
+    char text[AMPI_LOST_TEXT_MAX];
+
+    describe(proc_id, text);
+    usleep(LAUNCHER_US);
+    base_log("%s; the job ends", text);
+    ampi_job_abort(MPI_ERR_PROC_ABORTED);
+}
+
+/* The side of a communicator may have members of this PE: their handles are marked, and what they wait for
+ * that cannot come any more fails. */
+static void lose_side(struct ampi_comm_side *side, int pe_id)
+{
+    const struct ampi_layout *layout = side->layout;
+    int part = layout ? layout->part_of_pe[pe_id] : -1;
+
+    if (part < 0)
+        return;
+    for (int i = layout->part_first[part]; i < layout->part_first[part + 1]; i++) {
+        struct ampi_comm *comm = &side->handles[layout->part_members[i]];
+        ampi_comm_mark_lost(comm);
+        ampi_p2p_lose(comm);
+    }
+}
+
+static void lose_members(struct ampi_comm_shared *shared, void *arg)
+{
+    int pe_id = *(int *)arg;
+    /* Sequentially consistent: either this finds it, or who makes it finds the loss. */
+    struct ampi_comm_shared *hidden = atomic_load(&shared->hidden);
+
+    if (!ampi_comm_has_lost(shared))
+        return;
+    lose_side(&shared->side[0], pe_id);
+    lose_side(&shared->side[1], pe_id);
+    ampi_coll_lose(shared->coll, pe_id);
+    if (hidden)
+        lose_members(hidden, arg);
+}
+
+bool ampi_lost_must_handle(int pe_id)
+{
+    return atomic_load_explicit(&lost.epoch, memory_order_seq_cst) != lost.pes[pe_id].epoch;
+}
+
+static BASE_COLD int handle(int pe_id)
+{
+    bool **forgotten = (bool **)&lost.pes[pe_id].forgotten;
+
+    lost.pes[pe_id].epoch = atomic_load(&lost.epoch);
+    if (!*forgotten)
+        *forgotten = base_calloc((size_t)ampi_job.n_procs, sizeof(bool), "processes");
+    for (int i = 0; i < ampi_job.n_procs; i++) {
+        if (!ampi_lost_is(i) || (*forgotten)[i])
+            continue;
+        if (!atomic_load(&lost.is_tolerant))
+            end_job(i);
+        (*forgotten)[i] = true;
+        ampi_machine->forget(pe_id, i);
+        ampi_remote_lose(pe_id, i);
+        ampi_meet_lose_guests(pe_id);
+    }
+    ampi_contexts_each(lose_members, &pe_id);
+    ampi_meet_lose();
+    return 1;
+}
+
+int ampi_lost_handle(int pe_id)
+{
+    return BASE_LIKELY(atomic_load_explicit(&lost.epoch, memory_order_relaxed) == lost.pes[pe_id].epoch)
+               ? 0
+               : handle(pe_id);
+}
+
+void ampi_lost_look_again(void)
+{
+    atomic_fetch_add(&lost.epoch, 1);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * launcher_env.c: what a launcher tells this process through the environment. The variables that make a
+ * process a member of a job are taken out at the start: a rank that starts another MPI program (system,
+ * popen, fork and exec, mpirun) starts a job of its own, which otherwise would take the rank's place in this
+ * one. A shell, an interpreter or env in front of the program hands them on, because the first program of
+ * this library in such a chain is the one to take them.
+ */
+#include "ampi/procs/launcher_env.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/launched.h"
+#include "base/log.h"
+
+extern char **environ;
+
+/* How long mpirun may take to read reports when many processes start at once. */
+#define REPORT_TIMEOUT_S 5
+
+/* The variables that were taken, as in environ; the strings stay where they are. */
+static struct {
+    char **entries;
+    size_t n;
+    char **lent; /* the environment that has them; NULL: none yet */
+} taken;
+
+/* The value of a variable that was taken; NULL: there was none. */
+static const char *find(const char *name)
+{
+    size_t n_name = strlen(name);
+
+    for (size_t i = 0; i < taken.n; i++)
+        if (strncmp(taken.entries[i], name, n_name) == 0 && taken.entries[i][n_name] == '=')
+            return taken.entries[i] + n_name + 1;
+    return NULL;
+}
+
+/* Removes the variables in place, without allocation: a thread that reads the environment meanwhile sees each
+ * other variable at least once. */
+static void remove_members(void)
+{
+    char **to = environ;
+
+    for (char **from = environ; from && *from; from++)
+        if (!base_launched_is_membership(*from))
+            *to++ = *from;
+    if (to)
+        *to = NULL;
+}
+
+void ampi_launched_take(void)
+{
+    size_t n = 0;
+
+    for (char **entry = environ; entry && *entry; entry++)
+        n += base_launched_is_membership(*entry);
+    if (n == 0)
+        return;
+    taken.entries = base_malloc(n * sizeof *taken.entries, "the launcher's variables");
+    for (char **entry = environ; *entry; entry++)
+        if (base_launched_is_membership(*entry))
+            taken.entries[taken.n++] = *entry;
+    remove_members();
+}
+
+void ampi_launched_lend(void)
+{
+    size_t n = 0;
+    char **lent;
+
+    while (environ && environ[n])
+        n++;
+    /* Never freed: another thread may be reading it. Kept in a variable, so that a search for leaks finds it.
+     */
+    lent = base_malloc((n + taken.n + 1) * sizeof *lent, "the environment");
+    if (n)
+        memcpy(lent, environ, n * sizeof *lent);
+    if (taken.n)
+        memcpy(lent + n, taken.entries, taken.n * sizeof *lent);
+    lent[n + taken.n] = NULL;
+    environ = taken.lent = lent;
+}
+
+void ampi_launched_withdraw(void)
+{
+    remove_members();
+}
+
+int ampi_launched_count(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"};
+    const char *job = find("PMIX_NAMESPACE"), *said = find(BASE_LAUNCHED_SIZE_ENV);
+    size_t n_job = job ? strlen(job) : 0;
+    int size = 0;
+
+    if (!getenv("PMIX_RANK") || !job)
+        return 0;
+    if (said && n_job && strncmp(said, job, n_job) == 0 && said[n_job] == ':')
+        size = atoi(said + n_job + 1);
+    for (size_t i = 0; size == 0 && i < BASE_COUNT(names); i++)
+        if (getenv(names[i]))
+            size = atoi(getenv(names[i]));
+    return size > 0 ? size : -1;
+}
+
+void ampi_launched_report(long n_ranks)
+{
+    const char *name = find(BASE_LAUNCHED_REPORT_ENV), *rank = getenv("PMIX_RANK");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = REPORT_TIMEOUT_S};
+    char text[64];
+    int fd, n_text;
+
+    if (!name || strlen(name) >= sizeof address.sun_path - 1)
+        return;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    memcpy(address.sun_path + 1, name, strlen(name));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    n_text = snprintf(text, sizeof text, BASE_LAUNCHED_REPORT_FORMAT,
+                      find("PMIX_NAMESPACE") && rank ? atoi(rank) : -1, n_ranks);
+    if (sendto(fd, text, (size_t)n_text, MSG_NOSIGNAL, (struct sockaddr *)&address,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) < 0)
+        base_log_verbose(1, "cannot report to mpirun that this process has started");
+    close(fd);
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * gpu_move.c: moving data from any memory and layout to any other; see gpu.h.
+ *
+ * A move goes in chunks, two at a time. A chunk's bytes are consecutive at up to two places between the ends:
+ *
+ *      source --fill--> near the source --copy--> near the destination --drain--> destination
+ *
+ *      FLAT: one block that the driver knows (a GPU's, or pinned); it is its own place: nothing to fill or
+ *      drain.
+ *
+ *      DEVICE: a layout on a GPU: a kernel fills and drains (without kernels, copies); straight into the
+ *      other end's place if that is in its reach, else scratch memory on the GPU.
+ *
+ *      HOST: pageable memory, or a layout in the host's: the CPU fills and drains a pinned block.
+ *
+ * So a move between two blocks is one copy, one between a block and a layout on the same GPU one kernel, and
+ * both are one chunk, however large. All of a chunk's work is in one queue, but for layouts on two GPUs, and
+ * for memory that only its own GPU can use (reach.c): what the second GPU does is queued when the first is
+ * done.
+ *
+ * What is to be done is decided in move_plan.c. Errors: the move ends when what was queued has ended.
+ */
+#include "gpu/gpu.h"
+
+#include "gpu/batch.h"
+#include "gpu/move_plan.h"
+#include "gpu/gpu_pack.h"
+#include "gpu/query.h"
+#include "gpu/queue.h"
+#include "gpu/service.h"
+
+gpu_copy_host_fn gpu_copy_host;
+gpu_block_at_fn gpu_block_at;
+
+/* ---- A chunk ---- */
+
+/* The queue for a copy, by where the two ends are; -1: the host. */
+static struct gpu_queue *queue_for(int to, int from, int *error_out)
+{
+    if (from < 0)
+        return gpu_queue_of(to, GPU_LANE_IN, error_out);
+    if (to == from)
+        return gpu_queue_of(from, GPU_LANE_LOCAL, error_out);
+    return gpu_queue_of(from, GPU_LANE_OUT, error_out);
+}
+
+/* The queue of a chunk's work. */
+static struct gpu_queue *chunk_queue(const struct gpu_move *move, const struct gpu_move_chunk *chunk,
+                                     int *error_out)
+{
+    if (BASE_UNLIKELY(move->is_hop))
+        return gpu_queue_of(move->from.device, chunk == move->chunks ? GPU_LANE_IN : GPU_LANE_OUT, error_out);
+    if (move->from.kind == DEVICE)
+        return gpu_queue_of(move->from.device, GPU_LANE_KERNELS, error_out);
+    if (move->to.kind == DEVICE && !move->is_split)
+        return gpu_queue_of(move->to.device, GPU_LANE_KERNELS, error_out);
+    return queue_for(move->to.device, move->from.device, error_out);
+}
+
+static char *flat_at(const struct gpu_move_side *side, const struct gpu_move_chunk *chunk)
+{
+    return (char *)side->first + chunk->offset;
+}
+
+/* Where the bytes are consecutive behind the fill: its own place, or what the kernel or the CPU writes. */
+static void *near_source(const struct gpu_move *move, const struct gpu_move_chunk *chunk)
+{
+    if (move->from.kind == FLAT)
+        return flat_at(&move->from, chunk);
+    if (chunk->scratch[0])
+        return chunk->scratch[0];
+    return chunk->pinned ? chunk->pinned : flat_at(&move->to, chunk);
+}
+
+/* Where they have to be for the drain. */
+static void *near_destination(const struct gpu_move *move, const struct gpu_move_chunk *chunk, void *near)
+{
+    if (move->to.kind == FLAT && !move->is_split)
+        return flat_at(&move->to, chunk);
+    if (move->to.kind == HOST)
+        return chunk->pinned;
+    if (chunk->scratch[1])
+        return chunk->scratch[1];
+    return chunk->pinned ? chunk->pinned : near;
+}
+
+/* Without kernels: a copy for each block. */
+static int queue_blocks(struct gpu_queue *queue, const struct gpu_data *data, size_t offset, size_t n_bytes,
+                        char *flat, bool is_pack)
+{
+    int error = 0;
+
+    for (size_t done = 0, block; done < n_bytes && !error; done += block) {
+        void *at = gpu_block_at(data, offset + done, &block);
+        if (block > n_bytes - done)
+            block = n_bytes - done;
+        error = gpu_queue_copy(queue, is_pack ? flat + done : at, is_pack ? at : flat + done, block);
+    }
+    return error;
+}
+
+/* Queues the copy of a chunk's bytes from a layout on a GPU to consecutive memory, or back. */
+static int queue_pack(struct gpu_queue *queue, const struct gpu_move *move,
+                      const struct gpu_move_chunk *chunk, void *flat, bool is_pack)
+{
+    const struct gpu_data *data = is_pack ? &move->src : &move->dst;
+    const struct gpu_move_side *side = is_pack ? &move->from : &move->to;
+    size_t offset = chunk->offset + (is_pack ? move->src_skip_bytes : move->dst_skip_bytes);
+
+    if (!gpu_has_kernels() || side->is_foreign)
+        return queue_blocks(queue, data, offset, chunk->n_bytes, flat, is_pack);
+    return is_pack ? gpu_pack_launch(queue, data, offset, chunk->n_bytes, flat)
+                   : gpu_unpack_launch(queue, data, offset, chunk->n_bytes, flat);
+}
+
+/* A copy from block to block of one GPU. */
+static bool is_local(const struct gpu_move *move)
+{
+    return move->from.kind == FLAT && move->to.kind == FLAT && move->from.device >= 0 &&
+           move->from.device == move->to.device;
+}
+
+/* A copy from block to block of two GPUs. */
+static bool is_to_peer(const struct gpu_move *move)
+{
+    return move->from.kind == FLAT && move->to.kind == FLAT && move->from.device >= 0 &&
+           move->to.device >= 0 && move->from.device != move->to.device;
+}
+
+/* The quickest function of the driver takes not all memory that there is. The addresses have been looked at.
+ */
+static int queue_to_peer(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
+{
+    int error = gpu_queue_copy_peer(queue, dst, src, n_bytes);
+
+    return BASE_UNLIKELY(error == GPU_ERROR_INVALID_VALUE) ? gpu_queue_copy(queue, dst, src, n_bytes) : error;
+}
+
+/* From pinned memory to the GPU's, and back. */
+static int queue_hop(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
+{
+    int error = gpu_queue_copy(queue, chunk->scratch[0], flat_at(&move->from, chunk), chunk->n_bytes);
+
+    return error ? error
+                 : gpu_queue_copy(queue, flat_at(&move->to, chunk), chunk->scratch[0], chunk->n_bytes);
+}
+
+/* Fills the chunk and queues what follows, up to the drain if that is in the same queue. */
+static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
+{
+    void *near, *far;
+    int error = 0;
+
+    if (BASE_UNLIKELY(move->is_hop))
+        return queue_hop(move, chunk, queue);
+    near = near_source(move, chunk);
+    far = near_destination(move, chunk, near);
+    if (move->from.kind == HOST)
+        gpu_copy_host(&move->src, move->src_skip_bytes + chunk->offset, chunk->n_bytes, chunk->pinned, true);
+    else if (move->from.kind == DEVICE)
+        error = queue_pack(queue, move, chunk, near, true);
+    if (!error && far != near)
+        error = is_local(move)     ? gpu_queue_copy_local(queue, far, near, chunk->n_bytes)
+                : is_to_peer(move) ? queue_to_peer(queue, far, near, chunk->n_bytes)
+                                   : gpu_queue_copy(queue, far, near, chunk->n_bytes);
+    if (!error && move->to.kind == DEVICE && !move->is_split)
+        error = queue_pack(queue, move, chunk, far, false);
+    return error;
+}
+
+static int queue_second(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
+{
+    void *far = near_destination(move, chunk, near_source(move, chunk));
+
+    if (move->to.kind == FLAT)
+        return gpu_queue_copy(queue, flat_at(&move->to, chunk), far, chunk->n_bytes);
+    return queue_pack(queue, move, chunk, far, false);
+}
+
+static void drain(struct gpu_move *move, const struct gpu_move_chunk *chunk)
+{
+    if (move->to.kind == HOST)
+        gpu_copy_host(&move->dst, move->dst_skip_bytes + chunk->offset, chunk->n_bytes, chunk->pinned, false);
+}
+
+/* The next bytes to move are the chunk's. */
+static void take_bytes(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    size_t left = move->n_bytes - move->taken_bytes;
+
+    chunk->offset = move->taken_bytes;
+    chunk->n_bytes = left < move->chunk_bytes ? left : move->chunk_bytes;
+    move->taken_bytes += chunk->n_bytes;
+}
+
+/* ---- From pinned memory to pinned memory ---- */
+
+size_t gpu_hop_min_bytes = (size_t)256 << 10;
+
+/* Is all of this in one pinned allocation? */
+static bool is_pinned(const void *addr, size_t n_bytes)
+{
+    const struct gpu_range *range = gpu_find(addr);
+
+    return range->memory == GPU_MEMORY_PINNED && range->to - (uintptr_t)addr >= n_bytes;
+}
+
+/* So much is under way at most: beyond that the CPU is there sooner than the copy engines. */
+#define HOPS_MAX ((size_t)8 << 20)
+static _Atomic size_t hop_bytes;
+
+bool gpu_can_hop(const void *to, const void *from, size_t n_bytes)
+{
+    return n_bytes >= gpu_hop_min_bytes &&
+           atomic_load_explicit(&hop_bytes, memory_order_relaxed) < HOPS_MAX && is_pinned(from, n_bytes) &&
+           is_pinned(to, n_bytes);
+}
+
+/* ---- Asynchronous ---- */
+
+static void finish(struct gpu_move *move);
+static void first_done(struct gpu_ticket *ticket, int error);
+static void second_done(struct gpu_ticket *ticket, int error);
+
+/* Starts a chunk; on an error it is over when what may have been queued is. */
+static void queue_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    int error = 0;
+    struct gpu_queue *queue = chunk_queue(move, chunk, &error);
+
+    if (queue) {
+        take_bytes(move, chunk);
+        error = queue_first(move, chunk, queue);
+        chunk->move = move;
+        chunk->ticket.handle = first_done;
+        move->n_busy++;
+        gpu_queue_then(queue, &chunk->ticket);
+    }
+    if (error && !move->error)
+        move->error = error;
+}
+
+static void served(struct gpu_ticket *ticket, int error)
+{
+    struct gpu_move_chunk *chunk = BASE_CONTAINER(ticket, struct gpu_move_chunk, ticket);
+    struct gpu_move *move = chunk->move;
+
+    if (error != GPU_SERVICE_NOT_DONE) {
+        first_done(ticket, error);
+        return;
+    }
+    move->n_busy--;
+    move->taken_bytes = 0;
+    queue_chunk(move, chunk);
+    if (move->n_busy == 0)
+        finish(move);
+}
+
+/* A small copy from block to block, all of a move, is the service's. */
+static bool can_be_served(const struct gpu_move *move)
+{
+    const struct gpu_move_side *from = &move->from, *to = &move->to;
+
+    return gpu_service_us > 0 && move->n_bytes <= GPU_SERVICE_MAX && from->buffer && to->buffer &&
+           from->kind == FLAT && to->kind == FLAT && from->room_bytes >= move->n_bytes &&
+           to->room_bytes >= move->n_bytes;
+}
+
+/* true: it is there. */
+static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    chunk->ticket.handle = served;
+    if (!gpu_service_copy(&move->from, &move->to, move->n_bytes, &chunk->ticket))
+        return false;
+    chunk->move = move;
+    take_bytes(move, chunk);
+    move->n_busy++;
+    return true;
+}
+
+/* ---- From GPU to GPU at once ---- */
+
+static void start_with_care(struct gpu_move *move);
+
+static void begun_done(struct gpu_ticket *ticket, int error)
+{
+    struct gpu_move_chunk *chunk = BASE_CONTAINER(ticket, struct gpu_move_chunk, ticket);
+    struct gpu_move *move = chunk->move;
+
+    if (BASE_UNLIKELY(move->is_stale))
+        start_with_care(move);
+    else
+        move->done(move, move->error ? move->error : error);
+}
+
+char *gpu_move_find_block(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes,
+                          struct gpu_range *range_out)
+{
+    void *first = NULL;
+    char *at;
+
+    if (!gpu_data_is_block(data, &first))
+        return NULL;
+    at = (char *)first + skip_bytes;
+    *range_out = *gpu_find(at);
+    return range_out->memory == GPU_MEMORY_DEVICE && range_out->to - (uintptr_t)at >= n_bytes ? at : NULL;
+}
+
+/* The commonest move is a copy between two blocks in buffers that are known to be within reach. It begins
+ * with what the cache says of them, and while it is under way the driver is asked whether that is still so.
+ * If not, it is done once more, with care: what was written is the destination's own bytes, or nothing, for
+ * the driver refuses addresses that are no device's. */
+static bool begin_at_once(struct gpu_move *move)
+{
+    struct gpu_move_chunk *chunk = &move->chunks[0];
+    struct gpu_range source, destination;
+    struct gpu_queue *queue;
+    char *from = gpu_move_find_block(&move->src, move->src_skip_bytes, move->n_bytes, &source);
+    char *to =
+        from ? gpu_move_find_block(&move->dst, move->dst_skip_bytes, move->n_bytes, &destination) : NULL;
+    int error = 0;
+
+    bool is_small = move->n_bytes <= GPU_SERVICE_MAX && gpu_service_us > 0;
+
+    if (!to || source.device == destination.device || (is_small && gpu_service_is_there(source.device)) ||
+        !gpu_reach_is_known(source.device, destination.device, destination.buffer) ||
+        !(queue = gpu_queue_of(source.device, GPU_LANE_OUT, &error)))
+        return false;
+    error = gpu_queue_copy_peer(queue, to, from, move->n_bytes);
+    if (BASE_UNLIKELY(error == GPU_ERROR_INVALID_VALUE))
+        return false;
+    move->error = error;
+    move->is_dst_missing = false;
+    chunk->move = move;
+    chunk->ticket.handle = begun_done;
+    gpu_queue_then(queue, &chunk->ticket);
+    move->is_stale = !error && (gpu_query_buffer((uintptr_t)from) != source.buffer ||
+                                gpu_query_buffer((uintptr_t)to) != destination.buffer);
+    if (is_small)
+        gpu_service_call(source.device);
+    return true;
+}
+
+static void start_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    bool is_small = can_be_served(move);
+
+    if (is_small && order_chunk(move, chunk))
+        return;
+    queue_chunk(move, chunk);
+    if (is_small)
+        gpu_service_call(move->from.device);
+}
+
+static void finish(struct gpu_move *move)
+{
+    if (BASE_UNLIKELY(move->is_hop))
+        atomic_fetch_sub_explicit(&hop_bytes, move->n_bytes, memory_order_relaxed);
+    gpu_move_put_staging(move);
+    move->done(move, move->error);
+}
+
+static void chunk_done(struct gpu_move *move, struct gpu_move_chunk *chunk)
+{
+    move->n_busy--;
+    if (!move->error && move->taken_bytes < move->n_bytes)
+        start_chunk(move, chunk);
+    if (move->n_busy == 0)
+        finish(move);
+}
+
+static void second_done(struct gpu_ticket *ticket, int error)
+{
+    struct gpu_move_chunk *chunk = BASE_CONTAINER(ticket, struct gpu_move_chunk, ticket);
+    struct gpu_move *move = chunk->move;
+
+    if (error && !move->error)
+        move->error = error;
+    if (!move->error)
+        drain(move, chunk);
+    chunk_done(move, chunk);
+}
+
+static void first_done(struct gpu_ticket *ticket, int error)
+{
+    struct gpu_move_chunk *chunk = BASE_CONTAINER(ticket, struct gpu_move_chunk, ticket);
+    struct gpu_move *move = chunk->move;
+    struct gpu_queue *queue;
+
+    if (error || move->error || !move->is_split) {
+        second_done(ticket, error);
+        return;
+    }
+    queue = gpu_queue_of(move->to.device, GPU_LANE_KERNELS, &error);
+    if (!queue || (error = queue_second(move, chunk, queue))) {
+        second_done(ticket, error);
+        return;
+    }
+    chunk->ticket.handle = second_done;
+    gpu_queue_then(queue, &chunk->ticket);
+}
+
+static void handle_failed(struct ult_note *note)
+{
+    finish(BASE_CONTAINER(note, struct gpu_move, note));
+}
+
+static void start_with_care(struct gpu_move *move)
+{
+    gpu_move_plan(move);
+    if (BASE_UNLIKELY(move->is_hop))
+        atomic_fetch_add_explicit(&hop_bytes, move->n_bytes, memory_order_relaxed);
+    for (int i = 0; i < move->n_chunks && !move->error && move->taken_bytes < move->n_bytes; i++)
+        start_chunk(move, &move->chunks[i]);
+    if (move->n_busy == 0) {
+        move->note.handle = handle_failed;
+        ult_post_note(ult_self()->pe, &move->note);
+    }
+}
+
+void gpu_move_start_alone(struct gpu_move *move)
+{
+    if (!begin_at_once(move))
+        start_with_care(move);
+}
+
+void gpu_move_start(struct gpu_move *move)
+{
+    if (!gpu_batch_take(move))
+        gpu_move_start_alone(move);
+}
+
+/* ---- With a wait ---- */
+
+struct waiter {
+    struct gpu_move move;
+    struct ult *ult; /* suspended; NULL: not yet */
+    bool is_done;
+};
+
+static void wake(struct gpu_move *move, int error)
+{
+    struct waiter *waiter = BASE_CONTAINER(move, struct waiter, move);
+
+    (void)error;
+    waiter->is_done = true;
+    ult_ready(waiter->ult);
+}
+
+int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes)
+{
+    struct waiter waiter;
+
+    waiter.move.dst = *dst;
+    waiter.move.src = *src;
+    waiter.move.n_bytes = n_bytes;
+    waiter.move.src_skip_bytes = waiter.move.dst_skip_bytes = 0;
+    waiter.move.done = wake;
+    waiter.is_done = false;
+    waiter.ult = ult_self();
+    gpu_move_start(&waiter.move);
+    ult_suspend();
+    BASE_ASSERT(waiter.is_done);
+    return waiter.move.error;
+}
+
+int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes)
+{
+    struct gpu_move move;
+
+    move.dst = *dst;
+    move.src = *src;
+    move.n_bytes = n_bytes;
+    move.src_skip_bytes = move.dst_skip_bytes = 0;
+    gpu_move_plan(&move);
+    while (!move.error && move.taken_bytes < n_bytes) {
+        struct gpu_move_chunk *chunk = &move.chunks[0];
+        struct gpu_queue *queue = chunk_queue(&move, chunk, &move.error);
+        int error;
+        if (!queue)
+            break;
+        take_bytes(&move, chunk);
+        move.error = queue_first(&move, chunk, queue);
+        if ((error = gpu_queue_spin(queue)) && !move.error)
+            move.error = error;
+        if (!move.error && move.is_split) {
+            queue = gpu_queue_of(move.to.device, GPU_LANE_KERNELS, &move.error);
+            if (queue)
+                move.error = queue_second(&move, chunk, queue);
+            if (queue && (error = gpu_queue_spin(queue)) && !move.error)
+                move.error = error;
+        }
+        if (!move.error)
+            drain(&move, chunk);
+    }
+    gpu_move_put_staging(&move);
+    return move.error;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * embedded_kernels.c: the kernels as the library carries them: what nvcc made of kernels.cu
+ * (cmake/Cuda.cmake), and their names.
+ */
+#include "gpu/kernels/kernels.h"
+#include "gpu/queue.h"
+
+/* The file, as part of the library's constants. */
+__asm__(".pushsection .rodata\n"
+        ".balign 64\n"
+        ".hidden gpu_fatbin\n"
+        ".globl gpu_fatbin\n"
+        "gpu_fatbin:\n"
+        ".incbin \"" GPU_FATBIN "\"\n"
+        ".popsection\n");
+extern const char gpu_fatbin[] __attribute__((visibility("hidden")));
+
+#define KERNEL_NAME(kernel, name, type) #name,
+static const char *const names[] = {GPU_KERNELS(KERNEL_NAME)};
+
+const struct gpu_module gpu_module = {gpu_fatbin, names, BASE_COUNT(names)};

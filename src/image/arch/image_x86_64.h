@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * image_x86_64.h: what the image layer has to know of x86-64. Included by image_arch.h only.
+ */
+#ifndef IMAGE_ARCH_X86_64_H
+#define IMAGE_ARCH_X86_64_H
+
+#include <elf.h>
+
+#define IMAGE_ARCH_ELF_CLASS ELFCLASS64
+#define IMAGE_ARCH_ELF_MACHINE EM_X86_64
+#define IMAGE_ARCH_PAGE_BYTES 4096u
+
+static inline enum image_reloc_kind image_arch_reloc_kind(unsigned type)
+{
+    switch (type) {
+    case R_X86_64_NONE:
+        return IMAGE_RELOC_NONE;
+    case R_X86_64_RELATIVE:
+        return IMAGE_RELOC_RELATIVE;
+    case R_X86_64_GLOB_DAT:
+        return IMAGE_RELOC_GOT;
+    case R_X86_64_JUMP_SLOT:
+        return IMAGE_RELOC_PLT;
+    case R_X86_64_64:
+        return IMAGE_RELOC_ABSOLUTE;
+    case R_X86_64_IRELATIVE:
+        return IMAGE_RELOC_IRELATIVE;
+    case R_X86_64_COPY:
+        return IMAGE_RELOC_COPY;
+    case R_X86_64_TPOFF64:
+        return IMAGE_RELOC_TLS;
+    case R_X86_64_DTPMOD64:
+        return IMAGE_RELOC_TLS_MODULE;
+    case R_X86_64_DTPOFF64:
+        return IMAGE_RELOC_TLS_OFFSET;
+    case R_X86_64_TLSDESC:
+        return IMAGE_RELOC_TLSDESC;
+    default:
+        return IMAGE_RELOC_UNSUPPORTED;
+    }
+}
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * mpirun-procs: the order of things, and the loop that waits for whatever happens: signals, output, input,
+ * what the PMIx server reports, and time. See mpirun_procs.h.
+ */
+#include "mpirun_procs.h"
+
+#include "base/launched.h"
+#include "base/rank_variables.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+double procs_now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- The command (written by mpirun, so mistakes in it are not explained) ---- */
+
+static void read_command(char **argv, struct procs_options *options_out)
+{
+    char **word = argv + 1;
+    *options_out = (struct procs_options){.binds = true, .reports_fd = -1};
+    for (; *word && strcmp(*word, "--") != 0; word++) {
+        const char *value = strchr(*word, '=') ? strchr(*word, '=') + 1 : "";
+        if (strncmp(*word, "procs=", 6) == 0)
+            options_out->num_procs = atoi(value);
+        else if (strncmp(*word, "ranks=", 6) == 0)
+            options_out->num_ranks = atoi(value);
+        else if (strncmp(*word, "timeout=", 8) == 0)
+            options_out->timeout_s = atof(value);
+        else if (strncmp(*word, "path=", 5) == 0)
+            options_out->path = value;
+        else if (strcmp(*word, "tag-output") == 0)
+            options_out->tags_output = true;
+        else if (strcmp(*word, "quiet") == 0)
+            options_out->is_quiet = true;
+        else if (strcmp(*word, "verbose") == 0)
+            options_out->is_verbose = true;
+        else if (strcmp(*word, "no-bind") == 0)
+            options_out->binds = false;
+        else if (strcmp(*word, "keep-going") == 0)
+            options_out->keeps_going = true;
+        else if (strncmp(*word, "reports=", 8) == 0)
+            options_out->reports_fd = atoi(value);
+        else
+            break;
+    }
+    if (*word == NULL || strcmp(*word, "--") != 0 || word[1] == NULL || options_out->path == NULL ||
+        options_out->num_procs < 1)
+        launch_fail(LAUNCH_EXIT_USAGE, "this program is a part of mpirun: say mpirun --procs P -n N program");
+    options_out->argv = word + 1;
+}
+
+/* ---- Environment ---- */
+
+static void tell_size(const struct procs_job *job)
+{
+    char text[PROCS_NAME_MAX + 16];
+    snprintf(text, sizeof text, "%s:%d", job->name, job->options.num_procs);
+    setenv(BASE_LAUNCHED_SIZE_ENV, text, 1);
+}
+
+/* Marks the processes and all that they start, for leftover.c. */
+static void mark_environment(const struct procs_job *job)
+{
+    const char *outer = getenv(PROCS_JOB_ENV);
+    char *mark = NULL;
+    if (asprintf(&mark, "%s%s%s", outer ? outer : "", outer ? ":" : "", job->id) < 0 ||
+        setenv(PROCS_JOB_ENV, mark, 1) != 0)
+        launch_fail(1, "out of memory");
+    free(mark);
+}
+
+/* A process's environment while it is made: malloc'ed strings and array. */
+struct env {
+    char **entries;
+    size_t num;
+};
+
+static void set_variable(const char *name, const char *value, bool is_added, void *arg)
+{
+    struct env *env = arg;
+    size_t len = strlen(name), at = 0;
+    while (at < env->num && !(strncmp(env->entries[at], name, len) == 0 && env->entries[at][len] == '='))
+        at++;
+    if (at == env->num && !is_added)
+        return;
+    if (at == env->num) {
+        env->entries = realloc(env->entries, (++env->num + 1) * sizeof env->entries[0]);
+        if (env->entries == NULL)
+            launch_fail(1, "out of memory");
+        env->entries[at] = env->entries[env->num] = NULL;
+    }
+    free(env->entries[at]);
+    if (asprintf(&env->entries[at], "%s=%s", name, value) < 0)
+        launch_fail(1, "out of memory");
+}
+
+/* Tells a process its place among the others. If it becomes several ranks, they learn theirs later. */
+static void tell_place(struct env *env, int proc_id, int num_procs)
+{
+    struct base_rank_place place = {
+        .rank = proc_id, .size = num_procs, .local_rank = proc_id, .local_size = num_procs};
+    if (num_procs > 1)
+        base_rank_variables_set(&place, set_variable, env);
+}
+
+/* A malloc'ed copy of our environment, with what the server adds; NULL: no memory. */
+static char **make_env(const struct procs_job *job, int proc_id)
+{
+    struct env env = {NULL, 0};
+    while (environ[env.num])
+        env.num++;
+    env.entries = calloc(env.num + 1, sizeof env.entries[0]);
+    for (size_t i = 0; env.entries && i < env.num; i++)
+        if ((env.entries[i] = strdup(environ[i])) == NULL)
+            return NULL;
+    if (env.entries == NULL)
+        return NULL;
+    tell_place(&env, proc_id, job->options.num_procs);
+    return procs_server_add_env(job, proc_id, &env.entries) ? env.entries : NULL;
+}
+
+static void free_env(char **env)
+{
+    for (char **entry = env; *entry; entry++)
+        free(*entry);
+    free(env);
+}
+
+/* ---- Signals ---- */
+
+static const int watched_signals[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
+                                      SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+/* Blocks them, for libpmix's threads too. Returns the descriptor that they can be read from. */
+static int open_signals(struct procs_job *job)
+{
+    sigset_t signals;
+    struct sigaction pipe_action;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof watched_signals / sizeof watched_signals[0]; i++)
+        sigaddset(&signals, watched_signals[i]);
+    sigprocmask(SIG_BLOCK, &signals, &job->signals_before);
+    sigaction(SIGPIPE, NULL, &pipe_action);
+    job->was_sigpipe_default = pipe_action.sa_handler == SIG_DFL;
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* All processes of the job have ended: what they have started ends too. */
+static void kill_leftover(const struct procs_job *job)
+{
+    procs_leftover_kill(job->id);
+    procs_leftover_kill_children(procs_guard_pid());
+}
+
+/* A request to end that comes twice, or when no process is there to hear it, is carried out by us. */
+static void forward_signal(struct procs_job *job, int number)
+{
+    static int num_requests;
+    bool is_request = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+    if (is_request && job->num_running == 0) {
+        kill_leftover(job);
+        procs_jobdir_remove(job->dir);
+        procs_jobdir_remove_rooms();
+        _exit(128 + number);
+    }
+    if (is_request && ++num_requests > 1 && job->next_step_s == 0 && job->ending != SIGKILL) {
+        procs_end_all(job, 128 + number);
+        return;
+    }
+    job->is_told_to_end = job->is_told_to_end || is_request;
+    procs_end_signal_all(job, number);
+    if (number == SIGTSTP)
+        raise(SIGSTOP); /* the SIGCONT that wakes us is forwarded in its turn */
+}
+
+static void read_signals(struct procs_job *job, int signals)
+{
+    struct signalfd_siginfo info;
+    while (read(signals, &info, sizeof info) == sizeof info)
+        if (info.ssi_signo != SIGCHLD)
+            forward_signal(job, (int)info.ssi_signo);
+    procs_end_reap(job);
+}
+
+/* ---- Starting ---- */
+
+static void say_what_is_run(const struct procs_job *job)
+{
+    const char *rank_options = getenv("HEDDLE_OPTIONS");
+    fprintf(stderr, "mpirun: %d processes of ", job->options.num_procs);
+    if (rank_options)
+        fprintf(stderr, "HEDDLE_OPTIONS='%s' ", rank_options);
+    fprintf(stderr, "%s", job->options.path);
+    for (char **word = job->options.argv + 1; *word; word++)
+        fprintf(stderr, " %s", *word);
+    fputc('\n', stderr);
+}
+
+static void say_why_not(const struct procs_job *job, int proc_id, int error)
+{
+    if (error == ENOENT && access(job->options.path, X_OK) == 0)
+        launch_say("%s: the interpreter or loader that it asks for does not exist", job->options.argv[0]);
+    else
+        launch_say("cannot start process %d of %d, %s: %s%s", proc_id, job->options.num_procs,
+                   job->options.argv[0], strerror(error),
+                   error == EAGAIN   ? " (ulimit -u?)"
+                   : error == EMFILE ? " (ulimit -n?)"
+                                     : "");
+}
+
+static void start_all(struct procs_job *job, struct procs_forward *forward)
+{
+    int input = procs_input_open();
+    for (int i = 0; i < job->options.num_procs && !job->has_failed; i++) {
+        int out, err, error = ENOMEM;
+        char **env = make_env(job, i);
+        if (env != NULL) {
+            error = procs_spawn(job, i, env, i == 0 ? input : -1, &out, &err);
+            free_env(env);
+        }
+        if (error != 0) {
+            say_why_not(job, i, error);
+            procs_end_all(job,
+                          error == EAGAIN || error == ENOMEM || error == EMFILE ? 1 : LAUNCH_EXIT_CANNOT_RUN);
+            break;
+        }
+        procs_forward_add(forward, i, false, out);
+        procs_forward_add(forward, i, true, err);
+    }
+    if (input > STDERR_FILENO)
+        close(input);
+}
+
+/* ---- The loop ---- */
+
+/* How long to wait, in ms: until the next step of ending, the timeout, or a look at an unfinished line. */
+static int wait_ms(const struct procs_job *job, double deadline_s)
+{
+    double now_s = procs_now_s(), until_s = now_s + 3600;
+    if (job->next_step_s > 0 && job->next_step_s < until_s)
+        until_s = job->next_step_s;
+    if (deadline_s > 0 && deadline_s < until_s)
+        until_s = deadline_s;
+    if (isatty(STDIN_FILENO) && job->num_running > 0 && until_s > now_s + 0.1)
+        until_s = now_s + 0.1;
+    return until_s <= now_s ? 0 : (int)((until_s - now_s) * 1e3) + 1;
+}
+
+static void watch_time(struct procs_job *job, double *deadline_s_inout)
+{
+    double now_s = procs_now_s();
+    if (*deadline_s_inout > 0 && now_s >= *deadline_s_inout && job->num_running > 0) {
+        *deadline_s_inout = 0;
+        if (!job->has_failed)
+            launch_say("%s ran longer than %g s (--timeout): it is ended", job->options.argv[0],
+                       job->options.timeout_s);
+        procs_end_all(job, LAUNCH_EXIT_TIMEOUT);
+    }
+    if (job->next_step_s > 0 && now_s >= job->next_step_s)
+        procs_end_step(job);
+}
+
+/* ---- Programs of the library that have started ---- */
+
+static void read_reports(struct procs_job *job)
+{
+    struct launch_report report;
+    while (launch_report_next(job->options.reports_fd, &report))
+        if (report.proc_id >= 0 && report.proc_id < job->options.num_procs)
+            job->procs[report.proc_id].has_reported = true;
+}
+
+/* A shell, an interpreter or the like was started: has a program of the library, or at least a client of the
+ * server's if it can be a rank, come of it in each process? */
+static void check_reports(struct procs_job *job)
+{
+    int num_procs = job->options.num_procs, num_joined = 0;
+    if (job->options.reports_fd < 0 || job->exit_code != 0)
+        return;
+    read_reports(job);
+    for (int i = 0; i < num_procs; i++)
+        num_joined +=
+            job->procs[i].has_reported || (job->procs[i].is_connected && job->options.num_ranks == num_procs);
+    if (num_joined == num_procs)
+        return;
+    launch_say("%s: in %d of %d processes no program of this MPI library was started (another MPI, or an "
+               "environment without what mpirun has put there?), so there were no %d ranks",
+               job->options.argv[0], num_procs - num_joined, num_procs,
+               job->options.num_ranks ? job->options.num_ranks : num_procs);
+    job->exit_code = 1;
+}
+
+/* One turn: waits for something, and does what there is to do. */
+static void turn(struct procs_job *job, struct procs_forward *forward, struct pollfd *watched, int signals,
+                 int timeout_ms)
+{
+    struct procs_abort abort;
+    int num = procs_forward_watch(forward, watched);
+    watched[num++] = (struct pollfd){.fd = signals, .events = POLLIN};
+    watched[num++] = (struct pollfd){.fd = procs_server_bell(), .events = POLLIN};
+    watched[num++] = (struct pollfd){.fd = procs_input_watched(), .events = POLLIN};
+    watched[num++] = (struct pollfd){.fd = job->options.reports_fd, .events = POLLIN};
+    if (poll(watched, (nfds_t)num, timeout_ms) == 0 && isatty(STDIN_FILENO))
+        procs_forward_show_unfinished(forward); /* a question, maybe */
+    if (procs_server_hear(&abort))
+        procs_end_by_abort(job, &abort);
+    read_reports(job);
+    procs_forward_work(forward); /* before the ends of processes: it tells their order */
+    read_signals(job, signals);
+    procs_input_work();
+}
+
+/* Until all have ended, and what they have printed is written. */
+static void run(struct procs_job *job, struct procs_forward *forward, int signals)
+{
+    struct pollfd *watched = calloc((size_t)procs_forward_max_watched(forward) + 4, sizeof watched[0]);
+    if (watched == NULL)
+        launch_fail(1, "out of memory");
+    double deadline_s = job->options.timeout_s > 0 ? procs_now_s() + job->options.timeout_s : 0;
+    start_all(job, forward);
+    while (job->num_running > 0) {
+        turn(job, forward, watched, signals, wait_ms(job, deadline_s));
+        watch_time(job, &deadline_s);
+    }
+    kill_leftover(job);
+    while (!procs_forward_is_done(forward))
+        turn(job, forward, watched, signals, 1000);
+    free(watched);
+}
+
+/* 0, 1 and 2 must be open, or the first pipes would get these numbers. */
+static void open_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    struct procs_job job = {0};
+    int lock;
+    read_command(argv, &job.options);
+    open_standard_files();
+    if (gethostname(job.host, sizeof job.host) != 0)
+        snprintf(job.host, sizeof job.host, "localhost");
+    job.procs = calloc((size_t)job.options.num_procs, sizeof job.procs[0]);
+    struct procs_forward *forward =
+        procs_forward_create(job.procs, job.options.num_procs, job.options.tags_output);
+    if (job.procs == NULL || forward == NULL)
+        launch_fail(1, "out of memory for %d processes", job.options.num_procs);
+
+    int signals = open_signals(&job);
+    if (!procs_jobdir_create(&job, &lock))
+        return 1;
+    procs_guard_start(&job);
+    procs_leftover_adopt();
+    setenv("UCX_POSIX_DIR", job.dir, 0);
+    mark_environment(&job);
+    tell_size(&job);
+    /* libpmix's other data store is shared memory with locks, which a process that is killed may hold. */
+    setenv("PMIX_MCA_gds", "hash", 0);
+    if (procs_server_start(&job)) {
+        if (job.options.is_verbose)
+            say_what_is_run(&job);
+        run(&job, forward, signals);
+        check_reports(&job);
+        if (job.exit_code == 0 && procs_forward_has_lost(forward))
+            job.exit_code = 1;
+    } else {
+        job.exit_code = 1;
+    }
+    procs_jobdir_remove(job.dir);
+    procs_jobdir_remove_rooms();
+    procs_guard_dismiss();
+    _exit(job.exit_code); /* not exit: libpmix's thread is still running */
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * ucx_message.c: active messages. Data that came with its header stays in UCX's buffer as long as the client
+ * wants it; large data stays at the sender until the client fetches it. Which of the two it is, UCX decides.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "machine_ucx/ucxm.h"
+
+static inline int result_of(ucs_status_t status)
+{
+    if (status == UCS_OK)
+        return MACHINE_DONE;
+    return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_INVALID_PARAM ? MACHINE_FAILED : MACHINE_LOST;
+}
+
+static ucs_status_t handle_message(void *arg, const void *header, size_t header_bytes, void *data,
+                                   size_t n_bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucxm_port *port = arg;
+    bool is_away = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    struct machine_data incoming = {
+        .bytes = is_away ? NULL : data,
+        .n_bytes = n_bytes,
+        .token = data,
+        .can_keep = is_away || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA),
+    };
+
+    if (port->n_handled)
+        port->n_handled[ucxm.client.source(header)]++;
+    return ucxm.client.handle(port->pe_id, header, header_bytes, &incoming) ? UCS_INPROGRESS : UCS_OK;
+}
+
+const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler)
+{
+    ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = id,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = handler,
+        .arg = port,
+    };
+    ucs_status_t status = ucp_worker_set_am_recv_handler(port->worker, &param);
+
+    return status == UCS_OK ? NULL : ucs_status_string(status);
+}
+
+const char *ucxm_messages_init(struct ucxm_port *port)
+{
+    if (ucxm.client.source) {
+        port->n_handled = calloc((size_t)ucxm.place.n_procs, sizeof *port->n_handled);
+        if (!port->n_handled)
+            return "out of memory";
+    }
+    return ucxm_handler_set(port, UCXM_MESSAGE_ID, handle_message);
+}
+
+/* ---- Requests ---- */
+
+static void link_request(struct ucxm_request *request, struct ucxm_port *port, int proc_id, bool is_fetch,
+                         machine_done_fn done, void *arg)
+{
+    *request = (struct ucxm_request){done, arg, port, proc_id, is_fetch, port->pending, &port->pending};
+    port->n_fetching += is_fetch;
+    if (port->pending)
+        port->pending->link = &request->next;
+    port->pending = request;
+}
+
+void ucxm_request_unlink(struct ucxm_request *request)
+{
+    request->port->n_fetching -= request->is_fetch;
+    *request->link = request->next;
+    if (request->next)
+        request->next->link = request->link;
+}
+
+void ucxm_request_give_up(struct ucxm_request *request)
+{
+    machine_done_fn done = request->done;
+
+    request->done = NULL;
+    done(request->arg, MACHINE_LOST);
+}
+
+/* UCX hands out the same memory for another request afterwards. */
+static void request_done(struct ucxm_request *request, ucs_status_t status)
+{
+    struct ucxm_request ours = *request;
+
+    if (ours.done)
+        ucxm_request_unlink(request);
+    ucp_request_free(request);
+    if (ours.done)
+        ours.done(ours.arg, result_of(status));
+}
+
+/* ---- Sending ---- */
+
+static void send_done(void *request, ucs_status_t status, void *arg)
+{
+    (void)arg;
+    request_done(request, status);
+}
+
+/* What UCX is told of a message. Its shortest way looks at no memory type: it takes memory for the host's as
+ * long as its hooks have seen no device memory allocated, which they do not see before they are there, or if
+ * UCX could not load them. Naming the datatype, bytes, keeps it off that way. */
+static ucp_request_param_t send_param(enum machine_memory memory)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                 .cb.send = send_done,
+                                 .memory_type = ucxm_memory_type(memory)};
+
+    if (BASE_UNLIKELY(memory != MACHINE_HOST)) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+        param.datatype = ucp_dt_make_contig(1);
+    }
+    return param;
+}
+
+int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+              const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
+{
+    struct ucxm_port *port = &ucxm.ports[pe_id];
+    struct ucxm_peer *of_proc = port->peers[dest_proc];
+    ucp_request_param_t param = send_param(memory);
+    ucs_status_ptr_t started;
+    ucp_ep_h ep;
+
+    if (of_proc && of_proc[dest_pe].lane && memory == MACHINE_HOST &&
+        ucxm_lane_send(&of_proc[dest_pe], header, header_bytes, data, n_bytes))
+        return MACHINE_DONE;
+    ep = ucxm_endpoint(port, dest_proc, dest_pe);
+    if (!ep)
+        return MACHINE_LOST;
+    started = ucp_am_send_nbx(ep, UCXM_MESSAGE_ID, header, header_bytes, data, n_bytes, &param);
+    if (UCS_PTR_IS_ERR(started))
+        return result_of(UCS_PTR_STATUS(started));
+    port->peers[dest_proc][dest_pe].n_sent++;
+    if (started == NULL)
+        return MACHINE_DONE;
+    link_request(started, port, dest_proc, false, done, arg);
+    return MACHINE_PENDING;
+}
+
+static void said(void *request, ucs_status_t status, void *copy)
+{
+    (void)status;
+    free(copy);
+    ucp_request_free(request);
+}
+
+/* UCX 1.13 has the header stay where it is until the message leaves, which on a connection that is being made
+ * is later. */
+void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes)
+{
+    void *copy = header_bytes ? malloc(header_bytes) : NULL;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.send = said,
+                                 .user_data = copy};
+
+    if (header_bytes && !copy)
+        base_fatal(1, "out of memory for a word to another process");
+    if (copy)
+        memcpy(copy, header, header_bytes);
+    if (!UCS_PTR_IS_PTR(ucp_am_send_nbx(ep, id, copy, header_bytes, NULL, 0, &param)))
+        free(copy);
+}
+
+/* ---- Receiving ---- */
+
+static void fetch_done(void *request, ucs_status_t status, size_t n_bytes, void *arg)
+{
+    (void)n_bytes;
+    (void)arg;
+    request_done(request, status);
+}
+
+int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
+               machine_done_fn done, void *arg)
+{
+    struct ucxm_port *port = &ucxm.ports[pe_id];
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                 .cb.recv_am = fetch_done,
+                                 .memory_type = ucxm_memory_type(memory)};
+    ucs_status_ptr_t started;
+
+    if (ucxm_is_lost(src_proc))
+        return MACHINE_LOST; /* what UCX keeps of it stays there */
+    started = ucp_am_recv_data_nbx(port->worker, token, buf, n_bytes, &param);
+    if (started == NULL)
+        return MACHINE_DONE;
+    if (UCS_PTR_IS_ERR(started))
+        return result_of(UCS_PTR_STATUS(started));
+    link_request(started, port, src_proc, true, done, arg);
+    return MACHINE_PENDING;
+}
+
+bool ucxm_is_moving(int pe_id)
+{
+    return ucxm.ports[pe_id].pending != NULL;
+}
+
+void ucxm_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out)
+{
+    const struct ucxm_port *port = &ucxm.ports[pe_id];
+
+    *traffic_out = (struct machine_traffic){.n_handled = ucxm_lanes_count(port, is_left_out),
+                                            .n_fetching = port->n_fetching};
+    for (int proc = 0; proc < ucxm.place.n_procs; proc++) {
+        if (is_left_out && is_left_out[proc])
+            continue;
+        traffic_out->n_handled += port->n_handled ? port->n_handled[proc] : 0;
+        for (int pe = 0; port->peers[proc] && pe < ucxm.processes[proc].n_pes; pe++)
+            traffic_out->n_sent += port->peers[proc][pe].n_sent;
+    }
+}
+
+void ucxm_release(int pe_id, void *token)
+{
+    ucp_am_data_release(ucxm.ports[pe_id].worker, token);
+}

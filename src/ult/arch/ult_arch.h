@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * ult_arch.h: all that src/ult needs to know of the CPU. The switch itself is in one .S per CPU.
+ */
+#ifndef ULT_ARCH_ARCH_H
+#define ULT_ARCH_ARCH_H
+
+#include <stdint.h>
+#include <ucontext.h>
+
+/* Saves the callee-saved registers on the stack and the stack pointer in *save_sp; continues where load_sp
+ * was saved. */
+void ult_arch_switch(void **save_sp, void *load_sp);
+
+/* What a new ULT's first switch jumps to. */
+void ult_arch_start(void);
+
+#if defined(__x86_64__)
+
+/* Builds the frame described in ult_x86_64.S on a fresh stack; returns the stack pointer to load. */
+static inline void *ult_arch_prepare(char *stack_hi, void (*entry)(void *), void *arg)
+{
+    uint64_t *top = (uint64_t *)((uintptr_t)stack_hi & ~(uintptr_t)15);
+
+    *--top = 0; /* the alignment that a function sees at its first instruction */
+    *--top = 0;
+    *--top = (uint64_t)(uintptr_t)ult_arch_start;
+    *--top = 0;                          /* rbp */
+    *--top = 0;                          /* rbx */
+    *--top = (uint64_t)(uintptr_t)entry; /* r12 */
+    *--top = (uint64_t)(uintptr_t)arg;   /* r13 */
+    *--top = 0;                          /* r14 */
+    *--top = 0;                          /* r15 */
+    return top;
+}
+
+/* The address of the instruction at which a signal interrupted the thread; context is the third argument of a
+ * handler. */
+static inline void *ult_arch_context_pc(void *context)
+{
+    return (void *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+}
+
+/* Its stack pointer there. */
+static inline char *ult_arch_context_sp(void *context)
+{
+    return (char *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+}
+
+/* Can a call have pushed this return address: does a call instruction end there? Reads the 7 bytes before it.
+ */
+static inline int ult_arch_follows_call(const void *addr)
+{
+    const unsigned char *at = (const unsigned char *)addr;
+
+    if (at[-5] == 0xe8)
+        return 1;
+    for (int len = 2; len <= 7; len++) /* ff /2: through a register or memory */
+        if (len != 5 && at[-len] == 0xff && ((at[1 - len] >> 3) & 7) == 2)
+            return 1;
+    return 0;
+}
+
+/* Tells the core that this is a spin loop. */
+static inline void ult_arch_relax(void)
+{
+    __builtin_ia32_pause();
+}
+
+#else
+#error "src/ult/arch has no context switch for this CPU yet: write one like ult_x86_64.S"
+#endif
+
+#endif
