@@ -76,6 +76,7 @@ static void append_to_backlog(struct ult_pe *self, struct ult_pe *dest, const st
         backlog->first = entry;
     backlog->last = entry;
     self->n_backlogged++;
+    atomic_fetch_add_explicit(&ult_job.n_backlogged, 1, memory_order_relaxed);
 }
 
 /* Between putting something into a PE's ring and looking whether the PE is asleep. */
@@ -110,6 +111,7 @@ static int flush_backlogs(struct ult_pe *pe)
                 backlog->last = NULL;
             free(entry);
             pe->n_backlogged--;
+            atomic_fetch_sub_explicit(&ult_job.n_backlogged, 1, memory_order_release);
             n_moved++;
             fence_before_wake();
             ult_pe_wake(&ult_job.pes[i]);

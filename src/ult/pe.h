@@ -55,6 +55,7 @@ struct ult_job {
     int node_n_procs;    /* how many these are; 0: not told, one */
     int spin_polls;      /* polls of an idle PE before it sleeps */
     bool is_oversubscribed;    /* there are more PEs on this node than cores */
+    _Atomic int n_backlogged;  /* entries in the backlogs of all PEs */
     pthread_mutex_t idle_lock; /* guards n_asleep */
     int n_asleep;              /* PEs that sleep */
 };

@@ -223,6 +223,18 @@ void ult_post_item(struct ult_pe *dest, const struct ult_item *item);
 /* Queues a note: the caller provides its memory, which must stay valid until handled. Any thread. */
 void ult_post_note(struct ult_pe *dest, struct ult_note *note);
 
+/* A note that waits for the items before it. */
+struct ult_fence {
+    struct ult_note note;
+    void (*arrived)(
+        struct ult_fence *); /* called on the destination PE; may free the fence; may not switch */
+    bool is_last_round;      /* its own */
+};
+
+/* Calls fence->arrived on the PE when that has handled all items that were posted to it before this call. The
+ * caller provides the fence's memory. Any thread. */
+void ult_post_fence(struct ult_pe *dest, struct ult_fence *fence);
+
 #include "ult/ult_inline.h"
 
 #endif

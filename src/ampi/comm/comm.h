@@ -165,6 +165,12 @@ void ampi_comm_shared_ref(struct ampi_comm_shared *shared);
 bool ampi_comm_shared_try_ref(struct ampi_comm_shared *shared);
 void ampi_comm_shared_unref(struct ampi_comm_shared *shared);
 
+/* Nobody holds it any more: destroys it when no message to it is in an inbox. Any thread. (comm_retire.c) */
+void ampi_comm_retire(struct ampi_comm_shared *shared);
+
+/* Gives its memory back. */
+void ampi_comm_destroy(struct ampi_comm_shared *shared);
+
 /* The owner's handle of a second communicator with the same members, on which the library can send messages
  * that no receive or probe of the program sees. Made at first use, freed with the communicator. NULL: no
  * context id is left. */

@@ -10,7 +10,6 @@
 #include "ampi/object/errhandler.h"
 #include "ampi/object/info.h"
 #include "ampi/p2p/bsend_buffer.h"
-#include "ampi/p2p/remote.h"
 #include "ampi/procs/procs.h"
 #include "ampi/comm/topo.h"
 #include "base/log.h"
@@ -230,7 +229,6 @@ static void destroy_side(struct ampi_comm_side *side)
     for (int i = 0; i < side->n_ranks; i++)
         if (side->layout->pe_of[i] != AMPI_PE_REMOTE) {
             side->handles[i].magic = AMPI_MAGIC_DEAD;
-            ampi_remote_outlive(&side->handles[i]);
             ampi_match_fini(&side->handles[i].match);
         }
     ampi_comm_handles_destroy(side->handles, side->n_ranks);
@@ -274,6 +272,13 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
     /* First of all, as the hidden one is found through this one. */
     if ((shared->context_id & AMPI_CONTEXT_CROSS) && !(shared->context_id & AMPI_CONTEXT_HIDDEN))
         ampi_contexts_remove(shared);
+    if (shared->context_id < CONTEXT_IDS)
+        context_free(shared->context_id); /* no message within a process holds it */
+    ampi_comm_retire(shared);
+}
+
+void ampi_comm_destroy(struct ampi_comm_shared *shared)
+{
     if (shared->hidden)
         ampi_comm_shared_unref(shared->hidden);
     ampi_coll_state_destroy(shared->coll);
@@ -281,8 +286,6 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
     destroy_side(&shared->side[0]);
     if (shared->is_inter)
         destroy_side(&shared->side[1]);
-    if (shared->context_id < CONTEXT_IDS)
-        context_free(shared->context_id);
     free(shared);
 }
 

@@ -3,7 +3,9 @@
  * contexts.c: the communicators of this process that have members in others, by context id.
  *
  * A hash table under a spin lock, and in front of it a small cache per PE. Ids are never used again. A
- * communicator that goes is taken out of the caches as well: an erroneous program may still send to it.
+ * communicator that goes is taken out of the caches as well: an erroneous program may still send to it. A PE
+ * may put it there again that has just looked it up; so it looks once more before the communicator's memory
+ * goes (comm_retire.c).
  */
 #include <pthread.h>
 
@@ -97,17 +99,22 @@ struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
     return shared;
 }
 
-/* Takes a communicator out of the PEs' caches. */
-static void forget(uint64_t context_id)
+static void forget(struct cache *cache, uint64_t context_id)
+{
+    uint64_t cached = context_id;
+
+    atomic_compare_exchange_strong_explicit(&cache->context_id[hash_of(context_id) % CACHE_ENTRIES], &cached,
+                                            0, memory_order_relaxed, memory_order_relaxed);
+}
+
+void ampi_contexts_forget(int pe_id, uint64_t context_id)
 {
     struct cache *all = atomic_load_explicit(&caches, memory_order_acquire);
-    uint32_t entry = hash_of(context_id) % CACHE_ENTRIES;
 
-    for (int pe = 0; all && pe < ampi_job.n_pes; pe++) {
-        uint64_t cached = context_id;
-        atomic_compare_exchange_strong_explicit(&all[pe].context_id[entry], &cached, 0, memory_order_relaxed,
-                                                memory_order_relaxed);
-    }
+    if (!all)
+        return;
+    forget(&all[pe_id], context_id);
+    forget(&all[pe_id], context_id | AMPI_CONTEXT_HIDDEN);
 }
 
 void ampi_contexts_remove(struct ampi_comm_shared *shared)
@@ -120,8 +127,8 @@ void ampi_contexts_remove(struct ampi_comm_shared *shared)
     if (*link)
         *link = shared->next_context;
     unlock();
-    forget(shared->context_id);
-    forget(shared->context_id | AMPI_CONTEXT_HIDDEN);
+    for (int pe = 0; pe < ampi_job.n_pes; pe++)
+        ampi_contexts_forget(pe, shared->context_id);
 }
 
 struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)

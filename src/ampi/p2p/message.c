@@ -4,6 +4,7 @@
  */
 #include "ampi/p2p/message.h"
 
+#include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/p2p/remote.h"
 #include "base/log.h"
@@ -153,6 +154,28 @@ void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int
         dest->is_probing = false;
         dest->owner->wait_left = 0;
         ult_ready(&dest->owner->ult);
+    }
+}
+
+/* No receive will match it. A local sender that still waits keeps the communicator, so there is none. */
+static void drop(struct ampi_comm *dest, struct ampi_message *message)
+{
+    if (message->is_remote) {
+        ampi_remote_drop(dest->owner, message);
+        return;
+    }
+    if (message->fetch)
+        ampi_device_drop_fetch(message);
+    ampi_message_free(dest->owner->messages, message);
+}
+
+void ampi_message_drop_all(struct ampi_comm *dest)
+{
+    struct ampi_match_node *node;
+
+    while ((node = dest->match.first_arrived) != NULL) {
+        ampi_match_remove_unexpected(&dest->match, node);
+        drop(dest, BASE_CONTAINER(node, struct ampi_message, node));
     }
 }
 

@@ -67,6 +67,10 @@ void ampi_message_free(struct ampi_message_pool *pool, struct ampi_message *mess
  * blocked in a probe for it. On the destination's PE. Never switches. */
 void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int source, int tag);
 
+/* The communicator of this handle goes: drops the messages to it that have met no receive. On the
+ * destination's PE. Never switches. */
+void ampi_message_drop_all(struct ampi_comm *dest);
+
 /* Copies the message, which is not away (p2p_device.h), into a receive's buffer, completes its sender, frees
  * it, and fills the status, whose MPI_ERROR becomes MPI_ERR_TRUNCATE if there was more data than room. On the
  * destination's PE. Never switches. */

@@ -251,6 +251,13 @@ static void receive_fetched(struct ampi_message *message, struct ampi_request *r
     }
 }
 
+void ampi_device_drop_fetch(struct ampi_message *message)
+{
+    BASE_ASSERT(!message->fetch->sender);
+    free(message->fetch);
+    message->fetch = NULL;
+}
+
 void ampi_message_receive(struct ampi_message *message, struct ampi_request *recv)
 {
     int source = message->node.source, tag = message->node.tag;

@@ -46,6 +46,9 @@ bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, M
  * which has room for it and has been kept. */
 void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender);
 
+/* Drops what is left of such a fetch, whose sender is complete: it has failed, and no receive has come. */
+void ampi_device_drop_fetch(struct ampi_message *message);
+
 /* So many sends of the PE's ranks more (or less) wait at other PEs of the process for their data to be moved
  * there. */
 void ampi_device_count_away(int n);

@@ -303,7 +303,9 @@ static void fetched_early(void *arg, int result)
     kept->has_failed = result < 0;
     if (!kept->has_failed)
         kept->bytes = kept_room(kept);
-    if (kept->recv)
+    if (BASE_UNLIKELY(kept->is_dropped))
+        ampi_remote_drop(kept->owner, message);
+    else if (kept->recv)
         take_fetched(message, kept->recv);
 }
 

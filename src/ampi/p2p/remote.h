@@ -24,9 +24,9 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request);
  * waits for the answer. (remote_send.c) */
 void ampi_remote_cancel(struct ampi_request *request);
 
-/* The communicator of this handle goes: keeps the messages to it whose senders may still take them back. Any
- * PE. (remote_cancel.c) */
-void ampi_remote_outlive(struct ampi_comm *dest);
+/* Its communicator goes, and it is in no table any more: drops a message, or keeps it where its sender may
+ * still take it back. owner: the rank that it was sent to; on that one's PE. (remote_cancel.c) */
+void ampi_remote_drop(struct ampi_rank *owner, struct ampi_message *message);
 
 /* A kept message's data is still at its sender: it takes a request to receive it. */
 bool ampi_remote_is_away(const struct ampi_message *message);

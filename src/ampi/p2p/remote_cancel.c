@@ -29,23 +29,13 @@ static bool is_awaited(const struct ampi_message *message)
            (!kept->bytes && !kept->is_fetching && !kept->has_failed && message->size_bytes > 0);
 }
 
-void ampi_remote_outlive(struct ampi_comm *dest)
+static void outlive(struct ampi_rank *owner, struct ampi_message *message)
 {
-    struct ampi_match_node *node = dest->match.first_arrived;
-
-    while (node) {
-        struct ampi_match_node *later = node->later;
-        struct ampi_message *message = BASE_CONTAINER(node, struct ampi_message, node);
-        if (message->is_remote && is_awaited(message)) {
-            ampi_match_remove_unexpected(&dest->match, node);
-            kept_of(message)->owner = dest->owner;
-            pthread_mutex_lock(&outlived.lock);
-            node->next = outlived.first;
-            outlived.first = node;
-            pthread_mutex_unlock(&outlived.lock);
-        }
-        node = later;
-    }
+    kept_of(message)->owner = owner;
+    pthread_mutex_lock(&outlived.lock);
+    message->node.next = outlived.first;
+    outlived.first = &message->node;
+    pthread_mutex_unlock(&outlived.lock);
 }
 
 static struct ampi_message *take_outlived(const struct ampi_peer *peer, uint32_t seq)
@@ -127,6 +117,20 @@ static void drop(struct ampi_rank *owner, struct ampi_message *message)
     if (!kept->bytes)
         kept->token = NULL; /* used up */
     ampi_remote_release_message(owner, message);
+}
+
+void ampi_remote_drop(struct ampi_rank *owner, struct ampi_message *message)
+{
+    struct kept *kept = kept_of(message);
+
+    if (is_awaited(message)) {
+        outlive(owner, message);
+    } else if (kept->is_fetching) {
+        kept->is_dropped = true;
+        kept->owner = owner;
+    } else {
+        drop(owner, message);
+    }
 }
 
 static bool take_kept(struct ampi_comm *dest, const struct ampi_peer *peer, const struct ampi_wire *wire,

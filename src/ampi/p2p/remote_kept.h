@@ -27,10 +27,11 @@ struct kept {
     uint64_t cookie;        /* of a synchronous send */
     struct ampi_peer *peer; /* that it came from */
     bool is_sync;
-    bool is_offer;    /* pipe.h; the cookie is that of the offer */
-    bool is_fetching; /* its data is on its way to copy */
-    bool has_failed;  /* it never came */
-    uint32_t seq;     /* the message's number between the two PEs */
+    bool is_offer;        /* pipe.h; the cookie is that of the offer */
+    bool is_fetching : 1; /* its data is on its way to copy */
+    bool is_dropped : 1;  /* ... and is not wanted any more */
+    bool has_failed;      /* it never came */
+    uint32_t seq;         /* the message's number between the two PEs */
     union {
         struct ampi_request *recv; /* fetching: the receive that waits for it; NULL: none yet */
         struct ampi_rank *owner;   /* the communicator is gone: the rank that it was sent to */

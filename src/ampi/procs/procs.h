@@ -154,6 +154,9 @@ uint64_t ampi_contexts_propose(void);
 void ampi_contexts_add(struct ampi_comm_shared *shared);
 void ampi_contexts_remove(struct ampi_comm_shared *shared);
 
+/* Takes a communicator that was removed, and its hidden one, out of a PE's cache. */
+void ampi_contexts_forget(int pe_id, uint64_t context_id);
+
 /* The communicator with this id; NULL: there is none (yet). */
 struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id);
 
