@@ -8,7 +8,7 @@
  *
  * usage: bandwidth [-a rankA] [-b rankB] [-m min_bytes] [-M max_bytes] [-w window] [-t seconds_per_size]
  *                  [-d uni|bi|both] [-B gpus]
- * prints: bandwidth.BYTES value GB/s and bibandwidth.BYTES value GB/s    (and .p5, .p95; GB = 10^9 bytes)
+ * prints: bandwidth.BYTES value GB/s and bibandwidth.BYTES value GB/s (and .p5, .p95; GB = 10^9 bytes)
  */
 #include "bench_buffer.h"
 

@@ -10,7 +10,7 @@
  * allgather.
  *
  * usage: collectives [-o op,op,...] [-s bytes,bytes,...] [-k loop|each] [-t seconds_per_point] [-B gpus]
- * prints: coll.OP.RANKS.BYTES value us    (and .p5, .p95; barrier has 0 bytes; n/a: needs too much memory)
+ * prints: coll.OP.RANKS.BYTES value us (and .p5, .p95; barrier has 0 bytes; n/a: needs too much memory)
  */
 #include "bench_buffer.h"
 

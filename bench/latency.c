@@ -6,7 +6,7 @@
  * twice their number.
  *
  * usage: latency [-a rankA] [-b rankB] [-m min_bytes] [-M max_bytes] [-t seconds_per_size] [-B gpus]
- * prints: latency.BYTES value us    (and .p5, .p95)
+ * prints: latency.BYTES value us (and .p5, .p95)
  */
 #include "bench_buffer.h"
 

@@ -7,7 +7,7 @@
  * searched from its head) and shuffled. "unexpected": N messages lie at the receiver, which then receives
  * them in the reverse order with blocking receives; only the receives are timed.
  *
- * usage: matching [-m min] [-M max] [-t seconds_per_point]    (N = 10, 100, 1000, 10000)
+ * usage: matching [-m min] [-M max] [-t seconds_per_point] (N = 10, 100, 1000, 10000)
  * prints: matching.ORDER.N value ns per message; ORDER: inorder, reverse, shuffled, unexpected; and
  *         matching.post.N: posting one receive
  */

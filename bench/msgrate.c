@@ -5,8 +5,8 @@
  * answer closes the window. The figure is the messages of all pairs over the time of the slowest pair; the
  * answers are not counted.
  *
- * usage: msgrate [-p pairs] [-s bytes] [-w window] [-t seconds] [-B gpus]    (pairs: default ranks/2)
- * prints: msgrate.PAIRS value million/s    (and .p5, .p95)
+ * usage: msgrate [-p pairs] [-s bytes] [-w window] [-t seconds] [-B gpus] (pairs: default ranks/2)
+ * prints: msgrate.PAIRS value million/s (and .p5, .p95)
  */
 #include "bench_buffer.h"
 

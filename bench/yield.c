@@ -8,7 +8,7 @@
  * program prints n/a.
  *
  * usage: yield [-t seconds]
- * prints: yield.RANKS value ns    (and .p5, .p95), or yield.RANKS n/a ns
+ * prints: yield.RANKS value ns (and .p5, .p95), or yield.RANKS n/a ns
  */
 #include "bench.h"
 

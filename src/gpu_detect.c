@@ -6,11 +6,11 @@
  * changed the address space since it was made (gpu_map_count): memory of the host becomes a device's, or the
  * other way round, in no other way. How an entry dies, then:
  *
- *      cudaFree, cudaFreeHost of large memory, cudaMallocManaged, pools and          the count rises
- *      reservations that end, new memory at an address that was the host's
- *      cudaFree and cudaMalloc of small memory, cudaFreeAsync, cuMemUnmap and        the kind stays, the
- * buffer's id cuMemMap, cudaHostRegister and Unregister                                     differs:
- * gpu_resolve asks
+ *      cudaFree, cudaFreeHost of large memory, cudaMallocManaged,         the count rises
+ *      pools and reservations that end, new memory at an address
+ *      that was the host's
+ *      cudaFree and cudaMalloc of small memory, cudaFreeAsync,            the kind stays, the buffer's id
+ *      cuMemUnmap and cuMemMap, cudaHostRegister and Unregister           differs: gpu_resolve asks
  */
 #include "gpu_detect.h"
 

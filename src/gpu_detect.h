@@ -6,8 +6,8 @@
  * this process. Whoever then handles the device's memory asks gpu_resolve once more, which is exact.
  *
  *      gpu_is_device   from the calling PE's cache, 10 ns. Host or device: always right. Which device, and
- * how far the allocation goes: as it was when it was cached gpu_resolve     the same, compared with the
- * driver (0.1 us)
+ *                      how far the allocation goes: as it was when it was cached
+ *      gpu_resolve     the same, compared with the driver (0.1 us)
  */
 #ifndef GPU_DETECT_H
 #define GPU_DETECT_H
@@ -39,16 +39,16 @@ void gpu_detect_init(void);
 extern atomic_bool gpu_is_active;
 
 /* True if there may be device buffers: a load and a branch in processes without the driver. Looks for the
- * driver when a library was loaded, so it must be asked before data is touched. Any thread; never switches.
- */
+ * driver when a library was loaded, so it must be asked before data is touched. Any thread; never
+ * switches. */
 static inline bool gpu_is_used(void)
 {
     return BASE_UNLIKELY(*atomic_load_explicit(&gpu_hint, memory_order_relaxed) != NULL) &&
            (BASE_LIKELY(atomic_load_explicit(&gpu_is_active, memory_order_acquire)) || gpu_watch());
 }
 
-/* What the address is in. Valid until the PE's next call. On a PE, and only if gpu_is_active. Never switches.
- */
+/* What the address is in. Valid until the PE's next call. On a PE, and only if gpu_is_active. Never
+ * switches. */
 const struct gpu_range *gpu_find(const void *addr);
 const struct gpu_range *gpu_resolve(const void *addr);
 

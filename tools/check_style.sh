@@ -54,6 +54,7 @@ check_sources() {
         grep -Ev '^src/(launch/|machine_ucx/|image/rebind_|ampi/(job/job_options|procs/launcher_env)\.c)' |
         report "use secure_getenv: setuid programs must not listen to their callers (src/base/privilege.h)"
     search '^\s*typedef\b[^(]*\b\w+_t;|^\}\s*\w+_t;' "${src_files[@]}" | report "names that end in _t belong to POSIX"
+    check_maps "${code_files[@]}"
     check_includes "${src_files[@]}"
     search '#\s*include\s*[<"](cuda|cu[a-z]*_runtime|nvml|nvToolsExt)' "${src_files[@]}" | grep -v '^src/gpu/' |
         report "CUDA headers outside src/gpu"
@@ -62,6 +63,24 @@ check_sources() {
     search '\b(ucp|ucs|uct|pmix)_\w+\s*\([^;]*$' "${src_files[@]}" | grep -Ev '^src/(machine_ucx|launch)/' |
         report "names that belong to UCX and PMIx"
     check_licences
+}
+
+# Drawings, tables and lists in comments, as an editor left them and as a formatter that fills paragraphs does not.
+check_maps() {
+    [ $# = 0 ] || awk '
+        function found(line) { printf "%s:%d:%s\n", FILENAME, line, $0 }
+        FNR == 1 { before = ""; is_item = 0 }
+        # columns of a table belong on indented lines; on others they are rows that were run together
+        /^ \*[ ]?[^ *].*[^ ]   +[^ ]/ { found(FNR) }
+        # the lines of a list item that follow the first are indented, too
+        is_item && /^ \* [^ ]/ { found(FNR) }
+        # "int *" alone on a line, or "*/" alone behind a comment of one line: pushed there by the formatter
+        before ~ /^ +(struct |enum |union |const |unsigned |static )*[a-z_0-9]+( \*+)?$/ && /^ +\**[a-z_0-9\[\]A-Z]+; +\/\*/ { found(FNR) }
+        before ~ /\/\* [^ ]/ && before !~ /\*\// && /^ *\*\/$/ { found(FNR) }
+        {
+            is_item = /^ \*   *([0-9]+\.|-) [^ ]/ && !/[.;:]$/
+            before = $0
+        }' "$@" | report "a table or list that formatting has run together"
 }
 
 # base <- ult <- image <- ampi -> {machine_ucx, gpu}: what a file may include, by the folder it is in.

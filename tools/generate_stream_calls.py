@@ -188,13 +188,14 @@ def main(toolkit):
 #define GPU_STREAM_CALLS_H
 
 /* clang-format off */
-/* GPU_STREAM_CALLS    X(name in libcuda, version of CUDA that brought it, NULL means the thread's stream (1) or
- *                     the legacy one (0), SUBMIT: adds work or ASK: does not, parameters, arguments, address in
- *                     the host's memory that is read, that is written (NULL: none), bytes)
- * GPU_WAITING_CALLS   X(name, version, stream, parameters, arguments, the call that does the same and does not
- *                     wait, its arguments, address of the host that is read, that is written, address of a
- *                     device that is written, that is read, if the call need not wait; else 0)
- * GPU_LONELY_CALLS    X(name, version, stream, parameters, arguments): those without such a call
+/* The lists:
+ *      GPU_STREAM_CALLS    X(name in libcuda, version of CUDA that brought it, NULL means the thread's stream (1) or
+ *                          the legacy one (0), SUBMIT: adds work or ASK: does not, parameters, arguments, address in
+ *                          the host's memory that is read, that is written (NULL: none), bytes)
+ *      GPU_WAITING_CALLS   X(name, version, stream, parameters, arguments, the call that does the same and does not
+ *                          wait, its arguments, address of the host that is read, that is written, address of a
+ *                          device that is written, that is read, if the call need not wait; else 0)
+ *      GPU_LONELY_CALLS    X(name, version, stream, parameters, arguments): those without such a call
  */""")
     groups = sorted(rows)
     for group in groups:

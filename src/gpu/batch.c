@@ -109,8 +109,7 @@ static void fill(struct gpu_batch *batch, struct gpu_move **link)
 }
 
 /* Starts a batch with the first gathered move and others of its device. False: there are none that go with
- * it.
- */
+ * it. */
 static bool start_batch(struct gpu_pe *pe, struct gpu_move **first)
 {
     struct gpu_move *move = *first;

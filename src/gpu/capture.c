@@ -172,8 +172,8 @@ CUresult CUDAAPI gpu_capture_end_ptsz(CUstream stream, CUgraph *graph_out)
     return end(stream, graph_out, true, real.r_cuStreamEndCapture_ptsz);
 }
 
-/* The default stream is never captured, but asking about it while a blocking stream is captured is an error.
- */
+/* The default stream is never captured, but asking about it while a blocking stream is captured is an
+ * error. */
 static CUresult ask(CUstream stream, CUstreamCaptureStatus *status_out, bool is_per_thread,
                     CUresult(CUDAAPI *function)(CUstream, CUstreamCaptureStatus *))
 {

@@ -74,8 +74,8 @@ extern struct gpu_driver gpu_driver;
 /* The error that this thread was last told of. */
 int gpu_driver_last(void);
 
-/* Errors after which a context is of no use any more: they come from kernels, and every later call gets them.
- */
+/* Errors after which a context is of no use any more: they come from kernels, and every later call gets
+ * them. */
 bool gpu_driver_is_sticky(int error);
 
 /* Remembers that `function` returned this error, for gpu_error_text on this thread. Returns it. */

@@ -45,8 +45,8 @@ bool gpu_watch_is_sound(void)
 
 /* ---- What is the driver's, though nothing may be allocated there now ---- */
 
-/* Mappings of the driver that the CPU can read: managed memory is given out from them without another mmap.
- */
+/* Mappings of the driver that the CPU can read: managed memory is given out from them without another
+ * mmap. */
 #define READABLE_MAX 4096
 static struct {
     atomic_flag lock;
@@ -346,8 +346,8 @@ static const struct link_map *find_driver(void)
     return map;
 }
 
-/* Loads one of the two sentinels, unloading it first, so that it stands at the end of the list. NULL: cannot.
- */
+/* Loads one of the two sentinels, unloading it first, so that it stands at the end of the list. NULL:
+ * cannot. */
 static const struct link_map *place_sentinel(void)
 {
     static void *handles[2];

@@ -58,8 +58,8 @@ const char *gpu_error_text(int error);
 bool gpu_streams_set(const char *text) BASE_MUST_CHECK;
 bool gpu_waits_set(const char *text) BASE_MUST_CHECK;
 
-/* The number of ranks that this process will run. With one rank, CUDA is not changed. Before the ranks begin.
- */
+/* The number of ranks that this process will run. With one rank, CUDA is not changed. Before the ranks
+ * begin. */
 void gpu_streams_begin(int n_ranks);
 
 /* What is known of the caller, set by whoever knows ranks: the rank that the calling OS thread, which is no
@@ -261,8 +261,8 @@ struct gpu_combine {
     void (*done)(struct gpu_combine *combine, int error);
 };
 
-/* True if there is a kernel for this pair: not without nvcc at build time, and not for all that MPI allows.
- */
+/* True if there is a kernel for this pair: not without nvcc at build time, and not for all that MPI
+ * allows. */
 bool gpu_can_combine(int op, int type);
 
 /* Every output = inputs[n - 1] op (... (inputs[1] op inputs[0])), which is rank order for operations that are

@@ -128,8 +128,8 @@ static bool is_to_peer(const struct gpu_move *move)
            move->to.device >= 0 && move->from.device != move->to.device;
 }
 
-/* The quickest function of the driver takes not all memory that there is. The addresses have been looked at.
- */
+/* The quickest function of the driver takes not all memory that there is. The addresses have been looked
+ * at. */
 static int queue_to_peer(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
 {
     int error = gpu_queue_copy_peer(queue, dst, src, n_bytes);

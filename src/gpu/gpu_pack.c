@@ -215,8 +215,7 @@ static struct gpu_divisor divisor_by(uint64_t by)
 }
 
 /* One launch: bytes from .. from + n_bytes - 1 of the box. All of them are in its first LAUNCH_UNITS * 2
- * units.
- */
+ * units. */
 static int launch_box(struct gpu_queue *queue, const struct box *box, size_t unit, uint64_t from,
                       size_t n_bytes, uintptr_t flat, bool is_pack)
 {

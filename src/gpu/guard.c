@@ -103,8 +103,8 @@ static struct {
 WAITING(FUNCTION)
 #undef FUNCTION
 
-/* Sends the resident kernels of a device away, if there are any. Returns the argument of gpu_service_release.
- */
+/* Sends the resident kernels of a device away, if there are any. Returns the argument of
+ * gpu_service_release. */
 static int hold_kernels(int device)
 {
     int hold = gpu_service_exists() ? device : GPU_SERVICE_NONE;
@@ -134,8 +134,8 @@ CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context)
     return result;
 }
 
-/* Nothing runs yet in a context that this call creates: the library's kernels can be loaded without a wait.
- */
+/* Nothing runs yet in a context that this call creates: the library's kernels can be loaded without a
+ * wait. */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
 {
     unsigned flags;

@@ -30,8 +30,8 @@
 #define LOCAL_SLOW_NS 15000
 #define LOCAL_SLOW_COPIES 4
 #define LOCAL_BUSY_NS 100000000
-/* Small copies come densely if this many have come, no further apart: only then do they try the direct way.
- */
+/* Small copies come densely if this many have come, no further apart: only then do they try the direct
+ * way. */
 #define LOCAL_DENSE 64
 #define LOCAL_DENSE_NS 1000000
 

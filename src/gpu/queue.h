@@ -51,8 +51,7 @@ int gpu_queue_copy_peer(struct gpu_queue *queue, void *dst, const void *src, siz
 int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes) BASE_MUST_CHECK;
 
 /* The copy of the last one that is being timed, to see whether the GPU is busy, was held up by something
- * else.
- */
+ * else. */
 void gpu_queue_forget_time(struct gpu_queue *queue);
 
 /* A copy that could have been gpu_queue_copy_local's was done in another way (service.c): those that follow

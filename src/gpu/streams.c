@@ -40,8 +40,7 @@ bool gpu_waits_set(const char *text)
 }
 
 /* Functions that a runtime has found before are the driver's for good: what this does is for all, or not
- * done.
- */
+ * done. */
 void gpu_streams_begin(int n_ranks)
 {
     bool is_late = gpu_watch_is_late();

@@ -155,8 +155,8 @@ static uintptr_t take_hex(const char **at)
     }
 }
 
-/* Reads "lo-hi perms offset device inode   path" into *place; the mapping before it may be of the same file.
- */
+/* Reads a line "lo-hi perms offset device inode   path" into *place; the mapping before it may be of the same
+ * file. */
 static void parse_line(const char *line, struct place *place)
 {
     const char *path = strchr(line, '/');

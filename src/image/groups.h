@@ -41,8 +41,8 @@ void image_group_enter(struct image *image, size_t number);
 /* Runs the destructors of all groups but 0, the newest first; what is done is not done again. May switch. */
 void image_groups_finish(struct image *image);
 
-/* Counts one more (n = 1) or one less (n = -1) dlopen of a library by the rank. false: it has not opened it.
- */
+/* Counts one more (n = 1) or one less (n = -1) dlopen of a library by the rank. false: it has not opened
+ * it. */
 bool image_group_count(struct image *image, const void *handle, int n);
 
 /* ---- opener.c: loading without running constructors ---- */

@@ -206,8 +206,8 @@ int image_run(struct image *image, int argc, char **argv)
     return ((image_main_fn)(image->base + program->main_offset))(argc, argv, envp);
 }
 
-/* Runs the destructors of the module whose turn it is; image->finis_done is how many have run or are running.
- */
+/* Runs the destructors of the module whose turn it is; image->finis_done is how many have run or are
+ * running. */
 void image_destruct(struct image *image, const struct image_module *module)
 {
     while (image->finis_done < module->n_finis) {

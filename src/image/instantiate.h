@@ -16,9 +16,8 @@ struct image {
     struct image *next;    /* link of the list of all images */
     size_t modules_to_end; /* the modules init_order[0 .. modules_to_end) have not run all of their
                               destructors */
-    size_t
-        finis_done; /* of module init_order[modules_to_end - 1]: entries of DT_FINI_ARRAY that were called */
-    bool is_fini_done; /* of the same: DT_FINI was called */
+    size_t finis_done;     /* entries of DT_FINI_ARRAY called, of module init_order[modules_to_end - 1] */
+    bool is_fini_done;     /* of the same: DT_FINI was called */
     _Atomic(struct image_link_map *)
         link_maps;                     /* descriptors of its modules, for those who ask (rebind_symbols.c) */
     _Atomic(struct image_late *) late; /* NULL: nothing opened yet */
@@ -47,8 +46,8 @@ void image_tls_init_block(const struct image *image, const struct image_module *
  * the prototype's. */
 void image_tls_init_thread(const struct image *image);
 
-/* Around constructors and destructors of copies: other ranks' wait, but not while this one waits. May switch.
- */
+/* Around constructors and destructors of copies: other ranks' wait, but not while this one waits. May
+ * switch. */
 void image_begin_exclusive(void);
 void image_end_exclusive(void);
 

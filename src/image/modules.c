@@ -46,8 +46,8 @@ static int add_loaded(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Turns an address of the dynamic section, which ld.so may have relocated already, into one of the prototype.
- */
+/* Turns an address of the dynamic section, which ld.so may have relocated already, into one of the
+ * prototype. */
 static const void *dynamic_address(const struct image_module *module, size_t value)
 {
     return (const void *)(value < module->bias ? module->bias + value : value);

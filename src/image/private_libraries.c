@@ -4,16 +4,16 @@
  *
  * A library is shared if one of these rules says so, in this order; else it is the rank's own:
  *   1. what it is: libmpi itself, our machine layer, what defines malloc, what the list of shared_libraries.c
- * always shares
+ *      always shares
  *   2. the user's list (image_set_private_libraries); what it names is private or shared as it says
  *   3. the list of shared_libraries.c
  *   4. preloaded, and does not need libmpi. (If it does, it is a tool that stands between the program and MPI
- * (PMPI) and counts for one rank.)
+ *      (PMPI) and counts for one rank.)
  *   5. no copy of it can be made (image_module_can_copy)
  *   6. a shared library needs it: that one calls the prototype, and if ranks had copies, there would be two.
- * Not what only libmpi, UCX and PMIx need: there the prototype is theirs, and ranks have copies.
+ *      Not what only libmpi, UCX and PMIx need: there the prototype is theirs, and ranks have copies.
  *   7. neither the program nor a private library needs it: it was opened by a library's constructor, or is
- * UCX's. Outside the system's folders it is private nevertheless.
+ *      UCX's. Outside the system's folders it is private nevertheless.
  */
 #include "image/private_libraries.h"
 

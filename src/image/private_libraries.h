@@ -12,14 +12,13 @@
 enum {
     IMAGE_SHARED_ALWAYS = 1, /* the user's list cannot make it private */
     IMAGE_SHARED_ALONE = 2,  /* the libraries that it needs may be private: it uses the prototypes, and ranks
-                                pass it none  of their objects */
+                                pass it none of their objects */
 };
 
 struct image_shared_library {
-    const char
-        *names; /* of files, up to ".so", separated by spaces; a '*' at the end of one stands for anything */
-    unsigned flags;  /* IMAGE_SHARED_* */
-    const char *why; /* a sentence's end: "NAME is shared: it ..." */
+    const char *names; /* of files, up to ".so", separated by spaces; a '*' at the end stands for anything */
+    unsigned flags;    /* IMAGE_SHARED_* */
+    const char *why;   /* a sentence's end: "NAME is shared: it ..." */
 };
 
 /* The row of the list that fits the file; NULL: none does. */

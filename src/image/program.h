@@ -75,8 +75,7 @@ struct image_module {
 
     size_t tls_vaddr, tls_file_bytes, tls_bytes, tls_align; /* PT_TLS; tls_bytes 0: none */
     size_t tls_number;                                      /* ld.so's, for __tls_get_addr */
-    size_t
-        tls_lazy; /* a copy's number of it, if its blocks are made at their first use (lazy_tls.c); else 0 */
+    size_t tls_lazy;      /* a copy's number of it, if blocks are made at first use (lazy_tls.c); else 0 */
     bool is_tls_static;   /* code reaches its variables at fixed distances from the thread pointer */
     void *tls_block;      /* the first thread's block of it; NULL: allocated at first use */
     ptrdiff_t tls_offset; /* of the block from the thread pointer, on every thread */
@@ -112,8 +111,7 @@ struct image_libc_ref {
 struct image_variable {
     size_t offset, len_bytes;
     const void *prototype; /* the variable that the libraries use */
-    bool is_private; /* the library is copied, too: then the copy's bytes are right, pointers in them included
-                      */
+    bool is_private; /* the library is copied, too: the copy's bytes are right, with the pointers in them */
     size_t source;   /* if so: where they are, in the copy */
     int libc_field;  /* which of the C library's per-rank variables it is (rebind.h); -1: none */
     bool is_zeroed;  /* starts as zero bytes (__libc_single_threaded) */

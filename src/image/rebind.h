@@ -45,8 +45,8 @@ enum image_libc_field {
 /* What a name is bound to in a rank's code; NULL: to what ld.so found. */
 const struct image_rebinding *image_rebinding_find(const char *name);
 
-/* The same, if definition is what the table means: a library of the program may have a function error(), too.
- */
+/* The same, if definition is what the table means: a library of the program may have a function error(),
+ * too. */
 const struct image_rebinding *image_rebinding_for(const char *name, const void *definition);
 
 /* Offset in struct image_libc of a variable. */
@@ -105,8 +105,7 @@ struct image_getopt {
 struct image_libc {
     struct image_handlers at_exit;
     struct image_handlers at_quick_exit;
-    struct sigaction
-        *fault_actions; /* of SIGSEGV and its like (rebind_signal.c); malloc'ed; NULL: none set */
+    struct sigaction *fault_actions;   /* of SIGSEGV and its like (rebind_signal.c); malloc'ed; NULL: none */
     struct image_thread main_thread;   /* of the rank's ULT */
     atomic_bool has_threads;           /* other threads than the ULT may be here, or have been */
     atomic_int n_threads;              /* those of pthread_create that have not ended */

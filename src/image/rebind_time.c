@@ -93,8 +93,8 @@ void image_zone_unlock(void)
     pthread_mutex_unlock(&zone_lock);
 }
 
-/* From here to leave(), libc's zone is the rank's, whose state is returned; NULL: the caller belongs to none.
- */
+/* From here to leave(), libc's zone is the rank's, whose state is returned; NULL: the caller belongs to
+ * none. */
 static struct image_libc *enter(const void *caller)
 {
     struct image_libc *libc = image_libc_at(caller);

@@ -4,11 +4,11 @@
  *
  * Mappings are scarce (vm.max_map_count is 65,530), so a copy gets as few as possible:
  *   - the segments that are not written (headers, code, constants) share one mapping of the file, if their
- * file offset and vaddr differ by the same amount, as ld lays them out;
+ *     file offset and vaddr differ by the same amount, as ld lays them out;
  *   - neighbouring writable segments and .bss share one anonymous mapping, into which the initial contents
- * are copied: only pages that are not zero are touched;
+ *     are copied: only pages that are not zero are touched;
  *   - where the initial contents are large and mostly not changed by relocations, they are a mapping of the
- * file instead.
+ *     file instead.
  */
 #include "image/program.h"
 

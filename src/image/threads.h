@@ -38,8 +38,8 @@ void image_thread_fini(struct image_thread *thread);
 
 /* ---- Keys (rebind_keys.c) ---- */
 
-/* One pass over the thread's values: calls the destructors of those that are not NULL. False: none was left.
- */
+/* One pass over the thread's values: calls the destructors of those that are not NULL. False: none was
+ * left. */
 bool image_keys_destroy_values(struct image_thread *thread);
 
 void image_keys_free_values(struct image_thread *thread);

@@ -128,8 +128,8 @@ BASE_NO_SANITIZE EXPORT int _dl_find_object(void *addr, struct dl_find_object *r
     struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
     char *bias;
 
-    /* The rank's own code first, then ld.so's modules, then other copies (on a thread that a rank started).
-     */
+    /* The rank's own code first, then ld.so's modules, then other copies (on a thread that a rank
+     * started). */
     if (!image || !image_has_address(image, addr)) {
         if (get_real_find_object()(addr, result) == 0)
             return 0;

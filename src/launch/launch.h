@@ -84,8 +84,8 @@ void launch_program_find(const struct launch_command *command, struct launch_pro
 /* The folder of our libmpi_abi.so.1, or NULL if it is not where it should be. Never freed. */
 const char *launch_library_dir(void);
 
-/* Drops from the environment what an outer launcher has put there for this process: the job is another one.
- */
+/* Drops from the environment what an outer launcher has put there for this process: the job is another
+ * one. */
 void launch_forget_outer(void);
 
 /* Runs the program; returns its exit code if it does not replace this process. */

@@ -64,8 +64,8 @@ int ucxm_n_pes_of(int proc_id)
         return -1;
     if (is_known(process))
         return process->n_pes;
-    /* One port at a time: libpmix 5.0.1 fails, or crashes, when two threads ask for the same value at once.
-     */
+    /* One port at a time: libpmix 5.0.1 fails, or crashes, when two threads ask for the same value at
+     * once. */
     pthread_mutex_lock(&lock);
     if (!is_known(process) && (error = look_up(proc_id)))
         base_log("process %d of %d cannot be found: %s", proc_id, ucxm.place.n_procs, error);
@@ -147,8 +147,8 @@ ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id)
 
 /* ---- Greetings ---- */
 
-/* A port has connected to this one. Endpoints are not made inside UCX's callbacks: it is answered after them.
- */
+/* A port has connected to this one. Endpoints are not made inside UCX's callbacks: it is answered after
+ * them. */
 static ucs_status_t handle_greeting(void *arg, const void *header, size_t header_bytes, void *data,
                                     size_t n_bytes, const ucp_am_recv_param_t *param)
 {
@@ -237,8 +237,8 @@ void ucxm_abandon(struct ucxm_port *port, int proc_id)
     }
 }
 
-/* Nothing refers to a lane or an endpoint while it is closed: that handles messages, and handlers may send.
- */
+/* Nothing refers to a lane or an endpoint while it is closed: that handles messages, and handlers may
+ * send. */
 static void disconnect_peer(struct ucxm_port *port, struct ucxm_peer *peer, bool is_near)
 {
     ucp_ep_h ep = peer->ep;

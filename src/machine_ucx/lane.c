@@ -16,7 +16,7 @@
  * Invariants of a ring:
  *   1. Position n is cell n modulo the size; it is full when its turn is n + 1.
  *   2. The sender writes position n only while n - head_known < size. It alone writes cells, so a process
- * that ends in the middle of a message leaves a ring whose receiver waits, and no other ring.
+ *      that ends in the middle of a message leaves a ring whose receiver waits, and no other ring.
  *   3. head_seen is a copy of the receiver's position that it publishes from time to time.
  *
  * Sleeping: the receiver says that it is about to (is_asleep), looks into its rings once more, and sleeps on

@@ -11,18 +11,20 @@
  * Life of a machine:
  *      attach      finds out from the launcher which process this is
  *      open        makes one endpoint of communication ("port") per PE and publishes their addresses; returns
- * when all processes have (one fence, no exchange of addresses: those are looked up at first use) send, poll,
- * fetch, release, ... close       completes what is under way, waits for the others, and disconnects. abort
- * ends all processes
+ *                  when all processes have (one fence, no exchange of addresses: those are looked up at
+ *                  first use)
+ *      send, poll, fetch, release, ...
+ *      close       completes what is under way, waits for the other processes, and disconnects
+ *      abort       ends all processes
  *
  * Rules:
  *   1. A port is used by its PE's thread alone. Only attach, open and close concern all ports, and are called
- * when no other thread uses the machine. abort may be called by any thread.
+ *      when no other thread uses the machine. abort may be called by any thread.
  *   2. Messages between two ports may overtake each other: who needs an order numbers them.
  *   3. handle and done callbacks run inside poll (done also inside forget and close) on the port's thread.
- * They may call send, fetch and release of this port, but not poll.
+ *      They may call send, fetch and release of this port, but not poll.
  *   4. A process that is lost stays lost. Whoever finds out first says so, once, through client->lost; each
- * PE then calls forget, and from there on nothing of that process reaches the PE's buffers.
+ *      PE then calls forget, and from there on nothing of that process reaches the PE's buffers.
  */
 #ifndef MACHINE_H
 #define MACHINE_H

@@ -8,8 +8,8 @@
  * garbage. So
  *
  *      on one node     shared memory in files of mode 0600, the kernel's copies between processes of one
- * user, and what knows GPUs: no network sockets, no SysV segments between nodes   no SysV segments; TCP only
- * on interfaces that lead to other nodes
+ *                      user, and transports for GPUs: no network sockets, no SysV segments
+ *      between nodes   no SysV segments; TCP only on interfaces that lead to other nodes
  *
  * An interface leads to other nodes if the kernel's routes to the names that the launcher has for them go
  * through it. If none is found that way, all count but the loopback.

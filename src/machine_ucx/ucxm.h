@@ -212,8 +212,8 @@ void ucxm_transports_choose(ucp_config_t *config);
 
 /* ---- descriptors.c ---- */
 
-/* What is opened between the two calls is not inherited by programs that ranks start. One thread at a time.
- */
+/* What is opened between the two calls is not inherited by programs that ranks start. One thread at a
+ * time. */
 void ucxm_descriptors_begin(void);
 void ucxm_descriptors_end(void);
 /* The same for what UCX has opened to connect to other ports. */

@@ -21,8 +21,8 @@ void ult_asan_create(struct ult *u);
 /* The calling thread, as it is, became this ULT: its stack_lo and stack_hi are set. */
 void ult_asan_adopt(struct ult *u);
 
-/* Right before a switch. Nothing that was compiled with AddressSanitizer may run before the switch is done.
- */
+/* Right before a switch. Nothing that was compiled with AddressSanitizer may run before the switch is
+ * done. */
 void ult_asan_switch(struct ult *from, const struct ult *to);
 
 #endif

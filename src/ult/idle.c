@@ -272,8 +272,8 @@ static bool is_done(const struct ult_pe *pe, bool until_done)
 }
 
 /* With more PEs than cores, the one that this one waits for may be waiting for its core. To let others run
- * takes a microsecond, to sleep and be woken several. But not for long: who computes should not be disturbed.
- */
+ * takes a microsecond, to sleep and be woken several. But not for long: who computes should not be
+ * disturbed. */
 static void lend_core(struct ult_pe *pe, bool until_done)
 {
     for (int i = 0; i < CORE_LENDS && !is_done(pe, until_done); i++) {

@@ -11,7 +11,7 @@
  *   1. Position n is cell n modulo the size; it is full when its turn is n + 1.
  *   2. `tail` is the sender's. It writes position n only while n - head_known < size.
  *   3. `head` is the receiver's; `head_seen` is a copy that it publishes from time to time, `head_known` what
- * the sender last read of that. The receiver never writes a cell: the line stays with the sender.
+ *      the sender last read of that. The receiver never writes a cell: the line stays with the sender.
  *   4. What one side writes all the time shares no line with what the other side reads or writes.
  */
 #ifndef ULT_INBOX_H

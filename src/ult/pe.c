@@ -147,8 +147,8 @@ static BASE_COLD void run_next_exclusively(struct ult_pe *pe, struct ult *self)
     ult_exclusive_take(self);
 }
 
-/* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none is.
- */
+/* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none
+ * is. */
 static inline void switch_away(struct ult_pe *pe, struct ult *self)
 {
     if (BASE_LIKELY(!self->n_exclusive))

@@ -71,8 +71,8 @@ int ult_pe_poll(struct ult_pe *pe) BASE_NOINLINE;
 /* Wakes the PE if it sleeps. Any thread. (idle.c) */
 void ult_pe_wake(struct ult_pe *pe);
 
-/* Waits for the caller's turn to be the one between ult_exclusive_begin and end; gives it away. (exclusive.c)
- */
+/* Waits for the caller's turn to be the one between ult_exclusive_begin and end; gives it away.
+ * (exclusive.c) */
 void ult_exclusive_take(struct ult *self);
 void ult_exclusive_let_go(void);
 

@@ -74,9 +74,8 @@ struct ult_hooks {
      * sleep; normally prints a report and ends the process. NULL: the PEs sleep forever. */
     void (*deadlock)(void);
     /* The same, but something outside can: a source (struct ult_source) with an fd has operations under way.
-     * Returns after how many ns it wants to be called again, if nothing happens before; 0: not at all. NULL:
-     * nothing.
-     */
+     * Returns after how many ns it wants to be called again, if nothing happens before; 0: not at all.
+     * NULL: nothing. */
     int64_t (*quiet)(void);
     /* Called on each PE's thread before its first ULT runs: creates its ULTs. NULL: nothing. */
     void (*pe_start)(struct ult_pe *pe);
@@ -172,8 +171,8 @@ int ult_spin_polls(void);
 
 /* ---- What is swapped with a ULT ---- */
 
-/* A stretch of the program's static TLS block: bytes [tp + tp_offset, + size_bytes), tp the thread pointer.
- */
+/* A stretch of the program's static TLS block: bytes [tp + tp_offset, + size_bytes), tp the thread
+ * pointer. */
 struct ult_tls_region {
     ptrdiff_t tp_offset;
     size_t size_bytes;

@@ -235,8 +235,8 @@ static inline void gtest_data_free(struct gtest_data *data)
         MTEST_OK(MPI_Type_free(&data->type));
 }
 
-/* What a receive of `from` (an image of the sender's buffer, `from_data`) leaves in a buffer of fill bytes.
- */
+/* What a receive of `from` (an image of the sender's buffer, `from_data`) leaves in a buffer of fill
+ * bytes. */
 static inline char *gtest_expected(const void *from, const struct gtest_data *from_data,
                                    const struct gtest_data *to_data)
 {

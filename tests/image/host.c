@@ -3,12 +3,15 @@
  * host.c: the smallest layer above src/image, to test it without ULTs and MPI.
  *
  * Built with src/image into libimage_host.so, which the test programs are linked with in place of libmpi_abi.
- * The environment says what to do: IMAGE_COPIES=N   run main in N copies, round robin: sched_yield() and the
- * sleeps go on with the next copy. Not set: the program runs as it is. IMAGE_RELRO=0    do not protect RELRO
+ * Environment variables:
+ *   IMAGE_COPIES=N   run main in N copies, round robin: sched_yield() and the sleeps switch to the next copy.
+ *                    Not set: the program runs as it is.
+ *   IMAGE_RELRO=0    do not protect RELRO
  *   IMAGE_PRIVATE    for image_set_private_libraries
  *   IMAGE_JOINED=1   all private libraries of a copy are one mapping
  *   IMAGE_VERBOSE=N  prints log lines up to level N
  *   IMAGE_STATS=1    print on stderr what the copies cost
+ *
  * The process exits with the largest exit code of a copy.
  */
 #include "base/log.h"

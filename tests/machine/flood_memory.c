@@ -2,7 +2,7 @@
 /* A flood of messages to a rank of another process that does not receive them is held back: neither process
  * takes much memory, and all messages come, in order.
  *
- * usage: flood_memory COUNT BYTES LIMIT_MB     2 ranks in 2 processes
+ * usage: flood_memory COUNT BYTES LIMIT_MB (2 ranks in 2 processes)
  */
 #include <mpi.h>
 

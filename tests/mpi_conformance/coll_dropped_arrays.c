@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A vector collective that is nonblocking or persistent still works when the program has dropped its arrays
- * after the call that took them, as real programs do (mpi4py among them), though the standard has them stay.
- */
+ * after the call that took them, as real programs do (mpi4py among them), though the standard has them
+ * stay. */
 #include "mtest.h"
 
 enum { ALLGATHERV, REDUCE_SCATTER, ALLTOALLW, N_CALLS };

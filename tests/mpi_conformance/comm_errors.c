@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrong arguments of communicator, attribute and collective calls return the right class and change nothing.
- */
+/* Wrong arguments of communicator, attribute and collective calls return the right class and change
+ * nothing. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The questions about GPUs (Open MPI's and MPICH's names) are answered alike, by 0 or 1, before MPI_Init,
  * between and after MPI_Finalize; a type of GPU that does not exist and a missing place for the answer are
- * errors.
- */
+ * errors. */
 #include <mpi-ext.h>
 
 #include "mtest.h"

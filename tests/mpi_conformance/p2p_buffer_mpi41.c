@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI 4.1: buffers of a communicator and automatic ones, Buffer_flush, and Request_get_status_any/some/all.
- */
+/* MPI 4.1: buffers of a communicator and automatic ones, Buffer_flush, and
+ * Request_get_status_any/some/all. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

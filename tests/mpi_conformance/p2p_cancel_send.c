@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A send that waits for its receive is taken back by Cancel, and Wait returns; one that has matched is sent.
- */
+/* A send that waits for its receive is taken back by Cancel, and Wait returns; one that has matched is
+ * sent. */
 #include "mtest.h"
 
 enum { LARGE = 300000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message goes to the receive that was posted first among those that match, wildcard or not, in all orders.
- */
+/* A message goes to the receive that was posted first among those that match, wildcard or not, in all
+ * orders. */
 #include "mtest.h"
 
 enum { RECVS = 4, MESSAGES = 4 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A receive takes the earliest unexpected message that matches it: by tag in any order, by wildcard in order.
- */
+/* A receive takes the earliest unexpected message that matches it: by tag in any order, by wildcard in
+ * order. */
 #include "mtest.h"
 
 enum { TAGS = 50, ROUNDS = 4 };

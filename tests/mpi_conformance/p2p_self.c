@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank can send to itself, in every order of posting, small and large, on MPI_COMM_WORLD and MPI_COMM_SELF.
- */
+/* A rank can send to itself, in every order of posting, small and large, on MPI_COMM_WORLD and
+ * MPI_COMM_SELF. */
 #include "mtest.h"
 
 static unsigned char out[500000], in[500000];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sendrecv and Sendrecv_replace exchange around rings without deadlock, with different sizes, types and tags.
- */
+/* Sendrecv and Sendrecv_replace exchange around rings without deadlock, with different sizes, types and
+ * tags. */
 #include "mtest.h"
 
 static int out[100000], in[100000];
@@ -43,8 +43,8 @@ int main(int argc, char **argv)
                     MTEST_CHECK(0, "replace: element %d is %d", j, out[j]);
                     break;
                 }
-            /* An any-source receive of the next round must not see this round's message of another distance.
-             */
+            /* An any-source receive of the next round must not see this round's message of another
+             * distance. */
             MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
         }
     }

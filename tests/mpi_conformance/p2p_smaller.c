@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message shorter than the receive buffer arrives with its own length; the rest of the buffer is untouched.
- */
+/* A message shorter than the receive buffer arrives with its own length; the rest of the buffer is
+ * untouched. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

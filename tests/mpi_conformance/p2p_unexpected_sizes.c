@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that come before their receives keep their bytes, at sizes around every power of two up to 1 MiB.
- */
+/* Messages that come before their receives keep their bytes, at sizes around every power of two up to 1
+ * MiB. */
 #include "mtest.h"
 
 enum { SIZE_MAX_LOG = 20, AROUND = 64, STEP = 8, PER_POWER = 2 * AROUND / STEP + 1 };

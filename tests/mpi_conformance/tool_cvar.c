@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_T: control and performance variables can be listed, looked up by name, read; wrong indices are refused.
- */
+/* MPI_T: control and performance variables can be listed, looked up by name, read; wrong indices are
+ * refused. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

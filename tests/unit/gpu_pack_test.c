@@ -229,8 +229,8 @@ START_TEST(vectors_are_packed_as_by_the_cpu)
 }
 END_TEST
 
-/* A program that does not fit into a kernel's arguments goes to the GPU's memory, and is freed with its type.
- */
+/* A program that does not fit into a kernel's arguments goes to the GPU's memory, and is freed with its
+ * type. */
 static void long_table(struct ampi_rank *self)
 {
     enum { N = 3000 };

@@ -343,8 +343,8 @@ START_TEST(it_is_kept_away_by_other_pes)
 }
 END_TEST
 
-/* What is told that a copy of the service's is over may queue more, on a queue that nobody waits for so far.
- */
+/* What is told that a copy of the service's is over may queue more, on a queue that nobody waits for so
+ * far. */
 struct chained {
     struct gpu_move move;
     struct gpu_ticket ticket;

@@ -99,8 +99,7 @@ static int call_ours(enum form form, int argc, char **argv, const char *optstrin
 static void compare_scans(enum form form, int argc, char **argv, const char *optstring, int has_messages)
 {
     char *argv_libc[ARGS_MAX + 2], *argv_ours[ARGS_MAX + 2];
-    static struct image_getopt
-        state; /* as in libc, optopt keeps its last value when a scan is started over */
+    static struct image_getopt state; /* as in libc, optopt keeps its last value when a scan starts over */
     int value_libc, value_ours, n_calls = 0;
 
     memcpy(argv_libc, argv, sizeof argv_libc);

@@ -27,10 +27,10 @@ struct ampi_topo;
 struct ampi_coll_args;
 struct ampi_coll_state;
 
-/* Where the members of a group run. Shared by the communicators with the same group. */
 /* In ampi_layout.pe_of: the member lives in another process (procs/procs.h). */
 #define AMPI_PE_REMOTE UINT16_MAX
 
+/* Where the members of a group run. Shared by the communicators with the same group. */
 struct ampi_layout {
     _Atomic uint32_t refs;
     struct ampi_group *group; /* the members */
@@ -39,24 +39,21 @@ struct ampi_layout {
     int n_parts;     /* PEs with members */
     int *part_pe;    /* their PE numbers, ascending */
     int *part_of_pe; /* index into the parts by PE number; -1: no member there */
-    int *
-        part_first; /* members of part p: part_members[part_first[p]] .. [part_first[p + 1] - 1], ascending */
+    int *part_first; /* members of part p: part_members[part_first[p] .. part_first[p + 1] - 1], ascending */
     int *part_members;
 };
 
 /* One side of a communicator. */
 struct ampi_comm_side {
     struct ampi_layout *layout;
-    struct ampi_comm
-        *handles; /* by rank in this side; one array, untouched where members are another process's */
+    struct ampi_comm *handles; /* by rank in this side; one array, untouched where members are remote */
     int n_ranks;
 };
 
 struct ampi_comm_shared {
     _Atomic uint32_t refs; /* handles not freed yet, and messages and requests that hold one */
     uint64_t context_id;   /* tells this communicator's messages from others' */
-    struct ampi_comm_shared
-        *next_context; /* link of the table of communicators over processes: comm/contexts.c */
+    struct ampi_comm_shared *next_context; /* link of the table of communicators over processes: contexts.c */
     bool is_inter;
     struct ampi_comm_side side[2]; /* [1] is empty for an intracommunicator */
     struct ampi_coll_state *coll;  /* collectives in progress: coll/engine/slot.h */
@@ -128,8 +125,7 @@ struct ampi_comm *ampi_comm_handles_create(int n_ranks);
 /* They stay readable for some time, and are no communicators. */
 void ampi_comm_handles_destroy(struct ampi_comm *handles, int n_ranks);
 
-/* ---- Building (comm_build.c). Ranks' error handlers are inherited by the creating functions, not here. ----
- */
+/* ---- Building (comm_build.c). The creating functions, not these, inherit ranks' error handlers. ---- */
 
 struct ampi_layout *ampi_layout_create(struct ampi_group *group); /* takes a reference of the group */
 void ampi_layout_ref(struct ampi_layout *layout);

@@ -6,7 +6,8 @@
  * each make the same group get one object. Invariants of the table:
  *   1. Every live group with a list is in it, once, or twice while one of the two is being freed.
  *   2. Only the look-up under the lock gives a reference to a group that its caller holds none of, and never
- * one to a group whose references have come down to 0: that group is being freed by whoever dropped the last.
+ *      one to a group whose references have come down to 0: that group is being freed by whoever dropped the
+ *      last.
  *
  * Called by group_set.c, group_api.c and the communicators.
  */

@@ -19,8 +19,8 @@ struct ampi_topo_cart {
     int *periods; /* 0 or 1 */
 };
 
-/* The neighbors of node i are edges[i ? index[i - 1] : 0] .. edges[index[i] - 1], as the program gave them.
- */
+/* The neighbors of node i are edges[i ? index[i - 1] : 0] .. edges[index[i] - 1], as the program gave
+ * them. */
 struct ampi_topo_graph {
     int n_nodes;
     int *index;

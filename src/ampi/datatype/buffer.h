@@ -22,8 +22,8 @@ static inline bool ampi_device_has(const void *buf, MPI_Count count, const struc
 int ampi_device_pack(struct ampi_comm *comm, void *out, const void *buf, MPI_Count count,
                      const struct ampi_type *type) BASE_MUST_CHECK;
 
-/* ampi_type_copy where one side or both may be a GPU's; the PE waits. Returns CUDA's error. Never switches.
- */
+/* ampi_type_copy where one side or both may be a GPU's; the PE waits. Returns CUDA's error. Never
+ * switches. */
 int ampi_device_copy(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type, const void *src,
                      MPI_Count src_count, const struct ampi_type *src_type) BASE_MUST_CHECK;
 

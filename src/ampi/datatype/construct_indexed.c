@@ -8,8 +8,8 @@
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
 
-/* The arrays as the program gave them; of each pair one is set, or none if the constructor has no such array.
- */
+/* The arrays as the program gave them; of each pair one is set, or none if the constructor has no such
+ * array. */
 struct layout_args {
     int combiner;
     bool is_large;

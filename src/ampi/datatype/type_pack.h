@@ -29,8 +29,8 @@ int ampi_pack_raise_gpu(const struct ampi_pack_args *args, int error) BASE_COLD;
 /* Checks the arguments but for the room, and sets args->type. Returns an error class. */
 int ampi_pack_check(struct ampi_pack_args *args, MPI_Count position) BASE_MUST_CHECK;
 
-/* Checks that the data, each_bytes per element when packed, fits behind the position. Returns an error class.
- */
+/* Checks that the data, each_bytes per element when packed, fits behind the position. Returns an error
+ * class. */
 int ampi_pack_check_room(const struct ampi_pack_args *args, MPI_Count each_bytes,
                          MPI_Count position) BASE_MUST_CHECK;
 

@@ -215,8 +215,8 @@ static int64_t cut_table(struct builder *b, const struct piece *p, int64_t n, in
     return index;
 }
 
-/* The table of pieces as one piece. All that can be told from a scan of the table is told by the three flags.
- */
+/* The table of pieces as one piece. All that can be told from a scan of the table is told by the three
+ * flags. */
 static struct piece close_table(struct builder *b, const struct pieces *table)
 {
     const struct piece *p = table->items;

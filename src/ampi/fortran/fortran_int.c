@@ -6,7 +6,8 @@
  * AMPI_PREDEFINED_END on, in a table of the rank; the same address always has the same integer. Invariants:
  *   1. handles[i] has integer AMPI_PREDEFINED_END + i.
  *   2. The hash table of 1 << log2_slots slots holds i + 1 for each i < n_handles, 0 elsewhere; it is at most
- * half full. Entries stay when the object is freed: the integer of a freed object is as stale as its handle.
+ *      half full. Entries stay when the object is freed: the integer of a freed object is as stale as its
+ *      handle.
  */
 #include "ampi/fortran/fortran_int.h"
 

@@ -25,8 +25,8 @@ struct ampi_rank *ampi_rank_or_move(void);
 void ampi_memory_plan(int n_ranks);
 
 /* Bytes of the guard below each stack, a power of two: as much as n_ranks guards have room for in room_bytes
- * of address space, where each rank needs rest_bytes besides; at least 1 MiB, whether there is room or not.
- */
+ * of address space, where each rank needs rest_bytes besides; at least 1 MiB, whether there is room or
+ * not. */
 size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes);
 
 /* Where the ranks' slots begin (job_arena.c): [the address, + len_bytes) is free address space. */

@@ -54,8 +54,8 @@ static bool has_sanitizer(void)
 
 /* ---- What is mapped already ---- */
 
-/* Calls visit(from, to, name, arg) for each mapping of the process until it returns true, and returns that.
- */
+/* Calls visit(from, to, name, arg) for each mapping of the process until it returns true, and returns
+ * that. */
 static bool any_mapping(bool (*visit)(uintptr_t from, uintptr_t to, const char *line, void *arg), void *arg)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

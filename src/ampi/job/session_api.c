@@ -161,8 +161,8 @@ int PMPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *ps
     return MPI_SUCCESS;
 }
 
-/* The set's number, by its name in any case; raises MPI_ERR_ARG and returns -1 if there is none of this name.
- */
+/* The set's number, by its name in any case; raises MPI_ERR_ARG and returns -1 if there is none of this
+ * name. */
 static int find_pset(struct ampi_session *session, const char *pset_name)
 {
     MPI_Session handle = (MPI_Session)session;

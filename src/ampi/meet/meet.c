@@ -4,10 +4,10 @@
  *
  * Owns the table of meetings that not all have come to. Invariants:
  *   1. A meeting is in the table from its first member's arrival to its last one's; who takes it out builds.
- * One with members in other processes then stands in `told` until those have come, too, or one of them is
- * lost.
+ *      One with members in other processes then stands in `told` until those have come, too, or one of them
+ *      is lost.
  *   2. At most one meeting with a given key is in the table: a member cannot come twice before the last one
- * has come.
+ *      has come.
  *   3. A member's struct may be gone as soon as its request was completed.
  */
 #include "ampi/meet/meet.h"

@@ -4,9 +4,9 @@
  *
  * Invariants:
  *   1. keyval->n_uses is the number of attributes with that key, plus one until the program frees it; at 0 it
- * is freed.
+ *      is freed.
  *   2. An attribute is in its list while its delete callback runs, and leaves it only if that returns
- * MPI_SUCCESS.
+ *      MPI_SUCCESS.
  *   3. Callbacks may change the list that is being walked: nothing is remembered across one but keys.
  *
  * Called by attr_api.c and, through ampi_*_copy_attrs and ampi_*_delete_attrs, by what duplicates and frees

@@ -72,8 +72,8 @@ int ampi_keyval_create(enum ampi_attr_on kind, union ampi_attr_copy_fn copy, uni
                        void *extra_state, int *keyval_out);
 int ampi_keyval_free(enum ampi_attr_on kind, int *keyval);
 
-/* Where the attributes of a datatype are; a rank has its own for the predefined types, which all ranks share.
- */
+/* Where the attributes of a datatype are; a rank has its own for the predefined types, which all ranks
+ * share. */
 struct ampi_attrs **ampi_attr_of_type(struct ampi_rank *self, struct ampi_type *type);
 
 #endif

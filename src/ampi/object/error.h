@@ -20,12 +20,12 @@ struct ampi_rank;
 int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...) BASE_PRINTF(3, 4) BASE_COLD;
 
 /* The same where no communicator is at hand (a wrong handle, a datatype): the handler of MPI_COMM_SELF is
- * called; if the program never set one there, that of MPI_COMM_WORLD, as programs written for MPI-3 expect.
- */
+ * called; if the program never set one there, that of MPI_COMM_WORLD, as programs written for MPI-3
+ * expect. */
 int ampi_raise_self(int error_code, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_COLD;
 
-/* On the communicator, or where that is NULL as ampi_raise_self does: for requests, of which some have none.
- */
+/* On the communicator, or where that is NULL as ampi_raise_self does: for requests, of which some have
+ * none. */
 int ampi_raise_on_comm(struct ampi_comm *comm, int error_code, const char *fmt, ...)
     BASE_PRINTF(3, 4) BASE_COLD;
 

@@ -145,8 +145,8 @@ static inline struct ampi_rank *ampi_enter(const char *call)
     return self;
 }
 
-/* What ampi_enter_any_time does where no rank runs yet: a process with one rank becomes it at its first call.
- */
+/* What ampi_enter_any_time does where no rank runs yet: a process with one rank becomes it at its first
+ * call. */
 struct ampi_rank *ampi_enter_first(void) BASE_COLD;
 
 /* First line of the MPI functions that may be called before MPI_Init and after MPI_Finalize: the running

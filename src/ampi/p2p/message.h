@@ -51,8 +51,8 @@ struct ampi_message_pool *ampi_message_pools_create(int n_pes);
 /* That of a PE. */
 struct ampi_message_pool *ampi_message_pool_of(int pe_id);
 
-/* Memory for a while, from the pool if it is little; pool and size are the same for both. Of the calling PE.
- */
+/* Memory for a while, from the pool if it is little; pool and size are the same for both. Of the calling
+ * PE. */
 void *ampi_message_scratch(struct ampi_message_pool *pool, size_t size_bytes, const char *what);
 void ampi_message_scratch_free(struct ampi_message_pool *pool, void *scratch, size_t size_bytes);
 

@@ -3,10 +3,10 @@
  * p2p.h: sending and receiving, below the argument checks of the public functions.
  *
  * The life of a message between two ranks of a process:
- *      ampi_send_try       matched already, or little data: delivered or buffered at once, the send is
- * complete ampi_send_queue     else: the send request waits at the destination until a receive fetches its
- * data ampi_recv_try       a message is there: fetched at once ampi_recv_post      else: the receive request
- * waits in the posted table
+ *      ampi_send_try       matched already, or little data: delivered or buffered; the send is complete
+ *      ampi_send_queue     else: the send request waits at the destination until a receive fetches its data
+ *      ampi_recv_try       a message is there: fetched at once
+ *      ampi_recv_post      else: the receive request waits in the table of posted receives
  */
 #ifndef AMPI_P2P_P2P_H
 #define AMPI_P2P_P2P_H
@@ -55,8 +55,8 @@ bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args);
 /* Makes the (ACTIVE) request wait at the destination; it holds the arguments (ampi_send_fill). */
 void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request);
 
-/* Copies the arguments into a send request, taking a reference of the type if the request outlives the call.
- */
+/* Copies the arguments into a send request, taking a reference of the type if the request outlives the
+ * call. */
 void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args);
 
 /* A request for a send that has been started: MPI_Isend and its kin; ampi_request_done if it is complete
@@ -138,8 +138,8 @@ void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void
 void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag,
                                void *buf, MPI_Count count, const struct ampi_type *type, MPI_Status *status);
 
-/* Completes a send request whose data has been fetched, on the PE that it belongs to; pe_id is the caller's.
- */
+/* Completes a send request whose data has been fetched, on the PE that it belongs to; pe_id is the
+ * caller's. */
 void ampi_p2p_complete_sender(int pe_id, int sender_pe, struct ampi_request *sender);
 
 /* MPI_Cancel of an ACTIVE or COMPLETE send: takes it back if no receive has matched it; completes it then,

@@ -11,10 +11,9 @@
 /* A move under way for a receive, from a send request or from bytes; or into a message. */
 struct transfer {
     struct gpu_move move;
-    struct ampi_request
-        *recv; /* completed at the end; a fetch: the receive that waits for it, NULL: none yet */
-    struct ampi_request *sender;    /* completed at the end; NULL: none */
-    int sender_pe;                  /* the PE that it belongs to */
+    struct ampi_request *recv;   /* completed at the end; fetch: the receive that awaits it, NULL: none yet */
+    struct ampi_request *sender; /* completed at the end; NULL: none */
+    int sender_pe;               /* the PE that it belongs to */
     struct ampi_message *message;   /* fetch: what is filled */
     struct ampi_later later;        /* fetch: begins it */
     ampi_device_release_fn release; /* NULL: nothing to release */

@@ -3,14 +3,14 @@
  * p2p_device.h: messages from and to memory of GPUs: what is different where data cannot be copied at once.
  *
  *      sender          receiver   what happens
- *      device          posted     at the match: one move from buffer to buffer, which completes both requests
+ *      device          posted     at the match: one move from buffer to buffer; it completes both requests
  *      device, little  none       the ranks that are ready on the destination's PE have their turn; a receive
  *                                 that comes by then is as above. Then the data is fetched into a message
  *                                 (ampi_device_fetch), which completes the sender; a receive that comes
  *                                 meanwhile waits for that
  *      device, much    none       the sender's request waits, as that of a large host message
- *      host, eager     device     the bytes, in a message, are moved to the buffer; the receive completes
- * then host, waiting   device     one move from buffer to buffer
+ *      host, eager     device     the bytes, in a message, are moved to the buffer; the receive completes then
+ *      host, waiting   device     one move from buffer to buffer
  *
  * So a send from a GPU is always a request that waits at its destination, and a small one never waits for its
  * receive. Matching, and its order, are those of all messages. Everything here runs on the destination's PE;

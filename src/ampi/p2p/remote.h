@@ -16,8 +16,8 @@
 /* ampi_send_try for another process: true if the message has left or lies in the library's memory. */
 bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *args, size_t n_bytes);
 
-/* Starts the (ACTIVE) send request, whose destination lives in another process; it may be COMPLETE on return.
- */
+/* Starts the (ACTIVE) send request, whose destination lives in another process; it may be COMPLETE on
+ * return. */
 void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request);
 
 /* Asks the destination to give back the (ACTIVE) send request's message if it has not matched; the request

@@ -4,16 +4,16 @@
  *
  * States of a request, and who moves it on:
  *
- *      1 INACTIVE  --MPI_Start: kind->start-->          2 ACTIVE    (persistent and partitioned requests
- * only) 2 ACTIVE    --ampi_request_complete-->           3 COMPLETE 3 COMPLETE  --ampi_request_retire (Wait,
- * Test)--> 1 INACTIVE if persistent, else freed
+ *      1 INACTIVE  --MPI_Start: kind->start-->             2 ACTIVE (persistent, partitioned requests)
+ *      2 ACTIVE    --ampi_request_complete-->              3 COMPLETE
+ *      3 COMPLETE  --ampi_request_retire (Wait, Test)-->   1 INACTIVE if persistent, else freed
  *
  * Invariants:
  *   1. Only the owner's PE touches a request's state; other PEs' completions come through the inbox.
  *   2. A rank that waits is counted down: `is_awaited` is set on each request it waits for, and completing
- * one of these takes one off rank->wait_left; at zero the rank becomes ready.
+ *      one of these takes one off rank->wait_left; at zero the rank becomes ready.
  *   3. What is to happen at completion besides that is `on_complete`: a request that the user freed while
- * ACTIVE is destroyed, a part of a larger operation tells that.
+ *      ACTIVE is destroyed, a part of a larger operation tells that.
  *
  * A blocking call uses a request on its own stack; others come from the rank's pool.
  */
@@ -53,9 +53,8 @@ struct ampi_request_kind {
 /* A point-to-point operation. */
 struct ampi_p2p {
     union {
-        struct ampi_match_node
-            node;              /* receive: in the posted table; its key is the receive's source and tag */
-        struct ampi_wire wire; /* send to another process: its header */
+        struct ampi_match_node node; /* receive: in the posted table; the key is its source and tag */
+        struct ampi_wire wire;       /* send to another process: its header */
     };
     void *buf;
     MPI_Count count;

@@ -76,8 +76,8 @@ void ampi_launched_lend(void)
 
     while (environ && environ[n])
         n++;
-    /* Never freed: another thread may be reading it. Kept in a variable, so that a search for leaks finds it.
-     */
+    /* Never freed: another thread may be reading it. Kept in a variable, so that a search for leaks finds
+     * it. */
     lent = base_malloc((n + taken.n + 1) * sizeof *lent, "the environment");
     if (n)
         memcpy(lent, environ, n * sizeof *lent);

@@ -62,17 +62,14 @@ struct ampi_wire {
     uint64_t cookie; /* SEND, ACK: the sender's request if it wants to know of the match; MEET: the meeting;
                         CREDIT: bytes; COLL: what the algorithm adds; offers, PULL, PIECE: the other's flow */
 };
-#define AMPI_WIRE_SIDE 1    /* the destination is in side[1] of an intercommunicator */
-#define AMPI_WIRE_SYNC 2    /* tell the sender of the match */
-#define AMPI_WIRE_DONE 4    /* MEET: all have come; CANCELLED: it was taken back */
-#define AMPI_WIRE_PIPE 8    /* SEND: an offer (p2p/pipe.h), the data comes in pieces */
-#define AMPI_WIRE_FAILED 16 /* PIECE: no more will come, tag is CUDA's error */
-#define AMPI_WIRE_CANCEL 64 /* SEND: takes back the message whose number the data is */
-#define AMPI_WIRE_VOTED \
-    32 /* COLL: the operation goes its usual way after a vote (coll/between/coll_nccl.h) */
-#define AMPI_WIRE_REFUSED                                                             \
-    64 /* COLL: a call of a collective raised an error at a rank of the sender before \
-        */
+#define AMPI_WIRE_SIDE 1     /* the destination is in side[1] of an intercommunicator */
+#define AMPI_WIRE_SYNC 2     /* tell the sender of the match */
+#define AMPI_WIRE_DONE 4     /* MEET: all have come; CANCELLED: it was taken back */
+#define AMPI_WIRE_PIPE 8     /* SEND: an offer (p2p/pipe.h), the data comes in pieces */
+#define AMPI_WIRE_FAILED 16  /* PIECE: no more will come, tag is CUDA's error */
+#define AMPI_WIRE_CANCEL 64  /* SEND: takes back the message whose number the data is */
+#define AMPI_WIRE_VOTED 32   /* COLL: the operation goes its usual way after a vote (coll_nccl.h) */
+#define AMPI_WIRE_REFUSED 64 /* COLL: a call of a collective raised an error at a rank of the sender before */
 
 /* The machine; NULL: one process. */
 extern const struct machine *ampi_machine;

@@ -93,8 +93,8 @@ static void count_edge(struct ampi_topo_dist *dist, int source, int destination,
     dist->in.first[destination + 1]++;
 }
 
-/* first[] is used as the next free place, and has moved on to the next rank's beginning when all are placed.
- */
+/* first[] is used as the next free place, and has moved on to the next rank's beginning when all are
+ * placed. */
 static void place_edge(struct ampi_topo_dist *dist, int source, int destination, int weight)
 {
     put_edge(&dist->out, dist->out.first[source]++, destination, weight);

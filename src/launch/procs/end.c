@@ -92,8 +92,7 @@ static bool are_others_tolerant(const struct procs_job *job)
 }
 
 /* Process proc_id has failed; why: "was ended by ...". Only the first failure is said, unless the job goes
- * on.
- */
+ * on. */
 static void process_failed(struct procs_job *job, int proc_id, int exit_code, const char *why)
 {
     bool is_tolerated = job->ending == 0 && are_others_tolerant(job);
@@ -139,8 +138,8 @@ static void check_absent(struct procs_job *job)
     }
 }
 
-/* Collects a process that has ended, without deciding anything yet; false if there is none. pid: -1 for any.
- */
+/* Collects a process that has ended, without deciding anything yet; false if there is none. pid: -1 for
+ * any. */
 static bool collect(struct procs_job *job, pid_t pid)
 {
     int status;

@@ -4,13 +4,13 @@
  * is complete; complete lines go to the queue of a sink (our stdout or stderr). Invariants:
  *
  *   1. A sink's queue holds whole lines, so lines are never mixed. If our stdout and stderr are the same
- * file, both are one sink.
+ *      file, both are one sink.
  *   2. While a sink's queue is longer than QUEUE_BYTES, the streams that feed it are not read: the processes
- * wait for a slow reader, as they would without us.
+ *      wait for a slow reader, as they would without us.
  *   3. Writing never blocks: a sink that may (a pipe, a terminal) is polled before each write of at most one
  *      page, which is what poll promises room for.
  *   4. When nobody reads a sink any more, the streams that feed it are closed, and the processes get SIGPIPE
- * or EPIPE, as they would without us.
+ *      or EPIPE, as they would without us.
  *
  * A line longer than LINE_BYTES is passed on in pieces. Used by mpirun_procs.c.
  */

@@ -70,8 +70,7 @@ struct procs_job {
     struct procs_proc *procs;  /* num_procs of them */
     int num_running;           /* started and not yet reaped */
     char id[PROCS_NAME_MAX];   /* no other job on this node has it; everybody can see it (jobdir.c) */
-    char name[PROCS_NAME_MAX]; /* the namespace in PMIx: a secret of this user's, or others could join the job
-                                */
+    char name[PROCS_NAME_MAX]; /* the namespace in PMIx; secret, or other users could join the job */
     char host[256];            /* this node's name */
     char dir[128];             /* the job's temporary folder, or "" */
     sigset_t signals_before;   /* the signal mask that mpirun was started with: the processes get it */

@@ -47,8 +47,8 @@ static inline char *ult_arch_context_sp(void *context)
     return (char *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
 }
 
-/* Can a call have pushed this return address: does a call instruction end there? Reads the 7 bytes before it.
- */
+/* Can a call have pushed this return address: does a call instruction end there? Reads the 7 bytes before
+ * it. */
 static inline int ult_arch_follows_call(const void *addr)
 {
     const unsigned char *at = (const unsigned char *)addr;

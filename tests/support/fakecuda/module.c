@@ -254,8 +254,8 @@ FAKE_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction fu
 
 /* ---- Running ---- */
 
-/* What the kernel that runs on this thread has reached already: kernels ask for each number that they touch.
- */
+/* What the kernel that runs on this thread has reached already: kernels ask for each number that they
+ * touch. */
 static __thread struct {
     uintptr_t at;
     size_t n_bytes; /* 0: nothing */

@@ -22,7 +22,7 @@
  *      A persistent collective has its own turns and its own NCCL communicator: its starts come one after the
  *      other, but in no order with others.
  *   3. An error of NCCL's is told to all processes, whose parts of the operation end then as well; NCCL is
- * not used on the communicator any more.
+ *      not used on the communicator any more.
  */
 #ifndef AMPI_COLL_NCCL_H
 #define AMPI_COLL_NCCL_H
@@ -74,8 +74,7 @@ struct ampi_coll_nccl_op {
     struct gpu_queue *queue;
     /* What coll_nccl_plan.c has found: */
     struct gpu_nccl_call call;
-    struct ampi_coll_args
-        *direct; /* member whose buffer the result goes to; NULL: it goes to memory of ours */
+    struct ampi_coll_args *direct; /* member whose buffer gets the result; NULL: Heddle's own memory does */
     struct ampi_coll_args *packed; /* bcast: the root, whose data has to be packed; NULL: it need not be */
     size_t *offsets;               /* allgather: by member, where its data is in call.recv */
 };

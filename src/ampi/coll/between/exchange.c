@@ -4,7 +4,7 @@
  *
  * Invariants, all on the leader PE:
  *   1. A message that has come is in one list: remote->arrived, then x->got of the exchange that awaits it,
- * then x->kept of the same.
+ *      then x->kept of the same.
  *   2. A step runs only when n_awaited and n_sending are 0; the latter counts fetches and holds, too.
  */
 #include "ampi/coll/between/exchange.h"
@@ -62,8 +62,8 @@ static void take(struct ampi_exchange *x, struct ampi_exchange_message *message)
         fetch(x, message);
 }
 
-/* Not awaited now, perhaps never: sizes that do not agree may have one process vote on NCCL, and not another.
- */
+/* Not awaited now, perhaps never: sizes that do not agree may have one process vote on NCCL, and not
+ * another. */
 static void check_early(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
 {
     bool votes = message->algorithm == AMPI_BETWEEN_NCCL;

@@ -122,8 +122,8 @@ static inline int ampi_exchange_before(const struct ampi_exchange *x, int distan
     return (x->own + x->n - distance % x->n) % x->n;
 }
 
-/* The size of the subtree below (and with) a place of the binomial tree over p places; place 0 is the root.
- */
+/* The size of the subtree below (and with) a place of the binomial tree over p places; place 0 is the
+ * root. */
 static inline int ampi_exchange_subtree(int place, int p)
 {
     int lowest = place & -place;

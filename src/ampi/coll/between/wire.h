@@ -5,11 +5,12 @@
  * Between arrival and the middle stage (slot.h) comes one more, on the leader PE of each process (that of its
  * first member): an exchange between processes (exchange.h). What is exchanged follows from the plan's flow:
  *
- *      reductions  the process's members combine their contributions, processes combine the vectors that come
- * of it, and the middle stage hands the result out (reduction.h) the others  the process packs what others
- * need of its members into parts, which the exchange takes to where they are needed; there stand-ins for the
- * members elsewhere are set up (arguments whose buffers are the data that came), and the plan's middle stage
- * runs as in one process. It writes to this process's members alone.
+ *      reductions  the process's members combine their contributions, the processes combine the resulting
+ *                  vectors, and the middle stage hands the result out (reduction.h)
+ *      the others  the process packs what others need of its members into parts, which the exchange takes to
+ *                  where they are needed; there stand-ins for the members elsewhere are set up (arguments
+ *                  whose buffers are the data that came), and the plan's middle stage runs as in one process.
+ *                  It writes to this process's members alone.
  *
  * Which processes need something of which follows from the plan's flow and the root, and each of them knows
  * it.

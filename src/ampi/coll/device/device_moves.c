@@ -360,8 +360,8 @@ static void crossed(struct gpu_move *move, int error)
         piece_done(piece, error);
 }
 
-/* Bytes from .. from + n_bytes - 1. has_crossing: the first receiver gets them by a move, the others from it.
- */
+/* Bytes from .. from + n_bytes - 1. has_crossing: the first receiver gets them by a move, the others from
+ * it. */
 static void set_piece(struct piece *piece, size_t from, size_t n_bytes, bool has_crossing)
 {
     const struct note *first = piece->spread->notes;
@@ -429,8 +429,8 @@ static void start_spread(struct note *notes, int n)
     free(spread);
 }
 
-/* Takes those with the source of the first off the list, as far as they follow each other, and starts them.
- */
+/* Takes those with the source of the first off the list, as far as they follow each other, and starts
+ * them. */
 static struct note *start_spreads(struct note *list)
 {
     struct by_gpu groups = {0};

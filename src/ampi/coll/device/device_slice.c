@@ -203,8 +203,8 @@ static int add_outs(const struct piece *piece, void **addrs, int n, int gpu)
     return n;
 }
 
-/* A GPU writes to itself first, then to the next one, and so on, so that not all write to the same at once.
- */
+/* A GPU writes to itself first, then to the next one, and so on, so that not all write to the same at
+ * once. */
 static void start_combine(struct piece *piece)
 {
     struct ampi_coll_slice *slice = piece->slice;

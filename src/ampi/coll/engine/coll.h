@@ -4,10 +4,10 @@
  * members' buffers block by block.
  *
  * The life of a call, MPI_Igatherv for instance:
- *      PMPI_Igatherv          puts what the user gave into a struct ampi_coll_args, and says which function
- * it is gather (gather.c)      checks the arguments; the same for all forms ampi_coll_begin        starts
- * them in the call's form (forms.c, slot.c) gather_middle, ...     the plan's stages, once all members have
- * arrived
+ *      PMPI_Igatherv          puts the user's arguments into a struct ampi_coll_args and names the function
+ *      gather (gather.c)      checks the arguments; the same for all forms
+ *      ampi_coll_begin        starts the operation in the form of the call (forms.c, slot.c)
+ *      gather_middle, ...     the plan's stages, once all members have arrived
  */
 #ifndef AMPI_COLL_COLL_H
 #define AMPI_COLL_COLL_H

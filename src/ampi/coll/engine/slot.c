@@ -304,8 +304,8 @@ void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part)
         run_middle(slot, part);
 }
 
-/* Two members do different things. Nothing can be saved: each waits for the other to come to its operation.
- */
+/* Two members do different things. Nothing can be saved: each waits for the other to come to its
+ * operation. */
 static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other)
 {
     ampi_report(

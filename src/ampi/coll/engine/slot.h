@@ -161,9 +161,9 @@ struct ampi_coll_part {
 /* Fixed parts in the first line, which all PEs read; what each operation writes in the second. */
 struct ampi_coll_slot {
     struct ampi_coll_state *state; /* the communicator's */
-    struct ampi_coll_args *
-        *args; /* by member: rank, the second side's members behind the first's. Of members of other
-                * processes from middle to share, as far as they have something for this one; else NULL */
+    /* By member: rank, the second side's members behind the first's. Of members of other processes from
+     * middle to share, as far as they have something for this one; else NULL. */
+    struct ampi_coll_args **args;
     struct ampi_coll_part *parts;    /* state->n_parts of them */
     unsigned char *packed;           /* small contributions: member m's is at m * its size */
     struct ampi_coll_series *series; /* a persistent collective's; NULL: of the communicator */

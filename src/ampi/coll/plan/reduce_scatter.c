@@ -161,8 +161,8 @@ static const struct ampi_coll_plan reduce_scatter_plan = {
     .deliver = reduce_scatter_deliver,
 };
 
-/* How many elements there are in all; the counts of the blocks have to be checked before they are added up.
- */
+/* How many elements there are in all; the counts of the blocks have to be checked before they are added
+ * up. */
 static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll_buf *recv,
                        MPI_Count *count_out)
 {
