@@ -60,15 +60,43 @@ expect "before MPI_Init" 0 '^inner 0 of 1 inner 0 of 1 outer 0 of 2 outer 1 of 2
 expect "the inner job's failure is its own" 0 '^outer 0 of 2 outer 1 of 2 the inner program failed $' 'unknown option' \
     ./sorted "$mpirun" "${job[@]}" ./inner system after "$mpirun -n 2 ./inner no way 'x' +nothing"
 
+# ---- A rank of another MPI starts a program of ours ----
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+cat >starts.py <<'END'
+import subprocess, sys
+sys.exit(subprocess.call(sys.argv[1:]))
+END
+for other in openmpi mpich; do
+    if ! command -v mpicc.$other >/dev/null || ! command -v mpirun.$other >/dev/null; then continue; fi
+    mpicc.$other -O1 -o outer_$other "$here/inner.c" || exit 1
+    job=("mpirun.$other" -n 2)
+    [ $other = openmpi ] && job=(mpirun.openmpi --oversubscribe -n 2)
+    for way in system popen exec spawn; do
+        expect "a rank of $other starts a program by $way" 0 '^inner 0 of 1 outer 0 of 2 outer 1 of 2 $' '' \
+            ./sorted "${job[@]}" ./outer_$other $way after ./inner
+    done
+    expect "... that does not inherit its sockets" 0 '^inner 0 of 1 outer 0 of 2 outer 1 of 2 $' '' \
+        ./sorted "${job[@]}" ./outer_$other system after "python3 starts.py python3 starts.py ./inner"
+    mkfifo begin.$other out.$other
+    expect "... whose parent has ended" 0 '^inner 0 of 1 outer 0 of 2 outer 1 of 2 $' '' \
+        ./sorted "${job[@]}" ./outer_$other system after \
+        "(sh -c 'read line <begin.$other; exec ./inner >out.$other' &); echo >begin.$other; cat out.$other"
+    expect "... with several ranks" 0 '^(inner [012] of 3 ){3}outer 0 of 2 outer 1 of 2 $' '' \
+        ./sorted "${job[@]}" ./outer_$other system after "$mpirun -n 3 ./inner"
+done
+if command -v mpirun.openmpi >/dev/null && [ "$has_procs" = yes ]; then
+    for words in "" "sh -c ./inner" "python3 starts.py python3 starts.py"; do
+        # shellcheck disable=SC2086 # several words
+        expect "Open MPI's mpirun starts ranks of ours: $words" 0 '^inner 0 of 2 inner 1 of 2 $' '' \
+            ./sorted mpirun.openmpi --oversubscribe -n 2 $words ./inner
+    done
+fi
+
 # ---- What stands in front of a program hands the ranks on ----
 cat >script.sh <<'END'
 #!/bin/sh
 : a script
 "$@"
-END
-cat >starts.py <<'END'
-import subprocess, sys
-sys.exit(subprocess.call(sys.argv[1:]))
 END
 chmod +x script.sh
 expected='^inner 0 of 3 inner 1 of 3 inner 2 of 3 $'

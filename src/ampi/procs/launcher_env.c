@@ -4,7 +4,8 @@
  * process a member of a job are taken out at the start: a rank that starts another MPI program (system,
  * popen, fork and exec, mpirun) starts a job of its own, which otherwise would take the rank's place in this
  * one. A shell, an interpreter or env in front of the program hands them on, because the first program of
- * this library in such a chain is the one to take them.
+ * this library in such a chain is the one to take them; unless a program of another MPI has done so
+ * (launcher_taken.c).
  */
 #include "ampi/procs/launcher_env.h"
 
@@ -15,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "ampi/procs/launcher_taken.h"
 #include "base/launched.h"
 #include "base/log.h"
 
@@ -27,7 +29,8 @@ extern char **environ;
 static struct {
     char **entries;
     size_t n;
-    char **lent; /* the environment that has them; NULL: none yet */
+    char **lent;   /* the environment that has them; NULL: none yet */
+    bool is_other; /* they were of a process that started this one, and are forgotten */
 } taken;
 
 /* The value of a variable that was taken; NULL: there was none. */
@@ -54,6 +57,17 @@ static void remove_members(void)
         *to = NULL;
 }
 
+/* What our own mpirun wants to be told stays. */
+static void forget_pmix(void)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < taken.n; i++)
+        if (strncmp(taken.entries[i], "PMIX_", strlen("PMIX_")) != 0)
+            taken.entries[n++] = taken.entries[i];
+    taken.n = n;
+}
+
 void ampi_launched_take(void)
 {
     size_t n = 0;
@@ -67,6 +81,10 @@ void ampi_launched_take(void)
         if (base_launched_is_membership(*entry))
             taken.entries[taken.n++] = *entry;
     remove_members();
+    if (ampi_launcher_is_taken(taken.entries, taken.n)) {
+        forget_pmix();
+        taken.is_other = true;
+    }
 }
 
 void ampi_launched_lend(void)
@@ -99,6 +117,9 @@ int ampi_launched_count(void)
     size_t n_job = job ? strlen(job) : 0;
     int size = 0;
 
+    if (taken.is_other)
+        base_log_verbose(1,
+                         "the process that started this one is the launcher's: this one is a job of its own");
     if (!getenv("PMIX_RANK") || !job)
         return 0;
     if (said && n_job && strncmp(said, job, n_job) == 0 && said[n_job] == ':')
