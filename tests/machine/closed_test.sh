@@ -27,9 +27,10 @@ if command -v mpirun.openmpi >/dev/null; then
 fi
 
 # A second user looks into all that the processes have open, and sends garbage to every socket of theirs that has a
-# name (UCX wakes processes of its node by such datagrams). Nothing of it is of use, and the job goes on.
+# name (UCX wakes processes of its node by such datagrams), before and while they exchange messages, so that the
+# sockets' queues are full. Nothing of it is of use, and the job goes on.
 cat >"$expect_dir/intrude.py" <<'END'
-import os, re, socket, sys
+import os, re, socket, sys, time
 
 def sockets_of(pid):
     links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
@@ -58,14 +59,30 @@ for pid in sys.argv[1:]:
 for entry in os.scandir("/dev/shm"):
     if entry.name.startswith("heddle-0-") and os.access(entry.path, os.R_OK):
         sys.exit(f"{entry.path} can be read")
-for name in names:
+if not names:
+    sys.exit("the processes have no sockets with names: nothing is left to show here")
+
+def flood(name, files):
     garbage = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     garbage.setblocking(False)
     for length in (0, 1, 7, 8, 200) * 200:
         try:
-            garbage.sendto(b"x" * length, "\0" + name[1:])
-        except BlockingIOError:
-            break
+            socket.send_fds(garbage, [b"x" * length], files, 0, "\0" + name[1:])
+        except BlockingIOError: # its queue is full
+            return True
+        except OSError: # it is gone
+            return False
+    return True
+
+for name in names:
+    flood(name, [0])
+# Behind the messages to come, too, until the job has ended.
+sys.stdout.flush()
+if os.fork() == 0:
+    end = time.monotonic() + 30
+    while time.monotonic() < end and all([flood(name, []) for name in names]):
+        pass
+    os._exit(0)
 END
 if [ "$(id -u)" = 0 ]; then
     expect "a second user" 0 '' '' "$mpirun" --procs 3 -n 6 +p 2 "$closed" "python3 $expect_dir/intrude.py"
