@@ -41,9 +41,9 @@ search() {
 
 check_sources() {
     local code_files all_files src_files
-    mapfile -t code_files < <(list_files '\.(c|h|S|cpp|cu|cuh)$')
-    mapfile -t src_files < <(list_files '^src/.*\.(c|h|S|cu|cuh)$')
-    mapfile -t all_files < <(list_files '\.(c|h|S|cpp|cu|cuh|py|sh|cmake|in|map|pc|tsv|1|md|txt)$|^[^.]*$')
+    mapfile -t code_files < <(list_files '\.(c|h|S|cpp|cu|cuh|bindings)$')
+    mapfile -t src_files < <(list_files '^src/.*\.(c|h|S|cu|cuh|bindings)$')
+    mapfile -t all_files < <(list_files '\.(c|h|S|cpp|cu|cuh|bindings|py|sh|cmake|in|map|pc|tsv|1|md|txt)$|^[^.]*$')
 
     search '[^\x00-\x7F]' "${all_files[@]}" | report "not ASCII"
     search '\t' "${code_files[@]}" | report "tabs in C (four spaces)"
@@ -107,7 +107,7 @@ check_includes() {
 
 # Every file that can hold a comment says what licence it has, within its first five lines.
 check_licences() {
-    list_files '\.(c|h|S|cpp|cu|cuh|py|sh|cmake)$|(^|/)CMakeLists.txt$|^(quickstart|check|\.ci/run)$|^wrappers/mpicc.in$' |
+    list_files '\.(c|h|S|cpp|cu|cuh|bindings|py|sh|cmake)$|(^|/)CMakeLists.txt$|^(quickstart|check|\.ci/run)$|^wrappers/mpicc.in$' |
         while IFS= read -r file; do
             head -n 5 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$file:1"
         done | report "no SPDX line"

@@ -8,11 +8,14 @@ usage: gen_unsupported.py FUNCTIONS.tsv SOURCE_DIR OUT.c     writes a body for e
        gen_unsupported.py FUNCTIONS.tsv SOURCE_DIR README.md rewrites its table, between the lines <!-- coverage --> and
                                                              <!-- end -->
 
-A function is implemented if a source file says AMPI_EXPORT(name).
+A function is implemented if a source file says AMPI_EXPORT(name), or if a specification (*.bindings) has it.
 """
 import pathlib
 import re
 import sys
+
+sys.dont_write_bytecode = True
+import gen_bindings
 
 # Chapters by the longest matching prefix of the name behind "MPI_"; for docs/coverage.md.
 CHAPTERS = [
@@ -41,8 +44,11 @@ def rows(path):
                 yield line.rstrip("\n").split("\t")
 
 
-def implemented(source_dir):
+def implemented(source_dir, table):
     names = set()
+    functions = gen_bindings.read_functions(table)
+    for path in sorted(pathlib.Path(source_dir).rglob("*.bindings")):
+        names |= gen_bindings.names(path, functions)
     for path in sorted(pathlib.Path(source_dir).rglob("*.c")):
         names |= set(re.findall(r"^AMPI_EXPORT\((\w+)\)", path.read_text(encoding="ascii"), re.M))
     return names
@@ -113,7 +119,7 @@ def write_readme(path, functions, have):
 def main():
     table, source_dir, target = sys.argv[1:4]
     functions = list(rows(table))
-    have = implemented(source_dir)
+    have = implemented(source_dir, table)
     unknown = have - {name[len("MPI_"):] for name, _, _ in functions}
     if unknown:
         sys.exit(f"AMPI_EXPORT of names that are no functions of the standard: {', '.join(sorted(unknown))}")

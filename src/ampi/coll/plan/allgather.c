@@ -4,6 +4,8 @@
  * receiver. Cost: one copy of all data per receiver; large ones on all PEs, each for its own ranks as
  * receivers.
  */
+#include "ampi/coll/plan/coll_calls.h"
+
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/between/wire.h"
 
@@ -116,7 +118,7 @@ static const struct ampi_coll_plan allgather_plan = {
     .deliver = allgather_deliver,
 };
 
-static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
+int ampi_coll_allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
 {
     struct ampi_coll_block own;
     int error;
@@ -141,155 +143,4 @@ static int allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct am
     own = ampi_coll_contribution(args);
     ampi_coll_pack(args, AMPI_COLL_ALLGATHER, own.buf, own.count, own.type);
     return ampi_coll_begin(call, args);
-}
-
-AMPI_EXPORT(Allgather)
-int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                   MPI_Datatype recvtype, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Allgather", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Allgather_c)
-int PMPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Allgather_c", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Iallgather)
-int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iallgather", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Iallgather_c)
-int PMPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                      MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iallgather_c", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Allgather_init)
-int PMPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                        int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
-                        MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Allgather_init", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Allgather_init_c)
-int PMPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                          MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
-                          MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Allgather_init_c", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Allgatherv)
-int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                    const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Allgatherv", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Allgatherv_c)
-int PMPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                      const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
-                      MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Allgatherv_c", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Iallgatherv)
-int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
-                     MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iallgatherv", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Iallgatherv_c)
-int PMPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                       const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
-                       MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iallgatherv_c", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Allgatherv_init)
-int PMPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                         const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
-                         MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Allgatherv_init", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return allgather(&call, comm, &args);
-}
-
-AMPI_EXPORT(Allgatherv_init_c)
-int PMPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                           const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
-                           MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Allgatherv_init_c", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return allgather(&call, comm, &args);
 }

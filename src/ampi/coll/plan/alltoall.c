@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * alltoall.c: the plan of MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw (MPI 5.0, section 6.8): block r of
- * rank s becomes block s of rank r. The functions are in alltoall_api.c. Cost: one copy of all data; large
+ * rank s becomes block s of rank r. The functions are in coll.bindings. Cost: one copy of all data; large
  * ones on all PEs, each for its own ranks as receivers. In place: one exchange of the two blocks of each pair
  * of ranks.
  */
-#include "ampi/coll/plan/alltoall.h"
+#include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/between/wire.h"

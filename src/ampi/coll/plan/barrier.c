@@ -3,7 +3,8 @@
  * barrier.c: MPI_Barrier (MPI 5.0, section 6.3): arriving at the slot is all there is to do.
  * Cost: one arrival per rank, one note per other PE.
  */
-#include "ampi/coll/engine/coll.h"
+#include "ampi/coll/plan/coll_calls.h"
+
 #include "ampi/meet/meet.h"
 
 static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
@@ -52,41 +53,16 @@ BASE_UNCHECKED_FRAME int ampi_coll_barrier(struct ampi_comm *comm)
     return ampi_coll_run(&args);
 }
 
-AMPI_EXPORT(Barrier)
-BASE_UNCHECKED_FRAME int PMPI_Barrier(MPI_Comm comm)
+int ampi_coll_start_barrier(const struct ampi_coll_call *call, MPI_Comm comm)
 {
-    struct ampi_rank *self = ampi_enter("MPI_Barrier");
-    struct ampi_comm *object = ampi_comm_of(self, comm);
+    struct ampi_coll_args args;
+    int error;
 
-    if (BASE_UNLIKELY(!object))
-        return ampi_comm_raise_invalid(comm);
-    return ampi_coll_barrier(object);
-}
-
-AMPI_EXPORT(Ibarrier)
-int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Ibarrier");
-    struct ampi_coll_args args = {.plan = &barrier_plan, .comm = ampi_comm_of(self, comm)};
-
-    if (BASE_UNLIKELY(!args.comm))
-        return ampi_comm_raise_invalid(comm);
-    if (BASE_UNLIKELY(!request))
-        return ampi_coll_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
-    return ampi_coll_nonblocking(&args, request);
-}
-
-AMPI_EXPORT(Barrier_init)
-int PMPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Barrier_init");
-    struct ampi_coll_args args = {.plan = &barrier_plan, .comm = ampi_comm_of(self, comm)};
-
-    if (BASE_UNLIKELY(!args.comm))
-        return ampi_comm_raise_invalid(comm);
-    if (BASE_UNLIKELY(!request))
-        return ampi_coll_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
-    if (BASE_UNLIKELY(ampi_coll_init_form(info) == AMPI_COLL_WRONG_INFO))
-        return ampi_coll_raise(args.comm, MPI_ERR_INFO, "the info argument is not an info object");
-    return ampi_coll_persistent(&args, request);
+    ampi_coll_args_init(&args, &barrier_plan);
+    if ((error = ampi_coll_enter(call, comm, &args)))
+        return error;
+    ampi_coll_set_none(&args.send);
+    ampi_coll_set_none(&args.recv);
+    return call->form == AMPI_COLL_NONBLOCKING ? ampi_coll_nonblocking(&args, call->request)
+                                               : ampi_coll_persistent(&args, call->request);
 }

@@ -4,6 +4,8 @@
  * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks. A small message
  * waits in the slot, from which each PE copies it, so that no PE writes to another's ranks.
  */
+#include "ampi/coll/plan/coll_calls.h"
+
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/between/wire.h"
 
@@ -90,7 +92,7 @@ static const struct ampi_coll_plan bcast_plan = {
     .deliver = bcast_deliver,
 };
 
-static int bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
+int ampi_coll_bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
 {
     int error;
 
@@ -103,68 +105,4 @@ static int bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, str
     if (ampi_coll_is_root(args))
         ampi_coll_pack(args, AMPI_COLL_BCAST, args->recv.buf, args->recv.count, args->recv.type);
     return ampi_coll_begin(call, args);
-}
-
-AMPI_EXPORT(Bcast)
-BASE_UNCHECKED_FRAME int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Bcast", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, buffer, count, datatype);
-    return bcast(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Bcast_c)
-BASE_UNCHECKED_FRAME int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
-                                      MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Bcast_c", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, buffer, count, datatype);
-    return bcast(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Ibcast)
-int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Ibcast", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, buffer, count, datatype);
-    return bcast(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Ibcast_c)
-int PMPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
-                  MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Ibcast_c", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, buffer, count, datatype);
-    return bcast(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Bcast_init)
-int PMPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info,
-                    MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Bcast_init", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, buffer, count, datatype);
-    return bcast(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Bcast_init_c)
-int PMPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
-                      MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Bcast_init_c", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, buffer, count, datatype);
-    return bcast(&call, comm, root, &args);
 }

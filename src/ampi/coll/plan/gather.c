@@ -3,6 +3,8 @@
  * gather.c: MPI_Gather and MPI_Gatherv (MPI 5.0, section 6.5): every rank's block is copied to its place at
  * the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
+#include "ampi/coll/plan/coll_calls.h"
+
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/between/wire.h"
 
@@ -101,7 +103,7 @@ static const struct ampi_coll_plan gather_plan = {
     .deliver = gather_deliver,
 };
 
-static int gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
+int ampi_coll_gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
 {
     bool is_in_place;
     int error;
@@ -127,154 +129,4 @@ static int gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, st
         ampi_coll_pack(args, AMPI_COLL_GATHER, own.buf, own.count, own.type);
     }
     return ampi_coll_begin(call, args);
-}
-
-AMPI_EXPORT(Gather)
-int PMPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Gather", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Gather_c)
-int PMPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Gather_c", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Igather)
-int PMPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                 MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Igather", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Igather_c)
-int PMPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Igather_c", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Gather_init)
-int PMPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                     MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Gather_init", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Gather_init_c)
-int PMPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                       MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
-                       MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Gather_init_c", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Gatherv)
-int PMPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                 const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Gatherv", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Gatherv_c)
-int PMPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                   const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root,
-                   MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Gatherv_c", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Igatherv)
-int PMPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm,
-                  MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Igatherv", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Igatherv_c)
-int PMPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                    const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root,
-                    MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Igatherv_c", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Gatherv_init)
-int PMPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                      const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
-                      MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Gatherv_init", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return gather(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Gatherv_init_c)
-int PMPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                        const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
-                        int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Gatherv_init_c", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, displs, recvtype);
-    return gather(&call, comm, root, &args);
 }

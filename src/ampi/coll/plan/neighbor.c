@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * neighbor.c: the plans of the neighborhood collectives (MPI 5.0, section 9.6): every rank takes the blocks
- * that its neighbors have for it. The functions are in neighbor_api.c. Cost: one copy of all data; large ones
+ * that its neighbors have for it. The functions are in coll.bindings. Cost: one copy of all data; large ones
  * on all PEs, each for its own ranks as receivers.
  */
-#include "ampi/coll/plan/neighbor.h"
+#include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/engine/usage.h"

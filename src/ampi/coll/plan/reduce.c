@@ -5,6 +5,8 @@
  * contributions and one write per receiver; large ones on all PEs, each for a slice of the elements. In place
  * is safe because a PE reads a block of all ranks before it writes that block.
  */
+#include "ampi/coll/plan/coll_calls.h"
+
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/between/wire.h"
 
@@ -124,8 +126,9 @@ static const struct ampi_coll_plan allreduce_plan = {
     .deliver = allreduce_deliver,
 };
 
-static BASE_UNCHECKED_FRAME int allreduce(const struct ampi_coll_call *call, MPI_Comm comm, const void *send,
-                                          void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
+BASE_UNCHECKED_FRAME int ampi_coll_allreduce(const struct ampi_coll_call *call, MPI_Comm comm,
+                                             const void *send, void *recv, MPI_Count count, MPI_Datatype type,
+                                             MPI_Op op)
 {
     struct ampi_coll_args args;
     int error;
@@ -189,9 +192,9 @@ static const struct ampi_coll_plan reduce_plan = {
     .deliver = reduce_deliver,
 };
 
-static BASE_UNCHECKED_FRAME int reduce(const struct ampi_coll_call *call, MPI_Comm comm, int root,
-                                       const void *send, void *recv, MPI_Count count, MPI_Datatype type,
-                                       MPI_Op op)
+BASE_UNCHECKED_FRAME int ampi_coll_reduce(const struct ampi_coll_call *call, MPI_Comm comm, int root,
+                                          const void *send, void *recv, MPI_Count count, MPI_Datatype type,
+                                          MPI_Op op)
 {
     struct ampi_coll_args args;
     int error;
@@ -205,114 +208,4 @@ static BASE_UNCHECKED_FRAME int reduce(const struct ampi_coll_call *call, MPI_Co
     if (!args.comm->shared->is_inter)
         ampi_coll_pack_input(&args, AMPI_COLL_REDUCE);
     return ampi_coll_begin(call, &args);
-}
-
-/* ---- Their functions ---- */
-
-AMPI_EXPORT(Allreduce)
-int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                   MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Allreduce", AMPI_COLL_BLOCKING, NULL};
-
-    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Allreduce_c)
-int PMPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                     MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Allreduce_c", AMPI_COLL_BLOCKING, NULL};
-
-    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Iallreduce)
-int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                    MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iallreduce", AMPI_COLL_NONBLOCKING, request};
-
-    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Iallreduce_c)
-int PMPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                      MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iallreduce_c", AMPI_COLL_NONBLOCKING, request};
-
-    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Allreduce_init)
-int PMPI_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                        MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Allreduce_init", ampi_coll_init_form(info), request};
-
-    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Allreduce_init_c)
-int PMPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
-                          MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Allreduce_init_c", ampi_coll_init_form(info), request};
-
-    return allreduce(&call, comm, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Reduce)
-int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
-                MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Reduce", AMPI_COLL_BLOCKING, NULL};
-
-    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Reduce_c)
-int PMPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                  int root, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Reduce_c", AMPI_COLL_BLOCKING, NULL};
-
-    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Ireduce)
-int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
-                 MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Ireduce", AMPI_COLL_NONBLOCKING, request};
-
-    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Ireduce_c)
-int PMPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                   int root, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Ireduce_c", AMPI_COLL_NONBLOCKING, request};
-
-    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Reduce_init)
-int PMPI_Reduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                     int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Reduce_init", ampi_coll_init_form(info), request};
-
-    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Reduce_init_c)
-int PMPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                       int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Reduce_init_c", ampi_coll_init_form(info), request};
-
-    return reduce(&call, comm, root, sendbuf, recvbuf, count, datatype, op);
 }

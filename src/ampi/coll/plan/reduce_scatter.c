@@ -6,6 +6,8 @@
  * into memory of the PE's, from which it is delivered. Cost: one read of all contributions; large ones on all
  * PEs, each for its own ranks as receivers.
  */
+#include "ampi/coll/plan/coll_calls.h"
+
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/between/wire.h"
 #include "base/log.h"
@@ -187,8 +189,8 @@ static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll
                : MPI_SUCCESS;
 }
 
-static int reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, MPI_Op op,
-                          struct ampi_coll_args *args)
+int ampi_coll_reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, const void *send, MPI_Op op,
+                             struct ampi_coll_args *args)
 {
     struct ampi_coll_buf *recv = &args->recv;
     MPI_Count block_count = recv->count;
@@ -207,139 +209,4 @@ static int reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, cons
     recv->count = block_count;
     recv->n_blocks = recv->counts ? args->comm->local->n_ranks : 0;
     return ampi_coll_begin(call, args);
-}
-
-AMPI_EXPORT(Reduce_scatter_block)
-int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
-                              MPI_Op op, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Reduce_scatter_block", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Reduce_scatter_block_c)
-int PMPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
-                                MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Reduce_scatter_block_c", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Ireduce_scatter_block)
-int PMPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
-                               MPI_Op op, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Ireduce_scatter_block", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Ireduce_scatter_block_c)
-int PMPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
-                                 MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Ireduce_scatter_block_c", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Reduce_scatter_block_init)
-int PMPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
-                                   MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Reduce_scatter_block_init_c)
-int PMPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
-                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                                     MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_block_init_c", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Reduce_scatter)
-int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype,
-                        MPI_Op op, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Reduce_scatter", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Reduce_scatter_c)
-int PMPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[],
-                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Reduce_scatter_c", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Ireduce_scatter)
-int PMPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype,
-                         MPI_Op op, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Ireduce_scatter", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Ireduce_scatter_c)
-int PMPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[],
-                           MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Ireduce_scatter_c", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Reduce_scatter_init)
-int PMPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[],
-                             MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                             MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_init", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v(&args.recv, recvbuf, recvcounts, NULL, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
-}
-
-AMPI_EXPORT(Reduce_scatter_init_c)
-int PMPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[],
-                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                               MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Reduce_scatter_init_c", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v_c(&args.recv, recvbuf, recvcounts, NULL, datatype);
-    return reduce_scatter(&call, comm, sendbuf, op, &args);
 }

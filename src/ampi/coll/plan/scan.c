@@ -4,6 +4,8 @@
  * Cost: one read of all contributions, one write per receiver; large ones on all PEs, each for a slice of the
  * elements.
  */
+#include "ampi/coll/plan/coll_calls.h"
+
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/between/wire.h"
 
@@ -148,7 +150,7 @@ static void exscan_deliver(struct ampi_coll_slot *slot, int part)
     deliver(slot, part, true);
 }
 
-static const struct ampi_coll_plan scan_plan = {
+const struct ampi_coll_plan ampi_coll_scan_plan = {
     .name = "scan",
     .flow = AMPI_COLL_FLOW_SCAN,
     .wire = ampi_coll_wire_input,
@@ -158,7 +160,7 @@ static const struct ampi_coll_plan scan_plan = {
     .deliver = scan_deliver,
 };
 
-static const struct ampi_coll_plan exscan_plan = {
+const struct ampi_coll_plan ampi_coll_exscan_plan = {
     .name = "exscan",
     .flow = AMPI_COLL_FLOW_SCAN,
     .is_exclusive = true,
@@ -169,8 +171,8 @@ static const struct ampi_coll_plan exscan_plan = {
     .deliver = exscan_deliver,
 };
 
-static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan,
-                const void *send, void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
+int ampi_coll_scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan,
+                   const void *send, void *recv, MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     struct ampi_coll_args args;
     bool has_result;
@@ -185,116 +187,9 @@ static int scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct a
         return ampi_coll_raise(args.comm, MPI_ERR_COMM, "not defined on intercommunicators");
     /* The first rank gets no result of an exclusive scan; its buffer may be anything but for an input in
      * place. */
-    has_result = plan == &scan_plan || args.comm->rank > 0 || send == MPI_IN_PLACE;
+    has_result = plan == &ampi_coll_scan_plan || args.comm->rank > 0 || send == MPI_IN_PLACE;
     if ((error = ampi_coll_check_reduction(&args, op, true, has_result)))
         return error;
     ampi_coll_pack_input(&args, AMPI_COLL_SCAN);
     return ampi_coll_begin(call, &args);
-}
-
-AMPI_EXPORT(Scan)
-int PMPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Scan", AMPI_COLL_BLOCKING, NULL};
-
-    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Scan_c)
-int PMPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Scan_c", AMPI_COLL_BLOCKING, NULL};
-
-    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Iscan)
-int PMPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
-               MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iscan", AMPI_COLL_NONBLOCKING, request};
-
-    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Iscan_c)
-int PMPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                 MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iscan_c", AMPI_COLL_NONBLOCKING, request};
-
-    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Scan_init)
-int PMPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                   MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Scan_init", ampi_coll_init_form(info), request};
-
-    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Scan_init_c)
-int PMPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                     MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Scan_init_c", ampi_coll_init_form(info), request};
-
-    return scan(&call, comm, &scan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Exscan)
-int PMPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Exscan", AMPI_COLL_BLOCKING, NULL};
-
-    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Exscan_c)
-int PMPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                  MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Exscan_c", AMPI_COLL_BLOCKING, NULL};
-
-    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Iexscan)
-int PMPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                 MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iexscan", AMPI_COLL_NONBLOCKING, request};
-
-    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Iexscan_c)
-int PMPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                   MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iexscan_c", AMPI_COLL_NONBLOCKING, request};
-
-    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Exscan_init)
-int PMPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                     MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Exscan_init", ampi_coll_init_form(info), request};
-
-    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
-}
-
-AMPI_EXPORT(Exscan_init_c)
-int PMPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                       MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Exscan_init_c", ampi_coll_init_form(info), request};
-
-    return scan(&call, comm, &exscan_plan, sendbuf, recvbuf, count, datatype, op);
 }

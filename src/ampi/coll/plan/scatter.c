@@ -3,6 +3,8 @@
  * scatter.c: MPI_Scatter and MPI_Scatterv (MPI 5.0, section 6.6): every rank's block is copied from its place
  * at the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
+#include "ampi/coll/plan/coll_calls.h"
+
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/between/wire.h"
 
@@ -99,7 +101,7 @@ static const struct ampi_coll_plan scatter_plan = {
     .deliver = scatter_deliver,
 };
 
-static int scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
+int ampi_coll_scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
 {
     bool is_in_place;
     int error;
@@ -120,154 +122,4 @@ static int scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, s
         ampi_coll_check_own(args, own, ampi_coll_whole(&args->recv));
     }
     return ampi_coll_begin(call, args);
-}
-
-AMPI_EXPORT(Scatter)
-int PMPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                 MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Scatter", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Scatter_c)
-int PMPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Scatter_c", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Iscatter)
-int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                  MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iscatter", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Iscatter_c)
-int PMPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                    MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iscatter_c", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Scatter_init)
-int PMPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                      MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Scatter_init", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Scatter_init_c)
-int PMPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                        MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
-                        MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Scatter_init_c", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_one(&args.send, sendbuf, sendcount, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Scatterv)
-int PMPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
-                  void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Scatterv", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Scatterv_c)
-int PMPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
-                    MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
-                    int root, MPI_Comm comm)
-{
-    static const struct ampi_coll_call call = {"MPI_Scatterv_c", AMPI_COLL_BLOCKING, NULL};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Iscatterv)
-int PMPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
-                   void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
-                   MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iscatterv", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Iscatterv_c)
-int PMPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
-                     MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
-                     int root, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Iscatterv_c", AMPI_COLL_NONBLOCKING, request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Scatterv_init)
-int PMPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
-                       void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
-                       MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Scatterv_init", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v(&args.send, sendbuf, sendcounts, displs, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
-}
-
-AMPI_EXPORT(Scatterv_init_c)
-int PMPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
-                         MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
-                         int root, MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    struct ampi_coll_call call = {"MPI_Scatterv_init_c", ampi_coll_init_form(info), request};
-    struct ampi_coll_args args;
-
-    ampi_coll_set_v_c(&args.send, sendbuf, sendcounts, displs, sendtype);
-    ampi_coll_set_one(&args.recv, recvbuf, recvcount, recvtype);
-    return scatter(&call, comm, root, &args);
 }
