@@ -70,6 +70,18 @@ extern bool (*gpu_is_code_of_rank)(const void *address);
 /* Has the running rank no request of MPI's under way? On a PE. */
 extern bool (*gpu_has_no_messages)(void);
 
+/* A question to the driver that the PE asks again and again. Private to src/gpu/waits.h. */
+struct gpu_question {
+    struct gpu_question *next;
+    void (*answered)(struct gpu_question *question); /* on the PE, from its progress; may free it */
+    void *stream;                                    /* is its work done? */
+    void *event;                                     /* NULL: of the stream */
+    void *context;      /* the stream's or the event's, as far as it matters; NULL: none */
+    int result;         /* the driver's last answer */
+    uint64_t since_ns;  /* when it was first asked */
+    uint64_t ask_at_ns; /* when to ask again */
+};
+
 /* ---- Work of the program's (works.c) ---- */
 
 /* A stream's work, or an event, that somebody wants to be told of. The caller provides it and leaves it alone
@@ -78,10 +90,8 @@ struct gpu_work {
     /* It is done, or the error says why not. On the PE that began it, from its progress; never from within
      * the functions that begin it. May not switch. */
     void (*done)(struct gpu_work *work, int error);
-    struct gpu_work *next; /* private, as are the next three */
-    void *event;
+    struct gpu_question question; /* private, as is the next */
     bool is_own_event;
-    uint64_t ask_at_ns;
 };
 
 /* Begins to look after what the stream has now (NULL: the running rank's default stream), or after the event.

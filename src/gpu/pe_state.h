@@ -45,9 +45,8 @@ struct gpu_pe {
     struct gpu_move *gathered;                       /* moves that begin at the next poll (batch.c) */
     struct gpu_move **gathered_end;
     struct gpu_batch *free_batches;
-    struct gpu_waiter *waiters; /* ranks that wait for their streams (waits.c) */
-    struct gpu_waiter **waiters_end;
-    struct gpu_work *works;                    /* that somebody is told of (works.c) */
+    struct gpu_question *questions; /* that are asked of the driver (waits.c) */
+    struct gpu_question **questions_end;
     struct gpu_service *services;              /* those that were made (service.c) */
     uint64_t plain_buffers[GPU_PLAIN_BUFFERS]; /* ids of some that are a primary context's own (reach.c); 0:
                                                   none */

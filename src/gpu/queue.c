@@ -84,7 +84,7 @@ static BASE_COLD struct gpu_pe *make_pe(void)
     BASE_ASSERT(self != NULL);
     made = base_calloc(1, sizeof *made, "a PE's part in device buffers");
     made->source = (struct ult_source){.poll = poll_queues, .fd = -1};
-    made->waiters_end = &made->waiters;
+    made->questions_end = &made->questions;
     made->gathered_end = &made->gathered;
     ult_pe_add_source(self->pe, &made->source);
     gpu_pe_of_thread = made;
@@ -475,8 +475,7 @@ static int poll_queues(struct ult_source *source)
 
     if (pe->gathered)
         gpu_batch_start(pe);
-    n_handled = (pe->services ? gpu_service_poll(pe) : 0) + (pe->waiters ? gpu_wait_poll(pe) : 0) +
-                (pe->works ? gpu_works_poll(pe) : 0);
+    n_handled = (pe->services ? gpu_service_poll(pe) : 0) + (pe->questions ? gpu_wait_poll(pe) : 0);
     queue = pe->busy;
     pe->busy = NULL;
     for (; queue; queue = next) {

@@ -25,13 +25,8 @@ bool (*gpu_has_no_messages)(void);
 
 /* A rank that waits; on its stack. */
 struct gpu_waiter {
-    struct gpu_waiter *next;
+    struct gpu_question question;
     struct ult *u;
-    CUstream stream;
-    CUevent event;   /* NULL: for the stream */
-    CUresult result; /* the driver's last answer */
-    uint64_t since_ns;
-    uint64_t ask_at_ns;
 };
 
 bool gpu_wait_may_suspend(const void *caller)
@@ -42,41 +37,109 @@ bool gpu_wait_may_suspend(const void *caller)
            gpu_is_code_of_rank && gpu_is_code_of_rank(caller);
 }
 
-static CUresult ask(const struct gpu_waiter *waiter)
+/* ---- Questions ---- */
+
+static CUresult ask_here(const struct gpu_question *question)
 {
-    return waiter->event ? gpu_driver.cuEventQuery(waiter->event) : gpu_driver.cuStreamQuery(waiter->stream);
+    return question->event ? gpu_driver.cuEventQuery(question->event)
+                           : gpu_driver.cuStreamQuery(question->stream);
 }
 
-static void set_pause(struct gpu_waiter *waiter, uint64_t now_ns)
+/* Any context of the thread's will do for a question, and it is that of the rank which runs. But if this is
+ * none, or is broken, the error is not an answer (see queue.c). */
+static CUresult ask(const struct gpu_question *question)
 {
-    uint64_t pause_ns = (now_ns - waiter->since_ns) / PAUSE_PART;
+    CUresult result = ask_here(question);
+    CUcontext before;
+
+    if (BASE_LIKELY(result == CUDA_ERROR_NOT_READY || result == CUDA_SUCCESS) || !question->context ||
+        gpu_context_current() == question->context || gpu_context_enter(question->context, &before))
+        return result;
+    result = ask_here(question);
+    gpu_context_leave(question->context, before);
+    return result;
+}
+
+static void set_pause(struct gpu_question *question, uint64_t now_ns)
+{
+    uint64_t pause_ns = (now_ns - question->since_ns) / PAUSE_PART;
 
     if (pause_ns < PAUSE_MIN_NS)
         pause_ns = PAUSE_MIN_NS;
-    waiter->ask_at_ns = now_ns + (pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS);
+    question->ask_at_ns = now_ns + (pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS);
+}
+
+void gpu_wait_ask(struct gpu_question *question)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+
+    question->next = NULL;
+    question->context = gpu_context_current();
+    question->since_ns = ult_now_ns();
+    set_pause(question, question->since_ns);
+    *pe->questions_end = question;
+    pe->questions_end = &question->next;
+    pe->source.pending++;
+}
+
+/* Those that were asked without an answer go to the end: all have their turn. What an answer leads to may ask
+ * something else. */
+int gpu_wait_poll(struct gpu_pe *pe)
+{
+    uint64_t now_ns = ult_now_ns();
+    struct gpu_question **link = &pe->questions, *asked = NULL, **asked_end = &asked, *question;
+    struct gpu_question *answered = NULL, **answered_end = &answered;
+    int n_answered = 0;
+
+    for (int n = 0; *link && n < QUESTIONS_PER_POLL;) {
+        struct gpu_question ***end;
+        question = *link;
+        if (question->ask_at_ns > now_ns) {
+            link = &question->next;
+            continue;
+        }
+        *link = question->next;
+        n++;
+        question->result = (int)ask(question);
+        set_pause(question, now_ns);
+        end = question->result == CUDA_ERROR_NOT_READY ? &asked_end : &answered_end;
+        question->next = NULL;
+        **end = question;
+        *end = &question->next;
+    }
+    while (*link)
+        link = &(*link)->next;
+    *link = asked;
+    pe->questions_end = asked ? asked_end : link;
+    for (; (question = answered); n_answered++) {
+        answered = question->next;
+        pe->source.pending--;
+        question->answered(question);
+    }
+    return n_answered;
+}
+
+/* ---- Waits ---- */
+
+static void ready(struct gpu_question *question)
+{
+    ult_ready(BASE_CONTAINER(question, struct gpu_waiter, question)->u);
 }
 
 /* What the driver says in the end: done, or an error. */
-static CUresult suspend(struct gpu_waiter *waiter)
+static CUresult suspend(CUstream stream, CUevent event)
 {
-    struct gpu_pe *pe;
+    struct gpu_waiter waiter = {{.answered = ready, .stream = stream, .event = event}, ult_self()};
+    CUresult result = ask_here(&waiter.question);
 
-    waiter->result = ask(waiter);
-    if (waiter->result != CUDA_ERROR_NOT_READY)
-        return waiter->result;
-    pe = gpu_pe_self();
-    waiter->u = ult_self();
-    waiter->since_ns = ult_now_ns();
-    set_pause(waiter, waiter->since_ns);
-    *pe->waiters_end = waiter;
-    pe->waiters_end = &waiter->next;
-    pe->source.pending++;
+    if (result != CUDA_ERROR_NOT_READY)
+        return result;
+    gpu_wait_ask(&waiter.question);
     ult_suspend();
-    return waiter->result;
+    return (CUresult)waiter.question.result;
 }
 
-/* Nobody else is there to run, and the rank has no messages under way: the driver's wait is as good. */
-static bool is_alone(void)
+bool gpu_wait_is_alone(void)
 {
     const struct gpu_pe *pe = gpu_pe_of_thread;
 
@@ -90,71 +153,43 @@ static bool is_alone(void)
  * captured has another one. */
 CUresult gpu_wait_for_stream(CUstream stream, const void *caller)
 {
-    struct gpu_waiter waiter = {.stream = stream};
+    CUresult result = CUDA_SUCCESS;
 
-    if (gpu_wait_may_suspend(caller) && !is_alone() && suspend(&waiter) != CUDA_SUCCESS)
-        return waiter.result;
-    return gpu_driver.cuStreamSynchronize(stream);
+    if (gpu_wait_may_suspend(caller) && !gpu_wait_is_alone())
+        result = suspend(stream, NULL);
+    return result == CUDA_SUCCESS ? gpu_driver.cuStreamSynchronize(stream) : result;
 }
 
 CUresult gpu_wait_for_event(CUevent event, const void *caller)
 {
-    struct gpu_waiter waiter = {.event = event};
+    CUresult result = CUDA_SUCCESS;
 
     gpu_batch_start_now();
-    if (gpu_wait_may_suspend(caller) && !is_alone() && suspend(&waiter) != CUDA_SUCCESS)
-        return waiter.result;
-    return gpu_driver.cuEventSynchronize(event);
+    if (gpu_wait_may_suspend(caller) && !gpu_wait_is_alone())
+        result = suspend(NULL, event);
+    return result == CUDA_SUCCESS ? gpu_driver.cuEventSynchronize(event) : result;
+}
+
+void gpu_wait_for_mark(CUevent event, const void *caller)
+{
+    if (gpu_wait_may_suspend(caller) && !gpu_wait_is_alone())
+        (void)suspend(NULL, event);
 }
 
 void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *caller)
 {
-    struct gpu_waiter waiter = {.event = NULL};
+    CUevent event;
 
-    if (is_per_thread || !gpu_wait_may_suspend(caller) || is_alone() ||
-        gpu_driver.cuEventCreate(&waiter.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    if (is_per_thread || !gpu_wait_may_suspend(caller) || gpu_wait_is_alone() ||
+        gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return;
-    if (gpu_driver.cuEventRecord(waiter.event, stream) == CUDA_SUCCESS)
-        (void)suspend(&waiter);
-    gpu_driver.cuEventDestroy(waiter.event);
+    if (gpu_driver.cuEventRecord(event, stream) == CUDA_SUCCESS)
+        (void)suspend(NULL, event);
+    gpu_driver.cuEventDestroy(event);
 }
 
 void gpu_wait_before_asking_again(const void *caller)
 {
     if (gpu_wait_may_suspend(caller))
         ult_yield();
-}
-
-/* Those that were asked about go to the end: all have their turn. */
-int gpu_wait_poll(struct gpu_pe *pe)
-{
-    uint64_t now_ns = ult_now_ns();
-    struct gpu_waiter **link = &pe->waiters, *asked = NULL, **asked_end = &asked;
-    int n_ready = 0;
-
-    for (int n = 0; *link && n < QUESTIONS_PER_POLL;) {
-        struct gpu_waiter *waiter = *link;
-        if (waiter->ask_at_ns > now_ns) {
-            link = &waiter->next;
-            continue;
-        }
-        *link = waiter->next;
-        n++;
-        waiter->result = ask(waiter);
-        if (waiter->result != CUDA_ERROR_NOT_READY) {
-            pe->source.pending--;
-            n_ready++;
-            ult_ready(waiter->u);
-            continue;
-        }
-        set_pause(waiter, now_ns);
-        waiter->next = NULL;
-        *asked_end = waiter;
-        asked_end = &waiter->next;
-    }
-    while (*link)
-        link = &(*link)->next;
-    *link = asked;
-    pe->waiters_end = asked ? asked_end : link;
-    return n_ready;
 }

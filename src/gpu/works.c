@@ -2,22 +2,26 @@
  *
  * works.c: tells when work of the program's is done that no rank waits for in CUDA; see gpu.h.
  *
- * Each is an event that the PE asks the driver about, at most once in ASK_NS. An event of our own is recorded
- * behind the work of a stream.
+ * Each is an event that the PE asks the driver about (waits.h). An event of our own is recorded behind the
+ * work of a stream.
  */
 #include "gpu/stream_api.h"
 #include "gpu/waits.h"
 
-#define ASK_NS 1000
-
-static void add(struct gpu_work *work)
+/* done may begin others, and free the work. */
+static void answered(struct gpu_question *question)
 {
-    struct gpu_pe *pe = gpu_pe_self();
+    struct gpu_work *work = BASE_CONTAINER(question, struct gpu_work, question);
 
-    work->ask_at_ns = 0;
-    work->next = pe->works;
-    pe->works = work;
-    pe->source.pending++;
+    if (work->is_own_event)
+        gpu_driver.cuEventDestroy(question->event);
+    work->done(work, gpu_driver_check((CUresult)question->result, "cuEventQuery"));
+}
+
+static void add(struct gpu_work *work, CUevent event)
+{
+    work->question = (struct gpu_question){.answered = answered, .event = event};
+    gpu_wait_ask(&work->question);
 }
 
 /* The context of a stream; NULL: the current one is. */
@@ -43,7 +47,7 @@ static int record(struct gpu_work *work, CUstream stream)
     if (error)
         gpu_driver.cuEventDestroy(event);
     else
-        work->event = event;
+        add(work, event);
     return error;
 }
 
@@ -59,17 +63,13 @@ int gpu_work_of_stream(struct gpu_work *work, void *handle)
         return gpu_driver_note(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuEventRecord");
     work->is_own_event = true;
     context = context_of(call.stream);
-    if (!context) {
+    if (!context)
+        return record(work, call.stream);
+    error = gpu_context_enter(context, &before);
+    if (!error) {
         error = record(work, call.stream);
-    } else {
-        error = gpu_context_enter(context, &before);
-        if (!error) {
-            error = record(work, call.stream);
-            gpu_context_leave(context, before);
-        }
+        gpu_context_leave(context, before);
     }
-    if (!error)
-        add(work);
     return error;
 }
 
@@ -81,36 +81,6 @@ int gpu_work_of_event(struct gpu_work *work, void *event)
         return gpu_driver_note((int)result, "cuEventQuery");
     gpu_batch_start_now();
     work->is_own_event = false;
-    work->event = event;
-    add(work);
+    add(work, event);
     return 0;
-}
-
-/* done may begin others, and free the work. */
-int gpu_works_poll(struct gpu_pe *pe)
-{
-    uint64_t now_ns = ult_now_ns();
-    struct gpu_work *asked = pe->works, *next;
-    int n_done = 0;
-
-    pe->works = NULL;
-    for (struct gpu_work *work = asked; work; work = next) {
-        CUresult result = CUDA_ERROR_NOT_READY;
-        next = work->next;
-        if (work->ask_at_ns <= now_ns)
-            result = gpu_driver.cuEventQuery(work->event);
-        if (result == CUDA_ERROR_NOT_READY) {
-            if (work->ask_at_ns <= now_ns)
-                work->ask_at_ns = now_ns + ASK_NS;
-            work->next = pe->works;
-            pe->works = work;
-            continue;
-        }
-        if (work->is_own_event)
-            gpu_driver.cuEventDestroy(work->event);
-        pe->source.pending--;
-        n_done++;
-        work->done(work, gpu_driver_check(result, "cuEventQuery"));
-    }
-    return n_done;
 }

@@ -3,7 +3,8 @@
  * A rank that waits for its GPU lets the other ranks of its PE run: a kernel of each even rank runs until the
  * next rank has got a message, which the even rank sends just before it waits. The argument says how it
  * waits: a name of `ways`, or all that CUDA says wait for a stream. A wait that blocks the PE hangs. With a
- * second argument, own_context, each rank has a context of its own.
+ * second argument, own_context, each rank has a context of its own; no_context: the ranks that do not wait have
+ * none.
  */
 #include "kernels.h"
 
@@ -13,7 +14,7 @@ static CUstream streams[4]; /* NULL, a blocking one, a non-blocking one, the thr
 static const char *const stream_names[] = {"NULL", "blocking", "non-blocking", "per-thread"};
 static CUdeviceptr memory, other;
 static CUevent event;
-static bool has_own_context;
+static bool has_own_context, has_no_context;
 static unsigned pageable[N], many[100 * N], *pinned;
 
 /* ---- Ways to wait for a stream ---- */
@@ -275,11 +276,14 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 2);
     gtest_init();
     has_own_context = argc > 2 && strcmp(argv[2], "own_context") == 0;
+    has_no_context = argc > 2 && strcmp(argv[2], "no_context") == 0 && mtest_rank % 2 == 1;
     if (has_own_context)
         GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));
     gtest_load_kernels();
     set_up();
     flag = gtest_flag();
+    if (has_no_context)
+        GTEST_CU(cuCtxSetCurrent(NULL));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (is_wanted(names, &ways[i])) {
