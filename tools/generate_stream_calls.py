@@ -15,11 +15,11 @@ import re
 import subprocess
 import sys
 
-# What is written by hand: waits, streams' lives, captures. src/gpu/guard.c has them.
+# What is written by hand: waits, streams' lives, captures, launches. src/gpu/stream_api.h and guard.c have them.
 BY_HAND = {
     "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy", "cuStreamBeginCapture",
     "cuStreamBeginCaptureToGraph", "cuStreamEndCapture", "cuStreamIsCapturing",
-    "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchCooperativeKernel", "cuMemcpyHtoD", "cuMemcpyDtoH",
+    "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuMemcpyHtoD", "cuMemcpyDtoH",
 }
 # Structs with a stream, and who takes them: cuLaunchKernelEx, cuLaunchCooperativeKernelMultiDevice (which refuses
 # NULL), cuGraphInstantiateWithParams.

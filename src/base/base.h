@@ -55,6 +55,12 @@ static inline size_t base_round_up(size_t n, size_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
+/* Spreads addresses; the low bits are good. */
+static inline unsigned base_hash_address(const void *address)
+{
+    return (unsigned)((uint64_t)(uintptr_t)address * 0x9e3779b97f4a7c15u >> 40);
+}
+
 static inline uint64_t base_max_u64(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;

@@ -107,6 +107,10 @@ bool gpu_context_is_kept(CUcontext context);
 /* cuDevicePrimaryCtxRetain; loads Heddle's kernels into a context that this makes. (guard.c) */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
 
+/* Loads a kernel aside (aside.h), if the driver can load one; its launch will tell of errors. May switch.
+ * (guard.c) */
+void gpu_guard_load(CUfunction function);
+
 /* cuCtxSynchronize: of all that runs in the context. (guard.c) */
 CUresult CUDAAPI gpu_guard_synchronize(void);
 CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context);

@@ -5,112 +5,127 @@
  *
  * Which ones wait was measured: bench/gpu/waiting_calls.cu, docs/decisions/0008. None waits for another GPU
  * than that of its context or memory, but which that is takes a question, so all go where the call takes long
- * anyway. What waits and is not here is the first launch of a kernel, which is loaded then: the kernels that
- * stay go by themselves after a while.
+ * anyway. The first launch of a kernel, which loads it, is in launches.c.
  */
 #include "gpu/guard.h"
 
+#include "gpu/aside.h"
 #include "gpu/driver.h"
+#include "gpu/launches.h"
 #include "gpu/rank_context.h"
 #include "gpu/service.h"
 #include "gpu/stream_api.h"
-#include "gpu/streams.h"
+#include "gpu/waits.h"
 #include "gpu_detect.h"
 
 #define AS_TEXT(name) AS_TEXT_2(name)
 #define AS_TEXT_2(name) #name
 
-/* Not in every cuda.h, or not by these names. */
+/* Not in every cuda.h, or not by this name. */
 CUresult CUDAAPI cuFuncLoad(CUfunction function);
-CUresult CUDAAPI cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned x, unsigned y, unsigned z,
-                                                unsigned threads_x, unsigned threads_y, unsigned threads_z,
-                                                unsigned shared_bytes, CUstream stream, void **parameters);
 
-#define LAUNCH_PARAMETERS                                                                             \
-    (CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads_x, unsigned threads_y, \
-     unsigned threads_z, unsigned shared_bytes, CUstream stream, void **parameters)
-#define LAUNCH_ARGUMENTS(is_per_thread)                                \
-    (function, x, y, z, threads_x, threads_y, threads_z, shared_bytes, \
-     gpu_streams_use(stream, is_per_thread), parameters)
+/* X(function, the first version of CUDA whose cuGetProcAddress gives it, its number of parameters, (types and
+ * names of these), which GPU's kernels go away, what the rank does afterwards, why) */
+#define WAITING(X)                                                                                          \
+    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), GPU_SERVICE_ALL, nothing(),                  \
+      "waits for the GPU to change the stacks of kernels")                                                  \
+    X(cuMemFree, 3020, 1, (CUdeviceptr, memory), GPU_SERVICE_ALL, nothing(), "waits for the memory's GPU")  \
+    X(cuMemFreeHost, 2000, 1, (void *, memory), GPU_SERVICE_ALL, nothing(), "waits for the GPU")            \
+    X(cuMemHostUnregister, 4000, 1, (void *, memory), GPU_SERVICE_ALL, nothing(), "waits for the GPU")      \
+    X(cuArrayDestroy, 2000, 1, (CUarray, array), GPU_SERVICE_ALL, nothing(), "waits for the memory's GPU")  \
+    X(cuMipmappedArrayDestroy, 5000, 1, (CUmipmappedArray, array), GPU_SERVICE_ALL, nothing(),              \
+      "waits for the memory's GPU")                                                                         \
+    X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), GPU_SERVICE_CURRENT, nothing(),      \
+      "waits for the GPU")                                                                                  \
+    X(cuModuleLoadData, 2000, 2, (CUmodule *, module, const void *, image), GPU_SERVICE_CURRENT, nothing(), \
+      "waits for the GPU")                                                                                  \
+    X(cuModuleLoadDataEx, 2010, 5,                                                                          \
+      (CUmodule *, module, const void *, image, unsigned, n_options, CUjit_option *, options, void **,      \
+       values),                                                                                             \
+      GPU_SERVICE_CURRENT, nothing(), "waits for the GPU")                                                  \
+    X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), GPU_SERVICE_CURRENT,       \
+      nothing(), "waits for the GPU")                                                                       \
+    X(cuModuleUnload, 2000, 1, (CUmodule, module), GPU_SERVICE_ALL, gpu_launches_forget(),                  \
+      "waits for the GPU")                                                                                  \
+    X(cuLibraryUnload, 12000, 1, (CUlibrary, library), GPU_SERVICE_ALL, gpu_launches_forget(),              \
+      "waits for the GPU")                                                                                  \
+    X(cuKernelGetFunction, 12000, 2, (CUfunction *, function, CUkernel, kernel), GPU_SERVICE_CURRENT,       \
+      nothing(), "may load the kernel, and waits for the GPU then")                                         \
+    X(cuFuncLoad, 12040, 1, (CUfunction, function), GPU_SERVICE_CURRENT, nothing(), "waits for the GPU")
 
-/* X(function, the first version of CUDA whose cuGetProcAddress gives it, parameters, arguments, which GPU's
- * kernels go away, why) */
-#define WAITING(X)                                                                                       \
-    X(cuCtxSetLimit, 3010, (CUlimit limit, size_t value), (limit, value), GPU_SERVICE_ALL,               \
-      "waits for the GPU to change the stacks of kernels")                                               \
-    X(cuMemFree, 3020, (CUdeviceptr memory), (memory), GPU_SERVICE_ALL, "waits for the memory's GPU")    \
-    X(cuMemFreeHost, 2000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for the GPU")               \
-    X(cuMemHostUnregister, 4000, (void *memory), (memory), GPU_SERVICE_ALL, "waits for the GPU")         \
-    X(cuArrayDestroy, 2000, (CUarray array), (array), GPU_SERVICE_ALL, "waits for the memory's GPU")     \
-    X(cuModuleLoad, 2000, (CUmodule * module, const char *path), (module, path), current_device(),       \
-      "waits for the GPU")                                                                               \
-    X(cuModuleLoadData, 2000, (CUmodule * module, const void *image), (module, image), current_device(), \
-      "waits for the GPU")                                                                               \
-    X(cuModuleLoadDataEx, 2010,                                                                          \
-      (CUmodule * module, const void *image, unsigned n_options, CUjit_option *options, void **values),  \
-      (module, image, n_options, options, values), current_device(), "waits for the GPU")                \
-    X(cuModuleLoadFatBinary, 2000, (CUmodule * module, const void *image), (module, image),              \
-      current_device(), "waits for the GPU")                                                             \
-    X(cuModuleUnload, 2000, (CUmodule module), (module), GPU_SERVICE_ALL, "waits for the GPU")           \
-    X(cuLibraryUnload, 12000, (CUlibrary library), (library), GPU_SERVICE_ALL, "waits for the GPU")      \
-    X(cuKernelGetFunction, 12000, (CUfunction * function, CUkernel kernel), (function, kernel),          \
-      current_device(), "may load the kernel, and waits for the GPU then")                               \
-    X(cuFuncLoad, 12040, (CUfunction function), (function), current_device(), "waits for the GPU")       \
-    X(cuLaunchCooperativeKernel, 9000, LAUNCH_PARAMETERS, LAUNCH_ARGUMENTS(false), current_device(),     \
-      "may need every multiprocessor")                                                                   \
-    X(cuLaunchCooperativeKernel_ptsz, 9000, LAUNCH_PARAMETERS, LAUNCH_ARGUMENTS(true), current_device(), \
-      "may need every multiprocessor")
-
-/* ---- Which GPU ---- */
-
-static int current_device(void)
-{
-    CUdevice device;
-
-    return gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : GPU_SERVICE_ALL;
-}
-
-static int device_of(CUcontext context)
-{
-    return context ? GPU_SERVICE_ALL : current_device();
-}
+/* Of a list of types and names: the parameters, their names, their places in the struct of a call. */
+#define PARAMETERS_1(t1, n1) t1 n1
+#define PARAMETERS_2(t1, n1, ...) t1 n1, PARAMETERS_1(__VA_ARGS__)
+#define PARAMETERS_3(t1, n1, ...) t1 n1, PARAMETERS_2(__VA_ARGS__)
+#define PARAMETERS_4(t1, n1, ...) t1 n1, PARAMETERS_3(__VA_ARGS__)
+#define PARAMETERS_5(t1, n1, ...) t1 n1, PARAMETERS_4(__VA_ARGS__)
+#define MEMBERS_1(t1, n1) t1 n1;
+#define MEMBERS_2(t1, n1, ...) \
+    t1 n1;                     \
+    MEMBERS_1(__VA_ARGS__)
+#define MEMBERS_3(t1, n1, ...) \
+    t1 n1;                     \
+    MEMBERS_2(__VA_ARGS__)
+#define MEMBERS_4(t1, n1, ...) \
+    t1 n1;                     \
+    MEMBERS_3(__VA_ARGS__)
+#define MEMBERS_5(t1, n1, ...) \
+    t1 n1;                     \
+    MEMBERS_4(__VA_ARGS__)
+#define KEPT_1(t1, n1) .n1 = n1
+#define KEPT_2(t1, n1, ...) .n1 = n1, KEPT_1(__VA_ARGS__)
+#define KEPT_3(t1, n1, ...) .n1 = n1, KEPT_2(__VA_ARGS__)
+#define KEPT_4(t1, n1, ...) .n1 = n1, KEPT_3(__VA_ARGS__)
+#define KEPT_5(t1, n1, ...) .n1 = n1, KEPT_4(__VA_ARGS__)
+#define ARGUMENTS_1(t1, n1) call->n1
+#define ARGUMENTS_2(t1, n1, ...) call->n1, ARGUMENTS_1(__VA_ARGS__)
+#define ARGUMENTS_3(t1, n1, ...) call->n1, ARGUMENTS_2(__VA_ARGS__)
+#define ARGUMENTS_4(t1, n1, ...) call->n1, ARGUMENTS_3(__VA_ARGS__)
+#define ARGUMENTS_5(t1, n1, ...) call->n1, ARGUMENTS_4(__VA_ARGS__)
 
 /* ---- The functions ---- */
 
 /* The driver's. */
 static struct {
-#define MEMBER(name, version, parameters, arguments, device, why) __typeof__(&name) name;
+#define MEMBER(name, version, n, parameters, device, after, why) __typeof__(&name) name;
     WAITING(MEMBER)
 #undef MEMBER
 } real;
 
-/* Before the first resident kernel there is nothing to send away. The driver's function does not wait for a
- * kernel that starts while it waits. */
-#define FUNCTION(name, version, parameters, arguments, device, why) \
-    static CUresult guard_##name parameters                         \
-    {                                                               \
-        CUresult result;                                            \
-        int hold = GPU_SERVICE_NONE;                                \
-        gpu_guard_prepare();                                        \
-        if (gpu_service_exists()) {                                 \
-            hold = device;                                          \
-            gpu_service_hold(hold);                                 \
-        }                                                           \
-        result = real.name arguments;                               \
-        gpu_service_release(hold);                                  \
-        return result;                                              \
+static void nothing(void) {}
+
+/* Each waits aside if it may. Before the first resident kernel there is nothing to send away. The driver's
+ * function does not wait for a kernel that starts while it waits. */
+#define FUNCTION(name, version, n, parameters, device, after, why)                   \
+    struct call_##name {                                                             \
+        struct gpu_aside aside;                                                      \
+        MEMBERS_##n parameters                                                       \
+    };                                                                               \
+    static void run_##name(struct gpu_aside *aside)                                  \
+    {                                                                                \
+        struct call_##name *call = BASE_CONTAINER(aside, struct call_##name, aside); \
+        int hold = gpu_service_hold(device);                                         \
+        aside->result = real.name(ARGUMENTS_##n parameters);                         \
+        gpu_service_release(hold);                                                   \
+    }                                                                                \
+    static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                  \
+    {                                                                                \
+        struct call_##name call = {.aside.run = run_##name, KEPT_##n parameters};    \
+        CUresult result;                                                             \
+        gpu_guard_prepare();                                                         \
+        result = gpu_aside_call(&call.aside, gpu_aside_is_wanted(GPU_CALLER));       \
+        after;                                                                       \
+        return result;                                                               \
     }
 WAITING(FUNCTION)
 #undef FUNCTION
 
-/* Sends the resident kernels of a device away, if there are any. Returns the argument of
- * gpu_service_release. */
-static int hold_kernels(int device)
+void gpu_guard_load(CUfunction function)
 {
-    int hold = gpu_service_exists() ? device : GPU_SERVICE_NONE;
+    struct call_cuFuncLoad call = {.aside.run = run_cuFuncLoad, .function = function};
 
-    gpu_service_hold(hold);
-    return hold;
+    if (real.cuFuncLoad)
+        (void)gpu_aside_call(&call.aside, true);
 }
 
 CUresult CUDAAPI gpu_guard_synchronize(void)
@@ -119,7 +134,7 @@ CUresult CUDAAPI gpu_guard_synchronize(void)
     CUresult result;
 
     gpu_guard_prepare();
-    hold = hold_kernels(current_device());
+    hold = gpu_service_hold(GPU_SERVICE_CURRENT);
     result = gpu_stream_real.r_cuCtxSynchronize();
     gpu_service_release(hold);
     return result;
@@ -127,7 +142,7 @@ CUresult CUDAAPI gpu_guard_synchronize(void)
 
 CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context)
 {
-    int hold = hold_kernels(device_of(context));
+    int hold = gpu_service_hold(context ? GPU_SERVICE_ALL : GPU_SERVICE_CURRENT);
     CUresult result = gpu_stream_real.r_cuCtxSynchronize_v2(context);
 
     gpu_service_release(hold);
@@ -154,7 +169,7 @@ CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
 /* ---- The list ---- */
 
 const struct gpu_guarded gpu_waiting_functions[] = {
-#define ROW(name, version, parameters, arguments, device, why) \
+#define ROW(name, version, n, parameters, device, after, why) \
     {AS_TEXT(name), (void *)guard_##name, version, why, (void **)&real.name},
     WAITING(ROW)
 #undef ROW

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "gpu/driver.h"
 #include "gpu/guard.h"
+#include "gpu/launches.h"
 #include "gpu/service.h"
 #include "gpu/stream_api.h"
 #include "gpu/waits.h"
@@ -46,6 +47,7 @@ static void come_up(struct gpu_rank_context *rank)
 {
     while (rank->n_below > 0 && real.set_current(rank->below[--rank->n_below]) != CUDA_SUCCESS)
         ; /* it has been destroyed */
+    gpu_launches_enter(gpu_context_current());
 }
 
 CUresult CUDAAPI gpu_rank_set_current(CUcontext context)
@@ -53,6 +55,8 @@ CUresult CUDAAPI gpu_rank_set_current(CUcontext context)
     struct gpu_rank_context *rank = own();
     CUresult result = real.set_current(context);
 
+    if (rank && result == CUDA_SUCCESS)
+        gpu_launches_enter(context);
     if (rank && !context && result == CUDA_SUCCESS)
         come_up(rank);
     return result;
@@ -68,8 +72,10 @@ CUresult CUDAAPI gpu_rank_push(CUcontext context)
         return real.push(context);
     before = gpu_context_current();
     result = real.set_current(context);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
+        gpu_launches_enter(context);
         keep_below(rank, before);
+    }
     return result;
 }
 
@@ -88,6 +94,8 @@ static CUresult take_over(struct gpu_rank_context *rank, CUcontext before, CUres
 {
     CUcontext made;
 
+    if (result == CUDA_SUCCESS && rank)
+        gpu_launches_enter(gpu_context_current());
     if (result != CUDA_SUCCESS || !rank || !before)
         return result;
     result = real.pop(&made);
@@ -123,13 +131,15 @@ CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, un
 static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext context)
 {
     struct gpu_rank_context *rank = own();
-    int hold = gpu_service_exists() ? GPU_SERVICE_ALL : GPU_SERVICE_NONE;
     CUcontext before = rank ? gpu_context_current() : NULL;
-    CUresult result;
+    int hold = gpu_service_hold(GPU_SERVICE_ALL);
+    CUresult result = function(context);
 
-    gpu_service_hold(hold);
-    result = function(context);
     gpu_service_release(hold);
+    if (result == CUDA_SUCCESS) {
+        gpu_launches_forget();
+        gpu_flow_forget_all();
+    }
     if (before && before == context && !gpu_context_current())
         come_up(rank);
     return result;
@@ -211,11 +221,9 @@ static unsigned *find_retained(struct gpu_rank_context *rank, CUdevice device)
 /* Calls a function that may destroy the context, while no resident kernel is on the device. */
 static CUresult call_alone(CUresult(CUDAAPI *function)(CUdevice), CUdevice device)
 {
-    int hold = gpu_service_exists() ? device : GPU_SERVICE_NONE;
-    CUresult result;
+    int hold = gpu_service_hold(device);
+    CUresult result = function(device);
 
-    gpu_service_hold(hold);
-    result = function(device);
     gpu_service_release(hold);
     return result;
 }

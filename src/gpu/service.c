@@ -99,11 +99,6 @@ static struct {
     atomic_uint_fast64_t n_sent_away;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-bool gpu_service_exists(void)
-{
-    return atomic_load_explicit(&all.is_any, memory_order_acquire);
-}
-
 uint64_t gpu_service_times_sent_away(void)
 {
     return atomic_load_explicit(&all.n_sent_away, memory_order_relaxed);
@@ -146,9 +141,21 @@ static void change_holds(int device, int by)
     pthread_mutex_unlock(&all.lock);
 }
 
-void gpu_service_hold(int device)
+static int current_device(void)
 {
+    CUdevice device;
+
+    return gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : GPU_SERVICE_ALL;
+}
+
+int gpu_service_hold(int device)
+{
+    if (!atomic_load_explicit(&all.is_any, memory_order_acquire))
+        return GPU_SERVICE_NONE;
+    if (device == GPU_SERVICE_CURRENT)
+        device = current_device();
     change_holds(device, 1);
+    return device;
 }
 
 void gpu_service_release(int device)

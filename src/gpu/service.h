@@ -35,15 +35,14 @@ uint64_t gpu_service_count(void);
  * load: cuFuncLoad; NULL: the driver has none. */
 void gpu_service_load(int device, CUcontext context, CUresult (*load)(CUfunction));
 
-#define GPU_SERVICE_ALL (-1)  /* devices */
-#define GPU_SERVICE_NONE (-2) /* no device */
-
-/* True once there was a kernel that stays. */
-bool gpu_service_exists(void);
+#define GPU_SERVICE_ALL (-1)     /* devices */
+#define GPU_SERVICE_NONE (-2)    /* no device */
+#define GPU_SERVICE_CURRENT (-3) /* that of the thread's current context; for gpu_service_hold alone */
 
 /* Sends the kernels of all PEs on this device away, and keeps them away until as many calls of
- * gpu_service_release: they leave within some microseconds, without the help of any PE. */
-void gpu_service_hold(int device);
+ * gpu_service_release: they leave within some microseconds, without the help of any PE. Nothing if there was
+ * no kernel yet. Returns the argument of gpu_service_release. */
+int gpu_service_hold(int device);
 void gpu_service_release(int device);
 
 #endif

@@ -6,6 +6,7 @@
 #include "gpu/stream_api.h"
 
 #include "base/log.h"
+#include "gpu/aside.h"
 #include "gpu/guard.h"
 #include "gpu/rank_context.h"
 #include "gpu/waits.h"
@@ -50,6 +51,8 @@ static void wait_if_pageable(CUstream stream, const void *from, const void *to, 
         result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind);              \
         if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                  \
             return result;                                                          \
+        if (GPU_CALL_##kind == GPU_CALL_SUBMIT)                                     \
+            gpu_call_make_room(&call, GPU_CALLER);                                  \
         if ((bytes) > 0 && gpu_waits_suspend)                                       \
             wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);             \
         return real.r_##name arguments;                                             \
@@ -95,6 +98,7 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
             gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);                                   \
             return real.r_##name arguments;                                                             \
         }                                                                                               \
+        gpu_call_make_room(&call, GPU_CALLER);                                                          \
         wait_if_pageable(call.stream, from, to, SIZE_MAX, GPU_CALLER);                                  \
         result = real.r_##async async_arguments;                                                        \
         if (BASE_UNLIKELY(result == CUDA_ERROR_INVALID_VALUE))                                          \
@@ -276,20 +280,41 @@ bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *re
     return face != NULL;
 }
 
-CUresult CUDAAPI gpu_api_context_synchronize(void)
+/* The driver's, of all that runs in a context of the program's own. */
+struct synchronize_call {
+    struct gpu_aside aside;
+    CUcontext context;
+};
+
+static void run_synchronize(struct gpu_aside *aside)
 {
+    aside->result = gpu_guard_synchronize();
+}
+
+static void run_synchronize_v2(struct gpu_aside *aside)
+{
+    aside->result = gpu_guard_synchronize_v2(BASE_CONTAINER(aside, struct synchronize_call, aside)->context);
+}
+
+static CUresult synchronize_context(CUcontext context, const void *caller, void (*run)(struct gpu_aside *))
+{
+    struct synchronize_call call = {{.run = run}, context};
     CUresult result;
 
     gpu_guard_prepare();
-    return gpu_streams_synchronize(NULL, GPU_CALLER, &result) ? result : gpu_guard_synchronize();
+    return gpu_streams_synchronize(context, caller, &result)
+               ? result
+               : gpu_aside_call(&call.aside, gpu_aside_is_wanted(caller));
+}
+
+CUresult CUDAAPI gpu_api_context_synchronize(void)
+{
+    return synchronize_context(NULL, GPU_CALLER, run_synchronize);
 }
 
 CUresult CUDAAPI gpu_api_context_synchronize_v2(CUcontext context)
 {
-    CUresult result;
-
-    gpu_guard_prepare();
-    return gpu_streams_synchronize(context, GPU_CALLER, &result) ? result : gpu_guard_synchronize_v2(context);
+    return synchronize_context(context, GPU_CALLER, run_synchronize_v2);
 }
 
 /* ---- Others ---- */
@@ -347,38 +372,6 @@ CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from)
 {
     gpu_guard_prepare();
     return copy_attributes(to, from, true, real.r_cuStreamCopyAttributes_ptsz);
-}
-
-static CUresult launch_ex(const CUlaunchConfig *config, bool is_per_thread, CUfunction function,
-                          void **parameters, void **extra,
-                          CUresult(CUDAAPI *launch)(const CUlaunchConfig *, CUfunction, void **, void **))
-{
-    CUlaunchConfig own;
-    struct gpu_call call;
-    CUresult result;
-
-    if (!config)
-        return launch(config, function, parameters, extra);
-    result = gpu_call_begin(&call, config->hStream, is_per_thread, GPU_CALL_SUBMIT);
-    if (result != CUDA_SUCCESS)
-        return result;
-    own = *config;
-    own.hStream = call.stream;
-    return launch(&own, function, parameters, extra);
-}
-
-CUresult CUDAAPI gpu_api_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                                   void **extra)
-{
-    gpu_guard_prepare();
-    return launch_ex(config, false, function, parameters, extra, real.r_cuLaunchKernelEx);
-}
-
-CUresult CUDAAPI gpu_api_launch_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                                        void **extra)
-{
-    gpu_guard_prepare();
-    return launch_ex(config, true, function, parameters, extra, real.r_cuLaunchKernelEx_ptsz);
 }
 
 /* The driver writes its answers into the struct. */

@@ -53,10 +53,6 @@ CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out);
 CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out);
 CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from);
 CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from);
-CUresult CUDAAPI gpu_api_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                                   void **extra);
-CUresult CUDAAPI gpu_api_launch_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                                        void **extra);
 CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
                                      CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
 CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
@@ -75,6 +71,10 @@ CUresult CUDAAPI gpu_api_copy_from_host_ptds(CUdeviceptr to, const void *from, s
 
 /* Is this pageable memory of the host? NULL: no. */
 bool gpu_host_is_pageable(const void *address);
+
+/* The types of a launch's parameters, with those behind the sizes. */
+#define GPU_LAUNCH_TYPES(...) \
+    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, __VA_ARGS__)
 
 /* X(name in libcuda, version of CUDA that brought it, types of parameters, ours, why) */
 #define GPU_STREAM_API_CALLS(X)                                                                              \
@@ -98,10 +98,18 @@ bool gpu_host_is_pageable(const void *address);
     X(cuStreamCopyAttributes, 11000, (CUstream, CUstream), gpu_api_copy_attributes, "names two streams")     \
     X(cuStreamCopyAttributes_ptsz, 11000, (CUstream, CUstream), gpu_api_copy_attributes_ptsz,                \
       "names two streams")                                                                                   \
-    X(cuLaunchKernelEx, 11060, (const CUlaunchConfig *, CUfunction, void **, void **), gpu_api_launch_ex,    \
+    X(cuLaunchKernel, 4000, GPU_LAUNCH_TYPES(CUstream, void **, void **), gpu_launch_kernel,                 \
+      "may load the kernel, and waits for the GPU then")                                                     \
+    X(cuLaunchKernel_ptsz, 7000, GPU_LAUNCH_TYPES(CUstream, void **, void **), gpu_launch_kernel_ptsz,       \
+      "may load the kernel, and waits for the GPU then")                                                     \
+    X(cuLaunchKernelEx, 11060, (const CUlaunchConfig *, CUfunction, void **, void **), gpu_launch_ex,        \
       "has the stream in a struct")                                                                          \
     X(cuLaunchKernelEx_ptsz, 11060, (const CUlaunchConfig *, CUfunction, void **, void **),                  \
-      gpu_api_launch_ex_ptsz, "has the stream in a struct")                                                  \
+      gpu_launch_ex_ptsz, "has the stream in a struct")                                                      \
+    X(cuLaunchCooperativeKernel, 9000, GPU_LAUNCH_TYPES(CUstream, void **), gpu_launch_cooperative,          \
+      "may need every multiprocessor")                                                                       \
+    X(cuLaunchCooperativeKernel_ptsz, 9000, GPU_LAUNCH_TYPES(CUstream, void **),                             \
+      gpu_launch_cooperative_ptsz, "may need every multiprocessor")                                          \
     X(cuGraphInstantiateWithParams, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),        \
       gpu_api_instantiate, "has a stream in a struct")                                                       \
     X(cuGraphInstantiateWithParams_ptsz, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),   \

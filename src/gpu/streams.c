@@ -283,6 +283,7 @@ static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *ca
     struct gpu_stream *stream;
     CUresult result;
 
+    call->is_of_thread = is_thread && !face;
     if (!face)
         return CUDA_SUCCESS; /* the rank's own context, or none: the driver knows what to do */
     stream = is_thread ? &face->thread : &face->base;
@@ -307,6 +308,8 @@ CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_c
 
     if (!rank)
         return CUDA_SUCCESS;
+    if (BASE_LIKELY(ult_self() && gpu_waits_suspend))
+        call->rank = rank;
     if (call->stream != NULL && call->stream != CU_STREAM_LEGACY && call->stream != CU_STREAM_PER_THREAD) {
         if (BASE_LIKELY(kind != GPU_CALL_SUBMIT || rank->n_blocking == 0))
             return CUDA_SUCCESS;
@@ -461,8 +464,10 @@ static void forget_stream(CUstream handle)
 CUresult CUDAAPI gpu_stream_destroy(CUstream stream)
 {
     gpu_guard_prepare();
-    if (stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
+    if (stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD) {
         forget_stream(stream);
+        gpu_flow_forget(stream);
+    }
     return gpu_stream_real.r_cuStreamDestroy_v2(stream);
 }
 
@@ -472,6 +477,8 @@ void gpu_streams_forget(CUcontext context)
 
     if (!rank)
         return;
+    gpu_launches_forget();
+    gpu_flow_forget_all();
     pthread_mutex_lock(&rank->lock);
     for (struct gpu_face **link = &rank->faces; *link;) {
         struct gpu_face *face = *link;

@@ -26,6 +26,8 @@
 
 #include "gpu/batch.h"
 #include "gpu/driver.h"
+#include "gpu/flow.h"
+#include "gpu/launches.h"
 
 /* A stream that the library knows of. */
 struct gpu_stream {
@@ -74,6 +76,9 @@ struct gpu_rank_streams {
     CUstreamCaptureMode mode;                     /* of cuThreadExchangeStreamCaptureMode */
     cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures that use of the default stream invalidated */
     int n_spoiled;
+    /* Of the rank's ULT alone: */
+    struct gpu_launched launched; /* launches.h */
+    struct gpu_flows flows;       /* flow.h */
 };
 
 /* +gpu-streams private (and there are several ranks), +gpu-waits suspend. Set before the ranks begin. */
@@ -82,8 +87,11 @@ extern bool gpu_waits_suspend;
 
 /* A call of the program's that names a stream. */
 struct gpu_call {
-    CUstream stream;       /* for the driver */
-    struct gpu_face *face; /* NULL: the driver's own rules hold */
+    CUstream stream;               /* for the driver */
+    struct gpu_face *face;         /* NULL: the driver's own rules hold */
+    struct gpu_rank_streams *rank; /* whose ULT calls; NULL: another thread, or its waits block, or the
+                                      ranks share their streams */
+    bool is_of_thread;             /* it is the driver's own per-thread stream */
 };
 
 enum gpu_call_kind {
@@ -101,6 +109,13 @@ static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bo
     *call = (struct gpu_call){.stream = stream};
     gpu_batch_start_now();
     return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind) : CUDA_SUCCESS;
+}
+
+/* A submission follows: waits until the stream has room for it. May switch. */
+static inline void gpu_call_make_room(const struct gpu_call *call, const void *caller)
+{
+    if (BASE_LIKELY(call->rank && call->rank->n_captures == 0))
+        gpu_flow_count(call, caller);
 }
 
 /* The same for calls that have no way to return an error of this. */

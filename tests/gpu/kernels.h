@@ -161,7 +161,7 @@ static inline void gtest_load_kernels(void)
     CUmodule module;
 
     if (fakecuda_is_here()) {
-        fakecuda_add_kernel("gtest_spin", gtest_cpu_spin);
+        fakecuda_add_kernel_of("gtest_spin", gtest_cpu_spin, sizeof(struct gtest_spin_args));
         fakecuda_add_kernel("gtest_update", gtest_cpu_update);
         fakecuda_add_kernel("gtest_mix", gtest_cpu_mix);
     }

@@ -2,19 +2,19 @@
  *
  * A rank that waits for its GPU lets the other ranks of its PE run: a kernel of each even rank runs until the
  * next rank has got a message, which the even rank sends just before it waits. The argument says how it
- * waits: a name of `ways`, or all that CUDA says wait for a stream. A wait that blocks the PE hangs. With a
- * second argument, own_context, each rank has a context of its own; no_context: the ranks that do not wait have
- * none.
+ * waits: a name of `ways`, all that CUDA says wait for a stream, or gpu: all that wait for the whole GPU or
+ * for room in a stream. A wait that blocks the PE hangs. With a second argument, own_context, each rank has a
+ * context of its own; no_context: the ranks that do not wait have none; may_block: waits may block the PE.
  */
 #include "kernels.h"
 
 #define N 1000
 
-static CUstream streams[4]; /* NULL, a blocking one, a non-blocking one, the thread's */
+static CUstream second, streams[4]; /* NULL, a blocking one, a non-blocking one, the thread's */
 static const char *const stream_names[] = {"NULL", "blocking", "non-blocking", "per-thread"};
 static CUdeviceptr memory, other;
 static CUevent event;
-static bool has_own_context, has_no_context;
+static bool has_own_context, has_no_context, may_block;
 static unsigned pageable[N], many[100 * N], *pinned;
 
 /* ---- Ways to wait for a stream ---- */
@@ -124,6 +124,13 @@ static void by_set_of_pinned(CUstream stream)
 
 /* ---- Ways to wait for the whole GPU, or for room ---- */
 
+#define N_TIMES 4 /* one for each stream */
+static int n_times;
+static CUmodule loaded[N_TIMES];
+static CUfunction unused[N_TIMES], unused_too[N_TIMES], unused_third[N_TIMES];
+static CUlibrary library;
+static char registered[3 * 4096];
+
 static void by_free(CUstream stream)
 {
     CUdeviceptr freed;
@@ -142,6 +149,15 @@ static void by_free_of_pinned(CUstream stream)
     GTEST_CU(cuStreamSynchronize(stream));
 }
 
+static void by_unregister(CUstream stream)
+{
+    void *page = registered + 4095 - ((uintptr_t)registered + 4095) % 4096;
+
+    GTEST_CU(cuMemHostRegister(page, 4096, 0));
+    GTEST_CU(cuMemHostUnregister(page));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
 static void by_load(CUstream stream)
 {
     CUmodule module;
@@ -151,13 +167,67 @@ static void by_load(CUstream stream)
     GTEST_CU(cuModuleUnload(module));
 }
 
-static CUfunction unused_function;
+static void by_load_with_options(CUstream stream)
+{
+    CUjit_option option = CU_JIT_MAX_REGISTERS;
+    void *value = (void *)32;
+    CUmodule module;
+
+    GTEST_CU(cuModuleLoadDataEx(&module, gtest_ptx, 1, &option, &value));
+    GTEST_CU(cuStreamSynchronize(stream));
+    GTEST_CU(cuModuleUnload(module));
+}
+
+static void by_unload(CUstream stream)
+{
+    GTEST_CU(cuModuleUnload(loaded[n_times]));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_load_of_library(CUstream stream)
+{
+    CUfunction function;
+    CUkernel kernel;
+
+    GTEST_CU(cuLibraryGetKernel(&kernel, library, "gtest_update"));
+    GTEST_CU(cuKernelGetFunction(&function, kernel));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_limit(CUstream stream)
+{
+    GTEST_CU(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096 + 1024 * (size_t)n_times));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
 
 static void by_first_launch(CUstream stream)
 {
     struct gtest_update_args args = {other, N, 1, 0, 0};
 
-    GTEST_CU(gtest_launch(unused_function, &args, sizeof args, stream));
+    GTEST_CU(gtest_launch(unused[n_times], &args, sizeof args, stream));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_first_launch_ex(CUstream stream)
+{
+    struct gtest_update_args args = {other, N, 1, 0, 0};
+    size_t n_bytes = sizeof args;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &args, CU_LAUNCH_PARAM_BUFFER_SIZE, &n_bytes,
+                     CU_LAUNCH_PARAM_END};
+    CUlaunchConfig config = {1, 1, 1, 1, 1, 1, .hStream = stream};
+
+    GTEST_CU(cuLaunchKernelEx(&config, unused_too[n_times], NULL, extra));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+/* Of a kernel that ends at once. */
+static void by_first_cooperative(CUstream stream)
+{
+    CUdeviceptr flag = (CUdeviceptr)pinned;
+    void *parameters[] = {&flag};
+
+    pinned[0] = 1;
+    GTEST_CU(cuLaunchCooperativeKernel(unused_third[n_times], 1, 1, 1, 1, 1, 1, 0, stream, parameters));
     GTEST_CU(cuStreamSynchronize(stream));
 }
 
@@ -168,10 +238,29 @@ static void by_full_queue(CUstream stream)
     GTEST_CU(cuStreamSynchronize(stream));
 }
 
+static void by_queue_full_of_kernels(CUstream stream)
+{
+    for (int i = 0; i < 3000; i++)
+        gtest_launch_update(other, 1, 1, 1, stream);
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+/* Each takes an event besides. */
+static void by_queues_full_in_turn(CUstream stream)
+{
+    for (int i = 0; i < 1500; i++) {
+        GTEST_CU(cuMemcpyDtoHAsync(pinned, other, 64, stream));
+        GTEST_CU(cuEventRecord(event, stream));
+        GTEST_CU(cuStreamWaitEvent(second, event, 0));
+    }
+    GTEST_CU(cuStreamSynchronize(second));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
 enum {
     NULL_ONLY = 1, /* it waits for the streams that NULL is ordered with */
     BRIEFLY = 2,   /* the driver waits for the copy itself, behind the kernel */
-    OF_GPU = 4,    /* not for a stream: only when asked for by name */
+    OF_GPU = 4,    /* for the whole GPU, or for room: "gpu" instead of "all" */
 };
 
 static const struct way {
@@ -194,20 +283,37 @@ static const struct way {
     {"set_of_pinned", by_set_of_pinned, NULL_ONLY},
     {"free", by_free, OF_GPU},
     {"free_of_pinned", by_free_of_pinned, OF_GPU},
+    {"unregister", by_unregister, OF_GPU},
     {"load", by_load, OF_GPU},
+    {"load_with_options", by_load_with_options, OF_GPU},
+    {"unload", by_unload, OF_GPU},
+    {"load_of_library", by_load_of_library, OF_GPU},
+    {"limit", by_limit, OF_GPU},
     {"first_launch", by_first_launch, OF_GPU},
+    {"first_launch_ex", by_first_launch_ex, OF_GPU},
+    {"first_cooperative", by_first_cooperative, OF_GPU},
     {"full_queue", by_full_queue, OF_GPU},
+    {"queue_full_of_kernels", by_queue_full_of_kernels, OF_GPU},
+    {"queues_full_in_turn", by_queues_full_in_turn, OF_GPU},
 };
 
 /* ---- The ranks ---- */
 
 static void set_up(void)
 {
+    CUfunction *const functions[] = {unused, unused_too, unused_third};
     CUmodule module;
     void *address;
 
-    GTEST_CU(cuModuleLoadData(&module, gtest_ptx));
-    GTEST_CU(cuModuleGetFunction(&unused_function, module, "gtest_update"));
+    for (int i = 0; i < N_TIMES; i++) {
+        GTEST_CU(cuModuleLoadData(&loaded[i], gtest_ptx));
+        for (int k = 0; k < 3; k++) {
+            GTEST_CU(cuModuleLoadData(&module, gtest_ptx));
+            GTEST_CU(cuModuleGetFunction(&functions[k][i], module, k < 2 ? "gtest_update" : "gtest_spin"));
+        }
+    }
+    GTEST_CU(cuLibraryLoadData(&library, gtest_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    GTEST_CU(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
     GTEST_CU(cuStreamCreate(&streams[1], CU_STREAM_DEFAULT));
     GTEST_CU(cuStreamCreate(&streams[2], CU_STREAM_NON_BLOCKING));
     streams[3] = CU_STREAM_PER_THREAD;
@@ -232,7 +338,7 @@ static void wait_for(const struct way *way, CUstream stream, const char *stream_
     MTEST_CHECK(*flag == 1, "%s, stream %s: has not waited", way->name, stream_name);
     /* Where several ranks wait, the counts are those of all on the PE; in a context of the program's own, the
      * driver waits for copies. */
-    if (fakecuda_is_here() && mtest_size == 2 && !has_own_context && !(way->flags & (BRIEFLY | OF_GPU)))
+    if (fakecuda_is_here() && mtest_size == 2 && !has_own_context && !may_block && !(way->flags & BRIEFLY))
         MTEST_CHECK(fakecuda_blocked_waits() == n_blocked, "%s, stream %s: the PE was blocked", way->name,
                     stream_name);
     GTEST_CU(cuStreamSynchronize(stream));
@@ -246,6 +352,7 @@ static void run(const struct way *way, volatile unsigned *flag)
     for (int i = 0; i < 4; i++) {
         if (way->flags & NULL_ONLY && i == 2)
             continue;
+        n_times = i;
         if (mtest_rank % 2 == 0 && mtest_rank + 1 < mtest_size)
             wait_for(way, streams[i], stream_names[i], flag);
         else if (mtest_rank % 2 == 1)
@@ -257,8 +364,8 @@ static bool is_wanted(const char *names, const struct way *way)
 {
     size_t length = strlen(way->name);
 
-    if (strcmp(names, "all") == 0)
-        return !(way->flags & OF_GPU);
+    if (strcmp(names, "all") == 0 || strcmp(names, "gpu") == 0)
+        return strcmp(names, "gpu") == 0 ? way->flags & OF_GPU : !(way->flags & OF_GPU);
     for (const char *i = names; i; i = strchr(i, ','), i = i ? i + 1 : NULL)
         if (strncmp(i, way->name, length) == 0 && (i[length] == ',' || i[length] == '\0'))
             return true;
@@ -276,6 +383,7 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 2);
     gtest_init();
     has_own_context = argc > 2 && strcmp(argv[2], "own_context") == 0;
+    may_block = argc > 2 && strcmp(argv[2], "may_block") == 0;
     has_no_context = argc > 2 && strcmp(argv[2], "no_context") == 0 && mtest_rank % 2 == 1;
     if (has_own_context)
         GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));

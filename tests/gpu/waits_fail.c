@@ -8,6 +8,7 @@
 #define NOWHERE 4096 /* an address of nobody's */
 
 static CUevent event;
+static CUdeviceptr freed;
 static unsigned number;
 
 static CUresult poll(CUstream stream, CUevent behind)
@@ -22,6 +23,12 @@ static CUresult poll(CUstream stream, CUevent behind)
 
 static CUresult wait_by(const char *way, CUstream stream, CUdeviceptr memory)
 {
+    CUmodule module;
+
+    if (strcmp(way, "free") == 0)
+        return cuMemFree(freed);
+    if (strcmp(way, "load") == 0)
+        return cuModuleLoadData(&module, gtest_ptx);
     if (strcmp(way, "stream") == 0)
         return cuStreamSynchronize(stream);
     if (strcmp(way, "context") == 0)
@@ -50,6 +57,7 @@ int main(int argc, char **argv)
     gtest_load_kernels();
     flag = gtest_flag();
     GTEST_CU(cuMemAlloc(&memory, 64));
+    GTEST_CU(cuMemAlloc(&freed, 64));
     GTEST_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     if (mtest_rank == 0) {

@@ -290,6 +290,11 @@ FAKE_EXPORT CUresult cuMemFree(CUdeviceptr address)
         return CUDA_ERROR_INVALID_VALUE;
     }
     fake_wait_device(range->device);
+    if (context->broken) {
+        error = context->broken;
+        pthread_mutex_unlock(&fake_lock);
+        return error;
+    }
     if (range->kind == FAKE_DEVICE)
         fake.used_bytes[range->device] -= range->n_bytes;
     if (range->chunk)

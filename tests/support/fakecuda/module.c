@@ -95,7 +95,10 @@ static CUresult load(const char *function, const void *image, bool is_library, s
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
     wait_for_gpu();
+    error = context->broken;
     pthread_mutex_unlock(&fake_lock);
+    if (error)
+        return error;
     *module_out = calloc(1, sizeof **module_out);
     (*module_out)->context = is_library ? NULL : context;
     return CUDA_SUCCESS;

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * aside.c: see aside.h.
+ */
+#include "gpu/aside.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "gpu/driver.h"
+#include "gpu/pe_state.h"
+#include "gpu/streams.h"
+#include "gpu/waits.h"
+
+/* A thread. */
+struct helper {
+    struct helper *next;    /* of the idle ones */
+    struct gpu_aside *call; /* what it is to do; NULL: nothing */
+    pthread_cond_t wanted;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct helper *idle; /* the last one used first */
+
+/* The process that the threads are in: a child of fork has none, and CUDA refuses all calls there. */
+static _Atomic pid_t home;
+
+bool gpu_aside_is_wanted(const void *caller)
+{
+    const struct gpu_rank_streams *rank;
+
+    if (!gpu_wait_may_suspend(caller))
+        return false;
+    rank = gpu_streams_of_self();
+    return rank && rank->n_captures == 0 && !gpu_wait_is_alone();
+}
+
+/* ---- The threads ---- */
+
+/* On the rank's PE. */
+static void wake(struct ult_note *note)
+{
+    struct gpu_aside *call = BASE_CONTAINER(note, struct gpu_aside, note);
+
+    gpu_pe_self()->source.pending--;
+    ult_ready(call->u);
+}
+
+static struct gpu_aside *wait_for_call(struct helper *self)
+{
+    struct gpu_aside *call;
+
+    pthread_mutex_lock(&lock);
+    while (!self->call)
+        pthread_cond_wait(&self->wanted, &lock);
+    call = self->call;
+    self->call = NULL;
+    pthread_mutex_unlock(&lock);
+    return call;
+}
+
+static void be_idle(struct helper *self)
+{
+    pthread_mutex_lock(&lock);
+    self->next = idle;
+    idle = self;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The call is gone once its rank has been told. */
+static void *help(void *arg)
+{
+    struct helper *self = arg;
+
+    for (;;) {
+        struct gpu_aside *call = wait_for_call(self);
+        if (call->context)
+            call->result = gpu_driver.cuCtxSetCurrent(call->context);
+        if (call->result == CUDA_SUCCESS)
+            call->run(call);
+        if (call->context)
+            gpu_driver.cuCtxSetCurrent(NULL);
+        be_idle(self);
+        ult_post_note(call->u->pe, &call->note);
+    }
+    return NULL;
+}
+
+/* No signal of the program's goes to the thread. */
+static bool start(struct helper *helper)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, NULL, help, helper);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error)
+        pthread_detach(thread);
+    return !error;
+}
+
+/* false: there is no thread, and none can be had. */
+static bool give_to_new(struct gpu_aside *call)
+{
+    struct helper *made = base_calloc(1, sizeof *made, "a thread that waits for a GPU");
+
+    pthread_cond_init(&made->wanted, NULL);
+    made->call = call;
+    if (start(made))
+        return true;
+    base_log_verbose(1, "no thread can be had to wait for a GPU: the PE waits");
+    pthread_cond_destroy(&made->wanted);
+    free(made);
+    return false;
+}
+
+static bool give(struct gpu_aside *call)
+{
+    struct helper *helper;
+    pid_t self = getpid(), nobody = 0;
+
+    if (atomic_load(&home) != self && !atomic_compare_exchange_strong(&home, &nobody, self))
+        return false;
+    pthread_mutex_lock(&lock);
+    helper = idle;
+    if (helper) {
+        idle = helper->next;
+        helper->call = call;
+        pthread_cond_signal(&helper->wanted);
+    }
+    pthread_mutex_unlock(&lock);
+    return helper || give_to_new(call);
+}
+
+/* ---- The rank ---- */
+
+CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted)
+{
+    struct gpu_pe *pe;
+
+    aside->result = CUDA_SUCCESS;
+    if (!is_wanted) {
+        aside->run(aside);
+        return aside->result;
+    }
+    gpu_batch_start_now();
+    aside->u = ult_self();
+    aside->context = gpu_context_current();
+    aside->note = (struct ult_note){.handle = wake};
+    pe = gpu_pe_self();
+    pe->source.pending++;
+    if (!give(aside)) {
+        pe->source.pending--;
+        aside->run(aside);
+        return aside->result;
+    }
+    ult_suspend();
+    return aside->result;
+}

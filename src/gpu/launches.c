@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * launches.c: see launches.h.
+ */
+#include "gpu/launches.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "gpu/aside.h"
+#include "gpu/guard.h"
+#include "gpu/service.h"
+#include "gpu/stream_api.h"
+#include "gpu/waits.h"
+
+#define real gpu_stream_real
+
+/* ---- Which kernels have been launched ---- */
+
+#define PLACES_AT_FIRST 64
+
+/* A kernel of a library may be launched in several contexts. */
+static inline uintptr_t key_of(const struct gpu_launched *launched, CUfunction function)
+{
+    return (uintptr_t)function ^ (uintptr_t)launched->context << 16;
+}
+
+static inline uintptr_t *place_of(const struct gpu_launched *launched, uintptr_t key)
+{
+    unsigned mask = launched->n_places - 1, i = base_hash_address((void *)key) & mask;
+
+    while (launched->keys[i] && launched->keys[i] != key)
+        i = (i + 1) & mask;
+    return &launched->keys[i];
+}
+
+static inline bool is_known(const struct gpu_launched *launched, CUfunction function)
+{
+    return launched->n_places > 0 && *place_of(launched, key_of(launched, function));
+}
+
+static void grow(struct gpu_launched *launched)
+{
+    struct gpu_launched old = *launched;
+
+    launched->n_places = old.n_places ? 2 * old.n_places : PLACES_AT_FIRST;
+    launched->keys = base_calloc(launched->n_places, sizeof *launched->keys, "the kernels of a rank");
+    for (unsigned i = 0; i < old.n_places; i++)
+        if (old.keys[i])
+            *place_of(launched, old.keys[i]) = old.keys[i];
+    free(old.keys);
+}
+
+static void add(struct gpu_launched *launched, CUfunction function)
+{
+    if (is_known(launched, function))
+        return;
+    if (2 * (launched->n_used + 1) > launched->n_places)
+        grow(launched);
+    *place_of(launched, key_of(launched, function)) = key_of(launched, function);
+    launched->n_used++;
+}
+
+static struct gpu_launched *launched_of_self(void)
+{
+    struct gpu_rank_streams *rank = ult_self() ? gpu_streams_of_self() : NULL;
+
+    return rank ? &rank->launched : NULL;
+}
+
+void gpu_launches_enter(CUcontext context)
+{
+    struct gpu_launched *launched = launched_of_self();
+
+    if (launched)
+        launched->context = context;
+}
+
+void gpu_launches_forget(void)
+{
+    struct gpu_launched *launched = launched_of_self();
+
+    if (launched && launched->n_used > 0) {
+        memset(launched->keys, 0, launched->n_places * sizeof *launched->keys);
+        launched->n_used = 0;
+    }
+}
+
+/* ---- First launches ---- */
+
+/* Everything that a launch says. */
+struct launch {
+    struct gpu_aside aside;
+    CUlaunchConfig config; /* its stream is the driver's */
+    CUfunction function;
+    void **parameters;
+    void **extra;
+    union {
+        __typeof__(real.r_cuLaunchKernel) kernel;
+        __typeof__(real.r_cuLaunchCooperativeKernel) cooperative;
+        __typeof__(real.r_cuLaunchKernelEx) ex;
+    } driver;
+};
+
+#define SIZES(config)                                                                                     \
+    (config)->gridDimX, (config)->gridDimY, (config)->gridDimZ, (config)->blockDimX, (config)->blockDimY, \
+        (config)->blockDimZ, (config)->sharedMemBytes, (config)->hStream
+
+static void run_kernel(struct gpu_aside *aside)
+{
+    struct launch *launch = BASE_CONTAINER(aside, struct launch, aside);
+
+    aside->result =
+        launch->driver.kernel(launch->function, SIZES(&launch->config), launch->parameters, launch->extra);
+}
+
+/* It may need every multiprocessor. */
+static void run_cooperative(struct gpu_aside *aside)
+{
+    struct launch *launch = BASE_CONTAINER(aside, struct launch, aside);
+    int hold = gpu_service_hold(GPU_SERVICE_CURRENT);
+
+    aside->result = launch->driver.cooperative(launch->function, SIZES(&launch->config), launch->parameters);
+    gpu_service_release(hold);
+}
+
+static void run_ex(struct gpu_aside *aside)
+{
+    struct launch *launch = BASE_CONTAINER(aside, struct launch, aside);
+
+    aside->result = launch->driver.ex(&launch->config, launch->function, launch->parameters, launch->extra);
+}
+
+/* Loading would wait for the resident kernel, too. The stream of the PE's thread is not that of the thread
+ * aside: there the kernel is loaded only. */
+static BASE_COLD CUresult launch_first(struct launch *launch, const struct gpu_call *call, const void *caller)
+{
+    bool is_wanted = call->rank && gpu_aside_is_wanted(caller);
+    int hold = gpu_service_hold(GPU_SERVICE_CURRENT);
+    CUresult result;
+
+    launch->config.hStream = call->stream;
+    if (is_wanted && call->is_of_thread)
+        gpu_guard_load(launch->function);
+    result = gpu_aside_call(&launch->aside, is_wanted && !call->is_of_thread);
+    gpu_service_release(hold);
+    if (result == CUDA_SUCCESS && call->rank && call->rank->n_captures == 0)
+        add(&call->rank->launched, launch->function);
+    return result;
+}
+
+/* Is the kernel there, as far as is known? Where the ranks share their streams nobody asks. */
+static inline bool is_loaded(const struct gpu_call *call, CUfunction function)
+{
+    return BASE_LIKELY(!call->rank || is_known(&call->rank->launched, function));
+}
+
+/* ---- The functions ---- */
+
+#define SIZE_PARAMETERS                                                                                      \
+    unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, \
+        unsigned shared_bytes
+#define SIZE_ARGUMENTS grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes
+#define CONFIG                                                                            \
+    {                                                                                     \
+        .gridDimX = grid_x, .gridDimY = grid_y, .gridDimZ = grid_z, .blockDimX = block_x, \
+        .blockDimY = block_y, .blockDimZ = block_z, .sharedMemBytes = shared_bytes        \
+    }
+
+static inline CUresult begin(struct gpu_call *call, CUstream stream, bool is_per_thread, const void *caller)
+{
+    CUresult result;
+
+    gpu_guard_prepare();
+    result = gpu_call_begin(call, stream, is_per_thread, GPU_CALL_SUBMIT);
+    if (BASE_LIKELY(result == CUDA_SUCCESS))
+        gpu_call_make_room(call, caller);
+    return result;
+}
+
+#define LAUNCH_KERNEL(is_per_thread, driver_function)                                                    \
+    struct gpu_call call;                                                                                \
+    CUresult result = begin(&call, stream, is_per_thread, GPU_CALLER);                                   \
+    if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                                           \
+        return result;                                                                                   \
+    if (is_loaded(&call, function))                                                                      \
+        return real.driver_function(function, SIZE_ARGUMENTS, call.stream, parameters, extra);           \
+    return launch_first(                                                                                 \
+        &(struct launch){                                                                                \
+            {.run = run_kernel}, CONFIG, function, parameters, extra, {.kernel = real.driver_function}}, \
+        &call, GPU_CALLER)
+
+CUresult CUDAAPI gpu_launch_kernel(CUfunction function, SIZE_PARAMETERS, CUstream stream, void **parameters,
+                                   void **extra)
+{
+    LAUNCH_KERNEL(false, r_cuLaunchKernel);
+}
+
+CUresult CUDAAPI gpu_launch_kernel_ptsz(CUfunction function, SIZE_PARAMETERS, CUstream stream,
+                                        void **parameters, void **extra)
+{
+    LAUNCH_KERNEL(true, r_cuLaunchKernel_ptsz);
+}
+
+static CUresult launch_cooperative(struct launch *launch, CUstream stream, bool is_per_thread,
+                                   const void *caller)
+{
+    struct gpu_call call;
+    CUresult result = begin(&call, stream, is_per_thread, caller);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    launch->aside.run = run_cooperative;
+    launch->config.hStream = call.stream;
+    return is_loaded(&call, launch->function) ? gpu_aside_call(&launch->aside, false)
+                                              : launch_first(launch, &call, caller);
+}
+
+CUresult CUDAAPI gpu_launch_cooperative(CUfunction function, SIZE_PARAMETERS, CUstream stream,
+                                        void **parameters)
+{
+    struct launch launch = {.config = CONFIG, .function = function, .parameters = parameters};
+
+    gpu_guard_prepare();
+    launch.driver.cooperative = real.r_cuLaunchCooperativeKernel;
+    return launch_cooperative(&launch, stream, false, GPU_CALLER);
+}
+
+CUresult CUDAAPI gpu_launch_cooperative_ptsz(CUfunction function, SIZE_PARAMETERS, CUstream stream,
+                                             void **parameters)
+{
+    struct launch launch = {.config = CONFIG, .function = function, .parameters = parameters};
+
+    gpu_guard_prepare();
+    launch.driver.cooperative = real.r_cuLaunchCooperativeKernel_ptsz;
+    return launch_cooperative(&launch, stream, true, GPU_CALLER);
+}
+
+static CUresult launch_ex(const CUlaunchConfig *config, bool is_per_thread, CUfunction function,
+                          void **parameters, void **extra, const void *caller,
+                          CUresult(CUDAAPI *driver)(const CUlaunchConfig *, CUfunction, void **, void **))
+{
+    struct launch launch = {
+        {.run = run_ex}, .function = function, .parameters = parameters, .extra = extra, .driver.ex = driver};
+    struct gpu_call call;
+    CUresult result;
+
+    if (!config)
+        return driver(config, function, parameters, extra);
+    result = begin(&call, config->hStream, is_per_thread, caller);
+    if (result != CUDA_SUCCESS)
+        return result;
+    launch.config = *config;
+    launch.config.hStream = call.stream;
+    if (is_loaded(&call, function))
+        return driver(&launch.config, function, parameters, extra);
+    return launch_first(&launch, &call, caller);
+}
+
+CUresult CUDAAPI gpu_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                               void **extra)
+{
+    gpu_guard_prepare();
+    return launch_ex(config, false, function, parameters, extra, GPU_CALLER, real.r_cuLaunchKernelEx);
+}
+
+CUresult CUDAAPI gpu_launch_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                                    void **extra)
+{
+    gpu_guard_prepare();
+    return launch_ex(config, true, function, parameters, extra, GPU_CALLER, real.r_cuLaunchKernelEx_ptsz);
+}

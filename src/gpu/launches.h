@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * launches.h: launches of kernels, the first of which may load the kernel. For the files of src/gpu alone.
+ *
+ * CUDA loads a kernel when it is first launched, and gives it memory for its stacks; both wait in the driver
+ * for all that runs on the GPU. So the first launch of a kernel by a rank in a context is made aside
+ * (aside.h). Which ones have been is remembered by rank: a look into a hash table per launch.
+ */
+#ifndef GPU_LAUNCHES_H
+#define GPU_LAUNCHES_H
+
+#include <cuda.h>
+
+#include "base/base.h"
+
+/* The kernels that a rank has launched. All 0 at first. */
+struct gpu_launched {
+    uintptr_t *keys;   /* of a kernel in a context, hashed; 0: a free place */
+    unsigned n_places; /* a power of 2, or 0 */
+    unsigned n_used;   /* at most half of them */
+    CUcontext context; /* the rank's current one, as far as it has been set by it */
+};
+
+/* The running rank has made this context the current one. */
+void gpu_launches_enter(CUcontext context);
+
+/* Kernels of the running rank are gone: handles may come again. */
+void gpu_launches_forget(void);
+
+/* ---- The program's functions ---- */
+
+CUresult CUDAAPI gpu_launch_kernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                   unsigned block_x, unsigned block_y, unsigned block_z,
+                                   unsigned shared_bytes, CUstream stream, void **parameters, void **extra);
+CUresult CUDAAPI gpu_launch_kernel_ptsz(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                        unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                                        unsigned shared_bytes, CUstream stream, void **parameters,
+                                        void **extra);
+CUresult CUDAAPI gpu_launch_cooperative(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                        unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                                        unsigned shared_bytes, CUstream stream, void **parameters);
+CUresult CUDAAPI gpu_launch_cooperative_ptsz(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                             unsigned grid_z, unsigned block_x, unsigned block_y,
+                                             unsigned block_z, unsigned shared_bytes, CUstream stream,
+                                             void **parameters);
+CUresult CUDAAPI gpu_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                               void **extra);
+CUresult CUDAAPI gpu_launch_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                                    void **extra);
+
+#endif
