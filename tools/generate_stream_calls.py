@@ -19,7 +19,7 @@ import sys
 BY_HAND = {
     "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy", "cuStreamBeginCapture",
     "cuStreamBeginCaptureToGraph", "cuStreamEndCapture", "cuStreamIsCapturing",
-    "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuMemcpyHtoD", "cuMemcpyDtoH",
+    "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamAddCallback", "cuMemcpyHtoD", "cuMemcpyDtoH",
 }
 # Structs with a stream, and who takes them: cuLaunchKernelEx, cuLaunchCooperativeKernelMultiDevice (which refuses
 # NULL), cuGraphInstantiateWithParams.

@@ -374,6 +374,58 @@ CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from)
     return copy_attributes(to, from, true, real.r_cuStreamCopyAttributes_ptsz);
 }
 
+/* What the program wants to be called on a default stream, by the handle that it gave. */
+struct callback {
+    CUstreamCallback function;
+    CUstream stream;
+    void *data;
+};
+
+/* On a thread of the driver's, once. */
+static void CUDA_CB call_back(CUstream stream, CUresult result, void *data)
+{
+    struct callback callback = *(struct callback *)data;
+
+    free(data);
+    callback.function(callback.stream, result, callback.data);
+}
+
+static CUresult add_callback(CUstream stream, bool is_per_thread, struct callback what, unsigned flags,
+                             const void *caller,
+                             CUresult(CUDAAPI *function)(CUstream, CUstreamCallback, void *, unsigned))
+{
+    struct callback *kept;
+    struct gpu_call call;
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    gpu_call_make_room(&call, caller);
+    if (!call.face || !what.function)
+        return function(call.stream, what.function, what.data, flags);
+    kept = base_malloc(sizeof *kept, "a callback of a stream");
+    *kept = what;
+    result = function(call.stream, call_back, kept, flags);
+    if (result != CUDA_SUCCESS)
+        free(kept);
+    return result;
+}
+
+CUresult CUDAAPI gpu_api_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags)
+{
+    gpu_guard_prepare();
+    return add_callback(stream, false, (struct callback){callback, stream, data}, flags, GPU_CALLER,
+                        real.r_cuStreamAddCallback);
+}
+
+CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data,
+                                           unsigned flags)
+{
+    gpu_guard_prepare();
+    return add_callback(stream, true, (struct callback){callback, stream, data}, flags, GPU_CALLER,
+                        real.r_cuStreamAddCallback_ptsz);
+}
+
 /* The driver writes its answers into the struct. */
 static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters,
                             bool is_per_thread,

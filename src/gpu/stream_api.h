@@ -53,6 +53,9 @@ CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out);
 CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out);
 CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from);
 CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from);
+CUresult CUDAAPI gpu_api_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags);
+CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data,
+                                           unsigned flags);
 CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
                                      CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
 CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
@@ -110,6 +113,10 @@ bool gpu_host_is_pageable(const void *address);
       "may need every multiprocessor")                                                                       \
     X(cuLaunchCooperativeKernel_ptsz, 9000, GPU_LAUNCH_TYPES(CUstream, void **),                             \
       gpu_launch_cooperative_ptsz, "may need every multiprocessor")                                          \
+    X(cuStreamAddCallback, 5000, (CUstream, CUstreamCallback, void *, unsigned), gpu_api_add_callback,       \
+      "tells the callback its stream")                                                                       \
+    X(cuStreamAddCallback_ptsz, 7000, (CUstream, CUstreamCallback, void *, unsigned),                        \
+      gpu_api_add_callback_ptsz, "tells the callback its stream")                                            \
     X(cuGraphInstantiateWithParams, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),        \
       gpu_api_instantiate, "has a stream in a struct")                                                       \
     X(cuGraphInstantiateWithParams_ptsz, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),   \

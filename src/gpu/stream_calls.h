@@ -76,8 +76,6 @@
     X(cuMemsetD8Async_ptsz, 7000, 1, SUBMIT, (CUdeviceptr_v2 dstDevice, unsigned char uc, size_t N, CUstream stream), (dstDevice, uc, N, call.stream), NULL, NULL, 0) \
     X(cuSignalExternalSemaphoresAsync, 10000, 0, SUBMIT, (const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_v1 *paramsArray, unsigned int numExtSems, CUstream stream), (extSemArray, paramsArray, numExtSems, call.stream), NULL, NULL, 0) \
     X(cuSignalExternalSemaphoresAsync_ptsz, 10000, 1, SUBMIT, (const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_v1 *paramsArray, unsigned int numExtSems, CUstream stream), (extSemArray, paramsArray, numExtSems, call.stream), NULL, NULL, 0) \
-    X(cuStreamAddCallback, 5000, 0, SUBMIT, (CUstream stream, CUstreamCallback callback, void *userData, unsigned int flags), (call.stream, callback, userData, flags), NULL, NULL, 0) \
-    X(cuStreamAddCallback_ptsz, 7000, 1, SUBMIT, (CUstream stream, CUstreamCallback callback, void *userData, unsigned int flags), (call.stream, callback, userData, flags), NULL, NULL, 0) \
     X(cuStreamBatchMemOp, 8000, 0, SUBMIT, (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags), (call.stream, count, paramArray, flags), NULL, NULL, 0) \
     X(cuStreamBatchMemOp_ptsz, 8000, 1, SUBMIT, (CUstream stream, unsigned int count, CUstreamBatchMemOpParams_v1 *paramArray, unsigned int flags), (call.stream, count, paramArray, flags), NULL, NULL, 0) \
     X(cuStreamBatchMemOp_v2, 11070, 0, SUBMIT, (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags), (call.stream, count, paramArray, flags), NULL, NULL, 0) \
