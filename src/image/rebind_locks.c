@@ -8,7 +8,9 @@
  * process has them, a rank's locks go by file, not by descriptor: several descriptors of a rank share them,
  * and they end when the rank closes any of these, or ends itself. A forked child has none.
  *
- * A rank that waits for a lock lets other ranks run. There is no EDEADLK.
+ * A rank that waits for a lock lets other ranks run. Before it waits, it looks whether the ranks that hold the
+ * lock wait for one of its own, in the end: that is EDEADLK. What they hold the kernel tells (/proc/self/fdinfo).
+ * Other processes are not looked at.
  */
 #include "image/threads.h"
 
@@ -17,6 +19,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,11 +30,25 @@ struct image_lock {
     struct image_libc *owner;
     dev_t device;
     ino_t inode;
-    int fd; /* the description that holds the locks; -1: the program's own descriptors do */
+    int fd;        /* the description that holds the locks; -1: the program's own descriptors do */
+    bool may_hold; /* there was a lock since it was last seen to hold none */
+};
+
+/* A rank that waits for a lock. */
+struct waiter {
+    struct waiter *next;
+    struct image_libc *owner;
+    dev_t device;
+    ino_t inode;
+    bool is_exclusive;
+    off_t first, last;
+    bool is_found; /* by the search that runs */
+    struct waiter *found_next;
 };
 
 static struct image_lock *all_locks;
-static pthread_mutex_t locks_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct waiter *all_waiters;
+static pthread_mutex_t locks_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
 /* ---- The table ---- */
 
@@ -72,7 +89,7 @@ static int lock_fd(struct image_libc *libc, int fd, bool is_new)
     pthread_mutex_lock(&locks_lock);
     entry = *find_link(libc, &file);
     if (!entry && is_new && (entry = malloc(sizeof *entry))) {
-        *entry = (struct image_lock){all_locks, libc, file.st_dev, file.st_ino, open_again(fd)};
+        *entry = (struct image_lock){all_locks, libc, file.st_dev, file.st_ino, open_again(fd), false};
         all_locks = entry;
         atomic_store(&libc->has_file_locks, true);
     }
@@ -110,6 +127,21 @@ static void release(struct image_libc *libc, const struct stat *file)
     free(entry);
 }
 
+/* With the lock held. */
+static void remove_waiters(const struct image_libc *libc)
+{
+    for (struct waiter **link = &all_waiters; *link;) {
+        struct waiter *waiter = *link;
+
+        if (waiter->owner != libc) {
+            link = &waiter->next;
+            continue;
+        }
+        *link = waiter->next;
+        free(waiter);
+    }
+}
+
 void image_locks_release(struct image_libc *libc)
 {
     struct image_lock **link = &all_locks;
@@ -128,6 +160,7 @@ void image_locks_release(struct image_libc *libc)
         unlock(entry);
         free(entry);
     }
+    remove_waiters(libc); /* it was ended while it waited */
     pthread_mutex_unlock(&locks_lock);
 }
 
@@ -151,6 +184,121 @@ void image_locks_forget(void)
             close(entry->fd);
         free(entry);
     }
+    while (all_waiters) {
+        struct waiter *waiter = all_waiters;
+
+        all_waiters = waiter->next;
+        free(waiter);
+    }
+}
+
+/* ---- Ranks that wait for each other ---- */
+
+/* Do the locks of an entry forbid what the waiter wants? With the lock held. */
+static bool keeps_waiting(struct image_lock *held, const struct waiter *waiter)
+{
+    char path[48], line[256], type[16], end[32];
+    long long first;
+    bool holds_any = false, is_found = false;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", held->fd);
+    file = fopen(path, "re");
+    while (file && !is_found && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "lock: %*d: %*s %*s %15s %*d %*s %lld %31s", type, &first, end) != 3)
+            continue;
+        holds_any = true;
+        is_found = (waiter->is_exclusive || strcmp(type, "WRITE") == 0) && first <= waiter->last &&
+                   (strcmp(end, "EOF") == 0 || atoll(end) >= waiter->first);
+    }
+    if (file) {
+        held->may_hold = holds_any;
+        fclose(file);
+    }
+    return is_found;
+}
+
+/* Adds the waiters of a rank that have not been found yet behind `last`; returns the last one. */
+static struct waiter *find_waiters(const struct image_libc *owner, struct waiter *last)
+{
+    for (struct waiter *waiter = all_waiters; waiter; waiter = waiter->next)
+        if (waiter->owner == owner && !waiter->is_found) {
+            waiter->is_found = true;
+            waiter->found_next = NULL;
+            last = last->found_next = waiter;
+        }
+    return last;
+}
+
+/* Would the waiter, which is not in the list yet, wait for its own rank in the end? With the lock held. */
+static bool closes_circle(struct waiter *waiter)
+{
+    struct waiter *last = waiter;
+
+    for (struct waiter *other = all_waiters; other; other = other->next)
+        other->is_found = false;
+    waiter->found_next = NULL;
+    for (const struct waiter *at = waiter; at; at = at->found_next)
+        for (struct image_lock *held = all_locks; held; held = held->next) {
+            if (held->owner == at->owner || !held->may_hold || held->fd < 0 || held->inode != at->inode ||
+                held->device != at->device || !keeps_waiting(held, at))
+                continue;
+            if (held->owner == waiter->owner)
+                return true;
+            last = find_waiters(held->owner, last);
+        }
+    return false;
+}
+
+/* The bytes that a lock is for; their number 0: to the end, below 0: those before the start. */
+static void find_bytes(const struct flock *range, const struct stat *file, struct waiter *waiter)
+{
+    off_t start = range->l_start + (range->l_whence == SEEK_END ? file->st_size : 0);
+
+    waiter->first = range->l_len < 0 ? start + range->l_len : start;
+    waiter->last = range->l_len == 0 ? INT64_MAX : range->l_len < 0 ? start - 1 : start + range->l_len - 1;
+}
+
+/* The caller is about to wait: false if that would be for ever. The last one that begins to wait closes the
+ * circle: no one needs to look again. *waiter_out NULL: it is not seen by others. */
+static bool begin_wait(struct image_libc *libc, int fd, const struct flock *range, struct waiter **waiter_out)
+{
+    struct waiter *waiter = malloc(sizeof *waiter);
+    struct stat file;
+    bool is_deadlock;
+
+    *waiter_out = NULL;
+    if (!waiter || fstat(fd, &file) != 0) {
+        free(waiter);
+        return true;
+    }
+    *waiter = (struct waiter){
+        .owner = libc, .device = file.st_dev, .inode = file.st_ino, .is_exclusive = range->l_type == F_WRLCK};
+    find_bytes(range, &file, waiter);
+    pthread_mutex_lock(&locks_lock);
+    is_deadlock = all_waiters && closes_circle(waiter);
+    if (!is_deadlock) {
+        waiter->next = all_waiters;
+        *waiter_out = all_waiters = waiter;
+    }
+    pthread_mutex_unlock(&locks_lock);
+    if (is_deadlock)
+        free(waiter);
+    return !is_deadlock;
+}
+
+static void end_wait(struct waiter *waiter)
+{
+    struct waiter **link = &all_waiters;
+
+    if (!waiter)
+        return;
+    pthread_mutex_lock(&locks_lock);
+    while (*link != waiter)
+        link = &(*link)->next;
+    *link = waiter->next;
+    pthread_mutex_unlock(&locks_lock);
+    free(waiter);
 }
 
 /* ---- fcntl ---- */
@@ -179,25 +327,76 @@ static bool is_allowed(int fd, short type)
     return !(type == F_RDLCK && mode == O_WRONLY) && !(type == F_WRLCK && mode == O_RDONLY);
 }
 
-static int wait_for_lock(int fd, int by, struct flock *range)
+static int wait_for_lock(struct image_libc *libc, int fd, int by, struct flock *range)
 {
     struct image_wait wait = {.call = "fcntl with F_SETLKW", .fd = fd};
+    struct waiter *waiter = NULL;
+    bool is_first = true;
+    int result;
 
-    while (fcntl(by, F_OFD_SETLK, range) != 0) {
-        if (errno != EAGAIN && errno != EACCES)
-            return -1;
+    while ((result = fcntl(by, F_OFD_SETLK, range)) != 0 && (errno == EAGAIN || errno == EACCES)) {
         if (!image_can_wait())
             return fcntl(by, F_OFD_SETLKW, range);
+        if (is_first && !begin_wait(libc, fd, range, &waiter)) {
+            errno = EDEADLK;
+            return -1;
+        }
+        is_first = false;
         image_cancel_point();
         image_wait_pause(&wait);
     }
+    end_wait(waiter);
+    return result;
+}
+
+/* There is a lock now. */
+static void note_held(const struct image_libc *libc, int fd)
+{
+    struct stat file;
+    struct image_lock *entry;
+
+    if (fstat(fd, &file) != 0)
+        return;
+    pthread_mutex_lock(&locks_lock);
+    entry = *find_link(libc, &file);
+    if (entry)
+        entry->may_hold = true;
+    pthread_mutex_unlock(&locks_lock);
+}
+
+/* Makes or ends a lock. */
+static int set_lock(struct image_libc *libc, int fd, int cmd, const struct flock *asked, struct flock *range)
+{
+    int by = lock_fd(libc, fd, range->l_type != F_UNLCK), result;
+
+    if (by < 0 && range->l_type == F_UNLCK)
+        return fcntl(fd, cmd, (struct flock *)asked); /* it has no locks: libc's answer to the arguments */
+    if (by < 0)
+        by = fd;
+    result = cmd == F_SETLKW ? wait_for_lock(libc, fd, by, range) : fcntl(by, F_OFD_SETLK, range);
+    if (result == 0 && range->l_type != F_UNLCK)
+        note_held(libc, fd);
+    return result;
+}
+
+static int get_lock(struct image_libc *libc, int fd, struct flock *asked, struct flock *range)
+{
+    int by = lock_fd(libc, fd, false);
+
+    if (fcntl(by < 0 ? fd : by, F_OFD_GETLK, range) != 0)
+        return -1;
+    if (range->l_type == F_UNLCK)
+        asked->l_type = F_UNLCK;
+    else
+        *asked = *range;
+    if (range->l_type != F_UNLCK && asked->l_pid == -1) /* a rank's, of this process as far as is known */
+        asked->l_pid = getpid();
     return 0;
 }
 
 static int lock_range(struct image_libc *libc, int fd, int cmd, struct flock *asked)
 {
     struct flock range = *asked;
-    int by, result;
 
     if (cmd != F_GETLK && !is_allowed(fd, range.l_type)) {
         errno = EBADF;
@@ -206,21 +405,7 @@ static int lock_range(struct image_libc *libc, int fd, int cmd, struct flock *as
     if (!resolve(fd, &range))
         return -1;
     range.l_pid = 0;
-    by = lock_fd(libc, fd, cmd != F_GETLK && range.l_type != F_UNLCK);
-    if (by < 0 && cmd != F_GETLK && range.l_type == F_UNLCK)
-        return fcntl(fd, cmd, asked); /* it has no locks: libc's answer to the arguments */
-    if (cmd == F_SETLKW)
-        return wait_for_lock(fd, by < 0 ? fd : by, &range);
-    result = fcntl(by < 0 ? fd : by, cmd == F_GETLK ? F_OFD_GETLK : F_OFD_SETLK, &range);
-    if (result == 0 && cmd == F_GETLK) {
-        if (range.l_type == F_UNLCK)
-            asked->l_type = F_UNLCK;
-        else
-            *asked = range;
-        if (range.l_type != F_UNLCK && asked->l_pid == -1) /* a rank's, of this process as far as is known */
-            asked->l_pid = getpid();
-    }
-    return result;
+    return cmd == F_GETLK ? get_lock(libc, fd, asked, &range) : set_lock(libc, fd, cmd, asked, &range);
 }
 
 int image_libc_fcntl(int fd, int cmd, ...)
