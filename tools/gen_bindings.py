@@ -164,7 +164,7 @@ def write_function(entry, form, function):
     for line in lines:
         body += entry.body if line.strip() == "@body" else [line]
     attributes = [a for a in (re.sub(r"@(\d)", lambda m: values.get(m.group(1), ""), a) for a in attributes) if a]
-    out = [f"AMPI_EXPORT({function.name[len('MPI_'):]})", *signature(function, attributes), "{"]
+    out = [f"AMPI_EXPORT({function.name[len('MPI_'):]});", *signature(function, attributes), "{"]
     out += [expand(line, values, is_large, entry.where) for line in body]
     return "\n".join(out) + "\n}\n"
 

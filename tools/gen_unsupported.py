@@ -8,7 +8,7 @@ usage: gen_unsupported.py FUNCTIONS.tsv SOURCE_DIR OUT.c     writes a body for e
        gen_unsupported.py FUNCTIONS.tsv SOURCE_DIR README.md rewrites its table, between the lines <!-- coverage --> and
                                                              <!-- end -->
 
-A function is implemented if a source file says AMPI_EXPORT(name), or if a specification (*.bindings) has it.
+A function is implemented if a source file says AMPI_EXPORT(name); or if a specification (*.bindings) has it.
 """
 import pathlib
 import re
@@ -50,7 +50,7 @@ def implemented(source_dir, table):
     for path in sorted(pathlib.Path(source_dir).rglob("*.bindings")):
         names |= gen_bindings.names(path, functions)
     for path in sorted(pathlib.Path(source_dir).rglob("*.c")):
-        names |= set(re.findall(r"^AMPI_EXPORT\((\w+)\)", path.read_text(encoding="ascii"), re.M))
+        names |= set(re.findall(r"^AMPI_EXPORT\((\w+)\);", path.read_text(encoding="ascii"), re.M))
     return names
 
 
@@ -70,7 +70,7 @@ def write_c(out, missing):
         args = f'"{name}", {comm.group(1) if comm else "MPI_COMM_NULL"}'
         unused = [p.split()[-1].lstrip("*").split("[")[0] for p in params.split(", ") if p != "void"]
         body = "".join(f"    (void){p};\n" for p in unused)
-        out.write(f"AMPI_EXPORT({short})\n{ret} P{name}({params})\n{{\n{body}"
+        out.write(f"AMPI_EXPORT({short});\n{ret} P{name}({params})\n{{\n{body}"
                   f"    return ({ret})ampi_unsupported({args});\n}}\n\n")
 
 

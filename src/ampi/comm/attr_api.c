@@ -91,7 +91,7 @@ static int comm_delete(struct ampi_rank *self, MPI_Comm handle, int keyval)
         keyval);
 }
 
-AMPI_EXPORT(Comm_create_keyval)
+AMPI_EXPORT(Comm_create_keyval);
 int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *comm_copy_attr_fn,
                             MPI_Comm_delete_attr_function *comm_delete_attr_fn, int *comm_keyval,
                             void *extra_state)
@@ -102,26 +102,26 @@ int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *comm_copy_attr_fn,
                               comm_keyval);
 }
 
-AMPI_EXPORT(Comm_free_keyval)
+AMPI_EXPORT(Comm_free_keyval);
 int PMPI_Comm_free_keyval(int *comm_keyval)
 {
     ampi_enter("MPI_Comm_free_keyval");
     return ampi_keyval_free(AMPI_ATTR_ON_COMM, comm_keyval);
 }
 
-AMPI_EXPORT(Comm_set_attr)
+AMPI_EXPORT(Comm_set_attr);
 int PMPI_Comm_set_attr(MPI_Comm comm, int comm_keyval, void *attribute_val)
 {
     return comm_set(ampi_enter("MPI_Comm_set_attr"), comm, comm_keyval, attribute_val);
 }
 
-AMPI_EXPORT(Comm_get_attr)
+AMPI_EXPORT(Comm_get_attr);
 int PMPI_Comm_get_attr(MPI_Comm comm, int comm_keyval, void *attribute_val, int *flag)
 {
     return comm_get(ampi_enter("MPI_Comm_get_attr"), comm, comm_keyval, attribute_val, flag);
 }
 
-AMPI_EXPORT(Comm_delete_attr)
+AMPI_EXPORT(Comm_delete_attr);
 int PMPI_Comm_delete_attr(MPI_Comm comm, int comm_keyval)
 {
     return comm_delete(ampi_enter("MPI_Comm_delete_attr"), comm, comm_keyval);
@@ -129,7 +129,7 @@ int PMPI_Comm_delete_attr(MPI_Comm comm, int comm_keyval)
 
 /* ---- The deprecated names (MPI 5.0, section 17.1) ---- */
 
-AMPI_EXPORT(Keyval_create)
+AMPI_EXPORT(Keyval_create);
 int PMPI_Keyval_create(MPI_Copy_function *copy_fn, MPI_Delete_function *delete_fn, int *keyval,
                        void *extra_state)
 {
@@ -138,26 +138,26 @@ int PMPI_Keyval_create(MPI_Copy_function *copy_fn, MPI_Delete_function *delete_f
                               (union ampi_attr_delete_fn){.comm = delete_fn}, extra_state, keyval);
 }
 
-AMPI_EXPORT(Keyval_free)
+AMPI_EXPORT(Keyval_free);
 int PMPI_Keyval_free(int *keyval)
 {
     ampi_enter("MPI_Keyval_free");
     return ampi_keyval_free(AMPI_ATTR_ON_COMM, keyval);
 }
 
-AMPI_EXPORT(Attr_put)
+AMPI_EXPORT(Attr_put);
 int PMPI_Attr_put(MPI_Comm comm, int keyval, void *attribute_val)
 {
     return comm_set(ampi_enter("MPI_Attr_put"), comm, keyval, attribute_val);
 }
 
-AMPI_EXPORT(Attr_get)
+AMPI_EXPORT(Attr_get);
 int PMPI_Attr_get(MPI_Comm comm, int keyval, void *attribute_val, int *flag)
 {
     return comm_get(ampi_enter("MPI_Attr_get"), comm, keyval, attribute_val, flag);
 }
 
-AMPI_EXPORT(Attr_delete)
+AMPI_EXPORT(Attr_delete);
 int PMPI_Attr_delete(MPI_Comm comm, int keyval)
 {
     return comm_delete(ampi_enter("MPI_Attr_delete"), comm, keyval);
@@ -177,7 +177,7 @@ static int type_owner(struct ampi_rank *self, MPI_Datatype handle, struct ampi_a
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Type_create_keyval)
+AMPI_EXPORT(Type_create_keyval);
 int PMPI_Type_create_keyval(MPI_Type_copy_attr_function *type_copy_attr_fn,
                             MPI_Type_delete_attr_function *type_delete_attr_fn, int *type_keyval,
                             void *extra_state)
@@ -188,14 +188,14 @@ int PMPI_Type_create_keyval(MPI_Type_copy_attr_function *type_copy_attr_fn,
                               type_keyval);
 }
 
-AMPI_EXPORT(Type_free_keyval)
+AMPI_EXPORT(Type_free_keyval);
 int PMPI_Type_free_keyval(int *type_keyval)
 {
     ampi_enter("MPI_Type_free_keyval");
     return ampi_keyval_free(AMPI_ATTR_ON_TYPE, type_keyval);
 }
 
-AMPI_EXPORT(Type_set_attr)
+AMPI_EXPORT(Type_set_attr);
 int PMPI_Type_set_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val)
 {
     struct ampi_attr_owner owner;
@@ -204,7 +204,7 @@ int PMPI_Type_set_attr(MPI_Datatype datatype, int type_keyval, void *attribute_v
     return error ? error : ampi_attr_set(&owner, type_keyval, attribute_val);
 }
 
-AMPI_EXPORT(Type_get_attr)
+AMPI_EXPORT(Type_get_attr);
 int PMPI_Type_get_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val, int *flag)
 {
     struct ampi_attr_owner owner;
@@ -217,7 +217,7 @@ int PMPI_Type_get_attr(MPI_Datatype datatype, int type_keyval, void *attribute_v
     return ampi_attr_get(&owner, type_keyval, attribute_val, flag);
 }
 
-AMPI_EXPORT(Type_delete_attr)
+AMPI_EXPORT(Type_delete_attr);
 int PMPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval)
 {
     struct ampi_attr_owner owner;
@@ -228,7 +228,7 @@ int PMPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval)
 
 /* ---- Keys for windows ---- */
 
-AMPI_EXPORT(Win_create_keyval)
+AMPI_EXPORT(Win_create_keyval);
 int PMPI_Win_create_keyval(MPI_Win_copy_attr_function *win_copy_attr_fn,
                            MPI_Win_delete_attr_function *win_delete_attr_fn, int *win_keyval,
                            void *extra_state)
@@ -239,7 +239,7 @@ int PMPI_Win_create_keyval(MPI_Win_copy_attr_function *win_copy_attr_fn,
                               win_keyval);
 }
 
-AMPI_EXPORT(Win_free_keyval)
+AMPI_EXPORT(Win_free_keyval);
 int PMPI_Win_free_keyval(int *win_keyval)
 {
     ampi_enter("MPI_Win_free_keyval");

@@ -17,7 +17,7 @@
 
 /* ---- Inquiry ---- */
 
-AMPI_EXPORT(Comm_rank)
+AMPI_EXPORT(Comm_rank);
 int PMPI_Comm_rank(MPI_Comm comm, int *rank)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_rank"), comm);
@@ -30,7 +30,7 @@ int PMPI_Comm_rank(MPI_Comm comm, int *rank)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_size)
+AMPI_EXPORT(Comm_size);
 int PMPI_Comm_size(MPI_Comm comm, int *size)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_size"), comm);
@@ -209,7 +209,7 @@ int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_att
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_dup)
+AMPI_EXPORT(Comm_dup);
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 {
     struct ampi_comm *old = ampi_comm_of(ampi_enter("MPI_Comm_dup"), comm);
@@ -224,7 +224,7 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
     return error ? ampi_comm_raise_creation(old, error) : ampi_comm_adopt(old, args.extra, true, newcomm);
 }
 
-AMPI_EXPORT(Comm_split)
+AMPI_EXPORT(Comm_split);
 int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 {
     struct ampi_comm *old = ampi_comm_of(ampi_enter("MPI_Comm_split"), comm);
@@ -241,7 +241,7 @@ int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
     return error ? ampi_comm_raise_creation(old, error) : ampi_comm_adopt(old, args.extra, false, newcomm);
 }
 
-AMPI_EXPORT(Comm_free)
+AMPI_EXPORT(Comm_free);
 int PMPI_Comm_free(MPI_Comm *comm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_free");

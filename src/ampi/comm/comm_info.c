@@ -35,7 +35,7 @@ struct ampi_info *ampi_comm_info_filter(const struct ampi_info *old, const struc
     return NULL;
 }
 
-AMPI_EXPORT(Comm_set_info)
+AMPI_EXPORT(Comm_set_info);
 int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_set_info");
@@ -53,7 +53,7 @@ int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_get_info)
+AMPI_EXPORT(Comm_get_info);
 int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_get_info");

@@ -17,7 +17,7 @@ static const char *name_of(const struct ampi_comm *comm)
     return comm == comm->owner->self ? "MPI_COMM_SELF" : "";
 }
 
-AMPI_EXPORT(Comm_set_name)
+AMPI_EXPORT(Comm_set_name);
 int PMPI_Comm_set_name(MPI_Comm comm, const char *comm_name)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_set_name");
@@ -36,7 +36,7 @@ int PMPI_Comm_set_name(MPI_Comm comm, const char *comm_name)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_get_name)
+AMPI_EXPORT(Comm_get_name);
 int PMPI_Comm_get_name(MPI_Comm comm, char *comm_name, int *resultlen)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_get_name");

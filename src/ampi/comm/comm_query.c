@@ -21,7 +21,7 @@ static MPI_Group group_of(const struct ampi_comm *comm, const struct ampi_comm_s
     return ampi_group_handle_create(side->layout->group, comm->session);
 }
 
-AMPI_EXPORT(Comm_group)
+AMPI_EXPORT(Comm_group);
 int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_group"), comm);
@@ -34,7 +34,7 @@ int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_remote_group)
+AMPI_EXPORT(Comm_remote_group);
 int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_remote_group"), comm);
@@ -49,7 +49,7 @@ int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_remote_size)
+AMPI_EXPORT(Comm_remote_size);
 int PMPI_Comm_remote_size(MPI_Comm comm, int *size)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_remote_size"), comm);
@@ -64,7 +64,7 @@ int PMPI_Comm_remote_size(MPI_Comm comm, int *size)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_test_inter)
+AMPI_EXPORT(Comm_test_inter);
 int PMPI_Comm_test_inter(MPI_Comm comm, int *flag)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_test_inter"), comm);
@@ -92,7 +92,7 @@ static int compare_groups(const struct ampi_comm *a, const struct ampi_comm *b)
     return local == MPI_IDENT && remote == MPI_IDENT ? MPI_CONGRUENT : MPI_SIMILAR;
 }
 
-AMPI_EXPORT(Comm_compare)
+AMPI_EXPORT(Comm_compare);
 int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_compare");
@@ -108,7 +108,7 @@ int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
 }
 
 /* No rank of this library was spawned by another job. */
-AMPI_EXPORT(Comm_get_parent)
+AMPI_EXPORT(Comm_get_parent);
 int PMPI_Comm_get_parent(MPI_Comm *parent)
 {
     ampi_enter("MPI_Comm_get_parent");

@@ -19,7 +19,7 @@ static int raise_null(const char *argument)
     return ampi_raise_self(MPI_ERR_ARG, "%s is NULL", argument);
 }
 
-AMPI_EXPORT(Group_size)
+AMPI_EXPORT(Group_size);
 int PMPI_Group_size(MPI_Group group, int *size)
 {
     const struct ampi_group *object;
@@ -34,7 +34,7 @@ int PMPI_Group_size(MPI_Group group, int *size)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Group_rank)
+AMPI_EXPORT(Group_rank);
 int PMPI_Group_rank(MPI_Group group, int *rank)
 {
     struct ampi_rank *self = ampi_enter("MPI_Group_rank");
@@ -48,7 +48,7 @@ int PMPI_Group_rank(MPI_Group group, int *rank)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Group_translate_ranks)
+AMPI_EXPORT(Group_translate_ranks);
 int PMPI_Group_translate_ranks(MPI_Group group1, int n, const int ranks1[], MPI_Group group2, int ranks2[])
 {
     const struct ampi_group *from, *to;
@@ -73,7 +73,7 @@ int PMPI_Group_translate_ranks(MPI_Group group1, int n, const int ranks1[], MPI_
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Group_compare)
+AMPI_EXPORT(Group_compare);
 int PMPI_Group_compare(MPI_Group group1, MPI_Group group2, int *result)
 {
     const struct ampi_group *a, *b;
@@ -89,7 +89,7 @@ int PMPI_Group_compare(MPI_Group group1, MPI_Group group2, int *result)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Group_free)
+AMPI_EXPORT(Group_free);
 int PMPI_Group_free(MPI_Group *group)
 {
     ampi_enter("MPI_Group_free");
@@ -120,21 +120,21 @@ static int combine(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup,
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Group_union)
+AMPI_EXPORT(Group_union);
 int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
     ampi_enter("MPI_Group_union");
     return combine(group1, group2, newgroup, ampi_group_union);
 }
 
-AMPI_EXPORT(Group_intersection)
+AMPI_EXPORT(Group_intersection);
 int PMPI_Group_intersection(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
     ampi_enter("MPI_Group_intersection");
     return combine(group1, group2, newgroup, ampi_group_intersection);
 }
 
-AMPI_EXPORT(Group_difference)
+AMPI_EXPORT(Group_difference);
 int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
     ampi_enter("MPI_Group_difference");
@@ -182,14 +182,14 @@ static int select_ranks(MPI_Group group, int n, const int *ranks, MPI_Group *new
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Group_incl)
+AMPI_EXPORT(Group_incl);
 int PMPI_Group_incl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup)
 {
     ampi_enter("MPI_Group_incl");
     return select_ranks(group, n, ranks, newgroup, ampi_group_incl);
 }
 
-AMPI_EXPORT(Group_excl)
+AMPI_EXPORT(Group_excl);
 int PMPI_Group_excl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup)
 {
     ampi_enter("MPI_Group_excl");
@@ -260,14 +260,14 @@ static int select_ranges(MPI_Group group, int n, int ranges[][3], MPI_Group *new
     return error;
 }
 
-AMPI_EXPORT(Group_range_incl)
+AMPI_EXPORT(Group_range_incl);
 int PMPI_Group_range_incl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup)
 {
     ampi_enter("MPI_Group_range_incl");
     return select_ranges(group, n, ranges, newgroup, ampi_group_incl);
 }
 
-AMPI_EXPORT(Group_range_excl)
+AMPI_EXPORT(Group_range_excl);
 int PMPI_Group_range_excl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup)
 {
     ampi_enter("MPI_Group_range_excl");

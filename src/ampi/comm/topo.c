@@ -231,7 +231,7 @@ void ampi_topo_out_neighbors(const struct ampi_comm *comm, int *ranks_out)
     neighbors(comm, true, ranks_out);
 }
 
-AMPI_EXPORT(Topo_test)
+AMPI_EXPORT(Topo_test);
 int PMPI_Topo_test(MPI_Comm comm, int *status)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Topo_test"), comm);

@@ -63,7 +63,7 @@ static int raise_null(struct ampi_comm *comm)
 
 /* ---- MPI_Comm_create ---- */
 
-AMPI_EXPORT(Comm_create)
+AMPI_EXPORT(Comm_create);
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_create");
@@ -162,7 +162,7 @@ static int color_of_type(struct ampi_comm *old, int split_type, const struct amp
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_split_type)
+AMPI_EXPORT(Comm_split_type);
 int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_split_type");
@@ -191,7 +191,7 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 
 /* ---- MPI_Comm_dup_with_info ---- */
 
-AMPI_EXPORT(Comm_dup_with_info)
+AMPI_EXPORT(Comm_dup_with_info);
 int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_dup_with_info");
@@ -241,7 +241,7 @@ static void merge_middle(struct ampi_coll_slot *slot)
 static const struct ampi_coll_plan merge_plan = {
     .name = "intercommunicator merge", .makes_comm = true, .middle = merge_middle};
 
-AMPI_EXPORT(Intercomm_merge)
+AMPI_EXPORT(Intercomm_merge);
 int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm)
 {
     struct ampi_comm *old = ampi_comm_of(ampi_enter("MPI_Intercomm_merge"), intercomm);

@@ -8,7 +8,7 @@
 #include "ampi/coll/engine/coll.h"
 #include "ampi/comm/comm.h"
 
-AMPI_EXPORT(Comm_disconnect)
+AMPI_EXPORT(Comm_disconnect);
 int PMPI_Comm_disconnect(MPI_Comm *comm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_disconnect");

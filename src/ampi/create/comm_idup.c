@@ -102,13 +102,13 @@ static int idup(struct ampi_rank *self, MPI_Comm comm, MPI_Info info, MPI_Comm *
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_idup)
+AMPI_EXPORT(Comm_idup);
 int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
 {
     return idup(ampi_enter("MPI_Comm_idup"), comm, MPI_INFO_NULL, newcomm, request);
 }
 
-AMPI_EXPORT(Comm_idup_with_info)
+AMPI_EXPORT(Comm_idup_with_info);
 int PMPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request)
 {
     return idup(ampi_enter("MPI_Comm_idup_with_info"), comm, info, newcomm, request);

@@ -39,7 +39,7 @@ static void build_from_group(struct ampi_meet **members, int n_members)
     ampi_layout_unref(layout);
 }
 
-AMPI_EXPORT(Comm_create_group)
+AMPI_EXPORT(Comm_create_group);
 int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_create_group");
@@ -109,7 +109,7 @@ static int finish_from_group(struct ampi_rank *self, struct ampi_comm *made, MPI
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_create_from_group)
+AMPI_EXPORT(Comm_create_from_group);
 int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info,
                                 MPI_Errhandler errhandler, MPI_Comm *newcomm)
 {
@@ -338,7 +338,7 @@ static int raise_inter(struct ampi_comm *local, int error)
     }
 }
 
-AMPI_EXPORT(Intercomm_create)
+AMPI_EXPORT(Intercomm_create);
 int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader,
                           int tag, MPI_Comm *newintercomm)
 {
@@ -465,7 +465,7 @@ static int raise_inter_from_groups(struct ampi_errhandler *handler, int error)
     return ampi_raise_on(handler, &none, error, "%s", ampi_comm_creation_text(error, NULL, text));
 }
 
-AMPI_EXPORT(Intercomm_create_from_groups)
+AMPI_EXPORT(Intercomm_create_from_groups);
 int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, MPI_Group remote_group,
                                       int remote_leader, const char *stringtag, MPI_Info info,
                                       MPI_Errhandler errhandler, MPI_Comm *newintercomm)

@@ -49,14 +49,14 @@ static int contiguous(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newty
     return ampi_construct_done(type, newtype);
 }
 
-AMPI_EXPORT(Type_contiguous)
+AMPI_EXPORT(Type_contiguous);
 int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
     ampi_enter("MPI_Type_contiguous");
     return contiguous(count, oldtype, newtype, false);
 }
 
-AMPI_EXPORT(Type_contiguous_c)
+AMPI_EXPORT(Type_contiguous_c);
 int PMPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
     ampi_enter("MPI_Type_contiguous_c");
@@ -83,14 +83,14 @@ static int vector(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_
     return ampi_construct_done(type, newtype);
 }
 
-AMPI_EXPORT(Type_vector)
+AMPI_EXPORT(Type_vector);
 int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
     ampi_enter("MPI_Type_vector");
     return vector(count, blocklength, stride, oldtype, newtype, false);
 }
 
-AMPI_EXPORT(Type_vector_c)
+AMPI_EXPORT(Type_vector_c);
 int PMPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
                        MPI_Datatype *newtype)
 {
@@ -98,7 +98,7 @@ int PMPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride,
     return vector(count, blocklength, stride, oldtype, newtype, true);
 }
 
-AMPI_EXPORT(Type_create_hvector)
+AMPI_EXPORT(Type_create_hvector);
 int PMPI_Type_create_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype,
                              MPI_Datatype *newtype)
 {
@@ -117,7 +117,7 @@ int PMPI_Type_create_hvector(int count, int blocklength, MPI_Aint stride, MPI_Da
     return ampi_construct_done(type, newtype);
 }
 
-AMPI_EXPORT(Type_create_hvector_c)
+AMPI_EXPORT(Type_create_hvector_c);
 int PMPI_Type_create_hvector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
                                MPI_Datatype *newtype)
 {
@@ -155,14 +155,14 @@ static int resized(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Dat
     return ampi_construct_done(type, newtype);
 }
 
-AMPI_EXPORT(Type_create_resized)
+AMPI_EXPORT(Type_create_resized);
 int PMPI_Type_create_resized(MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent, MPI_Datatype *newtype)
 {
     ampi_enter("MPI_Type_create_resized");
     return resized(oldtype, lb, extent, newtype, false);
 }
 
-AMPI_EXPORT(Type_create_resized_c)
+AMPI_EXPORT(Type_create_resized_c);
 int PMPI_Type_create_resized_c(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype)
 {
     ampi_enter("MPI_Type_create_resized_c");

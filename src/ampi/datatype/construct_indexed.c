@@ -110,7 +110,7 @@ static int construct(const struct layout_args *args, MPI_Datatype *newtype)
     return ampi_construct_done(type, newtype);
 }
 
-AMPI_EXPORT(Type_indexed)
+AMPI_EXPORT(Type_indexed);
 int PMPI_Type_indexed(int count, const int array_of_blocklengths[], const int array_of_displacements[],
                       MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
@@ -124,7 +124,7 @@ int PMPI_Type_indexed(int count, const int array_of_blocklengths[], const int ar
     return construct(&args, newtype);
 }
 
-AMPI_EXPORT(Type_indexed_c)
+AMPI_EXPORT(Type_indexed_c);
 int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
                         const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
@@ -139,7 +139,7 @@ int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[]
     return construct(&args, newtype);
 }
 
-AMPI_EXPORT(Type_create_hindexed)
+AMPI_EXPORT(Type_create_hindexed);
 int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[],
                               const MPI_Aint array_of_displacements[], MPI_Datatype oldtype,
                               MPI_Datatype *newtype)
@@ -154,7 +154,7 @@ int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[],
     return construct(&args, newtype);
 }
 
-AMPI_EXPORT(Type_create_hindexed_c)
+AMPI_EXPORT(Type_create_hindexed_c);
 int PMPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
                                 const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
                                 MPI_Datatype *newtype)
@@ -170,7 +170,7 @@ int PMPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blockl
     return construct(&args, newtype);
 }
 
-AMPI_EXPORT(Type_create_indexed_block)
+AMPI_EXPORT(Type_create_indexed_block);
 int PMPI_Type_create_indexed_block(int count, int blocklength, const int array_of_displacements[],
                                    MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
@@ -184,7 +184,7 @@ int PMPI_Type_create_indexed_block(int count, int blocklength, const int array_o
     return construct(&args, newtype);
 }
 
-AMPI_EXPORT(Type_create_indexed_block_c)
+AMPI_EXPORT(Type_create_indexed_block_c);
 int PMPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength,
                                      const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
                                      MPI_Datatype *newtype)
@@ -200,7 +200,7 @@ int PMPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength,
     return construct(&args, newtype);
 }
 
-AMPI_EXPORT(Type_create_hindexed_block)
+AMPI_EXPORT(Type_create_hindexed_block);
 int PMPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint array_of_displacements[],
                                     MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
@@ -214,7 +214,7 @@ int PMPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint a
     return construct(&args, newtype);
 }
 
-AMPI_EXPORT(Type_create_hindexed_block_c)
+AMPI_EXPORT(Type_create_hindexed_block_c);
 int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength,
                                       const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
                                       MPI_Datatype *newtype)
@@ -230,7 +230,7 @@ int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength,
     return construct(&args, newtype);
 }
 
-AMPI_EXPORT(Type_create_struct)
+AMPI_EXPORT(Type_create_struct);
 int PMPI_Type_create_struct(int count, const int array_of_blocklengths[],
                             const MPI_Aint array_of_displacements[], const MPI_Datatype array_of_types[],
                             MPI_Datatype *newtype)
@@ -245,7 +245,7 @@ int PMPI_Type_create_struct(int count, const int array_of_blocklengths[],
     return construct(&args, newtype);
 }
 
-AMPI_EXPORT(Type_create_struct_c)
+AMPI_EXPORT(Type_create_struct_c);
 int PMPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
                               const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[],
                               MPI_Datatype *newtype)

@@ -28,7 +28,7 @@ static const struct ampi_type_recipe *recipe_of(MPI_Datatype datatype, bool is_l
     return r;
 }
 
-AMPI_EXPORT(Type_get_envelope)
+AMPI_EXPORT(Type_get_envelope);
 int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes,
                            int *combiner)
 {
@@ -51,7 +51,7 @@ int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_ad
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Type_get_envelope_c)
+AMPI_EXPORT(Type_get_envelope_c);
 int PMPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI_Count *num_addresses,
                              MPI_Count *num_large_counts, MPI_Count *num_datatypes, int *combiner)
 {
@@ -119,7 +119,7 @@ static int get_contents(const struct ampi_type_recipe *r, const struct array arr
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Type_get_contents)
+AMPI_EXPORT(Type_get_contents);
 int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes,
                            int array_of_integers[], MPI_Aint array_of_addresses[],
                            MPI_Datatype array_of_datatypes[])
@@ -139,7 +139,7 @@ int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addr
            });
 }
 
-AMPI_EXPORT(Type_get_contents_c)
+AMPI_EXPORT(Type_get_contents_c);
 int PMPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers, MPI_Count max_addresses,
                              MPI_Count max_large_counts, MPI_Count max_datatypes, int array_of_integers[],
                              MPI_Aint array_of_addresses[], MPI_Count array_of_large_counts[],

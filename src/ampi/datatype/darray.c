@@ -170,7 +170,7 @@ static int darray(const struct darray_args *args, bool is_large, MPI_Datatype ol
     return ampi_construct_done(type, newtype);
 }
 
-AMPI_EXPORT(Type_create_darray)
+AMPI_EXPORT(Type_create_darray);
 int PMPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gsizes[],
                             const int array_of_distribs[], const int array_of_dargs[],
                             const int array_of_psizes[], int order, MPI_Datatype oldtype,
@@ -189,7 +189,7 @@ int PMPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gs
     return darray(&args, false, oldtype, newtype);
 }
 
-AMPI_EXPORT(Type_create_darray_c)
+AMPI_EXPORT(Type_create_darray_c);
 int PMPI_Type_create_darray_c(int size, int rank, int ndims, const MPI_Count array_of_gsizes[],
                               const int array_of_distribs[], const int array_of_dargs[],
                               const int array_of_psizes[], int order, MPI_Datatype oldtype,

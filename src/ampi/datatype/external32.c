@@ -314,7 +314,7 @@ static int move_aint(const char *datarep, struct ampi_pack_args *args, MPI_Aint 
     return rc;
 }
 
-AMPI_EXPORT(Pack_external)
+AMPI_EXPORT(Pack_external);
 int PMPI_Pack_external(const char *datarep, const void *inbuf, int incount, MPI_Datatype datatype,
                        void *outbuf, MPI_Aint outsize, MPI_Aint *position)
 {
@@ -328,7 +328,7 @@ int PMPI_Pack_external(const char *datarep, const void *inbuf, int incount, MPI_
     return move_aint(datarep, &args, position, true);
 }
 
-AMPI_EXPORT(Pack_external_c)
+AMPI_EXPORT(Pack_external_c);
 int PMPI_Pack_external_c(const char *datarep, const void *inbuf, MPI_Count incount, MPI_Datatype datatype,
                          void *outbuf, MPI_Count outsize, MPI_Count *position)
 {
@@ -342,7 +342,7 @@ int PMPI_Pack_external_c(const char *datarep, const void *inbuf, MPI_Count incou
     return move(datarep, &args, position, true);
 }
 
-AMPI_EXPORT(Unpack_external)
+AMPI_EXPORT(Unpack_external);
 int PMPI_Unpack_external(const char datarep[], const void *inbuf, MPI_Aint insize, MPI_Aint *position,
                          void *outbuf, int outcount, MPI_Datatype datatype)
 {
@@ -356,7 +356,7 @@ int PMPI_Unpack_external(const char datarep[], const void *inbuf, MPI_Aint insiz
     return move_aint(datarep, &args, position, false);
 }
 
-AMPI_EXPORT(Unpack_external_c)
+AMPI_EXPORT(Unpack_external_c);
 int PMPI_Unpack_external_c(const char datarep[], const void *inbuf, MPI_Count insize, MPI_Count *position,
                            void *outbuf, MPI_Count outcount, MPI_Datatype datatype)
 {
@@ -393,7 +393,7 @@ static int pack_external_size(const char *datarep, MPI_Count incount, MPI_Dataty
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Pack_external_size)
+AMPI_EXPORT(Pack_external_size);
 int PMPI_Pack_external_size(const char *datarep, int incount, MPI_Datatype datatype, MPI_Aint *size)
 {
     MPI_Count wide;
@@ -406,7 +406,7 @@ int PMPI_Pack_external_size(const char *datarep, int incount, MPI_Datatype datat
     return rc;
 }
 
-AMPI_EXPORT(Pack_external_size_c)
+AMPI_EXPORT(Pack_external_size_c);
 int PMPI_Pack_external_size_c(const char *datarep, MPI_Count incount, MPI_Datatype datatype, MPI_Count *size)
 {
     ampi_enter("MPI_Pack_external_size_c");

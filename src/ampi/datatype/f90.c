@@ -98,21 +98,21 @@ static int create_real(int combiner, int p, int r, MPI_Datatype *newtype)
     return ampi_raise_self(MPI_ERR_ARG, "no real kind has precision %d and exponent range %d", p, r);
 }
 
-AMPI_EXPORT(Type_create_f90_real)
+AMPI_EXPORT(Type_create_f90_real);
 int PMPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype)
 {
     ampi_enter("MPI_Type_create_f90_real");
     return create_real(MPI_COMBINER_F90_REAL, p, r, newtype);
 }
 
-AMPI_EXPORT(Type_create_f90_complex)
+AMPI_EXPORT(Type_create_f90_complex);
 int PMPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype)
 {
     ampi_enter("MPI_Type_create_f90_complex");
     return create_real(MPI_COMBINER_F90_COMPLEX, p, r, newtype);
 }
 
-AMPI_EXPORT(Type_create_f90_integer)
+AMPI_EXPORT(Type_create_f90_integer);
 int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype)
 {
     static const struct {
@@ -134,7 +134,7 @@ int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype)
     return ampi_raise_self(MPI_ERR_ARG, "no integer kind has the decimal range %d", r);
 }
 
-AMPI_EXPORT(Type_match_size)
+AMPI_EXPORT(Type_match_size);
 int PMPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype)
 {
     static const struct {
@@ -165,7 +165,7 @@ int PMPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype)
 }
 
 /* Pairs for which there is no predefined type give MPI_DATATYPE_NULL, as the standard says. */
-AMPI_EXPORT(Type_get_value_index)
+AMPI_EXPORT(Type_get_value_index);
 int PMPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype *pair_type)
 {
     static const struct {

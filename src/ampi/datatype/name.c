@@ -52,7 +52,7 @@ static size_t copy_name(char *out, const char *name)
     return len;
 }
 
-AMPI_EXPORT(Type_set_name)
+AMPI_EXPORT(Type_set_name);
 int PMPI_Type_set_name(MPI_Datatype datatype, const char *type_name)
 {
     const struct ampi_rank *self = ampi_enter("MPI_Type_set_name");
@@ -73,7 +73,7 @@ int PMPI_Type_set_name(MPI_Datatype datatype, const char *type_name)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Type_get_name)
+AMPI_EXPORT(Type_get_name);
 int PMPI_Type_get_name(MPI_Datatype datatype, char *type_name, int *resultlen)
 {
     const struct ampi_rank *self = ampi_enter("MPI_Type_get_name");

@@ -20,7 +20,7 @@ static int size_of(MPI_Datatype datatype, MPI_Count *size)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Type_size)
+AMPI_EXPORT(Type_size);
 int PMPI_Type_size(MPI_Datatype datatype, int *size)
 {
     MPI_Count wide = 0;
@@ -33,14 +33,14 @@ int PMPI_Type_size(MPI_Datatype datatype, int *size)
     return rc;
 }
 
-AMPI_EXPORT(Type_size_c)
+AMPI_EXPORT(Type_size_c);
 int PMPI_Type_size_c(MPI_Datatype datatype, MPI_Count *size)
 {
     ampi_enter("MPI_Type_size_c");
     return size_of(datatype, size);
 }
 
-AMPI_EXPORT(Type_size_x)
+AMPI_EXPORT(Type_size_x);
 int PMPI_Type_size_x(MPI_Datatype datatype, MPI_Count *size)
 {
     ampi_enter("MPI_Type_size_x");
@@ -66,49 +66,49 @@ static int bounds_of(MPI_Datatype datatype, void *lb, void *extent, bool is_true
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Type_get_extent)
+AMPI_EXPORT(Type_get_extent);
 int PMPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent)
 {
     ampi_enter("MPI_Type_get_extent");
     return bounds_of(datatype, lb, extent, false);
 }
 
-AMPI_EXPORT(Type_get_extent_c)
+AMPI_EXPORT(Type_get_extent_c);
 int PMPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent)
 {
     ampi_enter("MPI_Type_get_extent_c");
     return bounds_of(datatype, lb, extent, false);
 }
 
-AMPI_EXPORT(Type_get_extent_x)
+AMPI_EXPORT(Type_get_extent_x);
 int PMPI_Type_get_extent_x(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent)
 {
     ampi_enter("MPI_Type_get_extent_x");
     return bounds_of(datatype, lb, extent, false);
 }
 
-AMPI_EXPORT(Type_get_true_extent)
+AMPI_EXPORT(Type_get_true_extent);
 int PMPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent)
 {
     ampi_enter("MPI_Type_get_true_extent");
     return bounds_of(datatype, true_lb, true_extent, true);
 }
 
-AMPI_EXPORT(Type_get_true_extent_c)
+AMPI_EXPORT(Type_get_true_extent_c);
 int PMPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent)
 {
     ampi_enter("MPI_Type_get_true_extent_c");
     return bounds_of(datatype, true_lb, true_extent, true);
 }
 
-AMPI_EXPORT(Type_get_true_extent_x)
+AMPI_EXPORT(Type_get_true_extent_x);
 int PMPI_Type_get_true_extent_x(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent)
 {
     ampi_enter("MPI_Type_get_true_extent_x");
     return bounds_of(datatype, true_lb, true_extent, true);
 }
 
-AMPI_EXPORT(Get_address)
+AMPI_EXPORT(Get_address);
 int PMPI_Get_address(const void *location, MPI_Aint *address)
 {
     ampi_enter("MPI_Get_address");
@@ -119,13 +119,13 @@ int PMPI_Get_address(const void *location, MPI_Aint *address)
 }
 
 /* These two may be called at any time, and cannot fail. */
-AMPI_EXPORT(Aint_add)
+AMPI_EXPORT(Aint_add);
 MPI_Aint PMPI_Aint_add(MPI_Aint base, MPI_Aint disp)
 {
     return (MPI_Aint)((uintptr_t)base + (uintptr_t)disp);
 }
 
-AMPI_EXPORT(Aint_diff)
+AMPI_EXPORT(Aint_diff);
 MPI_Aint PMPI_Aint_diff(MPI_Aint addr1, MPI_Aint addr2)
 {
     return (MPI_Aint)((uintptr_t)addr1 - (uintptr_t)addr2);

@@ -135,7 +135,7 @@ static int narrow(MPI_Count count)
     return count > INT_MAX ? MPI_UNDEFINED : (int)count;
 }
 
-AMPI_EXPORT(Get_count)
+AMPI_EXPORT(Get_count);
 int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
 {
     MPI_Count wide;
@@ -148,14 +148,14 @@ int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
     return rc;
 }
 
-AMPI_EXPORT(Get_count_c)
+AMPI_EXPORT(Get_count_c);
 int PMPI_Get_count_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
 {
     ampi_enter("MPI_Get_count_c");
     return get_count(status, datatype, count);
 }
 
-AMPI_EXPORT(Get_elements)
+AMPI_EXPORT(Get_elements);
 int PMPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count)
 {
     MPI_Count wide;
@@ -168,14 +168,14 @@ int PMPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *coun
     return rc;
 }
 
-AMPI_EXPORT(Get_elements_c)
+AMPI_EXPORT(Get_elements_c);
 int PMPI_Get_elements_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
 {
     ampi_enter("MPI_Get_elements_c");
     return get_elements(status, datatype, count);
 }
 
-AMPI_EXPORT(Get_elements_x)
+AMPI_EXPORT(Get_elements_x);
 int PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
 {
     ampi_enter("MPI_Get_elements_x");
@@ -251,28 +251,28 @@ static int set_elements(MPI_Status *status, MPI_Datatype datatype, MPI_Count cou
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Status_set_elements)
+AMPI_EXPORT(Status_set_elements);
 int PMPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count)
 {
     ampi_enter("MPI_Status_set_elements");
     return set_elements(status, datatype, count);
 }
 
-AMPI_EXPORT(Status_set_elements_c)
+AMPI_EXPORT(Status_set_elements_c);
 int PMPI_Status_set_elements_c(MPI_Status *status, MPI_Datatype datatype, MPI_Count count)
 {
     ampi_enter("MPI_Status_set_elements_c");
     return set_elements(status, datatype, count);
 }
 
-AMPI_EXPORT(Status_set_elements_x)
+AMPI_EXPORT(Status_set_elements_x);
 int PMPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count)
 {
     ampi_enter("MPI_Status_set_elements_x");
     return set_elements(status, datatype, count);
 }
 
-AMPI_EXPORT(Status_set_cancelled)
+AMPI_EXPORT(Status_set_cancelled);
 int PMPI_Status_set_cancelled(MPI_Status *status, int flag)
 {
     int rc;
@@ -284,7 +284,7 @@ int PMPI_Status_set_cancelled(MPI_Status *status, int flag)
     return rc;
 }
 
-AMPI_EXPORT(Status_set_source)
+AMPI_EXPORT(Status_set_source);
 int PMPI_Status_set_source(MPI_Status *status, int source)
 {
     int rc;
@@ -296,7 +296,7 @@ int PMPI_Status_set_source(MPI_Status *status, int source)
     return rc;
 }
 
-AMPI_EXPORT(Status_set_tag)
+AMPI_EXPORT(Status_set_tag);
 int PMPI_Status_set_tag(MPI_Status *status, int tag)
 {
     int rc;
@@ -308,7 +308,7 @@ int PMPI_Status_set_tag(MPI_Status *status, int tag)
     return rc;
 }
 
-AMPI_EXPORT(Status_set_error)
+AMPI_EXPORT(Status_set_error);
 int PMPI_Status_set_error(MPI_Status *status, int error)
 {
     int rc;
@@ -320,7 +320,7 @@ int PMPI_Status_set_error(MPI_Status *status, int error)
     return rc;
 }
 
-AMPI_EXPORT(Status_get_source)
+AMPI_EXPORT(Status_get_source);
 int PMPI_Status_get_source(const MPI_Status *status, int *source)
 {
     int rc;
@@ -332,7 +332,7 @@ int PMPI_Status_get_source(const MPI_Status *status, int *source)
     return rc;
 }
 
-AMPI_EXPORT(Status_get_tag)
+AMPI_EXPORT(Status_get_tag);
 int PMPI_Status_get_tag(const MPI_Status *status, int *tag)
 {
     int rc;
@@ -344,7 +344,7 @@ int PMPI_Status_get_tag(const MPI_Status *status, int *tag)
     return rc;
 }
 
-AMPI_EXPORT(Status_get_error)
+AMPI_EXPORT(Status_get_error);
 int PMPI_Status_get_error(const MPI_Status *status, int *error)
 {
     int rc;

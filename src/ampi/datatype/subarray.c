@@ -99,7 +99,7 @@ static int subarray(const struct subarray_args *args, MPI_Datatype oldtype, MPI_
     return ampi_construct_done(type, newtype);
 }
 
-AMPI_EXPORT(Type_create_subarray)
+AMPI_EXPORT(Type_create_subarray);
 int PMPI_Type_create_subarray(int ndims, const int array_of_sizes[], const int array_of_subsizes[],
                               const int array_of_starts[], int order, MPI_Datatype oldtype,
                               MPI_Datatype *newtype)
@@ -111,7 +111,7 @@ int PMPI_Type_create_subarray(int ndims, const int array_of_sizes[], const int a
     return subarray(&args, oldtype, newtype);
 }
 
-AMPI_EXPORT(Type_create_subarray_c)
+AMPI_EXPORT(Type_create_subarray_c);
 int PMPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[],
                                 const MPI_Count array_of_subsizes[], const MPI_Count array_of_starts[],
                                 int order, MPI_Datatype oldtype, MPI_Datatype *newtype)

@@ -247,7 +247,7 @@ static void commit(struct ampi_type *type)
     type->is_committed = true;
 }
 
-AMPI_EXPORT(Type_commit)
+AMPI_EXPORT(Type_commit);
 int PMPI_Type_commit(MPI_Datatype *datatype)
 {
     struct ampi_type *type;
@@ -263,7 +263,7 @@ int PMPI_Type_commit(MPI_Datatype *datatype)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Type_free)
+AMPI_EXPORT(Type_free);
 int PMPI_Type_free(MPI_Datatype *datatype)
 {
     struct ampi_type *type;
@@ -288,7 +288,7 @@ int PMPI_Type_free(MPI_Datatype *datatype)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Type_dup)
+AMPI_EXPORT(Type_dup);
 int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
     struct ampi_type *old, *dup;

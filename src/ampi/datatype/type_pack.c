@@ -100,7 +100,7 @@ static int move(struct ampi_pack_args *args, MPI_Comm comm, MPI_Count *position,
     return rc;
 }
 
-AMPI_EXPORT(Pack)
+AMPI_EXPORT(Pack);
 int PMPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize, int *position,
               MPI_Comm comm)
 {
@@ -119,7 +119,7 @@ int PMPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbu
     return rc;
 }
 
-AMPI_EXPORT(Pack_c)
+AMPI_EXPORT(Pack_c);
 int PMPI_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf, MPI_Count outsize,
                 MPI_Count *position, MPI_Comm comm)
 {
@@ -133,7 +133,7 @@ int PMPI_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, voi
     return move(&args, comm, position, true);
 }
 
-AMPI_EXPORT(Unpack)
+AMPI_EXPORT(Unpack);
 int PMPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount,
                 MPI_Datatype datatype, MPI_Comm comm)
 {
@@ -152,7 +152,7 @@ int PMPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf, int 
     return rc;
 }
 
-AMPI_EXPORT(Unpack_c)
+AMPI_EXPORT(Unpack_c);
 int PMPI_Unpack_c(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf, MPI_Count outcount,
                   MPI_Datatype datatype, MPI_Comm comm)
 {
@@ -189,7 +189,7 @@ static int pack_size(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MP
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Pack_size)
+AMPI_EXPORT(Pack_size);
 int PMPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size)
 {
     MPI_Count wide;
@@ -202,7 +202,7 @@ int PMPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size)
     return rc;
 }
 
-AMPI_EXPORT(Pack_size_c)
+AMPI_EXPORT(Pack_size_c);
 int PMPI_Pack_size_c(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count *size)
 {
     ampi_enter("MPI_Pack_size_c");

@@ -92,133 +92,133 @@ void ampi_fortran_int_fini(struct ampi_rank *rank)
     rank->handle_ints = NULL;
 }
 
-AMPI_EXPORT(Comm_toint)
+AMPI_EXPORT(Comm_toint);
 int PMPI_Comm_toint(MPI_Comm comm)
 {
     return to_int(comm);
 }
 
-AMPI_EXPORT(Comm_fromint)
+AMPI_EXPORT(Comm_fromint);
 MPI_Comm PMPI_Comm_fromint(int comm)
 {
     return from_int(comm, MPI_COMM_NULL);
 }
 
-AMPI_EXPORT(Type_toint)
+AMPI_EXPORT(Type_toint);
 int PMPI_Type_toint(MPI_Datatype datatype)
 {
     return to_int(datatype);
 }
 
-AMPI_EXPORT(Type_fromint)
+AMPI_EXPORT(Type_fromint);
 MPI_Datatype PMPI_Type_fromint(int datatype)
 {
     return from_int(datatype, MPI_DATATYPE_NULL);
 }
 
-AMPI_EXPORT(Group_toint)
+AMPI_EXPORT(Group_toint);
 int PMPI_Group_toint(MPI_Group group)
 {
     return to_int(group);
 }
 
-AMPI_EXPORT(Group_fromint)
+AMPI_EXPORT(Group_fromint);
 MPI_Group PMPI_Group_fromint(int group)
 {
     return from_int(group, MPI_GROUP_NULL);
 }
 
-AMPI_EXPORT(Request_toint)
+AMPI_EXPORT(Request_toint);
 int PMPI_Request_toint(MPI_Request request)
 {
     return to_int(request);
 }
 
-AMPI_EXPORT(Request_fromint)
+AMPI_EXPORT(Request_fromint);
 MPI_Request PMPI_Request_fromint(int request)
 {
     return from_int(request, MPI_REQUEST_NULL);
 }
 
-AMPI_EXPORT(Message_toint)
+AMPI_EXPORT(Message_toint);
 int PMPI_Message_toint(MPI_Message message)
 {
     return to_int(message);
 }
 
-AMPI_EXPORT(Message_fromint)
+AMPI_EXPORT(Message_fromint);
 MPI_Message PMPI_Message_fromint(int message)
 {
     return from_int(message, MPI_MESSAGE_NULL);
 }
 
-AMPI_EXPORT(Op_toint)
+AMPI_EXPORT(Op_toint);
 int PMPI_Op_toint(MPI_Op op)
 {
     return to_int(op);
 }
 
-AMPI_EXPORT(Op_fromint)
+AMPI_EXPORT(Op_fromint);
 MPI_Op PMPI_Op_fromint(int op)
 {
     return from_int(op, MPI_OP_NULL);
 }
 
-AMPI_EXPORT(Info_toint)
+AMPI_EXPORT(Info_toint);
 int PMPI_Info_toint(MPI_Info info)
 {
     return to_int(info);
 }
 
-AMPI_EXPORT(Info_fromint)
+AMPI_EXPORT(Info_fromint);
 MPI_Info PMPI_Info_fromint(int info)
 {
     return from_int(info, MPI_INFO_NULL);
 }
 
-AMPI_EXPORT(Errhandler_toint)
+AMPI_EXPORT(Errhandler_toint);
 int PMPI_Errhandler_toint(MPI_Errhandler errhandler)
 {
     return to_int(errhandler);
 }
 
-AMPI_EXPORT(Errhandler_fromint)
+AMPI_EXPORT(Errhandler_fromint);
 MPI_Errhandler PMPI_Errhandler_fromint(int errhandler)
 {
     return from_int(errhandler, MPI_ERRHANDLER_NULL);
 }
 
-AMPI_EXPORT(Session_toint)
+AMPI_EXPORT(Session_toint);
 int PMPI_Session_toint(MPI_Session session)
 {
     return to_int(session);
 }
 
-AMPI_EXPORT(Session_fromint)
+AMPI_EXPORT(Session_fromint);
 MPI_Session PMPI_Session_fromint(int session)
 {
     return from_int(session, MPI_SESSION_NULL);
 }
 
-AMPI_EXPORT(Win_toint)
+AMPI_EXPORT(Win_toint);
 int PMPI_Win_toint(MPI_Win win)
 {
     return to_int(win);
 }
 
-AMPI_EXPORT(Win_fromint)
+AMPI_EXPORT(Win_fromint);
 MPI_Win PMPI_Win_fromint(int win)
 {
     return from_int(win, MPI_WIN_NULL);
 }
 
-AMPI_EXPORT(File_toint)
+AMPI_EXPORT(File_toint);
 int PMPI_File_toint(MPI_File file)
 {
     return to_int(file);
 }
 
-AMPI_EXPORT(File_fromint)
+AMPI_EXPORT(File_fromint);
 MPI_File PMPI_File_fromint(int file)
 {
     return from_int(file, MPI_FILE_NULL);

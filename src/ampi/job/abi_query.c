@@ -18,7 +18,7 @@ static int raise_null(const char *argument)
     return ampi_raise_self(MPI_ERR_ARG, "%s is NULL", argument);
 }
 
-AMPI_EXPORT(Abi_get_version)
+AMPI_EXPORT(Abi_get_version);
 int PMPI_Abi_get_version(int *abi_major, int *abi_minor)
 {
     ampi_enter_any_time("MPI_Abi_get_version");
@@ -37,7 +37,7 @@ static void set_size(struct ampi_info *info, const char *key, size_t size_bytes)
     ampi_info_set(info, key, number);
 }
 
-AMPI_EXPORT(Abi_get_info)
+AMPI_EXPORT(Abi_get_info);
 int PMPI_Abi_get_info(MPI_Info *info)
 {
     struct ampi_info *object;
@@ -100,7 +100,7 @@ static const struct {
     {"mpi_double_complex_supported", "true"},
 };
 
-AMPI_EXPORT(Abi_get_fortran_info)
+AMPI_EXPORT(Abi_get_fortran_info);
 int PMPI_Abi_get_fortran_info(MPI_Info *info)
 {
     struct ampi_info *object;
@@ -116,7 +116,7 @@ int PMPI_Abi_get_fortran_info(MPI_Info *info)
 }
 
 /* Accepts what is true already. */
-AMPI_EXPORT(Abi_set_fortran_info)
+AMPI_EXPORT(Abi_set_fortran_info);
 int PMPI_Abi_set_fortran_info(MPI_Info info)
 {
     struct ampi_info *object = ampi_info_of(ampi_enter_any_time("MPI_Abi_set_fortran_info"), info);
@@ -167,7 +167,7 @@ static int check_booleans(struct ampi_rank *self, int logical_size, const void *
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Abi_set_fortran_booleans)
+AMPI_EXPORT(Abi_set_fortran_booleans);
 int PMPI_Abi_set_fortran_booleans(int logical_size, void *logical_true, void *logical_false)
 {
     struct ampi_rank *self = ampi_enter_any_time("MPI_Abi_set_fortran_booleans");
@@ -190,7 +190,7 @@ int PMPI_Abi_set_fortran_booleans(int logical_size, void *logical_true, void *lo
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Abi_get_fortran_booleans)
+AMPI_EXPORT(Abi_get_fortran_booleans);
 int PMPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *logical_false, int *is_set)
 {
     struct ampi_rank *self = ampi_enter_any_time("MPI_Abi_get_fortran_booleans");

@@ -51,7 +51,7 @@ static int raise_null(const char *argument)
 /* ---- Clock: one for all ranks of a node. No check of the state: tools time what comes before MPI_Init too.
  * ---- */
 
-AMPI_EXPORT(Wtime)
+AMPI_EXPORT(Wtime);
 double PMPI_Wtime(void)
 {
     struct timespec now;
@@ -60,7 +60,7 @@ double PMPI_Wtime(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-AMPI_EXPORT(Wtick)
+AMPI_EXPORT(Wtick);
 double PMPI_Wtick(void)
 {
     struct timespec tick;
@@ -71,7 +71,7 @@ double PMPI_Wtick(void)
 
 /* ---- Who and what ---- */
 
-AMPI_EXPORT(Get_version)
+AMPI_EXPORT(Get_version);
 int PMPI_Get_version(int *version, int *subversion)
 {
     ampi_enter_any_time("MPI_Get_version");
@@ -82,7 +82,7 @@ int PMPI_Get_version(int *version, int *subversion)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Get_library_version)
+AMPI_EXPORT(Get_library_version);
 int PMPI_Get_library_version(char *version, int *resultlen)
 {
     ampi_enter_any_time("MPI_Get_library_version");
@@ -93,7 +93,7 @@ int PMPI_Get_library_version(char *version, int *resultlen)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Get_processor_name)
+AMPI_EXPORT(Get_processor_name);
 int PMPI_Get_processor_name(char *name, int *resultlen)
 {
     ampi_enter("MPI_Get_processor_name");
@@ -105,7 +105,7 @@ int PMPI_Get_processor_name(char *name, int *resultlen)
 }
 
 /* What a rank can be restricted to. "true": this one is. The same names guide MPI_Comm_split_type. */
-AMPI_EXPORT(Get_hw_resource_info)
+AMPI_EXPORT(Get_hw_resource_info);
 int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
 {
     struct ampi_info *info;
@@ -122,7 +122,7 @@ int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
 }
 
 /* For profilers, which put their own in front. */
-AMPI_EXPORT(Pcontrol)
+AMPI_EXPORT(Pcontrol);
 int PMPI_Pcontrol(const int level, ...)
 {
     ampi_enter_any_time("MPI_Pcontrol");
@@ -146,7 +146,7 @@ static size_t wanted_alignment(const struct ampi_info *info)
     return value > BASE_CACHE_LINE ? value : BASE_CACHE_LINE;
 }
 
-AMPI_EXPORT(Alloc_mem)
+AMPI_EXPORT(Alloc_mem);
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 {
     struct ampi_rank *self = ampi_enter("MPI_Alloc_mem");
@@ -170,7 +170,7 @@ int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Free_mem)
+AMPI_EXPORT(Free_mem);
 int PMPI_Free_mem(void *base)
 {
     ampi_enter("MPI_Free_mem");

@@ -75,7 +75,7 @@ static int init(const char *call, int required, int *provided)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Init)
+AMPI_EXPORT(Init);
 int PMPI_Init(int *argc, char ***argv)
 {
     (void)argc;
@@ -83,7 +83,7 @@ int PMPI_Init(int *argc, char ***argv)
     return init("MPI_Init", MPI_THREAD_SINGLE, NULL);
 }
 
-AMPI_EXPORT(Init_thread)
+AMPI_EXPORT(Init_thread);
 int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
     (void)argc;
@@ -93,7 +93,7 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     return init("MPI_Init_thread", required, provided);
 }
 
-AMPI_EXPORT(Finalize)
+AMPI_EXPORT(Finalize);
 int PMPI_Finalize(void)
 {
     struct ampi_rank *self = ampi_enter("MPI_Finalize");
@@ -112,7 +112,7 @@ int PMPI_Finalize(void)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Abort)
+AMPI_EXPORT(Abort);
 int PMPI_Abort(MPI_Comm comm, int errorcode)
 {
     struct ampi_rank *self = ampi_rank_or_adopt();

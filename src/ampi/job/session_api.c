@@ -52,7 +52,7 @@ static int provided_level(const struct ampi_info *info)
     return !wanted || strcmp(wanted, "MPI_THREAD_SINGLE") == 0 ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED;
 }
 
-AMPI_EXPORT(Session_init)
+AMPI_EXPORT(Session_init);
 int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session)
 {
     bool is_rank = ampi_rank_or_move() != NULL; /* the thread that starts MPI becomes the rank */
@@ -85,7 +85,7 @@ int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *ses
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Session_finalize)
+AMPI_EXPORT(Session_finalize);
 int PMPI_Session_finalize(MPI_Session *session)
 {
     struct ampi_rank *self = ampi_enter("MPI_Session_finalize");
@@ -107,7 +107,7 @@ int PMPI_Session_finalize(MPI_Session *session)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Session_get_info)
+AMPI_EXPORT(Session_get_info);
 int PMPI_Session_get_info(MPI_Session session, MPI_Info *info_used)
 {
     struct ampi_session *object;
@@ -124,7 +124,7 @@ int PMPI_Session_get_info(MPI_Session session, MPI_Info *info_used)
 
 /* ---- Process sets ---- */
 
-AMPI_EXPORT(Session_get_num_psets)
+AMPI_EXPORT(Session_get_num_psets);
 int PMPI_Session_get_num_psets(MPI_Session session, MPI_Info info, int *npset_names)
 {
     struct ampi_rank *self = ampi_enter("MPI_Session_get_num_psets");
@@ -140,7 +140,7 @@ int PMPI_Session_get_num_psets(MPI_Session session, MPI_Info info, int *npset_na
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Session_get_nth_pset)
+AMPI_EXPORT(Session_get_nth_pset);
 int PMPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *pset_len, char *pset_name)
 {
     struct ampi_rank *self = ampi_enter("MPI_Session_get_nth_pset");
@@ -176,7 +176,7 @@ static int find_pset(struct ampi_session *session, const char *pset_name)
     return -1;
 }
 
-AMPI_EXPORT(Session_get_pset_info)
+AMPI_EXPORT(Session_get_pset_info);
 int PMPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_Info *info)
 {
     struct ampi_session *object;
@@ -200,7 +200,7 @@ int PMPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_I
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Group_from_session_pset)
+AMPI_EXPORT(Group_from_session_pset);
 int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI_Group *newgroup)
 {
     struct ampi_rank *self = ampi_enter("MPI_Group_from_session_pset");
@@ -223,7 +223,7 @@ int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI
 
 /* ---- Error handlers ---- */
 
-AMPI_EXPORT(Session_set_errhandler)
+AMPI_EXPORT(Session_set_errhandler);
 int PMPI_Session_set_errhandler(MPI_Session session, MPI_Errhandler errhandler)
 {
     struct ampi_session *object;
@@ -235,7 +235,7 @@ int PMPI_Session_set_errhandler(MPI_Session session, MPI_Errhandler errhandler)
     return ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_SESSION);
 }
 
-AMPI_EXPORT(Session_get_errhandler)
+AMPI_EXPORT(Session_get_errhandler);
 int PMPI_Session_get_errhandler(MPI_Session session, MPI_Errhandler *errhandler)
 {
     struct ampi_session *object;
@@ -247,7 +247,7 @@ int PMPI_Session_get_errhandler(MPI_Session session, MPI_Errhandler *errhandler)
     return ampi_errhandler_get(&object->errhandler, &ampi_errors_are_fatal, errhandler);
 }
 
-AMPI_EXPORT(Session_call_errhandler)
+AMPI_EXPORT(Session_call_errhandler);
 int PMPI_Session_call_errhandler(MPI_Session session, int errorcode)
 {
     struct ampi_session *object;

@@ -50,7 +50,7 @@ static bool has_reached(enum ampi_rank_state state, const void *caller)
     return wants_all && ampi_job.ranks;
 }
 
-AMPI_EXPORT(Initialized)
+AMPI_EXPORT(Initialized);
 int PMPI_Initialized(int *flag)
 {
     if (!flag)
@@ -59,7 +59,7 @@ int PMPI_Initialized(int *flag)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Finalized)
+AMPI_EXPORT(Finalized);
 int PMPI_Finalized(int *flag)
 {
     if (!flag)
@@ -68,7 +68,7 @@ int PMPI_Finalized(int *flag)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Query_thread)
+AMPI_EXPORT(Query_thread);
 int PMPI_Query_thread(int *provided)
 {
     const struct ampi_rank *rank = rank_of_thread(__builtin_return_address(0));
@@ -84,7 +84,7 @@ int PMPI_Query_thread(int *provided)
 }
 
 /* A rank is its main thread; threads that the program starts run no rank. */
-AMPI_EXPORT(Is_thread_main)
+AMPI_EXPORT(Is_thread_main);
 int PMPI_Is_thread_main(int *flag)
 {
     if (ampi_self())

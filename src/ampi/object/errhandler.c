@@ -116,7 +116,7 @@ static struct ampi_errhandler *create(enum ampi_errhandler_for kind, bool has_fu
     return errhandler;
 }
 
-AMPI_EXPORT(Comm_create_errhandler)
+AMPI_EXPORT(Comm_create_errhandler);
 int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler)
 {
     struct ampi_errhandler *object;
@@ -129,7 +129,7 @@ int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Win_create_errhandler)
+AMPI_EXPORT(Win_create_errhandler);
 int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn, MPI_Errhandler *errhandler)
 {
     struct ampi_errhandler *object;
@@ -142,7 +142,7 @@ int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn, M
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(File_create_errhandler)
+AMPI_EXPORT(File_create_errhandler);
 int PMPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn, MPI_Errhandler *errhandler)
 {
     struct ampi_errhandler *object;
@@ -155,7 +155,7 @@ int PMPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Session_create_errhandler)
+AMPI_EXPORT(Session_create_errhandler);
 int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errhandler_fn,
                                    MPI_Errhandler *errhandler)
 {
@@ -170,7 +170,7 @@ int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errh
 }
 
 /* Predefined handlers are accepted too: what MPI_Comm_get_errhandler gave must be freed, whatever it was. */
-AMPI_EXPORT(Errhandler_free)
+AMPI_EXPORT(Errhandler_free);
 int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 {
     struct ampi_errhandler *object;
@@ -188,7 +188,7 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 
 /* ---- Communicators ---- */
 
-AMPI_EXPORT(Comm_set_errhandler)
+AMPI_EXPORT(Comm_set_errhandler);
 int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_set_errhandler");
@@ -199,7 +199,7 @@ int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
     return ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_COMM);
 }
 
-AMPI_EXPORT(Comm_get_errhandler)
+AMPI_EXPORT(Comm_get_errhandler);
 int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_get_errhandler");
@@ -210,7 +210,7 @@ int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
     return ampi_errhandler_get(&object->errhandler, &ampi_errors_are_fatal, errhandler);
 }
 
-AMPI_EXPORT(Comm_call_errhandler)
+AMPI_EXPORT(Comm_call_errhandler);
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_call_errhandler");
@@ -229,7 +229,7 @@ static int raise_no_file(MPI_File file)
     return ampi_raise_self(MPI_ERR_FILE, "%p is not a file", (void *)file);
 }
 
-AMPI_EXPORT(File_set_errhandler)
+AMPI_EXPORT(File_set_errhandler);
 int PMPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler)
 {
     struct ampi_rank *self = ampi_enter("MPI_File_set_errhandler");
@@ -239,7 +239,7 @@ int PMPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler)
     return ampi_errhandler_set(&self->file_errhandler, errhandler, AMPI_ERRHANDLER_FILE);
 }
 
-AMPI_EXPORT(File_get_errhandler)
+AMPI_EXPORT(File_get_errhandler);
 int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
 {
     struct ampi_rank *self = ampi_enter("MPI_File_get_errhandler");
@@ -249,7 +249,7 @@ int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
     return ampi_errhandler_get(&self->file_errhandler, &ampi_errors_return, errhandler);
 }
 
-AMPI_EXPORT(File_call_errhandler)
+AMPI_EXPORT(File_call_errhandler);
 int PMPI_File_call_errhandler(MPI_File fh, int errorcode)
 {
     struct ampi_rank *self = ampi_enter("MPI_File_call_errhandler");

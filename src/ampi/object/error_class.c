@@ -114,7 +114,7 @@ static void clear(struct entry *entry)
     self->last_used_code = ampi_error_last_used(self);
 }
 
-AMPI_EXPORT(Add_error_class)
+AMPI_EXPORT(Add_error_class);
 int PMPI_Add_error_class(int *errorclass)
 {
     ampi_enter_any_time("MPI_Add_error_class");
@@ -123,7 +123,7 @@ int PMPI_Add_error_class(int *errorclass)
     return add(CLASS, 0, errorclass);
 }
 
-AMPI_EXPORT(Add_error_code)
+AMPI_EXPORT(Add_error_code);
 int PMPI_Add_error_code(int errorclass, int *errorcode)
 {
     const struct entry *entry;
@@ -137,7 +137,7 @@ int PMPI_Add_error_code(int errorclass, int *errorcode)
     return add(CODE, errorclass, errorcode);
 }
 
-AMPI_EXPORT(Add_error_string)
+AMPI_EXPORT(Add_error_string);
 int PMPI_Add_error_string(int errorcode, const char *string)
 {
     struct entry *entry;
@@ -158,7 +158,7 @@ int PMPI_Add_error_string(int errorcode, const char *string)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Remove_error_string)
+AMPI_EXPORT(Remove_error_string);
 int PMPI_Remove_error_string(int errorcode)
 {
     struct entry *entry;
@@ -172,7 +172,7 @@ int PMPI_Remove_error_string(int errorcode)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Remove_error_code)
+AMPI_EXPORT(Remove_error_code);
 int PMPI_Remove_error_code(int errorcode)
 {
     struct entry *entry;
@@ -198,7 +198,7 @@ static bool has_codes(int error_class)
     return false;
 }
 
-AMPI_EXPORT(Remove_error_class)
+AMPI_EXPORT(Remove_error_class);
 int PMPI_Remove_error_class(int errorclass)
 {
     struct entry *entry;
@@ -214,7 +214,7 @@ int PMPI_Remove_error_class(int errorclass)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Error_class)
+AMPI_EXPORT(Error_class);
 int PMPI_Error_class(int errorcode, int *errorclass)
 {
     ampi_enter_any_time("MPI_Error_class");
@@ -226,7 +226,7 @@ int PMPI_Error_class(int errorcode, int *errorclass)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Error_string)
+AMPI_EXPORT(Error_string);
 int PMPI_Error_string(int errorcode, char *string, int *resultlen)
 {
     const char *user;

@@ -160,7 +160,7 @@ static int raise_null(const char *argument)
 
 /* ---- MPI functions ---- */
 
-AMPI_EXPORT(Info_create)
+AMPI_EXPORT(Info_create);
 int PMPI_Info_create(MPI_Info *info)
 {
     ampi_enter_any_time("MPI_Info_create");
@@ -170,7 +170,7 @@ int PMPI_Info_create(MPI_Info *info)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_create_env)
+AMPI_EXPORT(Info_create_env);
 int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
 {
     struct ampi_rank *self = ampi_enter_any_time("MPI_Info_create_env");
@@ -183,7 +183,7 @@ int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_dup)
+AMPI_EXPORT(Info_dup);
 int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo)
 {
     struct ampi_info *object = ampi_info_of(ampi_enter_any_time("MPI_Info_dup"), info);
@@ -196,7 +196,7 @@ int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_free)
+AMPI_EXPORT(Info_free);
 int PMPI_Info_free(MPI_Info *info)
 {
     struct ampi_info *object;
@@ -212,7 +212,7 @@ int PMPI_Info_free(MPI_Info *info)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_set)
+AMPI_EXPORT(Info_set);
 int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
 {
     struct ampi_info *object;
@@ -226,7 +226,7 @@ int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_delete)
+AMPI_EXPORT(Info_delete);
 int PMPI_Info_delete(MPI_Info info, const char *key)
 {
     struct ampi_info *object;
@@ -239,7 +239,7 @@ int PMPI_Info_delete(MPI_Info info, const char *key)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_get)
+AMPI_EXPORT(Info_get);
 int PMPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag)
 {
     struct ampi_info *object;
@@ -259,7 +259,7 @@ int PMPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_get_string)
+AMPI_EXPORT(Info_get_string);
 int PMPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag)
 {
     struct ampi_info *object;
@@ -282,7 +282,7 @@ int PMPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *valu
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_get_valuelen)
+AMPI_EXPORT(Info_get_valuelen);
 int PMPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag)
 {
     struct ampi_info *object;
@@ -300,7 +300,7 @@ int PMPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *f
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_get_nkeys)
+AMPI_EXPORT(Info_get_nkeys);
 int PMPI_Info_get_nkeys(MPI_Info info, int *nkeys)
 {
     const struct ampi_info *object = ampi_info_of(ampi_enter_any_time("MPI_Info_get_nkeys"), info);
@@ -313,7 +313,7 @@ int PMPI_Info_get_nkeys(MPI_Info info, int *nkeys)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Info_get_nthkey)
+AMPI_EXPORT(Info_get_nthkey);
 int PMPI_Info_get_nthkey(MPI_Info info, int n, char *key)
 {
     const struct ampi_info *object = ampi_info_of(ampi_enter_any_time("MPI_Info_get_nthkey"), info);

@@ -218,14 +218,14 @@ static int op_create(MPI_User_function *fn, MPI_User_function_c *fn_c, int commu
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Op_create)
+AMPI_EXPORT(Op_create);
 int PMPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op)
 {
     ampi_enter("MPI_Op_create");
     return op_create(user_fn, NULL, commute, op);
 }
 
-AMPI_EXPORT(Op_create_c)
+AMPI_EXPORT(Op_create_c);
 int PMPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op)
 {
     ampi_enter("MPI_Op_create_c");
@@ -238,7 +238,7 @@ static int raise_no_op(MPI_Op handle)
                            handle == MPI_OP_NULL ? " (MPI_OP_NULL)" : "");
 }
 
-AMPI_EXPORT(Op_free)
+AMPI_EXPORT(Op_free);
 int PMPI_Op_free(MPI_Op *op)
 {
     struct ampi_op *object;
@@ -256,7 +256,7 @@ int PMPI_Op_free(MPI_Op *op)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Op_commutative)
+AMPI_EXPORT(Op_commutative);
 int PMPI_Op_commutative(MPI_Op op, int *commute)
 {
     const struct ampi_op *object;
@@ -301,14 +301,14 @@ static int reduce_local(const void *in, void *inout, MPI_Count count, MPI_Dataty
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Reduce_local)
+AMPI_EXPORT(Reduce_local);
 int PMPI_Reduce_local(const void *inbuf, void *inoutbuf, int count, MPI_Datatype datatype, MPI_Op op)
 {
     ampi_enter("MPI_Reduce_local");
     return reduce_local(inbuf, inoutbuf, count, datatype, op);
 }
 
-AMPI_EXPORT(Reduce_local_c)
+AMPI_EXPORT(Reduce_local_c);
 int PMPI_Reduce_local_c(const void *inbuf, void *inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op)
 {
     ampi_enter("MPI_Reduce_local_c");

@@ -59,13 +59,13 @@ static struct ampi_request *create(struct ampi_rank *self, const struct ampi_sen
     return request;
 }
 
-AMPI_EXPORT(Bsend)
+AMPI_EXPORT(Bsend);
 int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
     return PMPI_Bsend_c(buf, count, datatype, dest, tag, comm);
 }
 
-AMPI_EXPORT(Bsend_c)
+AMPI_EXPORT(Bsend_c);
 int PMPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
     struct ampi_send_args args = {
@@ -74,14 +74,14 @@ int PMPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int de
     return bsend(ampi_enter("MPI_Bsend"), &args, datatype, comm);
 }
 
-AMPI_EXPORT(Ibsend)
+AMPI_EXPORT(Ibsend);
 int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                 MPI_Request *request)
 {
     return PMPI_Ibsend_c(buf, count, datatype, dest, tag, comm, request);
 }
 
-AMPI_EXPORT(Ibsend_c)
+AMPI_EXPORT(Ibsend_c);
 int PMPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                   MPI_Request *request)
 {
@@ -104,14 +104,14 @@ int PMPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int d
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Bsend_init)
+AMPI_EXPORT(Bsend_init);
 int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                     MPI_Request *request)
 {
     return PMPI_Bsend_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 
-AMPI_EXPORT(Bsend_init_c)
+AMPI_EXPORT(Bsend_init_c);
 int PMPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                       MPI_Comm comm, MPI_Request *request)
 {
@@ -142,19 +142,19 @@ static int narrow(MPI_Count size, int *size_out)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Buffer_attach)
+AMPI_EXPORT(Buffer_attach);
 int PMPI_Buffer_attach(void *buffer, int size)
 {
     return PMPI_Buffer_attach_c(buffer, size);
 }
 
-AMPI_EXPORT(Buffer_attach_c)
+AMPI_EXPORT(Buffer_attach_c);
 int PMPI_Buffer_attach_c(void *buffer, MPI_Count size)
 {
     return ampi_bsend_attach(NULL, &ampi_enter("MPI_Buffer_attach")->bsend, buffer, size);
 }
 
-AMPI_EXPORT(Buffer_detach)
+AMPI_EXPORT(Buffer_detach);
 int PMPI_Buffer_detach(void *buffer_addr, int *size)
 {
     MPI_Count size_bytes = 0;
@@ -166,7 +166,7 @@ int PMPI_Buffer_detach(void *buffer_addr, int *size)
     return error ? error : narrow(size_bytes, size);
 }
 
-AMPI_EXPORT(Buffer_detach_c)
+AMPI_EXPORT(Buffer_detach_c);
 int PMPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size)
 {
     struct ampi_rank *self = ampi_enter("MPI_Buffer_detach");
@@ -176,14 +176,14 @@ int PMPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size)
     return ampi_bsend_detach(NULL, &self->bsend, buffer_addr, size);
 }
 
-AMPI_EXPORT(Buffer_flush)
+AMPI_EXPORT(Buffer_flush);
 int PMPI_Buffer_flush(void)
 {
     ampi_bsend_flush(ampi_enter("MPI_Buffer_flush")->bsend);
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Buffer_iflush)
+AMPI_EXPORT(Buffer_iflush);
 int PMPI_Buffer_iflush(MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Buffer_iflush");
@@ -196,13 +196,13 @@ int PMPI_Buffer_iflush(MPI_Request *request)
 
 /* ---- A communicator's buffer ---- */
 
-AMPI_EXPORT(Comm_attach_buffer)
+AMPI_EXPORT(Comm_attach_buffer);
 int PMPI_Comm_attach_buffer(MPI_Comm comm, void *buffer, int size)
 {
     return PMPI_Comm_attach_buffer_c(comm, buffer, size);
 }
 
-AMPI_EXPORT(Comm_attach_buffer_c)
+AMPI_EXPORT(Comm_attach_buffer_c);
 int PMPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_attach_buffer"), comm);
@@ -210,7 +210,7 @@ int PMPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size)
     return object ? ampi_bsend_attach(object, &object->bsend, buffer, size) : ampi_comm_raise_invalid(comm);
 }
 
-AMPI_EXPORT(Comm_detach_buffer)
+AMPI_EXPORT(Comm_detach_buffer);
 int PMPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size)
 {
     MPI_Count size_bytes = 0;
@@ -222,7 +222,7 @@ int PMPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size)
     return error ? error : narrow(size_bytes, size);
 }
 
-AMPI_EXPORT(Comm_detach_buffer_c)
+AMPI_EXPORT(Comm_detach_buffer_c);
 int PMPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_detach_buffer"), comm);
@@ -235,7 +235,7 @@ int PMPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size)
     return ampi_bsend_detach(object, &object->bsend, buffer_addr, size);
 }
 
-AMPI_EXPORT(Comm_flush_buffer)
+AMPI_EXPORT(Comm_flush_buffer);
 int PMPI_Comm_flush_buffer(MPI_Comm comm)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_flush_buffer"), comm);
@@ -246,7 +246,7 @@ int PMPI_Comm_flush_buffer(MPI_Comm comm)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Comm_iflush_buffer)
+AMPI_EXPORT(Comm_iflush_buffer);
 int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_iflush_buffer");
@@ -262,7 +262,7 @@ int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
 
 /* ---- A session's buffer: for its communicators that have none of their own ---- */
 
-AMPI_EXPORT(Session_attach_buffer)
+AMPI_EXPORT(Session_attach_buffer);
 int PMPI_Session_attach_buffer(MPI_Session session, void *buffer, int size)
 {
     return PMPI_Session_attach_buffer_c(session, buffer, size);
@@ -276,7 +276,7 @@ static int raise_session(struct ampi_session *session, int error, const char *te
     return ampi_raise_on(session->errhandler, &handle, error, "%s", text);
 }
 
-AMPI_EXPORT(Session_attach_buffer_c)
+AMPI_EXPORT(Session_attach_buffer_c);
 int PMPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count size)
 {
     struct ampi_session *object;
@@ -293,7 +293,7 @@ int PMPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count si
     return ampi_bsend_attach(NULL, &object->bsend, buffer, size);
 }
 
-AMPI_EXPORT(Session_detach_buffer)
+AMPI_EXPORT(Session_detach_buffer);
 int PMPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size)
 {
     MPI_Count size_bytes = 0;
@@ -302,7 +302,7 @@ int PMPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size
     return error ? error : narrow(size_bytes, size);
 }
 
-AMPI_EXPORT(Session_detach_buffer_c)
+AMPI_EXPORT(Session_detach_buffer_c);
 int PMPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size)
 {
     struct ampi_session *object;
@@ -318,7 +318,7 @@ int PMPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Cou
     return ampi_bsend_detach(NULL, &object->bsend, buffer_addr, size);
 }
 
-AMPI_EXPORT(Session_flush_buffer)
+AMPI_EXPORT(Session_flush_buffer);
 int PMPI_Session_flush_buffer(MPI_Session session)
 {
     struct ampi_session *object;
@@ -331,7 +331,7 @@ int PMPI_Session_flush_buffer(MPI_Session session)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Session_iflush_buffer)
+AMPI_EXPORT(Session_iflush_buffer);
 int PMPI_Session_iflush_buffer(MPI_Session session, MPI_Request *request)
 {
     struct ampi_rank *self = ampi_enter("MPI_Session_iflush_buffer");

@@ -51,7 +51,7 @@ static const struct ampi_request_kind grequest_kind = {
     .release = release,
 };
 
-AMPI_EXPORT(Grequest_start)
+AMPI_EXPORT(Grequest_start);
 int PMPI_Grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free_function *free_fn,
                         MPI_Grequest_cancel_function *cancel_fn, void *extra_state, MPI_Request *request)
 {
@@ -69,7 +69,7 @@ int PMPI_Grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Grequest_complete)
+AMPI_EXPORT(Grequest_complete);
 int PMPI_Grequest_complete(MPI_Request request)
 {
     struct ampi_request *object = ampi_request_of(request);

@@ -30,13 +30,13 @@ static int isend_in_mode(struct ampi_rank *self, struct ampi_send_args *args, MP
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Ssend)
+AMPI_EXPORT(Ssend);
 int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
     return PMPI_Ssend_c(buf, count, datatype, dest, tag, comm);
 }
 
-AMPI_EXPORT(Ssend_c)
+AMPI_EXPORT(Ssend_c);
 int PMPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
     struct ampi_send_args args = {
@@ -45,13 +45,13 @@ int PMPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int de
     return send_in_mode(ampi_enter("MPI_Ssend"), &args, datatype, comm);
 }
 
-AMPI_EXPORT(Rsend)
+AMPI_EXPORT(Rsend);
 int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
     return PMPI_Rsend_c(buf, count, datatype, dest, tag, comm);
 }
 
-AMPI_EXPORT(Rsend_c)
+AMPI_EXPORT(Rsend_c);
 int PMPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
     struct ampi_send_args args = {
@@ -60,14 +60,14 @@ int PMPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int de
     return send_in_mode(ampi_enter("MPI_Rsend"), &args, datatype, comm);
 }
 
-AMPI_EXPORT(Isend)
+AMPI_EXPORT(Isend);
 int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
     return PMPI_Isend_c(buf, count, datatype, dest, tag, comm, request);
 }
 
-AMPI_EXPORT(Isend_c)
+AMPI_EXPORT(Isend_c);
 BASE_FLATTEN int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                               MPI_Comm comm, MPI_Request *request)
 {
@@ -77,14 +77,14 @@ BASE_FLATTEN int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype dat
     return isend_in_mode(ampi_enter("MPI_Isend"), &args, datatype, comm, request);
 }
 
-AMPI_EXPORT(Issend)
+AMPI_EXPORT(Issend);
 int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                 MPI_Request *request)
 {
     return PMPI_Issend_c(buf, count, datatype, dest, tag, comm, request);
 }
 
-AMPI_EXPORT(Issend_c)
+AMPI_EXPORT(Issend_c);
 int PMPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                   MPI_Request *request)
 {
@@ -94,14 +94,14 @@ int PMPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int d
     return isend_in_mode(ampi_enter("MPI_Issend"), &args, datatype, comm, request);
 }
 
-AMPI_EXPORT(Irsend)
+AMPI_EXPORT(Irsend);
 int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                 MPI_Request *request)
 {
     return PMPI_Irsend_c(buf, count, datatype, dest, tag, comm, request);
 }
 
-AMPI_EXPORT(Irsend_c)
+AMPI_EXPORT(Irsend_c);
 int PMPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                   MPI_Request *request)
 {
@@ -111,14 +111,14 @@ int PMPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int d
     return isend_in_mode(ampi_enter("MPI_Irsend"), &args, datatype, comm, request);
 }
 
-AMPI_EXPORT(Irecv)
+AMPI_EXPORT(Irecv);
 int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
     return PMPI_Irecv_c(buf, count, datatype, source, tag, comm, request);
 }
 
-AMPI_EXPORT(Irecv_c)
+AMPI_EXPORT(Irecv_c);
 BASE_FLATTEN int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                               MPI_Comm comm, MPI_Request *request)
 {

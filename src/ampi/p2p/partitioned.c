@@ -200,7 +200,7 @@ static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Count co
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Psend_init)
+AMPI_EXPORT(Psend_init);
 int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest,
                     int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
@@ -231,7 +231,7 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Precv_init)
+AMPI_EXPORT(Precv_init);
 int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                     MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
@@ -300,7 +300,7 @@ static int mark_ready(struct ampi_request *request, int partition)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Pready)
+AMPI_EXPORT(Pready);
 int PMPI_Pready(int partition, MPI_Request request)
 {
     struct ampi_request *object = NULL;
@@ -311,7 +311,7 @@ int PMPI_Pready(int partition, MPI_Request request)
     return error ? error : mark_ready(object, partition);
 }
 
-AMPI_EXPORT(Pready_range)
+AMPI_EXPORT(Pready_range);
 int PMPI_Pready_range(int partition_low, int partition_high, MPI_Request request)
 {
     struct ampi_request *object = NULL;
@@ -324,7 +324,7 @@ int PMPI_Pready_range(int partition_low, int partition_high, MPI_Request request
     return error;
 }
 
-AMPI_EXPORT(Pready_list)
+AMPI_EXPORT(Pready_list);
 int PMPI_Pready_list(int length, const int array_of_partitions[], MPI_Request request)
 {
     struct ampi_request *object = NULL;
@@ -340,7 +340,7 @@ int PMPI_Pready_list(int length, const int array_of_partitions[], MPI_Request re
     return error;
 }
 
-AMPI_EXPORT(Parrived)
+AMPI_EXPORT(Parrived);
 int PMPI_Parrived(MPI_Request request, int partition, int *flag)
 {
     struct ampi_request *object = ampi_request_of(request);

@@ -28,7 +28,7 @@ static int check_start(MPI_Request handle, struct ampi_request **object_out)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Start)
+AMPI_EXPORT(Start);
 int PMPI_Start(MPI_Request *request)
 {
     struct ampi_request *object = NULL;
@@ -41,7 +41,7 @@ int PMPI_Start(MPI_Request *request)
     return error ? error : object->kind->start(object);
 }
 
-AMPI_EXPORT(Startall)
+AMPI_EXPORT(Startall);
 int PMPI_Startall(int count, MPI_Request array_of_requests[])
 {
     struct ampi_request *object = NULL;
@@ -80,14 +80,14 @@ static int send_init(struct ampi_rank *self, struct ampi_send_args *args, MPI_Da
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Send_init)
+AMPI_EXPORT(Send_init);
 int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                    MPI_Request *request)
 {
     return PMPI_Send_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 
-AMPI_EXPORT(Send_init_c)
+AMPI_EXPORT(Send_init_c);
 int PMPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                      MPI_Comm comm, MPI_Request *request)
 {
@@ -97,14 +97,14 @@ int PMPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, in
     return send_init(ampi_enter("MPI_Send_init"), &args, datatype, comm, request);
 }
 
-AMPI_EXPORT(Ssend_init)
+AMPI_EXPORT(Ssend_init);
 int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                     MPI_Request *request)
 {
     return PMPI_Ssend_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 
-AMPI_EXPORT(Ssend_init_c)
+AMPI_EXPORT(Ssend_init_c);
 int PMPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                       MPI_Comm comm, MPI_Request *request)
 {
@@ -114,14 +114,14 @@ int PMPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, i
     return send_init(ampi_enter("MPI_Ssend_init"), &args, datatype, comm, request);
 }
 
-AMPI_EXPORT(Rsend_init)
+AMPI_EXPORT(Rsend_init);
 int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                     MPI_Request *request)
 {
     return PMPI_Rsend_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 
-AMPI_EXPORT(Rsend_init_c)
+AMPI_EXPORT(Rsend_init_c);
 int PMPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                       MPI_Comm comm, MPI_Request *request)
 {
@@ -131,14 +131,14 @@ int PMPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, i
     return send_init(ampi_enter("MPI_Rsend_init"), &args, datatype, comm, request);
 }
 
-AMPI_EXPORT(Recv_init)
+AMPI_EXPORT(Recv_init);
 int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                    MPI_Request *request)
 {
     return PMPI_Recv_init_c(buf, count, datatype, source, tag, comm, request);
 }
 
-AMPI_EXPORT(Recv_init_c)
+AMPI_EXPORT(Recv_init_c);
 int PMPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                      MPI_Request *request)
 {

@@ -69,7 +69,7 @@ static struct ampi_message *await(struct ampi_comm *comm, int source, int tag, b
     return message;
 }
 
-AMPI_EXPORT(Probe)
+AMPI_EXPORT(Probe);
 int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_comm *object = NULL;
@@ -89,7 +89,7 @@ int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Iprobe)
+AMPI_EXPORT(Iprobe);
 int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
     struct ampi_comm *object = NULL;
@@ -122,7 +122,7 @@ static MPI_Message hand_out(struct ampi_message *message)
     return (MPI_Message)message;
 }
 
-AMPI_EXPORT(Mprobe)
+AMPI_EXPORT(Mprobe);
 int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
     struct ampi_comm *object = NULL;
@@ -148,7 +148,7 @@ int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_St
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Improbe)
+AMPI_EXPORT(Improbe);
 int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
 {
     struct ampi_comm *object = NULL;
@@ -223,13 +223,13 @@ static void receive(struct ampi_rank *self, struct ampi_message *message, void *
     }
 }
 
-AMPI_EXPORT(Mrecv)
+AMPI_EXPORT(Mrecv);
 int PMPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
 {
     return PMPI_Mrecv_c(buf, count, datatype, message, status);
 }
 
-AMPI_EXPORT(Mrecv_c)
+AMPI_EXPORT(Mrecv_c);
 int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
 {
     struct ampi_rank *self = ampi_enter("MPI_Mrecv");
@@ -251,13 +251,13 @@ int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message 
     return error;
 }
 
-AMPI_EXPORT(Imrecv)
+AMPI_EXPORT(Imrecv);
 int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
 {
     return PMPI_Imrecv_c(buf, count, datatype, message, request);
 }
 
-AMPI_EXPORT(Imrecv_c)
+AMPI_EXPORT(Imrecv_c);
 int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
                   MPI_Request *request)
 {

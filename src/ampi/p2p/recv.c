@@ -163,14 +163,14 @@ int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args
     return ampi_p2p_result(args->comm, &request.status);
 }
 
-AMPI_EXPORT(Recv)
+AMPI_EXPORT(Recv);
 int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
               MPI_Status *status)
 {
     return PMPI_Recv_c(buf, count, datatype, source, tag, comm, status);
 }
 
-AMPI_EXPORT(Recv_c)
+AMPI_EXPORT(Recv_c);
 BASE_FLATTEN int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                              MPI_Comm comm, MPI_Status *status)
 {

@@ -248,13 +248,13 @@ int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args
     return ampi_p2p_result(args->comm, &request.status);
 }
 
-AMPI_EXPORT(Send)
+AMPI_EXPORT(Send);
 int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
     return PMPI_Send_c(buf, count, datatype, dest, tag, comm);
 }
 
-AMPI_EXPORT(Send_c)
+AMPI_EXPORT(Send_c);
 BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                              MPI_Comm comm)
 {

@@ -54,7 +54,7 @@ static int run_blocking(struct ampi_rank *self, const struct sendrecv *both, MPI
     return error ? error : ampi_p2p_result(both->recv.comm, &result);
 }
 
-AMPI_EXPORT(Sendrecv)
+AMPI_EXPORT(Sendrecv);
 int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
                   void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
                   MPI_Status *status)
@@ -63,7 +63,7 @@ int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int
                            recvtag, comm, status);
 }
 
-AMPI_EXPORT(Sendrecv_c)
+AMPI_EXPORT(Sendrecv_c);
 int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
                     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
                     MPI_Comm comm, MPI_Status *status)
@@ -76,14 +76,14 @@ int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendt
     return error ? error : run_blocking(self, &both, status);
 }
 
-AMPI_EXPORT(Sendrecv_replace)
+AMPI_EXPORT(Sendrecv_replace);
 int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
                           int recvtag, MPI_Comm comm, MPI_Status *status)
 {
     return PMPI_Sendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
 }
 
-AMPI_EXPORT(Sendrecv_replace_c)
+AMPI_EXPORT(Sendrecv_replace_c);
 int PMPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
                             int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
@@ -146,7 +146,7 @@ static void run_nonblocking(struct ampi_rank *self, const struct sendrecv *both,
     *request = (MPI_Request)whole;
 }
 
-AMPI_EXPORT(Isendrecv)
+AMPI_EXPORT(Isendrecv);
 int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
                    void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
                    MPI_Comm comm, MPI_Request *request)
@@ -155,7 +155,7 @@ int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, in
                             recvtag, comm, request);
 }
 
-AMPI_EXPORT(Isendrecv_c)
+AMPI_EXPORT(Isendrecv_c);
 int PMPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
                      void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
                      MPI_Comm comm, MPI_Request *request)
@@ -173,14 +173,14 @@ int PMPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype send
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Isendrecv_replace)
+AMPI_EXPORT(Isendrecv_replace);
 int PMPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
                            int recvtag, MPI_Comm comm, MPI_Request *request)
 {
     return PMPI_Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
 }
 
-AMPI_EXPORT(Isendrecv_replace_c)
+AMPI_EXPORT(Isendrecv_replace_c);
 int PMPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
                              int source, int recvtag, MPI_Comm comm, MPI_Request *request)
 {

@@ -169,7 +169,7 @@ static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Sta
 
 /* ---- One request ---- */
 
-AMPI_EXPORT(Wait)
+AMPI_EXPORT(Wait);
 BASE_FLATTEN int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 {
     struct ampi_request *object;
@@ -188,7 +188,7 @@ BASE_FLATTEN int PMPI_Wait(MPI_Request *request, MPI_Status *status)
     return retire_one(request, object, status);
 }
 
-AMPI_EXPORT(Test)
+AMPI_EXPORT(Test);
 int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     struct ampi_request *object;
@@ -247,7 +247,7 @@ static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status
     return BASE_LIKELY(!failure.error) ? MPI_SUCCESS : raise_in_status(&failure);
 }
 
-AMPI_EXPORT(Waitall)
+AMPI_EXPORT(Waitall);
 BASE_FLATTEN int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses)
 {
     struct request_set set;
@@ -263,7 +263,7 @@ BASE_FLATTEN int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_St
     return error;
 }
 
-AMPI_EXPORT(Testall)
+AMPI_EXPORT(Testall);
 int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Status *array_of_statuses)
 {
     struct request_set set;
@@ -302,7 +302,7 @@ static bool retire_any(struct request_set *set, MPI_Request handles[], int *inde
     return false;
 }
 
-AMPI_EXPORT(Waitany)
+AMPI_EXPORT(Waitany);
 int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Status *status)
 {
     struct request_set set;
@@ -325,7 +325,7 @@ int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Sta
     return error;
 }
 
-AMPI_EXPORT(Testany)
+AMPI_EXPORT(Testany);
 int PMPI_Testany(int count, MPI_Request array_of_requests[], int *index, int *flag, MPI_Status *status)
 {
     struct request_set set;
@@ -408,7 +408,7 @@ static int some(int incount, MPI_Request handles[], int *outcount, int indices[]
     return error;
 }
 
-AMPI_EXPORT(Waitsome)
+AMPI_EXPORT(Waitsome);
 int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
                   MPI_Status array_of_statuses[])
 {
@@ -416,7 +416,7 @@ int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, i
     return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, true);
 }
 
-AMPI_EXPORT(Testsome)
+AMPI_EXPORT(Testsome);
 int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
                   MPI_Status array_of_statuses[])
 {
@@ -434,7 +434,7 @@ static void look_at(struct ampi_request *request, MPI_Status *status)
     ampi_status_hand_out(status, &request->status);
 }
 
-AMPI_EXPORT(Request_get_status)
+AMPI_EXPORT(Request_get_status);
 int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
     struct ampi_request *object = ampi_request_of(request);
@@ -460,7 +460,7 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Request_get_status_all)
+AMPI_EXPORT(Request_get_status_all);
 int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[], int *flag,
                                 MPI_Status array_of_statuses[])
 {
@@ -489,7 +489,7 @@ int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[]
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Request_get_status_any)
+AMPI_EXPORT(Request_get_status_any);
 int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index, int *flag,
                                 MPI_Status *status)
 {
@@ -519,7 +519,7 @@ int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[]
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Request_get_status_some)
+AMPI_EXPORT(Request_get_status_some);
 int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[], int *outcount,
                                  int array_of_indices[], MPI_Status array_of_statuses[])
 {
@@ -564,7 +564,7 @@ static BASE_COLD int raise_collective(const struct ampi_request *request, const 
     return ampi_raise_on_comm(request->comm, MPI_ERR_REQUEST, "a collective operation cannot be %s", what);
 }
 
-AMPI_EXPORT(Request_free)
+AMPI_EXPORT(Request_free);
 int PMPI_Request_free(MPI_Request *request)
 {
     struct ampi_request *object = NULL;
@@ -592,7 +592,7 @@ int PMPI_Request_free(MPI_Request *request)
     return error;
 }
 
-AMPI_EXPORT(Cancel)
+AMPI_EXPORT(Cancel);
 int PMPI_Cancel(MPI_Request *request)
 {
     struct ampi_request *object = NULL;
@@ -608,7 +608,7 @@ int PMPI_Cancel(MPI_Request *request)
     return error ? ampi_raise_self(error, "the request's cancel function failed") : MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Test_cancelled)
+AMPI_EXPORT(Test_cancelled);
 int PMPI_Test_cancelled(const MPI_Status *status, int *flag)
 {
     ampi_enter("MPI_Test_cancelled");

@@ -54,7 +54,7 @@ static int get_list(int cat_index, count_fn *count, category_fn *category_of, in
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_category_get_num)
+AMPI_EXPORT(T_category_get_num);
 int PMPI_T_category_get_num(int *num_cat)
 {
     int error = ampi_tool_check();
@@ -65,7 +65,7 @@ int PMPI_T_category_get_num(int *num_cat)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_category_get_info)
+AMPI_EXPORT(T_category_get_info);
 int PMPI_T_category_get_info(int cat_index, char *name, int *name_len, char *desc, int *desc_len,
                              int *num_cvars, int *num_pvars, int *num_categories)
 {
@@ -81,7 +81,7 @@ int PMPI_T_category_get_info(int cat_index, char *name, int *name_len, char *des
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_category_get_index)
+AMPI_EXPORT(T_category_get_index);
 int PMPI_T_category_get_index(const char *name, int *cat_index)
 {
     int error = ampi_tool_check();
@@ -97,31 +97,31 @@ int PMPI_T_category_get_index(const char *name, int *cat_index)
     return MPI_T_ERR_INVALID_NAME;
 }
 
-AMPI_EXPORT(T_category_get_cvars)
+AMPI_EXPORT(T_category_get_cvars);
 int PMPI_T_category_get_cvars(int cat_index, int len, int indices[])
 {
     return get_list(cat_index, ampi_tool_cvar_count, ampi_tool_cvar_category, len, indices);
 }
 
-AMPI_EXPORT(T_category_get_pvars)
+AMPI_EXPORT(T_category_get_pvars);
 int PMPI_T_category_get_pvars(int cat_index, int len, int indices[])
 {
     return get_list(cat_index, ampi_tool_pvar_count, ampi_tool_pvar_category, len, indices);
 }
 
-AMPI_EXPORT(T_category_get_events)
+AMPI_EXPORT(T_category_get_events);
 int PMPI_T_category_get_events(int cat_index, int len, int indices[])
 {
     return get_list(cat_index, NULL, NULL, len, indices);
 }
 
-AMPI_EXPORT(T_category_get_categories)
+AMPI_EXPORT(T_category_get_categories);
 int PMPI_T_category_get_categories(int cat_index, int len, int indices[])
 {
     return get_list(cat_index, NULL, NULL, len, indices);
 }
 
-AMPI_EXPORT(T_category_get_num_events)
+AMPI_EXPORT(T_category_get_num_events);
 int PMPI_T_category_get_num_events(int cat_index, int *num_events)
 {
     int error = get_list(cat_index, NULL, NULL, 0, NULL);
@@ -132,7 +132,7 @@ int PMPI_T_category_get_num_events(int cat_index, int *num_events)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_category_changed)
+AMPI_EXPORT(T_category_changed);
 int PMPI_T_category_changed(int *update_number)
 {
     int error = ampi_tool_check();

@@ -93,7 +93,7 @@ enum ampi_tool_category ampi_tool_cvar_category(int index)
     return cvars[index].category;
 }
 
-AMPI_EXPORT(T_cvar_get_num)
+AMPI_EXPORT(T_cvar_get_num);
 int PMPI_T_cvar_get_num(int *num_cvar)
 {
     int error = ampi_tool_check();
@@ -104,7 +104,7 @@ int PMPI_T_cvar_get_num(int *num_cvar)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_cvar_get_info)
+AMPI_EXPORT(T_cvar_get_info);
 int PMPI_T_cvar_get_info(int cvar_index, char *name, int *name_len, int *verbosity, MPI_Datatype *datatype,
                          MPI_T_enum *enumtype, char *desc, int *desc_len, int *bind, int *scope)
 {
@@ -126,7 +126,7 @@ int PMPI_T_cvar_get_info(int cvar_index, char *name, int *name_len, int *verbosi
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_cvar_get_index)
+AMPI_EXPORT(T_cvar_get_index);
 int PMPI_T_cvar_get_index(const char *name, int *cvar_index)
 {
     int error = ampi_tool_check();
@@ -142,7 +142,7 @@ int PMPI_T_cvar_get_index(const char *name, int *cvar_index)
     return MPI_T_ERR_INVALID_NAME;
 }
 
-AMPI_EXPORT(T_cvar_handle_alloc)
+AMPI_EXPORT(T_cvar_handle_alloc);
 int PMPI_T_cvar_handle_alloc(int cvar_index, void *obj_handle, MPI_T_cvar_handle *handle, int *count)
 {
     int error = ampi_tool_check();
@@ -167,7 +167,7 @@ static int check_handle(MPI_T_cvar_handle handle)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_cvar_handle_free)
+AMPI_EXPORT(T_cvar_handle_free);
 int PMPI_T_cvar_handle_free(MPI_T_cvar_handle *handle)
 {
     int error = check_handle(handle ? *handle : MPI_T_CVAR_HANDLE_NULL);
@@ -180,7 +180,7 @@ int PMPI_T_cvar_handle_free(MPI_T_cvar_handle *handle)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_cvar_read)
+AMPI_EXPORT(T_cvar_read);
 int PMPI_T_cvar_read(MPI_T_cvar_handle handle, void *buf)
 {
     int error = check_handle(handle);
@@ -194,7 +194,7 @@ int PMPI_T_cvar_read(MPI_T_cvar_handle handle, void *buf)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_cvar_write)
+AMPI_EXPORT(T_cvar_write);
 int PMPI_T_cvar_write(MPI_T_cvar_handle handle, const void *buf)
 {
     int error = check_handle(handle);

@@ -38,7 +38,7 @@ static bool is_counter(const struct ampi_tool_pvar *pvar)
 
 /* ---- Inquiry ---- */
 
-AMPI_EXPORT(T_pvar_get_num)
+AMPI_EXPORT(T_pvar_get_num);
 int PMPI_T_pvar_get_num(int *num_pvar)
 {
     int error = ampi_tool_check();
@@ -49,7 +49,7 @@ int PMPI_T_pvar_get_num(int *num_pvar)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_pvar_get_info)
+AMPI_EXPORT(T_pvar_get_info);
 int PMPI_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *verbosity, int *var_class,
                          MPI_Datatype *datatype, MPI_T_enum *enumtype, char *desc, int *desc_len, int *bind,
                          int *readonly, int *continuous, int *atomic)
@@ -75,7 +75,7 @@ int PMPI_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *verbosi
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_pvar_get_index)
+AMPI_EXPORT(T_pvar_get_index);
 int PMPI_T_pvar_get_index(const char *name, int var_class, int *pvar_index)
 {
     int error = ampi_tool_check();
@@ -94,7 +94,7 @@ int PMPI_T_pvar_get_index(const char *name, int var_class, int *pvar_index)
 
 /* ---- Sessions and handles ---- */
 
-AMPI_EXPORT(T_pvar_session_create)
+AMPI_EXPORT(T_pvar_session_create);
 int PMPI_T_pvar_session_create(MPI_T_pvar_session *session)
 {
     int error = ampi_tool_check();
@@ -124,7 +124,7 @@ static void free_handle(struct MPI_ABI_T_pvar_handle *handle)
     free(handle);
 }
 
-AMPI_EXPORT(T_pvar_session_free)
+AMPI_EXPORT(T_pvar_session_free);
 int PMPI_T_pvar_session_free(MPI_T_pvar_session *session)
 {
     int error = check_session(session ? *session : MPI_T_PVAR_SESSION_NULL);
@@ -142,7 +142,7 @@ int PMPI_T_pvar_session_free(MPI_T_pvar_session *session)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_pvar_handle_alloc)
+AMPI_EXPORT(T_pvar_handle_alloc);
 int PMPI_T_pvar_handle_alloc(MPI_T_pvar_session session, int pvar_index, void *obj_handle,
                              MPI_T_pvar_handle *handle, int *count)
 {
@@ -187,7 +187,7 @@ static int check_handle(MPI_T_pvar_session session, MPI_T_pvar_handle handle, bo
                : MPI_T_ERR_INVALID_HANDLE;
 }
 
-AMPI_EXPORT(T_pvar_handle_free)
+AMPI_EXPORT(T_pvar_handle_free);
 int PMPI_T_pvar_handle_free(MPI_T_pvar_session session, MPI_T_pvar_handle *handle)
 {
     int error = handle ? check_handle(session, *handle, false) : MPI_T_ERR_INVALID_HANDLE;
@@ -210,7 +210,7 @@ static uint64_t now(const struct MPI_ABI_T_pvar_handle *handle)
     return handle->pvar->get(ampi_self(), handle->comm);
 }
 
-AMPI_EXPORT(T_pvar_read)
+AMPI_EXPORT(T_pvar_read);
 int PMPI_T_pvar_read(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf)
 {
     int error = check_handle(session, handle, false);
@@ -231,19 +231,19 @@ static int refuse_startstop(MPI_T_pvar_session session, MPI_T_pvar_handle handle
     return handle == MPI_T_PVAR_ALL_HANDLES ? MPI_SUCCESS : MPI_T_ERR_PVAR_NO_STARTSTOP;
 }
 
-AMPI_EXPORT(T_pvar_start)
+AMPI_EXPORT(T_pvar_start);
 int PMPI_T_pvar_start(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
 {
     return refuse_startstop(session, handle);
 }
 
-AMPI_EXPORT(T_pvar_stop)
+AMPI_EXPORT(T_pvar_stop);
 int PMPI_T_pvar_stop(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
 {
     return refuse_startstop(session, handle);
 }
 
-AMPI_EXPORT(T_pvar_reset)
+AMPI_EXPORT(T_pvar_reset);
 int PMPI_T_pvar_reset(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
 {
     int error = check_handle(session, handle, true);
@@ -262,7 +262,7 @@ int PMPI_T_pvar_reset(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_pvar_write)
+AMPI_EXPORT(T_pvar_write);
 int PMPI_T_pvar_write(MPI_T_pvar_session session, MPI_T_pvar_handle handle, const void *buf)
 {
     int error = check_handle(session, handle, false);
@@ -277,7 +277,7 @@ int PMPI_T_pvar_write(MPI_T_pvar_session session, MPI_T_pvar_handle handle, cons
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_pvar_readreset)
+AMPI_EXPORT(T_pvar_readreset);
 int PMPI_T_pvar_readreset(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf)
 {
     int error = check_handle(session, handle, false);

@@ -25,7 +25,7 @@ void ampi_tool_put_string(const char *string, char *buffer, int *length)
     *length = (int)strlen(string) + 1;
 }
 
-AMPI_EXPORT(T_init_thread)
+AMPI_EXPORT(T_init_thread);
 int PMPI_T_init_thread(int required, int *provided)
 {
     struct ampi_rank *self = ampi_rank_or_adopt();
@@ -39,7 +39,7 @@ int PMPI_T_init_thread(int required, int *provided)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_finalize)
+AMPI_EXPORT(T_finalize);
 int PMPI_T_finalize(void)
 {
     if (ampi_tool_check())
@@ -48,7 +48,7 @@ int PMPI_T_finalize(void)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(T_enum_get_info)
+AMPI_EXPORT(T_enum_get_info);
 int PMPI_T_enum_get_info(MPI_T_enum enumtype, int *num, char *name, int *name_len)
 {
     int error = ampi_tool_check();
@@ -56,7 +56,7 @@ int PMPI_T_enum_get_info(MPI_T_enum enumtype, int *num, char *name, int *name_le
     return error ? error : MPI_T_ERR_INVALID_HANDLE;
 }
 
-AMPI_EXPORT(T_enum_get_item)
+AMPI_EXPORT(T_enum_get_item);
 int PMPI_T_enum_get_item(MPI_T_enum enumtype, int indx, int *value, char *name, int *name_len)
 {
     int error = ampi_tool_check();

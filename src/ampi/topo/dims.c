@@ -157,7 +157,7 @@ static int check(int nnodes, int ndims, const int *dims, int *n_free_out, int *n
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Dims_create)
+AMPI_EXPORT(Dims_create);
 int PMPI_Dims_create(int nnodes, int ndims, int dims[])
 {
     int factors[32]; /* 2 ** 31 has no more that are not 1 */

@@ -48,7 +48,7 @@ static int check_grid(struct ampi_comm *comm, int ndims, const int *dims, const 
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Cart_create)
+AMPI_EXPORT(Cart_create);
 int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int reorder,
                      MPI_Comm *comm_cart)
 {
@@ -71,7 +71,7 @@ int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int p
     return ampi_comm_create_split(old, is_in ? 0 : MPI_UNDEFINED, old->rank, topo, NULL, comm_cart);
 }
 
-AMPI_EXPORT(Cart_map)
+AMPI_EXPORT(Cart_map);
 int PMPI_Cart_map(MPI_Comm comm, int ndims, const int dims[], const int periods[], int *newrank)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Cart_map"), comm);
@@ -89,7 +89,7 @@ int PMPI_Cart_map(MPI_Comm comm, int ndims, const int dims[], const int periods[
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Cartdim_get)
+AMPI_EXPORT(Cartdim_get);
 int PMPI_Cartdim_get(MPI_Comm comm, int *ndims)
 {
     const struct ampi_topo_cart *cart = NULL;
@@ -104,7 +104,7 @@ int PMPI_Cartdim_get(MPI_Comm comm, int *ndims)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Cart_get)
+AMPI_EXPORT(Cart_get);
 int PMPI_Cart_get(MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[])
 {
     const struct ampi_topo_cart *cart = NULL;
@@ -126,7 +126,7 @@ int PMPI_Cart_get(MPI_Comm comm, int maxdims, int dims[], int periods[], int coo
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Cart_rank)
+AMPI_EXPORT(Cart_rank);
 int PMPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank)
 {
     const struct ampi_topo_cart *cart = NULL;
@@ -146,7 +146,7 @@ int PMPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Cart_coords)
+AMPI_EXPORT(Cart_coords);
 int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[])
 {
     const struct ampi_topo_cart *cart = NULL;
@@ -167,7 +167,7 @@ int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[])
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Cart_shift)
+AMPI_EXPORT(Cart_shift);
 int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, int *rank_dest)
 {
     const struct ampi_topo_cart *cart = NULL;
@@ -217,7 +217,7 @@ static struct ampi_topo *sub_grid(const struct ampi_comm *comm, const struct amp
     return topo;
 }
 
-AMPI_EXPORT(Cart_sub)
+AMPI_EXPORT(Cart_sub);
 int PMPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm)
 {
     const struct ampi_topo_cart *cart = NULL;

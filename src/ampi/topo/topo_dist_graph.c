@@ -244,7 +244,7 @@ static int create(struct ampi_comm *old, struct told *told, MPI_Info info, MPI_C
     return ampi_comm_adopt(old, made, false, newcomm);
 }
 
-AMPI_EXPORT(Dist_graph_create_adjacent)
+AMPI_EXPORT(Dist_graph_create_adjacent);
 int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[],
                                     const int *sourceweights, int outdegree, const int destinations[],
                                     const int *destweights, MPI_Info info, int reorder,
@@ -294,7 +294,7 @@ static int check_degrees(struct ampi_comm *comm, int n, const int *degrees, int 
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Dist_graph_create)
+AMPI_EXPORT(Dist_graph_create);
 int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[],
                            const int destinations[], const int *weights, MPI_Info info, int reorder,
                            MPI_Comm *comm_dist_graph)
@@ -339,7 +339,7 @@ static int look_up(struct ampi_rank *self, MPI_Comm handle, struct ampi_comm **c
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Dist_graph_neighbors_count)
+AMPI_EXPORT(Dist_graph_neighbors_count);
 int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree, int *weighted)
 {
     const struct ampi_topo_dist *dist = NULL;
@@ -380,7 +380,7 @@ static bool lacks_weights(const struct ampi_topo_edges *edges, int rank, int n_m
     return edges->weights && !weights && n_max > 0 && edges->first[rank + 1] > edges->first[rank];
 }
 
-AMPI_EXPORT(Dist_graph_neighbors)
+AMPI_EXPORT(Dist_graph_neighbors);
 int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int *sourceweights,
                               int maxoutdegree, int destinations[], int *destweights)
 {

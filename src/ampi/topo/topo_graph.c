@@ -53,7 +53,7 @@ static int check_graph(struct ampi_comm *comm, int nnodes, const int *index, con
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Graph_create)
+AMPI_EXPORT(Graph_create);
 int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int reorder,
                       MPI_Comm *comm_graph)
 {
@@ -75,7 +75,7 @@ int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int indx[], const int
     return ampi_comm_create_split(old, is_in ? 0 : MPI_UNDEFINED, old->rank, topo, NULL, comm_graph);
 }
 
-AMPI_EXPORT(Graph_map)
+AMPI_EXPORT(Graph_map);
 int PMPI_Graph_map(MPI_Comm comm, int nnodes, const int indx[], const int edges[], int *newrank)
 {
     struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Graph_map"), comm);
@@ -97,7 +97,7 @@ static int edges_of(const struct ampi_topo_graph *graph)
     return graph->n_nodes > 0 ? graph->index[graph->n_nodes - 1] : 0;
 }
 
-AMPI_EXPORT(Graphdims_get)
+AMPI_EXPORT(Graphdims_get);
 int PMPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges)
 {
     const struct ampi_topo_graph *graph = NULL;
@@ -113,7 +113,7 @@ int PMPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges)
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Graph_get)
+AMPI_EXPORT(Graph_get);
 int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int edges[])
 {
     const struct ampi_topo_graph *graph = NULL;
@@ -147,7 +147,7 @@ static int edges_of_rank(struct ampi_comm *comm, const struct ampi_topo_graph *g
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Graph_neighbors_count)
+AMPI_EXPORT(Graph_neighbors_count);
 int PMPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors)
 {
     const struct ampi_topo_graph *graph = NULL;
@@ -165,7 +165,7 @@ int PMPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors)
     return error;
 }
 
-AMPI_EXPORT(Graph_neighbors)
+AMPI_EXPORT(Graph_neighbors);
 int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int neighbors[])
 {
     const struct ampi_topo_graph *graph = NULL;
