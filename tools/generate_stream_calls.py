@@ -15,11 +15,12 @@ import re
 import subprocess
 import sys
 
-# What is written by hand: waits, streams' lives, captures, launches. src/gpu/stream_api.h and guard.c have them.
+# What is written by hand: waits, streams' lives, captures, launches, copies that may be repeated. src/gpu/stream_api.h and guard.c have them.
 BY_HAND = {
     "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy", "cuStreamBeginCapture",
     "cuStreamBeginCaptureToGraph", "cuStreamEndCapture", "cuStreamIsCapturing",
     "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamAddCallback", "cuMemcpyHtoD", "cuMemcpyDtoH",
+    "cuMemcpyAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuStreamSetAttribute",
 }
 # Structs with a stream, and who takes them: cuLaunchKernelEx, cuLaunchCooperativeKernelMultiDevice (which refuses
 # NULL), cuGraphInstantiateWithParams.

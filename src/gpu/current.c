@@ -12,6 +12,7 @@
  */
 #include "gpu/driver.h"
 #include "gpu/rank_context.h"
+#include "gpu/repeats.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
 
@@ -45,6 +46,7 @@ void gpu_current_swap(struct ult *from, struct ult *to)
 
     if (!gpu_is_used() || gpu_driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS)
         return; /* not CUDA, or not initialized: nothing to keep yet */
+    gpu_repeats_break();
     set_current(gpu_rank_context_of(from), now);
     next = gpu_rank_context_of(to);
     if (BASE_UNLIKELY(!next->has_begun))

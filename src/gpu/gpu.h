@@ -52,11 +52,12 @@ const char *gpu_error_text(int error);
 
 /* ---- What the program does with CUDA (gpu/guard.h) ---- */
 
-/* Whether each rank has default streams of its own, and whether a rank that waits for a GPU lets others run:
- * "private" or "shared", "suspend" or "block"; NULL: the usual, the first of each. false: neither. Before the
- * ranks begin. */
+/* Whether each rank has default streams of its own, whether a rank that waits for a GPU lets others run, and
+ * whether what it launches again and again is a graph: "private" or "shared", "suspend" or "block", "on" or
+ * "off"; NULL: the usual, the first of each. false: neither. Before the ranks begin. */
 bool gpu_streams_set(const char *text) BASE_MUST_CHECK;
 bool gpu_waits_set(const char *text) BASE_MUST_CHECK;
+bool gpu_graphs_set(const char *text) BASE_MUST_CHECK;
 
 /* The number of ranks that this process will run. With one rank, CUDA is not changed. Before the ranks
  * begin. */

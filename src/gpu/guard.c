@@ -13,6 +13,7 @@
 #include "gpu/driver.h"
 #include "gpu/launches.h"
 #include "gpu/rank_context.h"
+#include "gpu/repeats.h"
 #include "gpu/service.h"
 #include "gpu/stream_api.h"
 #include "gpu/waits.h"
@@ -27,13 +28,16 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
 /* X(function, the first version of CUDA whose cuGetProcAddress gives it, its number of parameters, (types and
  * names of these), which GPU's kernels go away, what the rank does afterwards, why) */
 #define WAITING(X)                                                                                          \
-    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), GPU_SERVICE_ALL, nothing(),                  \
+    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), GPU_SERVICE_ALL, gpu_repeats_forget(),       \
       "waits for the GPU to change the stacks of kernels")                                                  \
-    X(cuMemFree, 3020, 1, (CUdeviceptr, memory), GPU_SERVICE_ALL, nothing(), "waits for the memory's GPU")  \
-    X(cuMemFreeHost, 2000, 1, (void *, memory), GPU_SERVICE_ALL, nothing(), "waits for the GPU")            \
-    X(cuMemHostUnregister, 4000, 1, (void *, memory), GPU_SERVICE_ALL, nothing(), "waits for the GPU")      \
-    X(cuArrayDestroy, 2000, 1, (CUarray, array), GPU_SERVICE_ALL, nothing(), "waits for the memory's GPU")  \
-    X(cuMipmappedArrayDestroy, 5000, 1, (CUmipmappedArray, array), GPU_SERVICE_ALL, nothing(),              \
+    X(cuMemFree, 3020, 1, (CUdeviceptr, memory), GPU_SERVICE_ALL, gpu_repeats_forget(),                     \
+      "waits for the memory's GPU")                                                                         \
+    X(cuMemFreeHost, 2000, 1, (void *, memory), GPU_SERVICE_ALL, gpu_repeats_forget(), "waits for the GPU") \
+    X(cuMemHostUnregister, 4000, 1, (void *, memory), GPU_SERVICE_ALL, gpu_repeats_forget(),                \
+      "waits for the GPU")                                                                                  \
+    X(cuArrayDestroy, 2000, 1, (CUarray, array), GPU_SERVICE_ALL, gpu_repeats_forget(),                     \
+      "waits for the memory's GPU")                                                                         \
+    X(cuMipmappedArrayDestroy, 5000, 1, (CUmipmappedArray, array), GPU_SERVICE_ALL, gpu_repeats_forget(),   \
       "waits for the memory's GPU")                                                                         \
     X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), GPU_SERVICE_CURRENT, nothing(),      \
       "waits for the GPU")                                                                                  \
@@ -45,9 +49,8 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       GPU_SERVICE_CURRENT, nothing(), "waits for the GPU")                                                  \
     X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), GPU_SERVICE_CURRENT,       \
       nothing(), "waits for the GPU")                                                                       \
-    X(cuModuleUnload, 2000, 1, (CUmodule, module), GPU_SERVICE_ALL, gpu_launches_forget(),                  \
-      "waits for the GPU")                                                                                  \
-    X(cuLibraryUnload, 12000, 1, (CUlibrary, library), GPU_SERVICE_ALL, gpu_launches_forget(),              \
+    X(cuModuleUnload, 2000, 1, (CUmodule, module), GPU_SERVICE_ALL, forget_kernels(), "waits for the GPU")  \
+    X(cuLibraryUnload, 12000, 1, (CUlibrary, library), GPU_SERVICE_ALL, forget_kernels(),                   \
       "waits for the GPU")                                                                                  \
     X(cuKernelGetFunction, 12000, 2, (CUfunction *, function, CUkernel, kernel), GPU_SERVICE_CURRENT,       \
       nothing(), "may load the kernel, and waits for the GPU then")                                         \
@@ -93,6 +96,12 @@ static struct {
 } real;
 
 static void nothing(void) {}
+
+static void forget_kernels(void)
+{
+    gpu_launches_forget();
+    gpu_repeats_forget();
+}
 
 /* Each waits aside if it may. Before the first resident kernel there is nothing to send away. The driver's
  * function does not wait for a kernel that starts while it waits. */

@@ -42,6 +42,9 @@ extern const struct gpu_guarded gpu_waiting_functions[], gpu_context_functions[]
 extern const size_t gpu_n_waiting_functions, gpu_n_context_functions, gpu_n_stream_functions;
 
 /* Has found the driver's functions and opened it, if it is there. Any thread. */
+void gpu_guard_find(void);
+
+/* The same for a call that is no launch or copy: what the rank has launched goes to the driver first. */
 void gpu_guard_prepare(void);
 
 #endif

@@ -15,6 +15,7 @@
 #include "gpu/guard.h"
 #include "gpu/rank_context.h"
 #include "gpu/driver_symbols.h"
+#include "gpu/repeats.h"
 
 typedef CUresult(CUDAAPI *find_1_fn)(const char *, void **, int, cuuint64_t);
 typedef CUresult(CUDAAPI *find_2_fn)(const char *, void **, int, cuuint64_t,
@@ -183,7 +184,7 @@ static void prepare(void)
     pthread_once(&once, look_up);
 }
 
-void gpu_guard_prepare(void)
+void gpu_guard_find(void)
 {
     static _Atomic bool is_done;
 
@@ -192,6 +193,12 @@ void gpu_guard_prepare(void)
     prepare();
     (void)gpu_driver_open(NULL); /* not within what is done once: it comes here itself */
     atomic_store_explicit(&is_done, true, memory_order_release);
+}
+
+void gpu_guard_prepare(void)
+{
+    gpu_guard_find();
+    gpu_repeats_break();
 }
 
 void *gpu_guard(const char *name, void *function)

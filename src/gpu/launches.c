@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "gpu/aside.h"
 #include "gpu/guard.h"
+#include "gpu/repeats.h"
 #include "gpu/service.h"
 #include "gpu/stream_api.h"
 #include "gpu/waits.h"
@@ -171,7 +172,8 @@ static inline CUresult begin(struct gpu_call *call, CUstream stream, bool is_per
 {
     CUresult result;
 
-    gpu_guard_prepare();
+    gpu_guard_find();
+    gpu_repeats_break_unless(stream, is_per_thread);
     result = gpu_call_begin(call, stream, is_per_thread, GPU_CALL_SUBMIT);
     if (BASE_LIKELY(result == CUDA_SUCCESS))
         gpu_call_make_room(call, caller);
@@ -183,8 +185,14 @@ static inline CUresult begin(struct gpu_call *call, CUstream stream, bool is_per
     CUresult result = begin(&call, stream, is_per_thread, GPU_CALLER);                                   \
     if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                                           \
         return result;                                                                                   \
-    if (is_loaded(&call, function))                                                                      \
+    if (is_loaded(&call, function)) {                                                                    \
+        const unsigned sizes[] = {SIZE_ARGUMENTS};                                                       \
+        if (gpu_repeats_take_launch(&call, stream, is_per_thread, function, sizes, parameters, extra,    \
+                                    &result))                                                            \
+            return result;                                                                               \
         return real.driver_function(function, SIZE_ARGUMENTS, call.stream, parameters, extra);           \
+    }                                                                                                    \
+    gpu_repeats_break();                                                                                 \
     return launch_first(                                                                                 \
         &(struct launch){                                                                                \
             {.run = run_kernel}, CONFIG, function, parameters, extra, {.kernel = real.driver_function}}, \
@@ -252,6 +260,15 @@ static CUresult launch_ex(const CUlaunchConfig *config, bool is_per_thread, CUfu
         return result;
     launch.config = *config;
     launch.config.hStream = call.stream;
+    if (is_loaded(&call, function) && config->numAttrs == 0) {
+        const unsigned sizes[] = {config->gridDimX,      config->gridDimY,  config->gridDimZ,
+                                  config->blockDimX,     config->blockDimY, config->blockDimZ,
+                                  config->sharedMemBytes};
+        if (gpu_repeats_take_launch(&call, config->hStream, is_per_thread, function, sizes, parameters, extra,
+                                    &result))
+            return result;
+    }
+    gpu_repeats_break();
     if (is_loaded(&call, function))
         return driver(&launch.config, function, parameters, extra);
     return launch_first(&launch, &call, caller);
@@ -260,13 +277,13 @@ static CUresult launch_ex(const CUlaunchConfig *config, bool is_per_thread, CUfu
 CUresult CUDAAPI gpu_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,
                                void **extra)
 {
-    gpu_guard_prepare();
+    gpu_guard_find();
     return launch_ex(config, false, function, parameters, extra, GPU_CALLER, real.r_cuLaunchKernelEx);
 }
 
 CUresult CUDAAPI gpu_launch_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **parameters,
                                     void **extra)
 {
-    gpu_guard_prepare();
+    gpu_guard_find();
     return launch_ex(config, true, function, parameters, extra, GPU_CALLER, real.r_cuLaunchKernelEx_ptsz);
 }

@@ -116,6 +116,11 @@ bool gpu_streams_set(const char *text)
     return true;
 }
 
+bool gpu_graphs_set(const char *text)
+{
+    return true;
+}
+
 bool gpu_waits_set(const char *text)
 {
     return true;

@@ -47,7 +47,8 @@ struct gpu_pe {
     struct gpu_batch *free_batches;
     struct gpu_question *questions; /* that are asked of the driver (waits.c) */
     struct gpu_question **questions_end;
-    struct gpu_service *services;              /* those that were made (service.c) */
+    struct gpu_repeats *repeats;  /* of the running rank, in the midst of a sequence (repeats.c) */
+    struct gpu_service *services; /* those that were made (service.c) */
     uint64_t plain_buffers[GPU_PLAIN_BUFFERS]; /* ids of some that are a primary context's own (reach.c); 0:
                                                   none */
 };

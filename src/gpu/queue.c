@@ -7,6 +7,7 @@
 #include "gpu/driver.h"
 #include "gpu/module.h"
 #include "gpu/pe_state.h"
+#include "gpu/repeats.h"
 #include "gpu/service.h"
 #include "gpu/waits.h"
 #include "ult/arch/ult_arch.h"
@@ -475,6 +476,8 @@ static int poll_queues(struct ult_source *source)
 
     if (pe->gathered)
         gpu_batch_start(pe);
+    if (pe->repeats)
+        gpu_repeats_end(pe->repeats);
     n_handled = (pe->services ? gpu_service_poll(pe) : 0) + (pe->questions ? gpu_wait_poll(pe) : 0);
     queue = pe->busy;
     pe->busy = NULL;

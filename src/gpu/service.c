@@ -30,6 +30,7 @@
 #include "gpu/kernels/kernels.h"
 #include "gpu/module.h"
 #include "gpu/gpu_pack.h"
+#include "gpu/repeats.h"
 #include "gpu/driver_watch.h"
 
 /* How long a kernel stays at most. */
@@ -252,6 +253,8 @@ void gpu_service_load(int device, CUcontext context, CUresult (*load)(CUfunction
     error = gpu_module_function(device, GPU_KERNEL_SERVICE, &kernel);
     if (!error && load) /* else its first launch would */
         error = load(kernel) != CUDA_SUCCESS;
+    if (!error)
+        gpu_repeats_load(device, load);
     gpu_context_leave(context, before);
     atomic_store(&is_loaded[device], !error);
     base_log_verbose(2, "the kernel of +gpu-service was loaded on GPU %d in %.1f ms", device,

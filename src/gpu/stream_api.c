@@ -29,8 +29,8 @@ struct gpu_stream_real gpu_stream_real;
 
 /* The driver copies pageable memory with the CPU's help, when the stream has come to it. The PE must not wait
  * for that: the rank waits for the stream before. */
-static void wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
-                             const void *caller)
+void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
+                              const void *caller)
 {
     if (!gpu_wait_may_suspend(caller))
         return;
@@ -54,7 +54,7 @@ static void wait_if_pageable(CUstream stream, const void *from, const void *to, 
         if (GPU_CALL_##kind == GPU_CALL_SUBMIT)                                     \
             gpu_call_make_room(&call, GPU_CALLER);                                  \
         if ((bytes) > 0 && gpu_waits_suspend)                                       \
-            wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);             \
+            gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);     \
         return real.r_##name arguments;                                             \
     }
 GPU_STREAM_CALLS(FUNCTION)
@@ -99,7 +99,7 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
             return real.r_##name arguments;                                                             \
         }                                                                                               \
         gpu_call_make_room(&call, GPU_CALLER);                                                          \
-        wait_if_pageable(call.stream, from, to, SIZE_MAX, GPU_CALLER);                                  \
+        gpu_api_wait_if_pageable(call.stream, from, to, SIZE_MAX, GPU_CALLER);                          \
         result = real.r_##async async_arguments;                                                        \
         if (BASE_UNLIKELY(result == CUDA_ERROR_INVALID_VALUE))                                          \
             return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments);                             \

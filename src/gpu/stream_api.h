@@ -65,6 +65,38 @@ CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
  * of its own there, the driver's function is right. May switch. */
 bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out);
 
+/* ---- Copies that may be repeated, and calls that concern graphs (repeat_calls.c) ---- */
+
+CUresult CUDAAPI gpu_repeat_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n_bytes, CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
+                                               CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n_bytes,
+                                                 CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void *from, size_t n_bytes,
+                                                      CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n_bytes, CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyDtoHAsync_v2_ptsz(void *to, CUdeviceptr from, size_t n_bytes,
+                                                      CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
+                                                 CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
+                                                      CUstream stream);
+
+CUresult CUDAAPI gpu_repeat_record_context(CUcontext context, CUevent event);
+CUresult CUDAAPI gpu_repeat_wait_context(CUcontext context, CUevent event);
+CUresult CUDAAPI gpu_repeat_attach(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags);
+CUresult CUDAAPI gpu_repeat_attach_ptsz(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags);
+CUresult CUDAAPI gpu_repeat_set_attribute(CUstream stream, CUstreamAttrID attribute,
+                                          const CUstreamAttrValue *value);
+CUresult CUDAAPI gpu_repeat_set_attribute_ptsz(CUstream stream, CUstreamAttrID attribute,
+                                               const CUstreamAttrValue *value);
+CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes);
+CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool);
+
+/* The rank waits for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
+void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
+                              const void *caller);
+
 /* ---- Copies from and to the host (host_copies.c) ---- */
 
 CUresult CUDAAPI gpu_api_copy_to_host(void *to, CUdeviceptr from, size_t n_bytes);
@@ -117,6 +149,35 @@ bool gpu_host_is_pageable(const void *address);
       "tells the callback its stream")                                                                       \
     X(cuStreamAddCallback_ptsz, 7000, (CUstream, CUstreamCallback, void *, unsigned),                        \
       gpu_api_add_callback_ptsz, "tells the callback its stream")                                            \
+    X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream), gpu_repeat_cuMemcpyAsync,           \
+      "may be repeated")                                                                                     \
+    X(cuMemcpyAsync_ptsz, 7000, (CUdeviceptr, CUdeviceptr, size_t, CUstream), gpu_repeat_cuMemcpyAsync_ptsz, \
+      "may be repeated")                                                                                     \
+    X(cuMemcpyHtoDAsync_v2, 3020, (CUdeviceptr, const void *, size_t, CUstream),                             \
+      gpu_repeat_cuMemcpyHtoDAsync_v2, "may be repeated")                                                    \
+    X(cuMemcpyHtoDAsync_v2_ptsz, 7000, (CUdeviceptr, const void *, size_t, CUstream),                        \
+      gpu_repeat_cuMemcpyHtoDAsync_v2_ptsz, "may be repeated")                                               \
+    X(cuMemcpyDtoHAsync_v2, 3020, (void *, CUdeviceptr, size_t, CUstream), gpu_repeat_cuMemcpyDtoHAsync_v2,  \
+      "may be repeated")                                                                                     \
+    X(cuMemcpyDtoHAsync_v2_ptsz, 7000, (void *, CUdeviceptr, size_t, CUstream),                              \
+      gpu_repeat_cuMemcpyDtoHAsync_v2_ptsz, "may be repeated")                                               \
+    X(cuMemcpyDtoDAsync_v2, 3020, (CUdeviceptr, CUdeviceptr, size_t, CUstream),                              \
+      gpu_repeat_cuMemcpyDtoDAsync_v2, "may be repeated")                                                    \
+    X(cuMemcpyDtoDAsync_v2_ptsz, 7000, (CUdeviceptr, CUdeviceptr, size_t, CUstream),                         \
+      gpu_repeat_cuMemcpyDtoDAsync_v2_ptsz, "may be repeated")                                               \
+    X(cuCtxRecordEvent, 12050, (CUcontext, CUevent), gpu_repeat_record_context,                              \
+      "concerns what is held back")                                                                          \
+    X(cuCtxWaitEvent, 12050, (CUcontext, CUevent), gpu_repeat_wait_context, "concerns what is held back")    \
+    X(cuStreamAttachMemAsync, 6000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach,            \
+      "comes behind what is held back")                                                                      \
+    X(cuStreamAttachMemAsync_ptsz, 7000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach_ptsz,  \
+      "comes behind what is held back")                                                                      \
+    X(cuStreamSetAttribute, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),                    \
+      gpu_repeat_set_attribute, "graphs have attributes")                                                    \
+    X(cuStreamSetAttribute_ptsz, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),               \
+      gpu_repeat_set_attribute_ptsz, "graphs have attributes")                                               \
+    X(cuMemUnmap, 10020, (CUdeviceptr, size_t), gpu_repeat_unmap, "graphs may have copies there")            \
+    X(cuMemPoolDestroy, 11020, (CUmemoryPool), gpu_repeat_destroy_pool, "graphs may have copies there")      \
     X(cuGraphInstantiateWithParams, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),        \
       gpu_api_instantiate, "has a stream in a struct")                                                       \
     X(cuGraphInstantiateWithParams_ptsz, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),   \

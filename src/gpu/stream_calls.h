@@ -48,18 +48,10 @@
     X(cuMemcpy3DAsync_v2_ptsz, 7000, 1, SUBMIT, (const CUDA_MEMCPY3D_v2 *pCopy, CUstream stream), (pCopy, call.stream), GPU_CALL_HOST(pCopy, src), GPU_CALL_HOST(pCopy, dst), SIZE_MAX) \
     X(cuMemcpy3DPeerAsync, 4000, 0, SUBMIT, (const CUDA_MEMCPY3D_PEER_v1 *pCopy, CUstream stream), (pCopy, call.stream), NULL, NULL, 0) \
     X(cuMemcpy3DPeerAsync_ptsz, 7000, 1, SUBMIT, (const CUDA_MEMCPY3D_PEER_v1 *pCopy, CUstream stream), (pCopy, call.stream), NULL, NULL, 0) \
-    X(cuMemcpyAsync, 4000, 0, SUBMIT, (CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t ByteCount, CUstream stream), (dst, src, ByteCount, call.stream), GPU_CALL_POINTER(src), GPU_CALL_POINTER(dst), ByteCount) \
-    X(cuMemcpyAsync_ptsz, 7000, 1, SUBMIT, (CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t ByteCount, CUstream stream), (dst, src, ByteCount, call.stream), GPU_CALL_POINTER(src), GPU_CALL_POINTER(dst), ByteCount) \
     X(cuMemcpyAtoHAsync_v2, 3020, 0, SUBMIT, (void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream stream), (dstHost, srcArray, srcOffset, ByteCount, call.stream), NULL, dstHost, ByteCount) \
     X(cuMemcpyAtoHAsync_v2_ptsz, 7000, 1, SUBMIT, (void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream stream), (dstHost, srcArray, srcOffset, ByteCount, call.stream), NULL, dstHost, ByteCount) \
-    X(cuMemcpyDtoDAsync_v2, 3020, 0, SUBMIT, (CUdeviceptr_v2 dstDevice, CUdeviceptr_v2 srcDevice, size_t ByteCount, CUstream stream), (dstDevice, srcDevice, ByteCount, call.stream), NULL, NULL, 0) \
-    X(cuMemcpyDtoDAsync_v2_ptsz, 7000, 1, SUBMIT, (CUdeviceptr_v2 dstDevice, CUdeviceptr_v2 srcDevice, size_t ByteCount, CUstream stream), (dstDevice, srcDevice, ByteCount, call.stream), NULL, NULL, 0) \
-    X(cuMemcpyDtoHAsync_v2, 3020, 0, SUBMIT, (void *dstHost, CUdeviceptr_v2 srcDevice, size_t ByteCount, CUstream stream), (dstHost, srcDevice, ByteCount, call.stream), NULL, dstHost, ByteCount) \
-    X(cuMemcpyDtoHAsync_v2_ptsz, 7000, 1, SUBMIT, (void *dstHost, CUdeviceptr_v2 srcDevice, size_t ByteCount, CUstream stream), (dstHost, srcDevice, ByteCount, call.stream), NULL, dstHost, ByteCount) \
     X(cuMemcpyHtoAAsync_v2, 3020, 0, SUBMIT, (CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream stream), (dstArray, dstOffset, srcHost, ByteCount, call.stream), srcHost, NULL, ByteCount) \
     X(cuMemcpyHtoAAsync_v2_ptsz, 7000, 1, SUBMIT, (CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream stream), (dstArray, dstOffset, srcHost, ByteCount, call.stream), srcHost, NULL, ByteCount) \
-    X(cuMemcpyHtoDAsync_v2, 3020, 0, SUBMIT, (CUdeviceptr_v2 dstDevice, const void *srcHost, size_t ByteCount, CUstream stream), (dstDevice, srcHost, ByteCount, call.stream), srcHost, NULL, ByteCount) \
-    X(cuMemcpyHtoDAsync_v2_ptsz, 7000, 1, SUBMIT, (CUdeviceptr_v2 dstDevice, const void *srcHost, size_t ByteCount, CUstream stream), (dstDevice, srcHost, ByteCount, call.stream), srcHost, NULL, ByteCount) \
     X(cuMemcpyPeerAsync, 4000, 0, SUBMIT, (CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount, CUstream stream), (dstDevice, dstContext, srcDevice, srcContext, ByteCount, call.stream), NULL, NULL, 0) \
     X(cuMemcpyPeerAsync_ptsz, 7000, 1, SUBMIT, (CUdeviceptr_v2 dstDevice, CUcontext dstContext, CUdeviceptr_v2 srcDevice, CUcontext srcContext, size_t ByteCount, CUstream stream), (dstDevice, dstContext, srcDevice, srcContext, ByteCount, call.stream), NULL, NULL, 0) \
     X(cuMemsetD16Async, 3020, 0, SUBMIT, (CUdeviceptr_v2 dstDevice, unsigned short us, size_t N, CUstream stream), (dstDevice, us, N, call.stream), NULL, NULL, 0) \
@@ -90,8 +82,6 @@
     X(cuStreamGetCtx_ptsz, 9020, 1, ASK, (CUstream stream, CUcontext *pctx), (call.stream, pctx), NULL, NULL, 0) \
     X(cuStreamGetPriority, 5050, 0, ASK, (CUstream stream, int *priority), (call.stream, priority), NULL, NULL, 0) \
     X(cuStreamGetPriority_ptsz, 7000, 1, ASK, (CUstream stream, int *priority), (call.stream, priority), NULL, NULL, 0) \
-    X(cuStreamSetAttribute, 11000, 0, ASK, (CUstream stream, CUstreamAttrID attr, const CUstreamAttrValue_v1 *param), (call.stream, attr, param), NULL, NULL, 0) \
-    X(cuStreamSetAttribute_ptsz, 11000, 1, ASK, (CUstream stream, CUstreamAttrID attr, const CUstreamAttrValue_v1 *value), (call.stream, attr, value), NULL, NULL, 0) \
     X(cuStreamUpdateCaptureDependencies, 11030, 0, ASK, (CUstream stream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags), (call.stream, dependencies, numDependencies, flags), NULL, NULL, 0) \
     X(cuStreamUpdateCaptureDependencies_ptsz, 11030, 1, ASK, (CUstream stream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags), (call.stream, dependencies, numDependencies, flags), NULL, NULL, 0) \
     X(cuStreamWaitEvent, 3020, 0, SUBMIT, (CUstream stream, CUevent hEvent, unsigned int Flags), (call.stream, hEvent, Flags), NULL, NULL, 0) \

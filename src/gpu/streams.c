@@ -13,14 +13,15 @@
 #include "base/log.h"
 #include "gpu/guard.h"
 #include "gpu/rank_context.h"
+#include "gpu/repeats.h"
 #include "gpu/stream_api.h"
 #include "gpu_detect.h"
 
 bool gpu_streams_are_private;
 struct ult *(*gpu_rank_of_thread)(void);
 
-/* What +gpu-streams and +gpu-waits say. */
-static bool is_private_wanted = true, is_suspending_wanted = true;
+/* What +gpu-streams, +gpu-waits and +gpu-graphs say. */
+static bool is_private_wanted = true, is_suspending_wanted = true, are_graphs_wanted = true;
 
 /* Sets *first_out to whether the text is the first of two words; NULL: it is. */
 static bool choose(const char *text, const char *first, const char *second, bool *first_out)
@@ -39,6 +40,11 @@ bool gpu_waits_set(const char *text)
     return choose(text, "suspend", "block", &is_suspending_wanted);
 }
 
+bool gpu_graphs_set(const char *text)
+{
+    return choose(text, "on", "off", &are_graphs_wanted);
+}
+
 /* Functions that a runtime has found before are the driver's for good: what this does is for all, or not
  * done. */
 void gpu_streams_begin(int n_ranks)
@@ -49,6 +55,7 @@ void gpu_streams_begin(int n_ranks)
         base_log_verbose(1, "CUDA was in use before the ranks began: they share its default streams");
     gpu_streams_are_private = is_private_wanted && n_ranks > 1 && !is_late;
     gpu_waits_suspend = is_suspending_wanted && n_ranks > 1 && !is_late;
+    gpu_repeats_are_on = are_graphs_wanted && gpu_streams_are_private;
 }
 
 /* ---- What a rank has ---- */
@@ -447,6 +454,7 @@ static void forget_stream(CUstream handle)
 
     if (!rank)
         return;
+    gpu_repeats_forget_stream(rank, handle);
     pthread_mutex_lock(&rank->lock);
     stream = gpu_streams_find(rank, handle);
     if (stream) {

@@ -76,6 +76,7 @@ struct gpu_rank_streams {
     CUstreamCaptureMode mode;                     /* of cuThreadExchangeStreamCaptureMode */
     cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures that use of the default stream invalidated */
     int n_spoiled;
+    struct gpu_repeats *repeats; /* repeats.h; NULL: not needed yet */
     /* Of the rank's ULT alone: */
     struct gpu_launched launched; /* launches.h */
     struct gpu_flows flows;       /* flow.h */

@@ -5,6 +5,7 @@
  * Each is an event that the PE asks the driver about (waits.h). An event of our own is recorded behind the
  * work of a stream.
  */
+#include "gpu/repeats.h"
 #include "gpu/stream_api.h"
 #include "gpu/waits.h"
 
@@ -55,7 +56,10 @@ int gpu_work_of_stream(struct gpu_work *work, void *handle)
 {
     struct gpu_call call;
     CUcontext context, before;
-    int error = gpu_driver_check(gpu_call_begin(&call, handle, false, GPU_CALL_JOIN), "cuStreamQuery");
+    int error;
+
+    gpu_repeats_break();
+    error = gpu_driver_check(gpu_call_begin(&call, handle, false, GPU_CALL_JOIN), "cuStreamQuery");
 
     if (error)
         return error;
@@ -75,8 +79,10 @@ int gpu_work_of_stream(struct gpu_work *work, void *handle)
 
 int gpu_work_of_event(struct gpu_work *work, void *event)
 {
-    CUresult result = gpu_driver.cuEventQuery(event);
+    CUresult result;
 
+    gpu_repeats_break();
+    result = gpu_driver.cuEventQuery(event);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
         return gpu_driver_note((int)result, "cuEventQuery");
     gpu_batch_start_now();

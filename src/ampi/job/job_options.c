@@ -69,6 +69,9 @@ static const struct base_option option_table[] = {
      "CUDA's default streams: each rank has its own (the default), or the ranks of a process share them"},
     {"+gpu-waits", BASE_OPTION_STRING, &ampi_options.gpu_waits, 0, 0, "suspend|block",
      "a rank that waits for its GPU lets the other ranks of its PE run (the default), or blocks them"},
+    {"+gpu-graphs", BASE_OPTION_STRING, &ampi_options.gpu_graphs, 0, 0, "on|off",
+     "launches and copies that a rank makes again and again in the same order go to the GPU's driver as one "
+     "graph (the default), or call by call"},
     {"+nccl", BASE_OPTION_STRING, &gpu_nccl_library, 0, 0, "off|PATH",
      "large collectives between processes on buffers of GPUs: not through NCCL, or through the library at "
      "PATH; default: "
@@ -160,6 +163,8 @@ void ampi_options_read(int *argc, char **argv)
         base_fatal(2, "+gpu-streams %s: expected private or shared", ampi_options.gpu_streams);
     if (!gpu_waits_set(ampi_options.gpu_waits))
         base_fatal(2, "+gpu-waits %s: expected suspend or block", ampi_options.gpu_waits);
+    if (!gpu_graphs_set(ampi_options.gpu_graphs))
+        base_fatal(2, "+gpu-graphs %s: expected on or off", ampi_options.gpu_graphs);
     if (ampi_options.help_topic)
         print_help(ampi_options.help_topic);
     base_log_set_verbosity((int)ampi_options.verbosity);

@@ -24,6 +24,7 @@ struct ampi_options {
     const char *gpu_service;  /* +gpu-service; NULL: not given */
     const char *gpu_streams;  /* +gpu-streams; NULL: not given */
     const char *gpu_waits;    /* +gpu-waits; NULL: not given */
+    const char *gpu_graphs;   /* +gpu-graphs; NULL: not given */
     const char *ucx;          /* +ucx; NULL: the one that the machine was built with */
 };
 extern struct ampi_options ampi_options;
