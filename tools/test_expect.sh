@@ -8,6 +8,10 @@
 #       must be none, '*' that anything will do.
 #   expect_nothing_left "after what" TENTHS
 #       left_over, a function of the test's, must print nothing within this many tenths of a second.
+#   await command...
+#       runs the command until it succeeds; fails after 20 s.
+#   has_lines COUNT PATTERN FILE
+#       is true if that many lines of the file match: what a job prints says how far it is.
 #   finish
 #       exits: 0 if all was as expected.
 
@@ -55,6 +59,18 @@ expect_nothing_left() {
     expect_failed=$((expect_failed + 1))
     echo "FAILED: nothing is left behind: $1"
     printf '%s\n' "$left" | sed 's/^/    /'
+}
+
+await() {
+    for _ in $(seq 400); do
+        "$@" && return
+        sleep 0.05
+    done
+    return 1
+}
+
+has_lines() {
+    [ "$(grep -cs -- "$2" "$3")" = "$1" ]
 }
 
 finish() {

@@ -67,13 +67,10 @@ signal() {
     local name=$1 pid
     shift
     # What a shell starts in the background ignores SIGINT, and all that it starts.
+    rm -f "$work/signal.out"
     env --default-signal=INT,HUP "${run[@]}" "$@" >"$work/signal.out" 2>"$work/signal.err" &
     pid=$!
-    for _ in $(seq 200); do
-        [ "$(grep -c ready "$work/signal.out")" = 4 ] && break
-        sleep 0.05
-    done
-    sleep 0.1
+    await has_lines 4 ready "$work/signal.out"
     kill -"$name" $pid
     timeout 20 tail --pid=$pid -f /dev/null || kill -9 $pid
     wait $pid
@@ -89,19 +86,21 @@ done
 
 # ---- A launcher that does not answer ----
 # silent WHAT words...: mpirun is stopped when the processes have printed a line; what they do next needs it.
+# shellcheck disable=SC2317 # called by await
+have_given_up() {
+    cat "$work"/silent.err.* >"$work/silent.all"
+    has_lines 2 'has not answered' "$work/silent.all"
+}
 silent() {
     local what=$1 pid
     shift
+    rm -f "$work"/silent.*
     HEDDLE_LAUNCHER_TIMEOUT=2 "$mpirun" --procs 2 -n 2 sh -c 'exec "$@" 2>'"$work/silent.err.\$PMIX_RANK" - "$client" "$@" \
         >"$work/silent.out" 2>"$work/silent.err" &
     pid=$!
-    for _ in $(seq 200); do
-        [ "$(grep -c ready "$work/silent.out")" = 2 ] && break
-        sleep 0.05
-    done
+    await has_lines 2 ready "$work/silent.out"
     kill -STOP $pid
-    sleep 4
-    cat "$work"/silent.err.* >"$work/silent.all"
+    await have_given_up
     kill -CONT $pid
     wait $pid
     expect "a launcher that does not answer: $what" 1 "(process [01]: the launcher has not answered for 2 s: .*$what.*){2}" '' \

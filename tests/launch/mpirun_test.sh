@@ -169,7 +169,7 @@ expect "no MPI: hostname" 0 '^([^ ]+ ){2}$' '' "$mpirun" -n 2 hostname
 expect "no MPI: time runs out for all" 124 '*' 'longer than 0.5 s' "$mpirun" --timeout 0.5 -n 3 ./plain sleep 50
 expect "-v says that there are copies" 0 '*' '3 copies of ./plain x' "$mpirun" -v -n 3 ./plain x
 expect "a signal to mpirun reaches the copies" 143 '*' 'ended by signal 15' \
-    sh -c "'$mpirun' -n 2 ./plain sleep 50 & sleep 1; kill \$!; wait \$!"
+    sh -c "'$mpirun' -n 2 ./plain sleep 50 & until [ \$(wc -w </proc/\$!/task/\$!/children) = 2 ]; do sleep 0.05; done; kill \$!; wait \$!"
 
 # ---- The right library ----
 expect "a program without RUNPATH gets our library" 0 'options=\[\+vp 2\]' "LD_LIBRARY_PATH=$work/lib " \

@@ -134,45 +134,68 @@ for name in INT TERM USR1 USR2 HUP; do
         sed 's/^/    /' "$work/signals"
     fi
 done
-expect "SIGTERM ends a job" 143 '' 'ended by signal 15' sh -c '"$@" & sleep 0.5; kill -TERM $!; wait $!' - "${run[@]}" init sleep=100000
-expect "SIGTERM twice ends deaf processes" 143 '' '*' \
-    sh -c '"$@" & sleep 0.5; kill -TERM $!; sleep 0.2; kill -TERM $!; wait $!' - "${run[@]}" deaf sleep=100000
+# start words...: starts a job whose four processes print "ready" at some time, and waits for that. job: mpirun's id.
+start() {
+    rm -f "$work/out" # the last job's
+    "${run[@]}" "$@" >"$work/out" 2>"$work/err" &
+    job=$!
+    await has_lines 4 ready "$work/out"
+}
+# ended: waits for its end; prints its exit code and what it said on stderr.
+ended() {
+    wait $job
+    echo $?
+    cat "$work/err"
+}
+start init say=ready sleep=100000
+kill -TERM $job
+ended >"$work/ended"
+expect "SIGTERM ends a job" 0 '^143 .*ended by signal 15' '' cat "$work/ended"
+start deaf say=ready sleep=100000
+while kill -TERM $job 2>/dev/null; do
+    sleep 0.1
+done
+ended >"$work/ended"
+expect "SIGTERM more than once ends deaf processes" 0 '^143 ' '' cat "$work/ended"
 
+# shellcheck disable=SC2317 # called by await
 # Are all processes of the job in this state? (T: stopped, S: sleeping)
 job_state() {
-    local pid
-    tr ' ' '\n' <"/proc/$1/task/$1/children" | while read -r pid; do
-        grep -qs pmix_client "/proc/$pid/comm" && cut -d' ' -f3 "/proc/$pid/stat"
+    local child
+    tr ' ' '\n' <"/proc/$1/task/$1/children" | while read -r child; do
+        grep -qs pmix_client "/proc/$child/comm" && cut -d' ' -f3 "/proc/$child/stat"
     done | sort -u | tr -d '\n'
 }
-"${run[@]}" sleep=4000 &
-pid=$!
-sleep 0.5
-kill -TSTP $pid
-sleep 0.3
-stopped=$(job_state $pid)$(cut -d' ' -f3 /proc/$pid/stat)
-kill -CONT $pid
-sleep 0.3
-going=$(job_state $pid)
-wait $pid
+# shellcheck disable=SC2317
+is_stopped() {
+    stopped=$(job_state "$job")$(cut -d' ' -f3 "/proc/$job/stat")
+    [ "$stopped" = TT ]
+}
+# shellcheck disable=SC2317
+is_going() {
+    going=$(job_state "$job")
+    [ "$going" = S ]
+}
+start say=ready sleep=4000
+kill -TSTP $job
+await is_stopped
+kill -CONT $job
+await is_going
+wait $job
 code=$?
 expect "SIGTSTP stops all, SIGCONT lets them go on" 0 "TT S 0" '' echo "$stopped $going $code"
 
 # ---- mpirun is killed ----
-"${run[@]}" init @1,spawn deaf fence sleep=100000 2>"$work/err" &
-pid=$!
-sleep 0.7
-kill -9 $pid
-wait $pid 2>/dev/null
+start init @1,spawn deaf fence say=ready sleep=100000
+kill -9 $job
+wait $job 2>/dev/null
 expect_nothing_left "after SIGKILL of mpirun" 50
 
 # The guard too: then the next run cleans up.
-"${run[@]}" init sleep=100000 2>"$work/err" &
-pid=$!
-sleep 0.7
-guard=$(tr ' ' '\n' <"/proc/$pid/task/$pid/children" | while read -r child; do grep -qs mpirun "/proc/$child/comm" && echo "$child"; done)
-kill -9 "$guard" $pid
-wait $pid 2>/dev/null
+start init say=ready sleep=100000
+guard=$(tr ' ' '\n' <"/proc/$job/task/$job/children" | while read -r child; do grep -qs mpirun "/proc/$child/comm" && echo "$child"; done)
+kill -9 "$guard" $job
+wait $job 2>/dev/null
 expect "the next run" 0 '' '' "$mpirun" --procs 2 true
 expect_nothing_left "after SIGKILL of mpirun and its guard" 50
 
