@@ -245,7 +245,7 @@ static int move_copies(const struct ampi_pack_args *args, struct stream *stream,
 
 static int check_datarep(const char *datarep)
 {
-    if (!datarep || strcmp(datarep, "external32"))
+    if (!datarep || strcmp(datarep, "external32") != 0)
         return ampi_raise_self(MPI_ERR_ARG, "datarep is %s, but only \"external32\" can be packed",
                                datarep ? datarep : "NULL");
     return MPI_SUCCESS;

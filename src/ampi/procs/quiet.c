@@ -44,7 +44,7 @@ struct deeds {
     uint64_t n_sent; /* messages, those of this file excepted */
     uint64_t n_taken;
     uint64_t n_switches; /* between ranks */
-    uint32_t lost;       /* fingerprint of the lost processes */
+    uint64_t lost;       /* fingerprint of the lost processes; 64 bits: compared with memcmp, so no padding */
 };
 
 /* Messages of this file that were exchanged with a process. */
