@@ -4,8 +4,13 @@
 # Refuses what we agreed to avoid. Says FILE:LINE for each finding, and exits with 1 if there are any.
 #
 #   tools/check_style.sh                   the sources, by searching for it
-#   tools/check_style.sh --format [--fix]  the shape of the C files, with clang-format-14 (77: not installed)
+#   tools/check_style.sh --format [--fix]  the shape of the C files, with clang-format-14
+#   tools/check_style.sh --spelling        common misspellings, with codespell (.codespellrc)
 #   tools/check_style.sh --exports LIB     the symbols that the built library exports
+#   tools/check_style.sh --commits [BASE]  subjects and bodies of the commits since BASE
+#
+# Where a tool is not installed, the exit code is 77 (skipped); with HEDDLE_CI=1, as ./check --ci sets it, a missing
+# clang-format-14 or shellcheck is a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C
@@ -39,6 +44,14 @@ search() {
     [ $# = 0 ] || grep -nHP -- "$pattern" "$@"
 }
 
+# need_tool COMMAND: ends the script if the command, which is also the name of its package, is not here.
+need_tool() {
+    command -v "$1" >/dev/null && return
+    echo "$1 is not installed (apt-get install $1)"
+    [ "${HEDDLE_CI:-}" = 1 ] && exit 1
+    exit 77
+}
+
 check_sources() {
     local code_files all_files src_files
     mapfile -t code_files < <(list_files '\.(c|h|S|cpp|cu|cuh|bindings)$')
@@ -63,6 +76,7 @@ check_sources() {
     search '\b(ucp|ucs|uct|pmix)_\w+\s*\([^;]*$' "${src_files[@]}" | grep -Ev '^src/(machine_ucx|launch)/' |
         report "names that belong to UCX and PMIx"
     check_licences
+    check_version
 }
 
 # Drawings, tables and lists in comments, as an editor left them and as a formatter that fills paragraphs does not.
@@ -114,7 +128,10 @@ check_licences() {
 }
 
 check_shell() {
-    command -v shellcheck >/dev/null || return 0
+    if ! command -v shellcheck >/dev/null; then
+        [ "${HEDDLE_CI:-}" != 1 ] || echo "shellcheck is not installed" | report "a missing tool"
+        return
+    fi
     local scripts
     mapfile -t scripts < <(list_files '.' | while IFS= read -r file; do
         head -c 40 "$file" | head -n 1 | grep -qE '^#!.*(/|env )(ba|da)?sh' && printf '%s\n' "$file"
@@ -124,10 +141,7 @@ check_shell() {
 
 check_format() {
     local files
-    command -v clang-format-14 >/dev/null || {
-        echo "skipped: there is no clang-format-14 here (apt-get install clang-format-14)"
-        exit 77
-    }
+    need_tool clang-format-14
     mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu).h$')
     if [ "${1:-}" = --fix ]; then
         clang-format-14 -i "${files[@]}"
@@ -147,15 +161,55 @@ check_exports() {
         grep -vE "^(P?MPI_|MPIX_|AMPI_)|^(__libc_start_main|_dl_find_object|dl_iterate_phdr|pthread_create|thrd_create|dlsym)\$" | report "exported, but neither MPI's nor AMPI's"
 }
 
+check_spelling() {
+    local files
+    command -v codespell >/dev/null || {
+        echo "skipped: codespell is not installed (apt-get install codespell)"
+        exit 77
+    }
+    mapfile -t files < <(list_files '\.(c|h|S|cpp|cu|cuh|py|sh|cmake|in|tsv|1|md|txt)$|^[^.]*$' | grep -v '^LICENSE$')
+    codespell "${files[@]}" 2>/dev/null | report "misspelled (or a word for .codespellrc)"
+}
+
+# The commits since BASE; without it: since the main line that was fetched, or the last one.
+check_commits() {
+    local base=${1:-${HEDDLE_BASE:-}} commit subject lines
+    git rev-parse -q --verify HEAD >/dev/null || exit 77
+    [ -n "$base" ] || base=$(git merge-base HEAD origin/main 2>/dev/null)
+    if [ -z "$base" ] || [ "$(git rev-parse "$base")" = "$(git rev-parse HEAD)" ]; then
+        base=$(git rev-parse -q --verify HEAD^) || exit 77
+    fi
+    git rev-list --no-merges "$base"..HEAD | while read -r commit; do
+        subject=$(git log -1 --format=%s "$commit")
+        [ ${#subject} -le 72 ] || echo "$commit: the subject has ${#subject} characters, more than 72: $subject"
+        grep -qE '^[a-z0-9][a-zA-Z0-9_.,/ -]*: [^ ]' <<<"$subject" || echo "$commit: the subject is not 'area: what changes': $subject"
+        ! grep -qiwE 'wip|fixup!?|squash!?' <<<"$subject" || echo "$commit: unfinished work: $subject"
+        lines=$(git show --numstat --format= -M "$commit" | awk '{ n += $1 + $2 } END { print n + 0 }')
+        [ "$lines" -le 50 ] || [ -n "$(git log -1 --format=%b "$commit")" ] ||
+            echo "$commit: changes $lines lines without a body that says why: $subject"
+    done | report "commit messages"
+}
+
+# CHANGELOG.md begins with the version that CMakeLists.txt has.
+check_version() {
+    local version
+    [ -f CHANGELOG.md ] || return 0
+    version=$(sed -nE 's/^project\(.* VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
+    [ "$(sed -nE '/^## /{s/^## ([0-9.]+).*/\1/p;q}' CHANGELOG.md)" = "$version" ] ||
+        echo "CHANGELOG.md: the newest section is not $version, the version in CMakeLists.txt" | report "version"
+}
+
 case ${1:-} in
 '')
     check_sources
     check_shell
     ;;
 --format) check_format "${2:-}" ;;
+--spelling) check_spelling ;;
 --exports) check_exports "${2:-}" ;;
+--commits) check_commits "${2:-}" ;;
 *)
-    echo "unknown option $1 (--format, --exports LIB)"
+    echo "unknown option $1 (--format, --spelling, --exports LIB, --commits)"
     exit 1
     ;;
 esac

@@ -13,6 +13,10 @@ rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
 mkdir -p tools src/{base,ult,image,ampi/p2p,gpu,machine_ucx}
 cp "$here/../../tools/check_style.sh" tools/
+mkdir bin
+for tool in bash env dirname git grep sed; do
+    ln -s "$(command -v $tool)" bin/
+done
 command -v git >/dev/null || exit 77 # the rules look at the files that git knows
 git init -q . || exit 1
 licence='/* SPDX-License-Identifier: BSD-3-Clause */'
@@ -66,6 +70,44 @@ if command -v shellcheck >/dev/null; then
     expect "a script" 1 'shellcheck.*a.sh:3' '' tools/check_style.sh
     rm a.sh
 fi
+if command -v codespell >/dev/null; then
+    printf '%s\n/* it %sieves a message */\n' "$licence" rec >src/base/a.c
+    expect "spelling" 1 'misspelled.*src/base/a.c:2' '' tools/check_style.sh --spelling
+    rm src/base/a.c
+fi
+expect "a missing tool is skipped" 77 'not installed' '' env PATH="$work/bin" HEDDLE_CI= bash tools/check_style.sh --format
+expect "but fails in CI" 1 'not installed' '' env PATH="$work/bin" HEDDLE_CI=1 bash tools/check_style.sh --format
+printf 'project(x VERSION 1.2.3 LANGUAGES C)\n' >CMakeLists.txt
+printf '# SPDX-License-Identifier: BSD-3-Clause\n' >>CMakeLists.txt
+printf '# Changes\n\n## 1.2.2\n' >CHANGELOG.md
+expect "an old changelog" 1 'not 1.2.3' '' tools/check_style.sh
+printf '# Changes\n\n## 1.2.3 (unreleased)\n\n## 1.2.2\n' >CHANGELOG.md
+expect "the changelog" 0 '' '' tools/check_style.sh
+rm CMakeLists.txt CHANGELOG.md
+
+# commit SUBJECT [BODY]: a commit of LINES lines.
+commit() {
+    n_commits=$((n_commits + 1))
+    seq "$LINES" >"file$n_commits"
+    git add "file$n_commits"
+    git -c user.name=x -c user.email=x@localhost commit -qm "$1" ${2:+-m "$2"}
+}
+LINES=3
+n_commits=0
+commit "start: a file"
+commit "area: a change"
+expect "a good commit" 0 '' '' tools/check_style.sh --commits
+for subject in "A change without an area" "area: WIP" "area: $(printf 'x%.0s' {1..70})"; do
+    commit "$subject"
+    expect "$subject" 1 'commit messages.* 1 findings' '' tools/check_style.sh --commits
+done
+expect "all since the second" 1 '3 findings' '' tools/check_style.sh --commits HEAD~3
+LINES=51
+commit "area: a large change"
+expect "no body" 1 '51 lines without a body' '' tools/check_style.sh --commits
+commit "area: a large change" "Because of this."
+expect "a body" 0 '' '' tools/check_style.sh --commits
+
 if command -v clang-format-14 >/dev/null; then
     printf '%s\nint  x ;\n' "$licence" >src/base/a.c
     expect "the shape" 1 'src/base/a.c:2' '' tools/check_style.sh --format
