@@ -77,6 +77,11 @@ static void drop_from(struct image_program *program, size_t lo)
             program->fills[n++] = program->fills[i];
     program->n_fills = n;
     n = 0;
+    for (size_t i = 0; i < program->n_populated; i++)
+        if (program->populated[i].offset < lo)
+            program->populated[n++] = program->populated[i];
+    program->n_populated = n;
+    n = 0;
     for (size_t i = 0; i < program->n_relros; i++)
         if (program->relros[i].offset < lo)
             program->relros[n++] = program->relros[i];

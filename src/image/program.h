@@ -141,6 +141,8 @@ struct image_program {
     size_t n_libc_refs;
     struct image_variable *variables;
     size_t n_variables;
+    struct image_range *populated; /* pages that are filled: made by one call each, not by page faults */
+    size_t n_populated;
     struct image_range *relros; /* read-only after relocation */
     size_t n_relros;
 

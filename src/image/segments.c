@@ -23,6 +23,10 @@
  * the file (one mapping more per copy) is better than copying them to every rank. */
 #define FROM_FILE_BYTES ((size_t)128 * 1024)
 
+/* Pages of initial contents are made by one call from this many bytes on, across gaps of this many. */
+#define POPULATE_BYTES ((size_t)8 * IMAGE_ARCH_PAGE_BYTES)
+#define POPULATE_GAP_BYTES ((size_t)4 * IMAGE_ARCH_PAGE_BYTES)
+
 static size_t page_down(size_t n)
 {
     return n & ~((size_t)IMAGE_ARCH_PAGE_BYTES - 1);
@@ -205,12 +209,44 @@ static void plan_fill(struct image_program *program, size_t copy_offset, const u
         image_array_push(&program->fills, &program->n_fills, sizeof fill, &fill);
 }
 
+/* Plans to make the pages of a stretch at once (offset: from the mapping's start), unless they are few. */
+static void populate(struct image_program *program, struct image_mapping *mapping, struct image_range range)
+{
+    if (mapping->len_bytes - range.len_bytes <= POPULATE_GAP_BYTES &&
+        2 * range.len_bytes >= mapping->len_bytes) {
+        mapping->flags |= MAP_POPULATE;
+    } else if (range.len_bytes >= POPULATE_BYTES) {
+        range.offset += mapping->offset;
+        image_array_push(&program->populated, &program->n_populated, sizeof range, &range);
+    }
+}
+
+/* One call that makes many pages is cheaper than a page fault for each. Zero pages between filled ones are made with
+ * them if they are few; .bss is not: a rank may never touch it. */
+static void plan_population(struct image_program *program, struct image_mapping *mapping,
+                            const struct image_data *data)
+{
+    struct image_range range = {0, 0};
+
+    for (size_t page = 0; page < data->fill_bytes; page += IMAGE_ARCH_PAGE_BYTES) {
+        if (is_zero(data->bytes + page, IMAGE_ARCH_PAGE_BYTES))
+            continue;
+        if (range.len_bytes && page > range.offset + range.len_bytes + POPULATE_GAP_BYTES) {
+            populate(program, mapping, range);
+            range.len_bytes = 0;
+        }
+        if (!range.len_bytes)
+            range.offset = page;
+        range.len_bytes = page + IMAGE_ARCH_PAGE_BYTES - range.offset;
+    }
+    populate(program, mapping, range);
+}
+
 /* All from zero pages: one anonymous mapping, and what is not zero copied into it. */
 static void plan_anonymous(struct image_program *program, const struct image_module *module,
                            const struct image_data *data)
 {
     size_t offset = data->vaddr_lo + module->copy_shift;
-    size_t n_filled = 0;
     struct image_mapping mapping = {
         .offset = offset,
         .len_bytes = data->vaddr_hi - data->vaddr_lo,
@@ -219,11 +255,7 @@ static void plan_anonymous(struct image_program *program, const struct image_mod
         .fd = -1,
     };
 
-    /* One call that populates all pages is cheaper than a page fault for each, if most are needed anyway. */
-    for (size_t page = 0; page < data->fill_bytes; page += IMAGE_ARCH_PAGE_BYTES)
-        n_filled += !is_zero(data->bytes + page, IMAGE_ARCH_PAGE_BYTES);
-    if (2 * n_filled >= mapping.len_bytes / IMAGE_ARCH_PAGE_BYTES)
-        mapping.flags |= MAP_POPULATE;
+    plan_population(program, &mapping, data);
     image_array_push(&program->mappings, &program->n_mappings, sizeof mapping, &mapping);
     for (size_t page = 0; page < data->fill_bytes; page += IMAGE_ARCH_PAGE_BYTES)
         plan_fill(program, offset + page, data->bytes + page);
