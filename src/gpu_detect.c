@@ -15,13 +15,16 @@
 #include "gpu_detect.h"
 
 #include "base/log.h"
-#include "gpu/query.h"
 
 #define SETS 512u /* of the table; power of two */
 #define WAYS 2
 #define RANGES 128
 #define PAGE_SHIFT 12
 
+static void *const nothing = NULL;
+void *const *_Atomic gpu_hint BASE_CACHE_ALIGNED = &nothing;
+_Atomic uint64_t gpu_map_count BASE_CACHE_ALIGNED;
+const struct gpu_detect_source *gpu_detect_source;
 atomic_bool gpu_is_active;
 
 /* A range of the driver's, and when it was asked for. */
@@ -95,9 +98,9 @@ static const struct gpu_range *ask(struct cache *cache, uintptr_t at, uint64_t m
     struct known *known;
 
     cache->counts.queries++;
-    gpu_query(at, &answer.range);
+    gpu_detect_source->query(at, &answer.range);
     if (answer.range.buffer == 0) {
-        enum gpu_owner owner = gpu_watch_owner(at);
+        enum gpu_owner owner = gpu_detect_source->owner(at);
         if (owner == GPU_OWNER_HOST)
             remember(cache, at >> PAGE_SHIFT, map_count, &host);
         return owner == GPU_OWNER_NOBODY ? &nowhere : &host;
@@ -142,7 +145,7 @@ const struct gpu_range *gpu_resolve(const void *addr)
     const struct gpu_range *range = gpu_find(addr);
     uintptr_t at = (uintptr_t)addr;
 
-    if (range->buffer && gpu_query_buffer(at) == range->buffer)
+    if (range->buffer && gpu_detect_source->query_buffer(at) == range->buffer)
         return range;
     return ask(cache_self(), at, atomic_load_explicit(&gpu_map_count, memory_order_acquire));
 }
@@ -153,8 +156,8 @@ void gpu_detect_init(void)
 
     if (atomic_flag_test_and_set(&is_done))
         return;
-    gpu_watch();
-    gpu_watch_begin();
+    gpu_detect_source->watch();
+    gpu_detect_source->begin();
 }
 
 void gpu_detect_counts(struct gpu_counts *counts_out)

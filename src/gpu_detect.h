@@ -12,7 +12,7 @@
 #ifndef GPU_DETECT_H
 #define GPU_DETECT_H
 
-#include "gpu/driver_watch.h"
+#include "base/base.h"
 
 enum gpu_memory {
     GPU_MEMORY_HOST,    /* the CPU's */
@@ -32,6 +32,35 @@ struct gpu_range {
     int8_t device;   /* ordinal; -1: none */
 };
 
+/* Whose an address is that the driver does not know. */
+enum gpu_owner {
+    GPU_OWNER_HOST,   /* the host's, as long as the driver does not change the address space */
+    GPU_OWNER_DRIVER, /* the CPU can read it, but a device's may appear there without such a change */
+    GPU_OWNER_NOBODY, /* the CPU cannot read it: it was a device's, is one's of which this process does not
+                         know, or nothing is there */
+};
+
+/* What src/gpu tells this cache, which itself asks nobody; it sets the table before main. */
+struct gpu_detect_source {
+    /* Looks for the driver, which is used from then on. Returns whether it is here. Any thread. */
+    bool (*watch)(void);
+    /* Notes whether the driver is in use already. Before a rank runs. */
+    void (*begin)(void);
+    enum gpu_owner (*owner)(uintptr_t addr);
+    /* What the driver says of an address: its range. Memory that it does not know is host memory, [addr, addr
+     * + 1). */
+    void (*query)(uintptr_t addr, struct gpu_range *range_out);
+    /* The id of the buffer at an address; 0: none. No two buffers of a process ever have the same. */
+    uint64_t (*query_buffer)(uintptr_t addr);
+};
+extern const struct gpu_detect_source *gpu_detect_source;
+
+/* How often the driver has changed the address space. */
+extern _Atomic uint64_t gpu_map_count;
+
+/* *gpu_hint is not NULL once the driver is here, or may be here since a library was loaded. */
+extern void *const *_Atomic gpu_hint;
+
 /* Begins to look for CUDA's driver: once per process, before any of the others. */
 void gpu_detect_init(void);
 
@@ -44,7 +73,8 @@ extern atomic_bool gpu_is_active;
 static inline bool gpu_is_used(void)
 {
     return BASE_UNLIKELY(*atomic_load_explicit(&gpu_hint, memory_order_relaxed) != NULL) &&
-           (BASE_LIKELY(atomic_load_explicit(&gpu_is_active, memory_order_acquire)) || gpu_watch());
+           (BASE_LIKELY(atomic_load_explicit(&gpu_is_active, memory_order_acquire)) ||
+            gpu_detect_source->watch());
 }
 
 /* What the address is in. Valid until the PE's next call. On a PE, and only if gpu_is_active. Never

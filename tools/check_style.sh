@@ -69,6 +69,7 @@ check_sources() {
     search '^\s*typedef\b[^(]*\b\w+_t;|^\}\s*\w+_t;' "${src_files[@]}" | report "names that end in _t belong to POSIX"
     check_maps "${code_files[@]}"
     check_includes "${src_files[@]}"
+    check_names "${src_files[@]}"
     search '#\s*include\s*[<"](cuda|cu[a-z]*_runtime|nvml|nvToolsExt)' "${src_files[@]}" | grep -v '^src/gpu/' |
         report "CUDA headers outside src/gpu"
     search '#\s*include\s*[<"](uc[ptsm]/|pmix)' "${src_files[@]}" | grep -Ev '^src/(machine_ucx|launch)/' |
@@ -97,9 +98,14 @@ check_maps() {
         }' "$@" | report "a table or list that formatting has run together"
 }
 
-# base <- ult <- image <- ampi -> {machine_ucx, gpu}: what a file may include, by the folder it is in.
+# Which headers a file may include, by the folder it is in: those of modules to its left (base <- ult <- image <- ampi ->
+# {machine_ucx, gpu}), and inside src/ampi those of rooms before its own. docs/architecture.md draws both.
 check_includes() {
     [ $# = 0 ] || awk '
+        function rank_of(path,    part, n) {
+            n = split(path, part, "/")
+            return part[1] == "coll" && n > 2 ? rank["coll/" part[2]] : rank[part[1]]
+        }
         BEGIN {
             may["base"] = "base"
             may["ult"] = "base ult"
@@ -108,15 +114,43 @@ check_includes() {
             may["machine_ucx"] = "base ult machine_ucx"
             may["gpu"] = "base ult gpu"
             may["launch"] = "base launch"
+            n = split("object datatype op match procs comm p2p meet coll/engine coll/device coll/between coll/plan create " \
+                      "topo rma io dynamic tool fortran job", room)
+            for (i = 1; i <= n; i++)
+                rank[room[i]] = i
         }
-        FNR == 1 { split(FILENAME, part, "/"); module = part[2] }
+        FNR == 1 {
+            n = split(FILENAME, part, "/")
+            module = n == 2 ? "base" : part[2]
+            where = module == "ampi" ? substr(FILENAME, length("src/ampi/") + 1) : ""
+            if (where && !rank_of(where))
+                printf "%s:1: is in no room of src/ampi\n", FILENAME
+        }
         /^[ \t]*#[ \t]*include[ \t]*"/ && module in may {
             split($0, quoted, "\"")
+            if (quoted[2] ~ /^\.\.?\//) {
+                printf "%s:%d:%s\n", FILENAME, FNR, $0
+                next
+            }
             if (split(quoted[2], path, "/") < 2 || !(path[1] in may))
                 next
             if (index(" " may[module] " ", " " path[1] " ") == 0)
                 printf "%s:%d:%s\n", FILENAME, FNR, $0
-        }' "$@" | report "includes a header of a module to its right (base <- ult <- image <- ampi -> machine_ucx, gpu)"
+            if (where && path[1] == "ampi") {
+                to = substr(quoted[2], length("ampi/") + 1)
+                # The seams of coll (engine/device_ops.h, engine/between_ops.h).
+                is_seam = to ~ /^coll\/(device|between)\// && where ~ /^coll\/(engine|plan)\//
+                if (rank_of(to) > rank_of(where) || is_seam)
+                    printf "%s:%d:%s\n", FILENAME, FNR, $0
+            }
+        }' "$@" | report "includes a header of a module or room to its right (docs/architecture.md), or by a relative path"
+}
+
+# Two files of one name make searches, editors and backtraces ambiguous.
+check_names() {
+    printf '%s\n' "$@" | grep -E '\.(c|h|S|cu)$' | awk -F/ '
+        $NF in seen { printf "%s:1: so is %s\n", $0, seen[$NF] }
+        { seen[$NF] = $0 }' | report "a name that another file of src has"
 }
 
 # Every file that can hold a comment says what licence it has, within its first five lines.

@@ -23,12 +23,9 @@
 #include "gpu_detect.h"
 #include "ult/ult.h"
 
-_Atomic uint64_t gpu_map_count BASE_CACHE_ALIGNED;
-
 /* What gpu_hint points to while there is nothing to look for, and when there always is. */
 static void *const nothing = NULL;
 static void *const something = (void *)&nothing;
-void *const *_Atomic gpu_hint BASE_CACHE_ALIGNED = &nothing;
 
 static void set_hint(void *const *hint)
 {
@@ -431,4 +428,16 @@ void gpu_watch_begin(void)
     /* A runtime that all ranks share loads the driver for one of them, while those on other PEs run. */
     if (ult_pe_count() > 1 && has_shared_runtime() && dlopen("libcuda.so.1", RTLD_NOW) && gpu_watch())
         gpu_current_prepare();
+}
+
+static void tell_detect(void) __attribute__((constructor(101)));
+static void tell_detect(void)
+{
+    static const struct gpu_detect_source source = {.watch = gpu_watch,
+                                                    .begin = gpu_watch_begin,
+                                                    .owner = gpu_watch_owner,
+                                                    .query = gpu_query,
+                                                    .query_buffer = gpu_query_buffer};
+
+    gpu_detect_source = &source;
 }

@@ -14,13 +14,7 @@
 #ifndef GPU_WATCH_H
 #define GPU_WATCH_H
 
-#include "base/base.h"
-
-/* How often the driver has changed the address space. */
-extern _Atomic uint64_t gpu_map_count;
-
-/* Points to what is not NULL if the driver is here, or may be here since a library was loaded. */
-extern void *const *_Atomic gpu_hint;
+#include "gpu_detect.h"
 
 /* Called at each switch between ULTs while gpu_hint says so (src/gpu/current.c). */
 struct ult;
@@ -45,13 +39,7 @@ bool gpu_watch(void) BASE_COLD;
 /* True if the driver's mappings are watched; else nothing that the driver does not know may be remembered. */
 bool gpu_watch_is_sound(void);
 
-/* Whose an address is that the driver does not know. */
-enum gpu_owner {
-    GPU_OWNER_HOST,   /* the host's, as long as the driver does not change the address space */
-    GPU_OWNER_DRIVER, /* the CPU can read it, but a device's may appear there without such a change */
-    GPU_OWNER_NOBODY, /* the CPU cannot read it: it was a device's, is one's of which this process does not
-                         know, or nothing is there */
-};
+/* Owner of an address that the driver does not know. */
 enum gpu_owner gpu_watch_owner(uintptr_t addr);
 
 #endif

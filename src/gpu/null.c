@@ -13,10 +13,6 @@
 #include "gpu/driver_symbols.h"
 #include "gpu/driver_watch.h"
 
-static void *const nothing = NULL;
-void *const *_Atomic gpu_hint = &nothing;
-_Atomic uint64_t gpu_map_count;
-
 bool gpu_watch(void)
 {
     return false;
@@ -296,4 +292,16 @@ void gpu_nccl_leave(int exit_code, double limit_s) {}
 void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket)
 {
     unreachable();
+}
+
+static void tell_detect(void) __attribute__((constructor(101)));
+static void tell_detect(void)
+{
+    static const struct gpu_detect_source source = {.watch = gpu_watch,
+                                                    .begin = gpu_watch_begin,
+                                                    .owner = gpu_watch_owner,
+                                                    .query = gpu_query,
+                                                    .query_buffer = gpu_query_buffer};
+
+    gpu_detect_source = &source;
 }

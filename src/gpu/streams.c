@@ -6,6 +6,7 @@
  * streams before, and before all that is put on them later. Programs that use only one of the two kinds pay
  * for a comparison.
  */
+#include "gpu/driver_watch.h"
 #include "gpu/streams.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * The command line of mpirun. The options are one table: what they are called (by us and by other
  * MPIs), how many values follow, what they do, and the line that --help prints. Called by main.c.
  */
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <ctype.h>
 #include <errno.h>

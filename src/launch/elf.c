@@ -3,7 +3,7 @@
  * What an ELF file is, from its headers alone. The file is not trusted: each offset is checked
  * against its size. Called by target_program.c.
  */
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
  * allocation, otherwise prterun or Open MPI's mpirun. Each is a PMIx server to the processes. Without --procs
  * there is one process per node. Called by main.c.
  */
-#include "hosts.h"
-#include "launch.h"
+#include "launch/hosts.h"
+#include "launch/launch.h"
 
 #include <stdarg.h>
 #include <stdio.h>

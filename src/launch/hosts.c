@@ -2,8 +2,8 @@
  *
  * Lists of nodes: --hosts, --hostfile, and the files in which resource managers list an allocation.
  */
-#include "hosts.h"
-#include "launch.h"
+#include "launch/hosts.h"
+#include "launch/launch.h"
 
 #include <ctype.h>
 #include <errno.h>

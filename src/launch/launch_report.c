@@ -6,7 +6,7 @@
  * that could be left behind, and the kernel says which user the sender is. Part of mpirun and of
  * mpirun-procs.
  */
-#include "launch.h"
+#include "launch/launch.h"
 
 #include "base/launched.h"
 

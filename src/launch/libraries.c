@@ -4,8 +4,8 @@
  * LD_TRACE_LOADED_OBJECTS=1 it lists what it would load, and does not start the program. This also
  * sees libraries of libraries, LD_LIBRARY_PATH and RUNPATH. Called by target_program.c.
  */
-#include "launch.h"
-#include "libraries.h"
+#include "launch/launch.h"
+#include "launch/libraries.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * mpirun, also called mpiexec: the order of things.
  */
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <fcntl.h>
 #include <unistd.h>

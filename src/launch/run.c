@@ -3,7 +3,7 @@
  * Runs the program: in place of this process if that is all there is to do; otherwise as children, to
  * watch the time or because there are several. Signals sent to mpirun reach the children. Called by main.c.
  */
-#include "launch.h"
+#include "launch/launch.h"
 
 #include "base/launched.h"
 #include "base/rank_variables.h"

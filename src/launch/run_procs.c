@@ -3,7 +3,7 @@
  * Several processes on this node: mpirun turns into mpirun-procs (procs/), which is an executable of its own
  * so that a run of one process does not pay for libpmix. Called by run.c.
  */
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

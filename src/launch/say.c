@@ -2,7 +2,7 @@
  *
  * How mpirun speaks. Part of mpirun and of mpirun-procs.
  */
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * Finds the program, and decides whether and how it can be run: once, with all ranks inside, or, if it
  * has nothing to do with MPI, once per rank. Called by main.c.
  */
-#include "launch.h"
-#include "libraries.h"
+#include "launch/launch.h"
+#include "launch/libraries.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * failed_peer.c: processes that are gone: noting them once, and ending what is under way with them.
  *
  * Two sources tell of a loss: the launcher's events (launcher.c, on PMIx's thread) and UCX's endpoints
- * (connect.c, on the port's thread). Endpoints to processes of the same node have no error handling, or UCX
- * would not give them shared memory; there the launcher is the only source.
+ * (ucx_connect.c, on the port's thread). Endpoints to processes of the same node have no error handling, or
+ * UCX would not give them shared memory; there the launcher is the only source.
  */
 #include "machine_ucx/ucxm.h"
 

@@ -11,7 +11,8 @@
  * first message on. Other processes open it by /proc/PID/fd, as long as the kernel allows them to; else there
  * is no lane. Nothing is left behind, however a process ends.
  *
- * A sender begins with a lane when it connects; its greeting (connect.c) tells the receiver to look there.
+ * A sender begins with a lane when it connects; its greeting (ucx_connect.c) tells the receiver to look
+ * there.
  *
  * Invariants of a ring:
  *   1. Position n is cell n modulo the size; it is full when its turn is n + 1.

@@ -11,7 +11,7 @@
  *      noise.c    UCX's own messages
  *      room.c     where UCX's shared memory lies
  *      port.c     one UCX worker per PE: addresses, progress, sleeping
- *      connect.c  endpoints to ports of other processes
+ *      ucx_connect.c  endpoints to ports of other processes
  *      ucx_message.c  active messages: sending, handling, fetching
  *      lane.c     small messages within a node, past UCX
  *      failed_peer.c     processes that are gone
@@ -230,7 +230,7 @@ int ucxm_port_poll(int pe_id);
 int ucxm_port_fd(int pe_id);
 bool ucxm_port_arm(int pe_id);
 
-/* ---- connect.c ---- */
+/* ---- ucx_connect.c ---- */
 const char *ucxm_connect_init(struct ucxm_port *port);
 int ucxm_n_pes_of(int proc_id);
 /* The endpoint, connected if need be; NULL: lost, or cannot be had. */

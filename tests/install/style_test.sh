@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
-mkdir -p tools src/{base,ult,image,ampi/p2p,gpu,machine_ucx}
+mkdir -p tools src/{base,ult,image,ampi/{object,comm,p2p,coll/{engine,plan},job},gpu,machine_ucx}
 cp "$here/../../tools/check_style.sh" tools/
 mkdir bin
 for tool in bash env dirname git grep sed; do
@@ -50,18 +50,33 @@ refuses 'run together' src/base/a.c '/*\n * Steps:\n * first it opens   second  
 refuses 'run together' src/base/a.c '/*\n *   1. An item that goes on,\n * and loses its indent.\n */'
 refuses 'run together' src/base/a.h 'struct a {\n    int *\n        first; /* of them all */\n};'
 refuses 'run together' src/base/a.h '/* A comment of just one line.\n */'
+refuses 'to its right' src/a.c '#include "gpu/gpu.h"'
+refuses 'to its right' src/ampi/comm/a.c '#include "ampi/p2p/p2p.h"'
+refuses 'to its right' src/ampi/object/a.h '#include "ampi/comm/comm.h"'
+refuses 'to its right' src/ampi/coll/engine/a.c '#include "ampi/coll/plan/bcast.h"'
+refuses 'to its right' src/ampi/coll/plan/a.c '#include "ampi/coll/device/coll_device.h"'
+refuses 'by a relative path' src/base/a.c '#include "../ult/ult.h"'
+echo "$licence" >src/ampi/a.c
+expect "a file in no room" 1 'src/ampi/a.c:1: is in no room' '' tools/check_style.sh
+rm src/ampi/a.c
 refuses 'CUDA headers' src/ampi/p2p/a.c '#include <cuda.h>'
 refuses 'CUDA headers' src/ult/a.c '#include <cuda_runtime.h>'
 refuses 'UCX and PMIx headers' src/ampi/p2p/a.c '#include <ucp/api/ucp.h>'
 refuses 'UCX and PMIx headers' src/base/a.c '#include <pmix.h>'
 accepts src/ampi/p2p/a.c '#include "ult/ult.h"'
 accepts src/ampi/p2p/a.c '#include "ampi/comm/comm.h"'
+accepts src/ampi/coll/plan/a.c '#include "ampi/coll/engine/coll.h"'
+accepts src/ampi/job/a.c '#include "ampi/coll/device/coll_device.h"'
 accepts src/gpu/a.c '#include <cuda.h>'
 accepts src/machine_ucx/a.c '#include <ucp/api/ucp.h>'
 accepts src/base/a.c '/*\n *      state   what follows\n *      1       2\n *\n *   1. An item that goes on,\n *      and on.\n */'
 accepts src/base/a.h 'struct a {\n    int *first; /* of them all,\n                 * whatever they are */\n};'
 accepts src/base/a.c 'int f(void) { return snprintf(x, 1, "a"); }'
 
+echo "$licence" >src/base/a.c
+cp src/base/a.c src/ult/a.c
+expect "two files of one name" 1 'another file of src has.*src/ult/a.c:1: so is src/base/a.c' '' tools/check_style.sh
+rm src/ult/a.c
 echo 'int x;' >src/base/a.c
 expect "no licence" 1 'no SPDX line.*src/base/a.c:1' '' tools/check_style.sh
 rm src/base/a.c

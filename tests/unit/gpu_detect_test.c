@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "fakecuda.h"
+#include "gpu/driver_watch.h"
 #include "gpu_detect.h"
 
 #define MIB ((size_t)1 << 20)

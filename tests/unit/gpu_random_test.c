@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "gpu/query.h"
+#include "gpu/driver_watch.h"
 #include "gpu_detect.h"
 
 #define THINGS 48

@@ -7,6 +7,7 @@
  */
 #include "machine_staged.h"
 
+#include "ampi/comm/contexts.h"
 #include "ampi/comm/group.h"
 #include "ampi/procs/procs.h"
 #include "mpi_job.h"

@@ -9,6 +9,7 @@
  */
 #include "machine_staged.h"
 
+#include "ampi/comm/contexts.h"
 #include "ampi/p2p/remote_peer.h"
 #include "mpi_job.h"
 

@@ -46,6 +46,42 @@ static const int *predefined_value(struct ampi_rank *self, int keyval)
 
 /* ---- Communicators ---- */
 
+static struct ampi_attr_owner comm_owner(struct ampi_comm *comm)
+{
+    return (struct ampi_attr_owner){
+        .kind = AMPI_ATTR_ON_COMM, .handle = ampi_comm_handle(comm), .attrs = &comm->attrs, .comm = comm};
+}
+
+int ampi_comm_copy_attrs(struct ampi_comm *old, struct ampi_comm *dup)
+{
+    struct ampi_attr_owner from = comm_owner(old);
+    struct ampi_attr_owner to = comm_owner(dup);
+
+    return ampi_attr_copy_all(&from, &to);
+}
+
+int ampi_comm_copy_attrs_early(struct ampi_comm *old, struct ampi_attrs **copies)
+{
+    struct ampi_attr_owner from = comm_owner(old);
+    struct ampi_attr_owner to = {.kind = AMPI_ATTR_ON_COMM, .handle = MPI_COMM_NULL, .attrs = copies};
+
+    return ampi_attr_copy_quietly(&from, &to);
+}
+
+void ampi_comm_drop_attr_copies(struct ampi_attrs **copies)
+{
+    struct ampi_attr_owner owner = {.kind = AMPI_ATTR_ON_COMM, .handle = MPI_COMM_NULL, .attrs = copies};
+
+    ampi_attr_delete_all(&owner);
+}
+
+int ampi_comm_delete_attrs(struct ampi_comm *comm)
+{
+    struct ampi_attr_owner owner = comm_owner(comm);
+
+    return ampi_attr_delete_all(&owner);
+}
+
 static int comm_set(struct ampi_rank *self, MPI_Comm handle, int keyval, void *value)
 {
     struct ampi_comm *comm = ampi_comm_of(self, handle);

@@ -118,6 +118,58 @@ static inline MPI_Comm ampi_comm_handle(struct ampi_comm *comm)
 /* Raises MPI_ERR_COMM for a handle that is no communicator, and returns that. */
 int ampi_comm_raise_invalid(MPI_Comm handle) BASE_COLD;
 
+/* ---- Failed processes (comm_failure.c; procs/procs.h) ---- */
+
+bool ampi_lost_in_group(const struct ampi_group *group);
+
+/* All ranks of the job whose process is not lost. */
+struct ampi_group *ampi_lost_survivors(void);
+
+/* ampi_lost_describe_process of the first lost process with ranks of the group (NULL: of all). */
+void ampi_lost_describe(const struct ampi_group *group, char *text);
+
+/* ---- The rooms above ---- */
+
+/* What another room keeps with communicators. Any function may be NULL. */
+struct ampi_comm_client {
+    void (*create)(struct ampi_comm_shared *shared);  /* a new one, that nobody knows of yet */
+    void (*destroy)(struct ampi_comm_shared *shared); /* nobody uses it any more */
+    void (*close)(struct ampi_comm *comm);   /* before that, each handle of this process; on its owner's PE */
+    void (*release)(struct ampi_comm *comm); /* the owner has freed its handle */
+    /* A member's process has failed: the owner's operations leave the quick path from now on. */
+    void (*mark_failed)(struct ampi_comm *comm);
+    /* The same, after that: operations that cannot complete any more fail. On the owner's PE. */
+    void (*fail)(struct ampi_comm *comm);
+    void (*fail_shared)(struct ampi_comm_shared *shared, int pe_id); /* of all members of the PE */
+};
+#define AMPI_COMM_CLIENTS_MAX 8
+extern const struct ampi_comm_client *ampi_comm_clients[AMPI_COMM_CLIENTS_MAX];
+extern int ampi_comm_n_clients;
+
+/* Clients are called in the order in which they were added. Before the first communicator is made. */
+void ampi_comm_add_client(const struct ampi_comm_client *client);
+
+/* Has this room told of failed processes (job/connect.c). */
+void ampi_comm_connect(void);
+
+/* ---- Attributes (attr_api.c). May switch: callbacks are the program's. ---- */
+
+/* For MPI_Comm_dup and its kin: the rank's attributes of old to its new communicator. */
+int ampi_comm_copy_attrs(struct ampi_comm *old, struct ampi_comm *dup);
+
+/* The same for MPI_Comm_idup, whose new communicator is not there yet: to *copies, which that gets later.
+ * Raises nothing: the error is the request's. */
+int ampi_comm_copy_attrs_early(struct ampi_comm *old, struct ampi_attrs **copies);
+
+/* No communicator gets them: calls the delete callbacks, with MPI_COMM_NULL. */
+void ampi_comm_drop_attr_copies(struct ampi_attrs **copies);
+
+/* For MPI_Comm_free and, with MPI_COMM_SELF, MPI_Finalize. */
+int ampi_comm_delete_attrs(struct ampi_comm *comm);
+
+/* ampi_upper.raise (comm_errors.c). */
+int ampi_comm_raise(struct ampi_comm *comm, int error_code, const char *text) BASE_COLD;
+
 /* ---- Memory of handles (comm_handles.c) ---- */
 
 /* Zeroed; only what is touched takes memory. */
@@ -139,18 +191,6 @@ struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi
  * has all the members. NULL: no id was left. */
 struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct ampi_layout *peer,
                                             uint64_t context_id);
-
-/* Makes a communicator for the members of a collective creation, in its middle stage: sets each one's
- * args->extra to its new handle, or args->error. */
-struct ampi_coll_slot;
-struct ampi_coll_plan;
-extern const struct ampi_coll_plan ampi_comm_dup_plan; /* the same members */
-extern const struct ampi_coll_plan
-    ampi_comm_split_plan; /* by args->key: color and key; MPI_UNDEFINED: extra stays NULL */
-
-/* What a member does with its new handle (NULL: it is in no new communicator) on return from the creation:
- * inherits the error handler, copies attributes if asked to, and sets *newcomm. */
-int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_attrs, MPI_Comm *newcomm);
 
 /* A context id that no live communicator of this process has; raises nothing, 0: exhausted. */
 uint32_t ampi_comm_context_alloc(void);
@@ -179,9 +219,6 @@ bool ampi_comm_has_lost(const struct ampi_comm_shared *shared);
 /* From now on the owner's receives that have to be posted (`away`) and its collectives (`coll_pending`) leave
  * the quick path, to be looked at one by one. On the owner's PE, or while nobody knows of the handle. */
 void ampi_comm_mark_lost(struct ampi_comm *comm);
-
-/* What `away` is of a handle with that mark, unless there is a message. */
-extern struct ampi_message ampi_message_lost_mark;
 
 /* A bit of coll_pending that belongs to no slot. */
 #define AMPI_COLL_PENDING_LOST (1u << 31)

@@ -6,11 +6,10 @@
 
 #include <string.h>
 
-#include "ampi/coll/engine/slot.h"
 #include "ampi/object/errhandler.h"
 #include "ampi/object/info.h"
-#include "ampi/p2p/bsend_buffer.h"
 #include "ampi/procs/procs.h"
+#include "ampi/comm/contexts.h"
 #include "ampi/comm/topo.h"
 #include "base/log.h"
 
@@ -185,7 +184,9 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
         mark_side_lost(&shared->side[1]);
     }
     atomic_init(&shared->refs, (uint32_t)(layout->n_local + (peer ? peer->n_local : 0)));
-    shared->coll = ampi_coll_state_create(shared);
+    for (int i = 0; i < ampi_comm_n_clients; i++)
+        if (ampi_comm_clients[i]->create)
+            ampi_comm_clients[i]->create(shared);
     if ((context_id & AMPI_CONTEXT_CROSS) &&
         !(context_id & AMPI_CONTEXT_HIDDEN)) /* those are found through the one they belong to */
         ampi_contexts_add(shared);
@@ -251,20 +252,6 @@ bool ampi_comm_shared_try_ref(struct ampi_comm_shared *shared)
     return false;
 }
 
-bool ampi_comm_has_lost(const struct ampi_comm_shared *shared)
-{
-    return ampi_lost_any() && (ampi_lost_in_group(shared->side[0].layout->group) ||
-                               (shared->side[1].layout && ampi_lost_in_group(shared->side[1].layout->group)));
-}
-
-void ampi_comm_mark_lost(struct ampi_comm *comm)
-{
-    comm->has_lost = true;
-    comm->coll_pending |= AMPI_COLL_PENDING_LOST;
-    if (!comm->away)
-        comm->away = &ampi_message_lost_mark;
-}
-
 void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
 {
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
@@ -281,7 +268,9 @@ void ampi_comm_destroy(struct ampi_comm_shared *shared)
 {
     if (shared->hidden)
         ampi_comm_shared_unref(shared->hidden);
-    ampi_coll_state_destroy(shared->coll);
+    for (int i = 0; i < ampi_comm_n_clients; i++)
+        if (ampi_comm_clients[i]->destroy)
+            ampi_comm_clients[i]->destroy(shared);
     ampi_topo_unref(shared->topo);
     destroy_side(&shared->side[0]);
     if (shared->is_inter)
@@ -297,8 +286,9 @@ void ampi_comm_release(struct ampi_comm *comm)
     comm->info = NULL;
     free(comm->name);
     comm->name = NULL;
-    ampi_bsend_release(comm->bsend);
-    comm->bsend = NULL;
+    for (int i = 0; i < ampi_comm_n_clients; i++)
+        if (ampi_comm_clients[i]->release)
+            ampi_comm_clients[i]->release(comm);
     if (comm->n_pending == 0)
         ampi_comm_let_go(comm);
 }
@@ -329,12 +319,4 @@ struct ampi_comm *ampi_comm_self(struct ampi_rank *self)
                    self->world_rank);
     self->self = &shared->side[0].handles[0];
     return self->self;
-}
-
-int ampi_comm_raise_invalid(MPI_Comm handle)
-{
-    if (handle == MPI_COMM_NULL)
-        return ampi_raise_self(MPI_ERR_COMM, "the communicator is MPI_COMM_NULL");
-    return ampi_raise_self(MPI_ERR_COMM, "the communicator %p is not a communicator, or has been freed",
-                           (void *)handle);
 }

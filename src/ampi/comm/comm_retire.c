@@ -8,7 +8,7 @@
  * receive. The last PE gives the memory back.
  */
 #include "ampi/comm/comm.h"
-#include "ampi/p2p/message.h"
+#include "ampi/comm/contexts.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
@@ -30,7 +30,14 @@ static bool has_members(const struct ampi_comm_shared *shared, int pe_id)
            (shared->is_inter && shared->side[1].layout->part_of_pe[pe_id] >= 0);
 }
 
-static void drop_messages_of_side(const struct ampi_comm_side *side, int pe_id)
+static void close_handle(struct ampi_comm *comm)
+{
+    for (int i = 0; i < ampi_comm_n_clients; i++)
+        if (ampi_comm_clients[i]->close)
+            ampi_comm_clients[i]->close(comm);
+}
+
+static void close_side(const struct ampi_comm_side *side, int pe_id)
 {
     const struct ampi_layout *layout = side->layout;
     int part = layout->part_of_pe[pe_id];
@@ -38,7 +45,7 @@ static void drop_messages_of_side(const struct ampi_comm_side *side, int pe_id)
     if (part < 0)
         return;
     for (int i = layout->part_first[part]; i < layout->part_first[part + 1]; i++)
-        ampi_message_drop_all(&side->handles[layout->part_members[i]]);
+        close_handle(&side->handles[layout->part_members[i]]);
 }
 
 /* What is left of the communicator on a PE goes. On that PE. */
@@ -46,9 +53,9 @@ static void leave_pe(struct ampi_comm_shared *shared, int pe_id)
 {
     if (shared->context_id & AMPI_CONTEXT_CROSS)
         ampi_contexts_forget(pe_id, shared->context_id);
-    drop_messages_of_side(&shared->side[0], pe_id);
+    close_side(&shared->side[0], pe_id);
     if (shared->is_inter)
-        drop_messages_of_side(&shared->side[1], pe_id);
+        close_side(&shared->side[1], pe_id);
 }
 
 static void arrived(struct ult_fence *fence)

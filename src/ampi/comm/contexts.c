@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "ampi/comm/comm.h"
+#include "ampi/comm/contexts.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 

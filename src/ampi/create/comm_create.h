@@ -9,6 +9,18 @@
 #include "ampi/object/info.h"
 #include "ampi/comm/topo.h"
 
+struct ampi_coll_plan;
+
+/* Makes a communicator for the members of a collective creation, in its middle stage: sets each one's
+ * args->extra to its new handle, or args->error. */
+extern const struct ampi_coll_plan ampi_comm_dup_plan; /* the same members */
+extern const struct ampi_coll_plan
+    ampi_comm_split_plan; /* by args->key: color and key; MPI_UNDEFINED: extra stays NULL */
+
+/* What a member does with its new handle (NULL: it is in no new communicator) on return from the creation:
+ * inherits the error handler, copies attributes if asked to, and sets *newcomm. */
+int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_attrs, MPI_Comm *newcomm);
+
 /* Collective over old, like MPI_Comm_split, which it raises the same errors as. The new communicator gets the
  * topology (NULL: none; the reference is taken over; all its members give equal ones) and the hints (NULL:
  * none). May switch. */

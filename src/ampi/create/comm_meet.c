@@ -7,7 +7,8 @@
  * An intercommunicator is made by its two leaders, who meet each other; each then hands the handles of its
  * side out to its group.
  */
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
+#include "ampi/comm/contexts.h"
 #include "ampi/comm/comm.h"
 #include "ampi/create/comm_create.h"
 #include "ampi/comm/comm_info.h"
@@ -296,7 +297,7 @@ static void hand_out_middle(struct ampi_coll_slot *slot)
     }
 }
 
-static void hand_out_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void hand_out_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                           struct ampi_coll_packer *out)
 {
     (void)slot;
@@ -305,7 +306,7 @@ static void hand_out_wire(const struct ampi_coll_slot *slot, const struct ampi_c
 }
 
 static const struct ampi_coll_plan hand_out_plan = {
-    .name = "intercommunicator creation", .wire = hand_out_wire, .middle = hand_out_middle};
+    .name = "intercommunicator creation", .pack = hand_out_pack, .middle = hand_out_middle};
 
 /* The leader's part: finds the other leader and meets it. */
 static int lead(struct ampi_rank *self, struct ampi_comm *local, MPI_Comm peer_comm, int remote_leader,

@@ -56,10 +56,7 @@ const char *ampi_device_error_text(struct ampi_rank *self, int error_class) BASE
 /* What that text goes into. */
 #define AMPI_DEVICE_FAILED "data on a GPU could not be moved: %s"
 
-/* Has the ranks' code tell when it loads CUDA. Before image_program_open. */
-void ampi_device_rebind(void);
-
-/* What src/gpu needs of us; before the first rank runs. */
+/* Gives src/gpu the functions that know datatypes; before the first rank runs. */
 void ampi_device_init(void);
 
 #endif

@@ -117,6 +117,11 @@ void ampi_type_destroy(struct ampi_type *type);
 int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup);
 int ampi_type_delete_attrs(struct ampi_type *type);
 
+/* Where the attributes of a datatype are; a rank has its own for the predefined types, which all ranks share.
+ * (type_attr.c) */
+struct ampi_rank;
+struct ampi_attrs **ampi_attr_of_type(struct ampi_rank *self, struct ampi_type *type);
+
 static inline void ampi_type_ref(struct ampi_type *type)
 {
     if (!type->is_predefined)

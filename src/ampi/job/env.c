@@ -37,12 +37,6 @@ void ampi_env_fini(struct ampi_rank *rank)
     rank->coll_refused = NULL;
 }
 
-/* Another thread than the process's first may ask before the one that is to be the rank calls MPI_Init. */
-struct ampi_rank *ampi_enter_first(void)
-{
-    return gettid() == getpid() ? ampi_rank_or_adopt() : NULL;
-}
-
 static int raise_null(const char *argument)
 {
     return ampi_raise_self(MPI_ERR_ARG, "%s is NULL", argument);

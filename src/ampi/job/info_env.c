@@ -4,6 +4,7 @@
  * maxprocs, host, arch, wd, thread_level. `soft` and `file` are left out: nobody gave them.
  */
 #include "ampi/job/info_env.h"
+#include "ampi/object/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,4 +80,17 @@ struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int ar
 struct ampi_info *ampi_info_env_create(const struct ampi_rank *rank)
 {
     return ampi_info_env_create_with(rank, 0, NULL);
+}
+
+AMPI_EXPORT(Info_create_env);
+int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
+{
+    struct ampi_rank *self = ampi_enter_any_time("MPI_Info_create_env");
+
+    if (!info)
+        return ampi_raise_self(MPI_ERR_ARG, "info is NULL");
+    if (argc < 0 || (argc > 0 && !argv))
+        return ampi_raise_self(MPI_ERR_ARG, "argc is %d and argv is %p", argc, (void *)argv);
+    *info = (MPI_Info)ampi_info_env_create_with(self, argc, argv);
+    return MPI_SUCCESS;
 }

@@ -10,43 +10,6 @@
 #include "ampi/job/job.h"
 #include "gpu/nccl.h"
 
-/* A process that a rank has forked calls MPI. It ends; the job goes on. */
-static void refuse_forked(const char *call) BASE_NORETURN;
-static void refuse_forked(const char *call)
-{
-    char by[32] = "a rank";
-
-    if (ampi_job.forked_rank >= 0)
-        snprintf(by, sizeof by, "rank %d", ampi_job.forked_rank);
-    ampi_report(NULL,
-                "%s: MPI_ERR_OTHER: called in a process that %s forked, which is not part of the MPI job",
-                call, by);
-    ampi_job_abort(MPI_ERR_OTHER);
-}
-
-struct ampi_rank *ampi_enter_wrong(const char *call)
-{
-    struct ampi_rank *self = ampi_rank_or_adopt();
-
-    if (ampi_job.is_forked)
-        refuse_forked(call);
-    if (!self && ampi_job.is_virtual && atomic_load(&ampi_job.n_ended) == ampi_job.n_local) {
-        ampi_report(NULL, "%s: MPI_ERR_OTHER: called after the end of all ranks", call);
-        ampi_job_abort(MPI_ERR_OTHER);
-    }
-    if (!self) {
-        ampi_report(NULL,
-                    "%s: MPI_ERR_OTHER: the calling thread is not a rank's main thread; the thread level is "
-                    "MPI_THREAD_FUNNELED",
-                    call);
-        ampi_job_abort(MPI_ERR_OTHER);
-    }
-    self->call = call;
-    ampi_report(self, "MPI_ERR_OTHER: called %s",
-                self->state == AMPI_RANK_STARTED ? "before MPI_Init" : "after MPI_Finalize");
-    ampi_job_abort(MPI_ERR_OTHER);
-}
-
 /* What a rank can be given: its own thread may call MPI, others of its threads may not. */
 static int thread_level(int required)
 {
@@ -58,7 +21,7 @@ static int init(const char *call, int required, int *provided)
     struct ampi_rank *self = ampi_rank_or_move();
 
     if (ampi_job.is_forked)
-        refuse_forked(call);
+        ampi_refuse_forked(call);
     if (!self || self->world_state >= AMPI_RANK_INITIALIZED) {
         if (self)
             self->call = call;
@@ -119,7 +82,7 @@ int PMPI_Abort(MPI_Comm comm, int errorcode)
 
     (void)comm; /* all ranks of the job end, whichever communicator it is */
     if (ampi_job.is_forked)
-        refuse_forked("MPI_Abort");
+        ampi_refuse_forked("MPI_Abort");
     if (self)
         self->call = NULL;
     ampi_report(self, "MPI_Abort was called with error code %d; the job ends", errorcode);

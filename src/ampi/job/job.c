@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "ampi/comm/comm.h"
+#include "ampi/comm/contexts.h"
 #include "ampi/datatype/buffer.h"
 #include "ampi/job/env.h"
 #include "ampi/object/error.h"
@@ -36,8 +37,6 @@
 #include "gpu/gpu.h"
 #include "image/image.h"
 
-struct ampi_job ampi_job = {.n_procs = 1, .node_n_procs = 1};
-
 /* What every rank's main gets; copied for each, because programs change their arguments. */
 static struct {
     int argc;
@@ -46,7 +45,7 @@ static struct {
 
 /* ---- The end of ranks and of the job ---- */
 
-void ampi_job_abort(int exit_code)
+void ampi_job_end(int exit_code)
 {
     if (ampi_job.is_forked)
         _exit(ampi_exit_code_of(exit_code)); /* the job goes on */
@@ -241,7 +240,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     }
     ampi_type_init();
     ampi_op_init();
-    ampi_device_init();
+    ampi_rank_gpu_init();
     ult_job_init(n_pes, hooks);
     gpu_detect_init();
     gpu_streams_begin(is_virtual ? n_local : 1);
@@ -395,7 +394,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     program_args.argc = argc;
     program_args.argv = argv;
     limit_thread_pools(n_ranks, n_cores);
-    ampi_device_rebind();
+    ampi_rank_gpu_rebind();
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);
     if (!image_program_open(main, &error))

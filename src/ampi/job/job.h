@@ -10,6 +10,9 @@
 /* Sets up what does not depend on images: PEs, ranks, predefined objects, MPI_COMM_WORLD. */
 void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_hooks *hooks);
 
+/* Ends the whole job at once (ampi_upper.end_job). */
+void ampi_job_end(int exit_code) BASE_NORETURN;
+
 /* The running rank; for a process with one rank, which is not virtualized, made at the first call. NULL: the
  * calling thread is no rank's. */
 struct ampi_rank *ampi_rank_or_adopt(void);
@@ -17,6 +20,14 @@ struct ampi_rank *ampi_rank_or_adopt(void);
 /* The same for what starts MPI: a rank that another thread made by an earlier call, and that has not started
  * MPI, becomes the caller's. */
 struct ampi_rank *ampi_rank_or_move(void);
+
+/* ---- Ranks and GPUs (rank_gpu.c) ---- */
+
+/* Has the ranks' code tell when it loads CUDA. Before image_program_open. */
+void ampi_rank_gpu_rebind(void);
+
+/* Gives src/gpu the functions that know ranks; before the first rank runs. */
+void ampi_rank_gpu_init(void);
 
 /* ---- Where ranks lie in memory (job_memory.c) ---- */
 

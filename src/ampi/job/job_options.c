@@ -21,8 +21,6 @@
 #define STACK_MIN (16l << 10)
 #define STACK_MAX (1l << 40)
 
-struct ampi_options ampi_options = {.stuck_s = -1};
-
 static const struct base_option option_table[] = {
     {"+vp", BASE_OPTION_INT, &ampi_options.n_ranks, 1, RANKS_MAX, "N", "run N ranks (mpirun -n N sets this)"},
     {"+p", BASE_OPTION_INT, &ampi_options.n_pes, 1, PES_MAX, "N",

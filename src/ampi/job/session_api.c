@@ -21,12 +21,6 @@
 
 static const char *const psets[] = {"mpi://WORLD", "mpi://SELF"};
 
-int ampi_session_raise_invalid(MPI_Session handle)
-{
-    return ampi_raise_self(MPI_ERR_SESSION, "%p is not a session%s", (void *)handle,
-                           handle == MPI_SESSION_NULL ? " (MPI_SESSION_NULL)" : "");
-}
-
 static int raise_null(struct ampi_session *session, const char *argument)
 {
     MPI_Session handle = (MPI_Session)session;

@@ -11,6 +11,7 @@
  *   3. A member's struct may be gone as soon as its request was completed.
  */
 #include "ampi/meet/meet.h"
+#include "ampi/comm/contexts.h"
 
 #include <pthread.h>
 #include <string.h>

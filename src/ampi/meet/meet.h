@@ -56,7 +56,10 @@ void ampi_meet_tell(struct ampi_meet *const *members, int n_members, uint64_t nu
 /* Those of all processes have. On the PE that told. */
 void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct ampi_meet_gift *gifts);
 
-/* Processes are lost (procs/failure.c): meetings with their ranks end with MPI_ERR_PROC_ABORTED. Any PE. */
+/* Processes are lost: meetings with their ranks end with MPI_ERR_PROC_ABORTED. Any PE. */
 void ampi_meet_lose(void);
+
+/* Gives the rooms below what they need of this one (job/connect.c). */
+void ampi_meet_connect(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ampi/meet/meet.h"
+#include "ampi/comm/contexts.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
@@ -207,7 +208,7 @@ static bool has_lost_member(const struct collection *collection)
     return false;
 }
 
-void ampi_meet_lose_guests(int pe_id)
+static void lose_guests(int pe_id)
 {
     struct collection **link = &collections[pe_id];
 
@@ -228,7 +229,7 @@ void ampi_meet_lose_guests(int pe_id)
     }
 }
 
-void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
+static void handle_meeting(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
 {
     if (wire->flags & AMPI_WIRE_DONE) {
         handle_done(wire, bytes);
@@ -236,4 +237,28 @@ void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
     } else {
         handle_guest(wire, bytes, n_bytes);
     }
+}
+
+static bool handle(int pe_id, const struct ampi_wire *wire, const void *header,
+                   const struct machine_data *data)
+{
+    return ampi_procs_take(pe_id, wire, data, handle_meeting);
+}
+
+static void forget(int pe_id, int proc_id)
+{
+    lose_guests(pe_id);
+}
+
+static void look_again(int pe_id)
+{
+    ampi_meet_lose();
+}
+
+void ampi_meet_connect(void)
+{
+    static const struct ampi_procs_client client = {.forget = forget, .look_again = look_again};
+
+    ampi_procs_add_client(&client);
+    ampi_procs_set_handler(AMPI_WIRE_MEET, handle);
 }

@@ -14,11 +14,9 @@
  */
 #include "ampi/object/attr.h"
 
-#include "ampi/comm/comm.h"
 #include "ampi/object/error.h"
 #include "ampi/object/error_class.h"
 #include "ampi/object/rank.h"
-#include "ampi/datatype/type.h"
 #include "base/log.h"
 
 struct keyval {
@@ -37,7 +35,8 @@ struct ampi_keyvals {
     int n_keyvals;           /* entries, the free ones included */
     int n_used;              /* entries that are not free: at most half */
     int next;                /* where the search for a free one begins, so that numbers come back late */
-    struct ampi_attrs **of_predefined; /* attributes of predefined types, by handle value - AMPI_TYPE_FIRST */
+    struct ampi_attrs **of_predefined; /* attributes of predefined datatypes; NULL: none yet */
+    size_t n_predefined;               /* entries of it */
 };
 
 /* The numbers of the ABI's own keys lie below. */
@@ -338,6 +337,13 @@ static int copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_o
     return MPI_SUCCESS;
 }
 
+int ampi_attr_copy_quietly(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
+{
+    int returned = copy_all(from, to);
+
+    return returned == MPI_SUCCESS ? MPI_SUCCESS : error_of_callback(returned);
+}
+
 int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
 {
     int returned = copy_all(from, to);
@@ -359,77 +365,16 @@ int ampi_attr_delete_all(const struct ampi_attr_owner *owner)
     return MPI_SUCCESS;
 }
 
-/* ---- Where objects keep theirs ---- */
-
-static struct ampi_attr_owner comm_owner(struct ampi_comm *comm)
+struct ampi_attrs **ampi_attr_of_predefined(struct ampi_rank *self, size_t index, size_t n_objects)
 {
-    return (struct ampi_attr_owner){
-        .kind = AMPI_ATTR_ON_COMM, .handle = ampi_comm_handle(comm), .attrs = &comm->attrs, .comm = comm};
-}
+    struct ampi_keyvals *table = keyvals_of(self);
 
-int ampi_comm_copy_attrs(struct ampi_comm *old, struct ampi_comm *dup)
-{
-    struct ampi_attr_owner from = comm_owner(old);
-    struct ampi_attr_owner to = comm_owner(dup);
-
-    return ampi_attr_copy_all(&from, &to);
-}
-
-int ampi_comm_copy_attrs_early(struct ampi_comm *old, struct ampi_attrs **copies)
-{
-    struct ampi_attr_owner from = comm_owner(old);
-    struct ampi_attr_owner to = {.kind = AMPI_ATTR_ON_COMM, .handle = MPI_COMM_NULL, .attrs = copies};
-    int returned = copy_all(&from, &to);
-
-    return returned == MPI_SUCCESS ? MPI_SUCCESS : error_of_callback(returned);
-}
-
-void ampi_comm_drop_attr_copies(struct ampi_attrs **copies)
-{
-    struct ampi_attr_owner owner = {.kind = AMPI_ATTR_ON_COMM, .handle = MPI_COMM_NULL, .attrs = copies};
-
-    ampi_attr_delete_all(&owner);
-}
-
-int ampi_comm_delete_attrs(struct ampi_comm *comm)
-{
-    struct ampi_attr_owner owner = comm_owner(comm);
-
-    return ampi_attr_delete_all(&owner);
-}
-
-struct ampi_attrs **ampi_attr_of_type(struct ampi_rank *self, struct ampi_type *type)
-{
-    struct ampi_keyvals *table;
-
-    if (!type->is_predefined)
-        return &type->attrs;
-    table = keyvals_of(self);
-    if (!table->of_predefined)
+    if (!table->of_predefined) {
         table->of_predefined =
-            base_calloc(AMPI_TYPE_COUNT, sizeof *table->of_predefined, "attributes of types");
-    return &table->of_predefined[(uintptr_t)type->predefined - AMPI_TYPE_FIRST];
-}
-
-int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup)
-{
-    struct ampi_rank *self = ampi_self();
-    struct ampi_attr_owner from = {.kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(old)};
-    struct ampi_attr_owner to = {.kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(dup)};
-
-    if (!self->keyvals) /* no key, no attribute; spares duplicates of predefined types the table */
-        return MPI_SUCCESS;
-    from.attrs = ampi_attr_of_type(self, old);
-    to.attrs = ampi_attr_of_type(self, dup);
-    return ampi_attr_copy_all(&from, &to);
-}
-
-int ampi_type_delete_attrs(struct ampi_type *type)
-{
-    struct ampi_attr_owner owner = {
-        .kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(type), .attrs = &type->attrs};
-
-    return ampi_attr_delete_all(&owner);
+            base_calloc(n_objects, sizeof *table->of_predefined, "attributes of predefined objects");
+        table->n_predefined = n_objects;
+    }
+    return &table->of_predefined[index];
 }
 
 void ampi_attr_fini(struct ampi_rank *rank)
@@ -438,7 +383,7 @@ void ampi_attr_fini(struct ampi_rank *rank)
 
     if (!table)
         return;
-    for (int i = 0; table->of_predefined && i < (int)AMPI_TYPE_COUNT; i++) {
+    for (size_t i = 0; i < table->n_predefined; i++) {
         if (table->of_predefined[i]) {
             free(table->of_predefined[i]->attrs);
             free(table->of_predefined[i]);

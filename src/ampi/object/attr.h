@@ -13,7 +13,6 @@
 struct ampi_attrs;
 struct ampi_comm;
 struct ampi_rank;
-struct ampi_type;
 
 enum ampi_attr_on { AMPI_ATTR_ON_COMM, AMPI_ATTR_ON_TYPE, AMPI_ATTR_ON_WIN };
 
@@ -35,21 +34,12 @@ int ampi_attr_delete(const struct ampi_attr_owner *owner, int keyval);
 /* Copies what the copy callbacks want copied. After an error `to` has no attributes. */
 int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to);
 
+/* The same without raising: returns the error code of the callback that failed, and leaves what was
+ * copied. */
+int ampi_attr_copy_quietly(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to);
+
 /* Deletes all, the last set first. After an error those that are left stay. */
 int ampi_attr_delete_all(const struct ampi_attr_owner *owner);
-
-/* For MPI_Comm_dup and its kin: the rank's attributes of old to its new communicator. */
-int ampi_comm_copy_attrs(struct ampi_comm *old, struct ampi_comm *dup);
-
-/* The same for MPI_Comm_idup, whose new communicator is not there yet: to *copies, which that gets later.
- * Raises nothing: the error is the request's. */
-int ampi_comm_copy_attrs_early(struct ampi_comm *old, struct ampi_attrs **copies);
-
-/* No communicator gets them: calls the delete callbacks, with MPI_COMM_NULL. */
-void ampi_comm_drop_attr_copies(struct ampi_attrs **copies);
-
-/* For MPI_Comm_free and, with MPI_COMM_SELF, MPI_Finalize. */
-int ampi_comm_delete_attrs(struct ampi_comm *comm);
 
 /* Drops the rank's keys, and the attributes of predefined datatypes without calling anything; at its end. */
 void ampi_attr_fini(struct ampi_rank *rank);
@@ -72,8 +62,8 @@ int ampi_keyval_create(enum ampi_attr_on kind, union ampi_attr_copy_fn copy, uni
                        void *extra_state, int *keyval_out);
 int ampi_keyval_free(enum ampi_attr_on kind, int *keyval);
 
-/* Where the attributes of a datatype are; a rank has its own for the predefined types, which all ranks
- * share. */
-struct ampi_attrs **ampi_attr_of_type(struct ampi_rank *self, struct ampi_type *type);
+/* The rank's attributes of a predefined object, which all ranks share: by its index among n_objects, the same
+ * number at each call. */
+struct ampi_attrs **ampi_attr_of_predefined(struct ampi_rank *self, size_t index, size_t n_objects);
 
 #endif

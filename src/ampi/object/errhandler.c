@@ -8,9 +8,7 @@
  */
 #include "ampi/object/errhandler.h"
 
-#include "ampi/comm/comm.h"
 #include "ampi/object/error.h"
-#include "ampi/procs/procs.h"
 #include "ampi/object/rank.h"
 #include "base/log.h"
 
@@ -80,7 +78,7 @@ int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, en
 void ampi_errhandler_chosen(const struct ampi_errhandler *errhandler)
 {
     if (errhandler != &ampi_errors_are_fatal && errhandler != &ampi_errors_abort)
-        ampi_lost_tolerate();
+        ampi_upper.expect_errors();
 }
 
 int ampi_errhandler_get(struct ampi_errhandler *const *slot, struct ampi_errhandler *when_null,
@@ -183,42 +181,6 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
         return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler", (void *)*errhandler);
     *errhandler = MPI_ERRHANDLER_NULL;
     ampi_errhandler_unref(object);
-    return MPI_SUCCESS;
-}
-
-/* ---- Communicators ---- */
-
-AMPI_EXPORT(Comm_set_errhandler);
-int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Comm_set_errhandler");
-    struct ampi_comm *object = ampi_comm_of(self, comm);
-
-    if (!object)
-        return ampi_comm_raise_invalid(comm);
-    return ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_COMM);
-}
-
-AMPI_EXPORT(Comm_get_errhandler);
-int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Comm_get_errhandler");
-    struct ampi_comm *object = ampi_comm_of(self, comm);
-
-    if (!object)
-        return ampi_comm_raise_invalid(comm);
-    return ampi_errhandler_get(&object->errhandler, &ampi_errors_are_fatal, errhandler);
-}
-
-AMPI_EXPORT(Comm_call_errhandler);
-int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Comm_call_errhandler");
-    struct ampi_comm *object = ampi_comm_of(self, comm);
-
-    if (!object)
-        return ampi_comm_raise_invalid(comm);
-    ampi_raise(object, errorcode, "the program called its error handler with error code %d", errorcode);
     return MPI_SUCCESS;
 }
 

@@ -7,8 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "ampi/comm/comm.h"
 #include "ampi/object/errhandler.h"
+#include "ampi/object/rank.h"
 #include "base/log.h"
 
 /* Longest sentence of an error. */
@@ -58,9 +58,8 @@ static void call_user(const struct ampi_errhandler *errhandler, void *handle_add
     }
 }
 
-/* What an error handler does with an error; returns the code if it returns. */
-static BASE_COLD int handle(struct ampi_errhandler *errhandler, void *handle_address, int error_code,
-                            const char *text)
+int ampi_error_handle(struct ampi_errhandler *errhandler, void *handle_address, int error_code,
+                      const char *text)
 {
     if (errhandler == &ampi_errors_return)
         return error_code;
@@ -72,43 +71,6 @@ static BASE_COLD int handle(struct ampi_errhandler *errhandler, void *handle_add
     ampi_job_abort(ampi_error_class(error_code));
 }
 
-/* Calls the handler of a communicator that was freed while operations were pending: the handle is valid again
- * in the handler. */
-static int handle_on_freed(struct ampi_comm *comm, MPI_Comm *handle_address, int error_code, const char *text)
-{
-    comm->n_pending++;
-    comm->magic = AMPI_MAGIC_COMM;
-    error_code = handle(comm->errhandler, handle_address, error_code, text);
-    comm->magic = AMPI_MAGIC_DEAD;
-    ampi_comm_drop_pending(comm);
-    return error_code;
-}
-
-static int raise_on_comm(struct ampi_comm *comm, int error_code, const char *text)
-{
-    MPI_Comm comm_handle = ampi_comm_handle(comm);
-
-    if (comm->is_freed)
-        return handle_on_freed(comm, &comm_handle, error_code, text);
-    return handle(comm->errhandler, &comm_handle, error_code, text);
-}
-
-/* Where no communicator is at hand. */
-static int raise_on_self(int error_code, const char *text)
-{
-    struct ampi_rank *self = ampi_self();
-    struct ampi_errhandler *errhandler = NULL;
-    MPI_Comm comm_handle = MPI_COMM_SELF;
-
-    if (self && self->self && self->self->errhandler) {
-        errhandler = self->self->errhandler;
-    } else if (self && self->world) {
-        errhandler = self->world->errhandler;
-        comm_handle = MPI_COMM_WORLD;
-    }
-    return handle(errhandler, &comm_handle, error_code, text);
-}
-
 int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...)
 {
     char text[TEXT_MAX];
@@ -117,7 +79,7 @@ int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return raise_on_comm(comm, error_code, text);
+    return ampi_upper.raise(comm, error_code, text);
 }
 
 int ampi_raise_self(int error_code, const char *fmt, ...)
@@ -128,7 +90,7 @@ int ampi_raise_self(int error_code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return raise_on_self(error_code, text);
+    return ampi_upper.raise(NULL, error_code, text);
 }
 
 int ampi_raise_on_comm(struct ampi_comm *comm, int error_code, const char *fmt, ...)
@@ -139,7 +101,7 @@ int ampi_raise_on_comm(struct ampi_comm *comm, int error_code, const char *fmt, 
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return comm ? raise_on_comm(comm, error_code, text) : raise_on_self(error_code, text);
+    return ampi_upper.raise(comm, error_code, text);
 }
 
 int ampi_raise_on(struct ampi_errhandler *errhandler, void *handle_address, int error_code, const char *fmt,
@@ -151,5 +113,5 @@ int ampi_raise_on(struct ampi_errhandler *errhandler, void *handle_address, int 
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return handle(errhandler, handle_address, error_code, text);
+    return ampi_error_handle(errhandler, handle_address, error_code, text);
 }

@@ -34,6 +34,11 @@ struct ampi_errhandler;
 int ampi_raise_on(struct ampi_errhandler *errhandler, void *handle_address, int error_code, const char *fmt,
                   ...) BASE_PRINTF(4, 5) BASE_COLD;
 
+/* Calls an error handler with the address of a handle and the text of an error; returns the code if it
+ * returns. */
+int ampi_error_handle(struct ampi_errhandler *errhandler, void *handle_address, int error_code,
+                      const char *text) BASE_COLD;
+
 /* "MPI_ERR_RANK" for MPI_ERR_RANK; the class's name for a user's class is its string. Never NULL. */
 const char *ampi_error_name(int error_code);
 

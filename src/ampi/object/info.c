@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "ampi/object/error.h"
-#include "ampi/job/info_env.h"
 #include "ampi/object/rank.h"
 #include "base/log.h"
 
@@ -108,7 +107,7 @@ struct ampi_info *ampi_info_of(struct ampi_rank *self, MPI_Info handle)
 {
     if (handle == MPI_INFO_ENV && self) {
         if (!self->info_env)
-            self->info_env = ampi_info_env_create(self);
+            self->info_env = ampi_upper.create_info_env(self);
         return self->info_env;
     }
     return ampi_handle_has_magic(handle, AMPI_MAGIC_INFO) ? (struct ampi_info *)handle : NULL;
@@ -167,19 +166,6 @@ int PMPI_Info_create(MPI_Info *info)
     if (!info)
         return raise_null("info");
     *info = (MPI_Info)ampi_info_create();
-    return MPI_SUCCESS;
-}
-
-AMPI_EXPORT(Info_create_env);
-int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
-{
-    struct ampi_rank *self = ampi_enter_any_time("MPI_Info_create_env");
-
-    if (!info)
-        return raise_null("info");
-    if (argc < 0 || (argc > 0 && !argv))
-        return ampi_raise_self(MPI_ERR_ARG, "argc is %d and argv is %p", argc, (void *)argv);
-    *info = (MPI_Info)ampi_info_env_create_with(self, argc, argv);
     return MPI_SUCCESS;
 }
 

@@ -128,9 +128,12 @@ static inline struct ampi_rank *ampi_self(void)
     return (struct ampi_rank *)ult_self();
 }
 
-/* What ampi_enter does when the caller is no rank between MPI_Init and MPI_Finalize: raises MPI_ERR_OTHER
- * (which ends the job unless a handler says otherwise). */
+/* Raises MPI_ERR_OTHER for ampi_enter, whose caller is not a rank between MPI_Init and MPI_Finalize; that
+ * ends the job. (enter.c) */
 struct ampi_rank *ampi_enter_wrong(const char *call) BASE_COLD;
+
+/* A process that a rank has forked calls MPI: ends it; the job goes on. (enter.c) */
+void ampi_refuse_forked(const char *call) BASE_NORETURN;
 
 /* First line of every MPI function that needs an initialised MPI: the running rank. call: "MPI_Send". Never
  * switches. */
@@ -145,8 +148,8 @@ static inline struct ampi_rank *ampi_enter(const char *call)
     return self;
 }
 
-/* What ampi_enter_any_time does where no rank runs yet: a process with one rank becomes it at its first
- * call. */
+/* ampi_enter_any_time where no rank runs yet: a process with one rank becomes it at its first
+ * call. (enter.c) */
 struct ampi_rank *ampi_enter_first(void) BASE_COLD;
 
 /* First line of the MPI functions that may be called before MPI_Init and after MPI_Finalize: the running
@@ -176,7 +179,33 @@ static inline int ampi_job_pe_of(int world_rank)
     return (int)((int64_t)(world_rank - ampi_job.first_rank) * ampi_job.n_pes / ampi_job.n_local);
 }
 
+/* The functions of higher rooms that lower rooms need. The job room fills the table before main runs
+ * (job/connect.c), so that calls go up here and nowhere else. */
+struct ampi_upper {
+    /* The running rank; for a process with one rank, which is not virtualized, made at the first call. NULL:
+     * the calling thread is no rank's. */
+    struct ampi_rank *(*adopt_caller)(void);
+    /* Ends the whole job at once with this exit code, after what was printed so far has been flushed. */
+    void (*end_job)(int exit_code) BASE_NORETURN;
+    /* Prints what every rank of this process is blocked in. */
+    void (*report_blocked)(void);
+    /* A rank has chosen an error handler that returns: failed processes do not end the job any more. */
+    void (*expect_errors)(void);
+    /* What MPI_INFO_ENV tells of a rank. */
+    struct ampi_info *(*create_info_env)(const struct ampi_rank *rank);
+    /* From now on the end of the process begins with what concerns NCCL. */
+    void (*watch_exit)(void);
+    /* Calls the error handler of the communicator (NULL: of MPI_COMM_SELF, or of MPI_COMM_WORLD if that one
+     * has none) and returns its code. */
+    int (*raise)(struct ampi_comm *comm, int error_code, const char *text);
+};
+extern struct ampi_upper ampi_upper;
+
 /* Ends the whole job at once with this exit code, after what was printed so far has been flushed. */
-void ampi_job_abort(int exit_code) BASE_NORETURN;
+static inline void ampi_job_abort(int exit_code) BASE_NORETURN;
+static inline void ampi_job_abort(int exit_code)
+{
+    ampi_upper.end_job(exit_code);
+}
 
 #endif

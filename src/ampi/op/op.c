@@ -12,7 +12,6 @@
  */
 #include "ampi/op/op.h"
 
-#include "ampi/coll/device/coll_device.h"
 #include "ampi/op/op_device.h"
 
 #include <limits.h>
@@ -20,6 +19,9 @@
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
 #include "base/log.h"
+
+void (*ampi_op_put_aside)(struct ampi_op_aside *aside_out);
+void (*ampi_op_take_up)(const struct ampi_op_aside *aside);
 
 #define PREDEFINED(constant, kind)                                                                     \
     {                                                                                                  \
@@ -124,10 +126,12 @@ void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Co
     if (count <= 0 || op->predefined == MPI_NO_OP)
         return;
     if (is_user(op)) {
-        struct ampi_coll_device_aside aside;
-        ampi_coll_device_put_aside(&aside);
+        struct ampi_op_aside aside;
+        if (ampi_op_put_aside)
+            ampi_op_put_aside(&aside);
         apply_user(op, in, inout, count, type); /* may switch */
-        ampi_coll_device_take_up(&aside);
+        if (ampi_op_take_up)
+            ampi_op_take_up(&aside);
     } else if (op->predefined == MPI_REPLACE) {
         ampi_type_copy(inout, count, type, in, count, type);
     } else if (ampi_op_is_pair(type->basic) || ampi_type_is_block(type, count)) {

@@ -83,6 +83,14 @@ static inline struct ampi_op *ampi_op_of(MPI_Op handle)
     return ampi_handle_has_magic(handle, AMPI_MAGIC_OP) ? (struct ampi_op *)handle : NULL;
 }
 
+/* A user's function may let other ranks run: what an unfinished operation keeps for its PE is put aside
+ * before, and taken up after. The collectives set these two; NULL: there is nothing to keep. */
+struct ampi_op_aside {
+    void *words[3];
+};
+extern void (*ampi_op_put_aside)(struct ampi_op_aside *aside_out);
+extern void (*ampi_op_take_up)(const struct ampi_op_aside *aside);
+
 void ampi_op_destroy(struct ampi_op *op);
 
 static inline void ampi_op_ref(struct ampi_op *op)

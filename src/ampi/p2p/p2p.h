@@ -152,4 +152,7 @@ void ampi_send_end_cancelled(struct ampi_request *request);
 extern const struct ampi_request_kind ampi_send_kind;
 extern const struct ampi_request_kind ampi_recv_kind;
 
+/* Gives the rooms below what they need of this one (job/connect.c). */
+void ampi_p2p_connect(void);
+
 #endif

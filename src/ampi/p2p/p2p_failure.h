@@ -7,10 +7,10 @@
  * A receive or probe of MPI_ANY_SOURCE fails as soon as one rank that it could hear from is lost, as it may
  * wait for that one. A message that is there already is received as ever, whoever sent it.
  */
-#ifndef AMPI_P2P_LOST_H
-#define AMPI_P2P_LOST_H
+#ifndef AMPI_P2P_FAILURE_H
+#define AMPI_P2P_FAILURE_H
 
-#include "ampi/p2p/request.h"
+#include "ampi/p2p/message.h"
 
 /* The owner's receives and probe that cannot be sure of their sender any more fail. On the owner's PE. */
 void ampi_p2p_lose(struct ampi_comm *comm);
@@ -26,5 +26,8 @@ int ampi_p2p_raise_lost(struct ampi_comm *comm);
 
 /* The PE's sends that wait to be matched there fail. (remote_send.c) */
 void ampi_remote_lose(int pe_id, int proc_id);
+
+/* What `away` is of a handle that is marked as failed, unless there is a message. */
+extern struct ampi_message ampi_message_lost_mark;
 
 #endif

@@ -44,6 +44,10 @@ void ampi_pipe_send_failure(const struct ampi_wire *wire, const struct ampi_peer
 void ampi_pipe_receive(struct ampi_request *recv, const struct ampi_peer *peer, uint64_t cookie,
                        size_t n_bytes, int source, int tag);
 
+/* ---- On the destination's PE (p2p_connect.c). Returns true if the data is kept. ---- */
+void ampi_pipe_handle_pull(int pe_id, const struct ampi_wire *wire);
+bool ampi_pipe_handle_piece(int pe_id, const struct ampi_wire *wire, const struct machine_data *data);
+
 /* ---- The process is lost: what the PE has under way with it fails ---- */
 void ampi_pipe_lose(int pe_id, int proc_id);
 void ampi_pipe_send_lose(int pe_id, int proc_id); /* of the first, what is sent */

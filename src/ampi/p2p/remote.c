@@ -17,6 +17,7 @@
  * some KiB each, and a flood of small messages would hold as many of them.
  */
 #include "ampi/p2p/remote.h"
+#include "ampi/comm/contexts.h"
 
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/pipe.h"

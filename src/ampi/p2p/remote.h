@@ -39,4 +39,15 @@ void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv
 void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
                          const struct ampi_type *type, MPI_Status *status);
 
+/* ---- On the destination's PE (p2p_connect.c) ---- */
+
+bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data);
+void ampi_remote_handle_ack(const struct ampi_wire *wire);
+void ampi_remote_handle_cancelled(const struct ampi_wire *wire);
+void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
+
+/* Messages to communicators that this process has not made yet: tries again. */
+int ampi_remote_retry(int pe_id);
+bool ampi_remote_must_retry(int pe_id);
+
 #endif

@@ -16,11 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ampi/coll/engine/slot.h"
-#include "ampi/comm/comm.h"
 #include "ampi/object/error.h"
-#include "ampi/meet/meet.h"
-#include "ampi/p2p/p2p_failure.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
@@ -95,14 +91,6 @@ bool ampi_lost_is_rank(int world_rank)
     return ampi_lost_any() && ampi_lost_is(ampi_procs_of_rank(world_rank));
 }
 
-bool ampi_lost_in_group(const struct ampi_group *group)
-{
-    for (int i = 0; ampi_lost_any() && i < group->n_ranks; i++)
-        if (ampi_lost_is_rank(ampi_group_world_rank(group, i)))
-            return true;
-    return false;
-}
-
 uint32_t ampi_lost_fingerprint(const bool *is_lost)
 {
     uint32_t sum = 0;
@@ -115,21 +103,7 @@ uint32_t ampi_lost_fingerprint(const bool *is_lost)
     return sum;
 }
 
-struct ampi_group *ampi_lost_survivors(void)
-{
-    int *ranks = base_malloc((size_t)ampi_job.n_ranks * sizeof *ranks, "a group");
-    struct ampi_group *group;
-    int n = 0;
-
-    for (int i = 0; i < ampi_job.n_ranks; i++)
-        if (!ampi_lost_is_rank(i))
-            ranks[n++] = i;
-    group = ampi_group_create_list(ranks, n);
-    free(ranks);
-    return group;
-}
-
-static void describe(int proc_id, char *text)
+void ampi_lost_describe_process(int proc_id, char *text)
 {
     int first = ampi_procs_first_rank(proc_id);
     int last = ampi_procs_first_rank(proc_id + 1) - 1;
@@ -143,65 +117,16 @@ static void describe(int proc_id, char *text)
              lost.processes[proc_id].why);
 }
 
-static bool has_rank_of(int proc_id, const struct ampi_group *group)
-{
-    for (int i = 0; group && i < group->n_ranks; i++)
-        if (ampi_procs_of_rank(ampi_group_world_rank(group, i)) == proc_id)
-            return true;
-    return !group;
-}
-
-void ampi_lost_describe(const struct ampi_group *group, char *text)
-{
-    snprintf(text, AMPI_LOST_TEXT_MAX, "a process is lost");
-    for (int i = 0; i < ampi_job.n_procs; i++)
-        if (ampi_lost_is(i) && has_rank_of(i, group)) {
-            describe(i, text);
-            return;
-        }
-}
-
 /* ---- What a PE does ---- */
 
 static BASE_COLD void end_job(int proc_id)
 {
     char text[AMPI_LOST_TEXT_MAX];
 
-    describe(proc_id, text);
+    ampi_lost_describe_process(proc_id, text);
     usleep(LAUNCHER_US);
     base_log("%s; the job ends", text);
     ampi_job_abort(MPI_ERR_PROC_ABORTED);
-}
-
-/* The side of a communicator may have members of this PE: their handles are marked, and what they wait for
- * that cannot come any more fails. */
-static void lose_side(struct ampi_comm_side *side, int pe_id)
-{
-    const struct ampi_layout *layout = side->layout;
-    int part = layout ? layout->part_of_pe[pe_id] : -1;
-
-    if (part < 0)
-        return;
-    for (int i = layout->part_first[part]; i < layout->part_first[part + 1]; i++) {
-        struct ampi_comm *comm = &side->handles[layout->part_members[i]];
-        ampi_comm_mark_lost(comm);
-        ampi_p2p_lose(comm);
-    }
-}
-
-static void lose_members(struct ampi_comm_shared *shared, void *arg)
-{
-    int pe_id = *(int *)arg;
-    /* Sequentially consistent: either this finds it, or who makes it finds the loss. */
-    struct ampi_comm_shared *hidden = atomic_load(&shared->hidden);
-
-    if (!ampi_comm_has_lost(shared))
-        return;
-    lose_side(&shared->side[0], pe_id);
-    lose_side(&shared->side[1], pe_id);
-    ampi_coll_lose(shared->coll, pe_id);
-    if (hidden)
-        lose_members(hidden, arg);
 }
 
 bool ampi_lost_must_handle(int pe_id)
@@ -223,11 +148,9 @@ static BASE_COLD int handle(int pe_id)
             end_job(i);
         (*forgotten)[i] = true;
         ampi_machine->forget(pe_id, i);
-        ampi_remote_lose(pe_id, i);
-        ampi_meet_lose_guests(pe_id);
+        ampi_procs_tell_failure(pe_id, i);
     }
-    ampi_contexts_each(lose_members, &pe_id);
-    ampi_meet_lose();
+    ampi_procs_tell_look_again(pe_id);
     return 1;
 }
 

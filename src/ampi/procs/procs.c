@@ -9,16 +9,53 @@
 #include <string.h>
 #include <time.h>
 
-#include "ampi/datatype/buffer.h"
 #include "ampi/object/error.h"
 #include "ampi/object/settings.h"
-#include "ampi/p2p/pipe.h"
 #include "ampi/procs/launcher_env.h"
 #include "ampi/object/sanitizer.h"
 #include "base/log.h"
 #include "gpu/nccl.h"
 
 const struct machine *ampi_machine;
+
+/* ---- The rooms above ---- */
+
+#define CLIENTS_MAX 8
+static const struct ampi_procs_client *clients[CLIENTS_MAX];
+static int n_clients;
+static ampi_wire_handler_fn handlers[AMPI_WIRE_KINDS];
+
+void ampi_procs_add_client(const struct ampi_procs_client *client)
+{
+    BASE_ASSERT(n_clients < CLIENTS_MAX);
+    clients[n_clients++] = client;
+}
+
+void ampi_procs_set_handler(enum ampi_wire_kind kind, ampi_wire_handler_fn handler)
+{
+    handlers[kind] = handler;
+}
+
+void ampi_procs_tell_failure(int pe_id, int proc_id)
+{
+    for (int i = 0; i < n_clients; i++)
+        if (clients[i]->forget)
+            clients[i]->forget(pe_id, proc_id);
+}
+
+void ampi_procs_tell_look_again(int pe_id)
+{
+    for (int i = 0; i < n_clients; i++)
+        if (clients[i]->look_again)
+            clients[i]->look_again(pe_id);
+}
+
+static bool handle_quiet(int pe_id, const struct ampi_wire *wire, const void *header,
+                         const struct machine_data *data)
+{
+    ampi_procs_handle_quiet(wire);
+    return false;
+}
 
 /* ---- Life ---- */
 
@@ -54,6 +91,7 @@ void ampi_procs_attach(long n_ranks)
     ampi_job.node_n_procs = place.node_n_procs;
     ult_job_share_node(place.node_index, place.node_n_procs);
     ampi_lost_init();
+    ampi_procs_set_handler(AMPI_WIRE_QUIET, handle_quiet);
 }
 
 /* ---- Progress ---- */
@@ -68,16 +106,22 @@ static int poll_source(struct ult_source *source)
 {
     int pe_id = ((struct machine_source *)source)->pe_id;
 
-    return ampi_machine->poll(pe_id) + ampi_remote_retry(pe_id) + ampi_coll_wire_retry(pe_id) +
-           ampi_lost_handle(pe_id);
+    int n_events = ampi_machine->poll(pe_id);
+
+    for (int i = 0; i < n_clients; i++)
+        if (clients[i]->retry)
+            n_events += clients[i]->retry(pe_id);
+    return n_events + ampi_lost_handle(pe_id);
 }
 
 static bool arm_source(struct ult_source *source)
 {
     int pe_id = ((struct machine_source *)source)->pe_id;
 
-    return !ampi_remote_must_retry(pe_id) && !ampi_coll_wire_must_retry(pe_id) &&
-           !ampi_lost_must_handle(pe_id) && ampi_machine->arm(pe_id);
+    for (int i = 0; i < n_clients; i++)
+        if (clients[i]->must_retry && clients[i]->must_retry(pe_id))
+            return false;
+    return !ampi_lost_must_handle(pe_id) && ampi_machine->arm(pe_id);
 }
 
 static bool is_moving_source(const struct ult_source *source)
@@ -106,9 +150,8 @@ static void fetched(void *arg, int result)
     free(in);
 }
 
-/* Calls then with the bytes, now or once they are here. Returns true if the data is kept. */
-static bool take(int pe_id, const struct ampi_wire *wire, const struct machine_data *data,
-                 ampi_procs_then_fn then)
+bool ampi_procs_take(int pe_id, const struct ampi_wire *wire, const struct machine_data *data,
+                     ampi_procs_then_fn then)
 {
     void *bytes = data->n_bytes ? base_malloc(data->n_bytes, "a message between processes") : NULL;
     struct incoming *in;
@@ -129,19 +172,6 @@ static bool take(int pe_id, const struct ampi_wire *wire, const struct machine_d
     return true;
 }
 
-/* An offer: its data is away, but not at the machine. */
-static bool handle_offer(int pe_id, const void *header, size_t header_bytes)
-{
-    struct ampi_offer offer;
-    struct machine_data data = {.can_keep = true};
-
-    BASE_ASSERT(header_bytes == sizeof offer);
-    memcpy(&offer, header, sizeof offer);
-    data.n_bytes = offer.n_bytes;
-    ampi_remote_handle(pe_id, &offer.wire, &data);
-    return false;
-}
-
 static bool handle(int pe_id, const void *header, size_t header_bytes, const struct machine_data *data)
 {
     struct ampi_wire wire;
@@ -150,40 +180,10 @@ static bool handle(int pe_id, const void *header, size_t header_bytes, const str
     memcpy(&wire, header, sizeof wire);
     if (BASE_UNLIKELY(ampi_lost_is((int)wire.src_proc)))
         return false; /* what it meant may be gone: requests that it answers have failed */
-    switch (wire.kind) {
-    case AMPI_WIRE_SEND:
-        if (BASE_UNLIKELY(wire.flags & AMPI_WIRE_PIPE))
-            return handle_offer(pe_id, header, header_bytes);
-        return ampi_remote_handle(pe_id, &wire, data);
-    case AMPI_WIRE_ACK:
-        ampi_remote_handle_ack(&wire);
-        return false;
-    case AMPI_WIRE_CANCELLED:
-        ampi_remote_handle_cancelled(&wire);
-        return false;
-    case AMPI_WIRE_CREDIT:
-        ampi_remote_handle_credit(pe_id, &wire);
-        return false;
-    case AMPI_WIRE_PULL:
-        ampi_pipe_handle_pull(pe_id, &wire);
-        return false;
-    case AMPI_WIRE_PIECE:
-        return ampi_pipe_handle_piece(pe_id, &wire, data);
-    case AMPI_WIRE_QUIET:
-        ampi_procs_handle_quiet(&wire);
-        return false;
-    case AMPI_WIRE_COLL:
-        if (BASE_UNLIKELY(!data->bytes && gpu_is_used()) && ampi_coll_wire_handle_away(&wire, data))
-            return true;
-        return take(pe_id, &wire, data, ampi_coll_wire_handle);
-    case AMPI_WIRE_MEET:
-        return take(pe_id, &wire, data, ampi_meet_handle);
-    case AMPI_WIRE_USAGE:
-        return take(pe_id, &wire, data, ampi_coll_usage_handle);
-    default:
-        base_log("a message of unknown kind %d from process %u was dropped", wire.kind, wire.src_proc);
-        return false;
-    }
+    if (BASE_LIKELY(wire.kind < AMPI_WIRE_KINDS && handlers[wire.kind]))
+        return handlers[wire.kind](pe_id, &wire, header, data);
+    base_log("a message of unknown kind %d from process %u was dropped", wire.kind, wire.src_proc);
+    return false;
 }
 
 static int source_of(const void *header)

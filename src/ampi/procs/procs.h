@@ -28,9 +28,6 @@
 #include "ampi/object/rank.h"
 #include "machine_ucx/machine.h"
 
-struct ampi_comm_shared;
-struct ampi_group;
-
 /* Most PEs of a process. */
 #define AMPI_PES_MAX 1024
 
@@ -45,6 +42,7 @@ enum ampi_wire_kind {
     AMPI_WIRE_PIECE,
     AMPI_WIRE_CANCELLED,
     AMPI_WIRE_USAGE,
+    AMPI_WIRE_KINDS,
 };
 
 /* The header of every message between processes: 40 bytes, the same on both sides. */
@@ -125,48 +123,8 @@ int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_wire *wire, co
  * (NULL: none). From the calling PE. False: the process is lost. */
 bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes);
 
-/* Does with data that has come what a handler wants that needs it all here: calls then(wire, bytes, n) now or
- * when it was fetched, with malloc'ed bytes that are then's. For AMPI_WIRE_COLL, AMPI_WIRE_MEET and
- * AMPI_WIRE_USAGE. */
+/* Gets data that has come, malloc'ed; see ampi_procs_take. */
 typedef void (*ampi_procs_then_fn)(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
-
-/* ---- Communicators by context id (contexts.c) ----
- *
- * Ids of communicators that live in several processes are the same in all of them and never used again: the
- * process of the first member counts them. Others have small numbers, known to their process alone.
- *
- *      bit 63      the hidden communicator of the one without this bit
- *      bit 62      set
- *      48..61      the process that made the number
- *      20..47      its count of creations
- *       0..19      which of the communicators that one creation made (colors)
- */
-#define AMPI_CONTEXT_HIDDEN ((uint64_t)1 << 63)
-#define AMPI_CONTEXT_CROSS ((uint64_t)1 << 62)
-#define AMPI_CONTEXT_WORLD AMPI_CONTEXT_CROSS
-
-/* A new number of this process. */
-uint64_t ampi_contexts_propose(void);
-
-void ampi_contexts_add(struct ampi_comm_shared *shared);
-void ampi_contexts_remove(struct ampi_comm_shared *shared);
-
-/* Takes a communicator that was removed, and its hidden one, out of a PE's cache. */
-void ampi_contexts_forget(int pe_id, uint64_t context_id);
-
-/* The communicator with this id; NULL: there is none (yet). */
-struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id);
-
-/* The communicator with this id, or what make returns, which has added it: the first member of several to
- * come makes it. */
-struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
-                                                    struct ampi_comm_shared *(*make)(void *), void *arg);
-
-/* Changes when a communicator is added. */
-uint32_t ampi_contexts_generation(void);
-
-/* Calls fn for each communicator in the table, which stays alive meanwhile. */
-void ampi_contexts_each(void (*fn)(struct ampi_comm_shared *shared, void *arg), void *arg);
 
 /* ---- Lost processes (failure.c) ---- */
 
@@ -183,19 +141,14 @@ void ampi_lost_note(int proc_id, const char *why);
 bool ampi_lost_any(void);
 bool ampi_lost_is(int proc_id);
 bool ampi_lost_is_rank(int world_rank);
-bool ampi_lost_in_group(const struct ampi_group *group);
 
 /* A number for a set of processes (by process: is it lost), 0 for the empty one: two sets that differ have
  * different ones (but for one pair in 2^32). */
 uint32_t ampi_lost_fingerprint(const bool *is_lost);
 
-/* All ranks of the job whose process is not lost. */
-struct ampi_group *ampi_lost_survivors(void);
-
-/* "process 2 of 4 (ranks 4 to 5) is lost: it was ...": the first one with ranks of the group (NULL: of all),
- * to room for AMPI_LOST_TEXT_MAX bytes. */
+/* "process 2 of 4 (ranks 4 to 5) is lost: it was ...": to room for AMPI_LOST_TEXT_MAX bytes. */
 #define AMPI_LOST_TEXT_MAX 320
-void ampi_lost_describe(const struct ampi_group *group, char *text);
+void ampi_lost_describe_process(int proc_id, char *text);
 
 /* In the PE's loop: if there are losses that it has not handled, ends what its ranks have under way with
  * those processes. Returns how many events there were. */
@@ -205,28 +158,43 @@ bool ampi_lost_must_handle(int pe_id);
 /* A communicator was made that has lost members: PEs have to look at all again. */
 void ampi_lost_look_again(void);
 
-/* ---- Handlers: on the destination's PE. Return true if the data is kept. ---- */
+/* ---- Messages that come (procs.c) ---- */
 
-bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data); /* SEND */
-void ampi_remote_handle_ack(const struct ampi_wire *wire);
-void ampi_remote_handle_cancelled(const struct ampi_wire *wire);
-void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
-void ampi_pipe_handle_pull(int pe_id, const struct ampi_wire *wire);
-bool ampi_pipe_handle_piece(int pe_id, const struct ampi_wire *wire, const struct machine_data *data);
-void ampi_coll_wire_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
-void ampi_coll_usage_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
-/* Large data that is away, where it may be fetched to a GPU; false: it has to be fetched now. */
-bool ampi_coll_wire_handle_away(const struct ampi_wire *wire, const struct machine_data *data);
+/* Handles a message on its destination's PE. header: the message's, of which *wire is the beginning. Returns
+ * true if the data is kept. Must not switch. */
+typedef bool (*ampi_wire_handler_fn)(int pe_id, const struct ampi_wire *wire, const void *header,
+                                     const struct machine_data *data);
+
+/* From now on the handler gets all messages of a kind. Before ampi_procs_open. */
+void ampi_procs_set_handler(enum ampi_wire_kind kind, ampi_wire_handler_fn handler);
+
+/* For handlers that need all data here: calls then(wire, bytes, n) now or when it was fetched, with malloc'ed
+ * bytes that are then's. Returns what the handler is to return. */
+bool ampi_procs_take(int pe_id, const struct ampi_wire *wire, const struct machine_data *data,
+                     ampi_procs_then_fn then);
+
+/* What else a room does in the loop of each PE. Any function may be NULL. */
+struct ampi_procs_client {
+    /* Tries again what could not be done before, such as messages to communicators that this process has not
+     * made yet. Returns how many it could. */
+    int (*retry)(int pe_id);
+    bool (*must_retry)(int pe_id); /* the PE must not sleep */
+    /* A process has failed: ends what the PE has under way with it. */
+    void (*forget)(int pe_id, int proc_id);
+    /* Processes have failed, or a communicator was made that has failed members; after forget. */
+    void (*look_again)(int pe_id);
+};
+
+/* Clients are called in the order in which they were added. Before ampi_procs_open. */
+void ampi_procs_add_client(const struct ampi_procs_client *client);
+
+/* ---- Within this room ---- */
+
+/* Call the clients' functions. */
+void ampi_procs_tell_failure(int pe_id, int proc_id);
+void ampi_procs_tell_look_again(int pe_id);
+
+/* AMPI_WIRE_QUIET (quiet.c). */
 void ampi_procs_handle_quiet(const struct ampi_wire *wire);
-void ampi_meet_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes);
-
-/* Meetings that wait for a lost process are forgotten by their collector: on the PE. (meet_procs.c) */
-void ampi_meet_lose_guests(int pe_id);
-
-/* Messages to communicators that this process has not made yet: try again. */
-int ampi_remote_retry(int pe_id);
-bool ampi_remote_must_retry(int pe_id);
-int ampi_coll_wire_retry(int pe_id);
-bool ampi_coll_wire_must_retry(int pe_id);
 
 #endif

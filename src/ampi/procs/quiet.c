@@ -28,7 +28,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ampi/job/job.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
@@ -177,7 +176,7 @@ static void judge(void)
     all.is_judged = true;
     base_log("deadlock: every rank is blocked and no message is under way");
     post_to_others(FLAG_VERDICT, 0);
-    ampi_report_blocked();
+    ampi_upper.report_blocked();
     all.has_printed[ampi_job.proc_id] = true;
     end_job();
 }
@@ -317,7 +316,7 @@ void ampi_procs_handle_quiet(const struct ampi_wire *wire)
             from, wire->seq,
             (struct deeds){.n_sent = wire->cookie, .n_taken = wire->context_id, .lost = (uint32_t)wire->tag});
     if (wire->flags & FLAG_VERDICT) {
-        ampi_report_blocked();
+        ampi_upper.report_blocked();
         post(from, FLAG_PRINTED, 0, NULL);
     }
 }

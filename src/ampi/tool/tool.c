@@ -3,7 +3,7 @@
  * tool.c: starting and ending the tool interface, and its enumerations, of which there are none
  * (MPI 5.0, sections 15.3.4 and 15.3.5).
  */
-#include "ampi/job/job.h"
+#include "ampi/object/rank.h"
 #include "ampi/tool/tool.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ void ampi_tool_put_string(const char *string, char *buffer, int *length)
 AMPI_EXPORT(T_init_thread);
 int PMPI_T_init_thread(int required, int *provided)
 {
-    struct ampi_rank *self = ampi_rank_or_adopt();
+    struct ampi_rank *self = ampi_upper.adopt_caller();
 
     if (!self)
         return MPI_T_ERR_CANNOT_INIT;

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 #include "ampi/create/comm_create.h"
 #include "ampi/comm/comm_info.h"
 
@@ -144,7 +144,7 @@ static void create_middle(struct ampi_coll_slot *slot)
 }
 
 /* What a member told, for other processes: the numbers, then each array that there is. */
-static void create_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void create_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                         struct ampi_coll_packer *out)
 {
     const struct told *told = args->send.buf;
@@ -160,7 +160,7 @@ static void create_wire(const struct ampi_coll_slot *slot, const struct ampi_col
     ampi_coll_put_bytes(out, 5, told->degrees, told->degrees ? n_in : 0);
 }
 
-static void create_unwire(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+static void create_unpack(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
                           struct ampi_coll_unpacker *in)
 {
     struct told *told = ampi_coll_stand_in_alloc(in, sizeof *told);
@@ -181,8 +181,8 @@ static void create_unwire(struct ampi_coll_slot *slot, struct ampi_coll_args *ar
 
 static const struct ampi_coll_plan create_plan = {.name = "graph creation",
                                                   .makes_comm = true,
-                                                  .wire = create_wire,
-                                                  .unwire = create_unwire,
+                                                  .pack = create_pack,
+                                                  .unpack = create_unpack,
                                                   .middle = create_middle};
 
 /* ---- Each member's part ---- */

@@ -3,7 +3,7 @@
  * Divides the usable cores among the processes. CPUs are put in order by socket and core, so that the two
  * threads of a core go to the same process where that is possible. Used by spawn.c.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

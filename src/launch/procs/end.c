@@ -8,7 +8,7 @@
  * A process that ends with 0, but without PMIx_Finalize where that is due, has failed too: the others would
  * wait for it forever.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
  *
  * A line longer than LINE_BYTES is passed on in pieces. Used by mpirun_procs.c.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * stops a process that reads the terminal from outside its foreground group, and each process
  * leads a group of its own. So what is typed is copied into a pipe. Used by mpirun_procs.c.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
  * Processes of the job that found no room in it have folders elsewhere (machine_ucx/room.c), which are locked
  * while they live: mpirun removes those of killed processes when the job has ended.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include "base/launched.h"
 

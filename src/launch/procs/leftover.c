@@ -5,7 +5,7 @@
  * mpirun lives, everything whose parents have ended, because that becomes mpirun's child. Used at the end of
  * a job, by mpirun_procs.c and process_guard.c.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include <dirent.h>
 #include <fcntl.h>

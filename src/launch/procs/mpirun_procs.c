@@ -3,7 +3,7 @@
  * mpirun-procs: the order of things, and the loop that waits for whatever happens: signals, output, input,
  * what the PMIx server reports, and time. See mpirun_procs.h.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include "base/launched.h"
 #include "base/rank_variables.h"

@@ -22,7 +22,7 @@
 #ifndef LAUNCH_PROCS_H
 #define LAUNCH_PROCS_H
 
-#include "../launch.h"
+#include "launch/launch.h"
 
 #include <poll.h>
 #include <sched.h>

@@ -13,7 +13,7 @@
  *
  * Everything here runs on the thread on which libpmix accepts connections.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
  * job. If it is killed too, the processes still die with mpirun (spawn.c), and a later run removes the folder
  * (jobdir.c).
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include <errno.h>
 #include <fcntl.h>

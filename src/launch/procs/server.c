@@ -10,7 +10,7 @@
  * Not offered (the clients get PMIX_ERR_NOT_SUPPORTED): publish and lookup, spawn, groups, queries,
  * allocation.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include "base/launched.h"
 

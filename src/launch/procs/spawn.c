@@ -3,7 +3,7 @@
  * Starts one process of the job. Between fork and exec only system calls: libpmix has threads, and one of
  * them may hold a lock of malloc's. Used by mpirun_procs.c.
  */
-#include "mpirun_procs.h"
+#include "launch/procs/mpirun_procs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,12 +7,12 @@
  * without data per round.
  */
 #include "ampi/coll/between/coll_nccl.h"
+#include "ampi/coll/device/coll_device.h"
 
 #include <pthread.h>
 
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/engine/series.h"
-#include "ampi/job/job.h"
 #include "base/log.h"
 
 /* What is voted on. */
@@ -323,7 +323,7 @@ static void open_comm(struct ampi_exchange *x)
     struct ampi_coll_nccl *nccl = nccl_of(x);
 
     if (!atomic_flag_test_and_set(&is_watched))
-        ampi_job_watch_exit();
+        ampi_upper.watch_exit();
     nccl->device = x->device;
     nccl->comm = gpu_nccl_create(x->device, x->own == 0);
     x->nccl->phase = AMPI_COLL_NCCL_OPENS;
@@ -373,7 +373,7 @@ static void tell_result(struct ampi_exchange *x)
         base_log_once(&is_told, "NCCL cannot connect GPUs, collectives go without it: %s",
                       gpu_error_text(error));
     if (!error && !atomic_flag_test_and_set(&is_watched)) /* again: NCCL has registered handlers, too */
-        ampi_job_watch_exit();
+        ampi_upper.watch_exit();
     nccl->is_broken = error;
     send_to_all(x, AMPI_COLL_NCCL_TAG_CONNECTED, !error, NULL, 0);
     x->nccl->phase = AMPI_COLL_NCCL_HEARS;

@@ -7,6 +7,7 @@
  * Else what its members contribute is put together in memory of ours, and the result handed out from there.
  */
 #include "ampi/coll/between/coll_nccl.h"
+#include "ampi/coll/device/coll_device.h"
 
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/between/reduction.h"

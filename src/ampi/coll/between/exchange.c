@@ -8,6 +8,7 @@
  *   2. A step runs only when n_awaited and n_sending are 0; the latter counts fetches and holds, too.
  */
 #include "ampi/coll/between/exchange.h"
+#include "ampi/coll/device/coll_device.h"
 
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/procs/procs.h"
@@ -256,8 +257,8 @@ void ampi_exchange_copy(struct ampi_exchange *x, void *to, const void *from, siz
     if (n_bytes == 0)
         return;
     if (BASE_UNLIKELY(x->device >= 0))
-        ampi_coll_device_copy(x->slot->last, to, ampi_coll_bytes(NULL, 0).type, from,
-                              ampi_coll_bytes(NULL, 0).type, (MPI_Count)n_bytes);
+        ampi_coll_gpu_copy(x->slot->last, to, ampi_coll_bytes(NULL, 0).type, from,
+                           ampi_coll_bytes(NULL, 0).type, (MPI_Count)n_bytes);
     else
         memcpy(to, from, n_bytes);
 }

@@ -8,6 +8,7 @@
  * the CPU, and no page of it is new.
  */
 #include "ampi/coll/between/exchange.h"
+#include "ampi/coll/device/coll_device.h"
 #include "ampi/op/op_device.h"
 #include "base/log.h"
 

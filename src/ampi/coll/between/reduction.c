@@ -4,6 +4,7 @@
  * reduction.h.
  */
 #include "ampi/coll/between/reduction.h"
+#include "ampi/coll/device/coll_device.h"
 
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/between/coll_remote.h"
@@ -28,7 +29,7 @@ static void copy(struct ampi_exchange *x, void *to, const void *from, MPI_Count 
     const struct ampi_reduction *r = x->reduction;
 
     if (BASE_UNLIKELY(x->device >= 0))
-        ampi_coll_device_copy(x->slot->last, to, r->type, from, r->type, count);
+        ampi_coll_gpu_copy(x->slot->last, to, r->type, from, r->type, count);
     else
         ampi_type_copy(to, count, r->type, from, count, r->type);
 }
@@ -200,7 +201,7 @@ void ampi_reduction_combine_local(struct ampi_exchange *x)
     MPI_Count block = ampi_coll_fold_block(x->slot->last, r->count);
     struct ampi_coll_args **members;
 
-    if (gpu_is_used() && ampi_coll_device_any(x->slot)) {
+    if (gpu_is_used() && ampi_coll_gpu_any(x->slot)) {
         members = ampi_exchange_alloc(x, (size_t)n_local_of(x->slot) * sizeof(struct ampi_coll_args *));
         for (int i = 0; i < n_local_of(x->slot); i++)
             members[i] = local_args(x->slot, i);
@@ -329,13 +330,13 @@ static void give_scan(struct ampi_coll_slot *slot)
     for (int i = 0; i < n_local_of(slot); i++) {
         struct ampi_coll_args *args = local_args(slot, i);
         void *old = sum;
-        ampi_coll_device_copy(args, next, r->type, ampi_coll_input(args), r->type, r->count);
+        ampi_coll_gpu_copy(args, next, r->type, ampi_coll_input(args), r->type, r->count);
         if (is_exclusive && sum)
-            ampi_coll_device_copy(args, args->recv.buf, args->recv.type, sum, r->type, r->count);
+            ampi_coll_gpu_copy(args, args->recv.buf, args->recv.type, sum, r->type, r->count);
         if (sum)
             ampi_op_apply(r->op, sum, next, r->count, r->type);
         if (!is_exclusive)
-            ampi_coll_device_copy(args, args->recv.buf, args->recv.type, next, r->type, r->count);
+            ampi_coll_gpu_copy(args, args->recv.buf, args->recv.type, next, r->type, r->count);
         sum = next;
         next = old ? old : new_elems(x, r->count);
     }

@@ -5,6 +5,8 @@
  * Invariant: slot->args of members elsewhere is NULL, or a stand-in from the middle stage to the last share.
  */
 #include "ampi/coll/between/wire.h"
+#include "ampi/comm/contexts.h"
+#include "ampi/coll/device/coll_device.h"
 
 #include "ampi/coll/between/reduction.h"
 #include "ampi/coll/between/coll_remote.h"
@@ -117,8 +119,8 @@ static void pack_part(const struct ampi_coll_slot *slot, struct ampi_coll_packer
         out->n_bytes += sizeof *head;
         out->n_items = 0;
         out->args = args;
-        if (args->plan->wire)
-            args->plan->wire(slot, args, out);
+        if (args->plan->pack)
+            args->plan->pack(slot, args, out);
         if (head)
             *head = (struct member_head){args->root, {args->key[0], args->key[1]}, out->n_items};
     }
@@ -314,6 +316,11 @@ static const struct head *head_of(struct ampi_exchange *x, const struct ampi_exc
     return head;
 }
 
+static void *alloc_for_stand_in(void *exchange, size_t n_bytes)
+{
+    return ampi_exchange_alloc(exchange, n_bytes);
+}
+
 static void set_up_stand_ins(struct ampi_exchange *x, int proc, const struct ampi_exchange_part *part)
 {
     struct ampi_coll_slot *slot = x->slot;
@@ -321,8 +328,10 @@ static void set_up_stand_ins(struct ampi_exchange *x, int proc, const struct amp
     int first = remote->first[proc];
     int n = ampi_remote_n_members(remote, proc);
     const struct head *whole = head_of(x, part);
-    struct ampi_coll_unpacker in = {
-        .at = (const unsigned char *)(whole + 1), .data = part->bytes + whole->head_bytes, .exchange = x};
+    struct ampi_coll_unpacker in = {.at = (const unsigned char *)(whole + 1),
+                                    .data = part->bytes + whole->head_bytes,
+                                    .alloc = alloc_for_stand_in,
+                                    .memory = x};
     struct ampi_coll_args *args = ampi_coll_stand_in_alloc(&in, (size_t)n * sizeof *args);
 
     if (proc == 0)
@@ -341,10 +350,10 @@ static void set_up_stand_ins(struct ampi_exchange *x, int proc, const struct amp
         args[i].root = head->root;
         args[i].key[0] = head->key[0];
         args[i].key[1] = head->key[1];
-        if (slot->plan->unwire)
-            slot->plan->unwire(slot, &args[i], &in);
+        if (slot->plan->unpack)
+            slot->plan->unpack(slot, &args[i], &in);
         else
-            ampi_coll_unwire_whole(&args[i], &in);
+            ampi_coll_unpack_whole(&args[i], &in);
         in.at = after.at;
         in.data = after.data;
         slot->args[remote->members[first + i]] = &args[i];

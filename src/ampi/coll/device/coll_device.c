@@ -28,21 +28,21 @@ static bool has(const struct ampi_coll_buf *buf)
     return buf->type && buf->buf != MPI_IN_PLACE && ampi_device_has(buf->buf, 1, buf->type);
 }
 
-bool ampi_coll_device_has(const struct ampi_coll_args *args)
+bool ampi_coll_gpu_has(const struct ampi_coll_args *args)
 {
     return has(&args->send) || has(&args->recv);
 }
 
-bool ampi_coll_device_any(const struct ampi_coll_slot *slot)
+bool ampi_coll_gpu_any(const struct ampi_coll_slot *slot)
 {
     for (int i = 0; i < slot->state->n_members; i++)
-        if (slot->args[i] && !slot->args[i]->is_remote && ampi_coll_device_has(slot->args[i]))
+        if (slot->args[i] && !slot->args[i]->is_remote && ampi_coll_gpu_has(slot->args[i]))
             return true;
     return false;
 }
 
-void ampi_coll_device_copy(struct ampi_coll_args *args, void *dst, const struct ampi_type *dst_type,
-                           const void *src, const struct ampi_type *src_type, MPI_Count count)
+void ampi_coll_gpu_copy(struct ampi_coll_args *args, void *dst, const struct ampi_type *dst_type,
+                        const void *src, const struct ampi_type *src_type, MPI_Count count)
 {
     int error = ampi_device_copy(dst, count, dst_type, src, count, src_type);
 
@@ -50,8 +50,8 @@ void ampi_coll_device_copy(struct ampi_coll_args *args, void *dst, const struct 
         ampi_coll_device_set_error(args, error);
 }
 
-bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
-                           struct ampi_coll_block block_b, size_t n_bytes)
+bool ampi_coll_gpu_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
+                        struct ampi_coll_block block_b, size_t n_bytes)
 {
     const struct ampi_type *bytes = ampi_coll_bytes(NULL, 0).type;
     void *copy;
@@ -181,8 +181,8 @@ void ampi_coll_device_fail(const struct ampi_coll_slot *slot, int error)
             ampi_coll_device_set_error(slot->args[i], error);
 }
 
-bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
-                           MPI_Count from, MPI_Count count, void *out)
+bool ampi_coll_gpu_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
+                        MPI_Count from, MPI_Count count, void *out)
 {
     struct fold fold = fold_of(slot, part, members, from, count);
     int error;
@@ -205,14 +205,14 @@ void ampi_coll_device_fold_of(const struct ampi_coll_slot *slot, struct ampi_col
         ampi_coll_device_fail(slot, error);
 }
 
-bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
-                              struct ampi_coll_span targets, MPI_Count from, MPI_Count to)
+bool ampi_coll_gpu_combine(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
+                           struct ampi_coll_span targets, MPI_Count from, MPI_Count to)
 {
     struct fold fold = fold_of(slot, part, sources, from, to - from);
     struct ampi_coll_scratch scratch;
     int error;
 
-    if (fold.count <= 0 || !ampi_coll_device_any(slot))
+    if (fold.count <= 0 || !ampi_coll_gpu_any(slot))
         return false;
     ampi_coll_scratch_init(&scratch, fold.type, fold.count);
     error = run_fold(&fold, scratch.elems);
@@ -221,9 +221,40 @@ bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part, struc
     for (int i = targets.first; i < targets.first + targets.n && !error; i++) {
         struct ampi_coll_args *args = slot->args[i];
         if (args && !args->is_remote)
-            ampi_coll_device_copy(args, ampi_type_address(args->recv.buf, from * fold.type->extent_bytes),
-                                  args->recv.type, scratch.elems, fold.type, fold.count);
+            ampi_coll_gpu_copy(args, ampi_type_address(args->recv.buf, from * fold.type->extent_bytes),
+                               args->recv.type, scratch.elems, fold.type, fold.count);
     }
     ampi_coll_scratch_fini(&scratch);
     return true;
+}
+
+/* ---- The engine's table ---- */
+
+void ampi_coll_device_connect(void)
+{
+    static const struct ampi_coll_device_ops ops = {
+        .begin = ampi_coll_gpu_begin,
+        .flush = ampi_coll_gpu_flush,
+        .move = ampi_coll_gpu_move,
+        .swap = ampi_coll_gpu_swap,
+        .copy = ampi_coll_gpu_copy,
+        .has = ampi_coll_gpu_has,
+        .any = ampi_coll_gpu_any,
+        .fold = ampi_coll_gpu_fold,
+        .combine = ampi_coll_gpu_combine,
+        .plan_bcast = ampi_coll_gpu_plan_bcast,
+        .bcast = ampi_coll_gpu_bcast,
+        .plan = ampi_coll_gpu_plan,
+        .must_share = ampi_coll_gpu_must_share,
+        .reduce = ampi_coll_gpu_reduce,
+        .plan_deal = ampi_coll_gpu_plan_deal,
+        .deal = ampi_coll_gpu_deal,
+        .dealt = ampi_coll_gpu_dealt,
+        .plan_scan = ampi_coll_gpu_plan_scan,
+        .scan = ampi_coll_gpu_scan,
+    };
+
+    ampi_coll_device = &ops;
+    ampi_op_put_aside = ampi_coll_device_put_aside;
+    ampi_op_take_up = ampi_coll_device_take_up;
 }

@@ -30,7 +30,7 @@ static size_t size_of(const struct ampi_coll_args *root)
     return (size_t)(root->recv.count * root->recv.type->size_bytes);
 }
 
-uint64_t ampi_coll_device_plan_bcast(const struct ampi_coll_slot *slot)
+uint64_t ampi_coll_gpu_plan_bcast(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
     size_t n_bytes = size_of(root);
@@ -79,7 +79,7 @@ static void pass_on(const struct ampi_coll_slot *slot, int gpu, size_t from, siz
     ampi_coll_slice_start(slice, n_bytes >= STEPS_FROM);
 }
 
-void ampi_coll_device_bcast(struct ampi_coll_slot *slot, int part)
+void ampi_coll_gpu_bcast(struct ampi_coll_slot *slot, int part)
 {
     size_t n_bytes = size_of(ampi_coll_root_args(slot));
     size_t units = (n_bytes + SLICE_BYTES - 1) / SLICE_BYTES;

@@ -14,6 +14,7 @@
  *
  * - All others: a move each.
  */
+#include "ampi/coll/device/coll_device.h"
 #include "ampi/coll/engine/coll.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
@@ -56,27 +57,27 @@ static struct stage *own_stage(void)
     return &stages[ult_pe_id(ult_self()->pe)];
 }
 
-void ampi_coll_device_begin(struct ampi_coll_part *part)
+void ampi_coll_gpu_begin(struct ampi_coll_part *part)
 {
     own_stage()->part = part;
 }
 
-void ampi_coll_device_put_aside(struct ampi_coll_device_aside *aside_out)
+void ampi_coll_device_put_aside(struct ampi_op_aside *aside_out)
 {
     struct stage *stage;
 
-    *aside_out = (struct ampi_coll_device_aside){0};
+    *aside_out = (struct ampi_op_aside){{0}};
     if (!gpu_is_used() || !ult_self())
         return;
     stage = own_stage();
-    *aside_out = (struct ampi_coll_device_aside){stage->part, stage->first, stage->last};
+    *aside_out = (struct ampi_op_aside){{stage->part, stage->first, stage->last}};
     *stage = (struct stage){0};
 }
 
-void ampi_coll_device_take_up(const struct ampi_coll_device_aside *aside)
+void ampi_coll_device_take_up(const struct ampi_op_aside *aside)
 {
     if (gpu_is_used() && ult_self())
-        *own_stage() = (struct stage){aside->part, aside->first, aside->last};
+        *own_stage() = (struct stage){aside->words[0], aside->words[1], aside->words[2]};
 }
 
 struct ampi_coll_part *ampi_coll_device_stage(void)
@@ -111,7 +112,7 @@ static void set_copy(struct note *note, struct ampi_coll_block dst, struct ampi_
         note->copy.n_bytes = note->move.n_bytes;
 }
 
-bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src)
+bool ampi_coll_gpu_move(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src)
 {
     struct stage *stage = own_stage();
     struct note *note;
@@ -507,7 +508,7 @@ static bool is_served(const struct note *note)
            gpu_service_is_there(note->from_gpu);
 }
 
-void ampi_coll_device_flush(void)
+void ampi_coll_gpu_flush(void)
 {
     struct stage *stage = own_stage();
     struct note *list = stage->first, *next;

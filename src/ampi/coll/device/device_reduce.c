@@ -111,7 +111,7 @@ static uint64_t choose_gpus(const struct ampi_coll_slot *slot, const struct cens
     return census->targets ? census->targets : census->inputs;
 }
 
-uint64_t ampi_coll_device_plan(const struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
+uint64_t ampi_coll_gpu_plan(const struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
 {
     const struct ampi_coll_args *last = slot->last;
     const struct ampi_type *type = last->send.type;
@@ -119,7 +119,7 @@ uint64_t ampi_coll_device_plan(const struct ampi_coll_slot *slot, const struct a
     struct census census;
     uint64_t gpus;
 
-    if (!ampi_coll_device_any(slot) || !ampi_coll_device_has_kernel(last->op, type) ||
+    if (!ampi_coll_gpu_any(slot) || !ampi_coll_device_has_kernel(last->op, type) ||
         !take_census(slot, root, &census) || census.n_targets == 0)
         return 0;
     if (n_bytes >= SLICES_FROM)
@@ -128,7 +128,7 @@ uint64_t ampi_coll_device_plan(const struct ampi_coll_slot *slot, const struct a
     return gpus & -gpus;
 }
 
-bool ampi_coll_device_must_share(const struct ampi_coll_slot *slot)
+bool ampi_coll_gpu_must_share(const struct ampi_coll_slot *slot)
 {
     return slot->state->n_parts > 1 && __builtin_popcountll(slot->gpus) > 1;
 }
@@ -184,8 +184,8 @@ static bool has_target(const struct ampi_coll_slot *slot, struct ampi_coll_span 
 }
 
 /* GPU number i of n takes the i-th slice; consecutive GPUs have the same PE if there are fewer of these. */
-void ampi_coll_device_reduce(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
-                             struct ampi_coll_span targets)
+void ampi_coll_gpu_reduce(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
+                          struct ampi_coll_span targets)
 {
     MPI_Count count = slot->last->send.count, units = (count + SLICE_ELEMS - 1) / SLICE_ELEMS;
     int n = __builtin_popcountll(slot->gpus), n_parts = slot->state->n_parts, i = 0;
@@ -212,13 +212,13 @@ struct held {
     int gpu;
 };
 
-uint64_t ampi_coll_device_plan_deal(const struct ampi_coll_slot *slot)
+uint64_t ampi_coll_gpu_plan_deal(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;
     const struct ampi_type *type = last->send.type;
     struct census census;
 
-    if (!ampi_coll_device_any(slot) || !ampi_coll_device_has_kernel(last->op, type) ||
+    if (!ampi_coll_gpu_any(slot) || !ampi_coll_device_has_kernel(last->op, type) ||
         !take_census(slot, NULL, &census))
         return 0;
     if ((size_t)(last->send.count * type->size_bytes) >= SECOND_FROM && is_for_second(slot, &census))
@@ -241,8 +241,8 @@ static int choose_gpu(const struct ampi_coll_slot *slot, const struct ampi_coll_
     return gpu < 0 ? 0 : gpu;
 }
 
-void ampi_coll_device_deal(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
-                           MPI_Count from, MPI_Count count, bool is_held)
+void ampi_coll_gpu_deal(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
+                        MPI_Count from, MPI_Count count, bool is_held)
 {
     const struct ampi_type *type = slot->last->send.type;
     struct ampi_coll_span sources = ampi_coll_peers(args->comm);
@@ -283,7 +283,7 @@ static void released(struct gpu_move *move, int error)
     ampi_coll_device_end(part);
 }
 
-void ampi_coll_device_dealt(struct ampi_coll_slot *slot, int part)
+void ampi_coll_gpu_dealt(struct ampi_coll_slot *slot, int part)
 {
     struct held *held = slot->parts[part].held, *next;
 

@@ -232,13 +232,13 @@ static uint64_t gpu_bit(void *buf, const struct ampi_type *type)
     return gpu < 0 ? 0 : (uint64_t)1 << gpu;
 }
 
-uint64_t ampi_coll_device_plan_scan(const struct ampi_coll_slot *slot, bool is_exclusive)
+uint64_t ampi_coll_gpu_plan_scan(const struct ampi_coll_slot *slot, bool is_exclusive)
 {
     const struct ampi_coll_args *last = slot->last;
     const struct ampi_type *type = last->send.type;
     uint64_t outputs = 0, inputs = 0;
 
-    if (slot->state->remote || !ampi_coll_device_any(slot) || !ampi_coll_device_has_kernel(last->op, type))
+    if (slot->state->remote || !ampi_coll_gpu_any(slot) || !ampi_coll_device_has_kernel(last->op, type))
         return 0;
     for (int i = 0; i < slot->state->n_members; i++) {
         inputs |= gpu_bit(ampi_coll_input(slot->args[i]), type);
@@ -254,7 +254,7 @@ uint64_t ampi_coll_device_plan_scan(const struct ampi_coll_slot *slot, bool is_e
     return (size_t)(last->send.count * type->size_bytes) < SLICES_FROM ? outputs & -outputs : outputs;
 }
 
-void ampi_coll_device_scan(struct ampi_coll_slot *slot, int part, bool is_exclusive)
+void ampi_coll_gpu_scan(struct ampi_coll_slot *slot, int part, bool is_exclusive)
 {
     MPI_Count count = slot->last->send.count, units = (count + SLICE_ELEMS - 1) / SLICE_ELEMS;
     int n = __builtin_popcountll(slot->gpus), n_parts = slot->state->n_parts, i = 0;

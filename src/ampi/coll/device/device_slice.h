@@ -10,6 +10,7 @@
 #ifndef AMPI_COLL_DEVICE_SLICE_H
 #define AMPI_COLL_DEVICE_SLICE_H
 
+#include "ampi/coll/device/coll_device.h"
 #include "ampi/coll/engine/coll.h"
 
 struct ampi_coll_slice;

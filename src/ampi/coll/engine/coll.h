@@ -12,7 +12,6 @@
 #ifndef AMPI_COLL_COLL_H
 #define AMPI_COLL_COLL_H
 
-#include "ampi/coll/device/coll_device.h"
 #include "ampi/coll/engine/slot.h"
 
 /* n_blocks of a v or w form, until the arguments are checked. */
@@ -228,12 +227,6 @@ struct ampi_coll_args *ampi_coll_root_args(const struct ampi_coll_slot *slot);
 
 /* ---- Blocks of their buffers ---- */
 
-struct ampi_coll_block {
-    void *buf;
-    MPI_Count count;
-    const struct ampi_type *type; /* may be NULL if count is 0 */
-};
-
 static inline MPI_Count ampi_coll_count(const struct ampi_coll_buf *buf, int i)
 {
     if (!buf->counts)
@@ -338,7 +331,7 @@ static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_ki
         (size_t)(count * type->size_bytes) >
             base_min_u64(ampi_coll_selections[kind].pack_to, AMPI_COLL_PACK_BYTES))
         return;
-    if (gpu_is_used() && (ampi_device_has(buf, count, type) || ampi_coll_device_has(args)))
+    if (ampi_coll_device_has_data(buf, count, type) || ampi_coll_device_has(args))
         return;
     args->pack_bytes = (uint32_t)(count * type->size_bytes);
     args->pack_from = ampi_type_address(buf, type->true_lb_bytes);
@@ -402,8 +395,7 @@ static inline const struct ampi_coll_result *ampi_coll_result(const struct ampi_
 static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_coll_kind kind,
                                          size_t total_bytes)
 {
-    if (slot->state->n_parts > 1 &&
-        (ampi_coll_is_shared(kind, total_bytes) || (gpu_is_used() && ampi_coll_device_any(slot)))) {
+    if (slot->state->n_parts > 1 && (ampi_coll_is_shared(kind, total_bytes) || ampi_coll_device_any(slot))) {
         slot->needs_share = true;
         return;
     }
@@ -423,7 +415,7 @@ static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_bl
         __atomic_store_n(&to->error, MPI_ERR_TRUNCATE, __ATOMIC_RELAXED);
     if (src_bytes == 0 || dst_bytes == 0 || (dst.buf == src.buf && dst.type == src.type))
         return;
-    if (gpu_is_used() && ampi_coll_device_move(to, dst, src))
+    if (ampi_coll_device_move(to, dst, src))
         return;
     ampi_type_copy(dst.buf, dst.count, dst.type, src.buf, src.count, src.type);
 }
@@ -432,7 +424,7 @@ static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_bl
 static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
 {
     if (block->count == 0 || !ampi_type_is_block(block->type, block->count) ||
-        ampi_device_has(block->buf, block->count, block->type))
+        ampi_coll_device_has_data(block->buf, block->count, block->type))
         return NULL;
     return ampi_type_address(block->buf, block->type->true_lb_bytes);
 }

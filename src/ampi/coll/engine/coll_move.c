@@ -101,7 +101,7 @@ void ampi_coll_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, st
         __atomic_store_n(a_bytes < b_bytes ? &a->error : &b->error, MPI_ERR_TRUNCATE, __ATOMIC_RELAXED);
     if (a_bytes == 0 || b_bytes == 0)
         return;
-    if (gpu_is_used() && ampi_coll_device_swap(a, block_a, b, block_b, base_min_u64(a_bytes, b_bytes)))
+    if (ampi_coll_device_swap(a, block_a, b, block_b, base_min_u64(a_bytes, b_bytes)))
         return;
     ampi_cursor_init(&get_a, block_a.buf, block_a.count, block_a.type);
     ampi_cursor_init(&put_a, block_a.buf, block_a.count, block_a.type);

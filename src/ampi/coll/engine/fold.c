@@ -37,7 +37,7 @@ MPI_Count ampi_coll_fold_block(const struct ampi_coll_args *args, MPI_Count coun
     MPI_Count extent = type->extent_bytes < 0 ? -type->extent_bytes : type->extent_bytes;
     MPI_Count block = BLOCK_BYTES / (extent ? extent : 1) / SLICE_ELEMS * SLICE_ELEMS;
 
-    if (!args->op->is_predefined || (gpu_is_used() && count > 0 && ampi_coll_device_has(args)))
+    if (!args->op->is_predefined || (count > 0 && ampi_coll_device_has(args)))
         return count;
     return block ? block : SLICE_ELEMS;
 }
@@ -67,7 +67,7 @@ void ampi_coll_fold(const struct ampi_coll_slot *slot, int part, struct ampi_col
         ampi_coll_is_stream((size_t)(slot->last->send.count * type->size_bytes) * (size_t)members.n);
     const void *ins[INPUTS];
 
-    if (gpu_is_used() && ampi_coll_device_fold(slot, part, members, from, count, out))
+    if (ampi_coll_device_fold(slot, part, members, from, count, out))
         return;
     ampi_type_copy(out, count, type, ampi_type_address(ampi_coll_input(args[next]), skip), count, type);
     for (int left = members.n - 1; left > 0;) {

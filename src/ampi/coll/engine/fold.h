@@ -11,12 +11,6 @@
 
 #include "ampi/coll/engine/coll.h"
 
-/* Consecutive members of a slot. */
-struct ampi_coll_span {
-    int first;
-    int n;
-};
-
 /* The members whose contributions a member's result is made of, and all members of one side. */
 static inline struct ampi_coll_span ampi_coll_peers(const struct ampi_comm *comm)
 {

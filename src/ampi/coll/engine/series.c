@@ -5,8 +5,7 @@
 #include "ampi/coll/engine/series.h"
 
 #include "ampi/coll/engine/coll.h"
-#include "ampi/coll/between/coll_nccl.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/between_ops.h"
 #include "base/log.h"
 
 #define FIRST_BUCKETS 16
@@ -51,14 +50,13 @@ static struct ampi_coll_series *create(struct ampi_coll_state *state, uint32_t n
     ampi_coll_slots_init(state, series->slots, AMPI_COLL_SERIES_SLOTS, &series->memory);
     for (int i = 0; i < AMPI_COLL_SERIES_SLOTS; i++)
         series->slots[i].series = series;
-    ampi_coll_wire_slots_init(series->slots, AMPI_COLL_SERIES_SLOTS);
+    ampi_coll_between->slots_init(series->slots, AMPI_COLL_SERIES_SLOTS);
     return series;
 }
 
 static void destroy(struct ampi_coll_series *series)
 {
-    ampi_coll_nccl_destroy(series->nccl);
-    ampi_coll_wire_slots_fini(series->slots);
+    ampi_coll_between->slots_fini(series->slots, series->nccl);
     ampi_coll_slots_fini(&series->memory);
     free(series);
 }

@@ -7,7 +7,7 @@
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/series.h"
 #include "ampi/coll/engine/usage.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/between_ops.h"
 #include "base/log.h"
 
 static void start_now(struct ampi_coll_args *args, bool is_own_call);
@@ -163,7 +163,7 @@ static void share_done(struct ampi_coll_part *part)
         return;
     atomic_store_explicit(&slot->n_parts_shared, 0, memory_order_relaxed);
     if (BASE_UNLIKELY(state->remote != NULL))
-        ampi_coll_remote_release(slot);
+        ampi_coll_between->release(slot);
     finish_all(slot, part->index);
 }
 
@@ -243,7 +243,7 @@ static void middle_done(struct ampi_coll_part *part)
     struct ampi_coll_slot *slot = part->slot;
 
     if (BASE_UNLIKELY(slot->state->remote != NULL) && !slot->needs_share)
-        ampi_coll_remote_release(slot);
+        ampi_coll_between->release(slot);
     if (slot->needs_share) {
         post_to_others(slot, part->index, handle_share);
         share_part(slot, part->index);
@@ -346,7 +346,7 @@ static bool may_go_on(struct ampi_coll_slot *slot)
     if (ampi_coll_usage_is_on())
         ampi_coll_usage_check_arrived(slot);
     if (slot->state->remote) {
-        ampi_coll_remote_arrived(slot);
+        ampi_coll_between->arrived(slot);
         return false;
     }
     if (ampi_coll_usage_is_on())
@@ -520,7 +520,7 @@ void ampi_coll_lose(struct ampi_coll_state *state, int pe_id)
         fail_deferred(ampi_coll_handle(state->shared, state->part_members[i]));
     lose_slots(state->slots, AMPI_COLL_SLOTS, part);
     ampi_coll_series_visit(&state->series, lose_slots, part);
-    ampi_coll_wire_lose(state, pe_id);
+    ampi_coll_between->fail(state, pe_id);
 }
 
 void ampi_coll_fail(struct ampi_coll_slot *slot, int part)
@@ -530,6 +530,6 @@ void ampi_coll_fail(struct ampi_coll_slot *slot, int part)
     for (int i = 0; i < state->part_first[state->n_parts]; i++)
         slot->args[state->part_members[i]]->error = MPI_ERR_PROC_ABORTED;
     slot->has_result = false;
-    ampi_coll_remote_release(slot);
+    ampi_coll_between->release(slot);
     finish_all(slot, part);
 }

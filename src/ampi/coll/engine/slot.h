@@ -30,7 +30,7 @@
 
 #include <pthread.h>
 
-#include "ampi/coll/device/coll_device.h"
+#include "ampi/coll/engine/device_ops.h"
 #include "ampi/coll/engine/selection.h"
 #include "ampi/op/op.h"
 #include "ampi/p2p/request.h"
@@ -114,9 +114,9 @@ struct ampi_coll_plan {
     /* What decides between the algorithms, counted as in the table (selection.h), from what all ranks gave
      * alike. NULL: 0. Reductions and broadcasts need none. */
     size_t (*between_bytes)(const struct ampi_coll_slot *slot);
-    void (*wire)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+    void (*pack)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                  struct ampi_coll_packer *out);
-    void (*unwire)(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
+    void (*unpack)(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
     /* +check usage: calls ampi_coll_usage_compare for all blocks that members of this process receive. NULL:
      * there are none. */
     void (*check_blocks)(const struct ampi_coll_slot *slot);
@@ -216,15 +216,13 @@ struct ampi_coll_state {
 /* A stage begins on this PE. */
 static inline void ampi_coll_stage_begin(struct ampi_coll_part *part)
 {
-    if (gpu_is_used())
-        ampi_coll_device_begin(part);
+    ampi_coll_device_begin(part);
 }
 
 /* What follows a stage, when what it has started on GPUs is done. */
 static inline void ampi_coll_stage_end(struct ampi_coll_part *part, void (*then)(struct ampi_coll_part *))
 {
-    if (gpu_is_used())
-        ampi_coll_device_flush();
+    ampi_coll_device_flush();
     if (BASE_UNLIKELY(part->n_moves > 0))
         part->then = then;
     else
@@ -246,6 +244,19 @@ int ampi_coll_run(struct ampi_coll_args *args);
 /* A member of the communicator is lost: ends what members of this PE have under way, but for operations whose
  * data is being moved. On the PE, whose handles are marked already (ampi_comm_mark_lost). */
 void ampi_coll_lose(struct ampi_coll_state *state, int pe_id);
+
+/* ---- For coll/between ---- */
+
+/* All local members go on with MPI_ERR_PROC_ABORTED, on the PE of the part. (slot.c) */
+void ampi_coll_fail(struct ampi_coll_slot *slot, int part);
+
+/* Runs the middle stage and what follows, on the PE of the part. (slot.c) */
+void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part);
+
+/* ---- Memory (slot_state.c) ---- */
+
+/* Gives the rooms below what they need of this one (job/connect.c). */
+void ampi_coll_connect(void);
 
 /* Sets up slots, which are zeroed, of a communicator; and frees what belongs to them. (slot_state.c) */
 void ampi_coll_slots_init(struct ampi_coll_state *state, struct ampi_coll_slot *slots, int n_slots,

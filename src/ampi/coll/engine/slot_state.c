@@ -4,8 +4,59 @@
  */
 #include "ampi/coll/engine/series.h"
 #include "ampi/coll/engine/usage.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/between_ops.h"
 #include "base/log.h"
+
+/* ---- Where there are no other processes ---- */
+
+static struct ampi_coll_remote *no_remote(struct ampi_coll_state *state)
+{
+    (void)state;
+    return NULL;
+}
+
+static void no_destroy(struct ampi_coll_remote *remote)
+{
+    (void)remote;
+}
+
+static void no_slots_init(struct ampi_coll_slot *slots, int n_slots)
+{
+    (void)slots;
+    (void)n_slots;
+}
+
+static void no_slots_fini(struct ampi_coll_slot *slots, struct ampi_coll_nccl *nccl)
+{
+    (void)slots;
+    (void)nccl;
+}
+
+static void no_release(struct ampi_coll_slot *slot)
+{
+    (void)slot;
+}
+
+static void no_fail(struct ampi_coll_state *state, int pe_id)
+{
+    (void)state;
+    (void)pe_id;
+}
+
+/* The others are called for communicators with a state->remote only. */
+static const struct ampi_coll_between_ops no_between = {
+    .create = no_remote,
+    .destroy = no_destroy,
+    .slots_init = no_slots_init,
+    .slots_fini = no_slots_fini,
+    .release = no_release,
+    .fail = no_fail,
+};
+const struct ampi_coll_between_ops *ampi_coll_between = &no_between;
+
+const struct ampi_coll_device_ops *ampi_coll_device; /* not called before CUDA is in the process */
+
+/* ---- The members ---- */
 
 /* Which members run where, for both sides of an intercommunicator together. */
 static void merge_sides(struct ampi_coll_state *state)
@@ -86,7 +137,7 @@ struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
         state->part_members = layout->part_members;
     }
     ampi_coll_slots_init(state, state->slots, AMPI_COLL_SLOTS, &state->memory);
-    state->remote = ampi_coll_remote_create(state);
+    state->remote = ampi_coll_between->create(state);
     state->is_special = state->remote || ampi_coll_usage_is_on();
     ampi_coll_series_table_init(&state->series);
     return state;
@@ -95,7 +146,7 @@ struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
 void ampi_coll_state_destroy(struct ampi_coll_state *state)
 {
     ampi_coll_series_table_fini(&state->series);
-    ampi_coll_remote_destroy(state->remote);
+    ampi_coll_between->destroy(state->remote);
     ampi_coll_slots_fini(&state->memory);
     if (state->owns_tables) {
         free(state->part_of_pe);
@@ -104,4 +155,27 @@ void ampi_coll_state_destroy(struct ampi_coll_state *state)
         free(state->part_members);
     }
     free(state);
+}
+
+static void create(struct ampi_comm_shared *shared)
+{
+    shared->coll = ampi_coll_state_create(shared);
+}
+
+static void destroy(struct ampi_comm_shared *shared)
+{
+    ampi_coll_state_destroy(shared->coll);
+}
+
+static void fail_shared(struct ampi_comm_shared *shared, int pe_id)
+{
+    ampi_coll_lose(shared->coll, pe_id);
+}
+
+void ampi_coll_connect(void)
+{
+    static const struct ampi_comm_client client = {
+        .create = create, .destroy = destroy, .fail_shared = fail_shared};
+
+    ampi_comm_add_client(&client);
 }

@@ -37,11 +37,6 @@ void ampi_coll_usage_compare(const struct ampi_coll_args *to, struct ampi_coll_b
 /* Of what members of all processes have to give alike; mixed into x->plan_hash. */
 uint32_t ampi_coll_usage_hash(const struct ampi_coll_slot *slot, uint32_t hash);
 
-/* An operation between processes begins: has the communicator's first process compare what this one does with
- * the others. On the leader PE. (usage_procs.c) */
-struct ampi_exchange;
-void ampi_coll_usage_announce(const struct ampi_exchange *x);
-
 /* The values that are in it, for a report. */
 void ampi_coll_usage_describe(const struct ampi_coll_slot *slot, char *text, size_t size_bytes);
 

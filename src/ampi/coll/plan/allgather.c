@@ -7,7 +7,7 @@
 #include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/usage.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 
 static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
 {
@@ -82,7 +82,7 @@ static void allgather_middle(struct ampi_coll_slot *slot)
                               (size_t)slot->state->n_members);
 }
 
-static void allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void allgather_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                            struct ampi_coll_packer *out)
 {
     ampi_coll_put(out, 0, ampi_coll_contribution(args));
@@ -110,7 +110,7 @@ static void allgather_check(const struct ampi_coll_slot *slot)
 static const struct ampi_coll_plan allgather_plan = {
     .name = "allgather",
     .has_nccl = true,
-    .wire = allgather_wire,
+    .pack = allgather_pack,
     .between_bytes = allgather_between_bytes,
     .check_blocks = allgather_check,
     .middle = allgather_middle,

@@ -8,7 +8,7 @@
 #include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/usage.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 
 /* In place there is but one block for each pair of ranks, at both of them: the sum of their ranks says who
  * exchanges it, so that the PEs get equal shares. */
@@ -81,7 +81,7 @@ static size_t flat_bytes(const struct ampi_coll_slot *slot)
     const struct ampi_coll_buf *recv = &slot->last->recv;
     size_t n_bytes = recv->counts || !recv->type ? 0 : (size_t)(recv->count * recv->type->size_bytes);
 
-    if (slot->state->shared->is_inter || (gpu_is_used() && ampi_coll_device_any(slot)))
+    if (slot->state->shared->is_inter || ampi_coll_device_any(slot))
         return 0;
     for (int i = 0; i < slot->state->n_members && n_bytes; i++) {
         const struct ampi_coll_args *args = slot->args[i];
@@ -120,7 +120,7 @@ static void alltoall_middle(struct ampi_coll_slot *slot)
 }
 
 /* The blocks for the other process's members. */
-static void alltoall_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void alltoall_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                           struct ampi_coll_packer *out)
 {
     const struct ampi_coll_buf *buf = ampi_coll_is_in_place(&args->send) ? &args->recv : &args->send;
@@ -159,9 +159,9 @@ static void alltoall_check(const struct ampi_coll_slot *slot)
 static const struct ampi_coll_plan alltoall_plan = {
     .name = "alltoall",
     .flow = AMPI_COLL_FLOW_ALLTOALL,
-    .wire = alltoall_wire,
+    .pack = alltoall_pack,
     .between_bytes = alltoall_between_bytes,
-    .unwire = ampi_coll_unwire_blocks,
+    .unpack = ampi_coll_unpack_blocks,
     .check_blocks = alltoall_check,
     .middle = alltoall_middle,
     .share = alltoall_share,

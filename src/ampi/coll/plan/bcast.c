@@ -7,7 +7,7 @@
 #include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/usage.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 
 static struct ampi_coll_block target(const struct ampi_coll_args *args, int source)
 {
@@ -57,13 +57,13 @@ static void bcast_middle(struct ampi_coll_slot *slot)
         slot->result.bytes = slot->packed + (size_t)slot->result.root * root->pack_bytes;
         slot->has_result = true;
     } else if (root) {
-        slot->gpus = gpu_is_used() ? ampi_coll_device_plan_bcast(slot) : 0;
+        slot->gpus = ampi_coll_device_plan_bcast(slot);
         ampi_coll_share_or_do(slot, AMPI_COLL_BCAST,
                               ampi_coll_total_bytes(&root->recv, 1) * (size_t)slot->state->n_members);
     }
 }
 
-static void bcast_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void bcast_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                        struct ampi_coll_packer *out)
 {
     if (ampi_coll_is_root(args))
@@ -85,7 +85,7 @@ static const struct ampi_coll_plan bcast_plan = {
     .name = "bcast",
     .has_nccl = true,
     .flow = AMPI_COLL_FLOW_BCAST,
-    .wire = bcast_wire,
+    .pack = bcast_pack,
     .check_blocks = bcast_check,
     .middle = bcast_middle,
     .share = bcast_share,

@@ -6,7 +6,7 @@
 #include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/usage.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 
 static void gather_share(struct ampi_coll_slot *slot, int part)
 {
@@ -33,7 +33,7 @@ static void gather_remote(struct ampi_coll_slot *slot)
     }
 }
 
-static void gather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void gather_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                         struct ampi_coll_packer *out)
 {
     if (ampi_coll_has_root(args))
@@ -96,7 +96,7 @@ static const struct ampi_coll_plan gather_plan = {
     .name = "gather",
     .flow = AMPI_COLL_FLOW_GATHER,
     .between_bytes = gather_between_bytes,
-    .wire = gather_wire,
+    .pack = gather_pack,
     .check_blocks = gather_check,
     .middle = gather_middle,
     .share = gather_share,

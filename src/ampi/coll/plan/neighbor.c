@@ -6,9 +6,8 @@
  */
 #include "ampi/coll/plan/coll_calls.h"
 
-#include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/engine/usage.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 #include "ampi/comm/topo.h"
 #include "base/log.h"
 
@@ -129,10 +128,10 @@ static void neighbor_middle(struct ampi_coll_slot *slot)
 /* Is this neighbor a rank of the process that the part is for? */
 static bool is_for(const struct ampi_coll_slot *slot, const struct ampi_coll_packer *out, int rank)
 {
-    return rank >= 0 && slot->state->remote->proc_of[rank] == out->proc;
+    return rank >= 0 && ampi_coll_between->proc_of(slot->state->remote, rank) == out->proc;
 }
 
-static void neighbor_allgather_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void neighbor_allgather_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                                     struct ampi_coll_packer *out)
 {
     struct neighbors to;
@@ -147,7 +146,7 @@ static void neighbor_allgather_wire(const struct ampi_coll_slot *slot, const str
 }
 
 /* The blocks for neighbors in that process: those of others need not even be there (MPI_PROC_NULL). */
-static void neighbor_alltoall_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void neighbor_alltoall_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                                    struct ampi_coll_packer *out)
 {
     struct neighbors to;
@@ -162,7 +161,7 @@ static void neighbor_alltoall_wire(const struct ampi_coll_slot *slot, const stru
 const struct ampi_coll_plan ampi_coll_neighbor_allgather_plan = {
     .name = "neighbor_allgather",
     .flow = AMPI_COLL_FLOW_NEIGHBORS,
-    .wire = neighbor_allgather_wire,
+    .pack = neighbor_allgather_pack,
     .check_blocks = neighbor_check,
     .middle = neighbor_middle,
     .share = neighbor_allgather_share,
@@ -171,8 +170,8 @@ const struct ampi_coll_plan ampi_coll_neighbor_allgather_plan = {
 const struct ampi_coll_plan ampi_coll_neighbor_alltoall_plan = {
     .name = "neighbor_alltoall",
     .flow = AMPI_COLL_FLOW_NEIGHBORS,
-    .wire = neighbor_alltoall_wire,
-    .unwire = ampi_coll_unwire_blocks,
+    .pack = neighbor_alltoall_pack,
+    .unpack = ampi_coll_unpack_blocks,
     .check_blocks = neighbor_check,
     .middle = neighbor_middle,
     .share = neighbor_alltoall_share,

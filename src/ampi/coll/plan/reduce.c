@@ -8,7 +8,7 @@
 #include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/fold.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 
 /* Combines elements from .. to - 1 of the sources' contributions, block_elems at a time, into the targets'
  * buffers; GPUs those that the part has to do. */
@@ -24,7 +24,7 @@ static void combine(struct ampi_coll_slot *slot, int part, struct ampi_coll_span
         ampi_coll_device_reduce(slot, part, sources, targets);
         return;
     }
-    if (gpu_is_used() && ampi_coll_device_combine(slot, part, sources, targets, from, to))
+    if (ampi_coll_device_combine(slot, part, sources, targets, from, to))
         return;
     if (block_elems > to - from)
         block_elems = to - from;
@@ -77,7 +77,7 @@ static void decide(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, const 
 
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
-    slot->gpus = gpu_is_used() ? ampi_coll_device_plan(slot, root) : 0;
+    slot->gpus = ampi_coll_device_plan(slot, root);
     if (slot->gpus ? ampi_coll_device_must_share(slot) : ampi_coll_must_share(slot, kind))
         slot->needs_share = true;
     else
@@ -119,8 +119,8 @@ static const struct ampi_coll_plan allreduce_plan = {
     .name = "allreduce",
     .has_nccl = true,
     .flow = AMPI_COLL_FLOW_ALLREDUCE,
-    .wire = ampi_coll_wire_input,
-    .unwire = ampi_coll_unwire_input,
+    .pack = ampi_coll_put_input,
+    .unpack = ampi_coll_unpack_input,
     .middle = allreduce_middle,
     .share = allreduce_share,
     .deliver = allreduce_deliver,
@@ -162,11 +162,11 @@ static void reduce_middle(struct ampi_coll_slot *slot)
     }
 }
 
-static void reduce_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void reduce_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                         struct ampi_coll_packer *out)
 {
     if (ampi_coll_has_root(args))
-        ampi_coll_wire_input(slot, args, out);
+        ampi_coll_put_input(slot, args, out);
 }
 
 static void reduce_share(struct ampi_coll_slot *slot, int part)
@@ -185,8 +185,8 @@ static const struct ampi_coll_plan reduce_plan = {
     .name = "reduce",
     .has_nccl = true,
     .flow = AMPI_COLL_FLOW_REDUCE,
-    .wire = reduce_wire,
-    .unwire = ampi_coll_unwire_input,
+    .pack = reduce_pack,
+    .unpack = ampi_coll_unpack_input,
     .middle = reduce_middle,
     .share = reduce_share,
     .deliver = reduce_deliver,

@@ -9,7 +9,7 @@
 #include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/fold.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 #include "base/log.h"
 
 /* In args->recv the counts are those of the receivers' blocks; args->send.count is their sum. */
@@ -140,7 +140,7 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
 
     if (!ampi_coll_check_sizes(slot) || last->send.count == 0)
         return;
-    slot->gpus = gpu_is_used() ? ampi_coll_device_plan_deal(slot) : 0;
+    slot->gpus = ampi_coll_device_plan_deal(slot);
     slot->has_result = !last->op->is_predefined;
     for (int i = 0; i < slot->state->n_members; i++)
         slot->has_result |= ampi_coll_is_in_place(&slot->args[i]->send);
@@ -156,8 +156,8 @@ static const struct ampi_coll_plan reduce_scatter_plan = {
     .name = "reduce_scatter",
     .has_nccl = true,
     .flow = AMPI_COLL_FLOW_REDUCE_SCATTER,
-    .wire = ampi_coll_wire_input,
-    .unwire = ampi_coll_unwire_input,
+    .pack = ampi_coll_put_input,
+    .unpack = ampi_coll_unpack_input,
     .middle = reduce_scatter_middle,
     .share = reduce_scatter_share,
     .deliver = reduce_scatter_deliver,

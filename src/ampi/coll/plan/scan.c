@@ -7,7 +7,7 @@
 #include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/fold.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 
 static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, const void *elems,
                 const struct ampi_type *type)
@@ -99,7 +99,7 @@ static void decide(struct ampi_coll_slot *slot, bool is_exclusive)
     }
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
-    slot->gpus = gpu_is_used() ? ampi_coll_device_plan_scan(slot, is_exclusive) : 0;
+    slot->gpus = ampi_coll_device_plan_scan(slot, is_exclusive);
     if (slot->gpus ? ampi_coll_device_must_share(slot) : ampi_coll_must_share(slot, AMPI_COLL_SCAN))
         slot->needs_share = true;
     else if (slot->gpus)
@@ -153,8 +153,8 @@ static void exscan_deliver(struct ampi_coll_slot *slot, int part)
 const struct ampi_coll_plan ampi_coll_scan_plan = {
     .name = "scan",
     .flow = AMPI_COLL_FLOW_SCAN,
-    .wire = ampi_coll_wire_input,
-    .unwire = ampi_coll_unwire_input,
+    .pack = ampi_coll_put_input,
+    .unpack = ampi_coll_unpack_input,
     .middle = scan_middle,
     .share = scan_share,
     .deliver = scan_deliver,
@@ -164,8 +164,8 @@ const struct ampi_coll_plan ampi_coll_exscan_plan = {
     .name = "exscan",
     .flow = AMPI_COLL_FLOW_SCAN,
     .is_exclusive = true,
-    .wire = ampi_coll_wire_input,
-    .unwire = ampi_coll_unwire_input,
+    .pack = ampi_coll_put_input,
+    .unpack = ampi_coll_unpack_input,
     .middle = exscan_middle,
     .share = exscan_share,
     .deliver = exscan_deliver,

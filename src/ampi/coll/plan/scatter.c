@@ -6,7 +6,7 @@
 #include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/usage.h"
-#include "ampi/coll/between/wire.h"
+#include "ampi/coll/engine/items.h"
 
 static void scatter_share(struct ampi_coll_slot *slot, int part)
 {
@@ -36,7 +36,8 @@ static bool take_all(struct ampi_coll_slot *slot, const struct ampi_coll_args *r
     const struct ampi_coll_buf *send = &root->send;
     size_t n_bytes;
 
-    if (send->counts || !ampi_type_is_block(send->type, 2) || ampi_device_has(send->buf, 1, send->type))
+    if (send->counts || !ampi_type_is_block(send->type, 2) ||
+        ampi_coll_device_has_data(send->buf, 1, send->type))
         return false;
     n_bytes = (size_t)(send->count * send->type->size_bytes);
     if (n_bytes > base_min_u64(ampi_coll_selections[AMPI_COLL_SCATTER].pack_to, AMPI_COLL_PACK_BYTES))
@@ -58,7 +59,7 @@ static void scatter_middle(struct ampi_coll_slot *slot)
 }
 
 /* The blocks of the other process's members. */
-static void scatter_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void scatter_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                          struct ampi_coll_packer *out)
 {
     if (!ampi_coll_is_root(args))
@@ -93,8 +94,8 @@ static const struct ampi_coll_plan scatter_plan = {
     .name = "scatter",
     .flow = AMPI_COLL_FLOW_SCATTER,
     .between_bytes = scatter_between_bytes,
-    .wire = scatter_wire,
-    .unwire = ampi_coll_unwire_blocks,
+    .pack = scatter_pack,
+    .unpack = ampi_coll_unpack_blocks,
     .check_blocks = scatter_check,
     .middle = scatter_middle,
     .share = scatter_share,

@@ -2,7 +2,7 @@
  *
  * unsupported.c: see unsupported.h.
  */
-#include "ampi/object/unsupported.h"
+#include "ampi/comm/unsupported.h"
 
 #include "ampi/comm/comm.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * wire_pack.c: what other processes need of members, packed; and made into stand-ins again. See wire.h.
+ * items.c: packing items, and making stand-ins of them. See items.h.
  */
+#include "ampi/coll/engine/items.h"
+
 #include "ampi/coll/engine/fold.h"
-#include "ampi/coll/between/coll_remote.h"
-#include "ampi/coll/between/wire.h"
 
 #define ITEM_ALIGN 16u
 
@@ -40,8 +40,8 @@ void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_col
         ampi_coll_move(out->args, ampi_coll_bytes(data, n_bytes), block);
 }
 
-void ampi_coll_wire_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
-                          struct ampi_coll_packer *out)
+void ampi_coll_put_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                         struct ampi_coll_packer *out)
 {
     (void)slot;
     if (args->send.type)
@@ -66,10 +66,10 @@ const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, ui
 
 void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes)
 {
-    return memset(ampi_exchange_alloc(in->exchange, n_bytes), 0, n_bytes);
+    return memset(in->alloc(in->memory, n_bytes), 0, n_bytes);
 }
 
-void ampi_coll_unwire_whole(struct ampi_coll_args *args, struct ampi_coll_unpacker *in)
+void ampi_coll_unpack_whole(struct ampi_coll_args *args, struct ampi_coll_unpacker *in)
 {
     size_t n_bytes = 0;
     const void *bytes = in->n_items ? ampi_coll_get(in, &n_bytes, NULL) : NULL;
@@ -80,7 +80,7 @@ void ampi_coll_unwire_whole(struct ampi_coll_args *args, struct ampi_coll_unpack
     args->send.type = args->recv.type = (struct ampi_type *)(uintptr_t)block.type;
 }
 
-void ampi_coll_unwire_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+void ampi_coll_unpack_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
                              struct ampi_coll_unpacker *in)
 {
     struct ampi_coll_unpacker ahead = *in;
@@ -121,7 +121,7 @@ static struct ampi_type *reduced_type(const struct ampi_coll_slot *slot)
     return type;
 }
 
-void ampi_coll_unwire_input(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+void ampi_coll_unpack_input(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
                             struct ampi_coll_unpacker *in)
 {
     struct ampi_type *type = reduced_type(slot);
@@ -146,18 +146,9 @@ void ampi_coll_unwire_input(struct ampi_coll_slot *slot, struct ampi_coll_args *
 
 /* ---- Who is where ---- */
 
-int ampi_coll_n_peers_in(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, int proc)
-{
-    const struct ampi_coll_remote *remote = slot->state->remote;
-
-    (void)args;
-    return remote->first[proc + 1] - remote->first[proc];
-}
-
 int ampi_coll_peer_in(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, int proc, int i)
 {
-    const struct ampi_coll_remote *remote = slot->state->remote;
-    int rank = remote->members[remote->first[proc] + i] - ampi_coll_peer_first(args->comm);
+    int rank = ampi_coll_between->member_in(slot->state->remote, proc, i) - ampi_coll_peer_first(args->comm);
 
     return rank >= 0 && rank < args->comm->peer->n_ranks ? rank : -1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * connect.c: endpoints to ports of other processes, made when something is first sent there, and back.
+ * ucx_connect.c: endpoints to ports of other processes, made when something is first sent there, and back.
  *
  * A port that connects greets the other one, which connects back. It would not need that before it sends
  * something; but UCX arms only the transports that some endpoint uses, and a port that only receives would

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * device_ops.h: the seam between the engine and buffers of GPUs.
+ *
+ * The engine and the plans know no GPU: they ask these functions, which say no at the cost of a load and a
+ * branch until CUDA's driver is in the process. What they do then is in coll/device. In short: a block that
+ * is a GPU's is noted and moved when the stage ends; reductions are combined by kernels where there are some;
+ * a stage is over when its work on GPUs is.
+ */
+#ifndef AMPI_COLL_DEVICE_OPS_H
+#define AMPI_COLL_DEVICE_OPS_H
+
+#include "ampi/datatype/buffer.h"
+
+struct ampi_coll_args;
+struct ampi_coll_part;
+struct ampi_coll_slot;
+
+/* A piece of a member's buffers. */
+struct ampi_coll_block {
+    void *buf;
+    MPI_Count count;
+    const struct ampi_type *type; /* may be NULL if count is 0 */
+};
+
+/* Consecutive members of a slot. */
+struct ampi_coll_span {
+    int first;
+    int n;
+};
+
+/* The table of coll/device; set before the first communicator is made (job/connect.c). The inline functions
+ * below say what each does. */
+struct ampi_coll_device_ops {
+    void (*begin)(struct ampi_coll_part *part);
+    void (*flush)(void);
+    bool (*move)(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src);
+    bool (*swap)(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
+                 struct ampi_coll_block block_b, size_t n_bytes);
+    void (*copy)(struct ampi_coll_args *args, void *dst, const struct ampi_type *dst_type, const void *src,
+                 const struct ampi_type *src_type, MPI_Count count);
+    bool (*has)(const struct ampi_coll_args *args);
+    bool (*any)(const struct ampi_coll_slot *slot);
+    bool (*fold)(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members, MPI_Count from,
+                 MPI_Count count, void *out);
+    bool (*combine)(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
+                    struct ampi_coll_span targets, MPI_Count from, MPI_Count to);
+    bool (*must_share)(const struct ampi_coll_slot *slot);
+    uint64_t (*plan_bcast)(const struct ampi_coll_slot *slot);
+    void (*bcast)(struct ampi_coll_slot *slot, int part);
+    uint64_t (*plan)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *root);
+    void (*reduce)(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
+                   struct ampi_coll_span targets);
+    uint64_t (*plan_deal)(const struct ampi_coll_slot *slot);
+    void (*deal)(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args, MPI_Count from,
+                 MPI_Count count, bool is_held);
+    void (*dealt)(struct ampi_coll_slot *slot, int part);
+    uint64_t (*plan_scan)(const struct ampi_coll_slot *slot, bool is_exclusive);
+    void (*scan)(struct ampi_coll_slot *slot, int part, bool is_exclusive);
+};
+extern const struct ampi_coll_device_ops *ampi_coll_device;
+
+/* ---- Stages ---- */
+
+/* The calling PE begins a stage of the operation in the part's slot: moves are counted there until the next
+ * call. */
+static inline void ampi_coll_device_begin(struct ampi_coll_part *part)
+{
+    if (gpu_is_used())
+        ampi_coll_device->begin(part);
+}
+
+/* The stage has called for all moves: starts them. */
+static inline void ampi_coll_device_flush(void)
+{
+    if (gpu_is_used())
+        ampi_coll_device->flush();
+}
+
+/* ---- Blocks ---- */
+
+/* True if the first byte of data of count elements at buf is a GPU's. */
+static inline bool ampi_coll_device_has_data(const void *buf, MPI_Count count, const struct ampi_type *type)
+{
+    return ampi_device_has(buf, count, type);
+}
+
+/* A move of the current stage, if one of the two is a GPU's; else returns false. It is started when the stage
+ * has called for all that it wants. */
+static inline bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst,
+                                         struct ampi_coll_block src)
+{
+    return gpu_is_used() && ampi_coll_device->move(to, dst, src);
+}
+
+/* The same for an exchange, at once. */
+static inline bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a,
+                                         struct ampi_coll_args *b, struct ampi_coll_block block_b,
+                                         size_t n_bytes)
+{
+    return gpu_is_used() && ampi_coll_device->swap(a, block_a, b, block_b, n_bytes);
+}
+
+/* ampi_type_copy on behalf of a member, whose error it is; waits if one of the two is a GPU's. */
+static inline void ampi_coll_device_copy(struct ampi_coll_args *args, void *dst,
+                                         const struct ampi_type *dst_type, const void *src,
+                                         const struct ampi_type *src_type, MPI_Count count)
+{
+    if (gpu_is_used())
+        ampi_coll_device->copy(args, dst, dst_type, src, src_type, count);
+    else
+        ampi_type_copy(dst, count, dst_type, src, count, src_type);
+}
+
+/* True if a buffer of the member's is a GPU's, as far as its first element says. */
+static inline bool ampi_coll_device_has(const struct ampi_coll_args *args)
+{
+    return gpu_is_used() && ampi_coll_device->has(args);
+}
+
+/* True if one of the slot's members has such a buffer. */
+static inline bool ampi_coll_device_any(const struct ampi_coll_slot *slot)
+{
+    return gpu_is_used() && ampi_coll_device->any(slot);
+}
+
+/* ---- Reductions ---- */
+
+/* ampi_coll_fold, if an input or the output is a GPU's; else returns false. */
+static inline bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part,
+                                         struct ampi_coll_span members, MPI_Count from, MPI_Count count,
+                                         void *out)
+{
+    return gpu_is_used() && ampi_coll_device->fold(slot, part, members, from, count, out);
+}
+
+/* Combines elements from .. to - 1 of the sources' contributions into the targets' buffers, if one of them
+ * all is a GPU's; else returns false. The PE waits. */
+static inline bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part,
+                                            struct ampi_coll_span sources, struct ampi_coll_span targets,
+                                            MPI_Count from, MPI_Count to)
+{
+    return gpu_is_used() && ampi_coll_device->combine(slot, part, sources, targets, from, to);
+}
+
+/* ---- Whole operations by kernels, for which no PE waits. A plan_ function is asked in the middle stage and
+ * returns the GPUs that are to do it, a bit each, for slot->gpus; 0: no kernel does it. If it is not 0, the
+ * function behind it starts a part's share, or all if the operation is not shared; the stage is over when
+ * that is done. ---- */
+
+/* Middle stage: are other PEs than this one to start parts of it? */
+static inline bool ampi_coll_device_must_share(const struct ampi_coll_slot *slot)
+{
+    return ampi_coll_device->must_share(slot);
+}
+
+/* Broadcasts over three and more GPUs. */
+static inline uint64_t ampi_coll_device_plan_bcast(const struct ampi_coll_slot *slot)
+{
+    return gpu_is_used() ? ampi_coll_device->plan_bcast(slot) : 0;
+}
+
+static inline void ampi_coll_device_bcast(struct ampi_coll_slot *slot, int part)
+{
+    ampi_coll_device->bcast(slot, part);
+}
+
+/* Reductions of one vector of slot->last's size per member to the root's buffer, or (NULL) to everybody's. */
+static inline uint64_t ampi_coll_device_plan(const struct ampi_coll_slot *slot,
+                                             const struct ampi_coll_args *root)
+{
+    return gpu_is_used() ? ampi_coll_device->plan(slot, root) : 0;
+}
+
+static inline void ampi_coll_device_reduce(struct ampi_coll_slot *slot, int part,
+                                           struct ampi_coll_span sources, struct ampi_coll_span targets)
+{
+    ampi_coll_device->reduce(slot, part, sources, targets);
+}
+
+/* Reductions whose result is scattered: the one GPU that is to do it, a bit; or (AMPI_COLL_ANY_GPU) that of
+ * each receiver. */
+#define AMPI_COLL_ANY_GPU UINT64_MAX
+static inline uint64_t ampi_coll_device_plan_deal(const struct ampi_coll_slot *slot)
+{
+    return gpu_is_used() ? ampi_coll_device->plan_deal(slot) : 0;
+}
+
+/* Starts elements from .. from + count - 1 of a member's result, for its receive buffer. is_held: this still
+ * has contributions, so the result stays with the part until ampi_coll_device_dealt, in the deliver stage,
+ * starts to copy it. */
+static inline void ampi_coll_device_deal(struct ampi_coll_slot *slot, int part,
+                                         const struct ampi_coll_args *args, MPI_Count from, MPI_Count count,
+                                         bool is_held)
+{
+    ampi_coll_device->deal(slot, part, args, from, count, is_held);
+}
+
+static inline void ampi_coll_device_dealt(struct ampi_coll_slot *slot, int part)
+{
+    ampi_coll_device->dealt(slot, part);
+}
+
+static inline uint64_t ampi_coll_device_plan_scan(const struct ampi_coll_slot *slot, bool is_exclusive)
+{
+    return gpu_is_used() ? ampi_coll_device->plan_scan(slot, is_exclusive) : 0;
+}
+
+static inline void ampi_coll_device_scan(struct ampi_coll_slot *slot, int part, bool is_exclusive)
+{
+    ampi_coll_device->scan(slot, part, is_exclusive);
+}
+
+#endif

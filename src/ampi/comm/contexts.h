@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * contexts.h: communicators by context id.
+ *
+ * Ids of communicators that live in several processes are the same in all of them and never used again: the
+ * process of the first member counts them. Others have small numbers, known to their process alone.
+ *
+ *      bit 63      the hidden communicator of the one without this bit
+ *      bit 62      set
+ *      48..61      the process that made the number
+ *      20..47      its count of creations
+ *       0..19      which of the communicators that one creation made (colors)
+ */
+#ifndef AMPI_CONTEXTS_H
+#define AMPI_CONTEXTS_H
+
+#include "base/base.h"
+
+struct ampi_comm_shared;
+
+#define AMPI_CONTEXT_HIDDEN ((uint64_t)1 << 63)
+#define AMPI_CONTEXT_CROSS ((uint64_t)1 << 62)
+#define AMPI_CONTEXT_WORLD AMPI_CONTEXT_CROSS
+
+/* A new number of this process. */
+uint64_t ampi_contexts_propose(void);
+
+void ampi_contexts_add(struct ampi_comm_shared *shared);
+void ampi_contexts_remove(struct ampi_comm_shared *shared);
+
+/* Takes a communicator that was removed, and its hidden one, out of a PE's cache. */
+void ampi_contexts_forget(int pe_id, uint64_t context_id);
+
+/* The communicator with this id; NULL: there is none (yet). */
+struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id);
+
+/* The communicator with this id, or what make returns, which has added it: the first member of several to
+ * come makes it. */
+struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
+                                                    struct ampi_comm_shared *(*make)(void *), void *arg);
+
+/* Changes when a communicator is added. */
+uint32_t ampi_contexts_generation(void);
+
+/* Calls fn for each communicator in the table, which stays alive meanwhile. */
+void ampi_contexts_each(void (*fn)(struct ampi_comm_shared *shared, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rank_gpu.c: what src/gpu knows of ranks, and CUDA's functions that ranks call in the library's form.
+ */
+#include "ampi/datatype/buffer.h"
+#include "ampi/job/job.h"
+#include "base/log.h"
+#include "gpu/driver_symbols.h"
+#include "gpu/guard.h"
+#include "image/image.h"
+
+static void *device_dlsym(void *library, const char *name)
+{
+    return gpu_symbol_found(name, image_dlsym(library, name, __builtin_return_address(0)));
+}
+
+static const struct image_rebinding rebindings[] = {
+    {"dlsym", (void *)device_dlsym, -1, "the driver's functions that wait for a GPU"},
+};
+
+void ampi_rank_gpu_rebind(void)
+{
+    size_t n = gpu_guarded_count();
+    struct image_rebinding *table = base_calloc(n + 1, sizeof *table, "the table of CUDA's functions");
+
+    for (size_t i = 0; i < n; i++) {
+        const struct gpu_guarded *guarded = gpu_guarded_at(i);
+        table[i] = (struct image_rebinding){guarded->name, guarded->function, -1, guarded->why};
+    }
+    image_rebind_add(rebindings, BASE_COUNT(rebindings));
+    image_rebind_add(table, n);
+}
+
+static struct ult *rank_of_thread(void)
+{
+    struct image *image = image_of_thread();
+    int slot = image ? ampi_memory_slot_of(image_base(image)) : -1;
+
+    return slot >= 0 ? &ampi_job.ranks[slot].ult : NULL;
+}
+
+static bool is_code_of_rank(const void *address)
+{
+    return image_find(address) != NULL;
+}
+
+static bool has_no_messages(void)
+{
+    return ampi_self()->n_requests == 0;
+}
+
+void ampi_rank_gpu_init(void)
+{
+    ampi_device_init();
+    gpu_has_no_messages = has_no_messages;
+    gpu_rank_of_thread = rank_of_thread;
+    gpu_is_code_of_rank = is_code_of_rank;
+}
