@@ -2,16 +2,17 @@
  *
  * bsend.c: the calls of buffered mode (MPI 5.0, sections 3.4 and 3.6) for ranks, communicators and sessions.
  */
+#include "ampi/p2p/p2p_calls.h"
+
 #include <limits.h>
 
-#include "ampi/p2p/bsend_buffer.h"
 #include "ampi/object/session.h"
 
-/* Every MPI_Bsend. */
-static int bsend(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm)
+int ampi_bsend_call(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm)
 {
     int error = ampi_check_send(self, datatype, comm, args);
 
+    args->mode = AMPI_SEND_BUFFERED;
     return error ? error : ampi_bsend(self, args);
 }
 
@@ -59,43 +60,18 @@ static struct ampi_request *create(struct ampi_rank *self, const struct ampi_sen
     return request;
 }
 
-AMPI_EXPORT(Bsend);
-int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-    return PMPI_Bsend_c(buf, count, datatype, dest, tag, comm);
-}
-
-AMPI_EXPORT(Bsend_c);
-int PMPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-    struct ampi_send_args args = {
-        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
-
-    return bsend(ampi_enter("MPI_Bsend"), &args, datatype, comm);
-}
-
-AMPI_EXPORT(Ibsend);
-int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+int ampi_ibsend(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm,
                 MPI_Request *request)
 {
-    return PMPI_Ibsend_c(buf, count, datatype, dest, tag, comm, request);
-}
-
-AMPI_EXPORT(Ibsend_c);
-int PMPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-                  MPI_Request *request)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Ibsend");
-    struct ampi_send_args args = {
-        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
     struct ampi_request *made;
-    int error = ampi_check_send(self, datatype, comm, &args);
+    int error = ampi_check_send(self, datatype, comm, args);
 
     if (error)
         return error;
     if (BASE_UNLIKELY(!request))
-        return ampi_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
-    made = create(self, &args, false);
+        return ampi_raise(args->comm, MPI_ERR_ARG, "the address of the request is NULL");
+    args->mode = AMPI_SEND_BUFFERED;
+    made = create(self, args, false);
     if ((error = start_bsend(made))) {
         ampi_request_destroy(made);
         return error;
@@ -104,76 +80,47 @@ int PMPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int d
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Bsend_init);
-int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+int ampi_bsend_init(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype, MPI_Comm comm,
                     MPI_Request *request)
 {
-    return PMPI_Bsend_init_c(buf, count, datatype, dest, tag, comm, request);
-}
-
-AMPI_EXPORT(Bsend_init_c);
-int PMPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                      MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Bsend_init");
-    struct ampi_send_args args = {
-        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_BUFFERED};
-    int error = ampi_check_send(self, datatype, comm, &args);
+    int error = ampi_check_send(self, datatype, comm, args);
 
     if (error)
         return error;
     if (BASE_UNLIKELY(!request))
-        return ampi_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
-    *request = (MPI_Request)create(self, &args, true);
+        return ampi_raise(args->comm, MPI_ERR_ARG, "the address of the request is NULL");
+    args->mode = AMPI_SEND_BUFFERED;
+    *request = (MPI_Request)create(self, args, true);
     return MPI_SUCCESS;
 }
 
 /* ---- The rank's buffer ---- */
 
-/* Hands a size out through the int of the small interface. */
-static int narrow(MPI_Count size, int *size_out)
+/* Hands a size out to an MPI_Count or an int. */
+static int hand_out(MPI_Count size, void *size_out, bool is_large)
 {
+    if (is_large) {
+        *(MPI_Count *)size_out = size;
+        return MPI_SUCCESS;
+    }
     if (BASE_UNLIKELY(size > INT_MAX)) {
-        *size_out = MPI_UNDEFINED;
+        *(int *)size_out = MPI_UNDEFINED;
         return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE,
                                "the buffer's size does not fit into an int: use the _c form");
     }
-    *size_out = (int)size;
+    *(int *)size_out = (int)size;
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Buffer_attach);
-int PMPI_Buffer_attach(void *buffer, int size)
+int ampi_bsend_detach_rank(struct ampi_rank *self, void *buffer_addr, void *size_out, bool is_large)
 {
-    return PMPI_Buffer_attach_c(buffer, size);
-}
-
-AMPI_EXPORT(Buffer_attach_c);
-int PMPI_Buffer_attach_c(void *buffer, MPI_Count size)
-{
-    return ampi_bsend_attach(NULL, &ampi_enter("MPI_Buffer_attach")->bsend, buffer, size);
-}
-
-AMPI_EXPORT(Buffer_detach);
-int PMPI_Buffer_detach(void *buffer_addr, int *size)
-{
-    MPI_Count size_bytes = 0;
+    MPI_Count size = 0;
     int error;
 
-    if (BASE_UNLIKELY(!size))
-        return ampi_raise_self(MPI_ERR_ARG, "the address of the size is NULL");
-    error = PMPI_Buffer_detach_c(buffer_addr, &size_bytes);
-    return error ? error : narrow(size_bytes, size);
-}
-
-AMPI_EXPORT(Buffer_detach_c);
-int PMPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Buffer_detach");
-
-    if (BASE_UNLIKELY(!buffer_addr || !size))
+    if (BASE_UNLIKELY(!buffer_addr || !size_out))
         return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", buffer_addr ? "size" : "buffer");
-    return ampi_bsend_detach(NULL, &self->bsend, buffer_addr, size);
+    error = ampi_bsend_detach(NULL, &self->bsend, buffer_addr, &size);
+    return error ? error : hand_out(size, size_out, is_large);
 }
 
 AMPI_EXPORT(Buffer_flush);
@@ -196,43 +143,28 @@ int PMPI_Buffer_iflush(MPI_Request *request)
 
 /* ---- A communicator's buffer ---- */
 
-AMPI_EXPORT(Comm_attach_buffer);
-int PMPI_Comm_attach_buffer(MPI_Comm comm, void *buffer, int size)
+int ampi_bsend_attach_comm(struct ampi_rank *self, MPI_Comm comm, void *buffer, MPI_Count size_bytes)
 {
-    return PMPI_Comm_attach_buffer_c(comm, buffer, size);
+    struct ampi_comm *object = ampi_comm_of(self, comm);
+
+    return object ? ampi_bsend_attach(object, &object->bsend, buffer, size_bytes)
+                  : ampi_comm_raise_invalid(comm);
 }
 
-AMPI_EXPORT(Comm_attach_buffer_c);
-int PMPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size)
+int ampi_bsend_detach_comm(struct ampi_rank *self, MPI_Comm comm, void *buffer_addr, void *size_out,
+                           bool is_large)
 {
-    struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_attach_buffer"), comm);
-
-    return object ? ampi_bsend_attach(object, &object->bsend, buffer, size) : ampi_comm_raise_invalid(comm);
-}
-
-AMPI_EXPORT(Comm_detach_buffer);
-int PMPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size)
-{
-    MPI_Count size_bytes = 0;
+    struct ampi_comm *object = ampi_comm_of(self, comm);
+    MPI_Count size = 0;
     int error;
-
-    if (BASE_UNLIKELY(!size))
-        return ampi_raise_self(MPI_ERR_ARG, "the address of the size is NULL");
-    error = PMPI_Comm_detach_buffer_c(comm, buffer_addr, &size_bytes);
-    return error ? error : narrow(size_bytes, size);
-}
-
-AMPI_EXPORT(Comm_detach_buffer_c);
-int PMPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size)
-{
-    struct ampi_comm *object = ampi_comm_of(ampi_enter("MPI_Comm_detach_buffer"), comm);
 
     if (BASE_UNLIKELY(!object))
         return ampi_comm_raise_invalid(comm);
-    if (BASE_UNLIKELY(!buffer_addr || !size))
+    if (BASE_UNLIKELY(!buffer_addr || !size_out))
         return ampi_raise(object, MPI_ERR_ARG, "the address of the %s is NULL",
                           buffer_addr ? "size" : "buffer");
-    return ampi_bsend_detach(object, &object->bsend, buffer_addr, size);
+    error = ampi_bsend_detach(object, &object->bsend, buffer_addr, &size);
+    return error ? error : hand_out(size, size_out, is_large);
 }
 
 AMPI_EXPORT(Comm_flush_buffer);
@@ -262,12 +194,6 @@ int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
 
 /* ---- A session's buffer: for its communicators that have none of their own ---- */
 
-AMPI_EXPORT(Session_attach_buffer);
-int PMPI_Session_attach_buffer(MPI_Session session, void *buffer, int size)
-{
-    return PMPI_Session_attach_buffer_c(session, buffer, size);
-}
-
 /* Raises an error about a session's buffer. */
 static int raise_session(struct ampi_session *session, int error, const char *text)
 {
@@ -276,46 +202,34 @@ static int raise_session(struct ampi_session *session, int error, const char *te
     return ampi_raise_on(session->errhandler, &handle, error, "%s", text);
 }
 
-AMPI_EXPORT(Session_attach_buffer_c);
-int PMPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count size)
+int ampi_bsend_attach_session(MPI_Session session, void *buffer, MPI_Count size_bytes)
 {
-    struct ampi_session *object;
+    struct ampi_session *object = ampi_session_of(session);
 
-    ampi_enter("MPI_Session_attach_buffer");
-    object = ampi_session_of(session);
     if (BASE_UNLIKELY(!object))
         return ampi_session_raise_invalid(session);
-    if (BASE_UNLIKELY(size < 0))
+    if (BASE_UNLIKELY(size_bytes < 0))
         return raise_session(object, MPI_ERR_ARG, "the size of the buffer is negative");
-    if (BASE_UNLIKELY(object->bsend || (!buffer && size > 0)))
+    if (BASE_UNLIKELY(object->bsend || (!buffer && size_bytes > 0)))
         return raise_session(object, MPI_ERR_BUFFER,
                              buffer ? "a buffer is attached already" : "the buffer is NULL");
-    return ampi_bsend_attach(NULL, &object->bsend, buffer, size);
+    return ampi_bsend_attach(NULL, &object->bsend, buffer, size_bytes);
 }
 
-AMPI_EXPORT(Session_detach_buffer);
-int PMPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size)
+int ampi_bsend_detach_session(MPI_Session session, void *buffer_addr, void *size_out, bool is_large)
 {
-    MPI_Count size_bytes = 0;
-    int error = PMPI_Session_detach_buffer_c(session, buffer_addr, size ? &size_bytes : NULL);
+    struct ampi_session *object = ampi_session_of(session);
+    MPI_Count size = 0;
+    int error;
 
-    return error ? error : narrow(size_bytes, size);
-}
-
-AMPI_EXPORT(Session_detach_buffer_c);
-int PMPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size)
-{
-    struct ampi_session *object;
-
-    ampi_enter("MPI_Session_detach_buffer");
-    object = ampi_session_of(session);
     if (BASE_UNLIKELY(!object))
         return ampi_session_raise_invalid(session);
-    if (BASE_UNLIKELY(!buffer_addr || !size))
+    if (BASE_UNLIKELY(!buffer_addr || !size_out))
         return raise_session(object, MPI_ERR_ARG, "the address of the buffer or of the size is NULL");
     if (BASE_UNLIKELY(!object->bsend))
         return raise_session(object, MPI_ERR_BUFFER, "no buffer is attached");
-    return ampi_bsend_detach(NULL, &object->bsend, buffer_addr, size);
+    error = ampi_bsend_detach(NULL, &object->bsend, buffer_addr, &size);
+    return error ? error : hand_out(size, size_out, is_large);
 }
 
 AMPI_EXPORT(Session_flush_buffer);

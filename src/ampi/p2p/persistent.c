@@ -3,7 +3,7 @@
  * persistent.c: MPI_Start and MPI_Startall (MPI 5.0, section 3.9) for all kinds of persistent requests, and
  * the making of persistent receives and sends.
  */
-#include "ampi/p2p/p2p.h"
+#include "ampi/p2p/p2p_calls.h"
 
 static BASE_COLD int raise_start(MPI_Request handle, const struct ampi_request *object)
 {
@@ -62,9 +62,8 @@ int PMPI_Startall(int count, MPI_Request array_of_requests[])
     return error;
 }
 
-/* Every MPI_*send_init. */
-static int send_init(struct ampi_rank *self, struct ampi_send_args *args, MPI_Datatype datatype,
-                     MPI_Comm comm, MPI_Request *request)
+int ampi_send_init(struct ampi_rank *self, enum ampi_send_mode mode, struct ampi_send_args *args,
+                   MPI_Datatype datatype, MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_request *object;
     int error = ampi_check_send(self, datatype, comm, args);
@@ -73,6 +72,7 @@ static int send_init(struct ampi_rank *self, struct ampi_send_args *args, MPI_Da
         return error;
     if (BASE_UNLIKELY(!request))
         return ampi_raise(args->comm, MPI_ERR_ARG, "the address of the request is NULL");
+    args->mode = mode;
     object = ampi_request_create(self, &ampi_send_kind, args->comm, true);
     ampi_send_fill(object, args);
     ampi_type_ref(args->type);
@@ -80,80 +80,19 @@ static int send_init(struct ampi_rank *self, struct ampi_send_args *args, MPI_Da
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Send_init);
-int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+int ampi_recv_init(struct ampi_rank *self, struct ampi_recv_args *args, MPI_Datatype datatype, MPI_Comm comm,
                    MPI_Request *request)
 {
-    return PMPI_Send_init_c(buf, count, datatype, dest, tag, comm, request);
-}
-
-AMPI_EXPORT(Send_init_c);
-int PMPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                     MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_send_args args = {
-        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
-
-    return send_init(ampi_enter("MPI_Send_init"), &args, datatype, comm, request);
-}
-
-AMPI_EXPORT(Ssend_init);
-int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-                    MPI_Request *request)
-{
-    return PMPI_Ssend_init_c(buf, count, datatype, dest, tag, comm, request);
-}
-
-AMPI_EXPORT(Ssend_init_c);
-int PMPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                      MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_send_args args = {
-        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_SYNCHRONOUS};
-
-    return send_init(ampi_enter("MPI_Ssend_init"), &args, datatype, comm, request);
-}
-
-AMPI_EXPORT(Rsend_init);
-int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-                    MPI_Request *request)
-{
-    return PMPI_Rsend_init_c(buf, count, datatype, dest, tag, comm, request);
-}
-
-AMPI_EXPORT(Rsend_init_c);
-int PMPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                      MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_send_args args = {
-        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_READY};
-
-    return send_init(ampi_enter("MPI_Rsend_init"), &args, datatype, comm, request);
-}
-
-AMPI_EXPORT(Recv_init);
-int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-                   MPI_Request *request)
-{
-    return PMPI_Recv_init_c(buf, count, datatype, source, tag, comm, request);
-}
-
-AMPI_EXPORT(Recv_init_c);
-int PMPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-                     MPI_Request *request)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Recv_init");
-    struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
     struct ampi_request *object;
-    int error = ampi_check_recv(self, datatype, comm, &args);
+    int error = ampi_check_recv(self, datatype, comm, args);
 
     if (error)
         return error;
     if (BASE_UNLIKELY(!request))
-        return ampi_raise(args.comm, MPI_ERR_ARG, "the address of the request is NULL");
-    object = ampi_request_create(self, &ampi_recv_kind, args.comm, true);
-    ampi_recv_fill(object, &args);
-    ampi_type_ref(args.type);
+        return ampi_raise(args->comm, MPI_ERR_ARG, "the address of the request is NULL");
+    object = ampi_request_create(self, &ampi_recv_kind, args->comm, true);
+    ampi_recv_fill(object, args);
+    ampi_type_ref(args->type);
     *request = (MPI_Request)object;
     return MPI_SUCCESS;
 }

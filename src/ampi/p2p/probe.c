@@ -5,6 +5,8 @@
  * A blocking probe leaves word in the communicator's handle: the next unexpected message that matches wakes
  * it (ampi_message_keep). A rank can be in one probe only.
  */
+#include "ampi/p2p/p2p_calls.h"
+
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_failure.h"
 
@@ -223,16 +225,9 @@ static void receive(struct ampi_rank *self, struct ampi_message *message, void *
     }
 }
 
-AMPI_EXPORT(Mrecv);
-int PMPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
+int ampi_mrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype datatype,
+               MPI_Message *message, MPI_Status *status)
 {
-    return PMPI_Mrecv_c(buf, count, datatype, message, status);
-}
-
-AMPI_EXPORT(Mrecv_c);
-int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Mrecv");
     struct ampi_type *type = NULL;
     struct ampi_message *object = NULL;
     struct ampi_comm *comm;
@@ -251,17 +246,9 @@ int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message 
     return error;
 }
 
-AMPI_EXPORT(Imrecv);
-int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
+int ampi_imrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype datatype,
+                MPI_Message *message, MPI_Request *request)
 {
-    return PMPI_Imrecv_c(buf, count, datatype, message, request);
-}
-
-AMPI_EXPORT(Imrecv_c);
-int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
-                  MPI_Request *request)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Imrecv");
     struct ampi_recv_args args = {.buf = buf, .count = count};
     struct ampi_message *object = NULL;
     struct ampi_request *made;

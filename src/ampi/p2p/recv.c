@@ -164,17 +164,23 @@ int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args
 }
 
 AMPI_EXPORT(Recv);
-int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-              MPI_Status *status)
+BASE_FLATTEN int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                           MPI_Status *status)
 {
-    return PMPI_Recv_c(buf, count, datatype, source, tag, comm, status);
+    struct ampi_rank *self = ampi_enter("MPI_Recv");
+    struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
+    int error = ampi_check_recv(self, datatype, comm, &args);
+
+    if (BASE_UNLIKELY(error))
+        return error;
+    return ampi_recv_blocking(self, &args, status);
 }
 
 AMPI_EXPORT(Recv_c);
 BASE_FLATTEN int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                              MPI_Comm comm, MPI_Status *status)
 {
-    struct ampi_rank *self = ampi_enter("MPI_Recv");
+    struct ampi_rank *self = ampi_enter("MPI_Recv_c");
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
     int error = ampi_check_recv(self, datatype, comm, &args);
 

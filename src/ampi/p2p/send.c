@@ -249,16 +249,24 @@ int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args
 }
 
 AMPI_EXPORT(Send);
-int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+BASE_FLATTEN int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+                           MPI_Comm comm)
 {
-    return PMPI_Send_c(buf, count, datatype, dest, tag, comm);
+    struct ampi_rank *self = ampi_enter("MPI_Send");
+    struct ampi_send_args args = {
+        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
+    int error = ampi_check_send(self, datatype, comm, &args);
+
+    if (BASE_UNLIKELY(error))
+        return error;
+    return ampi_send_blocking(self, &args);
 }
 
 AMPI_EXPORT(Send_c);
 BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                              MPI_Comm comm)
 {
-    struct ampi_rank *self = ampi_enter("MPI_Send");
+    struct ampi_rank *self = ampi_enter("MPI_Send_c");
     struct ampi_send_args args = {
         .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
     int error = ampi_check_send(self, datatype, comm, &args);

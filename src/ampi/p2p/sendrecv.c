@@ -3,18 +3,13 @@
  * sendrecv.c: sending and receiving in one call (MPI 5.0, section 3.11). The _replace forms send a packed
  * copy.
  */
+#include "ampi/p2p/p2p_calls.h"
+
 #include "ampi/datatype/buffer.h"
-#include "ampi/p2p/p2p.h"
 #include "base/log.h"
 
-/* Both halves of a call; buffer and count of each are filled in by the caller, the rest by the check. */
-struct sendrecv {
-    struct ampi_send_args send;
-    struct ampi_recv_args recv;
-};
-
-static int check(struct ampi_rank *self, struct sendrecv *both, MPI_Datatype sendtype, MPI_Datatype recvtype,
-                 MPI_Comm comm)
+static int check(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype sendtype,
+                 MPI_Datatype recvtype, MPI_Comm comm)
 {
     int error = ampi_check_send(self, sendtype, comm, &both->send);
 
@@ -40,7 +35,7 @@ static int pack_copy(struct ampi_send_args *send, void **copy_out)
 }
 
 /* The receive is posted first, so that the two may go to the same rank. */
-static int run_blocking(struct ampi_rank *self, const struct sendrecv *both, MPI_Status *status)
+static int run_blocking(struct ampi_rank *self, const struct ampi_sendrecv_args *both, MPI_Status *status)
 {
     struct ampi_request *recv = ampi_recv_start(self, &both->recv);
     MPI_Request handle = (MPI_Request)recv;
@@ -54,48 +49,23 @@ static int run_blocking(struct ampi_rank *self, const struct sendrecv *both, MPI
     return error ? error : ampi_p2p_result(both->recv.comm, &result);
 }
 
-AMPI_EXPORT(Sendrecv);
-int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-                  void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
-                  MPI_Status *status)
+int ampi_sendrecv(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype sendtype,
+                  MPI_Datatype recvtype, MPI_Comm comm, MPI_Status *status)
 {
-    return PMPI_Sendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
-                           recvtag, comm, status);
+    int error = check(self, both, sendtype, recvtype, comm);
+
+    return error ? error : run_blocking(self, both, status);
 }
 
-AMPI_EXPORT(Sendrecv_c);
-int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-                    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
-                    MPI_Comm comm, MPI_Status *status)
+int ampi_sendrecv_replace(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype datatype,
+                          MPI_Comm comm, MPI_Status *status)
 {
-    struct ampi_rank *self = ampi_enter("MPI_Sendrecv");
-    struct sendrecv both = {.send = {.buf = sendbuf, .count = sendcount, .dest = dest, .tag = sendtag},
-                            .recv = {.buf = recvbuf, .count = recvcount, .source = source, .tag = recvtag}};
-    int error = check(self, &both, sendtype, recvtype, comm);
-
-    return error ? error : run_blocking(self, &both, status);
-}
-
-AMPI_EXPORT(Sendrecv_replace);
-int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
-                          int recvtag, MPI_Comm comm, MPI_Status *status)
-{
-    return PMPI_Sendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
-}
-
-AMPI_EXPORT(Sendrecv_replace_c);
-int PMPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
-                            int source, int recvtag, MPI_Comm comm, MPI_Status *status)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Sendrecv_replace");
-    struct sendrecv both = {.send = {.buf = buf, .count = count, .dest = dest, .tag = sendtag},
-                            .recv = {.buf = buf, .count = count, .source = source, .tag = recvtag}};
-    int error = check(self, &both, datatype, datatype, comm);
+    int error = check(self, both, datatype, datatype, comm);
     void *copy = NULL;
 
-    if (error || (error = pack_copy(&both.send, &copy)))
+    if (error || (error = pack_copy(&both->send, &copy)))
         return error;
-    error = run_blocking(self, &both, status);
+    error = run_blocking(self, both, status);
     free(copy);
     return error;
 }
@@ -130,7 +100,7 @@ static void half_done(struct ampi_request *half, struct ampi_request *whole)
         ampi_request_complete(whole);
 }
 
-static void run_nonblocking(struct ampi_rank *self, const struct sendrecv *both, void *copy,
+static void run_nonblocking(struct ampi_rank *self, const struct ampi_sendrecv_args *both, void *copy,
                             MPI_Request *request)
 {
     struct ampi_request *whole = ampi_request_create(self, &isendrecv_kind, both->recv.comm, false);
@@ -146,56 +116,31 @@ static void run_nonblocking(struct ampi_rank *self, const struct sendrecv *both,
     *request = (MPI_Request)whole;
 }
 
-AMPI_EXPORT(Isendrecv);
-int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-                   void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
-                   MPI_Comm comm, MPI_Request *request)
+int ampi_isendrecv(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype sendtype,
+                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
-    return PMPI_Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
-                            recvtag, comm, request);
-}
-
-AMPI_EXPORT(Isendrecv_c);
-int PMPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-                     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
-                     MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Isendrecv");
-    struct sendrecv both = {.send = {.buf = sendbuf, .count = sendcount, .dest = dest, .tag = sendtag},
-                            .recv = {.buf = recvbuf, .count = recvcount, .source = source, .tag = recvtag}};
-    int error = check(self, &both, sendtype, recvtype, comm);
+    int error = check(self, both, sendtype, recvtype, comm);
 
     if (error)
         return error;
     if (BASE_UNLIKELY(!request))
-        return ampi_raise(both.recv.comm, MPI_ERR_ARG, "the address of the request is NULL");
-    run_nonblocking(self, &both, NULL, request);
+        return ampi_raise(both->recv.comm, MPI_ERR_ARG, "the address of the request is NULL");
+    run_nonblocking(self, both, NULL, request);
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Isendrecv_replace);
-int PMPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
-                           int recvtag, MPI_Comm comm, MPI_Request *request)
+int ampi_isendrecv_replace(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype datatype,
+                           MPI_Comm comm, MPI_Request *request)
 {
-    return PMPI_Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
-}
-
-AMPI_EXPORT(Isendrecv_replace_c);
-int PMPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
-                             int source, int recvtag, MPI_Comm comm, MPI_Request *request)
-{
-    struct ampi_rank *self = ampi_enter("MPI_Isendrecv_replace");
-    struct sendrecv both = {.send = {.buf = buf, .count = count, .dest = dest, .tag = sendtag},
-                            .recv = {.buf = buf, .count = count, .source = source, .tag = recvtag}};
-    int error = check(self, &both, datatype, datatype, comm);
+    int error = check(self, both, datatype, datatype, comm);
     void *copy = NULL;
 
     if (error)
         return error;
     if (BASE_UNLIKELY(!request))
-        return ampi_raise(both.recv.comm, MPI_ERR_ARG, "the address of the request is NULL");
-    if ((error = pack_copy(&both.send, &copy)))
+        return ampi_raise(both->recv.comm, MPI_ERR_ARG, "the address of the request is NULL");
+    if ((error = pack_copy(&both->send, &copy)))
         return error;
-    run_nonblocking(self, &both, copy, request);
+    run_nonblocking(self, both, copy, request);
     return MPI_SUCCESS;
 }
