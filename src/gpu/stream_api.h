@@ -91,6 +91,7 @@ CUresult CUDAAPI gpu_repeat_set_attribute(CUstream stream, CUstreamAttrID attrib
 CUresult CUDAAPI gpu_repeat_set_attribute_ptsz(CUstream stream, CUstreamAttrID attribute,
                                                const CUstreamAttrValue *value);
 CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes);
+CUresult CUDAAPI gpu_repeat_close_handle(CUdeviceptr address);
 CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool);
 
 /* The rank waits for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
@@ -177,6 +178,7 @@ bool gpu_host_is_pageable(const void *address);
     X(cuStreamSetAttribute_ptsz, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),               \
       gpu_repeat_set_attribute_ptsz, "graphs have attributes")                                               \
     X(cuMemUnmap, 10020, (CUdeviceptr, size_t), gpu_repeat_unmap, "graphs may have copies there")            \
+    X(cuIpcCloseMemHandle, 4010, (CUdeviceptr), gpu_repeat_close_handle, "graphs may have copies there")     \
     X(cuMemPoolDestroy, 11020, (CUmemoryPool), gpu_repeat_destroy_pool, "graphs may have copies there")      \
     X(cuGraphInstantiateWithParams, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),        \
       gpu_api_instantiate, "has a stream in a struct")                                                       \
