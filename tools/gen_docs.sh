@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Writes what is generated: coverage.md and the table in README.md from the sources, options.md from what +help prints; the
-# figures in README.md, and where it links to them, from the newest docs/results/DATE-compare.
+# figures in README.md from the newest comparison, docs/compare.
 #
 #   tools/gen_docs.sh BUILD FOLDER    BUILD: a finished build; FOLDER: docs, which lies beside README.md
 set -eu
@@ -17,9 +17,9 @@ python3 "$root/tools/gen_unsupported.py" "$root/src/ampi/abi/functions.tsv" "$ro
 [ -e "$folder/../README.md" ] || cp "$root/README.md" "$folder/../README.md"
 python3 "$root/tools/gen_unsupported.py" "$root/src/ampi/abi/functions.tsv" "$root/src/ampi" "$folder/../README.md"
 
-newest=$(basename "$(find "$root/docs/results" -maxdepth 1 -name '*-compare' | sort | tail -n 1)")
-sed -n '/^<!-- in short -->$/,/^<!-- end -->$/p' "$root/docs/results/$newest/results.md" >"$work/figures"
-sed -i -e "s,[0-9-]*-compare/,$newest/,g" -e "s,full run of [0-9-]*,full run of ${newest%-compare}," \
+newest=$(sed -n 's/^- date: \([0-9-]*\).*/\1/p' "$root/docs/compare/results.md")
+sed -n '/^<!-- in short -->$/,/^<!-- end -->$/p' "$root/docs/compare/results.md" >"$work/figures"
+sed -i -e "s,full run of [0-9-]*,full run of $newest," \
     -e "/^<!-- in short -->\$/r $work/figures" -e '/^<!-- in short -->$/,/^<!-- end -->$/d' "$folder/../README.md"
 
 printf '#include <mpi.h>\nint main(int argc, char **argv) { return MPI_Init(&argc, &argv); }\n' >"$work/program.c"

@@ -6,7 +6,7 @@
  *      nvcc -std=c++17 -O2 -fmad=false -arch=sm_90 -I src bench/gpu/combine_methods.cu -o combine_methods -lcuda
  *      ./combine_methods [GPU GPU]
  *
- * What came out is in docs/decisions/0008.
+ * What came out is in docs/decisions/0029.
  */
 #include <algorithm>
 #include <functional>

@@ -7,7 +7,7 @@
  *
  * The load: two streams of lowest priority with kernels whose blocks fill all multiprocessors and compute for
  * a while each (the name says how long), queued by a thread of its own.
- * What came out is in docs/decisions/0008.
+ * What came out is in docs/decisions/0026.
  */
 #include <cuda.h>
 

@@ -8,7 +8,7 @@
  *
  * A size is that of the whole vector, as in bench/gpu/collectives. A row has, per size: microseconds if one thread
  * submits all; if each GPU has a thread. "wrong" marks a method whose result is not what it should be.
- * What came out is in docs/decisions/0008.
+ * What came out is in docs/decisions/0029.
  */
 #include <atomic>
 #include <cstring>

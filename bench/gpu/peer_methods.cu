@@ -6,7 +6,7 @@
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 peer_methods.cu -o peer_methods -lcuda && ./peer_methods [FROM TO]
  *
- * What came out is in docs/decisions/0008.
+ * What came out is in docs/decisions/0026.
  */
 #include <cuda.h>
 

@@ -3,7 +3,7 @@
  * guard.c: the functions of CUDA's driver that wait for whatever runs on a GPU; see guard.h. Each sends the
  * kernels that stay away, keeps them away, and calls the driver's.
  *
- * Which ones wait was measured: bench/gpu/waiting_calls.cu, docs/decisions/0008. None waits for another GPU
+ * Which ones wait was measured: bench/gpu/waiting_calls.cu, docs/decisions/0027. None waits for another GPU
  * than that of its context or memory, but which that is takes a question, so all go where the call takes long
  * anyway. The first launch of a kernel, which loads it, is in launches.c.
  */

@@ -20,7 +20,7 @@
 /* Tickets handled in one turn of a queue. */
 #define TICKETS_PER_POLL 64
 
-/* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0008 has the measurement. A copy between two
+/* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0026 has the measurement. A copy between two
  * places of its memory runs as a kernel: 8 us while the GPU is idle, 20 to 300 us behind the kernels of the
  * program. The engines that copy from and to the host's memory do not wait for kernels. */
 #define LOCAL_AROUND ((size_t)4 << 10) /* up to here through the host's memory, unless they come densely */
