@@ -7,7 +7,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build="build-coverage"
-cmake -S . -B $build -G Ninja -DHEDDLE_COVERAGE=ON -DHEDDLE_LTO=OFF -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -g" >/dev/null || exit 1
+cmake -S . -B $build -G Ninja -DHEDDLE_COVERAGE=ON -DHEDDLE_LTO=OFF >/dev/null || exit 1
 cmake --build $build --target heddle unit_tests >$build/build.log || exit 1
 find $build -name '*.gcda' -delete
 if [ $# = 0 ]; then

@@ -113,7 +113,7 @@ static bool give_to_new(struct gpu_aside *call)
     made->call = call;
     if (start(made))
         return true;
-    base_log_verbose(1, "no thread can be had to wait for a GPU: the PE waits");
+    base_log_verbose(1, "cannot start a thread that waits for a GPU: the PE waits");
     pthread_cond_destroy(&made->wanted);
     free(made);
     return false;

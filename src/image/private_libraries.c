@@ -137,7 +137,7 @@ static bool check_user_list(const struct image_module *modules, size_t count,
             *error_out = image_error("+private %.*s: %s is always shared by the ranks: %s", (int)item.len,
                                      item.name, modules[i].name, decisions[i].why);
         else if (item.is_minus)
-            base_log("+private -%.*s: no such library is there yet", (int)item.len, item.name);
+            base_log("+private -%.*s: no such library is loaded yet", (int)item.len, item.name);
         else
             *error_out =
                 image_error("+private %.*s: the program is not linked with such a library; its name is "

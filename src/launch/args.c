@@ -51,12 +51,13 @@ static const struct option options[] = {
     {"--hosts -hosts --host -host -H", "LIST", SET_HOSTS,
      "run on these nodes: A,B:4,C (through another launcher)"},
     {"--hostfile -hostfile --machinefile -machinefile -f", "FILE", SET_HOSTFILE, "the same, a line for each"},
-    {"--tag-output -tag-output -l -prepend-rank", "", TAG_OUTPUT, "say which process printed each line"},
+    {"--tag-output -tag-output -l -prepend-rank", "", TAG_OUTPUT,
+     "begin each line of output with the process that printed it"},
     {"--bind-to -bind-to", "core|none", BIND, "none: do not divide the cores among the processes"},
     {"--keep-going --enable-recovery -enable-recovery -disable-auto-cleanup", "", KEEP_GOING,
      "when a process dies, let the others go on"},
     {"-q --quiet -quiet", "", BE_QUIET, "no warnings"},
-    {"-v --verbose -verbose", "", BE_VERBOSE, "say what is run"},
+    {"-v --verbose -verbose", "", BE_VERBOSE, "print what is run"},
     {"--version -V -version", "", PRINT_VERSION, "print the version"},
     {"--help -h -help -?", "", PRINT_HELP, "print this"},
     {"--oversubscribe -oversubscribe", "", NOTHING, "more ranks than cores is the normal case here"},
@@ -162,7 +163,7 @@ static void print_help(void)
     puts("mpirun -n N [option...] program [argument...]\n"
          "\n"
          "Runs an MPI program as N ranks: user-level threads inside one process, or several (--procs).\n"
-         "Options that begin with + are handed to the library (mpirun +help ./program lists them).\n");
+         "Options that begin with + are passed to the library (mpirun +help ./program lists them).\n");
     bool is_noop_list = false;
     for (int i = 0; i < NUM_OPTIONS; i++) {
         const struct option *o = &options[i];
@@ -391,7 +392,7 @@ static void check_command(const struct launch_command *command)
         if (strcmp(*word, ":") == 0)
             launch_fail(LAUNCH_EXIT_USAGE, "':': several programs in one job (MPMD) do not work yet");
     if (command->hosts != NULL && command->hostfile != NULL)
-        launch_fail(LAUNCH_EXIT_USAGE, "--hosts and --hostfile both say where to run: leave one out");
+        launch_fail(LAUNCH_EXIT_USAGE, "--hosts and --hostfile exclude each other: leave one out");
     if (command->num_ranks != 0 && command->num_procs > command->num_ranks)
         launch_fail(LAUNCH_EXIT_USAGE, "--procs %d: there are only %d ranks, and each process needs one",
                     command->num_procs, command->num_ranks);

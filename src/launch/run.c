@@ -241,12 +241,12 @@ static void check_reports(const struct launch_command *command, struct children 
         return;
     if (children->most_ranks < 0)
         launch_say(
-            "%s ended, but there never were the %d ranks that were asked for: it started no program of "
+            "%s ended, but the %d requested ranks never started: it ran no program of "
             "this MPI library (but one of another MPI, or with an environment without HEDDLE_OPTIONS?)",
             command->program_argv[0], num_ranks);
     else
-        launch_say("%s ended, but there never were the %d ranks that were asked for: the program that it "
-                   "started was told to run %ld",
+        launch_say("%s ended, but the %d requested ranks never started: the program that it ran was told to "
+                   "run %ld",
                    command->program_argv[0], num_ranks, children->most_ranks);
     children->exit_code = 1;
 }

@@ -159,7 +159,7 @@ static ucs_status_t handle_greeting(void *arg, const void *header, size_t header
     (void)n_bytes;
     (void)param;
     if (!greeting || header_bytes != sizeof greeting->text) {
-        base_log("a greeting from another process is lost: %s",
+        base_log("a connection request from another process is lost: %s",
                  greeting ? "it has a wrong size" : "out of memory");
         free(greeting);
         return UCS_OK;

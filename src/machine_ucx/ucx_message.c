@@ -164,7 +164,7 @@ void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes)
                                  .user_data = copy};
 
     if (header_bytes && !copy)
-        base_fatal(1, "out of memory for a word to another process");
+        base_fatal(1, "out of memory: cannot allocate a control message");
     if (copy)
         memcpy(copy, header, header_bytes);
     if (!UCS_PTR_IS_PTR(ucp_am_send_nbx(ep, id, copy, header_bytes, NULL, 0, &param)))

@@ -34,7 +34,7 @@ echo "here: $HEDDLE_OPTIONS"
 END
 chmod +x app
 # It is no MPI program: where it is run by our mpirun itself, that is said.
-no_ranks='^mpirun: ./app ended, but there never were the 8 ranks'
+no_ranks='^mpirun: ./app ended, but the 8 requested ranks never started'
 cp "$(type -P true)" plain
 for tool in sh basename; do ln -s "$(command -v $tool)" tools/$tool; done
 

@@ -234,7 +234,7 @@ expect "another MPI" 126 '' 'app_openmpi is linked with another MPI \(libmpi.so.
 expect "another MPI behind env" 126 '' 'app_openmpi is linked with another MPI \(libmpi.so.40\)' \
     "$mpirun" -n 2 env COLOR=1 ./app_openmpi
 printf '#!/bin/sh\nexec ./app_openmpi\n' >openmpi.sh && chmod +x openmpi.sh
-expect "another MPI in a script" 1 'args=' 'openmpi.sh ended, but there never were the 2 ranks' "$mpirun" -n 2 ./openmpi.sh
+expect "another MPI in a script" 1 'args=' 'openmpi.sh ended, but the 2 requested ranks never started' "$mpirun" -n 2 ./openmpi.sh
 expect "another MPI in a script, one rank" 0 'args=' '' "$mpirun" -n 1 ./openmpi.sh
 expect "two MPIs" 126 '' 'app_two is linked with two MPIs' "$mpirun" -n 2 ./app_two
 finish

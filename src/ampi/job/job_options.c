@@ -28,40 +28,39 @@ static const struct base_option option_table[] = {
     {"+stacksize", BASE_OPTION_SIZE, &ampi_options.stack_bytes, STACK_MIN, STACK_MAX, "SIZE",
      "stack of a rank, such as 512K or 8M; default: `ulimit -s`"},
     {"+private", BASE_OPTION_STRING, &ampi_options.private_libs, 0, 0, "LIBS",
-     "exceptions from the list of libraries that ranks share: libfoo,-libbar (each rank has libfoo of its "
-     "own, all "
-     "share libbar)"},
+     "exceptions from the list of libraries that ranks share: libfoo,-libbar (each rank has its own libfoo, "
+     "all share libbar)"},
     {"+norelro", BASE_OPTION_FLAG, &ampi_options.no_relro, 0, 0, NULL,
      "do not write-protect the ranks' relocated constants: one memory mapping less per rank"},
     {"+aslr", BASE_OPTION_STRING, &ampi_options.aslr, 0, 0, "on|off",
-     "put the ranks' copies and stacks at other addresses in each run, or always at the same; default: on "
-     "where "
-     "the kernel does so with programs, off under setarch -R, gdb, sanitizers and valgrind"},
+     "place the ranks' copies and stacks at random addresses, or always at the same ones; default: as the "
+     "kernel does with programs, and off under setarch -R, gdb, sanitizers and valgrind"},
     {"+stuck", BASE_OPTION_INT, &ampi_options.stuck_s, 0, 86400, "S",
-     "say which rank keeps its PE for S seconds in a system call, such as a read of a terminal or a wait for "
-     "a lock; 0: do not; default: 60, and 10 for locks if the ranks share libraries that are on no list"},
+     "report a rank that keeps its PE for S seconds in a system call, such as a read from a terminal or a "
+     "wait "
+     "for a lock; 0: never; default: 60, and 10 for locks if ranks share libraries that are on no list"},
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
-     "say what is set up; twice: in more detail"},
+     "print the configuration; twice: in more detail"},
     {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",
-     "change how collectives are done: OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]], with commas "
-     "between them "
-     "(+help "
-     "collectives)"},
+     "from which sizes on collectives use which algorithm: "
+     "OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]], separated by commas (+help collectives)"},
     {"+check", BASE_OPTION_STRING, &ampi_options.check, 0, 0, "usage",
-     "look for mistakes of the program; usage: roots, operations and sizes of data that do not agree between "
-     "the ranks of a collective end the job with a report (slow with many ranks; between processes some are "
-     "found without the other's values)"},
+     "check the program; usage: roots, operations and data sizes that differ between the ranks of a "
+     "collective "
+     "end the job with a report (slow with many ranks; between processes, a report may lack the values of "
+     "the "
+     "other side)"},
     {"+ucx", BASE_OPTION_STRING, &ampi_options.ucx, 0, 0, "DIR",
-     "jobs of several processes: take UCX from this folder, or lib below it, such as one that knows CUDA; "
-     "default: "
-     "the one this library was built with"},
+     "jobs of several processes: use the UCX in this folder, or in lib below it, such as one that supports "
+     "CUDA; default: the one this library was built with"},
     {"+gpus", BASE_OPTION_STRING, &ampi_options.gpus, 0, 0, "WHICH",
-     "which GPU each PE of a node has: block (the default), cyclic, or numbers by PE such as 0,0,1,1 (+help "
-     "devices)"},
+     "assign the node's GPUs to its PEs: block (the default), cyclic, or a number for each PE, such as "
+     "0,0,1,1 "
+     "(+help devices)"},
     {"+gpu-service", BASE_OPTION_STRING, &ampi_options.gpu_service, 0, 0, "off|US",
-     "keep a kernel on the GPU for US microseconds after a small message between buffers of GPUs, which does "
-     "the next ones: half the time, also beside kernels that fill the GPU; calls that wait for the GPU send "
-     "it away; "
+     "keep a copy kernel resident for US microseconds after a small message between device buffers: halves "
+     "the "
+     "latency of such messages, also beside kernels that fill the GPU; calls that wait for the GPU evict it; "
      "default: 100"},
     {"+gpu-streams", BASE_OPTION_STRING, &ampi_options.gpu_streams, 0, 0, "private|shared",
      "CUDA's default streams: each rank has its own (the default), or the ranks of a process share them"},
@@ -71,12 +70,12 @@ static const struct base_option option_table[] = {
      "launches and copies that a rank makes again and again in the same order go to the GPU's driver as one "
      "graph (the default), or call by call"},
     {"+nccl", BASE_OPTION_STRING, &gpu_nccl_library, 0, 0, "off|PATH",
-     "large collectives between processes on buffers of GPUs: not through NCCL, or through the library at "
-     "PATH; default: "
-     "libnccl.so.2 where the loader finds it, if there are GPUs"},
+     "large collectives between processes on device buffers: do not use NCCL, or use the library at PATH; "
+     "default: the libnccl.so.2 that the loader finds, if there are GPUs"},
     {"+help", BASE_OPTION_TOPIC, &ampi_options.help_topic, 0, 0, "[TOPIC]",
-     "print this list and stop; topic collectives: how they are done; topic devices: GPUs, and which PE has "
-     "which"},
+     "print this list and stop; topic collectives: their algorithms; topic devices: GPUs and the PEs that "
+     "use "
+     "them"},
 };
 
 static void print_help(const char *topic) BASE_NORETURN;
@@ -97,8 +96,8 @@ static void print_help(const char *topic)
     }
     printf("Options of Heddle %s, for any MPI program built with its mpicc:\n\n", HEDDLE_VERSION);
     base_options_print(option_table, (int)BASE_COUNT(option_table));
-    printf("  %-20s %s\n\n", "+-", "what follows is the program's, even if it begins with +");
-    printf("They may stand anywhere behind the program's name, or in the environment variable "
+    printf("  %-20s %s\n\n", "+-", "everything after this belongs to the program, even if it begins with +");
+    printf("Options may be anywhere after the program's name, or in the environment variable "
            "HEDDLE_OPTIONS.\n");
     fflush(stdout);
     _Exit(0);

@@ -60,7 +60,7 @@ static void read_command(char **argv, struct procs_options *options_out)
     }
     if (*word == NULL || strcmp(*word, "--") != 0 || word[1] == NULL || options_out->path == NULL ||
         options_out->num_procs < 1)
-        launch_fail(LAUNCH_EXIT_USAGE, "this program is a part of mpirun: say mpirun --procs P -n N program");
+        launch_fail(LAUNCH_EXIT_USAGE, "this program is a part of mpirun: run mpirun --procs P -n N program");
     options_out->argv = word + 1;
 }
 
