@@ -510,10 +510,11 @@ struct ampi_rank *ampi_rank_or_adopt(void)
         ampi_procs_attach(ampi_options.n_ranks > 1 ? ampi_options.n_ranks : 0);
     n_local = ampi_machine ? ampi_job.n_local : ampi_options.n_ranks;
     if (n_local > 1)
-        base_fatal(1,
-                   "cannot run %ld ranks in this process: it loaded libmpi later instead of starting as an MPI "
-                   "program (as Python does), so it is one rank",
-                   n_local);
+        base_fatal(
+            1,
+            "cannot run %ld ranks in this process: it loaded libmpi later instead of starting as an MPI "
+            "program (as Python does), so it is one rank",
+            n_local);
     ampi_job_create(1, 1, false, &single_hooks);
     ult_job_adopt_caller(&ampi_job.ranks[0].ult);
     on_exit(check_finalized, NULL);
