@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that errors name the function that was called: after a call of each function of MPI, in its int and its _c
- * form, with arguments that are all 0, the name for its errors is its own (also where one function does its work
- * by calling another).
+ * Shows that errors name the function that was called: after a call of each function of MPI, in its int and
+ * its _c form, with arguments that are all 0, the name for its errors is its own (also where one function
+ * does its work by calling another).
  */
 #include "mpi_job.h"
 

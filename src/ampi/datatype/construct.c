@@ -3,6 +3,8 @@
  * construct.c: the constructors whose arguments are single numbers: contiguous, vector, hvector, resized.
  * Those with arrays are in construct_indexed.c and construct_array.c.
  */
+#include "ampi/datatype/datatype_calls.h"
+
 #include "ampi/datatype/construct.h"
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
@@ -33,7 +35,7 @@ void ampi_construct_set_type(struct ampi_type *type, MPI_Count index, MPI_Dataty
     ampi_type_ref(type->recipe->types[index]);
 }
 
-static int contiguous(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype, bool is_large)
+int ampi_construct_contiguous(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype, bool is_large)
 {
     struct ampi_type *type;
     int rc = ampi_construct_check(count, 0, oldtype, newtype);
@@ -49,22 +51,8 @@ static int contiguous(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newty
     return ampi_construct_done(type, newtype);
 }
 
-AMPI_EXPORT(Type_contiguous);
-int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-    ampi_enter("MPI_Type_contiguous");
-    return contiguous(count, oldtype, newtype, false);
-}
-
-AMPI_EXPORT(Type_contiguous_c);
-int PMPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-    ampi_enter("MPI_Type_contiguous_c");
-    return contiguous(count, oldtype, newtype, true);
-}
-
-static int vector(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
-                  MPI_Datatype *newtype, bool is_large)
+int ampi_construct_vector(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
+                          MPI_Datatype *newtype, bool is_large)
 {
     struct ampi_type *type;
     int rc = ampi_construct_check(count, blocklength, oldtype, newtype);
@@ -81,21 +69,6 @@ static int vector(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_
     }
     ampi_construct_set_type(type, 0, oldtype);
     return ampi_construct_done(type, newtype);
-}
-
-AMPI_EXPORT(Type_vector);
-int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-    ampi_enter("MPI_Type_vector");
-    return vector(count, blocklength, stride, oldtype, newtype, false);
-}
-
-AMPI_EXPORT(Type_vector_c);
-int PMPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
-                       MPI_Datatype *newtype)
-{
-    ampi_enter("MPI_Type_vector_c");
-    return vector(count, blocklength, stride, oldtype, newtype, true);
 }
 
 AMPI_EXPORT(Type_create_hvector);
@@ -136,7 +109,8 @@ int PMPI_Type_create_hvector_c(MPI_Count count, MPI_Count blocklength, MPI_Count
     return ampi_construct_done(type, newtype);
 }
 
-static int resized(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype, bool is_large)
+int ampi_construct_resized(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype,
+                           bool is_large)
 {
     struct ampi_type *type;
     int rc = ampi_construct_check(0, 0, oldtype, newtype);
@@ -153,18 +127,4 @@ static int resized(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Dat
     }
     ampi_construct_set_type(type, 0, oldtype);
     return ampi_construct_done(type, newtype);
-}
-
-AMPI_EXPORT(Type_create_resized);
-int PMPI_Type_create_resized(MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent, MPI_Datatype *newtype)
-{
-    ampi_enter("MPI_Type_create_resized");
-    return resized(oldtype, lb, extent, newtype, false);
-}
-
-AMPI_EXPORT(Type_create_resized_c);
-int PMPI_Type_create_resized_c(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype)
-{
-    ampi_enter("MPI_Type_create_resized_c");
-    return resized(oldtype, lb, extent, newtype, true);
 }

@@ -1,35 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * construct_indexed.c: the constructors with arrays of block lengths and displacements: indexed, hindexed,
- * indexed_block, hindexed_block, struct. One body serves all ten functions: struct layout_args says where the
- * arrays are.
+ * indexed_block, hindexed_block, struct. One body serves all ten functions: struct ampi_layout_args says where
+ * the arrays are.
  */
+#include "ampi/datatype/datatype_calls.h"
+
 #include "ampi/datatype/construct.h"
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
 
-/* The arrays as the program gave them; of each pair one is set, or none if the constructor has no such
- * array. */
-struct layout_args {
-    int combiner;
-    bool is_large;
-    MPI_Count count;
-    MPI_Count blocklength; /* of all blocks, if there is no array */
-    const int *lens;
-    const MPI_Count *large_lens;
-    const int *disps; /* in elements */
-    const MPI_Aint *byte_disps;
-    const MPI_Count *large_disps; /* in elements or bytes */
-    MPI_Datatype oldtype;
-    const MPI_Datatype *types; /* struct only */
-};
-
-static bool has_lens(const struct layout_args *args)
+static bool has_lens(const struct ampi_layout_args *args)
 {
     return args->combiner != MPI_COMBINER_INDEXED_BLOCK && args->combiner != MPI_COMBINER_HINDEXED_BLOCK;
 }
 
-static int check_arrays(const struct layout_args *args)
+static int check_arrays(const struct ampi_layout_args *args)
 {
     bool is_struct = args->combiner == MPI_COMBINER_STRUCT;
 
@@ -53,7 +39,7 @@ static int check_arrays(const struct layout_args *args)
 }
 
 /* Stores the arguments in the order of MPI_Type_get_contents. */
-static void store_small(struct ampi_type_recipe *r, const struct layout_args *args)
+static void store_small(struct ampi_type_recipe *r, const struct ampi_layout_args *args)
 {
     int *out = r->ints;
 
@@ -68,7 +54,7 @@ static void store_small(struct ampi_type_recipe *r, const struct layout_args *ar
         r->aints[i] = args->byte_disps[i];
 }
 
-static void store_large(struct ampi_type_recipe *r, const struct layout_args *args)
+static void store_large(struct ampi_type_recipe *r, const struct ampi_layout_args *args)
 {
     MPI_Count *out = r->counts;
 
@@ -81,7 +67,7 @@ static void store_large(struct ampi_type_recipe *r, const struct layout_args *ar
         *out++ = args->large_disps[i];
 }
 
-static int construct(const struct layout_args *args, MPI_Datatype *newtype)
+int ampi_construct_layout(const struct ampi_layout_args *args, MPI_Datatype *newtype)
 {
     bool is_struct = args->combiner == MPI_COMBINER_STRUCT;
     MPI_Count n_numbers = has_lens(args) ? 1 + args->count : 2;
@@ -108,155 +94,4 @@ static int construct(const struct layout_args *args, MPI_Datatype *newtype)
     for (MPI_Count i = 0; i < type->recipe->n_types; i++)
         ampi_construct_set_type(type, i, is_struct ? args->types[i] : args->oldtype);
     return ampi_construct_done(type, newtype);
-}
-
-AMPI_EXPORT(Type_indexed);
-int PMPI_Type_indexed(int count, const int array_of_blocklengths[], const int array_of_displacements[],
-                      MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED,
-                               .count = count,
-                               .lens = array_of_blocklengths,
-                               .disps = array_of_displacements,
-                               .oldtype = oldtype};
-
-    ampi_enter("MPI_Type_indexed");
-    return construct(&args, newtype);
-}
-
-AMPI_EXPORT(Type_indexed_c);
-int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
-                        const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED,
-                               .is_large = true,
-                               .count = count,
-                               .large_lens = array_of_blocklengths,
-                               .large_disps = array_of_displacements,
-                               .oldtype = oldtype};
-
-    ampi_enter("MPI_Type_indexed_c");
-    return construct(&args, newtype);
-}
-
-AMPI_EXPORT(Type_create_hindexed);
-int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[],
-                              const MPI_Aint array_of_displacements[], MPI_Datatype oldtype,
-                              MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED,
-                               .count = count,
-                               .lens = array_of_blocklengths,
-                               .byte_disps = array_of_displacements,
-                               .oldtype = oldtype};
-
-    ampi_enter("MPI_Type_create_hindexed");
-    return construct(&args, newtype);
-}
-
-AMPI_EXPORT(Type_create_hindexed_c);
-int PMPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
-                                const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
-                                MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED,
-                               .is_large = true,
-                               .count = count,
-                               .large_lens = array_of_blocklengths,
-                               .large_disps = array_of_displacements,
-                               .oldtype = oldtype};
-
-    ampi_enter("MPI_Type_create_hindexed_c");
-    return construct(&args, newtype);
-}
-
-AMPI_EXPORT(Type_create_indexed_block);
-int PMPI_Type_create_indexed_block(int count, int blocklength, const int array_of_displacements[],
-                                   MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED_BLOCK,
-                               .count = count,
-                               .blocklength = blocklength,
-                               .disps = array_of_displacements,
-                               .oldtype = oldtype};
-
-    ampi_enter("MPI_Type_create_indexed_block");
-    return construct(&args, newtype);
-}
-
-AMPI_EXPORT(Type_create_indexed_block_c);
-int PMPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength,
-                                     const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
-                                     MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_INDEXED_BLOCK,
-                               .is_large = true,
-                               .count = count,
-                               .blocklength = blocklength,
-                               .large_disps = array_of_displacements,
-                               .oldtype = oldtype};
-
-    ampi_enter("MPI_Type_create_indexed_block_c");
-    return construct(&args, newtype);
-}
-
-AMPI_EXPORT(Type_create_hindexed_block);
-int PMPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint array_of_displacements[],
-                                    MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED_BLOCK,
-                               .count = count,
-                               .blocklength = blocklength,
-                               .byte_disps = array_of_displacements,
-                               .oldtype = oldtype};
-
-    ampi_enter("MPI_Type_create_hindexed_block");
-    return construct(&args, newtype);
-}
-
-AMPI_EXPORT(Type_create_hindexed_block_c);
-int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength,
-                                      const MPI_Count array_of_displacements[], MPI_Datatype oldtype,
-                                      MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_HINDEXED_BLOCK,
-                               .is_large = true,
-                               .count = count,
-                               .blocklength = blocklength,
-                               .large_disps = array_of_displacements,
-                               .oldtype = oldtype};
-
-    ampi_enter("MPI_Type_create_hindexed_block_c");
-    return construct(&args, newtype);
-}
-
-AMPI_EXPORT(Type_create_struct);
-int PMPI_Type_create_struct(int count, const int array_of_blocklengths[],
-                            const MPI_Aint array_of_displacements[], const MPI_Datatype array_of_types[],
-                            MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_STRUCT,
-                               .count = count,
-                               .lens = array_of_blocklengths,
-                               .byte_disps = array_of_displacements,
-                               .types = array_of_types};
-
-    ampi_enter("MPI_Type_create_struct");
-    return construct(&args, newtype);
-}
-
-AMPI_EXPORT(Type_create_struct_c);
-int PMPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
-                              const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[],
-                              MPI_Datatype *newtype)
-{
-    struct layout_args args = {.combiner = MPI_COMBINER_STRUCT,
-                               .is_large = true,
-                               .count = count,
-                               .large_lens = array_of_blocklengths,
-                               .large_disps = array_of_displacements,
-                               .types = array_of_types};
-
-    ampi_enter("MPI_Type_create_struct_c");
-    return construct(&args, newtype);
 }

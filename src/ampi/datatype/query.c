@@ -2,6 +2,8 @@
  *
  * query.c: size and bounds of a datatype (MPI 5.0, sections 5.1.5 to 5.1.8), and addresses.
  */
+#include "ampi/datatype/datatype_calls.h"
+
 #include "ampi/datatype/recipe.h"
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
@@ -50,7 +52,7 @@ int PMPI_Type_size_x(MPI_Datatype datatype, MPI_Count *size)
 /* MPI_Aint and MPI_Count are both 64 bits wide, but different types to the compiler. */
 _Static_assert(sizeof(MPI_Aint) == sizeof(MPI_Count), "an address has 64 bits");
 
-static int bounds_of(MPI_Datatype datatype, void *lb, void *extent, bool is_true)
+int ampi_type_get_bounds(MPI_Datatype datatype, void *lb, void *extent, bool is_true)
 {
     const struct ampi_type *type = ampi_type_arg(datatype, "datatype");
     MPI_Count values[2];
@@ -64,48 +66,6 @@ static int bounds_of(MPI_Datatype datatype, void *lb, void *extent, bool is_true
     memcpy(lb, &values[0], sizeof values[0]);
     memcpy(extent, &values[1], sizeof values[1]);
     return MPI_SUCCESS;
-}
-
-AMPI_EXPORT(Type_get_extent);
-int PMPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent)
-{
-    ampi_enter("MPI_Type_get_extent");
-    return bounds_of(datatype, lb, extent, false);
-}
-
-AMPI_EXPORT(Type_get_extent_c);
-int PMPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent)
-{
-    ampi_enter("MPI_Type_get_extent_c");
-    return bounds_of(datatype, lb, extent, false);
-}
-
-AMPI_EXPORT(Type_get_extent_x);
-int PMPI_Type_get_extent_x(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent)
-{
-    ampi_enter("MPI_Type_get_extent_x");
-    return bounds_of(datatype, lb, extent, false);
-}
-
-AMPI_EXPORT(Type_get_true_extent);
-int PMPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent)
-{
-    ampi_enter("MPI_Type_get_true_extent");
-    return bounds_of(datatype, true_lb, true_extent, true);
-}
-
-AMPI_EXPORT(Type_get_true_extent_c);
-int PMPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent)
-{
-    ampi_enter("MPI_Type_get_true_extent_c");
-    return bounds_of(datatype, true_lb, true_extent, true);
-}
-
-AMPI_EXPORT(Type_get_true_extent_x);
-int PMPI_Type_get_true_extent_x(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent)
-{
-    ampi_enter("MPI_Type_get_true_extent_x");
-    return bounds_of(datatype, true_lb, true_extent, true);
 }
 
 AMPI_EXPORT(Get_address);

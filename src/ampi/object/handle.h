@@ -17,9 +17,9 @@
 #include "mpi.h"
 #pragma GCC visibility pop
 
-/* Written before the definition of PMPI_<name>, as AMPI_EXPORT(name); exports MPI_<name> as its weak alias, and
- * tells tools/gen_unsupported.py that the function is implemented. With the semicolon at its uses, ctags and
- * editors see a declaration there, and behind it the function. */
+/* Written before the definition of PMPI_<name>, as AMPI_EXPORT(name); exports MPI_<name> as its weak alias,
+ * and tells tools/gen_unsupported.py that the function is implemented. With the semicolon at its uses, ctags
+ * and editors see a declaration there, and behind it the function. */
 #define AMPI_EXPORT(name)                     \
     extern __typeof__(PMPI_##name) MPI_##name \
         __attribute__((weak, alias("PMPI_" #name), visibility("default")))
