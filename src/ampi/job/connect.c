@@ -15,6 +15,7 @@
 #include "ampi/meet/meet.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/procs/procs.h"
+#include "ampi/rma/rma_remote.h"
 
 /* The order of these calls is the order in which rooms hear of failed processes and new communicators. */
 static void connect_rooms(void) __attribute__((constructor(101)));
@@ -35,4 +36,5 @@ static void connect_rooms(void)
     ampi_coll_connect();
     ampi_coll_between_connect();
     ampi_coll_device_connect();
+    ampi_rma_connect();
 }

@@ -44,6 +44,11 @@ static void append_request(char *text, size_t size_bytes, const struct ampi_requ
 {
     const struct ampi_p2p *p2p = &request->u.p2p;
 
+    if (request->kind->describe) {
+        size_t len = strlen(text);
+        request->kind->describe(request, text + len, size_bytes - len);
+        return;
+    }
     append(text, size_bytes, "%s", request->kind->name);
     if (request->kind == &ampi_recv_kind) {
         if (p2p->node.source == MPI_ANY_SOURCE)

@@ -47,6 +47,8 @@ struct ampi_request_kind {
     int (*finish)(struct ampi_request *request);
     /* Before the request's memory goes back: drops what it holds. */
     void (*release)(struct ampi_request *request);
+    /* For reports, instead of the name: what the owner is blocked in. */
+    void (*describe)(const struct ampi_request *request, char *text, size_t size_bytes);
     bool is_collective; /* may not be cancelled, nor freed once started */
 };
 

@@ -18,6 +18,7 @@
  *                       a meeting is complete
  *      AMPI_WIRE_QUIET  a process has nothing to do          procs/quiet.c
  *      AMPI_WIRE_USAGE  which collective a process begins    coll/between/usage_procs.c
+ *      AMPI_WIRE_RMA    one-sided communication              rma/rma_remote_target.c
  *
  * In a job of one process ampi_machine is NULL and nothing of this folder is called but
  * launcher_env.h.
@@ -42,6 +43,7 @@ enum ampi_wire_kind {
     AMPI_WIRE_PIECE,
     AMPI_WIRE_CANCELLED,
     AMPI_WIRE_USAGE,
+    AMPI_WIRE_RMA,
     AMPI_WIRE_KINDS,
 };
 

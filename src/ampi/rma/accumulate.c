@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * accumulate.c: MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op, MPI_Compare_and_swap and the request
+ * forms (MPI 5.0, sections 12.3.3 to 12.3.5). All accumulates on a target are atomic for each element, and
+ * those of one origin happen in the order of the calls.
+ */
+#include "ampi/rma/rma_remote.h"
+#include "ampi/rma/rma.h"
+
+#include <string.h>
+
+static int raise_op(const struct ampi_rma *rma)
+{
+    struct ampi_op *op = ampi_op_of(rma->op_handle);
+
+    if (!op)
+        return ampi_win_raise(rma->win, MPI_ERR_OP, "%p is not an operation", (void *)rma->op_handle);
+    if (!op->is_predefined)
+        return ampi_win_raise(rma->win, MPI_ERR_OP, "only predefined operations may be used");
+    return ampi_win_raise(rma->win, MPI_ERR_OP, "%s is not allowed on this datatype", op->name);
+}
+
+/* Sets rma->op. NO_OP is for what fetches. */
+static inline int check_op(struct ampi_rma *rma, bool is_fetching)
+{
+    rma->op = ampi_op_of(rma->op_handle);
+    if (BASE_UNLIKELY(!rma->op || !rma->op->is_predefined ||
+                      (rma->op->predefined == MPI_NO_OP && !is_fetching)))
+        return raise_op(rma);
+    return MPI_SUCCESS;
+}
+
+/* Elements of one basic type, the same on both sides; whatever is only copied may be anything. */
+static inline int check_types(struct ampi_rma *rma)
+{
+    const struct ampi_type *to = rma->target.type, *from = rma->origin.type;
+
+    if (rma->op->predefined == MPI_REPLACE || rma->op->predefined == MPI_NO_OP)
+        return MPI_SUCCESS;
+    if (BASE_UNLIKELY(to->size_bytes == 0 || from->size_bytes == 0))
+        return MPI_SUCCESS; /* no elements */
+    if (BASE_UNLIKELY(to->basic == AMPI_BASIC_NONE || from->basic != to->basic))
+        return ampi_win_raise(rma->win, MPI_ERR_TYPE,
+                              "the datatypes must consist of one predefined type, the same on both sides");
+    if (BASE_UNLIKELY(!rma->op->kernels[to->basic]))
+        return raise_op(rma);
+    return MPI_SUCCESS;
+}
+
+static inline int check_sizes(const struct ampi_rma *rma)
+{
+    MPI_Count room = ampi_rma_bytes(&rma->target);
+
+    if (BASE_UNLIKELY(rma->op->predefined != MPI_NO_OP && ampi_rma_bytes(&rma->origin) > room))
+        return ampi_rma_raise_truncated(rma->win, ampi_rma_bytes(&rma->origin), room);
+    if (BASE_UNLIKELY(rma->result.type && ampi_rma_bytes(&rma->result) < room))
+        return ampi_rma_raise_truncated(rma->win, room, ampi_rma_bytes(&rma->result));
+    return MPI_SUCCESS;
+}
+
+/* is_fetching: there is a result. */
+static inline int check(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
+{
+    int error = ampi_rma_open(rma, handle);
+
+    if (BASE_UNLIKELY(error || rma->rank == MPI_PROC_NULL))
+        return error;
+    if ((error = check_op(rma, is_fetching)))
+        return error;
+    if (rma->op->predefined != MPI_NO_OP &&
+        (error = ampi_rma_check_side(rma->win, "the origin's", &rma->origin, true)))
+        return error;
+    if (is_fetching && (error = ampi_rma_check_side(rma->win, "the result's", &rma->result, true)))
+        return error;
+    if ((error = ampi_rma_locate(rma)) || (error = check_types(rma)))
+        return error;
+    return check_sizes(rma);
+}
+
+static int raise_device(const struct ampi_rma *rma, int error)
+{
+    return ampi_win_raise(rma->win, ampi_device_class(error), AMPI_DEVICE_FAILED, gpu_error_text(error));
+}
+
+static inline int accumulate(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
+{
+    int error = check(rma, handle, is_fetching);
+
+    if (BASE_UNLIKELY(error))
+        return error;
+    if (BASE_LIKELY(rma->rank != MPI_PROC_NULL)) {
+        if (BASE_UNLIKELY(!rma->at))
+            return ampi_rma_remote_accumulate(rma);
+        error = ampi_rma_combine(rma);
+        if (BASE_UNLIKELY(error))
+            return raise_device(rma, error);
+    }
+    if (rma->request)
+        *rma->request = (MPI_Request)&ampi_request_done;
+    return MPI_SUCCESS;
+}
+
+/* ---- One element ---- */
+
+static inline int check_one(struct ampi_rma *rma)
+{
+    if (BASE_LIKELY(rma->target.type->is_predefined))
+        return MPI_SUCCESS;
+    return ampi_win_raise(rma->win, MPI_ERR_TYPE, "the datatype must be a predefined one");
+}
+
+static inline int fetch_and_op(struct ampi_rma *rma, MPI_Win handle)
+{
+    int error = check(rma, handle, true);
+
+    if (BASE_UNLIKELY(error || rma->rank == MPI_PROC_NULL || (error = check_one(rma))))
+        return error;
+    if (BASE_UNLIKELY(!rma->at))
+        return ampi_rma_remote_accumulate(rma);
+    error = ampi_rma_combine(rma);
+    return BASE_UNLIKELY(error) ? raise_device(rma, error) : MPI_SUCCESS;
+}
+
+/* Integers, logicals and bytes. */
+static bool can_compare(enum ampi_basic basic)
+{
+    return basic == AMPI_BASIC_BYTE || (basic >= AMPI_BASIC_INT8 && basic <= AMPI_BASIC_UINT64) ||
+           (basic >= AMPI_BASIC_BOOL && basic <= AMPI_BASIC_LOGICAL128);
+}
+
+/* In the host's memory, whatever the program gave. */
+static int fetch_operand(struct ampi_win *win, void *out, const struct ampi_rma_side *side)
+{
+    struct ampi_rma_side host = *side;
+
+    host.buf = out;
+    if (BASE_LIKELY(!ampi_device_has(side->buf, 1, side->type))) {
+        memcpy(out, side->buf, (size_t)side->type->size_bytes);
+        return MPI_SUCCESS;
+    }
+    return ampi_rma_copy_device(win, &host, side);
+}
+
+static int compare_and_swap_here(struct ampi_rma *rma, const char *expected, const char *desired)
+{
+    struct ampi_rma_side old = rma->result;
+    size_t n_bytes = (size_t)rma->target.type->size_bytes;
+    char result[16];
+    int error = ampi_rma_compare_and_swap(rma->at, rma->target.buf, expected, desired, result, n_bytes);
+
+    if (error)
+        return raise_device(rma, error);
+    if (BASE_UNLIKELY(ampi_device_has(rma->result.buf, 1, rma->result.type))) {
+        old.buf = result;
+        return ampi_rma_copy_device(rma->win, &rma->result, &old);
+    }
+    memcpy(rma->result.buf, result, n_bytes);
+    return MPI_SUCCESS;
+}
+
+static int compare_and_swap(struct ampi_rma *rma, MPI_Win handle, struct ampi_rma_side *expected_side)
+{
+    char expected[16], desired[16];
+    int error = ampi_rma_open(rma, handle);
+
+    if (BASE_UNLIKELY(error || rma->rank == MPI_PROC_NULL))
+        return error;
+    if ((error = ampi_rma_check_side(rma->win, "the origin's", &rma->origin, true)) ||
+        (error = ampi_rma_check_side(rma->win, "the compare", expected_side, true)) ||
+        (error = ampi_rma_check_side(rma->win, "the result's", &rma->result, true)) ||
+        (error = ampi_rma_locate(rma)) || (error = check_one(rma)))
+        return error;
+    if (!can_compare(rma->target.type->basic) || rma->target.type->size_bytes > (MPI_Count)sizeof expected)
+        return ampi_win_raise(rma->win, MPI_ERR_TYPE, "only integers, logicals and bytes can be compared");
+    if ((error = fetch_operand(rma->win, expected, expected_side)) ||
+        (error = fetch_operand(rma->win, desired, &rma->origin)))
+        return error;
+    return rma->at ? compare_and_swap_here(rma, expected, desired)
+                   : ampi_rma_remote_compare_and_swap(rma, expected, desired);
+}
+
+static int check_request(MPI_Win handle, const MPI_Request *request)
+{
+    struct ampi_win *win = ampi_win_of(handle);
+
+    if (BASE_LIKELY(request || !win))
+        return MPI_SUCCESS;
+    return ampi_win_raise(win, MPI_ERR_ARG, "the address of the request is NULL");
+}
+
+/* ---- The functions of MPI. The arguments as the standard names them ---- */
+
+#define SIDE(address, count, datatype)                          \
+    {                                                           \
+        (void *)(uintptr_t)(address), (count), (datatype), NULL \
+    }
+#define ARGUMENTS(request_address, ...)                                                          \
+    {                                                                                            \
+        .rank = target_rank, .disp = target_disp, .op_handle = op, .request = (request_address), \
+        .origin = SIDE(origin_addr, origin_count, origin_datatype),                              \
+        .target = SIDE(NULL, target_count, target_datatype), __VA_ARGS__                         \
+    }
+#define RESULT .result = SIDE(result_addr, result_count, result_datatype)
+
+AMPI_EXPORT(Accumulate);
+int PMPI_Accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
+                    MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
+                    MPI_Win win)
+{
+    struct ampi_rma rma = ARGUMENTS(NULL, );
+
+    ampi_enter("MPI_Accumulate");
+    return accumulate(&rma, win, false);
+}
+
+AMPI_EXPORT(Accumulate_c);
+int PMPI_Accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                      int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                      MPI_Datatype target_datatype, MPI_Op op, MPI_Win win)
+{
+    struct ampi_rma rma = ARGUMENTS(NULL, );
+
+    ampi_enter("MPI_Accumulate_c");
+    return accumulate(&rma, win, false);
+}
+
+AMPI_EXPORT(Raccumulate);
+int PMPI_Raccumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
+                     MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
+                     MPI_Win win, MPI_Request *request)
+{
+    struct ampi_rma rma = ARGUMENTS(request, );
+    int error;
+
+    ampi_enter("MPI_Raccumulate");
+    error = check_request(win, request);
+    return error ? error : accumulate(&rma, win, false);
+}
+
+AMPI_EXPORT(Raccumulate_c);
+int PMPI_Raccumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                       int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                       MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request)
+{
+    struct ampi_rma rma = ARGUMENTS(request, );
+    int error;
+
+    ampi_enter("MPI_Raccumulate_c");
+    error = check_request(win, request);
+    return error ? error : accumulate(&rma, win, false);
+}
+
+AMPI_EXPORT(Get_accumulate);
+int PMPI_Get_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
+                        void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank,
+                        MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
+                        MPI_Win win)
+{
+    struct ampi_rma rma = ARGUMENTS(NULL, RESULT);
+
+    ampi_enter("MPI_Get_accumulate");
+    return accumulate(&rma, win, true);
+}
+
+AMPI_EXPORT(Get_accumulate_c);
+int PMPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                          void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype,
+                          int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                          MPI_Datatype target_datatype, MPI_Op op, MPI_Win win)
+{
+    struct ampi_rma rma = ARGUMENTS(NULL, RESULT);
+
+    ampi_enter("MPI_Get_accumulate_c");
+    return accumulate(&rma, win, true);
+}
+
+AMPI_EXPORT(Rget_accumulate);
+int PMPI_Rget_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
+                         void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank,
+                         MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
+                         MPI_Win win, MPI_Request *request)
+{
+    struct ampi_rma rma = ARGUMENTS(request, RESULT);
+    int error;
+
+    ampi_enter("MPI_Rget_accumulate");
+    error = check_request(win, request);
+    return error ? error : accumulate(&rma, win, true);
+}
+
+AMPI_EXPORT(Rget_accumulate_c);
+int PMPI_Rget_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                           void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype,
+                           int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                           MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request)
+{
+    struct ampi_rma rma = ARGUMENTS(request, RESULT);
+    int error;
+
+    ampi_enter("MPI_Rget_accumulate_c");
+    error = check_request(win, request);
+    return error ? error : accumulate(&rma, win, true);
+}
+
+AMPI_EXPORT(Fetch_and_op);
+int PMPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype datatype, int target_rank,
+                      MPI_Aint target_disp, MPI_Op op, MPI_Win win)
+{
+    struct ampi_rma rma = {.rank = target_rank,
+                           .disp = target_disp,
+                           .op_handle = op,
+                           .origin = SIDE(origin_addr, 1, datatype),
+                           .result = SIDE(result_addr, 1, datatype),
+                           .target = SIDE(NULL, 1, datatype)};
+
+    ampi_enter("MPI_Fetch_and_op");
+    return fetch_and_op(&rma, win);
+}
+
+AMPI_EXPORT(Compare_and_swap);
+int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, void *result_addr,
+                          MPI_Datatype datatype, int target_rank, MPI_Aint target_disp, MPI_Win win)
+{
+    struct ampi_rma_side expected = SIDE(compare_addr, 1, datatype);
+    struct ampi_rma rma = {.rank = target_rank,
+                           .disp = target_disp,
+                           .origin = SIDE(origin_addr, 1, datatype),
+                           .result = SIDE(result_addr, 1, datatype),
+                           .target = SIDE(NULL, 1, datatype)};
+
+    ampi_enter("MPI_Compare_and_swap");
+    return compare_and_swap(&rma, win, &expected);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * epoch.c: active target synchronisation: fence, post, start, complete, wait (MPI 5.0, section 12.5.1 and
+ * 12.5.2).
+ *
+ * A fence is a barrier: operations within the process are over already. Post and complete are signals to the
+ * other member's PE, which alone changes the sets and counts of its members: no lock.
+ */
+#include "ampi/rma/epoch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ampi/coll/engine/coll.h"
+#include "ampi/rma/rma_remote.h"
+
+/* ---- Checks ---- */
+
+int ampi_epoch_check(MPI_Win handle, int asserted, int allowed, struct ampi_win **win_out)
+{
+    struct ampi_win *win = ampi_win_of(handle);
+
+    if (BASE_UNLIKELY(!win))
+        return ampi_win_raise_invalid(handle);
+    if (BASE_UNLIKELY(asserted & ~allowed))
+        return ampi_win_raise(win, MPI_ERR_ASSERT,
+                              "assert is %d, which has assertions that this call does not know", asserted);
+    *win_out = win;
+    return MPI_SUCCESS;
+}
+
+static const char *const epoch_names[] = {
+    [AMPI_ACCESS_FENCE] = "operations were issued since the last MPI_Win_fence, which needs another one",
+    [AMPI_ACCESS_START] = "the epoch of MPI_Win_start is open: MPI_Win_complete comes before",
+    [AMPI_ACCESS_LOCK] = "targets are locked: MPI_Win_unlock comes before",
+    [AMPI_ACCESS_LOCK_ALL] = "all targets are locked: MPI_Win_unlock_all comes before",
+};
+
+int ampi_epoch_check_closed(struct ampi_win *win)
+{
+    if (BASE_LIKELY(win->access == AMPI_ACCESS_NONE ||
+                    (win->access == AMPI_ACCESS_FENCE && !win->has_accessed)))
+        return MPI_SUCCESS;
+    return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "%s", epoch_names[win->access]);
+}
+
+/* ---- Waiting ---- */
+
+static int block_once(struct ampi_win *win, const struct ampi_request_kind *kind)
+{
+    struct ampi_request request;
+
+    ampi_request_init_on_stack(&request, win->owner, kind, NULL);
+    request.status.MPI_ERROR = MPI_SUCCESS;
+    request.u.extra = win;
+    win->waiting = &request;
+    ampi_request_await(&request);
+    win->waiting = NULL;
+    return request.status.MPI_ERROR;
+}
+
+int ampi_epoch_await(struct ampi_win *win, const uint32_t *count, const struct ampi_request_kind *kind)
+{
+    int error = MPI_SUCCESS;
+
+    while (!error && *count > 0)
+        error = block_once(win, kind);
+    return error;
+}
+
+static const struct ampi_request_kind drain_kind = {.name = "one-sided operations"};
+
+int ampi_epoch_drain_remote(struct ampi_win *win)
+{
+    int error = ampi_epoch_await(win, &win->n_under_way, &drain_kind);
+
+    error = error ? error : win->error;
+    win->error = MPI_SUCCESS;
+    return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(win, error);
+}
+
+/* ---- Fence ---- */
+
+static int fence_barrier(struct ampi_win *win)
+{
+    char text[AMPI_LOST_TEXT_MAX];
+    int error = ampi_coll_barrier(win->comm);
+
+    if (BASE_LIKELY(!error))
+        return MPI_SUCCESS;
+    ampi_lost_describe(win->comm->local->layout->group, text);
+    return ampi_win_raise(win, error, "%s", text);
+}
+
+AMPI_EXPORT(Win_fence);
+int PMPI_Win_fence(int assert, MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    int error;
+
+    ampi_enter("MPI_Win_fence");
+    error = ampi_epoch_check(
+        win, assert, MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED, &object);
+    if (BASE_UNLIKELY(error))
+        return error;
+    if (BASE_UNLIKELY(object->access > AMPI_ACCESS_FENCE))
+        return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "%s", epoch_names[object->access]);
+    if (BASE_UNLIKELY(object->is_exposed))
+        return ampi_win_raise(object, MPI_ERR_RMA_SYNC,
+                              "the window is exposed by MPI_Win_post: MPI_Win_wait comes before");
+    if (BASE_UNLIKELY((assert &MPI_MODE_NOPRECEDE) && object->access == AMPI_ACCESS_FENCE &&
+                      object->has_accessed))
+        return ampi_win_raise(object, MPI_ERR_RMA_SYNC,
+                              "MPI_MODE_NOPRECEDE, but operations were issued since the last fence");
+    if ((error = ampi_epoch_drain(object)))
+        return error;
+    object->has_accessed = false;
+    object->access = assert &MPI_MODE_NOSUCCEED ? AMPI_ACCESS_NONE : AMPI_ACCESS_FENCE;
+    if ((assert &MPI_MODE_NOPRECEDE) && (assert &MPI_MODE_NOSUCCEED))
+        return MPI_SUCCESS; /* all members say so: there is nothing to wait for */
+    return fence_barrier(object);
+}
+
+/* ---- Signals ---- */
+
+void ampi_epoch_signalled(struct ampi_win *win, enum ampi_epoch_signal signal, int from)
+{
+    if (signal == AMPI_SIGNAL_COMPLETE) {
+        if (--win->n_to_complete == 0)
+            ampi_epoch_wake(win);
+    } else if (ampi_win_bit(win->awaited, from)) {
+        ampi_win_clear_bit(win->awaited, from);
+        if (--win->n_awaited == 0)
+            ampi_epoch_wake(win);
+    } else {
+        ampi_win_set_bit(win, &win->posted, from);
+    }
+}
+
+/* A signal on its way to another PE: the body of an item. */
+struct signal_item {
+    struct ampi_win *win;
+    enum ampi_epoch_signal signal;
+    int from;
+};
+
+static void handle_signal(const struct ult_item *item)
+{
+    struct signal_item body;
+
+    memcpy(&body, item->body, sizeof body);
+    ampi_epoch_signalled(body.win, body.signal, body.from);
+}
+
+static void signal_member(struct ampi_win *win, int to, enum ampi_epoch_signal signal)
+{
+    struct ampi_win *other = win->shared->targets[to].handle;
+    struct signal_item body = {other, signal, win->rank};
+    struct ult_item item = {.handle = handle_signal};
+
+    if (!other) {
+        ampi_rma_remote_signal(win, to, signal);
+    } else if (other->owner->ult.pe == win->owner->ult.pe) {
+        ampi_epoch_signalled(other, signal, win->rank);
+    } else {
+        memcpy(item.body, &body, sizeof body);
+        ult_post_item(other->owner->ult.pe, &item);
+    }
+}
+
+/* The rank in the window of a member of a group, which has been checked. */
+static int rank_of(const struct ampi_win *win, const struct ampi_group *group, int member)
+{
+    return ampi_group_find(win->comm->local->layout->group, ampi_group_world_rank(group, member));
+}
+
+static int check_group(struct ampi_win *win, MPI_Group handle, struct ampi_group **group_out)
+{
+    struct ampi_group *group = ampi_group_of(handle);
+
+    if (!group)
+        return ampi_win_raise(win, MPI_ERR_GROUP, "%p is not a group", (void *)handle);
+    for (int i = 0; i < group->n_ranks; i++)
+        if (rank_of(win, group, i) == MPI_UNDEFINED)
+            return ampi_win_raise(win, MPI_ERR_GROUP,
+                                  "member %d of the group (world rank %d) is not a member of the window", i,
+                                  ampi_group_world_rank(group, i));
+    *group_out = group;
+    return MPI_SUCCESS;
+}
+
+static void append_ranks(char *text, size_t size_bytes, const char *what, const uint64_t *bits, int n_ranks)
+{
+    int n_shown = 0;
+    size_t n = (size_t)snprintf(text, size_bytes, "%s", what);
+
+    for (int i = 0; i < n_ranks && n_shown < 8 && n < size_bytes; i++)
+        if (ampi_win_bit(bits, i))
+            n += (size_t)snprintf(text + n, size_bytes - n, "%s%d", n_shown++ ? ", " : "", i);
+}
+
+/* ---- Access: start, complete ---- */
+
+static void describe_start(const struct ampi_request *request, char *text, size_t size_bytes)
+{
+    const struct ampi_win *win = request->u.extra;
+
+    append_ranks(text, size_bytes, "MPI_Win_start, for the MPI_Win_post of rank ", win->awaited,
+                 win->shared->n_ranks);
+}
+
+static const struct ampi_request_kind start_kind = {.name = "MPI_Win_start", .describe = describe_start};
+
+/* Waits for the posts of the group. */
+static int await_posts(struct ampi_win *win, const struct ampi_group *group)
+{
+    for (int i = 0; i < group->n_ranks; i++) {
+        int target = rank_of(win, group, i);
+        if (ampi_win_bit(win->posted, target)) {
+            ampi_win_clear_bit(win->posted, target);
+        } else {
+            ampi_win_set_bit(win, &win->awaited, target);
+            win->n_awaited++;
+        }
+    }
+    return ampi_epoch_await(win, &win->n_awaited, &start_kind);
+}
+
+/* A target is lost. */
+static BASE_COLD int fail_start(struct ampi_win *win, int error)
+{
+    memset(win->awaited, 0, ((size_t)win->shared->n_ranks + 63) / 64 * sizeof *win->awaited);
+    win->n_awaited = 0;
+    ampi_group_unref(win->started);
+    win->started = NULL;
+    return ampi_rma_raise_remote(win, error);
+}
+
+AMPI_EXPORT(Win_start);
+int PMPI_Win_start(MPI_Group group, int assert, MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    struct ampi_group *targets;
+    int error;
+
+    ampi_enter("MPI_Win_start");
+    if ((error = ampi_epoch_check(win, assert, MPI_MODE_NOCHECK, &object)) ||
+        (error = ampi_epoch_check_closed(object)) || (error = check_group(object, group, &targets)))
+        return error;
+    ampi_group_ref(targets);
+    object->started = targets;
+    if (!(assert &MPI_MODE_NOCHECK) && (error = await_posts(object, targets)))
+        return fail_start(object, error);
+    for (int i = 0; i < targets->n_ranks; i++)
+        ampi_win_set_bit(object, &object->open_to, rank_of(object, targets, i));
+    object->access = AMPI_ACCESS_START;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Win_complete);
+int PMPI_Win_complete(MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    struct ampi_group *targets;
+    int error;
+
+    ampi_enter("MPI_Win_complete");
+    if ((error = ampi_epoch_check(win, 0, 0, &object)))
+        return error;
+    if (object->access != AMPI_ACCESS_START)
+        return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "no epoch was opened by MPI_Win_start");
+    error = ampi_epoch_drain(object);
+    targets = object->started;
+    for (int i = 0; i < targets->n_ranks; i++) {
+        int target = rank_of(object, targets, i);
+        ampi_win_clear_bit(object->open_to, target);
+        signal_member(object, target, AMPI_SIGNAL_COMPLETE);
+    }
+    object->access = AMPI_ACCESS_NONE;
+    object->started = NULL;
+    ampi_group_unref(targets);
+    return error;
+}
+
+/* ---- Exposure: post, wait, test ---- */
+
+AMPI_EXPORT(Win_post);
+int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    struct ampi_group *origins;
+    int error;
+
+    ampi_enter("MPI_Win_post");
+    if ((error =
+             ampi_epoch_check(win, assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT, &object)))
+        return error;
+    if (object->is_exposed)
+        return ampi_win_raise(object, MPI_ERR_RMA_SYNC,
+                              "the window is exposed already: MPI_Win_wait comes before");
+    if (object->access == AMPI_ACCESS_FENCE && (error = ampi_epoch_check_closed(object)))
+        return error;
+    if ((error = check_group(object, group, &origins)))
+        return error;
+    ampi_group_ref(origins);
+    object->exposed_to = origins;
+    object->n_to_complete = (uint32_t)origins->n_ranks;
+    __atomic_store_n(&object->is_exposed, true, __ATOMIC_RELAXED);
+    if (!(assert &MPI_MODE_NOCHECK))
+        for (int i = 0; i < origins->n_ranks; i++)
+            signal_member(object, rank_of(object, origins, i), AMPI_SIGNAL_POST);
+    return MPI_SUCCESS;
+}
+
+static int check_exposed(MPI_Win handle, struct ampi_win **win_out)
+{
+    int error = ampi_epoch_check(handle, 0, 0, win_out);
+
+    if (!error && !(*win_out)->is_exposed)
+        error = ampi_win_raise(*win_out, MPI_ERR_RMA_SYNC,
+                               "the window is not exposed: no MPI_Win_post came before");
+    return error;
+}
+
+static void end_exposure(struct ampi_win *win)
+{
+    __atomic_store_n(&win->is_exposed, false, __ATOMIC_RELAXED);
+    ampi_group_unref(win->exposed_to);
+    win->exposed_to = NULL;
+}
+
+static void describe_wait(const struct ampi_request *request, char *text, size_t size_bytes)
+{
+    const struct ampi_win *win = request->u.extra;
+
+    snprintf(text, size_bytes, "MPI_Win_wait, for the MPI_Win_complete of %u of %d ranks", win->n_to_complete,
+             win->exposed_to->n_ranks);
+}
+
+static const struct ampi_request_kind wait_kind = {.name = "MPI_Win_wait", .describe = describe_wait};
+
+AMPI_EXPORT(Win_wait);
+int PMPI_Win_wait(MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    int error;
+
+    ampi_enter("MPI_Win_wait");
+    if ((error = check_exposed(win, &object)))
+        return error;
+    error = ampi_epoch_await(object, &object->n_to_complete, &wait_kind);
+    end_exposure(object);
+    return error ? ampi_rma_raise_remote(object, error) : MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Win_test);
+int PMPI_Win_test(MPI_Win win, int *flag)
+{
+    struct ampi_win *object = NULL;
+    int error;
+
+    ampi_enter("MPI_Win_test");
+    if ((error = check_exposed(win, &object)))
+        return error;
+    if (!flag)
+        return ampi_win_raise(object, MPI_ERR_ARG, "flag is NULL");
+    if (object->n_to_complete > 0)
+        ult_yield();
+    *flag = object->n_to_complete == 0;
+    if (*flag)
+        end_exposure(object);
+    return MPI_SUCCESS;
+}

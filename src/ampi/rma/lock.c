@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock.c: passive target synchronisation: lock, unlock, flush, sync (MPI 5.0, section 12.5.3 to 12.5.4).
+ *
+ * A target has a lock (win_lock.h), and a process has one for MPI_Win_lock_all against exclusive locks of its
+ * members:
+ *
+ *      MPI_Win_lock shared       the target's, shared
+ *      MPI_Win_lock exclusive    the process's, exclusive (among themselves these do not exclude each other);
+ *                                then the target's, exclusive
+ *      MPI_Win_lock_all          each process's, shared
+ *
+ * MPI_MODE_NOCHECK says that nobody holds a conflicting lock, so taking it anyway does not wait.
+ */
+#include "ampi/rma/epoch.h"
+
+#include <stdio.h>
+
+#include "ampi/rma/rma_remote.h"
+
+/* ---- A rank that waits ---- */
+
+/* On its stack. */
+struct waiting_rank {
+    struct ampi_win_waiter waiter;
+    struct ampi_request request;
+    struct ult_note note;
+    const struct ampi_win_lock *lock;
+    int target; /* -1: all */
+};
+
+static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
+{
+    const struct waiting_rank *waiting = request->u.extra;
+    uint64_t word = atomic_load(&waiting->lock->word) & ~AMPI_WIN_LOCK_WAITING;
+    size_t n;
+
+    if (waiting->target >= 0)
+        n = (size_t)snprintf(text, size_bytes, "MPI_Win_lock %s on rank %d",
+                             waiting->waiter.as == AMPI_LOCK_SHARED ? "shared" : "exclusive",
+                             waiting->target);
+    else
+        n = (size_t)snprintf(text, size_bytes, "MPI_Win_lock_all");
+    if (n < size_bytes && word >= AMPI_WIN_LOCK_ONE_EXCLUSIVE)
+        snprintf(text + n, size_bytes - n, ", held by rank %d", atomic_load(&waiting->lock->holder));
+    else if (n < size_bytes)
+        snprintf(text + n, size_bytes - n, ", held by %llu ranks", (unsigned long long)word);
+}
+
+static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
+
+static void handle_granted(struct ult_note *note)
+{
+    ampi_request_complete(&BASE_CONTAINER(note, struct waiting_rank, note)->request);
+}
+
+static void granted(struct ampi_win_waiter *waiter)
+{
+    struct waiting_rank *waiting = BASE_CONTAINER(waiter, struct waiting_rank, waiter);
+    struct ult_pe *pe = waiting->request.owner->ult.pe;
+
+    if (ult_self() && pe == ult_self()->pe) {
+        ampi_request_complete(&waiting->request);
+    } else {
+        waiting->note.handle = handle_granted;
+        ult_post_note(pe, &waiting->note);
+    }
+}
+
+static BASE_NOINLINE void take_slowly(struct ampi_win *win, struct ampi_win_lock *lock,
+                                      enum ampi_win_lock_as as, int target)
+{
+    struct waiting_rank waiting;
+
+    waiting.waiter = (struct ampi_win_waiter){.as = as, .rank = win->rank, .granted = granted};
+    waiting.lock = lock;
+    waiting.target = target;
+    ampi_request_init_on_stack(&waiting.request, win->owner, &lock_kind, NULL);
+    waiting.request.u.extra = &waiting;
+    if (!ampi_win_lock_take(lock, &waiting.waiter, win->n_open > 0))
+        ampi_request_await(&waiting.request);
+}
+
+static inline void take(struct ampi_win *win, struct ampi_win_lock *lock, enum ampi_win_lock_as as,
+                        int target)
+{
+    if (BASE_UNLIKELY(!ampi_win_lock_try(lock, as, win->rank)))
+        take_slowly(win, lock, as, target);
+}
+
+/* ---- Lock, unlock ---- */
+
+static int check_rank(struct ampi_win *win, int rank)
+{
+    if (BASE_UNLIKELY((unsigned)rank >= (unsigned)win->shared->n_ranks && rank != MPI_PROC_NULL))
+        return ampi_win_raise(win, MPI_ERR_RANK, "rank %d, but the window has %d ranks", rank,
+                              win->shared->n_ranks);
+    return MPI_SUCCESS;
+}
+
+static int check_lock(struct ampi_win *win, int rank)
+{
+    const struct ampi_win *target;
+    int error;
+
+    if (BASE_UNLIKELY(win->has_no_locks))
+        return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "the window was created with the hint no_locks");
+    if (win->access != AMPI_ACCESS_LOCK && (error = ampi_epoch_check_closed(win)))
+        return error;
+    if (rank < 0)
+        return MPI_SUCCESS;
+    if (BASE_UNLIKELY(win->access == AMPI_ACCESS_LOCK && ampi_win_bit(win->open_to, rank)))
+        return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "rank %d is locked already", rank);
+    target = win->shared->targets[rank].handle;
+    if (BASE_UNLIKELY(target && __atomic_load_n(&target->is_exposed, __ATOMIC_RELAXED)))
+        return ampi_win_raise(win, MPI_ERR_RMA_CONFLICT, "the window of rank %d is exposed by MPI_Win_post",
+                              rank);
+    return MPI_SUCCESS;
+}
+
+static int lock_target(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
+{
+    struct ampi_win *target = win->shared->targets[rank].handle;
+
+    if (BASE_UNLIKELY(!target))
+        return ampi_rma_remote_lock(win, rank, as);
+    if (as == AMPI_LOCK_EXCLUSIVE)
+        take(win, &win->shared->everybody, as, rank);
+    take(win, &target->lock, as, rank);
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Win_lock);
+int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    int error;
+
+    ampi_enter("MPI_Win_lock");
+    if ((error = ampi_epoch_check(win, assert, MPI_MODE_NOCHECK, &object)))
+        return error;
+    if (BASE_UNLIKELY(lock_type != MPI_LOCK_SHARED && lock_type != MPI_LOCK_EXCLUSIVE))
+        return ampi_win_raise(object, MPI_ERR_LOCKTYPE,
+                              "lock_type is %d, neither MPI_LOCK_SHARED nor MPI_LOCK_EXCLUSIVE", lock_type);
+    if ((error = check_rank(object, rank)) || (error = check_lock(object, rank)))
+        return error;
+    if (BASE_UNLIKELY(rank == MPI_PROC_NULL))
+        return MPI_SUCCESS;
+    if (lock_type == MPI_LOCK_EXCLUSIVE) {
+        if ((error = lock_target(object, rank, AMPI_LOCK_EXCLUSIVE)))
+            return error;
+        ampi_win_set_bit(object, &object->exclusive, rank);
+    } else if ((error = lock_target(object, rank, AMPI_LOCK_SHARED))) {
+        return error;
+    }
+    ampi_win_set_bit(object, &object->open_to, rank);
+    object->n_open++;
+    object->access = AMPI_ACCESS_LOCK;
+    return MPI_SUCCESS;
+}
+
+static void unlock_target(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
+{
+    struct ampi_win *target = win->shared->targets[rank].handle;
+
+    if (BASE_UNLIKELY(!target)) {
+        ampi_rma_remote_unlock(win, rank, as);
+        return;
+    }
+    ampi_win_lock_drop(&target->lock, as);
+    if (as == AMPI_LOCK_EXCLUSIVE)
+        ampi_win_lock_drop(&win->shared->everybody, as);
+}
+
+AMPI_EXPORT(Win_unlock);
+int PMPI_Win_unlock(int rank, MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    enum ampi_win_lock_as as = AMPI_LOCK_SHARED;
+    int error;
+
+    ampi_enter("MPI_Win_unlock");
+    if ((error = ampi_epoch_check(win, 0, 0, &object)) || (error = check_rank(object, rank)))
+        return error;
+    if (BASE_UNLIKELY(rank == MPI_PROC_NULL))
+        return MPI_SUCCESS;
+    if (BASE_UNLIKELY(object->access != AMPI_ACCESS_LOCK || !ampi_win_bit(object->open_to, rank)))
+        return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "rank %d is not locked by MPI_Win_lock", rank);
+    error = ampi_epoch_drain(object);
+    if (ampi_win_bit(object->exclusive, rank)) {
+        ampi_win_clear_bit(object->exclusive, rank);
+        as = AMPI_LOCK_EXCLUSIVE;
+    }
+    ampi_win_clear_bit(object->open_to, rank);
+    if (--object->n_open == 0)
+        object->access = AMPI_ACCESS_NONE;
+    unlock_target(object, rank, as);
+    ampi_win_take_turns(object);
+    return error;
+}
+
+AMPI_EXPORT(Win_lock_all);
+int PMPI_Win_lock_all(int assert, MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    int error;
+
+    ampi_enter("MPI_Win_lock_all");
+    if ((error = ampi_epoch_check(win, assert, MPI_MODE_NOCHECK, &object)))
+        return error;
+    if (object->has_no_locks)
+        return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "the window was created with the hint no_locks");
+    if ((error = ampi_epoch_check_closed(object)))
+        return error;
+    take(object, &object->shared->everybody, AMPI_LOCK_SHARED, -1);
+    if (object->shared->is_remote && (error = ampi_rma_remote_lock_all(object))) {
+        ampi_win_lock_drop(&object->shared->everybody, AMPI_LOCK_SHARED);
+        return error;
+    }
+    object->access = AMPI_ACCESS_LOCK_ALL;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Win_unlock_all);
+int PMPI_Win_unlock_all(MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    int error;
+
+    ampi_enter("MPI_Win_unlock_all");
+    if ((error = ampi_epoch_check(win, 0, 0, &object)))
+        return error;
+    if (object->access != AMPI_ACCESS_LOCK_ALL)
+        return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "no epoch was opened by MPI_Win_lock_all");
+    error = ampi_epoch_drain(object);
+    object->access = AMPI_ACCESS_NONE;
+    if (object->shared->is_remote)
+        ampi_rma_remote_unlock_all(object);
+    ampi_win_lock_drop(&object->shared->everybody, AMPI_LOCK_SHARED);
+    ampi_win_take_turns(object);
+    return error;
+}
+
+/* ---- Flush, sync ---- */
+
+/* rank -1: all targets. */
+static int flush(MPI_Win handle, int rank)
+{
+    struct ampi_win *win = NULL;
+    int error;
+
+    if ((error = ampi_epoch_check(handle, 0, 0, &win)))
+        return error;
+    if (rank != -1 && (error = check_rank(win, rank)))
+        return error;
+    if (BASE_UNLIKELY(
+            win->access != AMPI_ACCESS_LOCK_ALL &&
+            (win->access != AMPI_ACCESS_LOCK || (rank >= 0 && !ampi_win_bit(win->open_to, rank))))) {
+        if (rank >= 0)
+            return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "rank %d is not locked", rank);
+        if (rank == -1)
+            return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "no target is locked");
+    }
+    error = ampi_epoch_drain(win);
+    atomic_thread_fence(memory_order_acq_rel);
+    ampi_win_take_turns(win);
+    return error;
+}
+
+static int flush_one(MPI_Win handle, int rank)
+{
+    struct ampi_win *win = ampi_win_of(handle);
+
+    if (BASE_UNLIKELY(win && rank == -1))
+        return check_rank(win, rank);
+    return flush(handle, rank);
+}
+
+AMPI_EXPORT(Win_flush);
+int PMPI_Win_flush(int rank, MPI_Win win)
+{
+    ampi_enter("MPI_Win_flush");
+    return flush_one(win, rank);
+}
+
+AMPI_EXPORT(Win_flush_all);
+int PMPI_Win_flush_all(MPI_Win win)
+{
+    ampi_enter("MPI_Win_flush_all");
+    return flush(win, -1);
+}
+
+/* Data is taken out of origins' buffers when the operation is called, but results come with the answer. */
+AMPI_EXPORT(Win_flush_local);
+int PMPI_Win_flush_local(int rank, MPI_Win win)
+{
+    ampi_enter("MPI_Win_flush_local");
+    return flush_one(win, rank);
+}
+
+AMPI_EXPORT(Win_flush_local_all);
+int PMPI_Win_flush_local_all(MPI_Win win)
+{
+    ampi_enter("MPI_Win_flush_local_all");
+    return flush(win, -1);
+}
+
+AMPI_EXPORT(Win_sync);
+int PMPI_Win_sync(MPI_Win win)
+{
+    struct ampi_win *object = NULL;
+    int error;
+
+    ampi_enter("MPI_Win_sync");
+    if ((error = ampi_epoch_check(win, 0, 0, &object)))
+        return error;
+    atomic_thread_fence(memory_order_seq_cst);
+    ult_yield(); /* programs call it while they wait for a store of another rank */
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rma_remote.c: operations on targets of other processes, at the origin. See rma_remote.h; what the target does is
+ * rma_remote_target.c's.
+ */
+#include "ampi/rma/rma_remote.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ampi/rma/rma_remote_wire.h"
+#include "base/log.h"
+
+/* Most bytes of data in a message. */
+#define DATA_BYTES ((size_t)128 << 10)
+
+/* An operation of the program's: as many messages as its data needs. */
+struct operation {
+    struct ampi_win *win;
+    struct ampi_request *request; /* NULL: none */
+    int n_left;                   /* messages without an answer, and one while they are being sent */
+    int error;
+    struct ampi_rma_side result; /* type NULL: none; else it holds a reference */
+    char *staged;                /* the result is a GPU's: packed data for it */
+    size_t n_bytes;              /* of data */
+};
+
+/* A message that waits for its answer: the cookie. */
+struct part {
+    struct operation *operation;
+    size_t offset; /* of its data */
+};
+
+/* ---- Answers ---- */
+
+int ampi_rma_raise_remote(struct ampi_win *win, int error)
+{
+    char text[AMPI_LOST_TEXT_MAX];
+
+    if (error == MPI_ERR_RMA_RANGE)
+        return ampi_win_raise(win, error, "an operation went to memory that its target has not attached");
+    if (error == MPI_ERR_PROC_ABORTED) {
+        ampi_lost_describe(win->comm->local->layout->group, text);
+        return ampi_win_raise(win, error, "%s", text);
+    }
+    return ampi_win_raise(win, error, "an operation failed at its target");
+}
+
+static void finish(struct operation *operation)
+{
+    struct ampi_win *win = operation->win;
+
+    if (operation->staged && !operation->error) {
+        struct gpu_data to =
+            ampi_type_gpu_data(operation->result.buf, operation->result.count, operation->result.type);
+        struct gpu_data from = ampi_bytes_gpu_data(operation->staged, operation->n_bytes);
+        int error = gpu_move_now(&to, &from, operation->n_bytes);
+        operation->error = error ? ampi_device_error(win->owner, error) : MPI_SUCCESS;
+    }
+    free(operation->staged);
+    if (operation->result.type)
+        ampi_type_unref(operation->result.type);
+    if (operation->request) {
+        operation->request->status.MPI_ERROR = operation->error;
+        ampi_request_complete(operation->request);
+    } else if (operation->error && !win->error) {
+        win->error = operation->error;
+    }
+    free(operation);
+}
+
+static void drop_part(struct operation *operation)
+{
+    if (--operation->n_left == 0)
+        finish(operation);
+}
+
+void ampi_rma_handle_answer(const struct ampi_wire *wire, const void *bytes, size_t n_bytes)
+{
+    struct part *part = (struct part *)(uintptr_t)wire->cookie;
+    struct operation *operation = part->operation;
+    struct ampi_win *win = operation->win;
+    struct ampi_cursor cursor;
+
+    if (wire->seq && !operation->error)
+        operation->error = (int)wire->seq;
+    if (n_bytes > 0 && operation->staged) {
+        memcpy(operation->staged + part->offset, bytes, n_bytes);
+    } else if (n_bytes > 0) {
+        ampi_cursor_init(&cursor, operation->result.buf, operation->result.count, operation->result.type);
+        ampi_cursor_seek(&cursor, (MPI_Count)part->offset);
+        ampi_cursor_unpack(&cursor, bytes, n_bytes);
+    }
+    free(part);
+    drop_part(operation);
+    if (--win->n_under_way == 0)
+        ampi_epoch_wake(win);
+}
+
+/* ---- Sending ---- */
+
+struct ampi_wire ampi_rma_wire(const struct ampi_win *win, enum ampi_rma_message message, int to)
+{
+    return (struct ampi_wire){.kind = AMPI_WIRE_RMA,
+                              .context_id = win->shared->comm->context_id,
+                              .tag = message,
+                              .source = win->rank,
+                              .dest = to};
+}
+
+bool ampi_rma_post(const struct ampi_win_shared *shared, const struct ampi_wire *wire, void *data,
+                   size_t n_bytes)
+{
+    int world_rank = ampi_group_world_rank(shared->comm->side[0].layout->group, wire->dest);
+    int pe_id = ampi_procs_pe_of(world_rank);
+
+    if (BASE_UNLIKELY(pe_id < 0)) {
+        free(data);
+        return false;
+    }
+    return ampi_procs_post(ampi_procs_of_rank(world_rank), pe_id, wire, data, n_bytes);
+}
+
+/* Sends a message of an operation: head, pieces, data. */
+static void send_part(struct operation *operation, int rank, const struct ampi_rma_head *head,
+                      const struct ampi_rma_piece *pieces, const char *data, size_t offset)
+{
+    struct ampi_win *win = operation->win;
+    struct ampi_wire wire = ampi_rma_wire(win, AMPI_RMA_OP, rank);
+    size_t pieces_bytes = (size_t)head->n_pieces * sizeof *pieces;
+    size_t data_bytes = data ? head->n_bytes * (head->kind == AMPI_RMA_COMPARE_AND_SWAP ? 2 : 1) : 0;
+    char *message = base_malloc(sizeof *head + pieces_bytes + data_bytes, "a one-sided operation");
+    struct part *part = base_malloc(sizeof *part, "a one-sided operation");
+
+    memcpy(message, head, sizeof *head);
+    memcpy(message + sizeof *head, pieces, pieces_bytes);
+    if (data_bytes)
+        memcpy(message + sizeof *head + pieces_bytes, data, data_bytes);
+    *part = (struct part){operation, offset};
+    wire.cookie = (uintptr_t)part;
+    operation->n_left++;
+    win->n_under_way++;
+    if (BASE_UNLIKELY(
+            !ampi_rma_post(win->shared, &wire, message, sizeof *head + pieces_bytes + data_bytes))) {
+        wire.seq = MPI_ERR_PROC_ABORTED;
+        ampi_rma_handle_answer(&wire, NULL, 0);
+    }
+}
+
+static const struct ampi_request_kind rma_kind = {.name = "one-sided operation"};
+
+static struct operation *begin(struct ampi_rma *rma)
+{
+    struct operation *operation = base_calloc(1, sizeof *operation, "a one-sided operation");
+
+    operation->win = rma->win;
+    operation->n_left = 1;
+    if (rma->request) {
+        operation->request = ampi_request_create(rma->win->owner, &rma_kind, NULL, false);
+        *rma->request = (MPI_Request)operation->request;
+    }
+    return operation;
+}
+
+static void set_result(struct operation *operation, const struct ampi_rma_side *result, size_t n_bytes)
+{
+    operation->result = *result;
+    operation->n_bytes = n_bytes;
+    ampi_type_ref(result->type);
+    if (ampi_device_has(result->buf, result->count, result->type))
+        operation->staged = base_malloc(n_bytes, "the result of a one-sided operation");
+}
+
+/* The origin's data, packed piece by piece; a GPU's is packed as a whole before. */
+struct input {
+    struct ampi_cursor cursor;
+    char *staged; /* NULL: none */
+    size_t at;
+};
+
+static int input_begin(struct input *input, struct ampi_win *win, const struct ampi_rma_side *origin)
+{
+    size_t n_bytes = (size_t)ampi_rma_bytes(origin);
+    struct gpu_data to, from;
+    int error;
+
+    input->staged = NULL;
+    input->at = 0;
+    if (BASE_LIKELY(!ampi_device_has(origin->buf, origin->count, origin->type))) {
+        ampi_cursor_init(&input->cursor, origin->buf, origin->count, origin->type);
+        return MPI_SUCCESS;
+    }
+    input->staged = base_malloc(n_bytes, "data of a one-sided operation");
+    to = ampi_bytes_gpu_data(input->staged, n_bytes);
+    from = ampi_type_gpu_data(origin->buf, origin->count, origin->type);
+    error = gpu_move_wait(&to, &from, n_bytes);
+    if (!error)
+        return MPI_SUCCESS;
+    free(input->staged);
+    return ampi_win_raise(win, ampi_device_class(error), AMPI_DEVICE_FAILED, gpu_error_text(error));
+}
+
+static void input_take(struct input *input, char *out, size_t n_bytes)
+{
+    if (input->staged) {
+        memcpy(out, input->staged + input->at, n_bytes);
+        input->at += n_bytes;
+    } else {
+        ampi_cursor_pack(&input->cursor, out, n_bytes);
+    }
+}
+
+/* Sends an operation: the messages for n_bytes of the target's data. input NULL: it takes none. */
+static void send_all(struct operation *operation, struct ampi_rma *rma, struct ampi_rma_head head,
+                     struct input *input, size_t n_bytes)
+{
+    struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX];
+    size_t elem_bytes = ampi_rma_elem_bytes((enum ampi_basic)head.basic);
+    char *data = input ? base_malloc(base_min_u64(n_bytes, DATA_BYTES) + 1, "a one-sided operation") : NULL;
+    struct ampi_cursor at;
+    size_t done = 0, some;
+
+    ampi_cursor_init(&at, rma->target.buf, rma->target.count, rma->target.type);
+    while (done < n_bytes) {
+        head.n_pieces = (uint32_t)ampi_rma_next_pieces(
+            &at, elem_bytes, base_min_u64(n_bytes - done, DATA_BYTES), pieces, &some);
+        head.n_bytes = some;
+        if (input)
+            input_take(input, data, some);
+        send_part(operation, rma->rank, &head, pieces, data, done);
+        done += some;
+    }
+    free(data);
+    drop_part(operation);
+}
+
+int ampi_rma_remote_put(struct ampi_rma *rma)
+{
+    struct ampi_rma_head head = {.kind = AMPI_RMA_PLAIN, .op = (uint16_t)(uintptr_t)MPI_REPLACE};
+    struct input input;
+    int error = input_begin(&input, rma->win, &rma->origin);
+
+    if (error)
+        return error;
+    send_all(begin(rma), rma, head, &input, (size_t)ampi_rma_bytes(&rma->origin));
+    free(input.staged);
+    return MPI_SUCCESS;
+}
+
+int ampi_rma_remote_get(struct ampi_rma *rma)
+{
+    struct ampi_rma_head head = {
+        .kind = AMPI_RMA_PLAIN, .op = (uint16_t)(uintptr_t)MPI_NO_OP, .is_fetching = true};
+    struct operation *operation = begin(rma);
+    size_t n_bytes = (size_t)ampi_rma_bytes(&rma->target);
+
+    set_result(operation, &rma->origin, n_bytes);
+    send_all(operation, rma, head, NULL, n_bytes);
+    return MPI_SUCCESS;
+}
+
+/* Accumulates on one target happen in order: see rma_remote.h. */
+static int keep_order(struct ampi_rma *rma)
+{
+    struct ampi_win *win = rma->win;
+    int error = MPI_SUCCESS;
+
+    if (win->is_unordered)
+        return MPI_SUCCESS;
+    if (win->n_under_way > 0 && ampi_win_bit(win->combining_at, rma->rank))
+        error = ampi_epoch_drain(win);
+    if (win->n_under_way == 0 && win->combining_at)
+        memset(win->combining_at, 0, ((size_t)win->shared->n_ranks + 63) / 64 * sizeof *win->combining_at);
+    ampi_win_set_bit(win, &win->combining_at, rma->rank);
+    return error;
+}
+
+int ampi_rma_remote_accumulate(struct ampi_rma *rma)
+{
+    bool has_input = rma->op->predefined != MPI_NO_OP;
+    struct ampi_rma_head head = {.kind = AMPI_RMA_COMBINE,
+                                 .op = (uint16_t)(uintptr_t)rma->op->predefined,
+                                 .basic = (uint16_t)rma->target.type->basic,
+                                 .is_fetching = rma->result.type != NULL};
+    size_t n_bytes = (size_t)ampi_rma_bytes(has_input ? &rma->origin : &rma->target);
+    struct operation *operation;
+    struct input input;
+    int error = keep_order(rma);
+
+    if (error || (has_input && (error = input_begin(&input, rma->win, &rma->origin))))
+        return error;
+    operation = begin(rma);
+    if (rma->result.type)
+        set_result(operation, &rma->result, n_bytes);
+    send_all(operation, rma, head, has_input ? &input : NULL, n_bytes);
+    if (has_input)
+        free(input.staged);
+    return MPI_SUCCESS;
+}
+
+int ampi_rma_remote_compare_and_swap(struct ampi_rma *rma, const void *expected, const void *desired)
+{
+    size_t n_bytes = (size_t)rma->target.type->size_bytes;
+    struct ampi_rma_head head = {
+        .kind = AMPI_RMA_COMPARE_AND_SWAP, .is_fetching = true, .n_pieces = 1, .n_bytes = n_bytes};
+    struct ampi_rma_piece piece = {(uintptr_t)rma->target.buf + (uintptr_t)rma->target.type->true_lb_bytes,
+                                   n_bytes};
+    struct operation *operation;
+    char data[32];
+    int error = keep_order(rma);
+
+    if (error)
+        return error;
+    memcpy(data, expected, n_bytes);
+    memcpy(data + n_bytes, desired, n_bytes);
+    operation = begin(rma);
+    set_result(operation, &rma->result, n_bytes);
+    send_part(operation, rma->rank, &head, &piece, data, 0);
+    drop_part(operation);
+    return MPI_SUCCESS;
+}
+
+/* ---- Locks ---- */
+
+static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
+{
+    const struct ampi_win *win = request->u.extra;
+
+    snprintf(text, size_bytes, "%s, for %u other process%s", win->owner->call, win->n_grants,
+             win->n_grants == 1 ? "" : "es");
+}
+
+static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
+
+static bool ask_for_lock(struct ampi_win *win, enum ampi_rma_message message, int rank,
+                         enum ampi_win_lock_as as)
+{
+    struct ampi_wire wire = ampi_rma_wire(win, message, rank);
+
+    wire.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
+    if (win->n_open > 0 || message == AMPI_RMA_LOCK_ALL) /* which holds the own process's */
+        wire.flags |= AMPI_RMA_HAS_OTHERS;
+    wire.cookie = (uintptr_t)win;
+    win->n_grants++;
+    if (BASE_LIKELY(ampi_rma_post(win->shared, &wire, NULL, 0)))
+        return true;
+    win->n_grants--;
+    return false;
+}
+
+void ampi_rma_handle_grant(const struct ampi_wire *wire)
+{
+    struct ampi_win *win = (struct ampi_win *)(uintptr_t)wire->cookie;
+
+    if (--win->n_grants == 0)
+        ampi_epoch_wake(win);
+}
+
+static int await_grants(struct ampi_win *win, bool is_asked)
+{
+    int error = ampi_epoch_await(win, &win->n_grants, &lock_kind);
+
+    if (BASE_LIKELY(!error && is_asked))
+        return MPI_SUCCESS;
+    return ampi_rma_raise_remote(win, MPI_ERR_PROC_ABORTED);
+}
+
+int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
+{
+    return await_grants(win, ask_for_lock(win, AMPI_RMA_LOCK, rank, as));
+}
+
+/* Calls fn for the first member in each other process. */
+static bool for_each_process(struct ampi_win *win, bool (*fn)(struct ampi_win *win, int rank))
+{
+    bool is_done = true;
+
+    for (int i = 0; i < win->shared->n_others; i++)
+        is_done = fn(win, win->shared->others[i]) && is_done;
+    return is_done;
+}
+
+static bool lock_process(struct ampi_win *win, int rank)
+{
+    return ask_for_lock(win, AMPI_RMA_LOCK_ALL, rank, AMPI_LOCK_SHARED);
+}
+
+int ampi_rma_remote_lock_all(struct ampi_win *win)
+{
+    return await_grants(win, for_each_process(win, lock_process));
+}
+
+void ampi_rma_remote_unlock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
+{
+    struct ampi_wire wire = ampi_rma_wire(win, AMPI_RMA_UNLOCK, rank);
+
+    wire.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
+    ampi_rma_post(win->shared, &wire, NULL, 0);
+}
+
+static bool unlock_process(struct ampi_win *win, int rank)
+{
+    struct ampi_wire wire = ampi_rma_wire(win, AMPI_RMA_UNLOCK_ALL, rank);
+
+    return ampi_rma_post(win->shared, &wire, NULL, 0);
+}
+
+void ampi_rma_remote_unlock_all(struct ampi_win *win)
+{
+    for_each_process(win, unlock_process);
+}
+
+/* ---- Signals ---- */
+
+void ampi_rma_remote_signal(struct ampi_win *win, int to, enum ampi_epoch_signal signal)
+{
+    struct ampi_wire wire =
+        ampi_rma_wire(win, signal == AMPI_SIGNAL_POST ? AMPI_RMA_POST : AMPI_RMA_COMPLETE, to);
+
+    ampi_rma_post(win->shared, &wire, NULL, 0);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * win.c: the life of windows. See win.h.
+ *
+ * Creation is a collective with a plan of its own: what members bring goes to all processes, and in each the
+ * one that arrives last makes the window for all members there.
+ */
+#include "ampi/rma/win.h"
+
+#include <stdarg.h>
+#include <sched.h>
+#include <stdio.h>
+
+#include "ampi/coll/engine/coll.h"
+#include "ampi/coll/engine/items.h"
+#include "ampi/object/attr.h"
+#include "ampi/object/errhandler.h"
+#include "ampi/rma/rma_remote.h"
+#include "base/log.h"
+#include "ult/arch/ult_arch.h"
+
+/* ---- Errors ---- */
+
+/* A user's handler may have changed the code, but callers must not go on. */
+static int still_an_error(int returned, int error_code)
+{
+    return returned ? returned : error_code;
+}
+
+int ampi_win_raise(struct ampi_win *win, int error_code, const char *fmt, ...)
+{
+    MPI_Win handle = (MPI_Win)win;
+    char text[512];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return still_an_error(ampi_raise_on(win->errhandler, &handle, error_code, "%s", text), error_code);
+}
+
+int ampi_win_raise_invalid(MPI_Win handle)
+{
+    if (handle == MPI_WIN_NULL)
+        return still_an_error(ampi_raise_self(MPI_ERR_WIN, "the window is MPI_WIN_NULL"), MPI_ERR_WIN);
+    return still_an_error(
+        ampi_raise_self(MPI_ERR_WIN, "the window %p is not a window, or has been freed", (void *)handle),
+        MPI_ERR_WIN);
+}
+
+/* ---- Sets ---- */
+
+void ampi_win_set_bit(struct ampi_win *win, uint64_t **bits, int rank)
+{
+    if (BASE_UNLIKELY(!*bits))
+        *bits =
+            base_calloc(((size_t)win->shared->n_ranks + 63) / 64, sizeof **bits, "the epochs of a window");
+    (*bits)[rank / 64] |= (uint64_t)1 << (rank % 64);
+}
+
+/* ---- Waiting for the target's memory ---- */
+
+/* Another PE combines. It may have been interrupted. */
+void ampi_win_combine_await(struct ampi_win *target)
+{
+    do {
+        for (int i = 0; i < 200; i++) {
+            if (!atomic_flag_test_and_set_explicit(&target->combining, memory_order_acquire))
+                return;
+            ult_arch_relax();
+        }
+        sched_yield();
+    } while (true);
+}
+
+/* ---- Creation ---- */
+
+static size_t shared_bytes(const struct ampi_win_gift *gift)
+{
+    size_t n_bytes = (size_t)gift->size_bytes;
+
+    return gift->is_noncontiguous ? base_round_up(n_bytes, gift->alignment_bytes) : n_bytes;
+}
+
+/* MPI_Win_allocate_shared: one stretch of memory, the members' parts by rank. False: there is no memory. */
+static bool allocate_shared(struct ampi_win_shared *shared, const struct ampi_win_gift *const *gifts)
+{
+    size_t at = 0, alignment = BASE_CACHE_LINE;
+
+    for (int i = 0; i < shared->n_ranks; i++) {
+        if (__builtin_add_overflow(at, shared_bytes(gifts[i]), &at))
+            return false;
+        alignment = base_max_u64(alignment, gifts[i]->alignment_bytes);
+    }
+    shared->memory_bytes = at;
+    if (at > 0 && posix_memalign(&shared->memory, alignment, at))
+        return false;
+    at = 0;
+    for (int i = 0; i < shared->n_ranks; i++) {
+        shared->targets[i].base = shared->memory ? (char *)shared->memory + at : NULL;
+        at += shared_bytes(gifts[i]);
+    }
+    return true;
+}
+
+static void init_handle(struct ampi_win *win, struct ampi_win_shared *shared, int rank)
+{
+    struct ampi_comm *comm = &shared->comm->side[0].handles[rank];
+
+    win->magic = AMPI_MAGIC_WIN;
+    win->rank = rank;
+    win->shared = shared;
+    win->owner = comm->owner;
+    win->comm = comm;
+    win->disp_unit = (int)shared->targets[rank].disp_unit;
+    win->model = MPI_WIN_UNIFIED;
+    ampi_win_lock_init(&win->lock, false);
+    atomic_flag_clear(&win->combining);
+}
+
+static void free_shared(struct ampi_win_shared *shared)
+{
+    free(shared->memory);
+    free(shared->targets);
+    free(shared->handles);
+    free(shared);
+}
+
+/* Makes the window for the members of this process; NULL: there is no memory. Takes over the communicator. */
+static struct ampi_win_shared *build(struct ampi_comm_shared *comm, const struct ampi_win_gift *const *gifts)
+{
+    const struct ampi_layout *layout = comm->side[0].layout;
+    struct ampi_win_shared *shared = base_calloc(1, sizeof *shared, "a window");
+    int n = 0;
+
+    shared->n_ranks = comm->side[0].n_ranks;
+    shared->n_local = layout->n_local;
+    shared->flavor = gifts[0]->flavor;
+    shared->is_remote = layout->n_local < shared->n_ranks;
+    shared->is_one_pe = layout->n_parts == 1;
+    shared->comm = comm;
+    atomic_init(&shared->refs, (uint32_t)layout->n_local);
+    shared->targets = base_calloc((size_t)shared->n_ranks, sizeof *shared->targets, "a window");
+    shared->handles = base_calloc_aligned((size_t)shared->n_local, sizeof *shared->handles, "a window");
+    for (int i = 0; i < shared->n_ranks; i++)
+        shared->targets[i] = (struct ampi_win_target){
+            .base = gifts[i]->base, .size_bytes = gifts[i]->size_bytes, .disp_unit = gifts[i]->disp_unit};
+    if (shared->flavor == MPI_WIN_FLAVOR_SHARED && !allocate_shared(shared, gifts)) {
+        free_shared(shared);
+        return NULL;
+    }
+    ampi_win_lock_init(&shared->everybody, true);
+    for (int i = 0; i < shared->n_ranks; i++)
+        if (layout->pe_of[i] != AMPI_PE_REMOTE) {
+            shared->targets[i].handle = &shared->handles[n++];
+            init_handle(shared->targets[i].handle, shared, i);
+        }
+    return shared;
+}
+
+/* The first error that a member brought. */
+static int first_error(const struct ampi_win_gift *const *gifts, int n_members)
+{
+    for (int i = 0; i < n_members; i++)
+        if (gifts[i]->error)
+            return gifts[i]->error;
+    return MPI_SUCCESS;
+}
+
+static struct ampi_win_shared *try_build(struct ampi_coll_slot *slot,
+                                         const struct ampi_win_gift *const *gifts, int *error_out)
+{
+    struct ampi_comm_shared *comm;
+    struct ampi_win_shared *shared;
+
+    *error_out = first_error(gifts, slot->state->n_members);
+    if (*error_out)
+        return NULL;
+    *error_out = MPI_ERR_OTHER;
+    comm = ampi_comm_build_as(slot->state->shared->side[0].layout, NULL, slot->context_id);
+    if (!comm)
+        return NULL;
+    *error_out = MPI_ERR_NO_MEM;
+    shared = build(comm, gifts);
+    if (!shared) {
+        for (int i = 0; i < comm->side[0].n_ranks; i++)
+            if (comm->side[0].layout->pe_of[i] != AMPI_PE_REMOTE)
+                ampi_comm_release(&comm->side[0].handles[i]);
+        return NULL;
+    }
+    if (shared->is_remote)
+        ampi_rma_remote_add(shared);
+    return shared;
+}
+
+static void make_middle(struct ampi_coll_slot *slot)
+{
+    int n_members = slot->state->n_members;
+    const struct ampi_win_gift **gifts = base_calloc((size_t)n_members, sizeof *gifts, "a window");
+    struct ampi_win_shared *shared;
+    int error;
+
+    for (int i = 0; i < n_members; i++)
+        gifts[i] = slot->args[i]->send.buf;
+    shared = try_build(slot, gifts, &error);
+    for (int i = 0; i < n_members; i++) {
+        if (slot->args[i]->is_remote)
+            continue;
+        if (shared)
+            slot->args[i]->extra = shared->targets[i].handle;
+        else
+            slot->args[i]->error = error;
+    }
+    free(gifts);
+}
+
+static void make_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                      struct ampi_coll_packer *out)
+{
+    (void)slot;
+    ampi_coll_put_bytes(out, 0, args->send.buf, sizeof(struct ampi_win_gift));
+}
+
+static void make_unpack(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+                        struct ampi_coll_unpacker *in)
+{
+    (void)slot;
+    ampi_coll_unpack_whole(args, in);
+}
+
+static const struct ampi_coll_plan make_plan = {.name = "window creation",
+                                                .flow = AMPI_COLL_FLOW_ALL,
+                                                .makes_comm = true,
+                                                .pack = make_pack,
+                                                .unpack = make_unpack,
+                                                .middle = make_middle};
+
+static int raise_creation(struct ampi_comm *comm, int error)
+{
+    char text[AMPI_LOST_TEXT_MAX];
+
+    switch (error) {
+    case MPI_ERR_PROC_ABORTED:
+        ampi_lost_describe(comm->local->layout->group, text);
+        return ampi_raise(comm, error, "%s", text);
+    case MPI_ERR_NO_MEM:
+        return ampi_raise(comm, error, "there is no memory for the window");
+    case MPI_ERR_RMA_SHARED:
+        return ampi_raise(comm, error, "the members of the communicator do not share memory");
+    default:
+        return ampi_raise(comm, error,
+                          "no context id is left: free communicators that are not needed any more");
+    }
+}
+
+int ampi_win_make(struct ampi_comm *comm, struct ampi_win_gift *gift, const struct ampi_info *info,
+                  void *allocated, struct ampi_win **win_out)
+{
+    struct ampi_coll_args args;
+    struct ampi_win *win;
+    int error;
+
+    memset(&args, 0, sizeof args);
+    ampi_coll_args_init(&args, &make_plan);
+    args.comm = comm;
+    args.send.buf = gift;
+    error = ampi_coll_run(&args);
+    if (error) {
+        free(allocated);
+        return raise_creation(comm, error);
+    }
+    win = args.extra;
+    win->allocated = allocated;
+    win->info = ampi_win_info_filter(NULL, info);
+    ampi_win_apply_hints(win);
+    /* No message about the window may come to a process that has not made it. */
+    if (win->shared->is_remote && (error = ampi_coll_barrier(win->comm)))
+        return raise_creation(comm, error);
+    *win_out = win;
+    return MPI_SUCCESS;
+}
+
+/* ---- End ---- */
+
+/* The last freed ones are kept, so that a handle that is used again is found to be no window. */
+#define RETIRED_MAX 64
+static struct {
+    pthread_mutex_t lock;
+    struct ampi_win_shared *windows[RETIRED_MAX];
+    unsigned next;
+} retired = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void retire(struct ampi_win_shared *shared)
+{
+    struct ampi_win_shared *oldest;
+
+    free(shared->memory);
+    free(shared->targets);
+    shared->memory = NULL;
+    shared->targets = NULL;
+    pthread_mutex_lock(&retired.lock);
+    oldest = retired.windows[retired.next];
+    retired.windows[retired.next] = shared;
+    retired.next = (retired.next + 1) % RETIRED_MAX;
+    pthread_mutex_unlock(&retired.lock);
+    if (oldest)
+        free_shared(oldest);
+}
+
+static void unref(struct ampi_win_shared *shared)
+{
+    if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (shared->is_remote)
+        ampi_rma_remote_remove(shared);
+    ampi_win_lock_fini(&shared->everybody);
+    retire(shared);
+}
+
+static void release(struct ampi_win *win)
+{
+    win->magic = AMPI_MAGIC_DEAD;
+    ampi_errhandler_unref(win->errhandler);
+    ampi_info_destroy(win->info);
+    free(win->name);
+    free(win->allocated);
+    free(win->open_to);
+    free(win->exclusive);
+    free(win->posted);
+    free(win->awaited);
+    free(win->combining_at);
+    free(win->regions);
+    ampi_win_lock_fini(&win->lock);
+    ampi_comm_release(win->comm);
+    unref(win->shared);
+}
+
+/* Only between epochs. */
+static int check_idle(struct ampi_win *win)
+{
+    if (win->is_exposed)
+        return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "the window is exposed: MPI_Win_wait comes before");
+    if (win->access > AMPI_ACCESS_FENCE)
+        return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "an access epoch is open");
+    if (win->access == AMPI_ACCESS_FENCE && win->has_accessed)
+        return ampi_win_raise(win, MPI_ERR_RMA_SYNC,
+                              "operations were issued since the last MPI_Win_fence, which needs another one");
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Win_free);
+int PMPI_Win_free(MPI_Win *win)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Win_free");
+    struct ampi_win *object;
+    int error;
+
+    if (!win)
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the window is NULL");
+    object = ampi_win_of(*win);
+    if (!object)
+        return ampi_win_raise_invalid(*win);
+    if ((error = check_idle(object)))
+        return error;
+    error = ampi_attr_delete_all(&(struct ampi_attr_owner){
+        .kind = AMPI_ATTR_ON_WIN, .handle = *win, .attrs = &object->attrs, .comm = NULL});
+    if (error)
+        return error;
+    self->call = "MPI_Win_free";
+    ampi_coll_barrier(object->comm);
+    release(object);
+    *win = MPI_WIN_NULL;
+    return MPI_SUCCESS;
+}

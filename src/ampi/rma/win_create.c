@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * win_create.c: the calls that make windows (MPI 5.0, section 12.2).
+ */
+#include "ampi/rma/win.h"
+
+#include <limits.h>
+
+#include "ampi/object/errhandler.h"
+
+/* What the calls have in common: the communicator, hints and the address of the window. */
+struct create {
+    struct ampi_comm *comm;
+    const struct ampi_info *info;
+    MPI_Win *win;
+};
+
+static int check(struct ampi_rank *self, MPI_Comm comm, MPI_Info info, MPI_Win *win, struct create *out)
+{
+    out->comm = ampi_comm_of(self, comm);
+    if (!out->comm)
+        return ampi_comm_raise_invalid(comm);
+    if (out->comm->shared->is_inter)
+        return ampi_raise(out->comm, MPI_ERR_COMM, "windows are made of intracommunicators only");
+    out->info = ampi_info_of(self, info);
+    if (!out->info && info != MPI_INFO_NULL)
+        return ampi_raise(out->comm, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+    if (!win)
+        return ampi_raise(out->comm, MPI_ERR_ARG, "the address of the window is NULL");
+    out->win = win;
+    return MPI_SUCCESS;
+}
+
+static int check_memory(const struct create *create, MPI_Aint size, MPI_Aint disp_unit)
+{
+    if (size < 0)
+        return ampi_raise(create->comm, MPI_ERR_SIZE, "the size %lld is negative", (long long)size);
+    if (disp_unit <= 0)
+        return ampi_raise(create->comm, MPI_ERR_DISP, "the displacement unit %lld is not positive",
+                          (long long)disp_unit);
+    return MPI_SUCCESS;
+}
+
+static int make(const struct create *create, struct ampi_win_gift *gift, void *allocated)
+{
+    struct ampi_win *made;
+    int error = ampi_win_make(create->comm, gift, create->info, allocated, &made);
+
+    if (!error)
+        *create->win = (MPI_Win)made;
+    return error;
+}
+
+/* The alignment that is asked for, at least a cache line. */
+static size_t alignment_of(const struct ampi_info *info)
+{
+    const char *text = ampi_info_get(info, "mpi_minimum_memory_alignment");
+    unsigned long long wanted = text ? strtoull(text, NULL, 10) : 0;
+
+    if (wanted > (1ull << 30) || (wanted & (wanted - 1)))
+        wanted = 0; /* a hint that cannot be followed */
+    return base_max_u64(wanted, BASE_CACHE_LINE);
+}
+
+/* ---- MPI_Win_create ---- */
+
+static int win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                      MPI_Comm comm, MPI_Win *win)
+{
+    struct create create;
+    struct ampi_win_gift gift = {
+        .base = base, .size_bytes = size, .disp_unit = disp_unit, .flavor = MPI_WIN_FLAVOR_CREATE};
+    int error;
+
+    if ((error = check(self, comm, info, win, &create)) || (error = check_memory(&create, size, disp_unit)))
+        return error;
+    if (!base && size > 0)
+        return ampi_raise(create.comm, MPI_ERR_BUFFER, "base is NULL, but the size is %lld", (long long)size);
+    return make(&create, &gift, NULL);
+}
+
+AMPI_EXPORT(Win_create);
+int PMPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win)
+{
+    return win_create(ampi_enter("MPI_Win_create"), base, size, disp_unit, info, comm, win);
+}
+
+AMPI_EXPORT(Win_create_c);
+int PMPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                      MPI_Win *win)
+{
+    return win_create(ampi_enter("MPI_Win_create_c"), base, size, disp_unit, info, comm, win);
+}
+
+/* ---- MPI_Win_allocate ---- */
+
+static int win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                        MPI_Comm comm, void *baseptr, MPI_Win *win)
+{
+    struct create create;
+    struct ampi_win_gift gift = {
+        .size_bytes = size, .disp_unit = disp_unit, .flavor = MPI_WIN_FLAVOR_ALLOCATE};
+    void *memory = NULL;
+    int error;
+
+    if ((error = check(self, comm, info, win, &create)) || (error = check_memory(&create, size, disp_unit)))
+        return error;
+    if (!baseptr)
+        return ampi_raise(create.comm, MPI_ERR_ARG, "baseptr is NULL");
+    if (size > 0 && posix_memalign(&memory, alignment_of(create.info), (size_t)size))
+        gift.error = MPI_ERR_NO_MEM; /* the others have to know */
+    gift.base = memory;
+    error = make(&create, &gift, memory);
+    if (!error)
+        *(void **)baseptr = memory;
+    return error;
+}
+
+AMPI_EXPORT(Win_allocate);
+int PMPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win)
+{
+    return win_allocate(ampi_enter("MPI_Win_allocate"), size, disp_unit, info, comm, baseptr, win);
+}
+
+AMPI_EXPORT(Win_allocate_c);
+int PMPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
+                        MPI_Win *win)
+{
+    return win_allocate(ampi_enter("MPI_Win_allocate_c"), size, disp_unit, info, comm, baseptr, win);
+}
+
+/* ---- MPI_Win_allocate_shared ---- */
+
+static int win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                               MPI_Comm comm, void *baseptr, MPI_Win *win)
+{
+    struct create create;
+    struct ampi_win_gift gift = {.size_bytes = size, .disp_unit = disp_unit, .flavor = MPI_WIN_FLAVOR_SHARED};
+    struct ampi_win *made;
+    int error;
+
+    if ((error = check(self, comm, info, win, &create)) || (error = check_memory(&create, size, disp_unit)))
+        return error;
+    if (!baseptr)
+        return ampi_raise(create.comm, MPI_ERR_ARG, "baseptr is NULL");
+    if (create.comm->local->layout->n_local < create.comm->local->n_ranks)
+        return ampi_raise(
+            create.comm, MPI_ERR_RMA_SHARED,
+            "members of the communicator are in other processes, and windows of several processes "
+            "have no shared memory yet");
+    gift.is_noncontiguous = ampi_info_is_true(create.info, "alloc_shared_noncontig");
+    gift.alignment_bytes = alignment_of(create.info);
+    error = ampi_win_make(create.comm, &gift, create.info, NULL, &made);
+    if (error)
+        return error;
+    *win = (MPI_Win)made;
+    *(void **)baseptr = made->shared->targets[made->rank].base;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Win_allocate_shared);
+int PMPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
+                             MPI_Win *win)
+{
+    return win_allocate_shared(ampi_enter("MPI_Win_allocate_shared"), size, disp_unit, info, comm, baseptr,
+                               win);
+}
+
+AMPI_EXPORT(Win_allocate_shared_c);
+int PMPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
+                               MPI_Win *win)
+{
+    return win_allocate_shared(ampi_enter("MPI_Win_allocate_shared_c"), size, disp_unit, info, comm, baseptr,
+                               win);
+}
+
+/* The first member with memory, for MPI_PROC_NULL; -1: none has any. */
+static int first_with_memory(const struct ampi_win_shared *shared)
+{
+    for (int i = 0; i < shared->n_ranks; i++)
+        if (shared->targets[i].size_bytes > 0)
+            return i;
+    return -1;
+}
+
+/* Memory of members of this process is in reach, whatever made the window; of others it is not. */
+static int shared_query(MPI_Win handle, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr)
+{
+    struct ampi_win *win = ampi_win_of(handle);
+    const struct ampi_win_target *target;
+
+    if (!win)
+        return ampi_win_raise_invalid(handle);
+    if (win->shared->flavor == MPI_WIN_FLAVOR_DYNAMIC)
+        return ampi_win_raise(win, MPI_ERR_RMA_FLAVOR, "a dynamic window has no memory of its own");
+    if ((unsigned)rank >= (unsigned)win->shared->n_ranks && rank != MPI_PROC_NULL)
+        return ampi_win_raise(win, MPI_ERR_RANK, "rank %d, but the window has %d ranks", rank,
+                              win->shared->n_ranks);
+    if (!size || !disp_unit || !baseptr)
+        return ampi_win_raise(win, MPI_ERR_ARG, "%s is NULL",
+                              !size        ? "size"
+                              : !disp_unit ? "disp_unit"
+                                           : "baseptr");
+    if (rank == MPI_PROC_NULL)
+        rank = first_with_memory(win->shared);
+    target = rank >= 0 ? &win->shared->targets[rank] : NULL;
+    if (target && !target->handle)
+        target = NULL;
+    *size = target ? target->size_bytes : 0;
+    *disp_unit = target ? target->disp_unit : 1;
+    *(void **)baseptr = target ? target->base : NULL;
+    return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Win_shared_query);
+int PMPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr)
+{
+    MPI_Aint unit = 0;
+    int error;
+
+    ampi_enter("MPI_Win_shared_query");
+    error = shared_query(win, rank, size, disp_unit ? &unit : NULL, baseptr);
+    if (!error)
+        *disp_unit = (int)unit;
+    return error;
+}
+
+AMPI_EXPORT(Win_shared_query_c);
+int PMPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr)
+{
+    ampi_enter("MPI_Win_shared_query_c");
+    return shared_query(win, rank, size, disp_unit, baseptr);
+}
+
+/* ---- MPI_Win_create_dynamic ---- */
+
+AMPI_EXPORT(Win_create_dynamic);
+int PMPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win)
+{
+    struct ampi_rank *self = ampi_enter("MPI_Win_create_dynamic");
+    struct create create;
+    struct ampi_win_gift gift = {.disp_unit = 1, .flavor = MPI_WIN_FLAVOR_DYNAMIC};
+    int error = check(self, comm, info, win, &create);
+
+    return error ? error : make(&create, &gift, NULL);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One-sided calls that wait for what never comes: the deadlock report names the epoch and who holds the lock.
+ *
+ * usage: rma_stuck lock|lock_all|start|wait
+ */
+#include "mtest.h"
+
+int main(int argc, char **argv)
+{
+    MPI_Win win;
+    MPI_Group all, other;
+    int zero = 0, one = 1, *memory;
+    const char *what;
+
+    mtest_init(&argc, &argv, 2);
+    what = argc > 1 ? argv[1] : "lock";
+    MTEST_OK(MPI_Win_allocate(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win));
+    MPI_Win_get_group(win, &all);
+    if (strcmp(what, "start") == 0) {
+        MPI_Group_incl(all, 1, &one, &other);
+        if (mtest_rank == 0)
+            MPI_Win_start(other, 0, win);
+    } else if (strcmp(what, "wait") == 0) {
+        MPI_Group_incl(all, 1, &zero, &other);
+        if (mtest_rank == 1) {
+            MPI_Win_post(other, 0, win);
+            MPI_Win_wait(win);
+        }
+    } else {
+        if (mtest_rank == 1)
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (mtest_rank == 0 && strcmp(what, "lock") == 0)
+            MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+        else if (mtest_rank == 0)
+            MPI_Win_lock_all(0, win);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return mtest_end();
+}
