@@ -62,18 +62,6 @@ bool gpu_repeats_take_launch(const struct gpu_call *call, CUstream stream, bool 
 
 /* ---- What must not come before work that is held back, or makes graphs wrong ---- */
 
-CUresult CUDAAPI gpu_repeat_record_context(CUcontext context, CUevent event)
-{
-    gpu_guard_prepare();
-    return real.r_cuCtxRecordEvent(context, event);
-}
-
-CUresult CUDAAPI gpu_repeat_wait_context(CUcontext context, CUevent event)
-{
-    gpu_guard_prepare();
-    return real.r_cuCtxWaitEvent(context, event);
-}
-
 CUresult CUDAAPI gpu_repeat_attach(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags)
 {
     gpu_guard_prepare();

@@ -82,8 +82,6 @@ CUresult CUDAAPI gpu_repeat_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr fro
 CUresult CUDAAPI gpu_repeat_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
                                                       CUstream stream);
 
-CUresult CUDAAPI gpu_repeat_record_context(CUcontext context, CUevent event);
-CUresult CUDAAPI gpu_repeat_wait_context(CUcontext context, CUevent event);
 CUresult CUDAAPI gpu_repeat_attach(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags);
 CUresult CUDAAPI gpu_repeat_attach_ptsz(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags);
 CUresult CUDAAPI gpu_repeat_set_attribute(CUstream stream, CUstreamAttrID attribute,
@@ -97,6 +95,11 @@ CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool);
 /* The rank waits for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
 void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
                               const void *caller);
+
+/* ---- Events of a whole context (context_events.c) ---- */
+
+CUresult CUDAAPI gpu_api_context_record(CUcontext context, CUevent event);
+CUresult CUDAAPI gpu_api_context_wait(CUcontext context, CUevent event);
 
 /* ---- Copies from and to the host (host_copies.c) ---- */
 
@@ -128,6 +131,8 @@ bool gpu_host_is_pageable(const void *address);
     X(cuCtxSynchronize, 2000, (void), gpu_api_context_synchronize, "waits for the rank's streams")           \
     X(cuCtxSynchronize_v2, 13000, (CUcontext), gpu_api_context_synchronize_v2,                               \
       "waits for the rank's streams")                                                                        \
+    X(cuCtxRecordEvent, 12050, (CUcontext, CUevent), gpu_api_context_record, "is of the rank's streams")     \
+    X(cuCtxWaitEvent, 12050, (CUcontext, CUevent), gpu_api_context_wait, "is of the rank's streams")         \
     X(cuStreamGetFlags, 5050, (CUstream, unsigned *), gpu_api_stream_flags, "tells what was asked for")      \
     X(cuStreamGetFlags_ptsz, 7000, (CUstream, unsigned *), gpu_api_stream_flags_ptsz,                        \
       "tells what was asked for")                                                                            \
@@ -166,9 +171,6 @@ bool gpu_host_is_pageable(const void *address);
       gpu_repeat_cuMemcpyDtoDAsync_v2, "may be repeated")                                                    \
     X(cuMemcpyDtoDAsync_v2_ptsz, 7000, (CUdeviceptr, CUdeviceptr, size_t, CUstream),                         \
       gpu_repeat_cuMemcpyDtoDAsync_v2_ptsz, "may be repeated")                                               \
-    X(cuCtxRecordEvent, 12050, (CUcontext, CUevent), gpu_repeat_record_context,                              \
-      "concerns what is held back")                                                                          \
-    X(cuCtxWaitEvent, 12050, (CUcontext, CUevent), gpu_repeat_wait_context, "concerns what is held back")    \
     X(cuStreamAttachMemAsync, 6000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach,            \
       "comes behind what is held back")                                                                      \
     X(cuStreamAttachMemAsync_ptsz, 7000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach_ptsz,  \

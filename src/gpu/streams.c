@@ -153,19 +153,16 @@ static bool spoil(struct gpu_rank_streams *rank, CUstream stream)
     return true;
 }
 
-/* The default stream is used while blocking streams of the rank are captured: that invalidates these captures
- * (CUDA's rule). False: none is. */
-static bool spoil_captures(struct gpu_rank_streams *rank, struct gpu_face *face)
+bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, bool are_all)
 {
     bool is_found = face->thread.stream && spoil(rank, face->thread.stream);
 
     for (struct gpu_stream *i = face->streams; i; i = i->next)
-        is_found |= i->is_blocking && spoil(rank, i->stream);
+        is_found |= (are_all || i->is_blocking) && spoil(rank, i->stream);
     return is_found;
 }
 
-/* An event behind what the stream has now. */
-static CUresult mark(struct gpu_stream *stream)
+CUresult gpu_streams_mark(struct gpu_stream *stream)
 {
     CUresult result = CUDA_SUCCESS;
 
@@ -177,7 +174,7 @@ static CUresult mark(struct gpu_stream *stream)
 /* The default stream waits for the blocking stream's work so far. */
 static CUresult join_one(struct gpu_face *face, struct gpu_stream *stream)
 {
-    CUresult result = mark(stream);
+    CUresult result = gpu_streams_mark(stream);
 
     if (result == CUDA_SUCCESS)
         result = gpu_driver.cuStreamWaitEvent(face->base.stream, stream->mark, 0);
@@ -233,7 +230,8 @@ static CUresult order_default(struct gpu_rank_streams *rank, struct gpu_face *fa
 
     if (kind == GPU_CALL_ASK)
         return CUDA_SUCCESS;
-    if (BASE_UNLIKELY(rank->n_captures > 0) && spoil_captures(rank, face))
+    /* Captures of blocking streams become invalid then (CUDA's rule). */
+    if (BASE_UNLIKELY(rank->n_captures > 0) && gpu_streams_spoil(rank, face, false))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (BASE_UNLIKELY(face->n_blocking > 0 || face->orphans))
         result = join_all(face);
@@ -257,7 +255,7 @@ static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream 
     if (gpu_context_enter(face->context, &before))
         return (CUresult)gpu_driver_last();
     if (face->marked != face->n_base) {
-        result = mark(&face->base);
+        result = gpu_streams_mark(&face->base);
         if (result == CUDA_SUCCESS)
             face->marked = face->n_base;
     }
@@ -280,6 +278,8 @@ static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream)
         stream->face->n_blocking++;
         rank->n_blocking++;
     }
+    if (result == CUDA_SUCCESS && stream->face->gate)
+        result = gpu_driver.cuStreamWaitEvent(stream->stream, stream->face->gate, 0);
     return result;
 }
 
@@ -398,8 +398,10 @@ static CUresult create(CUstream *stream_out, unsigned flags, int priority, bool 
     face->streams = made;
     face->n_blocking += made->is_blocking;
     rank->n_blocking += made->is_blocking;
+    if (face->gate)
+        result = gpu_driver.cuStreamWaitEvent(made->stream, face->gate, 0);
     pthread_mutex_unlock(&rank->lock);
-    return CUDA_SUCCESS;
+    return result;
 }
 
 CUresult CUDAAPI gpu_stream_create(CUstream *stream_out, unsigned flags)
@@ -438,7 +440,7 @@ static void leave_orphan(struct gpu_stream *stream)
     if (gpu_driver.cuStreamQuery(stream->stream) != CUDA_ERROR_NOT_READY ||
         gpu_context_enter(face->context, &before))
         return;
-    if (mark(stream) == CUDA_SUCCESS) {
+    if (gpu_streams_mark(stream) == CUDA_SUCCESS) {
         orphan = base_malloc(sizeof *orphan, "work of a destroyed stream");
         *orphan = (struct gpu_orphan){face->orphans, stream->mark, stream->is_blocking};
         face->orphans = orphan;

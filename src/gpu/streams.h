@@ -56,6 +56,8 @@ struct gpu_face {
     struct gpu_stream thread;   /* the per-thread stream */
     struct gpu_stream *streams; /* that the rank has created */
     struct gpu_orphan *orphans;
+    CUstream joined; /* comes behind what all streams had, for cuCtxRecordEvent; NULL: not made yet */
+    CUevent gate;    /* new streams wait for it: cuCtxWaitEvent; NULL: there was none */
     CUevent early;   /* behind the last synchronous call that did not wait; NULL: not made yet */
     bool has_early;  /* there was one since the rank last waited for it */
     uint64_t n_base; /* how much work was put on the default stream */
@@ -131,6 +133,13 @@ struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stre
 /* The rank's face in a context, NULL: the current one. NULL: this is not a primary context, or none is
  * current. Lock held. */
 struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context);
+
+/* An event behind what the stream has now: its mark. Its context is current. */
+CUresult gpu_streams_mark(struct gpu_stream *stream);
+
+/* Invalidates the captures of all the face's streams, or of those that are ordered with the default stream.
+ * false: none is captured. Lock held. */
+bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, bool are_all);
 
 /* A rank's streams of a context are gone: it was reset. */
 void gpu_streams_forget(CUcontext context);
