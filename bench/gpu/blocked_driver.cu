@@ -22,7 +22,7 @@
 #include "measure.cuh"
 
 #define CU(call) CHECK((cudaError_t)(call))
-#define HELD_US 150000 /* a call that takes longer than this is held up: the kernel is let go */
+#define HELD_US 60000 /* a call that takes longer than this is held up: the kernel is let go */
 
 __global__ void spin(volatile int *flag)
 {

@@ -2,11 +2,11 @@
  *
  * flow.h: a rank does not put more on a stream than the driver takes. For the files of src/gpu alone.
  *
- * A stream has room for some 1,000 operations. Whoever submits more waits in the driver until there is room
- * again, and a kernel at the head of the stream that waits for another rank of the same PE would never end.
- * So the rank's submissions are counted by stream, and behind every GPU_FLOW_SPAN of them an event is
- * recorded. Before the event is used again, GPU_FLOW_MARKS such spans later, the rank waits for it,
- * suspended.
+ * A stream has room for 1,021 operations, all streams of a context for 8,168. Whoever submits more waits in the
+ * driver until there is room again, and a kernel at the head of the stream that waits for another rank of the
+ * same PE would never end. So the rank's submissions are counted by stream, and behind every GPU_FLOW_SPAN of
+ * them an event is recorded. Before the event is used again, GPU_FLOW_MARKS such spans later, the rank waits for
+ * it, suspended.
  */
 #ifndef GPU_FLOW_H
 #define GPU_FLOW_H
@@ -16,7 +16,7 @@
 #include "base/base.h"
 
 #define GPU_FLOW_SPAN 128
-#define GPU_FLOW_MARKS 4
+#define GPU_FLOW_MARKS 2
 
 /* A stream. */
 struct gpu_flow {
