@@ -32,7 +32,7 @@ struct ampi_rma {
     struct ampi_rma_side result; /* of fetching operations */
     struct ampi_rma_side target; /* buf is set by the checks: an address of the target's process */
     struct ampi_win *win;        /* set by the checks */
-    struct ampi_win *at;         /* ... the target's handle; NULL: it is of another process */
+    struct ampi_win *at;         /* ... the target's memory; NULL: out of reach */
     const struct ampi_op *op;    /* ... of the checks of accumulate.c */
 };
 
@@ -75,7 +75,7 @@ static inline int ampi_rma_open(struct ampi_rma *rma, MPI_Win handle)
         return ampi_rma_raise_epoch(win, rma->rank);
     if (BASE_UNLIKELY(rma->request && win->access < AMPI_ACCESS_LOCK))
         return ampi_rma_raise_form(win);
-    rma->at = win->shared->targets[rma->rank].handle;
+    rma->at = win->shared->targets[rma->rank].at;
     return MPI_SUCCESS;
 }
 

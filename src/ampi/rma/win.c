@@ -65,7 +65,7 @@ void ampi_win_combine_await(struct ampi_win *target)
 {
     do {
         for (int i = 0; i < 200; i++) {
-            if (!atomic_flag_test_and_set_explicit(&target->combining, memory_order_acquire))
+            if (!atomic_flag_test_and_set_explicit(target->guard, memory_order_acquire))
                 return;
             ult_arch_relax();
         }
@@ -116,6 +116,8 @@ static void init_handle(struct ampi_win *win, struct ampi_win_shared *shared, in
     win->model = MPI_WIN_UNIFIED;
     ampi_win_lock_init(&win->lock, false);
     atomic_flag_clear(&win->combining);
+    win->guard = &win->combining;
+    shared->targets[rank].at = win;
 }
 
 static void free_shared(struct ampi_win_shared *shared)
@@ -143,9 +145,11 @@ static struct ampi_win_shared *build(struct ampi_comm_shared *comm, const struct
     shared->targets = base_calloc((size_t)shared->n_ranks, sizeof *shared->targets, "a window");
     shared->handles = base_calloc_aligned((size_t)shared->n_local, sizeof *shared->handles, "a window");
     for (int i = 0; i < shared->n_ranks; i++)
-        shared->targets[i] = (struct ampi_win_target){
-            .base = gifts[i]->base, .size_bytes = gifts[i]->size_bytes, .disp_unit = gifts[i]->disp_unit};
-    if (shared->flavor == MPI_WIN_FLAVOR_SHARED && !allocate_shared(shared, gifts)) {
+        shared->targets[i] = (struct ampi_win_target){.base = gifts[i]->base,
+                                                      .size_bytes = gifts[i]->size_bytes,
+                                                      .disp_unit = gifts[i]->disp_unit,
+                                                      .node = gifts[i]->node};
+    if (shared->flavor == MPI_WIN_FLAVOR_SHARED && !shared->is_remote && !allocate_shared(shared, gifts)) {
         free_shared(shared);
         return NULL;
     }
@@ -158,12 +162,15 @@ static struct ampi_win_shared *build(struct ampi_comm_shared *comm, const struct
     return shared;
 }
 
-/* The first error that a member brought. */
+/* The first error that a member brought, or that they have together. */
 static int first_error(const struct ampi_win_gift *const *gifts, int n_members)
 {
     for (int i = 0; i < n_members; i++)
         if (gifts[i]->error)
             return gifts[i]->error;
+    for (int i = 1; i < n_members && gifts[0]->flavor == MPI_WIN_FLAVOR_SHARED; i++)
+        if (gifts[i]->node != gifts[0]->node)
+            return MPI_ERR_RMA_SHARED;
     return MPI_SUCCESS;
 }
 
@@ -253,34 +260,7 @@ static int raise_creation(struct ampi_comm *comm, int error)
     }
 }
 
-int ampi_win_make(struct ampi_comm *comm, struct ampi_win_gift *gift, const struct ampi_info *info,
-                  void *allocated, struct ampi_win **win_out)
-{
-    struct ampi_coll_args args;
-    struct ampi_win *win;
-    int error;
-
-    memset(&args, 0, sizeof args);
-    ampi_coll_args_init(&args, &make_plan);
-    args.comm = comm;
-    args.send.buf = gift;
-    error = ampi_coll_run(&args);
-    if (error) {
-        free(allocated);
-        return raise_creation(comm, error);
-    }
-    win = args.extra;
-    win->allocated = allocated;
-    win->info = ampi_win_info_filter(NULL, info);
-    ampi_win_apply_hints(win);
-    /* No message about the window may come to a process that has not made it. */
-    if (win->shared->is_remote && (error = ampi_coll_barrier(win->comm)))
-        return raise_creation(comm, error);
-    *win_out = win;
-    return MPI_SUCCESS;
-}
-
-/* ---- End ---- */
+/* ---- Giving back ---- */
 
 /* The last freed ones are kept, so that a handle that is used again is found to be no window. */
 #define RETIRED_MAX 64
@@ -311,8 +291,10 @@ static void unref(struct ampi_win_shared *shared)
 {
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (shared->is_remote)
+    if (shared->is_remote) {
         ampi_rma_remote_remove(shared);
+        ampi_win_unshare(shared);
+    }
     ampi_win_lock_fini(&shared->everybody);
     retire(shared);
 }
@@ -334,6 +316,48 @@ static void release(struct ampi_win *win)
     ampi_comm_release(win->comm);
     unref(win->shared);
 }
+
+/* ---- Making ---- */
+
+/* Between processes: memory; and no message about the window may come to a process that has not made it. */
+static int settle(struct ampi_win *win, const struct ampi_win_gift *gift)
+{
+    if (gift->flavor == MPI_WIN_FLAVOR_SHARED || gift->flavor == MPI_WIN_FLAVOR_ALLOCATE)
+        return ampi_win_share(win, gift->is_noncontiguous);
+    return ampi_coll_barrier(win->comm);
+}
+
+int ampi_win_make(struct ampi_comm *comm, struct ampi_win_gift *gift, const struct ampi_info *info,
+                  void *allocated, struct ampi_win **win_out)
+{
+    struct ampi_coll_args args;
+    struct ampi_win *win;
+    int error;
+
+    gift->node = ampi_job.node_first;
+    memset(&args, 0, sizeof args);
+    ampi_coll_args_init(&args, &make_plan);
+    args.comm = comm;
+    args.send.buf = gift;
+    error = ampi_coll_run(&args);
+    if (error) {
+        free(allocated);
+        return raise_creation(comm, error);
+    }
+    win = args.extra;
+    win->allocated = allocated;
+    win->info = ampi_win_info_filter(NULL, info);
+    ampi_win_apply_hints(win);
+    error = win->shared->is_remote ? settle(win, gift) : MPI_SUCCESS;
+    if (error) {
+        release(win);
+        return raise_creation(comm, error);
+    }
+    *win_out = win;
+    return MPI_SUCCESS;
+}
+
+/* ---- MPI_Win_free ---- */
 
 /* Only between epochs. */
 static int check_idle(struct ampi_win *win)

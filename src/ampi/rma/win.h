@@ -28,6 +28,7 @@
 #include "ampi/comm/comm.h"
 #include "ampi/object/info.h"
 #include "ampi/p2p/request.h"
+#include "ampi/rma/segment.h"
 #include "ampi/rma/win_lock.h"
 
 enum ampi_access {
@@ -38,12 +39,15 @@ enum ampi_access {
     AMPI_ACCESS_LOCK_ALL
 };
 
-/* A member's memory, for origins. The same in all processes; addresses are the member's process's. */
+/* A member's memory, for origins. */
 struct ampi_win_target {
-    char *base;
+    char *base; /* as this process sees it if it is in reach, else as the member's process does */
     MPI_Aint size_bytes;
     MPI_Aint disp_unit;
     struct ampi_win *handle; /* NULL: the member is of another process */
+    struct ampi_win *at;     /* the memory is in reach: the handle, or what stands in for one of another process
+                                of the node; NULL: it is not */
+    int node;                /* the lowest process of the member's node */
 };
 
 /* Memory attached to a dynamic window. */
@@ -66,6 +70,9 @@ struct ampi_win_shared {
     size_t memory_bytes;
     struct ampi_win_lock everybody; /* MPI_Win_lock_all against exclusive locks of members of this process */
     struct ampi_win_shared *next;   /* link of the table of windows over processes */
+    char *segment;                   /* memory that processes of the node share: win_share.c; NULL: none */
+    struct ampi_segment_place place; /* of it */
+    struct ampi_win *stand_ins;      /* of the members in reach of other processes: as targets alone */
     int *others;                    /* over processes: the first member in each other process */
     int n_others;
 };
@@ -111,6 +118,7 @@ struct ampi_win {
     /* As target: origins of all PEs use these. */
     struct ampi_win_lock lock BASE_CACHE_ALIGNED; /* MPI_Win_lock */
     atomic_flag combining BASE_CACHE_ALIGNED;     /* guards accumulates on its memory, and `regions` */
+    atomic_flag *guard; /* that flag, or one in memory that processes of the node share */
     int n_regions;
     struct ampi_win_region *regions; /* DYNAMIC: attached memory, ascending */
 } BASE_CACHE_ALIGNED;
@@ -136,6 +144,7 @@ struct ampi_win_gift {
     MPI_Aint disp_unit;
     int flavor;
     int error;              /* the member cannot take part: all raise this */
+    int node;               /* the lowest process of its node */
     bool is_noncontiguous;  /* hint alloc_shared_noncontig */
     size_t alignment_bytes; /* SHARED: of a member's memory */
 };
@@ -144,6 +153,11 @@ struct ampi_win_gift {
  * allocated: to be freed with the window. May switch. */
 int ampi_win_make(struct ampi_comm *comm, struct ampi_win_gift *gift, const struct ampi_info *info,
                   void *allocated, struct ampi_win **win_out);
+
+/* Gives the members of a new window of several processes memory that the processes of a node share, as far as
+ * they can; else memory of their own, or for MPI_Win_allocate_shared an error. Collective; may switch. */
+int ampi_win_share(struct ampi_win *win, bool is_noncontiguous);
+void ampi_win_unshare(struct ampi_win_shared *shared);
 
 /* ---- Hints (win_info.c) ---- */
 
@@ -182,14 +196,14 @@ static inline void ampi_win_combine_begin(struct ampi_win *target)
 
     if (target->shared->is_one_pe)
         return;
-    if (BASE_UNLIKELY(atomic_flag_test_and_set_explicit(&target->combining, memory_order_acquire)))
+    if (BASE_UNLIKELY(atomic_flag_test_and_set_explicit(target->guard, memory_order_acquire)))
         ampi_win_combine_await(target);
 }
 
 static inline void ampi_win_combine_end(struct ampi_win *target)
 {
     if (!target->shared->is_one_pe)
-        atomic_flag_clear_explicit(&target->combining, memory_order_release);
+        atomic_flag_clear_explicit(target->guard, memory_order_release);
 }
 
 /* Synchronisation calls that programs repeat until another rank has done something: every so often they let

@@ -94,12 +94,19 @@ int PMPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info in
 
 /* ---- MPI_Win_allocate ---- */
 
+/* Then memory that processes share is found for all members together. */
+static bool is_over_processes(const struct ampi_comm *comm)
+{
+    return comm->local->layout->n_local < comm->local->n_ranks;
+}
+
 static int win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
                         MPI_Comm comm, void *baseptr, MPI_Win *win)
 {
     struct create create;
     struct ampi_win_gift gift = {
         .size_bytes = size, .disp_unit = disp_unit, .flavor = MPI_WIN_FLAVOR_ALLOCATE};
+    struct ampi_win *made;
     void *memory = NULL;
     int error;
 
@@ -107,13 +114,17 @@ static int win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_uni
         return error;
     if (!baseptr)
         return ampi_raise(create.comm, MPI_ERR_ARG, "baseptr is NULL");
-    if (size > 0 && posix_memalign(&memory, alignment_of(create.info), (size_t)size))
+    gift.is_noncontiguous = true;
+    if (!is_over_processes(create.comm) && size > 0 &&
+        posix_memalign(&memory, alignment_of(create.info), (size_t)size))
         gift.error = MPI_ERR_NO_MEM; /* the others have to know */
     gift.base = memory;
-    error = make(&create, &gift, memory);
-    if (!error)
-        *(void **)baseptr = memory;
-    return error;
+    error = ampi_win_make(create.comm, &gift, create.info, memory, &made);
+    if (error)
+        return error;
+    *win = (MPI_Win)made;
+    *(void **)baseptr = made->shared->targets[made->rank].base;
+    return MPI_SUCCESS;
 }
 
 AMPI_EXPORT(Win_allocate);
@@ -143,11 +154,6 @@ static int win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint d
         return error;
     if (!baseptr)
         return ampi_raise(create.comm, MPI_ERR_ARG, "baseptr is NULL");
-    if (create.comm->local->layout->n_local < create.comm->local->n_ranks)
-        return ampi_raise(
-            create.comm, MPI_ERR_RMA_SHARED,
-            "members of the communicator are in other processes, and windows of several processes "
-            "have no shared memory yet");
     gift.is_noncontiguous = ampi_info_is_true(create.info, "alloc_shared_noncontig");
     gift.alignment_bytes = alignment_of(create.info);
     error = ampi_win_make(create.comm, &gift, create.info, NULL, &made);
@@ -183,7 +189,8 @@ static int first_with_memory(const struct ampi_win_shared *shared)
     return -1;
 }
 
-/* Memory of members of this process is in reach, whatever made the window; of others it is not. */
+/* Memory of members of this process is in reach, whatever made the window; of others only what was allocated for
+ * it. */
 static int shared_query(MPI_Win handle, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr)
 {
     struct ampi_win *win = ampi_win_of(handle);
@@ -204,7 +211,7 @@ static int shared_query(MPI_Win handle, int rank, MPI_Aint *size, MPI_Aint *disp
     if (rank == MPI_PROC_NULL)
         rank = first_with_memory(win->shared);
     target = rank >= 0 ? &win->shared->targets[rank] : NULL;
-    if (target && !target->handle)
+    if (target && !target->at)
         target = NULL;
     *size = target ? target->size_bytes : 0;
     *disp_unit = target ? target->disp_unit : 1;
