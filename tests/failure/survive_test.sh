@@ -49,6 +49,15 @@ deadlock 8 1 3 '6 to 7' 6 traffic
 expect "by default the job ends" 137 '' "$(printf "$lost" 2 '4 to 5') $" \
     "$mpirun" --procs 4 -n 8 +p 1 "$survive" 4 2 default
 
+# What ends a wait in a window.
+survive_rma=$expect_dir/survive_rma
+"$mpicc" -O1 -o "$survive_rma" "$here/survive_rma.c" || exit 1
+for call in lock lock_all start wait fence flush request; do
+    # shellcheck disable=SC2059
+    expect "a window, $call" 137 "$(survivors 3)" "^$(printf "$lost" 3 3); the others go on $" \
+        "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" "$call"
+done
+
 # What UCX has to say of a loss is silenced.
 "$mpicc" -O1 -o "$expect_dir/noise" "$here/noise.c" -ldl || exit 1
 expect "UCX is silent after a loss" 137 '' \

@@ -63,8 +63,10 @@ int ampi_epoch_await(struct ampi_win *win, const uint32_t *count, const struct a
 {
     int error = MPI_SUCCESS;
 
+    win->is_draining = count == &win->n_under_way;
     while (!error && *count > 0)
-        error = block_once(win, kind);
+        error = BASE_UNLIKELY(win->has_lost && count != &win->n_under_way) ? MPI_ERR_PROC_ABORTED
+                                                                           : block_once(win, kind);
     return error;
 }
 

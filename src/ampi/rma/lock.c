@@ -16,22 +16,22 @@
 
 #include <stdio.h>
 
-#include "ampi/rma/rma_remote.h"
+#include "ampi/rma/rma_remote_wire.h"
 
 /* ---- A rank that waits ---- */
 
 /* On its stack. */
-struct waiting_rank {
+struct ampi_rank_waiter {
     struct ampi_win_waiter waiter;
     struct ampi_request request;
     struct ult_note note;
-    const struct ampi_win_lock *lock;
+    struct ampi_win_lock *lock;
     int target; /* -1: all */
 };
 
 static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
 {
-    const struct waiting_rank *waiting = request->u.extra;
+    const struct ampi_rank_waiter *waiting = request->u.extra;
     uint64_t word = atomic_load(&waiting->lock->word) & ~AMPI_WIN_LOCK_WAITING;
     size_t n;
 
@@ -51,12 +51,12 @@ static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .desc
 
 static void handle_granted(struct ult_note *note)
 {
-    ampi_request_complete(&BASE_CONTAINER(note, struct waiting_rank, note)->request);
+    ampi_request_complete(&BASE_CONTAINER(note, struct ampi_rank_waiter, note)->request);
 }
 
 static void granted(struct ampi_win_waiter *waiter)
 {
-    struct waiting_rank *waiting = BASE_CONTAINER(waiter, struct waiting_rank, waiter);
+    struct ampi_rank_waiter *waiting = BASE_CONTAINER(waiter, struct ampi_rank_waiter, waiter);
     struct ult_pe *pe = waiting->request.owner->ult.pe;
 
     if (ult_self() && pe == ult_self()->pe) {
@@ -67,25 +67,42 @@ static void granted(struct ampi_win_waiter *waiter)
     }
 }
 
-static BASE_NOINLINE void take_slowly(struct ampi_win *win, struct ampi_win_lock *lock,
-                                      enum ampi_win_lock_as as, int target)
+/* MPI_ERR_PROC_ABORTED: a member is lost, who may hold it. */
+static BASE_NOINLINE int take_slowly(struct ampi_win *win, struct ampi_win_lock *lock,
+                                     enum ampi_win_lock_as as, int target)
 {
-    struct waiting_rank waiting;
+    struct ampi_rank_waiter waiting;
 
     waiting.waiter = (struct ampi_win_waiter){.as = as, .rank = win->rank, .granted = granted};
     waiting.lock = lock;
     waiting.target = target;
     ampi_request_init_on_stack(&waiting.request, win->owner, &lock_kind, NULL);
+    waiting.request.status.MPI_ERROR = MPI_SUCCESS;
     waiting.request.u.extra = &waiting;
-    if (!ampi_win_lock_take(lock, &waiting.waiter, win->n_open > 0))
-        ampi_request_await(&waiting.request);
+    if (ampi_win_lock_take(lock, &waiting.waiter, win->n_open > 0))
+        return MPI_SUCCESS;
+    win->waiting_lock = &waiting;
+    if (BASE_UNLIKELY(win->has_lost))
+        ampi_rma_lose_lock(win);
+    ampi_request_await(&waiting.request);
+    win->waiting_lock = NULL;
+    return waiting.request.status.MPI_ERROR;
 }
 
-static inline void take(struct ampi_win *win, struct ampi_win_lock *lock, enum ampi_win_lock_as as,
-                        int target)
+void ampi_rma_lose_lock(struct ampi_win *win)
 {
-    if (BASE_UNLIKELY(!ampi_win_lock_try(lock, as, win->rank)))
-        take_slowly(win, lock, as, target);
+    struct ampi_rank_waiter *waiting = win->waiting_lock;
+
+    if (!waiting || !ampi_win_lock_cancel(waiting->lock, &waiting->waiter))
+        return;
+    waiting->request.status.MPI_ERROR = MPI_ERR_PROC_ABORTED;
+    ampi_request_complete(&waiting->request);
+}
+
+static inline int take(struct ampi_win *win, struct ampi_win_lock *lock, enum ampi_win_lock_as as, int target)
+{
+    return BASE_LIKELY(ampi_win_lock_try(lock, as, win->rank)) ? MPI_SUCCESS
+                                                               : take_slowly(win, lock, as, target);
 }
 
 /* ---- Lock, unlock ---- */
@@ -121,13 +138,18 @@ static int check_lock(struct ampi_win *win, int rank)
 static int lock_target(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
 {
     struct ampi_win *target = win->shared->targets[rank].handle;
+    int error;
 
     if (BASE_UNLIKELY(!target))
         return ampi_rma_remote_lock(win, rank, as);
+    if (as == AMPI_LOCK_EXCLUSIVE && (error = take(win, &win->shared->everybody, as, rank)))
+        return ampi_rma_raise_remote(win, error);
+    error = take(win, &target->lock, as, rank);
+    if (BASE_LIKELY(!error))
+        return MPI_SUCCESS;
     if (as == AMPI_LOCK_EXCLUSIVE)
-        take(win, &win->shared->everybody, as, rank);
-    take(win, &target->lock, as, rank);
-    return MPI_SUCCESS;
+        ampi_win_lock_drop(&win->shared->everybody, as);
+    return ampi_rma_raise_remote(win, error);
 }
 
 AMPI_EXPORT(Win_lock);
@@ -212,7 +234,8 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "the window was created with the hint no_locks");
     if ((error = ampi_epoch_check_closed(object)))
         return error;
-    take(object, &object->shared->everybody, AMPI_LOCK_SHARED, -1);
+    if ((error = take(object, &object->shared->everybody, AMPI_LOCK_SHARED, -1)))
+        return ampi_rma_raise_remote(object, error);
     if (object->shared->is_remote && (error = ampi_rma_remote_lock_all(object))) {
         ampi_win_lock_drop(&object->shared->everybody, AMPI_LOCK_SHARED);
         return error;

@@ -26,9 +26,11 @@ struct operation {
 };
 
 /* A message that waits for its answer: the cookie. */
-struct part {
+struct ampi_rma_part {
     struct operation *operation;
-    size_t offset; /* of its data */
+    size_t offset;                      /* of its data */
+    int target;                         /* rank */
+    struct ampi_rma_part *next, **link; /* in the handle's list */
 };
 
 /* ---- Answers ---- */
@@ -69,6 +71,26 @@ static void finish(struct operation *operation)
     free(operation);
 }
 
+static struct ampi_rma_part *add_part(struct operation *operation, int target, size_t offset)
+{
+    struct ampi_rma_part *part = base_malloc(sizeof *part, "a one-sided operation");
+    struct ampi_rma_part **first = &operation->win->parts;
+
+    *part = (struct ampi_rma_part){operation, offset, target, *first, first};
+    if (*first)
+        (*first)->link = &part->next;
+    *first = part;
+    return part;
+}
+
+static void remove_part(struct ampi_rma_part *part)
+{
+    *part->link = part->next;
+    if (part->next)
+        part->next->link = part->link;
+    free(part);
+}
+
 static void drop_part(struct operation *operation)
 {
     if (--operation->n_left == 0)
@@ -77,7 +99,7 @@ static void drop_part(struct operation *operation)
 
 void ampi_rma_handle_answer(const struct ampi_wire *wire, const void *bytes, size_t n_bytes)
 {
-    struct part *part = (struct part *)(uintptr_t)wire->cookie;
+    struct ampi_rma_part *part = (struct ampi_rma_part *)(uintptr_t)wire->cookie;
     struct operation *operation = part->operation;
     struct ampi_win *win = operation->win;
     struct ampi_cursor cursor;
@@ -91,7 +113,7 @@ void ampi_rma_handle_answer(const struct ampi_wire *wire, const void *bytes, siz
         ampi_cursor_seek(&cursor, (MPI_Count)part->offset);
         ampi_cursor_unpack(&cursor, bytes, n_bytes);
     }
-    free(part);
+    remove_part(part);
     drop_part(operation);
     if (--win->n_under_way == 0)
         ampi_epoch_wake(win);
@@ -130,13 +152,13 @@ static void send_part(struct operation *operation, int rank, const struct ampi_r
     size_t pieces_bytes = (size_t)head->n_pieces * sizeof *pieces;
     size_t data_bytes = data ? head->n_bytes * (head->kind == AMPI_RMA_COMPARE_AND_SWAP ? 2 : 1) : 0;
     char *message = base_malloc(sizeof *head + pieces_bytes + data_bytes, "a one-sided operation");
-    struct part *part = base_malloc(sizeof *part, "a one-sided operation");
+    struct ampi_rma_part *part;
 
     memcpy(message, head, sizeof *head);
     memcpy(message + sizeof *head, pieces, pieces_bytes);
     if (data_bytes)
         memcpy(message + sizeof *head + pieces_bytes, data, data_bytes);
-    *part = (struct part){operation, offset};
+    part = add_part(operation, rank, offset);
     wire.cookie = (uintptr_t)part;
     operation->n_left++;
     win->n_under_way++;
@@ -418,4 +440,20 @@ void ampi_rma_remote_signal(struct ampi_win *win, int to, enum ampi_epoch_signal
         ampi_rma_wire(win, signal == AMPI_SIGNAL_POST ? AMPI_RMA_POST : AMPI_RMA_COMPLETE, to);
 
     ampi_rma_post(win->shared, &wire, NULL, 0);
+}
+
+/* ---- Lost processes ---- */
+
+void ampi_rma_lose_parts(struct ampi_win *win)
+{
+    const struct ampi_group *group = win->comm->local->layout->group;
+    struct ampi_wire wire = {.seq = MPI_ERR_PROC_ABORTED};
+    struct ampi_rma_part *next;
+
+    for (struct ampi_rma_part *part = win->parts; part; part = next) {
+        next = part->next;
+        wire.cookie = (uintptr_t)part;
+        if (ampi_lost_is_rank(ampi_group_world_rank(group, part->target)))
+            ampi_rma_handle_answer(&wire, NULL, 0);
+    }
 }

@@ -138,11 +138,22 @@ struct remote_waiter {
     bool has_process; /* exclusive: the process's lock is taken, the target's comes next */
 };
 
+static void let_go(struct ampi_win *at, const struct ampi_wire *wire, enum ampi_win_lock_as as)
+{
+    if (wire->tag == AMPI_RMA_LOCK || wire->tag == AMPI_RMA_UNLOCK)
+        ampi_win_lock_drop(&at->lock, as);
+    else
+        ampi_win_lock_drop(&at->shared->everybody, as);
+    if (wire->tag != AMPI_RMA_LOCK_ALL && wire->tag != AMPI_RMA_UNLOCK_ALL && as == AMPI_LOCK_EXCLUSIVE)
+        ampi_win_lock_drop(&at->shared->everybody, as);
+}
+
 static void grant(struct remote_waiter *remote)
 {
     struct ampi_wire answer = answer_to(&remote->wire, AMPI_RMA_GRANT);
 
-    ampi_rma_post(remote->at->shared, &answer, NULL, 0);
+    if (BASE_UNLIKELY(!ampi_rma_post(remote->at->shared, &answer, NULL, 0)))
+        let_go(remote->at, &remote->wire, remote->waiter.as); /* who wanted it is lost */
     free(remote);
 }
 
@@ -189,12 +200,8 @@ static void handle_unlock(const struct ampi_wire *wire)
     struct ampi_win *at = find_target(wire);
     enum ampi_win_lock_as as = wire->flags & AMPI_RMA_EXCLUSIVE ? AMPI_LOCK_EXCLUSIVE : AMPI_LOCK_SHARED;
 
-    if (!at)
-        return;
-    if (wire->tag == AMPI_RMA_UNLOCK)
-        ampi_win_lock_drop(&at->lock, as);
-    if (wire->tag == AMPI_RMA_UNLOCK_ALL || as == AMPI_LOCK_EXCLUSIVE)
-        ampi_win_lock_drop(&at->shared->everybody, as);
+    if (at)
+        let_go(at, wire, as);
 }
 
 /* ---- All messages ---- */
@@ -236,6 +243,37 @@ static void handle_message(const struct ampi_wire *wire, void *bytes, size_t n_b
     free(bytes);
 }
 
+/* ---- Lost processes ---- */
+
+/* The members of this PE learn of it. */
+static void lose_window(struct ampi_win_shared *shared, int pe_id)
+{
+    for (int i = 0; i < shared->n_local; i++) {
+        struct ampi_win *win = &shared->handles[i];
+        if (win->magic != AMPI_MAGIC_WIN || win->owner->pe_id != pe_id)
+            continue;
+        win->has_lost = true;
+        ampi_rma_lose_parts(win);
+        ampi_rma_lose_lock(win);
+        if (win->waiting && !win->is_draining) {
+            win->waiting->status.MPI_ERROR = MPI_ERR_PROC_ABORTED;
+            ampi_epoch_wake(win);
+        }
+    }
+}
+
+/* Those of the PE's members that wait in windows with lost members do so no longer. */
+static void look_again(int pe_id)
+{
+    pthread_mutex_lock(&windows.lock);
+    for (struct ampi_win_shared *shared = windows.first; shared; shared = shared->next)
+        if (ampi_lost_in_group(shared->comm->side[0].layout->group))
+            lose_window(shared, pe_id);
+    pthread_mutex_unlock(&windows.lock);
+}
+
+/* ---- Connecting ---- */
+
 static bool handle(int pe_id, const struct ampi_wire *wire, const void *header,
                    const struct machine_data *data)
 {
@@ -245,5 +283,8 @@ static bool handle(int pe_id, const struct ampi_wire *wire, const void *header,
 
 void ampi_rma_connect(void)
 {
+    static const struct ampi_procs_client client = {.look_again = look_again};
+
+    ampi_procs_add_client(&client);
     ampi_procs_set_handler(AMPI_WIRE_RMA, handle);
 }

@@ -45,9 +45,9 @@ struct ampi_win_target {
     MPI_Aint size_bytes;
     MPI_Aint disp_unit;
     struct ampi_win *handle; /* NULL: the member is of another process */
-    struct ampi_win *at;     /* the memory is in reach: the handle, or what stands in for one of another process
+    struct ampi_win *at; /* the memory is in reach: the handle, or what stands in for one of another process
                                 of the node; NULL: it is not */
-    int node;                /* the lowest process of the member's node */
+    int node;            /* the lowest process of the member's node */
 };
 
 /* Memory attached to a dynamic window. */
@@ -68,12 +68,12 @@ struct ampi_win_shared {
     struct ampi_win *handles;        /* n_local of them */
     void *memory;                    /* of MPI_Win_allocate_shared, for all members of this process */
     size_t memory_bytes;
-    struct ampi_win_lock everybody; /* MPI_Win_lock_all against exclusive locks of members of this process */
-    struct ampi_win_shared *next;   /* link of the table of windows over processes */
+    struct ampi_win_lock everybody;  /* MPI_Win_lock_all against exclusive locks of members of this process */
+    struct ampi_win_shared *next;    /* link of the table of windows over processes */
     char *segment;                   /* memory that processes of the node share: win_share.c; NULL: none */
     struct ampi_segment_place place; /* of it */
     struct ampi_win *stand_ins;      /* of the members in reach of other processes: as targets alone */
-    int *others;                    /* over processes: the first member in each other process */
+    int *others;                     /* over processes: the first member in each other process */
     int n_others;
 };
 
@@ -101,10 +101,14 @@ struct ampi_win {
     uint32_t n_grants;      /* locks that other processes have not granted yet */
     uint32_t n_under_way;   /* messages to other processes that have not been answered */
     int error;              /* of these; raised by the call that completes them */
-    struct ampi_request *waiting;  /* the owner is blocked until one of the counts is 0 */
-    struct ampi_group *started;    /* START: the targets */
-    struct ampi_group *exposed_to; /* is_exposed: the origins */
-    uint32_t n_to_complete;        /* is_exposed: origins that have not called MPI_Win_complete */
+    bool is_draining;       /* `waiting` is for n_under_way */
+    bool has_lost;          /* a member's process is lost */
+    struct ampi_rma_part *parts;           /* messages of operations that wait for their answers */
+    struct ampi_rank_waiter *waiting_lock; /* the owner stands in a lock's queue: lock.c */
+    struct ampi_request *waiting;          /* the owner is blocked until one of the counts is 0 */
+    struct ampi_group *started;            /* START: the targets */
+    struct ampi_group *exposed_to;         /* is_exposed: the origins */
+    uint32_t n_to_complete;                /* is_exposed: origins that have not called MPI_Win_complete */
 
     /* What is cached on it. */
     struct ampi_errhandler *errhandler; /* NULL: MPI_ERRORS_ARE_FATAL */

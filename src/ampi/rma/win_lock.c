@@ -94,6 +94,37 @@ static struct ampi_win_waiter *take_granted(struct ampi_win_lock *lock)
     return granted;
 }
 
+static void tell(struct ampi_win_waiter *granted)
+{
+    while (granted) {
+        struct ampi_win_waiter *waiter = granted;
+        granted = waiter->next;
+        waiter->granted(waiter);
+    }
+}
+
+bool ampi_win_lock_cancel(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter)
+{
+    struct ampi_win_waiter **link = &lock->first, *granted = NULL, *before = NULL;
+    bool is_there;
+
+    pthread_mutex_lock(&lock->mutex);
+    while (*link && *link != waiter) {
+        before = *link;
+        link = &(*link)->next;
+    }
+    is_there = *link != NULL;
+    if (is_there) {
+        *link = waiter->next;
+        if (lock->last == waiter)
+            lock->last = before;
+        granted = take_granted(lock); /* who stood behind it may fit */
+    }
+    pthread_mutex_unlock(&lock->mutex);
+    tell(granted);
+    return is_there;
+}
+
 void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as)
 {
     uint64_t word = atomic_load_explicit(&lock->word, memory_order_relaxed);
@@ -107,9 +138,5 @@ void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as)
     atomic_fetch_sub_explicit(&lock->word, one_of(as), memory_order_release);
     granted = take_granted(lock);
     pthread_mutex_unlock(&lock->mutex);
-    while (granted) {
-        struct ampi_win_waiter *waiter = granted;
-        granted = waiter->next;
-        waiter->granted(waiter);
-    }
+    tell(granted);
 }

@@ -52,6 +52,9 @@ bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int
  * window, which those in the queue may wait for, directly or not: it passes them if the holders allow. */
 bool ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter, bool has_others);
 
+/* Takes the waiter out of the queue; false: it is not there any more, the lock is its own. */
+bool ampi_win_lock_cancel(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter);
+
 /* Lets go, and tells those whose turn it is. */
 void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as);
 

@@ -10,8 +10,8 @@
  * collective: where the segments are; whether all processes have mapped theirs, and where members that are out
  * of reach have their memory; if some have not, where members have memory of their own instead.
  */
-#include "ampi/coll/between/wire.h"
 #include "ampi/coll/engine/coll.h"
+#include "ampi/coll/engine/items.h"
 #include "ampi/rma/win.h"
 #include "base/log.h"
 
@@ -154,23 +154,23 @@ static void own_middle(struct ampi_coll_slot *slot)
     common_error(slot);
 }
 
-static void share_wire(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+static void share_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                        struct ampi_coll_packer *out)
 {
     (void)slot;
     ampi_coll_put_bytes(out, 0, args->send.buf, sizeof(struct share_gift));
 }
 
-static void share_unwire(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
+static void share_unpack(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
                          struct ampi_coll_unpacker *in)
 {
     (void)slot;
-    ampi_coll_unwire_whole(args, in);
+    ampi_coll_unpack_whole(args, in);
 }
 
 #define ROUND(stage)                                                                                     \
     {                                                                                                    \
-        .name = "window memory", .flow = AMPI_COLL_FLOW_ALL, .wire = share_wire, .unwire = share_unwire, \
+        .name = "window memory", .flow = AMPI_COLL_FLOW_ALL, .pack = share_pack, .unpack = share_unpack, \
         .middle = stage                                                                                  \
     }
 static const struct ampi_coll_plan map_plan = ROUND(map_middle);
