@@ -61,19 +61,33 @@ START_TEST(hidden_communicators_are_marked)
 }
 END_TEST
 
+static struct ampi_layout *make_layout(int first, int second)
+{
+    struct ampi_group *group = ampi_group_create_list((int[]){first, second}, 2);
+    struct ampi_layout *layout = ampi_layout_create(group);
+
+    ampi_group_unref(group);
+    return layout;
+}
+
 /* Ranks 0 and 1 are this process's, 2 and 3 the lost one's. */
 static void make_inter(struct ampi_rank *self)
 {
-    struct ampi_layout *local = ampi_layout_create(ampi_group_create_list((int[]){0, 1}, 2));
-    struct ampi_layout *remote = ampi_layout_create(ampi_group_create_list((int[]){2, 3}, 2));
+    struct ampi_layout *local, *remote;
     struct ampi_comm_shared *shared;
 
     if (self->world_rank != 0)
         return;
+    local = make_layout(0, 1);
+    remote = make_layout(2, 3);
     ampi_lost_note(1, "it was ended");
     shared = ampi_comm_build_as(local, remote, AMPI_CONTEXT_CROSS | (uint64_t)5 << 20 | AMPI_CONTEXT_HIDDEN);
     ULT_CHECK(shared->side[0].handles[0].has_lost);
     ULT_CHECK(shared->side[0].handles[1].has_lost);
+    ampi_layout_unref(local);
+    ampi_layout_unref(remote);
+    ampi_comm_shared_unref(shared); /* once for each member here */
+    ampi_comm_shared_unref(shared);
 }
 
 START_TEST(both_sides_of_an_intercommunicator_are_marked)
