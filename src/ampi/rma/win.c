@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/items.h"
@@ -262,29 +263,38 @@ static int raise_creation(struct ampi_comm *comm, int error)
 
 /* ---- Giving back ---- */
 
-/* The last freed ones are kept, so that a handle that is used again is found to be no window. */
+/* The last freed ones are kept, so that a handle that is used again is found to be no window: a number of them,
+ * and not more than so many bytes but for the last one. */
 #define RETIRED_MAX 64
+#define RETIRED_BYTES_MAX ((size_t)16 << 20)
 static struct {
     pthread_mutex_t lock;
-    struct ampi_win_shared *windows[RETIRED_MAX];
-    unsigned next;
+    struct ampi_win_shared *windows[RETIRED_MAX]; /* the oldest one first */
+    int n;
+    size_t n_bytes;
 } retired = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static size_t handles_bytes(const struct ampi_win_shared *shared)
+{
+    return (size_t)shared->n_local * sizeof *shared->handles;
+}
 
 static void retire(struct ampi_win_shared *shared)
 {
-    struct ampi_win_shared *oldest;
-
     free(shared->memory);
     free(shared->targets);
     shared->memory = NULL;
     shared->targets = NULL;
     pthread_mutex_lock(&retired.lock);
-    oldest = retired.windows[retired.next];
-    retired.windows[retired.next] = shared;
-    retired.next = (retired.next + 1) % RETIRED_MAX;
+    retired.n_bytes += handles_bytes(shared);
+    while (retired.n == RETIRED_MAX || (retired.n > 0 && retired.n_bytes > RETIRED_BYTES_MAX)) {
+        retired.n_bytes -= handles_bytes(retired.windows[0]);
+        free_shared(retired.windows[0]);
+        retired.n--;
+        memmove(retired.windows, retired.windows + 1, (size_t)retired.n * sizeof retired.windows[0]);
+    }
+    retired.windows[retired.n++] = shared;
     pthread_mutex_unlock(&retired.lock);
-    if (oldest)
-        free_shared(oldest);
 }
 
 static void unref(struct ampi_win_shared *shared)
@@ -301,6 +311,8 @@ static void unref(struct ampi_win_shared *shared)
 
 static void release(struct ampi_win *win)
 {
+    struct ampi_comm *comm = win->comm;
+
     win->magic = AMPI_MAGIC_DEAD;
     ampi_errhandler_unref(win->errhandler);
     ampi_info_destroy(win->info);
@@ -313,8 +325,8 @@ static void release(struct ampi_win *win)
     free(win->combining_at);
     free(win->regions);
     ampi_win_lock_fini(&win->lock);
-    ampi_comm_release(win->comm);
     unref(win->shared);
+    ampi_comm_release(comm); /* behind: as long as the window can be found, its communicator is there */
 }
 
 /* ---- Making ---- */

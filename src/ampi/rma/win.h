@@ -193,11 +193,12 @@ bool ampi_win_is_attached(struct ampi_win *target, uintptr_t from, uintptr_t to)
 
 /* ---- The target's memory ---- */
 
+/* Another PE or process combines: waits for the flag. */
+void ampi_win_combine_await(struct ampi_win *target);
+
 /* Held for some microseconds at most, and never across a switch. */
 static inline void ampi_win_combine_begin(struct ampi_win *target)
 {
-    extern void ampi_win_combine_await(struct ampi_win * target);
-
     if (target->shared->is_one_pe)
         return;
     if (BASE_UNLIKELY(atomic_flag_test_and_set_explicit(target->guard, memory_order_acquire)))
