@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Windows in memory of every kind, and origins' buffers in every kind: put, get, accumulate, fetch and compare
+ * give what they give in the host's memory, with blocks and with holes on either side, and write nothing else.
+ */
+#include "device.h"
+
+enum { N = 700, WINDOW = 2 * N }; /* 64-bit integers */
+
+static int next, previous;
+static int64_t values[WINDOW], model[WINDOW];
+
+static void fill(int64_t *cells, int n, int rank)
+{
+    for (int i = 0; i < n; i++)
+        cells[i] = (int64_t)rank * 1000003 + i * 7 + 1;
+}
+
+static void expect(const struct gtest_buffer *buffer, const int64_t *image, const char *what)
+{
+    long differs = gtest_differs(buffer, image);
+    MTEST_CHECK(differs == -1, "%s: byte %ld in %s memory differs", what, differs,
+                gtest_place_names[buffer->place]);
+}
+
+/* every_other: elements with holes, at the origin and at the target. */
+static void move(enum gtest_place at, enum gtest_place from, MPI_Datatype every_other, int has_holes)
+{
+    struct gtest_buffer window, origin;
+    int64_t old[WINDOW];
+    MPI_Win win;
+
+    fill(model, WINDOW, 50 + mtest_rank);
+    fill(values, WINDOW, mtest_rank);
+    window = gtest_alloc(at, sizeof model, model);
+    origin = gtest_alloc(from, sizeof values, values);
+    MTEST_OK(MPI_Win_create(window.data, sizeof model, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MTEST_OK(MPI_Win_fence(0, win));
+    MTEST_OK(has_holes ? MPI_Put(origin.data, N, MPI_INT64_T, next, 0, 1, every_other, win)
+                       : MPI_Put(origin.data, N, MPI_INT64_T, next, N, N, MPI_INT64_T, win));
+    MTEST_OK(MPI_Win_fence(0, win));
+    for (int i = 0; i < N; i++)
+        model[has_holes ? 2 * i : N + i] = (int64_t)previous * 1000003 + i * 7 + 1;
+    expect(&window, model, "put");
+    MTEST_OK(MPI_Win_fence(0, win));
+    MTEST_OK(has_holes ? MPI_Accumulate(origin.data, 1, every_other, next, 0, N, MPI_INT64_T, MPI_SUM, win)
+                       : MPI_Accumulate(origin.data, N, MPI_INT64_T, next, 0, N, MPI_INT64_T, MPI_SUM, win));
+    MTEST_OK(MPI_Win_fence(0, win));
+    for (int i = 0; i < N; i++)
+        model[i] += (int64_t)previous * 1000003 + (has_holes ? 2 * i : i) * 7 + 1;
+    expect(&window, model, "accumulate");
+    MTEST_OK(MPI_Win_fence(0, win));
+    MTEST_OK(has_holes ? MPI_Get(origin.data, 1, every_other, mtest_rank, 1, N, MPI_INT64_T, win)
+                       : MPI_Get(origin.data, N, MPI_INT64_T, mtest_rank, 1, N, MPI_INT64_T, win));
+    MTEST_OK(MPI_Win_fence(0, win));
+    memcpy(old, values, sizeof old);
+    for (int i = 0; i < N; i++)
+        old[has_holes ? 2 * i : i] = model[i + 1];
+    expect(&origin, old, "get");
+    expect(&window, model, "what get has read");
+    MTEST_OK(MPI_Win_free(&win));
+    gtest_free(&window);
+    gtest_free(&origin);
+}
+
+/* What fetches; operand and result lie in the same kind of memory. */
+static void fetch(enum gtest_place at, enum gtest_place from)
+{
+    struct gtest_buffer window, operand, result, compare;
+    int64_t expected[4];
+    MPI_Win win;
+
+    fill(model, 4, 50 + mtest_rank);
+    fill(values, 4, mtest_rank);
+    window = gtest_alloc(at, 4 * sizeof *model, model);
+    operand = gtest_alloc(from, 4 * sizeof *values, values);
+    result = gtest_alloc(from, 4 * sizeof *values, NULL);
+    fill(expected, 1, 50 + next);
+    expected[0] += 14; /* the target's third cell */
+    compare = gtest_alloc(from, sizeof *expected, expected);
+    memset(expected, GTEST_FILL_BYTE, sizeof expected);
+    MTEST_OK(
+        MPI_Win_create(window.data, 4 * sizeof *model, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, next, 0, win));
+    MTEST_OK(MPI_Fetch_and_op(operand.data, result.data, MPI_INT64_T, next, 0, MPI_SUM, win));
+    MTEST_OK(MPI_Get_accumulate(operand.data, 1, MPI_INT64_T, result.data + 8, 1, MPI_INT64_T, next, 1, 1,
+                                MPI_INT64_T, MPI_REPLACE, win));
+    MTEST_OK(MPI_Compare_and_swap(operand.data, compare.data, result.data + 16, MPI_INT64_T, next, 2, win));
+    MTEST_OK(MPI_Compare_and_swap(operand.data, compare.data, result.data + 24, MPI_INT64_T, next, 3, win));
+    MTEST_OK(MPI_Win_unlock(next, win));
+    MPI_Barrier(MPI_COMM_WORLD);
+    fill(expected, 4, 50 + next);
+    expect(&result, expected, "what was fetched");
+    model[0] += (int64_t)previous * 1000003 + 1;
+    model[1] = model[2] = (int64_t)previous * 1000003 + 1;
+    expect(&window, model, "what fetching has left");
+    MPI_Barrier(MPI_COMM_WORLD);
+    MTEST_OK(MPI_Win_free(&win));
+    gtest_free(&window);
+    gtest_free(&operand);
+    gtest_free(&result);
+    gtest_free(&compare);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Datatype every_other;
+
+    mtest_init(&argc, &argv, 1);
+    gtest_init();
+    next = (mtest_rank + 1) % mtest_size;
+    previous = (mtest_rank + mtest_size - 1) % mtest_size;
+    MPI_Type_vector(N, 1, 2, MPI_INT64_T, &every_other);
+    MPI_Type_commit(&every_other);
+    for (int at = 0; at < GTEST_PLACES; at++)
+        for (int from = 0; from < GTEST_PLACES; from++) {
+            move((enum gtest_place)at, (enum gtest_place)from, every_other, 0);
+            move((enum gtest_place)at, (enum gtest_place)from, every_other, 1);
+            fetch((enum gtest_place)at, (enum gtest_place)from);
+        }
+    MPI_Type_free(&every_other);
+    return mtest_end();
+}
