@@ -297,8 +297,8 @@ static void connect_alone(void *arg)
 
     prepare(&pair, cards);
     gpu_nccl_connect(pair.nccl[1], cards[0].id, 2, 1);
-    usleep(20000);
-    ULT_CHECK(gpu_nccl_state(pair.nccl[1]) == GPU_NCCL_BUSY);
+    for (int i = 0; i < 200; i++, usleep(100))
+        ULT_CHECK(gpu_nccl_state(pair.nccl[1]) == GPU_NCCL_BUSY);
     gpu_nccl_cancel(pair.nccl[1]);
     ULT_CHECK(wait_for(pair.nccl[1]) == GPU_NCCL_CANCELLED);
     gpu_nccl_connect(pair.nccl[0], cards[0].id, 2, 0);
@@ -323,8 +323,8 @@ static void start_alone(void *arg)
     connect_pair(&pair);
     run_both(&pair, call, values);
     ULT_CHECK(start(&pair, 0, call) == 0);
-    usleep(20000);
-    ULT_CHECK(gpu_queue_ask(gpu_nccl_queue(pair.nccl[0], &error)) == GPU_QUEUE_BUSY);
+    for (int i = 0; i < 200; i++, usleep(100))
+        ULT_CHECK(gpu_queue_ask(gpu_nccl_queue(pair.nccl[0], &error)) == GPU_QUEUE_BUSY);
     gpu_nccl_abort(pair.nccl[0]);
     ULT_CHECK(wait_for(pair.nccl[0]) == GPU_NCCL_CANCELLED);
     ULT_CHECK(gpu_queue_wait(gpu_nccl_queue(pair.nccl[0], &error)) == 0);
@@ -338,8 +338,8 @@ static void start_first_alone(void *arg)
 
     connect_pair(&pair);
     ULT_CHECK(start(&pair, 0, call) == GPU_NCCL_BUSY);
-    usleep(20000);
-    ULT_CHECK(gpu_nccl_ask(pair.nccl[0]) == GPU_NCCL_BUSY);
+    for (int i = 0; i < 200; i++, usleep(100))
+        ULT_CHECK(gpu_nccl_ask(pair.nccl[0]) == GPU_NCCL_BUSY);
     gpu_nccl_abort(pair.nccl[0]);
     ULT_CHECK(gpu_nccl_state(pair.nccl[0]) == GPU_NCCL_CANCELLED);
     gpu_nccl_destroy(pair.nccl[0]);
