@@ -8,7 +8,9 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 build="build-coverage"
 cmake -S . -B $build -G Ninja -DHEDDLE_COVERAGE=ON -DHEDDLE_LTO=OFF >/dev/null || exit 1
-cmake --build $build --target heddle unit_tests >$build/build.log || exit 1
+targets=()
+[ $# != 0 ] || targets=(--target heddle unit_tests)
+cmake --build $build ${targets[@]+"${targets[@]}"} >$build/build.log || exit 1
 find $build -name '*.gcda' -delete
 if [ $# = 0 ]; then
     export HEDDLE_CONFORMANCE="--pes 2 --max-ranks 4"
