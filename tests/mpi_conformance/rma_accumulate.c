@@ -4,7 +4,7 @@
  * those of many ranks on the same elements lose nothing, whatever operations they use; those of one rank
  * happen in order; compare and swap makes a lock and a counter.
  */
-#include "mtest.h"
+#include "mrma.h"
 
 static MPI_Op const ops[] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_BAND,
                              MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
@@ -58,14 +58,14 @@ static void check_operations(void)
     char *window;
     MPI_Win win;
 
-    MTEST_OK(MPI_Win_allocate(256, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win));
+    MTEST_OK(mrma_window(256, 1, &window, &win));
     for (size_t t = 0; t < sizeof integers / sizeof integers[0]; t++)
         for (size_t o = 0; o < sizeof ops / sizeof ops[0]; o++)
             check_pair(integers[t], ops[o], window, win);
     for (size_t t = 0; t < sizeof reals / sizeof reals[0]; t++)
         for (size_t o = 0; o < 4; o++)
             check_pair(reals[t], ops[o], window, win);
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
 }
 
 /* All ranks add to the same cells of all ranks, in single calls, in large ones and with fetches, under shared
@@ -79,8 +79,7 @@ static void check_many(int rounds)
 
     for (int i = 0; i < CELLS; i++)
         ones[i] = 1;
-    MTEST_OK(MPI_Win_allocate(CELLS * (MPI_Aint)sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD,
-                              &window, &win));
+    MTEST_OK(mrma_window(CELLS * (MPI_Aint)sizeof(long), sizeof(long), &window, &win));
     memset(window, 0, CELLS * sizeof(long));
     MPI_Barrier(MPI_COMM_WORLD);
     MTEST_OK(MPI_Win_lock_all(0, win));
@@ -100,7 +99,7 @@ static void check_many(int rounds)
                         (i == CELLS - 1 ? (long)mtest_size * rounds : 0);
         MTEST_CHECK(window[i] == expected, "cell %d is %ld, not %ld", i, window[i], expected);
     }
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
     free(ones);
 }
 
@@ -112,8 +111,7 @@ static void check_order(void)
     int target = (mtest_rank + 1) % mtest_size;
     MPI_Win win;
 
-    MTEST_OK(MPI_Win_allocate(mtest_size * (MPI_Aint)sizeof(long), sizeof(long), MPI_INFO_NULL,
-                              MPI_COMM_WORLD, &window, &win));
+    MTEST_OK(mrma_window(mtest_size * (MPI_Aint)sizeof(long), sizeof(long), &window, &win));
     for (int i = 0; i < mtest_size; i++)
         window[i] = -1;
     MPI_Barrier(MPI_COMM_WORLD);
@@ -126,7 +124,7 @@ static void check_order(void)
     MTEST_OK(MPI_Win_unlock(target, win));
     for (int i = 0; i < N; i++)
         MTEST_CHECK(old[i] == i - 1, "replacement %d saw %ld", i, old[i]);
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
 }
 
 /* A lock out of compare and swap: the counter that it guards loses nothing. */
@@ -135,7 +133,7 @@ static void check_spin_lock(int rounds)
     int *window, unlocked = 0, locked = 1, old, value;
     MPI_Win win;
 
-    MTEST_OK(MPI_Win_allocate(2 * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win));
+    MTEST_OK(mrma_window(2 * sizeof(int), sizeof(int), &window, &win));
     window[0] = window[1] = 0;
     MPI_Barrier(MPI_COMM_WORLD);
     MTEST_OK(MPI_Win_lock_all(0, win));
@@ -156,13 +154,14 @@ static void check_spin_lock(int rounds)
     MPI_Barrier(MPI_COMM_WORLD);
     MTEST_CHECK(mtest_rank != 0 || window[1] == rounds * mtest_size, "the counter is %d, not %d", window[1],
                 rounds * mtest_size);
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
 }
 
 int main(int argc, char **argv)
 {
     int is_crowd;
     mtest_init(&argc, &argv, 1);
+    mrma_init(&argc, argv);
     is_crowd = mtest_size > 100;
     if (!is_crowd)
         check_operations();

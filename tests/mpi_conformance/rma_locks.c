@@ -4,7 +4,7 @@
  * targets together do not deadlock with single ones, a rank that waits in the queue gets its turn though
  * others ask again and again, and none keeps ranks from running that do not wait for it.
  */
-#include "mtest.h"
+#include "mrma.h"
 
 static long *window;
 static MPI_Win win;
@@ -131,7 +131,8 @@ static void check_several(void)
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
-    MTEST_OK(MPI_Win_allocate(4 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win));
+    mrma_init(&argc, argv);
+    MTEST_OK(mrma_window(4 * sizeof(long), sizeof(long), &window, &win));
     memset(window, 0, 4 * sizeof(long));
     MPI_Barrier(MPI_COMM_WORLD);
     check_exclusion(mtest_size > 100 ? 3 : 100);
@@ -139,6 +140,6 @@ int main(int argc, char **argv)
         check_fairness();
     check_others_run();
     check_several();
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
     return mtest_end();
 }

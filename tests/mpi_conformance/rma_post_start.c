@@ -4,7 +4,7 @@
  * without any other synchronisation, with MPI_Win_test, and with empty groups. A rank may be origin and
  * target at once.
  */
-#include "mtest.h"
+#include "mrma.h"
 
 static int *window;
 static MPI_Win win;
@@ -103,14 +103,14 @@ static void check_one_by_one(void)
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
-    MTEST_OK(MPI_Win_allocate(mtest_size * (MPI_Aint)sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
-                              &window, &win));
+    mrma_init(&argc, argv);
+    MTEST_OK(mrma_window(mtest_size * (MPI_Aint)sizeof(int), sizeof(int), &window, &win));
     MPI_Win_get_group(win, &all);
     check_ring();
     MPI_Barrier(MPI_COMM_WORLD);
     check_random();
     check_one_by_one();
     MPI_Group_free(&all);
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
     return mtest_end();
 }

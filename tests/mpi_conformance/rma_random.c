@@ -7,7 +7,7 @@
  *
  * usage: rma_random [seed [rounds]]
  */
-#include "mtest.h"
+#include "mrma.h"
 
 enum { CELLS = 96, OPS_MAX = 200 };
 
@@ -278,13 +278,13 @@ int main(int argc, char **argv)
     MPI_Datatype spread;
 
     mtest_init(&argc, &argv, 1);
+    mrma_init(&argc, argv);
     state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     rounds = argc > 2 ? atoi(argv[2]) : 60;
     use = malloc(sizeof *use * (size_t)mtest_size * CELLS);
     plan = malloc(sizeof *plan * OPS_MAX);
     model = calloc((size_t)mtest_size * CELLS, sizeof *model);
-    MTEST_OK(MPI_Win_allocate(CELLS * (MPI_Aint)sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD,
-                              &cells, &win));
+    MTEST_OK(mrma_window(CELLS * (MPI_Aint)sizeof(long), sizeof(long), &cells, &win));
     memset(cells, 0, CELLS * sizeof(long));
     MPI_Win_get_group(win, &all);
     MPI_Type_create_resized(MPI_LONG, 0, 2 * sizeof(long), &spread);
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
     }
     MPI_Type_free(&spread);
     MPI_Group_free(&all);
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(cells, &win));
     free(use);
     free(plan);
     free(model);

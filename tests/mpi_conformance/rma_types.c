@@ -4,7 +4,7 @@
  * origin and target, elements go backwards, pairs keep their padding, sizes reach some MiB, and nothing is
  * nothing.
  */
-#include "mtest.h"
+#include "mrma.h"
 
 static int next, previous;
 
@@ -20,8 +20,7 @@ static void check_columns(void)
     MPI_Type_commit(&column);
     MPI_Type_vector(N, 1, 2, MPI_DOUBLE, &every_other);
     MPI_Type_commit(&every_other);
-    MTEST_OK(MPI_Win_allocate(N * N * (MPI_Aint)sizeof(double), sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD,
-                              &window, &win));
+    MTEST_OK(mrma_window(N * N * (MPI_Aint)sizeof(double), sizeof(double), &window, &win));
     for (int i = 0; i < N * N; i++)
         window[i] = -1;
     for (int i = 0; i < N; i++)
@@ -49,7 +48,7 @@ static void check_columns(void)
                                        : -1;
         MTEST_CHECK(window[i] == expected, "accumulated element %d is %g", i, window[i]);
     }
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
     MPI_Type_free(&column);
     MPI_Type_free(&every_other);
 }
@@ -75,7 +74,7 @@ static void check_holes(void)
     for (int i = 8; i < 12; i++)
         is_data[i] = 1;
     is_data[13] = 1;
-    MTEST_OK(MPI_Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win));
+    MTEST_OK(mrma_window(64, 1, &window, &win));
     memset(window, 0xee, 64);
     memset(back, 0xdd, sizeof back);
     mtest_fill(data, sizeof data, (unsigned)mtest_rank);
@@ -92,7 +91,7 @@ static void check_holes(void)
     MTEST_OK(MPI_Win_fence(0, win));
     for (int i = 0; i < 64; i++)
         MTEST_CHECK(back[i] == (is_data[i % 16] ? data[i] : 0xdd), "fetched byte %d is %#x", i, back[i]);
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
     MPI_Type_free(&base);
     MPI_Type_free(&pieces);
     MPI_Type_free(&backwards);
@@ -111,8 +110,7 @@ static void check_pairs(void)
 
     MPI_Type_vector(N, 1, 2, MPI_DOUBLE_INT, &spread);
     MPI_Type_commit(&spread);
-    MTEST_OK(MPI_Win_allocate(2 * N * (MPI_Aint)sizeof *window, sizeof *window, MPI_INFO_NULL, MPI_COMM_WORLD,
-                              &window, &win));
+    MTEST_OK(mrma_window(2 * N * (MPI_Aint)sizeof *window, sizeof *window, &window, &win));
     memset(window, 0x55, 2 * N * sizeof *window);
     for (int i = 0; i < 2 * N; i++) {
         window[i].value = -1;
@@ -135,7 +133,7 @@ static void check_pairs(void)
         MTEST_CHECK(window[2 * i + 1].value == -1 && window[2 * i + 1].index == -1,
                     "a pair between was written");
     }
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
     MPI_Type_free(&spread);
 }
 
@@ -147,7 +145,7 @@ static void check_nothing(void)
 
     MPI_Type_contiguous(0, MPI_INT, &empty);
     MPI_Type_commit(&empty);
-    MTEST_OK(MPI_Win_allocate(1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win));
+    MTEST_OK(mrma_window(1, 1, &window, &win));
     *window = 9;
     MTEST_OK(MPI_Win_fence(0, win));
     MTEST_OK(MPI_Put(nothing, 0, MPI_CHAR, next, 1, 0, MPI_CHAR, win));
@@ -158,7 +156,7 @@ static void check_nothing(void)
         MPI_Get_accumulate(nothing, 0, MPI_INT, nothing, 0, MPI_INT, next, 0, 0, MPI_INT, MPI_NO_OP, win));
     MTEST_OK(MPI_Win_fence(0, win));
     MTEST_CHECK(*window == 9, "nothing was something");
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
     MPI_Type_free(&empty);
 }
 
@@ -172,8 +170,7 @@ static void check_large(size_t n)
 
     MPI_Type_vector(half, 1, 2, MPI_LONG, &blocks);
     MPI_Type_commit(&blocks);
-    MTEST_OK(MPI_Win_allocate((MPI_Aint)(n * sizeof *window), sizeof *window, MPI_INFO_NULL, MPI_COMM_WORLD,
-                              &window, &win));
+    MTEST_OK(mrma_window((MPI_Aint)(n * sizeof *window), sizeof *window, &window, &win));
     for (size_t i = 0; i < n; i++) {
         window[i] = (long)i;
         mine[i] = (long)i * 3 + mtest_rank;
@@ -198,7 +195,7 @@ static void check_large(size_t n)
     MTEST_OK(MPI_Win_fence(0, win));
     for (int i = 0; i < half; i++)
         MTEST_CHECK(old[i] == (long)i * 8 + mtest_rank, "fetched element %d is %ld", i, old[i]);
-    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(mrma_free(window, &win));
     MPI_Type_free(&blocks);
     free(mine);
     free(old);
@@ -207,6 +204,7 @@ static void check_large(size_t n)
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
+    mrma_init(&argc, argv);
     next = (mtest_rank + 1) % mtest_size;
     previous = (mtest_rank + mtest_size - 1) % mtest_size;
     check_columns();
