@@ -144,6 +144,6 @@ void gpu_flow_forget_all(void)
 
     if (flows) {
         free(flows->places);
-        *flows = (struct gpu_flows){NULL};
+        *flows = (struct gpu_flows){0};
     }
 }

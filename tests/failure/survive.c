@@ -178,6 +178,28 @@ static void wait_for_loss(void)
 
 /* ---- After it ---- */
 
+static int num_handled;
+
+static void count_error(MPI_Comm *comm, int *error, ...)
+{
+    num_handled += *comm == MPI_COMM_WORLD && *error == MPI_ERR_PROC_FAILED;
+}
+
+/* The blocking barrier, too, calls the communicator's error handler. */
+static void check_handler(void)
+{
+    MPI_Errhandler counting, before;
+
+    MTEST_OK(MPI_Comm_create_errhandler(count_error, &counting));
+    MTEST_OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before));
+    MTEST_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, counting));
+    LOST(MPI_Barrier(MPI_COMM_WORLD));
+    MTEST_CHECK(num_handled == 1, "%d calls of the error handler", num_handled);
+    MTEST_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, before));
+    MTEST_OK(MPI_Errhandler_free(&before));
+    MTEST_OK(MPI_Errhandler_free(&counting));
+}
+
 static void check_new_calls(void)
 {
     int value = 1, got, flag = 0;
@@ -196,7 +218,7 @@ static void check_new_calls(void)
                     "MPI_Test: error %d, flag %d", error, flag);
     }
     LOST(MPI_Iprobe(first_lost, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
-    LOST(MPI_Barrier(MPI_COMM_WORLD));
+    check_handler();
     LOST(MPI_Bcast(&value, 1, MPI_INT, mtest_rank, MPI_COMM_WORLD));
     LOST(MPI_Comm_dup(MPI_COMM_WORLD, &none));
     LOST(MPI_Comm_split(MPI_COMM_WORLD, 0, 0, &none));

@@ -44,13 +44,22 @@ void ampi_coll_finalize(struct ampi_comm *world)
         await_survivors(world);
 }
 
-BASE_UNCHECKED_FRAME int ampi_coll_barrier(struct ampi_comm *comm)
+int ampi_coll_barrier(struct ampi_comm *comm)
 {
     struct ampi_coll_args args;
 
     ampi_coll_args_init(&args, &barrier_plan);
     args.comm = comm;
     return ampi_coll_run(&args);
+}
+
+BASE_UNCHECKED_FRAME int ampi_coll_call_barrier(struct ampi_comm *comm)
+{
+    struct ampi_coll_args args;
+
+    ampi_coll_args_init(&args, &barrier_plan);
+    args.comm = comm;
+    return ampi_coll_blocking(&args);
 }
 
 int ampi_coll_start_barrier(const struct ampi_coll_call *call, MPI_Comm comm)

@@ -9,7 +9,10 @@
 
 #include "ampi/coll/engine/coll.h"
 
-/* Nonblocking and persistent; the blocking barrier is ampi_coll_barrier. */
+/* The blocking barrier: ampi_coll_barrier, and raises its error. May switch. */
+int ampi_coll_call_barrier(struct ampi_comm *comm);
+
+/* Nonblocking and persistent. */
 int ampi_coll_start_barrier(const struct ampi_coll_call *call, MPI_Comm comm);
 
 /* args: the buffers are set; the rest is filled here. */
