@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gpu_detect.h: what memory is this address in?
+ * gpu_detect.h: the kind of memory at an address.
  *
  * The message path asks gpu_is_device of every buffer: a load and a branch as long as CUDA's driver is not in
  * this process. Whoever then handles the device's memory asks gpu_resolve once more, which is exact.

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What a launcher tells a rank. */
+/* The place of a rank, as launchers tell it. */
 struct base_rank_place {
     int rank, size;             /* in the job */
     int local_rank, local_size; /* on the node */

@@ -297,7 +297,7 @@ static int launch_part(const struct run *run, const struct chunk *chunk, struct 
     return error;
 }
 
-/* What is staged is in its slots. Mostly one launch. */
+/* Combines a chunk whose staged inputs are in their slots. Mostly one launch. */
 static int combine_chunk(const struct run *run, const struct chunk *chunk)
 {
     const struct gpu_combine *combine = run->combine;
@@ -325,7 +325,7 @@ static int combine_chunk(const struct run *run, const struct chunk *chunk)
     return error ? error : launch(run, chunk, &args);
 }
 
-/* What is to be done with a copy. */
+/* A copy between a chunk and its slot, or back. */
 typedef void (*copy_fn)(struct chunk *chunk, void *dst, void *src, size_t n_bytes);
 
 /* The inputs that go into slots. */

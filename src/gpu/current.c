@@ -25,7 +25,7 @@ int gpu_device_of_self(void)
     return gpu_device_of_pe(index, n_pes, count);
 }
 
-/* What a rank begins with. */
+/* The context that a rank begins with. */
 static BASE_COLD CUcontext first_context(void)
 {
     int device = gpu_device_of_self();

@@ -12,7 +12,7 @@
 #include "gpu/driver.h"
 #include "gpu/pe_state.h"
 
-/* What is known of each device. */
+/* The devices. */
 static struct {
     _Atomic(CUcontext) context;                 /* its primary context; NULL: not retained yet */
     _Atomic signed char peers[GPU_DEVICES_MAX]; /* to which others: 0 not asked, 1 direct, -1 not */

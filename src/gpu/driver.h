@@ -118,8 +118,8 @@ CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context);
 /* Has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS been set for the memory at this address? */
 bool gpu_memory_is_synchronous(CUdeviceptr address);
 
-/* What memory is at this address: an enum gpu_memory, as the driver says now. Unlike gpu_query, this changes
- * nothing. (device.c) */
+/* The kind of memory at this address: an enum gpu_memory, as the driver says now. Unlike gpu_query, this
+ * changes nothing. (device.c) */
 int gpu_memory_type(CUdeviceptr address);
 
 /* Waits for those calls of the running rank that have returned before their work was done, though CUDA calls

@@ -23,7 +23,7 @@
 #include "gpu_detect.h"
 #include "ult/ult.h"
 
-/* What gpu_hint points to while there is nothing to look for, and when there always is. */
+/* Targets of gpu_hint: nothing to look for; always something. */
 static void *const nothing = NULL;
 static void *const something = (void *)&nothing;
 
@@ -64,7 +64,7 @@ static void unlock_readable(void)
     atomic_flag_clear_explicit(&readable.lock, memory_order_release);
 }
 
-/* Those of which a part remains are kept: that costs questions, no more. */
+/* Mappings of which a part remains are kept: that costs questions, no more. */
 static void forget_readable(uintptr_t from, uintptr_t to)
 {
     lock_readable();
@@ -87,7 +87,7 @@ static void note_readable(uintptr_t from, uintptr_t to)
     unlock_readable();
 }
 
-/* What the driver mapped before it was watched: shared mappings of its devices. */
+/* Mappings that the driver made before it was watched: shared ones of its devices. */
 static void note_what_is_there(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -180,7 +180,7 @@ static long watched_syscall(long number, long a, long b, long c, long d, long e,
     return result;
 }
 
-/* What a library imports, and what it gets in its place. */
+/* A function that a library imports, and its replacement. */
 struct replacement {
     const char *name;
     void (*function)(void);
@@ -197,7 +197,7 @@ static const struct replacement watched[N_WATCHED] = {
 
 /* ---- A library's global offset table ---- */
 
-/* What is needed of a library's dynamic section. */
+/* The parts of a library's dynamic section that are needed. */
 struct tables {
     const ElfW(Sym) * symbols;
     const char *strings;

@@ -26,7 +26,7 @@ struct gpu_flow {
     CUevent marks[GPU_FLOW_MARKS]; /* in turn; NULL: not made yet */
 };
 
-/* Those of a rank, hashed by key. All 0 at first. */
+/* The streams of a rank, hashed by key. All 0 at first. */
 struct gpu_flows {
     struct gpu_flow *places;
     unsigned n_places; /* a power of 2, or 0 */

@@ -111,7 +111,7 @@ static int64_t node_bits(const struct base_node *node)
     return bits;
 }
 
-/* What is kept with a layout, made at first use. Any number of PEs may ask at once. */
+/* State that is kept with a layout, made at first use. Any number of PEs may ask at once. */
 static struct gpu_layout *layout_of(struct base_layout *layout)
 {
     struct gpu_layout *made, *old = __atomic_load_n((struct gpu_layout **)&layout->gpu, __ATOMIC_ACQUIRE);

@@ -11,7 +11,7 @@
 #include "gpu/query.h"
 #include "gpu/queue.h"
 
-/* What is copied through scratch memory at a time, at most and at least. */
+/* Bytes that are copied through scratch memory at a time, at most and at least. */
 #define SCRATCH_MAX ((size_t)8 << 20)
 #define SCRATCH_MIN ((size_t)256 << 10)
 
@@ -49,7 +49,7 @@ static int set_side(struct gpu_move_side *side, const struct gpu_data *data, siz
     return 0;
 }
 
-/* What can the device of one side do with the memory of the other? */
+/* How the device of one side can access the memory of the other. */
 static enum gpu_reach reach(const struct gpu_move_side *side, const struct gpu_move_side *other)
 {
     return side->device < 0 ? GPU_REACH_KERNEL

@@ -7,8 +7,8 @@
 
 #include "gpu/gpu.h"
 
-/* What an end of a move is: a block that the driver knows, a layout on a GPU, or memory that the CPU fills
- * and drains (gpu_move.c). */
+/* The kinds of an end of a move: a block that the driver knows, a layout on a GPU, or memory that the CPU
+ * fills and drains (gpu_move.c). */
 enum gpu_side_kind { FLAT, DEVICE, HOST };
 
 /* CUDA's name for what is found wrong here. */

@@ -329,7 +329,7 @@ void gpu_nccl_destroy(struct gpu_nccl *nccl)
     pthread_mutex_unlock(&live_lock);
 }
 
-/* What waits for other participants is given up; waits for the other threads. With the lock held. */
+/* Gives up operations that wait for other participants; waits for the other threads. With the lock held. */
 static void await_threads(double limit_s)
 {
     struct timespec until;

@@ -18,7 +18,7 @@
 struct gpu_nccl_functions gpu_nccl;
 const char *gpu_nccl_library;
 
-/* What is known of the library. Written under the lock, before `state` says OPEN. */
+/* The library. Written under the lock, before `state` says OPEN. */
 static struct {
     pthread_mutex_t lock;
     enum { UNKNOWN, OPEN, MISSING, UNUSABLE } state;
@@ -118,7 +118,7 @@ void gpu_nccl_describe(char *text, size_t text_bytes)
 
 #define RESULTS_MAX 16
 
-/* What was last said of each result. */
+/* The last message about each result. */
 static struct {
     pthread_mutex_t lock;
     char texts[RESULTS_MAX][256];

@@ -15,14 +15,14 @@ bool gpu_driver_open(const char *path) BASE_COLD;
 /* True if somebody has called cuInit, as far as is known: the driver has been noticed. */
 bool gpu_driver_is_initialized(void);
 
-/* What the driver says of an address: its range, of which it fills all fields. Memory that it does not know
+/* Asks the driver about an address: fills all fields of its range. Memory that it does not know
  * is host memory, [addr, addr + 1). */
 void gpu_query(uintptr_t addr, struct gpu_range *range_out);
 
 /* The id of the buffer at an address; 0: none. No two buffers of a process ever have the same. */
 uint64_t gpu_query_buffer(uintptr_t addr);
 
-/* What a device can do with memory of a device (reach.c). */
+/* The ways in which a device can access memory of a device (reach.c). */
 enum gpu_reach {
     GPU_REACH_NONE,   /* nothing: only its owner can */
     GPU_REACH_COPY,   /* the driver's copies in its streams can use it, kernels cannot */

@@ -124,7 +124,7 @@ static int make_stream(struct gpu_queue *queue)
     return error;
 }
 
-/* What +v says of devices: when a PE first uses one. */
+/* The line of +v about a device: when a PE first uses it. */
 static void tell(const struct gpu_pe *pe, int device)
 {
     const struct ult *self = ult_self();

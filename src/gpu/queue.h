@@ -21,7 +21,7 @@
 
 struct gpu_queue;
 
-/* What a queue is for: work that would delay each other goes different ways. */
+/* The purpose of a queue: kinds of work that would delay each other have queues of their own. */
 enum gpu_lane {
     GPU_LANE_OUT,
     GPU_LANE_IN,

@@ -14,7 +14,7 @@
 
 #define real gpu_stream_real
 
-/* What not every driver has. Set by gpu_graphs_can_be. */
+/* Functions that not every driver has. Set by gpu_graphs_can_be. */
 static CUresult(CUDAAPI *get_parameter)(CUfunction, size_t, size_t *, size_t *);
 static CUresult(CUDAAPI *get_kernel_parameter)(CUkernel, size_t, size_t *, size_t *);
 static CUresult(CUDAAPI *instantiate)(CUgraphExec *, CUgraph, unsigned long long);

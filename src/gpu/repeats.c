@@ -15,7 +15,7 @@
 /* A pause of the program of this length ends a sequence: it may wait for what it has launched. */
 #define PAUSE_NS 20000
 
-/* What has been held back for so long is submitted by the watching thread. */
+/* Operations that have been held back for so long are submitted by the watching thread. */
 #define LATE_NS 100000
 
 /* A rank to which that happens more often has no graphs: LATE_MIN times, and once in LATE_PART sequences. */

@@ -60,7 +60,7 @@ extern bool gpu_repeats_are_on;
 /* Of a rank; made when first needed, and kept. */
 struct gpu_repeats;
 
-/* What a call of the running rank for this stream is to be given to; NULL: the driver. stream and
+/* The sequences that a call of the running rank for this stream goes to; NULL: to the driver. stream and
  * is_per_thread are the program's, call is what gpu_call_begin made of them. Sets *context_out. */
 struct gpu_repeats *gpu_repeats_for(const struct gpu_call *call, CUstream stream, bool is_per_thread,
                                     CUcontext *context_out);

@@ -201,7 +201,7 @@ CUresult CUDAAPI gpu_api_event_query(CUevent event)
 
 #define AWAITED_FEW 16
 
-/* What to wait for, as it was when the wait began. */
+/* The work to wait for, as it was when the wait began. */
 struct awaited {
     CUstream *streams;
     CUevent *events;
@@ -374,7 +374,7 @@ CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from)
     return copy_attributes(to, from, true, real.r_cuStreamCopyAttributes_ptsz);
 }
 
-/* What the program wants to be called on a default stream, by the handle that it gave. */
+/* A callback on a default stream, by the handle that the program gave. */
 struct callback {
     CUstreamCallback function;
     CUstream stream;

@@ -21,7 +21,7 @@
 bool gpu_streams_are_private;
 struct ult *(*gpu_rank_of_thread)(void);
 
-/* What +gpu-streams, +gpu-waits and +gpu-graphs say. */
+/* The values of +gpu-streams, +gpu-waits and +gpu-graphs. */
 static bool is_private_wanted = true, is_suspending_wanted = true, are_graphs_wanted = true;
 
 /* Sets *first_out to whether the text is the first of two words; NULL: it is. */
@@ -430,7 +430,7 @@ static void unlink_stream(struct gpu_rank_streams *rank, struct gpu_stream *stre
     rank->n_blocking -= stream->is_blocking;
 }
 
-/* What the stream has left is still waited for: by its mark, which becomes an orphan. Lock held. */
+/* The rest of the stream's work is still waited for: by its mark, which becomes an orphan. Lock held. */
 static void leave_orphan(struct gpu_stream *stream)
 {
     struct gpu_face *face = stream->face;

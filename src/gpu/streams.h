@@ -48,7 +48,7 @@ struct gpu_orphan {
     bool is_blocking;
 };
 
-/* What a rank has in one primary context. */
+/* The streams of a rank in one primary context. */
 struct gpu_face {
     struct gpu_face *next; /* of the rank */
     CUcontext context;
@@ -68,7 +68,7 @@ struct gpu_face {
 #define GPU_STREAM_BUCKETS 64
 #define GPU_SPOILED_MAX 8
 
-/* What a rank has. Its threads may use it, too. */
+/* The streams of a rank. Its threads may use it, too. */
 struct gpu_rank_streams {
     pthread_mutex_t lock;
     struct gpu_face *faces;

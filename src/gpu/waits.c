@@ -126,7 +126,7 @@ static void ready(struct gpu_question *question)
     ult_ready(BASE_CONTAINER(question, struct gpu_waiter, question)->u);
 }
 
-/* What the driver says in the end: done, or an error. */
+/* The driver's final answer: done, or an error. */
 static CUresult suspend(CUstream stream, CUevent event)
 {
     struct gpu_waiter waiter = {{.answered = ready, .stream = stream, .event = event}, ult_self()};

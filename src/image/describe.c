@@ -131,7 +131,7 @@ bool image_has_code(const struct image *image, const void *addr)
 
 /* ---- Shared libraries ---- */
 
-/* What /proc/self/maps says of a mapping. */
+/* A mapping, from /proc/self/maps. */
 struct place {
     uintptr_t lo, hi;
     uintptr_t file_lo; /* where the file's mappings begin */

@@ -47,7 +47,7 @@ bool image_group_count(struct image *image, const void *handle, int n);
 
 /* ---- opener.c: loading without running constructors ---- */
 
-/* What a dlopen has brought. */
+/* The libraries that a dlopen has loaded. */
 struct image_loaded {
     struct image_module *modules; /* the private ones: constructors have not run; free() it */
     size_t count;

@@ -15,7 +15,7 @@
 
 typedef int (*image_main_fn)(int argc, char **argv, char **envp);
 
-/* What the layer above does with the program. Defined once by that layer. */
+/* The functions of the layer above that start the program. Defined once by that layer. */
 struct image_client {
     /* Before the constructors of all libraries, and before the C library is up: could wants_images say yes?
      * Looks at its arguments only. */
@@ -54,7 +54,7 @@ size_t image_span_bytes(void);
 void image_set_late_bytes(size_t bytes);
 size_t image_late_bytes(void);
 
-/* What base has to be a multiple of: the page size, or the largest alignment that the program asks for. */
+/* The alignment of base: the page size, or the largest alignment that the program asks for. */
 size_t image_align_bytes(void);
 
 /* How many memory mappings one copy costs; by image_set_protect_relro, too. */
@@ -120,7 +120,7 @@ const void *image_mapping_end(const void *addr);
 
 /* ---- Rebinding (rebind.c): the C library's calls that must be per rank ---- */
 
-/* What the C library keeps per process and a rank needs for itself. One per rank. */
+/* Per-rank replacement of the C library's per-process state. One per rank. */
 struct image_libc;
 struct image_libc *image_libc_of(struct image *image);
 
@@ -148,8 +148,8 @@ bool image_is_forked_child(void);
  * like it? */
 bool image_has_fault_handler(int number);
 
-/* What the layer above provides to the rebound functions; all are called on the rank's ULT, but for current.
- * NULL: what libc does. */
+/* Functions that the layer above provides to the rebound ones; all are called on the rank's ULT, but for
+ * current. NULL: libc's function is called. */
 struct image_rebind_client {
     struct image *(*current)(void); /* the image of the running rank; NULL outside of ranks. Any thread */
     void (*exit)(int code) BASE_NORETURN;       /* the rank called exit(): handlers have run already */

@@ -9,7 +9,7 @@
 #include "image/program.h"
 #include "image/rebind.h"
 
-/* What a module's code passes to __tls_get_addr. */
+/* The argument of __tls_get_addr. */
 struct image_tls_index {
     size_t module; /* ld.so's number of the module, or one of ours */
     size_t offset; /* in the module's block */

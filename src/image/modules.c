@@ -20,7 +20,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* What dl_iterate_phdr says, in its order: the program first, then in the order of loading. */
+/* The modules of dl_iterate_phdr, in its order: the program first, then in the order of loading. */
 struct loaded_list {
     struct image_module *modules;
     size_t count;

@@ -106,7 +106,7 @@ static bool next_item(const char **list, struct item *item_out)
     return len > 0;
 }
 
-/* What a list says of a file: 1 private, -1 shared, 0 nothing. The last item that fits counts. */
+/* The verdict of a list on a file: 1 private, -1 shared, 0 nothing. The last item that fits counts. */
 static int list_says(const char *list, const char *file)
 {
     struct item item;
@@ -335,7 +335,7 @@ void image_private_libraries_mark_late(struct image_module *modules, size_t coun
     struct decision *decisions = base_calloc(count, sizeof *decisions, "the list of libraries");
     size_t own = module_of(modules, count, &is_private);
 
-    /* What was there before is as it is, and asks for nothing more. */
+    /* Modules that were there before stay as they are, and need nothing more. */
     for (size_t i = 0; i < count; i++)
         decisions[i] = is_late[i] ? decide(&modules[i], "", own ? &modules[own] : NULL)
                                   : (struct decision){.why = "it is there", .is_alone = true};

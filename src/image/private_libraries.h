@@ -45,7 +45,7 @@ bool image_private_libraries_mark(struct image_module *modules, size_t count,
  * private as they were. */
 void image_private_libraries_mark_late(struct image_module *modules, size_t count, bool *is_late);
 
-/* What was decided for modules[index]. */
+/* The decision for modules[index]. */
 bool image_private_libraries_has(size_t index);
 
 #endif

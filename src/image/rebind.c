@@ -174,7 +174,7 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("hdestroy", image_libc_hdestroy, "the process's one hash table is the rank's"),
     FUNCTION("hsearch", image_libc_hsearch, "the process's one hash table is the rank's"),
 
-    /* What ld.so and libstdc++ know of the program (rebind_dlopen.c, rebind_symbols.c) */
+    /* Knowledge of ld.so and libstdc++ about the program (rebind_dlopen.c, rebind_symbols.c) */
     FUNCTION("dlopen", image_libc_dlopen, "a plugin's variables are the rank's own"),
     FUNCTION("dlclose", image_libc_dlclose, "other ranks may have opened the same"),
     FUNCTION("dlsym", image_libc_dlsym, "answers with addresses in the rank's copy"),

@@ -42,7 +42,7 @@ enum image_libc_field {
 
 /* ---- Finding (rebind.c) ---- */
 
-/* What a name is bound to in a rank's code; NULL: to what ld.so found. */
+/* The function that a name is bound to in a rank's code; NULL: the one that ld.so found. */
 const struct image_rebinding *image_rebinding_find(const char *name);
 
 /* The same, if definition is what the table means: a library of the program may have a function error(),
@@ -73,7 +73,7 @@ struct image_handlers {
     size_t room; /* allocated items */
 };
 
-/* What the C library keeps per thread: for the rank's ULT, and for each thread that its program starts. */
+/* Replacement of the C library's per-thread state: for the rank's ULT, and for each thread that its program starts. */
 struct image_thread {
     struct image *image;                /* of the rank that it belongs to */
     struct image_thread *next;          /* link of the states of an OS thread: threads.c */

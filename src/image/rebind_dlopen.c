@@ -54,7 +54,7 @@ static bool expand_origin(const struct image_module *module, const char *path, c
 /* One dlopen at a time: what is loaded meanwhile is this one's. Never held while a rank's code runs. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What ld.so has just loaded becomes a load group; or the ranks share it, if that cannot be. */
+/* The libraries that ld.so has just loaded become a load group; or the ranks share them, if that cannot be. */
 static void add_group(const struct image_loaded *loaded, const char *path)
 {
     size_t number;

@@ -32,7 +32,7 @@ static bool is_nonoption(const char *arg)
     return arg[0] != '-' || arg[1] == '\0';
 }
 
-/* What a missing argument is reported as. */
+/* The result for a missing argument. */
 static int missing_argument(const struct scan *scan)
 {
     return scan->optstring[0] == ':' ? ':' : '?';

@@ -88,7 +88,7 @@ static struct image_key *take_free(struct image_keys *keys, unsigned *index_out,
     return NULL;
 }
 
-/* Those of a thread that belongs to no rank, called from `caller`. */
+/* The keys of a thread that belongs to no rank, called from `caller`. */
 static int create_key(unsigned *key_out, void (*destructor)(void *), const void *caller)
 {
     struct image_thread *thread = image_thread_of(caller);

@@ -34,7 +34,7 @@ void image_random_destroy(struct image_random *random)
     free(random);
 }
 
-/* Those of threads that belong to no rank. */
+/* The generators of threads that belong to no rank. */
 static struct image_libc process = {.has_threads = true, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The generators of the rank whose thread calls: all its threads have one together, as in libc, and as there

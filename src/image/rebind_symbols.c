@@ -68,7 +68,7 @@ static void update_link_maps(struct image *image)
     pthread_mutex_unlock(&maps_lock);
 }
 
-/* What ld.so takes for a handle: in glibc a descriptor is one, too. */
+/* The handle as ld.so knows it; in glibc a link map is a handle, too. */
 static void *loader_handle(const struct image *image, void *handle)
 {
     const struct image_link_map *entry = image ? atomic_load(&image->link_maps) : NULL;
@@ -80,7 +80,7 @@ static void *loader_handle(const struct image *image, void *handle)
 
 /* ---- Looking up ---- */
 
-/* What the C library says; version NULL: the default one. */
+/* The C library's answer; version NULL: the default one. */
 static void *look_up(void *handle, const char *name, const char *version)
 {
     return version ? dlvsym(handle, name, version) : dlsym(handle, name);
@@ -132,7 +132,7 @@ static void *find(void *handle, const char *name, const char *version, const voi
     if (handle == RTLD_NEXT)
         return in_rank(image, handle, find_next(module, name, version));
     value = in_rank(image, handle, look_up(loader_handle(image, handle), name, version));
-    /* What was opened with RTLD_LOCAL also sees what came with it. */
+    /* A library that was opened with RTLD_LOCAL also sees the libraries that came with it. */
     if (!value && handle == RTLD_DEFAULT && module && module->group > 0)
         value = in_rank(image, handle, look_up((void *)module->link_map, name, version));
     return value;

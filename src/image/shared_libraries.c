@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* What begins with "libc-2" and the like are the files' names before glibc 2.34. */
+/* "libc-2" and the like begin the files' names before glibc 2.34. */
 static const struct image_shared_library table[] = {
     {"libc libc-2* libm libm-2* libmvec libmvec-2* libpthread libpthread-2* libdl libdl-2* librt librt-2* "
      "libresolv libresolv-2* libutil libutil-2* libanl libanl-2* libnsl libnsl-2* libnss_* libthread_db "

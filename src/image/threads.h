@@ -13,7 +13,7 @@
 
 #include "image/rebind.h"
 
-/* What begins on a new thread of a rank: the thread belongs to this image from now on, and its thread_local
+/* Called first on a new thread of a rank: the thread belongs to this image from now on, and its thread_local
  * variables are those of the image. Once per thread, before any code of the program. false: no memory. */
 bool image_thread_begin(struct image *image) BASE_MUST_CHECK;
 

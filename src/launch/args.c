@@ -382,7 +382,7 @@ static int read_option(struct launch_command *command, char **argv, int i)
     return i;
 }
 
-/* What no single option can tell: is there a program, and does all of it fit together? */
+/* Checks beyond single options: there is a program, and all options fit together. */
 static void check_command(const struct launch_command *command)
 {
     if (command->program_argv == NULL || command->program_argv[0] == NULL ||

@@ -214,7 +214,7 @@ static void wait_for_all(const struct launch_command *command, struct children *
         }
         struct timespec left = {(time_t)left_s, (long)((left_s - (double)(time_t)left_s) * 1e9)};
         int signal_number = sigtimedwait(signals, &info, &left);
-        /* What the terminal sends (^C) has reached the children too. */
+        /* Signals of the terminal (^C) have reached the children, too. */
         if (signal_number == SIGIO)
             read_reports(children);
         else if (signal_number > 0 && signal_number != SIGCHLD && info.si_code != SI_KERNEL)

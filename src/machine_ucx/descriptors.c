@@ -4,7 +4,7 @@
  * and exec): those could read the job's messages, and would hold its connections open. Neither library sets
  * FD_CLOEXEC on all it opens.
  *
- * What is open after a call into these libraries and was not before is theirs. (A thread of the program may
+ * Descriptors that are open after a call into these libraries and were not before are theirs. (A thread of the program may
  * have opened something in just that time; a child that should inherit it does not then. These calls are made
  * once, at MPI_Init, or before any rank runs.) Sockets to other nodes are opened later, when something is
  * sent: UCX watches them by its epoll descriptors, and the kernel tells what these watch.

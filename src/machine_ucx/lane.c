@@ -60,7 +60,7 @@ struct ring {
     _Atomic uint32_t head_seen BASE_CACHE_ALIGNED; /* the receiver's (invariant 3) */
 };
 
-/* What a port's senders share. */
+/* State that a port's senders share. */
 struct ucxm_doorbell {
     _Atomic bool is_asleep BASE_CACHE_ALIGNED; /* the receiver sets it; who clears it nudges */
     bool senders_fence BASE_CACHE_ALIGNED;     /* never changed */

@@ -111,7 +111,7 @@ const char *ucxm_launcher_find_near(bool **is_near_out)
     return NULL;
 }
 
-/* What the launcher has not said at the start is not asked for: that could take long. */
+/* Values that the launcher has not given at the start are not asked for: that could take long. */
 bool ucxm_launcher_host_of(int proc_id, char *host_out, size_t size)
 {
     pmix_proc_t proc = launcher.self;
@@ -287,7 +287,7 @@ void ucxm_launcher_abort(int exit_code, const char *why)
 
 /* ---- Losses ---- */
 
-/* What launchers report when a process is gone before its time. */
+/* The events that launchers report when a process is gone before its time. */
 static pmix_status_t loss_codes[] = {PMIX_ERR_PROC_ABORTED, PMIX_ERR_PROC_ABORTED_BY_SIG,
                                      PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_ERR_EXIT_NONZERO_TERM,
                                      PMIX_ERR_PROC_KILLED_BY_CMD};

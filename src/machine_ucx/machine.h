@@ -44,7 +44,7 @@ enum machine_result {
     MACHINE_FAILED = -2, /* something else; the machine has logged what */
 };
 
-/* What kind of memory data lies in. */
+/* The kind of memory that data lies in. */
 enum machine_memory {
     MACHINE_HOST = 0,
     MACHINE_CUDA = 1,         /* a device's */
@@ -72,7 +72,7 @@ struct machine_data {
 /* A send or fetch is over: MACHINE_DONE, or what went wrong. */
 typedef void (*machine_done_fn)(void *arg, int result);
 
-/* What the machine's user provides. */
+/* Functions that the machine's user provides. */
 struct machine_client {
     /* A message for a port. Returns true if the data is kept; false: the machine may drop it. */
     bool (*handle)(int pe_id, const void *header, size_t header_bytes, const struct machine_data *data);
@@ -83,7 +83,7 @@ struct machine_client {
     int (*source)(const void *header);
 };
 
-/* What a port has done. */
+/* Counters of a port. */
 struct machine_traffic {
     uint64_t n_sent;     /* messages that it has taken to send */
     uint64_t n_handled;  /* messages that it has given to handle */
@@ -155,7 +155,7 @@ struct machine {
     void (*abort)(int exit_code, const char *why);
 };
 
-/* What the shared object exports: the name of the symbol, a struct machine. */
+/* The symbol that the shared object exports, a struct machine. */
 #define MACHINE_SYMBOL "machine_ucx_table"
 
 #endif

@@ -131,7 +131,7 @@ static const char *open_workers(int n_pes)
     return error;
 }
 
-/* What open_workers has made when it failed. */
+/* Closes the workers that open_workers has made when it failed. */
 static void drop_workers(int n_pes)
 {
     for (int i = 0; i < n_pes; i++) {

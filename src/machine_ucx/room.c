@@ -30,7 +30,7 @@
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
 
-/* What UCX takes for a port at first: 4.1 MiB of buffers, and a queue. */
+/* Memory that UCX takes for a port at first: 4.1 MiB of buffers, and a queue. */
 #define PORT_BYTES ((uint64_t)9 << 19)
 
 static struct {

@@ -106,7 +106,7 @@ static void send_done(void *request, ucs_status_t status, void *arg)
     request_done(request, status);
 }
 
-/* What UCX is told of a message. Its shortest way looks at no memory type: it takes memory for the host's as
+/* UCX's parameters for a message. Its shortest way looks at no memory type: it takes memory for the host's as
  * long as its hooks have seen no device memory allocated, which they do not see before they are there, or if
  * UCX could not load them. Naming the datatype, bytes, keeps it off that way. */
 static ucp_request_param_t send_param(enum machine_memory memory)

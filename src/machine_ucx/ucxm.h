@@ -41,7 +41,7 @@ struct ucxm_port_name {
     int32_t pe_id;
 };
 
-/* What a port says to one that it has connected to. */
+/* The greeting of a port to one that it has connected to. */
 struct ucxm_greeting_text {
     struct ucxm_port_name from;
     uint32_t has_lane; /* 1: it sends small messages by a lane */
@@ -70,14 +70,14 @@ struct ucxm_greeting {
     struct ucxm_greeting_text text;
 };
 
-/* What a process publishes begins with this; length (4 bytes) and bytes of each PE's address follow. */
+/* The head of the data that a process publishes; length (4 bytes) and bytes of each PE's address follow. */
 struct ucxm_published {
     char host[UCXM_HOST_BYTES];
     uint32_t n_pes;
     struct ucxm_lane_place lanes;
 };
 
-/* What is known of a process. */
+/* A process, as far as this one knows it. */
 struct ucxm_process {
     int n_pes; /* 0: not looked up yet */
     const struct ucxm_published *published;
@@ -85,7 +85,7 @@ struct ucxm_process {
     bool is_lost;           /* any thread sets it (failed_peer.c) */
 };
 
-/* What UCX keeps for us in front of each request. */
+/* The machine's part in front of each request of UCX. */
 struct ucxm_request {
     machine_done_fn done; /* NULL: given up, nobody wants to know */
     void *arg;
@@ -145,7 +145,7 @@ const char *ucxm_launcher_find_near(bool **is_near_out);
 const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_out);
 /* Waits for all processes, or until a time (0: no limit); calls progress meanwhile (NULL: nothing). */
 const char *ucxm_launcher_fence(void (*progress)(void), double until_s);
-/* What the fence returns when the others did not come in time. */
+/* The fence's result when the others did not come in time. */
 extern const char ucxm_launcher_is_late[];
 /* Asks to be told of lost processes (ucxm_lost_note), and to go on without them. */
 void ucxm_launcher_tolerate(void);
@@ -212,7 +212,7 @@ void ucxm_transports_choose(ucp_config_t *config);
 
 /* ---- descriptors.c ---- */
 
-/* What is opened between the two calls is not inherited by programs that ranks start. One thread at a
+/* Descriptors that are opened between the two calls are not inherited by programs that ranks start. One thread at a
  * time. */
 void ucxm_descriptors_begin(void);
 void ucxm_descriptors_end(void);
@@ -243,7 +243,7 @@ void ucxm_disconnect(struct ucxm_port *port);
 void ucxm_abandon(struct ucxm_port *port, int proc_id);
 
 /* ---- ucx_message.c ---- */
-/* What UCX calls for active messages with this number. */
+/* The handler of active messages with this number. */
 const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler);
 const char *ucxm_messages_init(struct ucxm_port *port);
 /* Sends a message of a header alone, of which it keeps a copy, that nobody waits for. If it fails, so will

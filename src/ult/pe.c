@@ -63,7 +63,7 @@ void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct 
     atomic_store(&switch_hint, hint);
 }
 
-/* What few programs have: thread_local variables, AddressSanitizer. */
+/* For few programs: thread_local variables, AddressSanitizer. */
 static void swap_extras(struct ult *from, struct ult *to)
 {
     if (ult_switch_extras & ULT_EXTRA_TLS)
@@ -72,7 +72,7 @@ static void swap_extras(struct ult *from, struct ult *to)
         ult_asan_switch(from, to);
 }
 
-/* What is kept per OS thread on behalf of a ULT goes with it. */
+/* State that is kept per OS thread on behalf of a ULT goes with it. */
 static inline void swap_thread_state(struct ult_pe *pe, struct ult *from, struct ult *to)
 {
     from->saved_errno = *pe->errno_addr;
@@ -166,7 +166,7 @@ static void run_errands(struct ult *self)
     }
 }
 
-/* What the caller waits for has not come: it does its errands, until it has. */
+/* The caller goes on waiting: it does its errands meanwhile. */
 static BASE_COLD void suspend_with_errands(struct ult *self)
 {
     self->is_called = true;

@@ -2,10 +2,10 @@
  *
  * comm.h: communicators (MPI 5.0, chapter 7).
  *
- * What co-located ranks have in common is stored once per process: struct ampi_comm_shared. It holds one
- * small handle per member rank (struct ampi_comm), all created together by the rank that arrives last at the
- * creating collective, so a message to a member can be delivered even before that member has returned from
- * the creation.
+ * State that co-located ranks have in common is stored once per process: struct ampi_comm_shared. It holds
+ * one small handle per member rank (struct ampi_comm), all created together by the rank that arrives last at
+ * the creating collective, so a message to a member can be delivered even before that member has returned
+ * from the creation.
  *
  *      ampi_comm_shared ---- side[0] ---- handles[rank] (struct ampi_comm: matching engine, attributes, ...)
  *                       \--- side[1]      layout (which PE runs which member), group
@@ -130,7 +130,7 @@ void ampi_lost_describe(const struct ampi_group *group, char *text);
 
 /* ---- The rooms above ---- */
 
-/* What another room keeps with communicators. Any function may be NULL. */
+/* Functions of another room that keeps state with communicators. Any may be NULL. */
 struct ampi_comm_client {
     void (*create)(struct ampi_comm_shared *shared);  /* a new one, that nobody knows of yet */
     void (*destroy)(struct ampi_comm_shared *shared); /* nobody uses it any more */

@@ -7,7 +7,7 @@
 
 #include "ampi/object/info.h"
 
-/* What remains of hints for a communicator: those that exist, with valid values. NULL if none does (or info
+/* The hints for a communicator that the library knows, with valid values. NULL if none does (or info
  * is NULL). `old`: hints in use, which stay unless they are set anew; it is not changed. */
 struct ampi_info *ampi_comm_info_filter(const struct ampi_info *old, const struct ampi_info *info);
 

@@ -48,7 +48,7 @@ static void close_side(const struct ampi_comm_side *side, int pe_id)
         close_handle(&side->handles[layout->part_members[i]]);
 }
 
-/* What is left of the communicator on a PE goes. On that PE. */
+/* Drops the rest of the communicator on a PE. On that PE. */
 static void leave_pe(struct ampi_comm_shared *shared, int pe_id)
 {
     if (shared->context_id & AMPI_CONTEXT_CROSS)

@@ -27,7 +27,7 @@ struct ampi_group {
 
 extern struct ampi_group ampi_group_empty;
 
-/* What an MPI_Group points to: each handle has its own, so that a freed one is found though others have the
+/* An MPI_Group points to this: each handle has its own, so that a freed one is found though others have the
  * group. */
 struct ampi_group_ref {
     uint32_t magic;               /* AMPI_MAGIC_GROUP */

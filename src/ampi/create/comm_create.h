@@ -17,8 +17,8 @@ extern const struct ampi_coll_plan ampi_comm_dup_plan; /* the same members */
 extern const struct ampi_coll_plan
     ampi_comm_split_plan; /* by args->key: color and key; MPI_UNDEFINED: extra stays NULL */
 
-/* What a member does with its new handle (NULL: it is in no new communicator) on return from the creation:
- * inherits the error handler, copies attributes if asked to, and sets *newcomm. */
+/* Each member calls this on return from the creation, with its new handle (NULL: it is in no new
+ * communicator): inherits the error handler, copies attributes if asked to, and sets *newcomm. */
 int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_attrs, MPI_Comm *newcomm);
 
 /* Collective over old, like MPI_Comm_split, which it raises the same errors as. The new communicator gets the
@@ -34,7 +34,7 @@ void ampi_comm_set_topo(struct ampi_comm_shared *shared, struct ampi_topo *topo)
 /* Raises that a communicator could not be made. */
 int ampi_comm_raise_creation(struct ampi_comm *comm, int error) BASE_COLD;
 
-/* What was wrong: a context id is missing, or a member of the group is lost. text: room for
+/* The reason of the failure: a context id is missing, or a member of the group is lost. text: room for
  * AMPI_LOST_TEXT_MAX bytes, which may be used. */
 const char *ampi_comm_creation_text(int error, const struct ampi_group *group, char *text);
 

@@ -372,7 +372,7 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
 
 /* ---- MPI_Intercomm_create_from_groups: handing out is a meeting of the local group ---- */
 
-/* What the leader brings to its group; the others bring NULL. */
+/* The leader's gift to its group; the others bring NULL. */
 struct leader_result {
     struct ampi_comm_side *side;
     struct agreement *agreement;

@@ -53,7 +53,7 @@ int ampi_device_error(struct ampi_rank *owner, int error) BASE_COLD;
  * it had nothing to do with a GPU. Forgets it. */
 const char *ampi_device_error_text(struct ampi_rank *self, int error_class) BASE_COLD;
 
-/* What that text goes into. */
+/* The format of that text. */
 #define AMPI_DEVICE_FAILED "data on a GPU could not be moved: %s"
 
 /* Gives src/gpu the functions that know datatypes; before the first rank runs. */

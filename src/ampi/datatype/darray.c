@@ -74,7 +74,7 @@ static int check_args(const struct darray_args *args)
     return MPI_SUCCESS;
 }
 
-/* What the process at this coordinate owns of dimension d, relative to its first element, which is
+/* The part of dimension d that the process at this coordinate owns, relative to its first element, which is
  * *start_out. */
 static struct ampi_type *one_dim(const struct darray_args *args, int d, MPI_Count coord,
                                  struct ampi_type *type, MPI_Count stride, MPI_Count *start_out)

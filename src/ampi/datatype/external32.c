@@ -254,7 +254,7 @@ static int check_datarep(const char *datarep)
 /* Bytes of stack for each level of nesting. */
 #define LEVEL_BYTES 512
 
-/* What is taken to be left of the stack of a process with one rank. */
+/* Bytes that are assumed to be left of the stack of a process with one rank. */
 #define PROCESS_STACK_BYTES ((size_t)4 << 20)
 
 /* This file goes down a type by recursion. Is there room for that on the stack? */

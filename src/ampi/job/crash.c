@@ -39,7 +39,7 @@ static const struct {
 
 static atomic_bool is_installed;
 
-/* What is known of a crash. */
+/* A crash. */
 struct crash {
     int signal_number;
     const siginfo_t *info;

@@ -98,7 +98,8 @@ int PMPI_Get_processor_name(char *name, int *resultlen)
     return MPI_SUCCESS;
 }
 
-/* What a rank can be restricted to. "true": this one is. The same names guide MPI_Comm_split_type. */
+/* The resources that a rank can be restricted to. "true": this one is. The same names guide
+ * MPI_Comm_split_type. */
 AMPI_EXPORT(Get_hw_resource_info);
 int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
 {

@@ -10,7 +10,7 @@
 #include "ampi/job/job.h"
 #include "gpu/nccl.h"
 
-/* What a rank can be given: its own thread may call MPI, others of its threads may not. */
+/* The thread level that a rank gets: its own thread may call MPI, others of its threads may not. */
 static int thread_level(int required)
 {
     return required < MPI_THREAD_FUNNELED ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED;

@@ -37,7 +37,7 @@
 #include "gpu/gpu.h"
 #include "image/image.h"
 
-/* What every rank's main gets; copied for each, because programs change their arguments. */
+/* The arguments of every rank's main; copied for each, because programs change their arguments. */
 static struct {
     int argc;
     char **argv;

@@ -66,7 +66,7 @@ static void append_request(char *text, size_t size_bytes, const struct ampi_requ
         append(text, size_bytes, " (of a communicator of %d ranks)", request->comm->peer->n_ranks);
 }
 
-/* What a rank is blocked in: its requests and where it called MPI. */
+/* Describes where a rank is blocked: its requests, and the place of its call of MPI. */
 static void describe_blocked(const struct ampi_rank *rank, char *text, size_t size_bytes)
 {
     char place[256];

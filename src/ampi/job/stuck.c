@@ -47,7 +47,7 @@ struct blocked {
     unsigned long n_runs; /* how often the thread has been given up by its core */
 };
 
-/* What the thread has seen of a PE. */
+/* The state of a PE as the thread saw it last. */
 struct seen {
     uint64_t n_switches;
     struct blocked blocked;

@@ -20,7 +20,7 @@ struct ampi_meet_gift {
     size_t n_bytes;
 };
 
-/* What one member brings; lives on its stack. */
+/* A member's part in a meeting; lives on its stack. */
 struct ampi_meet {
     /* The key, the same at all members. */
     const char *function;     /* its name; compared as a string */
@@ -53,7 +53,7 @@ int ampi_meet_run(struct ampi_meet *me);
 /* All members of this process have come (the others are NULL): tells the first member's process. */
 void ampi_meet_tell(struct ampi_meet *const *members, int n_members, uint64_t number);
 
-/* Those of all processes have. On the PE that told. */
+/* The members of all processes have come. On the PE that called ampi_meet_tell. */
 void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct ampi_meet_gift *gifts);
 
 /* Processes are lost: meetings with their ranks end with MPI_ERR_PROC_ABORTED. Any PE. */

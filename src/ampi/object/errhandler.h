@@ -7,7 +7,7 @@
 
 #include "ampi/object/handle.h"
 
-/* What objects a user's handler may be attached to. */
+/* The kind of objects that a user's handler may be attached to. */
 enum ampi_errhandler_for {
     AMPI_ERRHANDLER_COMM,
     AMPI_ERRHANDLER_WIN,

@@ -2,7 +2,7 @@
  *
  * error.h: raising MPI errors (MPI 5.0, section 9.3).
  *
- * Whoever detects an error first raises it, once, with a sentence that says what was wrong with
+ * The code that detects an error raises it, once, with a sentence that says what was wrong with
  * which argument; callers hand the returned code on and do not raise it again.
  * Printed as: rank 3 of 64 on host h (PE 1): MPI_Send: MPI_ERR_RANK: <sentence>
  */

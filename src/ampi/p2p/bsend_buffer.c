@@ -106,7 +106,7 @@ static struct ampi_bsend_segment *segment_alloc(struct ampi_bsend_buffer *buffer
 /* The number of the oldest segment that is left; next_number if none is. */
 static uint64_t oldest(const struct ampi_bsend_buffer *buffer)
 {
-    /* Those outside are in the order of their numbers. */
+    /* Messages outside are in the order of their numbers. */
     uint64_t number = buffer->outside.first ? buffer->outside.first->number : buffer->next_number;
 
     for (const struct ampi_bsend_segment *segment = buffer->inside.first; segment; segment = segment->next)

@@ -12,7 +12,7 @@
  */
 #include "ampi/p2p/p2p_device.h"
 
-/* What travels to the destination's PE and back. */
+/* The note that travels to the destination's PE and back. */
 struct cancel_item {
     struct ampi_comm *dest;
     struct ampi_comm *comm;       /* the sender's; counts this as pending */

@@ -11,7 +11,7 @@
 #include "mpi-ext.h"
 #pragma GCC visibility pop
 
-/* What hangs on such a request. */
+/* The state behind such a request. */
 struct pending_work {
     struct gpu_work work;
     struct ampi_request *request;

@@ -5,7 +5,7 @@
 #include "ampi/p2p/request.h"
 #include "base/log.h"
 
-/* What hangs on a generalized request. */
+/* The state behind a generalized request. */
 struct grequest {
     MPI_Grequest_query_function *query_fn;
     MPI_Grequest_free_function *free_fn;

@@ -17,7 +17,7 @@ struct ampi_message;
 
 enum ampi_send_mode { AMPI_SEND_STANDARD, AMPI_SEND_SYNCHRONOUS, AMPI_SEND_READY, AMPI_SEND_BUFFERED };
 
-/* What is sent, where to. */
+/* The arguments of a send. */
 struct ampi_send_args {
     const void *buf;
     MPI_Count count;
@@ -28,7 +28,7 @@ struct ampi_send_args {
     enum ampi_send_mode mode;
 };
 
-/* What is received, from where. */
+/* The arguments of a receive. */
 struct ampi_recv_args {
     void *buf;
     MPI_Count count;

@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-/* What went wrong with a send or receive; out of line because it never does. */
+/* The error of a send or receive; out of line because it never does. */
 static BASE_COLD int raise_type(struct ampi_comm *comm, MPI_Datatype handle, const struct ampi_type *type)
 {
     if (handle == MPI_DATATYPE_NULL)

@@ -27,7 +27,7 @@ int ampi_p2p_raise_lost(struct ampi_comm *comm);
 /* The PE's sends that wait to be matched there fail. (remote_send.c) */
 void ampi_remote_lose(int pe_id, int proc_id);
 
-/* What `away` is of a handle that is marked as failed, unless there is a message. */
+/* `away` of a handle that is marked as failed, unless it is a message. */
 extern struct ampi_message ampi_message_lost_mark;
 
 #endif

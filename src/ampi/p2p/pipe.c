@@ -253,7 +253,7 @@ bool ampi_pipe_handle_piece(int pe_id, const struct ampi_wire *wire, const struc
 
 /* ---- Losses ---- */
 
-/* What the machine keeps of a lost process stays where it is. */
+/* Data of a lost process that the machine keeps stays where it is. */
 static void drop_waiting(int pe_id, int proc_id)
 {
     struct piece *piece = pipes[pe_id].waiting_first;

@@ -10,7 +10,7 @@
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_failure.h"
 
-/* What a status says of a message that has not been received. */
+/* The status of a message that has not been received. */
 static void fill_status(MPI_Status *status, const struct ampi_message *message)
 {
     MPI_Status found;

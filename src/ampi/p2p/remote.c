@@ -12,7 +12,7 @@
  * A message that leaves its data at the sender ("away") waits there for its receive, but for small ones:
  * those are fetched at once, so that no small send waits for its receive.
  *
- * What is kept until its receive comes: large data (EAGER_KEEP_BYTES) that came with its header stays where
+ * Kept until its receive comes: large data (EAGER_KEEP_BYTES) that came with its header stays where
  * the machine put it; less is copied into a message of the pools, because the machine's pieces of memory are
  * some KiB each, and a flood of small messages would hold as many of them.
  */

@@ -20,7 +20,7 @@ struct waiting {
     unsigned char copy[];
 };
 
-/* What a kept message's data[] begins with. */
+/* The beginning of a kept message's data[]. */
 struct kept {
     const void *bytes;      /* NULL: away */
     void *token;            /* NULL: the bytes lie behind this */

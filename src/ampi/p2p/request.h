@@ -32,7 +32,7 @@ enum ampi_request_state { AMPI_REQUEST_INACTIVE = 1, AMPI_REQUEST_ACTIVE = 2, AM
 /* Called when a request completes; may free it; may not switch. whole: what it is a part of, or NULL. */
 typedef void (*ampi_request_complete_fn)(struct ampi_request *request, struct ampi_request *whole);
 
-/* What the kinds of requests do differently. All members but name may be NULL. */
+/* The behaviour of a kind of requests. All members but name may be NULL. */
 struct ampi_request_kind {
     const char *name; /* for reports: "receive" */
     /* MPI_Start: INACTIVE -> ACTIVE. Returns an error code. May not switch. */
@@ -99,7 +99,7 @@ struct ampi_request {
 struct ampi_request *ampi_request_create(struct ampi_rank *self, const struct ampi_request_kind *kind,
                                          struct ampi_comm *comm, bool is_persistent);
 
-/* What MPI_Isend hands out when the message was delivered or buffered at once: one object for all, COMPLETE
+/* The request of an MPI_Isend whose message was delivered or buffered at once: one object for all, COMPLETE
  * for good, never written. Destroying it does nothing. */
 extern struct ampi_request ampi_request_done;
 

@@ -9,7 +9,7 @@
  */
 #include "ampi/p2p/p2p_device.h"
 
-/* What the items that travel between PEs hold. */
+/* The content of the items that travel between PEs. */
 struct send_item {
     struct ampi_comm *dest; /* the destination's handle */
     int source;             /* the sender's rank in the communicator */

@@ -2,7 +2,7 @@
  *
  * failure.c: what follows when a process of the job is gone.
  *
- * Whoever learns of it (the launcher's thread, a PE whose connection broke) sets the process's flag and wakes
+ * The thread that learns of it (the launcher's, a PE whose connection broke) sets the process's flag and wakes
  * all PEs. Each PE then, in its next poll, ends what its own ranks have under way with that process: nobody
  * touches another PE's requests, and the message path has no part in it. The communicators that lose a member
  * get a mark at each handle (ampi_comm_mark_lost), which sends later receives and collectives past the quick

@@ -57,7 +57,7 @@ static void remove_members(void)
         *to = NULL;
 }
 
-/* What our own mpirun wants to be told stays. */
+/* The variables of Heddle's own mpirun stay. */
 static void forget_pmix(void)
 {
     size_t n = 0;

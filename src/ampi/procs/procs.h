@@ -175,7 +175,7 @@ void ampi_procs_set_handler(enum ampi_wire_kind kind, ampi_wire_handler_fn handl
 bool ampi_procs_take(int pe_id, const struct ampi_wire *wire, const struct machine_data *data,
                      ampi_procs_then_fn then);
 
-/* What else a room does in the loop of each PE. Any function may be NULL. */
+/* Functions of a room that each PE calls in its loop. Any may be NULL. */
 struct ampi_procs_client {
     /* Tries again what could not be done before, such as messages to communicators that this process has not
      * made yet. Returns how many it could. */

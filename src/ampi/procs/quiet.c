@@ -38,7 +38,7 @@
 #define FLAG_VERDICT 2
 #define FLAG_PRINTED 4
 
-/* What a process has done, without what it exchanged with processes that it knows to be lost. */
+/* Messages of a process, without those that it exchanged with processes that it knows to be lost. */
 struct deeds {
     uint64_t n_sent; /* messages, those of this file excepted */
     uint64_t n_taken;

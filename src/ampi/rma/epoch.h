@@ -32,7 +32,7 @@ static inline int ampi_epoch_drain(struct ampi_win *win)
     return BASE_LIKELY(!win->shared->is_remote) ? MPI_SUCCESS : ampi_epoch_drain_remote(win);
 }
 
-/* What members tell each other in MPI_Win_post and MPI_Win_complete. */
+/* The signals of MPI_Win_post and MPI_Win_complete. */
 enum ampi_epoch_signal { AMPI_SIGNAL_POST, AMPI_SIGNAL_COMPLETE };
 
 /* A member has told this one. On its PE. */

@@ -26,7 +26,7 @@ static inline int copy(struct ampi_win *win, const struct ampi_rma_side *dst, co
     return MPI_SUCCESS;
 }
 
-/* What both have in common; from and to are sides of the operation. */
+/* Put and get share this; from and to are sides of the operation. */
 static inline int check(struct ampi_rma *rma, MPI_Win handle, const struct ampi_rma_side *from,
                         const struct ampi_rma_side *to)
 {

@@ -262,7 +262,7 @@ static void lose_window(struct ampi_win_shared *shared, int pe_id)
     }
 }
 
-/* Those of the PE's members that wait in windows with lost members do so no longer. */
+/* Ends the waits of the PE's members in windows with lost members. */
 static void look_again(int pe_id)
 {
     pthread_mutex_lock(&windows.lock);

@@ -48,11 +48,11 @@ struct ampi_wire ampi_rma_wire(const struct ampi_win *win, enum ampi_rma_message
 bool ampi_rma_post(const struct ampi_win_shared *shared, const struct ampi_wire *wire, void *data,
                    size_t n_bytes);
 
-/* What comes back. (rma_remote.c) */
+/* Answers. (rma_remote.c) */
 void ampi_rma_handle_answer(const struct ampi_wire *wire, const void *bytes, size_t n_bytes);
 void ampi_rma_handle_grant(const struct ampi_wire *wire);
 
-/* Those of the owner's operations that went to lost processes fail. On its PE. (remote.c) */
+/* The owner's operations on lost processes fail. On its PE. (rma_remote.c) */
 void ampi_rma_lose_parts(struct ampi_win *win);
 
 /* If the owner stands in the queue of a lock, it leaves it with MPI_ERR_PROC_ABORTED. On its PE. (lock.c) */

@@ -141,7 +141,7 @@ int ampi_win_raise_invalid(MPI_Win handle) BASE_COLD;
 /* Calls the window's error handler, and returns the code. May switch. */
 int ampi_win_raise(struct ampi_win *win, int error_code, const char *fmt, ...) BASE_PRINTF(3, 4) BASE_COLD;
 
-/* What a member brings to the creation; the same in all processes. */
+/* A member's contribution to the creation; the same in all processes. */
 struct ampi_win_gift {
     char *base;
     MPI_Aint size_bytes;

@@ -8,7 +8,7 @@
 
 #include "ampi/object/errhandler.h"
 
-/* What the calls have in common: the communicator, hints and the address of the window. */
+/* Arguments that the calls have in common: the communicator, hints and the address of the window. */
 struct create {
     struct ampi_comm *comm;
     const struct ampi_info *info;

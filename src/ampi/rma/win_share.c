@@ -15,7 +15,7 @@
 #include "ampi/rma/win.h"
 #include "base/log.h"
 
-/* What a member tells in a round. */
+/* A member's message in a round. */
 struct share_gift {
     struct ampi_segment_place place; /* of the segment of its node, if it made that */
     char *base;                      /* its memory, as its process sees it */

@@ -17,7 +17,7 @@ static const struct {
     [AMPI_TOOL_DEVICES] = {"heddle_devices", "how device buffers are told from the host's"},
 };
 
-/* What the lists of a category are made of. */
+/* The lists of a category. */
 typedef int count_fn(void);
 typedef enum ampi_tool_category category_fn(int index);
 

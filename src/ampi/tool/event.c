@@ -5,7 +5,7 @@
  */
 #include "ampi/tool/tool.h"
 
-/* What a call about an event, a source or a handle that cannot exist returns. */
+/* The result of a call about an event, a source or a handle that cannot exist. */
 static int refuse(int refusal)
 {
     int error = ampi_tool_check();

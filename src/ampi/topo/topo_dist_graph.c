@@ -13,7 +13,7 @@
 #include "ampi/create/comm_create.h"
 #include "ampi/comm/comm_info.h"
 
-/* What a member tells; handed to the middle stage through args->send.buf. */
+/* A member's arguments; handed to the middle stage through args->send.buf. */
 struct told {
     bool is_adjacent;
     bool is_weighted;
@@ -143,7 +143,7 @@ static void create_middle(struct ampi_coll_slot *slot)
                                             : build_general(slot, n_ranks, first->is_weighted);
 }
 
-/* What a member told, for other processes: the numbers, then each array that there is. */
+/* A member's arguments for other processes: the numbers, then each array that there is. */
 static void create_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                         struct ampi_coll_packer *out)
 {
@@ -220,7 +220,7 @@ static int check_weights(struct ampi_comm *comm, const char *what, int n, const 
     return MPI_SUCCESS;
 }
 
-/* What both forms check first and do last. */
+/* Checks that both forms share. */
 static int check_comm(struct ampi_rank *self, struct ampi_comm *old, MPI_Info info, const MPI_Comm *newcomm)
 {
     if (old->shared->is_inter)

@@ -135,7 +135,7 @@ struct gpu_kernel_service {
     uint32_t stay_ns; /* leave after so long in any case */
 };
 
-/* What elements are combined with: X(ENUM). The order is that of MPI's operations in ampi/op/op.h. */
+/* The operations that combine elements: X(ENUM). The order is that of MPI's operations in ampi/op/op.h. */
 #define GPU_OPS(X) \
     X(SUM) X(PROD) X(MIN) X(MAX) X(BAND) X(BOR) X(BXOR) X(LAND) X(LOR) X(LXOR) X(MINLOC) X(MAXLOC)
 #define GPU_OP_ENUM(op) GPU_OP_##op,

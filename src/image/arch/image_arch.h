@@ -5,7 +5,7 @@
 #ifndef IMAGE_ARCH_ARCH_H
 #define IMAGE_ARCH_ARCH_H
 
-/* What a relocation asks for, whatever its number is on this CPU (see reloc.c). */
+/* The kinds of relocations, whatever their numbers are on this CPU (see reloc.c). */
 enum image_reloc_kind {
     IMAGE_RELOC_UNSUPPORTED,
     IMAGE_RELOC_NONE,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the end of a process means for the job. The job's exit code is that of the first process that failed:
+ * The consequences of a process's end for the job. The job's exit code is that of the first process that failed:
  * its own, or 128 and the signal that ended it, or the code it gave to PMIx_Abort. One failure ends all:
  * SIGTERM, and after a grace time SIGKILL; unless --keep-going was given, or all others have said that they
  * tolerate it. Used by mpirun_procs.c.
@@ -188,7 +188,7 @@ static int find_first(const struct procs_job *job)
     return first;
 }
 
-/* What follows for those that have been collected. */
+/* The consequences for processes that have been collected. */
 static void decide(struct procs_job *job)
 {
     for (int i; (i = find_first(job)) >= 0;) {

@@ -37,7 +37,7 @@ enum { LIST_ATTEMPTS = 5 };
 
 static atomic_bool is_in_use; /* libpmix calls the functions below */
 
-/* What the kernel says of the other end of a connection. */
+/* The kernel's answer about the other end of a connection. */
 enum owner { OWNER_US, OWNER_OTHER, OWNER_UNKNOWN };
 
 static enum owner owner_of(uid_t uid, unsigned long inode)

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the child does; never returns. Reports an errno through report_fd if it cannot run the program. */
+/* The child's part; never returns. Reports an errno through report_fd if it cannot run the program. */
 static _Noreturn void become_program(const struct procs_job *job, char **env, const cpu_set_t *cores,
                                      pid_t parent, const int fds[3], int report_fd)
 {

@@ -15,7 +15,7 @@
 #include "ampi/coll/engine/series.h"
 #include "base/log.h"
 
-/* What is voted on. */
+/* A vote. */
 #define VOTE_POSSIBLE 1u /* this process might use NCCL */
 #define VOTE_TAKES 2u    /* what connects processes takes GPUs' memory */
 #define VOTE_WHOLE 4u    /* NCCL's communicator has not failed */

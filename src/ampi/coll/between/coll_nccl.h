@@ -33,7 +33,7 @@
 struct ampi_exchange;
 struct ampi_coll_nccl;
 
-/* Whose turn it is among the operations of a communicator. */
+/* The order of operations of a communicator. */
 enum ampi_coll_turn { AMPI_COLL_TURN_NOT_HERE, AMPI_COLL_TURN_WAITS, AMPI_COLL_TURN_PAST };
 struct ampi_coll_turns {
     uint32_t next;                         /* number of the operation that is next */

@@ -148,7 +148,7 @@ static bool is_over(struct ampi_coll_nccl_op *op)
         return false;
     case AMPI_COLL_NCCL_RUNS:
         check_run(op, comm);
-        /* What was aborted is left alone until the thread that does it has ended. */
+        /* An aborted communicator is left alone until the aborting thread has ended. */
         return (op->is_past || !op->is_queued) &&
                (!op->error || (gpu_nccl_state(comm) != GPU_NCCL_BUSY && !awaits_news(op)));
     case AMPI_COLL_NCCL_CONNECTS:

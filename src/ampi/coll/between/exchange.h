@@ -43,7 +43,7 @@ struct ampi_exchange_message {
     bool has_refused;        /* a call of a collective raised an error at a rank of the sender before */
 };
 
-/* What one process has for another; bytes are aligned for any type. */
+/* The data of one process for another; aligned for any type. */
 struct ampi_exchange_part {
     const unsigned char *bytes; /* NULL: has not come */
     size_t n_bytes;
@@ -140,7 +140,7 @@ int ampi_coll_device_for(const struct ampi_coll_slot *slot);
 void *ampi_coll_device_scratch(struct ampi_exchange *x, size_t n_bytes);
 void ampi_coll_device_release(struct ampi_exchange *x);
 
-/* What the machine is to take data as. */
+/* The kind of memory that the machine takes the data as. */
 enum machine_memory ampi_coll_device_memory(const void *data);
 
 /* ampi_op_apply where either may be a GPU's; the PE waits. */

@@ -16,7 +16,7 @@ struct range {
     MPI_Count to;
 };
 
-/* What a survivor has after some rounds. */
+/* The elements of a survivor after some rounds. */
 static struct range range_after(const struct ampi_reduction *r, int survivor, int n_rounds)
 {
     struct range range = {0, r->count};

@@ -21,7 +21,7 @@ static void begin(struct ampi_exchange *x)
         x->entries[i] = (struct ampi_exchange_entry){x->own, i, x->out[i]};
 }
 
-/* What has come takes the places of what left in the step before. */
+/* Parts that came take the places of the parts that left in the step before. */
 static void take(struct ampi_exchange *x)
 {
     size_t at = 0;

@@ -18,7 +18,7 @@
 
 #define RECORD_CHAINS 256u
 
-/* What a process has said of an operation. */
+/* A process's claim about an operation. */
 struct claim {
     struct claim *next; /* link of the record's list */
     int proc_id;

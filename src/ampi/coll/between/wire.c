@@ -16,7 +16,7 @@
 #include "ampi/comm/topo.h"
 #include "base/log.h"
 
-/* What a part begins with. */
+/* The head of a part. */
 struct head {
     uint64_t context_id; /* what the process proposes for a communicator that is being made */
     uint64_t head_bytes; /* of all that comes before the data */
@@ -26,7 +26,7 @@ struct head {
 #define DATA_ALIGN 16u
 #define HEAD_GUESS 4096u
 
-/* What each member's contribution to it begins with; its items follow. */
+/* The head of each member's contribution; its items follow. */
 struct member_head {
     int root;
     int key[2];
@@ -298,7 +298,7 @@ static struct ampi_coll_args *stand_in(struct ampi_coll_slot *slot, struct ampi_
     return args;
 }
 
-/* What a part begins with, as the CPU can read it. */
+/* The head of a part, as the CPU can read it. */
 static const struct head *head_of(struct ampi_exchange *x, const struct ampi_exchange_part *part)
 {
     size_t guess = base_min_u64(HEAD_GUESS, part->n_bytes);
@@ -425,7 +425,7 @@ void ampi_coll_wire_begin(struct ampi_exchange *x)
     ampi_exchange_start(x);
 }
 
-/* What this process has for others is packed. */
+/* This process's data for others is packed. */
 static void start(struct ampi_coll_part *part)
 {
     const struct ampi_coll_slot *slot = part->slot;

@@ -82,7 +82,7 @@ bool ampi_coll_device_has_kernel(const struct ampi_op *op, const struct ampi_typ
     return ampi_type_is_block(type, 2) && ampi_op_has_gpu_kernel(op, type, 2);
 }
 
-/* What a reduction works on: some members' inputs, from an element on. */
+/* The input of a reduction: some members' inputs, from an element on. */
 struct fold {
     struct ampi_coll_args **args;
     int n;

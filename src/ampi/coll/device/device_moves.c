@@ -253,7 +253,7 @@ static struct note *mark_spread(struct note *list)
     return note;
 }
 
-/* What goes together on its way to a GPU. */
+/* Moves that go to a GPU together. */
 struct together {
     size_t most_bytes;          /* of a block */
     uint64_t sources[GPUS_MAX]; /* by receiving GPU: other GPUs that large blocks come from, a bit each */

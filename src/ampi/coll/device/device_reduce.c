@@ -48,7 +48,7 @@ static bool is_target(const struct ampi_coll_args *args, const struct ampi_coll_
     return args && !args->is_remote && (!root || args == root);
 }
 
-/* What is known of the members' buffers. */
+/* The members' buffers. */
 struct census {
     uint64_t targets; /* GPUs with receivers */
     uint64_t inputs;  /* GPUs with contributions */
@@ -105,7 +105,7 @@ static uint64_t choose_gpus(const struct ampi_coll_slot *slot, const struct cens
 
     if (is_for_second(slot, census))
         return bit_of(census->second);
-    /* What comes to the one receiver's GPU is the result alone. */
+    /* Only the result comes to the one receiver's GPU. */
     if (has_root && __builtin_popcountll(others) > 1)
         return others;
     return census->targets ? census->targets : census->inputs;

@@ -285,7 +285,7 @@ static void run_steps(struct piece *piece)
 
 /* ---- Who does what ---- */
 
-/* Those of each other GPU that has several; or the first ones, as long as they are of one other GPU. */
+/* The inputs of each remote GPU that has several; otherwise the leading run of inputs on one remote GPU. */
 static void group_inputs(struct ampi_coll_slice *slice)
 {
     int first = slice->ends[0].gpu, n = slice->n_inputs;

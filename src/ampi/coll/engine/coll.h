@@ -263,7 +263,7 @@ static inline struct ampi_coll_block ampi_coll_block(const struct ampi_coll_buf 
     return block;
 }
 
-/* What a member contributes to MPI_Allgather. */
+/* A member's contribution to MPI_Allgather. */
 static inline struct ampi_coll_block ampi_coll_contribution(const struct ampi_coll_args *args)
 {
     if (ampi_coll_is_in_place(&args->send))

@@ -40,7 +40,7 @@ size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks)
     return total;
 }
 
-/* What is copied to everybody at a time: a third of the first-level cache; of results that go past the
+/* Bytes that are copied to everybody at a time: a third of the first-level cache; of results that go past the
  * caches, a part of the second-level one, for longer runs of stores. */
 #define PIECE_BYTES ((size_t)16 << 10)
 #define STREAM_PIECE_BYTES ((size_t)64 << 10)
@@ -58,7 +58,7 @@ void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_c
             struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
             struct ampi_coll_block dst = target(args, source);
             char *to = from && dst.type ? ampi_coll_flat(&dst) : NULL;
-            /* Whoever cannot take pieces takes all at the first. */
+            /* A receiver that cannot take pieces takes all at the first. */
             if (!to || ampi_coll_block_bytes(&dst) < src_bytes) {
                 if (dst.type && done == 0)
                     ampi_coll_move(args, dst, src);

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 
-/* What a block of a reduction takes in the cache. */
+/* Bytes of a block of a reduction in the cache. */
 #define BLOCK_BYTES 16384
 
 /* Slices begin at multiples of this many elements, so that PEs do not write to the same cache line. */

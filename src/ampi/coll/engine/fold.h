@@ -23,7 +23,7 @@ static inline struct ampi_coll_span ampi_coll_side(const struct ampi_coll_slot *
     return (struct ampi_coll_span){side ? sides[0].n_ranks : 0, sides[side].n_ranks};
 }
 
-/* What count elements of a type take in memory; *lo_out: where that begins, seen from element 0. */
+/* The memory that count elements of a type take; *lo_out: its beginning, relative to element 0. */
 static inline size_t ampi_coll_elems_bytes(const struct ampi_type *type, MPI_Count count, MPI_Count *lo_out)
 {
     MPI_Count last = count > 0 ? (count - 1) * type->extent_bytes : 0; /* where it is; may be negative */

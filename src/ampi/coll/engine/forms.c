@@ -39,8 +39,8 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
     return BASE_LIKELY(error == MPI_SUCCESS) ? MPI_SUCCESS : raise_error(args, error);
 }
 
-/* What a request holds: the arguments, and references of the types that they name, because the program may
- * free its handles while the operation is under way. */
+/* The state behind a request: the arguments, and references of the types that they name, because the program
+ * may free its handles while the operation is under way. */
 struct held {
     struct ampi_coll_args args;
     struct ampi_coll_series *series; /* persistent; else NULL */

@@ -27,7 +27,7 @@ struct ampi_coll_item {
     uint64_t index; /* which of the member's blocks it is */
 };
 
-/* What came of one member. */
+/* A member's items, as they came. */
 struct ampi_coll_unpacker {
     const unsigned char *at;   /* the first item */
     const unsigned char *data; /* its data */

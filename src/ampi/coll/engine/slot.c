@@ -64,7 +64,7 @@ static BASE_COLD void start_deferred(struct ampi_comm *comm)
 
 enum stage_result { NO_RESULT, RESULT_IN_SLOT, RESULT_CARRIED };
 
-/* What an inbox item of ours holds: with it all that a PE has to know for the last stage of a small
+/* The content of an inbox item: with it all that a PE has to know for the last stage of a small
  * operation, so that it need not fetch lines of the slot from the PE that wrote them. */
 struct stage_item {
     struct ampi_coll_part *part;

@@ -14,7 +14,7 @@
  * stack of that rank: the middle and share stages of such an operation are errands (ult.h) of a member that
  * gave one, unless they run in that member's own call anyway.
  *
- * What the stages do is the operation's plan (struct ampi_coll_plan). The member that arrives last decides
+ * The operation's plan says what the stages do (struct ampi_coll_plan). The member that arrives last decides
  * for all: counts and types need not agree between members in ways that each could see, so nobody else may
  * choose.
  *
@@ -45,7 +45,7 @@ struct ampi_coll_packer;
 struct ampi_coll_unpacker;
 struct ampi_coll_remote;
 
-/* What goes between processes: see wire.h. */
+/* Which processes exchange data: see wire.h. */
 enum ampi_coll_flow {
     AMPI_COLL_FLOW_ALL,       /* everybody's to everybody */
     AMPI_COLL_FLOW_BCAST,     /* the root's to all */
@@ -132,8 +132,8 @@ struct ampi_coll_plan {
     void (*deliver)(struct ampi_coll_slot *slot, int part);
 };
 
-/* What middle leaves for deliver. Up to AMPI_COLL_CARRIED_BYTES of it travel in the very cache line that
- * tells a PE to finish. */
+/* A result that the middle stage leaves for the deliver stage. Up to AMPI_COLL_CARRIED_BYTES of it travel in
+ * the very cache line that tells a PE to finish. */
 struct ampi_coll_result {
     const unsigned char *bytes; /* deliver: a small result, the same for all */
     size_t n_bytes;             /* of them; or of each packed contribution */
@@ -182,7 +182,7 @@ struct ampi_coll_slot {
     unsigned char small[AMPI_COLL_PACK_BYTES] BASE_CACHE_ALIGNED; /* for a small result */
 };
 
-/* What belongs to slots. */
+/* The memory behind slots. */
 struct ampi_coll_slots_memory {
     void *arrays;          /* parts and args */
     unsigned char *packed; /* contributions */
@@ -219,7 +219,7 @@ static inline void ampi_coll_stage_begin(struct ampi_coll_part *part)
     ampi_coll_device_begin(part);
 }
 
-/* What follows a stage, when what it has started on GPUs is done. */
+/* Ends a stage: calls `then` when the work that it has started on GPUs is done. */
 static inline void ampi_coll_stage_end(struct ampi_coll_part *part, void (*then)(struct ampi_coll_part *))
 {
     ampi_coll_device_flush();

@@ -19,7 +19,7 @@ static void build_nothing(struct ampi_meet **members, int n_members)
     (void)n_members;
 }
 
-/* Those that are left meet, and if one more is lost meanwhile, those that are left then: all hear of all
+/* The survivors meet; if one more process fails meanwhile, those that survive that meet: all hear of all
  * losses, so in the end all mean the same group. */
 static BASE_COLD void await_survivors(struct ampi_comm *world)
 {

@@ -115,7 +115,7 @@ static void neighbor_alltoall_share(struct ampi_coll_slot *slot, int part)
         receive(slot, ampi_coll_part_args(slot, i), true);
 }
 
-/* What the last member receives stands for what all do. */
+/* The last member's receive count stands for all. */
 static void neighbor_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;

@@ -201,7 +201,7 @@ int ampi_coll_reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, c
     if ((error = ampi_coll_enter(call, comm, args)) || (error = count_elems(args, recv, &count)))
         return error;
     ampi_coll_set_one(&args->send, send, count, recv->handle);
-    /* What the receive buffer has to have room for, while it is checked. */
+    /* The elements that the receive buffer must have room for, while it is checked. */
     recv->count = send == MPI_IN_PLACE ? count : ampi_coll_count(recv, args->comm->rank);
     recv->n_blocks = 0;
     if ((error = ampi_coll_check_reduction(args, op, true, true)))
