@@ -37,10 +37,18 @@ static char *bad_address(enum bad bad)
                          bad == FREED_SMALL ? SMALL : LARGE, NULL);
     MTEST_OK(MPI_Sendrecv(buffer.data, 1, MPI_BYTE, 0, 9, host, 1, MPI_BYTE, 0, 9, MPI_COMM_SELF,
                           MPI_STATUS_IGNORE));
-    gtest_free(&buffer);
-    if (bad != FREED_SMALL)
-        mmap((void *)((uintptr_t)buffer.memory & ~(uintptr_t)4095), LARGE, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    /* One after the other: while a rank waits in the free, others run, and what they or the library map must not
+     * come to lie there. */
+    for (int i = 0; i < mtest_size; i++) {
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (i != mtest_rank)
+            continue;
+        gtest_free(&buffer);
+        if (bad != FREED_SMALL)
+            mmap((void *)((uintptr_t)buffer.memory & ~(uintptr_t)4095), LARGE, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    }
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     return buffer.data;
 }
 

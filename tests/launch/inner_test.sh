@@ -117,14 +117,14 @@ expect "the exit code of a script" 7 '^inner 0 of 2 inner 1 of 2 $' '' ./sorted 
 # ---- No program becomes the ranks that were asked for ----
 for form in "${forms[@]}"; do
     # shellcheck disable=SC2086
-    expect "mpirun $form, the environment is not handed on" 1 'inner 0 of 1 ' 'mpirun: sh.*3 ranks' \
+    expect "mpirun $form, the environment is not handed on" 1 'inner 0 of 1 ' 'mpirun: sh.*3 (requested )?ranks' \
         "$mpirun" $form sh -c 'exec env -i ./inner'
     # shellcheck disable=SC2086
-    expect "mpirun $form, nothing is started" 1 'hello' 'mpirun: sh.*3 ranks' "$mpirun" $form sh -c 'echo hello'
+    expect "mpirun $form, nothing is started" 1 'hello' 'mpirun: sh.*3 (requested )?ranks' "$mpirun" $form sh -c 'echo hello'
     # shellcheck disable=SC2086
     expect "mpirun $form, a program that fails says so itself" 5 '' '*' "$mpirun" $form sh -c 'exit 5'
 done
-expect "fewer ranks than were asked for" 1 'inner 0 of 2 ' 'mpirun: sh.* 3 ranks.*run 2' "$mpirun" -n 3 sh -c './inner +vp 2'
+expect "fewer ranks than were asked for" 1 'inner 0 of 2 ' 'mpirun: sh.* 3 (requested )?ranks.*run 2' "$mpirun" -n 3 sh -c './inner +vp 2'
 expect "without -n nothing was asked for" 0 '^hello $' '' "$mpirun" sh -c 'echo hello'
 expect "one rank is what any program is" 0 '^hello $' '' "$mpirun" -n 1 sh -c 'echo hello'
 finish
