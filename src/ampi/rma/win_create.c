@@ -100,6 +100,9 @@ static bool is_over_processes(const struct ampi_comm *comm)
     return comm->local->layout->n_local < comm->local->n_ranks;
 }
 
+/* No process can address more bytes: a sanitizer's allocator would end the program that asks for them. */
+#define ADDRESSES_MAX ((MPI_Aint)1 << 48)
+
 static int win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
                         MPI_Comm comm, void *baseptr, MPI_Win *win)
 {
@@ -116,7 +119,7 @@ static int win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_uni
         return ampi_raise(create.comm, MPI_ERR_ARG, "baseptr is NULL");
     gift.is_noncontiguous = true;
     if (!is_over_processes(create.comm) && size > 0 &&
-        posix_memalign(&memory, alignment_of(create.info), (size_t)size))
+        (size > ADDRESSES_MAX || posix_memalign(&memory, alignment_of(create.info), (size_t)size)))
         gift.error = MPI_ERR_NO_MEM; /* the others have to know */
     gift.base = memory;
     error = ampi_win_make(create.comm, &gift, create.info, memory, &made);
