@@ -7,7 +7,7 @@
  * rank's time.
  *
  * usage: between_nccl [-l libnccl.so.2] [-o op,op,...] [-s bytes,bytes,...] [-t seconds_per_point]
- * prints: OP BYTES ours_us bare_us (without -l: no bare ones), and how many of ours NCCL has done
+ * prints: OP BYTES ours_us bare_us (without -l: no bare ones), and the number of our operations that NCCL has done
  */
 #include <cuda.h>
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * type_pack.h: what packing in the machine's form (type_pack.c) and in external32 (external32.c) share.
+ * type_pack.h: arguments and checks of packing, in the machine's form (comm/pack_api.c) and in external32.
  */
 #ifndef AMPI_DATATYPE_PACK_H
 #define AMPI_DATATYPE_PACK_H

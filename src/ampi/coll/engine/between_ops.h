@@ -3,8 +3,8 @@
  * between_ops.h: the seam between the engine and collectives between processes.
  *
  * The engine and the plans know no processes. A communicator with members in several has a state of
- * coll/between (state->remote) and slots with an exchange (slot->wire); these functions are called for such
- * communicators alone, but for create. In a job of one process the table is one that does nothing.
+ * coll/between (state->remote) and slots with an exchange (slot->wire). In a job of one process create returns
+ * NULL, and the other functions find nothing to do.
  */
 #ifndef AMPI_COLL_BETWEEN_OPS_H
 #define AMPI_COLL_BETWEEN_OPS_H
