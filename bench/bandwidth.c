@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bandwidth: bytes per second from rank A to rank B with a window of messages on the way, and in both
+ * bandwidth: bytes per second from rank A to rank B with a window of messages in transit, and in both
  * directions at once. Per window the receiver posts its receives, the sender its nonblocking sends, both wait
  * for all, and the receiver answers with an empty message. The window is 64 messages, or as many as fit into
- * 64 MiB: every pending receive has a buffer of its own, as the standard demands. All sends read one buffer.
- * For the bidirectional figure both ranks do both; it counts the bytes of both directions.
+ * 64 MiB: every pending receive has its own buffer, as the standard requires. All sends read one buffer. For
+ * the bidirectional figure both ranks do both; it counts the bytes of both directions.
  *
  * usage: bandwidth [-a rankA] [-b rankB] [-m min_bytes] [-M max_bytes] [-w window] [-t seconds_per_size]
  *                  [-d uni|bi|both] [-B gpus]

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bench.h: what the benchmark programs share: the clock, the sampling loop, the statistics, the options
+ * bench.h: common parts of the benchmark programs: the clock, the sampling loop, the statistics, the options
  * and the output format.
  *
- * Sampling: a body does a number of operations and returns the seconds they took on its rank. The number is
- * raised until one sample lasts about a hundredth of the time given to the point (-t); these runs are the
- * warm-up. Then up to 101 samples are taken, each after a barrier, fewer when one lasts long, never under 3.
- * What is reported is the median of the samples, with the 5th and 95th percentile. A sample is a mean over
- * its operations, so the percentiles show how the machine drifts, not the spread of single operations.
+ * Sampling: a body does a number of operations and returns their time in seconds on its rank. The number is
+ * raised until one sample lasts about a hundredth of the time per point (-t); these runs are the warm-up.
+ * Then up to 101 samples are taken, each after a barrier; fewer if one lasts long, but at least 3. The result
+ * is the median of the samples, with the 5th and 95th percentile. A sample is a mean over its operations, so
+ * the percentiles show how the machine drifts, not the spread of single operations.
  *
  * Output: one line "key value unit" per result, written by rank 0 (or by the receiving rank's message to it).
  * Lines that begin with '#' are remarks.

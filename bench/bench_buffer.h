@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * bench_buffer.h: message buffers in the memory that the option -B names: "host" (default), or a list of GPUs
- * such as "0,1", of which rank i takes the i-th, and again from the first when there are more ranks. CUDA's
- * driver is opened at run time, so that the programs compile without CUDA. The contents of device buffers go
- * by copies.
+ * such as "0,1", of which rank i takes the i-th, cyclically. CUDA's driver is opened at run time, so the
+ * programs compile without CUDA. The contents of device buffers are written and read by copies.
  */
 #ifndef BENCH_BUFFER_H
 #define BENCH_BUFFER_H

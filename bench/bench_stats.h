@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bench_stats.h: the part of bench.h that needs no MPI: clock, statistics, options, output, a sink.
+ * bench_stats.h: the part of bench.h without MPI: clock, statistics, options, output, a sink.
  */
 #ifndef BENCH_STATS_H
 #define BENCH_STATS_H

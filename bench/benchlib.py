@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bench/compare and bench/budgets share.
+"""Common parts of bench/compare and bench/budgets.
 
 Finds MPIs, builds the programs of this folder with each, runs them with time limits, reads their
 "key value unit" lines, measures start-up and memory, and describes the machine. The drawing is in charts.py.
@@ -27,7 +27,7 @@ PLAIN_PROGRAMS = ["memcpy", "handoff"]
 
 
 class BenchError(Exception):
-    """Something that the user must put right; the text says what."""
+    """An error that the user must correct; the text describes it."""
 
 
 # ---- MPIs -------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def measure_startup(command, times, timeout):
         if code != 0:
             return seconds, reason(code, err)
         if not out.split()[-1:] == ["ok"]:
-            return seconds, "the program printed something else than ok"
+            return seconds, "the program did not print ok"
         seconds.append(elapsed)
     return seconds, None
 
@@ -274,7 +274,7 @@ def memory_at(command, timeout):
         process.communicate(timeout=max(1.0, limit - time.monotonic()))
         return usage, None
     except subprocess.TimeoutExpired:
-        return usage, None if usage else "it does not end"
+        return usage, None if usage else "the program does not end"
     finally:
         if process.poll() is None:
             end_process(process)
@@ -322,7 +322,7 @@ def run_perftest(test, len_bytes, iterations, timeout):
                 return [float(word) for word in lines[-1].split(",")], None
         return None, reason(code, err)
     except ValueError:
-        return None, "ucx_perftest printed something else than expected"
+        return None, "unexpected output of ucx_perftest"
     finally:
         if server.poll() is None:
             end_process(server)
@@ -380,7 +380,7 @@ def describe_machine():
     """(what, value) pairs. Called before anything is started, so that what keeps cores busy is others'."""
     busy = busy_cores(0.5)
     if busy > 0.25:
-        say(f"note: other programs keep {busy:.1f} of the cores busy; the figures will suffer")
+        say(f"note: other programs keep {busy:.1f} of the cores busy; the figures will be less accurate")
     return [
         ("date", datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z")),
         ("CPU", f"{cpu_name()}, {core_count()} cores"),

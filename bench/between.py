@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages between two processes of one node, beside raw UCX active messages, and how long many take to start: for
+"""Messages between two processes of one node, beside raw UCX active messages, and the start time of many processes: for
 bench/budgets --procs.
 
-Each pass measures raw UCX (ucx_perftest), us and the peers one after the other; the ratio is taken within the
-pass, because the speed of a virtual machine's cores changes from one to the next, and the median is reported.
+Each pass measures raw UCX (ucx_perftest), Heddle and the other MPIs one after the other. The ratio is taken within the
+pass, because the speed of a virtual machine's cores changes between passes; the median is reported.
 ucx_perftest receives all messages in one buffer; MPI's windows are of 4 MiB here (4 messages of 1 MiB, one of 4), so
 that the receive buffers do not fall out of the caches for that reason alone.
 """
@@ -26,7 +26,7 @@ ROWS = [
 # A second budget of the message rate, million/s.
 LEAST_RATE = 4.2
 
-# Start-up: the budget speaks of MPI_Init; measured is the command from start to exit, which contains it.
+# Start-up: the budget is for MPI_Init; the measurement is the whole command from start to exit, which includes it.
 START_PROCS = 16
 START_BUDGET_S = 0.5
 START = f"hello world, {START_PROCS} processes, start to exit"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * collectives: the time of blocking collectives on MPI_COMM_WORLD, by operation and size. Two methods:
- * "loop" (default) does the operations back to back and divides the last rank's time by their number; the
- * root moves on by one rank per operation, so that a root cannot run ahead of the others for long. "each"
- * times every operation by itself, with a barrier after it that is not timed, and reports the mean over the
- * ranks: the OSU benchmarks' method, for comparisons with their figures; the root is rank 0. The barrier is
- * timed back to back in both. BYTES is what one rank contributes: the whole vector for bcast, reduce,
- * allreduce; what goes to each other rank for alltoall, scatter; what comes from each rank for gather,
- * allgather.
+ * collectives: the time of blocking collectives on MPI_COMM_WORLD, by operation and size. Two methods: "loop"
+ * (default) runs the operations back to back and divides the last rank's time by their number; the root
+ * advances by one rank per operation, so that a root cannot run ahead of the others for long. "each" times
+ * every operation separately, with an untimed barrier after it, and reports the mean over the ranks: the OSU
+ * benchmarks' method, for comparisons with their figures; the root is rank 0. The barrier is timed back to
+ * back in both. BYTES is the contribution of one rank: the whole vector for bcast, reduce, allreduce; the
+ * data for each other rank for alltoall, scatter; the data of each rank for gather, allgather.
  *
  * usage: collectives [-o op,op,...] [-s bytes,bytes,...] [-k loop|each] [-t seconds_per_point] [-B gpus]
  * prints: coll.OP.RANKS.BYTES value us (and .p5, .p95; barrier has 0 bytes; n/a: needs too much memory)

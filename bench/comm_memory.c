@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_memory: what communicators cost: the memory (PSS) of rank 0's process before and after every rank has
- * duplicated MPI_COMM_WORLD 10 times and has used each duplicate for a reduction, a barrier, and a message to
- * the next rank. With ranks that are processes it is one rank's memory.
+ * comm_memory: the cost of communicators: the memory (PSS) of rank 0's process before and after every rank
+ * has duplicated MPI_COMM_WORLD 10 times and has used each duplicate for a reduction, a barrier, and a
+ * message to the next rank. If each rank is a process, it is one rank's memory.
  *
  * usage: comm_memory
  * prints: comm_memory.made MB, comm_memory.used MB

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * handoff: the limit that the machine sets to a message between two cores, measured without MPI: two threads
- * on two cores pass one cache line to and fro; half the round trip is the time in which a store of one core
- * is seen by the other. "handoff_data" passes 8 bytes of payload in a second line, as a message queue does.
+ * handoff: the machine's limit for a message between two cores, measured without MPI: two threads on two
+ * cores pass one cache line back and forth; half the round trip is the time until one core sees a store of
+ * the other. "handoff_data" passes 8 bytes of payload in a second line, as a message queue does.
  *
  * usage: handoff [-t seconds]
  * prints: handoff value ns and handoff_data value ns (and .p5, .p95), or n/a on one core

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * hello: the start-up benchmark's program. The driver measures the wall clock from start to exit; the program
- * only checks that every rank has globals of its own (the counter is 0 when a rank starts) and that all ranks
- * are there, which takes one reduction.
+ * only checks that every rank has its own globals (the counter is 0 when a rank starts) and that all ranks
+ * exist, with one reduction.
  *
  * usage: hello
  * prints: hello.RANKS 1 ok

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The ring of idle_ring.c without MPI: processes that count in shared memory, and yield their core while they
- * wait. What the kernel's switching alone costs: the limit of what bench/idle measures.
+ * wait. This is the cost of the kernel's switching alone: the limit for bench/idle.
  *
  *   idle_bare PROCESSES [STEPS]
  *

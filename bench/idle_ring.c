@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A ring: in each step every rank gets a message from the one before it, and sends the next one only then.
- * Prints the time of all steps in seconds. For bench/idle: what waiting costs where there are more PEs than
- * cores.
+ * A ring: in each step every rank receives a message from its predecessor, and only then sends the next one.
+ * Prints the time of all steps in seconds. For bench/idle: the cost of waiting with more PEs than cores.
  *
  *   idle_ring [STEPS [BYTES]]
  */

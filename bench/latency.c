@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * latency: half the round trip of a message between two ranks. Rank A sends and receives, rank B receives and
- * sends back, with blocking calls; each has one send and one receive buffer, used again for every message
- * (so small messages stay in the cache, as in the OSU benchmark). The time of many round trips is divided by
+ * sends back, with blocking calls; each has one send and one receive buffer, reused for every message (so
+ * small messages stay in the cache, as in the OSU benchmark). The time of many round trips is divided by
  * twice their number.
  *
  * usage: latency [-a rankA] [-b rankB] [-m min_bytes] [-M max_bytes] [-t seconds_per_size] [-B gpus]

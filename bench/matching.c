@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * matching: what a message costs when many receives, or many unexpected messages, are waiting. Rank 1 posts N
+ * matching: the cost of a message while many receives or many unexpected messages are pending. Rank 1 posts N
  * receives with distinct tags and tells rank 0 to begin; rank 0 sends N messages of 8 bytes; rank 1 waits for
- * all. The time from "begin" to the end of the wait, at rank 1, is divided by N. Posting is timed apart. The
- * messages come in the order of the receives, in the reverse order (the worst case for a list that is
- * searched from its head) and shuffled. "unexpected": N messages lie at the receiver, which then receives
- * them in the reverse order with blocking receives; only the receives are timed.
+ * all. The time from "begin" to the end of the wait, at rank 1, is divided by N. Posting is timed separately.
+ * The messages arrive in the order of the receives, in the reverse order (the worst case for a list that is
+ * searched from its head) and shuffled. "unexpected": N messages have arrived at the receiver, which then
+ * receives them in the reverse order with blocking receives; only the receives are timed.
  *
  * usage: matching [-m min] [-M max] [-t seconds_per_point] (N = 10, 100, 1000, 10000)
  * prints: matching.ORDER.N value ns per message; ORDER: inorder, reverse, shuffled, unexpected; and

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memcpy: the limit that the memory sets, measured without MPI but with the access patterns of latency.c and
- * bandwidth.c. "memcpy" copies a to b and then c to d, in turns, as the ping-pong of two ranks does in one
- * address space; "memcpy_window" copies one source to a window of destinations (64, or what fits into 64
- * MiB).
+ * memcpy: the memory's limit, measured without MPI but with the access patterns of latency.c and bandwidth.c.
+ * "memcpy" alternately copies a to b and c to d, like the ping-pong of two ranks in one address space;
+ * "memcpy_window" copies one source to a window of destinations (64, or as many as fit into 64 MiB).
  *
  * usage: memcpy [-m min_bytes] [-M max_bytes] [-t seconds_per_size]
  * prints: memcpy.BYTES value us, memcpy_rate.BYTES value GB/s, memcpy_window.BYTES value GB/s

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory: the program whose size the driver measures. Every rank has a few globals, has met the others in a
- * barrier and has exchanged one message with its neighbours; then rank 0 says "ready" and reads standard
- * input while the others wait in a barrier. The driver adds up PSS and RSS (/proc/PID/smaps_rollup) of the
- * processes of the job at N and at 2N ranks; the difference over N is the memory of one more rank. When
- * standard input ends, so does the program.
+ * memory: a program whose size the driver measures. Every rank has a few globals, passes a barrier and
+ * exchanges one message with its neighbours; then rank 0 prints "ready" and reads standard input while the
+ * others wait in a barrier. The driver adds up PSS and RSS (/proc/PID/smaps_rollup) of the processes of the
+ * job at N and at 2N ranks; the difference over N is the memory of one more rank. When standard input ends,
+ * so does the program.
  *
  * usage: memory < pipe
  * prints: memory.ready RANKS ranks

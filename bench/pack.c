@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pack: what packing and unpacking through a datatype costs, compared with a loop written by hand for the
- * same layout. The two take turns; what is reported is the median of the ratios of neighbours, in percent of
- * the hand-written loop's speed (100: as fast). For each layout there are three sizes of the packed data: 8
- * KiB (16 KiB fill, with every second line of the strided side, all ways of a first-level cache of 48 KiB,
- * and then one line more makes all the difference), 512 KiB and 16 MiB. Times are processor time, so that a
- * busy machine disturbs little.
+ * pack: the cost of packing and unpacking through a datatype, compared with a hand-written loop for the same
+ * layout. The two alternate; the result is the median of the ratios of neighbours, in percent of the
+ * hand-written loop's speed (100: as fast). For each layout there are three sizes of the packed data: 8 KiB
+ * (16 KiB fill, with every second line of the strided side, all ways of a first-level cache of 48 KiB, and
+ * then one line more makes all the difference), 512 KiB and 16 MiB. Times are processor time, so that a busy
+ * machine disturbs little.
  *
  * usage: pack [-t seconds_per_point]
  * prints: pack.LAYOUT.BYTES value %, unpack.LAYOUT.BYTES value %, pack_rate.LAYOUT.BYTES value GB/s

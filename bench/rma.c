@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rma: one-sided operations of rank 0 on the last rank, which waits in a barrier meanwhile: put and get of 8
+ * rma: one-sided operations of rank 0 on the last rank, which meanwhile waits in a barrier: put and get of 8
  * bytes with a flush, fetch and add, compare and swap, an exclusive lock and unlock without contention; then
  * fences of all ranks, and large puts and accumulates. With all ranks on one PE (+p 1) or rank 0 and the last
  * one on two (+p 2), or in two processes (--procs 2).
  *
- * usage: rma [-t seconds_per_point] [-M max_bytes]
+ * usage: rma [-t seconds_per_point] [-M max_bytes] [-c 1]
+ * -c 1: on memory of the program's own (MPI_Win_create) instead of the library's (MPI_Win_allocate)
  * prints: rma.put.8, rma.get.8, rma.fetch_and_op, rma.compare_and_swap, rma.lock, rma.fence value ns;
  *         rma.put.BYTES and rma.accumulate.BYTES value us (and .p5, .p95)
  */
@@ -82,18 +83,39 @@ static void measure_bytes(const char *name, bench_body_fn body, struct rma *rma,
         bench_print_time(key, stats, 1e6, "us");
 }
 
+static double *make_window(MPI_Win *win, long n_bytes, int is_created)
+{
+    double *memory;
+
+    if (!is_created) {
+        MPI_Win_allocate(n_bytes, sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, win);
+        return memory;
+    }
+    memory = malloc((size_t)n_bytes);
+    MPI_Win_create(memory, n_bytes, sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, win);
+    return memory;
+}
+
+static void measure_large(struct rma *rma, long len, double seconds)
+{
+    measure_bytes("put", put_large, rma, len, seconds);
+    measure_bytes("accumulate", accumulate_large, rma, len, seconds);
+}
+
 int main(int argc, char **argv)
 {
     struct rma rma;
     double seconds, *memory;
     long max_bytes;
+    int is_created;
 
     MPI_Init(&argc, &argv);
     seconds = bench_option_double(argc, argv, "-t", 0.2);
     max_bytes = bench_option_long(argc, argv, "-M", 4 << 20);
     rma.target = bench_comm_size() - 1;
     rma.is_origin = bench_comm_rank() == 0;
-    MPI_Win_allocate(max_bytes, sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &rma.win);
+    is_created = bench_option_long(argc, argv, "-c", 0) != 0;
+    memory = make_window(&rma.win, max_bytes, is_created);
     rma.data = calloc((size_t)max_bytes, 1);
     memset(memory, 0, (size_t)max_bytes);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -103,13 +125,14 @@ int main(int argc, char **argv)
     measure("rma.get.8", get, &rma, seconds);
     measure("rma.fetch_and_op", fetch_and_op, &rma, seconds);
     measure("rma.compare_and_swap", compare_and_swap, &rma, seconds);
-    for (long len = 4096; len <= max_bytes; len *= 16) {
-        measure_bytes("put", put_large, &rma, len, seconds);
-        measure_bytes("accumulate", accumulate_large, &rma, len, seconds);
-    }
+    for (long len = 4096; len < max_bytes; len *= 16)
+        measure_large(&rma, len, seconds);
+    measure_large(&rma, max_bytes, seconds);
     MPI_Win_unlock_all(rma.win);
     measure("rma.fence", fence, &rma, seconds);
     MPI_Win_free(&rma.win);
+    if (is_created)
+        free(memory);
     free(rma.data);
     MPI_Finalize();
     return 0;

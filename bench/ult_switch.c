@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * ult_switch: the bare switch between user-level threads, and the switch through the scheduler, measured
- * inside the library (src/ult alone, no MPI, no images). In the first, each thread hands the core to the next
- * one of a ring with ult_arch_switch; in the second, each calls ult_yield. The time of many switches is
- * divided by their number.
+ * inside the library (src/ult alone, no MPI, no images). In the first, each thread switches to the next one
+ * of a ring with ult_arch_switch; in the second, each calls ult_yield. The time of many switches is divided
+ * by their number.
  *
  * usage: ult_switch [-t seconds_per_point]
  * prints: ult_switch.THREADS value ns and ult_yield.THREADS value ns (and .p5, .p95)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * yield: what it costs to give the core to the next rank through the scheduler. Every rank calls AMPI_Yield
- * in a loop; with all ranks on one PE (mpirun -n RANKS yield +p 1) the time of a rank over the yields of all
- * ranks is one switch. Some untimed yields come before and after: no rank shall still be leaving the barrier,
- * or be on its way to the next one, while others are on the clock. With thousands of ranks these steps are
- * far dearer than a yield (cold pages). AMPI_Yield is an extension (mpi-ext.h); compiled with another MPI the
- * program prints n/a.
+ * yield: the cost of passing the core to the next rank through the scheduler. Every rank calls AMPI_Yield in
+ * a loop; with all ranks on one PE (mpirun -n RANKS yield +p 1) the time of a rank over the yields of all
+ * ranks is one switch. Some untimed yields come before and after, so that no rank leaves the previous barrier
+ * or enters the next one while others are timed. With thousands of ranks these steps cost much more than a
+ * yield (cold pages). AMPI_Yield is an extension (mpi-ext.h); compiled with another MPI the program prints
+ * n/a.
  *
  * usage: yield [-t seconds]
  * prints: yield.RANKS value ns (and .p5, .p95), or yield.RANKS n/a ns

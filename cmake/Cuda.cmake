@@ -23,9 +23,9 @@ if(HEDDLE_CUDA)
       message(STATUS "nvcc not found: derived datatypes and reductions of device buffers go through the host")
     endif()
   elseif(NOT HEDDLE_CUDA STREQUAL "AUTO")
-    message(FATAL_ERROR "HEDDLE_CUDA=${HEDDLE_CUDA}, but there is no cuda.h of CUDA 12 or later "
+    message(FATAL_ERROR "HEDDLE_CUDA=${HEDDLE_CUDA}, but cuda.h of CUDA 12 or later was not found "
                         "(set CUDA_HOME, or HEDDLE_CUDA=OFF)")
   else()
-    message(STATUS "No cuda.h of CUDA 12 or later: no device buffers")
+    message(STATUS "cuda.h of CUDA 12 or later not found: no support for device buffers")
   endif()
 endif()

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gpu_detect.c: a cache of what the driver says of addresses. See gpu_detect.h.
+ * gpu_detect.c: a cache of the driver's answers about addresses. See gpu_detect.h.
  *
- * One per thread: a table by page, whose entries point to a range. An entry is forgotten when the driver has
- * changed the address space since it was made (gpu_map_count): memory of the host becomes a device's, or the
- * other way round, in no other way. How an entry dies, then:
+ * One cache per thread: a table by page, whose entries point to a range. An entry becomes invalid when the
+ * driver has changed the address space since its creation (gpu_map_count); host memory becomes device
+ * memory, or the reverse, in no other way. Events that invalidate an entry:
  *
  *      cudaFree, cudaFreeHost of large memory, cudaMallocManaged,         the count rises
  *      pools and reservations that end, new memory at an address
@@ -14,9 +14,11 @@
  */
 #include "gpu_detect.h"
 
+#include <pthread.h>
+
 #include "base/log.h"
 
-#define SETS 512u /* of the table; power of two */
+#define SETS 512u /* sets of the table; power of two */
 #define WAYS 2
 #define RANGES 128
 #define PAGE_SHIFT 12
@@ -27,7 +29,7 @@ _Atomic uint64_t gpu_map_count BASE_CACHE_ALIGNED;
 const struct gpu_detect_source *gpu_detect_source;
 atomic_bool gpu_is_active;
 
-/* A range of the driver's, and when it was asked for. */
+/* A range from the driver, and when it was queried. */
 struct known {
     struct gpu_range range;
     uint64_t map_count;
@@ -41,22 +43,44 @@ struct slot {
 
 struct cache {
     struct slot slots[SETS][WAYS];
-    struct known ranges[RANGES]; /* overwritten in turn */
+    struct known ranges[RANGES]; /* overwritten round-robin */
     unsigned next_range;
-    struct known *last; /* the range that was found last */
+    struct known *last; /* the range found last */
     struct gpu_counts counts;
+    struct cache *next_unused; /* link of `unused` */
 };
 
-/* What all addresses are in that the driver does not know, and what those are in that the CPU cannot read,
+/* The range of all addresses unknown to the driver, and the range of those that the CPU cannot read,
  * either. */
 static const struct gpu_range host = {0, UINTPTR_MAX, 0, GPU_MEMORY_HOST, -1};
 static const struct gpu_range nowhere = {0, UINTPTR_MAX, 0, GPU_MEMORY_NOWHERE, -1};
 
 static __thread struct cache *cache_of_thread __attribute__((tls_model("initial-exec")));
 
+/* Of threads that have ended. They are not freed: an operation of theirs that is under way may still look at a
+ * range. */
+static struct cache *unused;
+static pthread_mutex_t unused_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct cache *take_unused(void)
+{
+    struct cache *cache;
+
+    pthread_mutex_lock(&unused_lock);
+    cache = unused;
+    if (cache)
+        unused = cache->next_unused;
+    pthread_mutex_unlock(&unused_lock);
+    return cache;
+}
+
 static BASE_COLD struct cache *make_cache(void)
 {
-    struct cache *cache = base_calloc_aligned(1, sizeof *cache, "the cache of device addresses");
+    struct cache *cache = take_unused();
+
+    if (cache)
+        return cache_of_thread = cache;
+    cache = base_calloc_aligned(1, sizeof *cache, "the cache of device addresses");
 
     cache->last = &cache->ranges[0];
     for (unsigned i = 0; i < SETS * WAYS; i++)
@@ -70,13 +94,13 @@ static inline struct cache *cache_self(void)
     return BASE_LIKELY(cache_of_thread != NULL) ? cache_of_thread : make_cache();
 }
 
-/* The set of a page. Ranks' stacks and copies lie at equal distances, so more than the lowest bits count. */
+/* The set of a page. Ranks' stacks and copies are at equal distances, so higher bits count, too. */
 static inline struct slot *slots_of(struct cache *cache, uintptr_t page)
 {
     return cache->slots[(page ^ page >> 9 ^ page >> 18) & (SETS - 1)];
 }
 
-/* Remembers which range a page's addresses are in, in place of what its set remembered first. */
+/* Stores the range of a page's addresses, in place of its set's oldest entry. */
 static void remember(struct cache *cache, uintptr_t page, uint64_t map_count, const struct gpu_range *range)
 {
     struct slot *slots = slots_of(cache, page);
@@ -91,7 +115,7 @@ static inline bool is_inside(const struct gpu_range *range, uintptr_t at)
     return at >= range->from && at < range->to;
 }
 
-/* Asks the driver and remembers the answer. map_count was read before. */
+/* Queries the driver and stores the answer. The caller read map_count before. */
 static const struct gpu_range *ask(struct cache *cache, uintptr_t at, uint64_t map_count)
 {
     struct known answer = {.map_count = map_count};
@@ -158,6 +182,19 @@ void gpu_detect_init(void)
         return;
     gpu_detect_source->watch();
     gpu_detect_source->begin();
+}
+
+void gpu_detect_end_thread(void)
+{
+    struct cache *cache = cache_of_thread;
+
+    cache_of_thread = NULL;
+    if (!cache)
+        return;
+    pthread_mutex_lock(&unused_lock);
+    cache->next_unused = unused;
+    unused = cache;
+    pthread_mutex_unlock(&unused_lock);
 }
 
 void gpu_detect_counts(struct gpu_counts *counts_out)

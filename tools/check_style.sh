@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Refuses what we agreed to avoid. Says FILE:LINE for each finding, and exits with 1 if there are any.
+# Checks the sources against the agreed rules. Prints FILE:LINE for each finding, and exits with 1 if there are any.
 #
-#   tools/check_style.sh                   the sources, by searching for it
-#   tools/check_style.sh --format [--fix]  the shape of the C files, with clang-format-14
+#   tools/check_style.sh                   the sources, by searching them
+#   tools/check_style.sh --format [--fix]  the format of the C files, with clang-format-14
 #   tools/check_style.sh --spelling        common misspellings, with codespell (.codespellrc)
 #   tools/check_style.sh --exports LIB     the symbols that the built library exports
 #   tools/check_style.sh --commits [BASE]  subjects and bodies of the commits since BASE
 #
-# Where a tool is not installed, the exit code is 77 (skipped); with HEDDLE_CI=1, as ./check --ci sets it, a missing
+# If a tool is not installed, the exit code is 77 (skipped); with HEDDLE_CI=1, as ./check --ci sets it, a missing
 # clang-format-14 or shellcheck is a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -17,7 +17,7 @@ export LC_ALL=C
 findings=0
 shopt -s lastpipe # report, at the end of a pipe, counts in this shell
 
-# Our files, tracked or about to be; without git (a tarball) all there are.
+# The project's files, tracked or untracked but not ignored; without git (a tarball) all files.
 list_files() {
     {
         git ls-files --cached --others --exclude-standard 2>/dev/null ||
@@ -27,7 +27,7 @@ list_files() {
     done
 }
 
-# report RULE: counts and shows the findings that come on standard input.
+# report RULE: counts and prints the findings on standard input.
 report() {
     local rule=$1 lines
     lines=$(cat)
@@ -44,7 +44,7 @@ search() {
     [ $# = 0 ] || grep -nHP -- "$pattern" "$@"
 }
 
-# need_tool COMMAND: ends the script if the command, which is also the name of its package, is not here.
+# need_tool COMMAND: ends the script if the command (also the name of its package) is not installed.
 need_tool() {
     command -v "$1" >/dev/null && return
     echo "$1 is not installed (apt-get install $1)"
@@ -62,11 +62,11 @@ check_sources() {
     search '\t' "${code_files[@]}" | report "tabs in C (four spaces)"
     search '[ \t]+$' "${code_files[@]}" | report "blanks at the end of a line"
     search '\b(v?sprintf|strcpy|strcat|stpcpy|gets)\s*\(' "${code_files[@]}" |
-        report "use snprintf or memcpy, which know how much there is room for"
+        report "use snprintf or memcpy, which take the size of the buffer"
     search '(^|[^_[:alnum:]])getenv\(' "${src_files[@]}" |
         grep -Ev '^src/(launch/|machine_ucx/|image/rebind_|ampi/(job/job_options|procs/launcher_env)\.c)' |
-        report "use secure_getenv: setuid programs must not listen to their callers (src/base/privilege.h)"
-    search '^\s*typedef\b[^(]*\b\w+_t;|^\}\s*\w+_t;' "${src_files[@]}" | report "names that end in _t belong to POSIX"
+        report "use secure_getenv: setuid programs must not take settings from their callers (src/base/privilege.h)"
+    search '^\s*typedef\b[^(]*\b\w+_t;|^\}\s*\w+_t;' "${src_files[@]}" | report "names that end in _t are reserved by POSIX"
     check_maps "${code_files[@]}"
     check_includes "${src_files[@]}"
     check_names "${src_files[@]}"
@@ -75,30 +75,30 @@ check_sources() {
     search '#\s*include\s*[<"](uc[ptsm]/|pmix)' "${src_files[@]}" | grep -Ev '^src/(machine_ucx|launch)/' |
         report "UCX and PMIx headers outside src/machine_ucx"
     search '\b(ucp|ucs|uct|pmix)_\w+\s*\([^;]*$' "${src_files[@]}" | grep -Ev '^src/(machine_ucx|launch)/' |
-        report "names that belong to UCX and PMIx"
+        report "names that are reserved by UCX and PMIx"
     check_licences
     check_version
 }
 
-# Drawings, tables and lists in comments, as an editor left them and as a formatter that fills paragraphs does not.
+# Drawings, tables and lists in comments keep their lines; a formatter that fills paragraphs destroys them.
 check_maps() {
     [ $# = 0 ] || awk '
         function found(line) { printf "%s:%d:%s\n", FILENAME, line, $0 }
         FNR == 1 { before = ""; is_item = 0 }
-        # columns of a table belong on indented lines; on others they are rows that were run together
+        # table columns belong on indented lines; on other lines they are rows that were run together
         /^ \*[ ]?[^ *].*[^ ]   +[^ ]/ { found(FNR) }
         # the lines of a list item that follow the first are indented, too
         is_item && /^ \* [^ ]/ { found(FNR) }
-        # "int *" alone on a line, or "*/" alone behind a comment of one line: pushed there by the formatter
+        # "int *" alone on a line, or "*/" alone after a comment of one line: moved there by the formatter
         before ~ /^ +(struct |enum |union |const |unsigned |static )*[a-z_0-9]+( \*+)?$/ && /^ +\**[a-z_0-9\[\]A-Z]+; +\/\*/ { found(FNR) }
         before ~ /\/\* [^ ]/ && before !~ /\*\// && /^ *\*\/$/ { found(FNR) }
         {
             is_item = /^ \*   *([0-9]+\.|-) [^ ]/ && !/[.;:]$/
             before = $0
-        }' "$@" | report "a table or list that formatting has run together"
+        }' "$@" | report "a table or list that the formatter has run together"
 }
 
-# Which headers a file may include, by the folder it is in: those of modules to its left (base <- ult <- image <- ampi ->
+# The headers that a file may include, by its folder: those of modules to its left (base <- ult <- image <- ampi ->
 # {machine_ucx, gpu}), and inside src/ampi those of rooms before its own. docs/architecture.md draws both.
 check_includes() {
     [ $# = 0 ] || awk '
@@ -146,14 +146,14 @@ check_includes() {
         }' "$@" | report "includes a header of a module or room to its right (docs/architecture.md), or by a relative path"
 }
 
-# Two files of one name make searches, editors and backtraces ambiguous.
+# Two files with the same name make searches, editors and backtraces ambiguous.
 check_names() {
     printf '%s\n' "$@" | grep -E '\.(c|h|S|cu)$' | awk -F/ '
-        $NF in seen { printf "%s:1: so is %s\n", $0, seen[$NF] }
-        { seen[$NF] = $0 }' | report "a name that another file of src has"
+        $NF in seen { printf "%s:1: the same name as %s\n", $0, seen[$NF] }
+        { seen[$NF] = $0 }' | report "a file name that another file of src has"
 }
 
-# Every file that can hold a comment says what licence it has, within its first five lines.
+# Every file that can contain a comment names its licence within its first five lines.
 check_licences() {
     list_files '\.(c|h|S|cpp|cu|cuh|bindings|py|sh|cmake)$|(^|/)CMakeLists.txt$|^(quickstart|check|\.ci/run)$|^wrappers/mpicc.in$' |
         while IFS= read -r file; do
@@ -182,17 +182,17 @@ check_format() {
         return
     fi
     clang-format-14 --dry-run "${files[@]}" 2>&1 | grep ' warning: ' | sed 's/ warning: .*//' |
-        report "not as clang-format-14 has it (tools/check_style.sh --format --fix)"
+        report "not formatted by clang-format-14 (tools/check_style.sh --format --fix)"
 }
 
-# Only names of MPI and of AMPI, and those that we answer in the C library's place (src/exports.map).
+# Only names of MPI and of AMPI, and those that replace the C library's (src/exports.map).
 check_exports() {
     [ -f "$1" ] || {
         echo "no such library: $1"
         exit 1
     }
     nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//' |
-        grep -vE "^(P?MPI_|MPIX_|AMPI_)|^(__libc_start_main|_dl_find_object|dl_iterate_phdr|pthread_create|thrd_create|dlsym)\$" | report "exported, but neither MPI's nor AMPI's"
+        grep -vE "^(P?MPI_|MPIX_|AMPI_)|^(__libc_start_main|_dl_find_object|dl_iterate_phdr|pthread_create|thrd_create|dlsym)\$" | report "exported, but neither an MPI nor an AMPI name"
 }
 
 check_spelling() {
@@ -202,10 +202,10 @@ check_spelling() {
         exit 77
     }
     mapfile -t files < <(list_files '\.(c|h|S|cpp|cu|cuh|py|sh|cmake|in|tsv|1|md|txt)$|^[^.]*$' | grep -v '^LICENSE$')
-    codespell "${files[@]}" 2>/dev/null | report "misspelled (or a word for .codespellrc)"
+    codespell "${files[@]}" 2>/dev/null | report "misspelled (or add the word to .codespellrc)"
 }
 
-# The commits since BASE; without it: since the main line that was fetched, or the last one.
+# The commits since BASE; without BASE, those since origin/main, or the last one.
 check_commits() {
     local base=${1:-${HEDDLE_BASE:-}} commit subject lines
     git rev-parse -q --verify HEAD >/dev/null || exit 77
@@ -220,11 +220,11 @@ check_commits() {
         ! grep -qiwE 'wip|fixup!?|squash!?' <<<"$subject" || echo "$commit: unfinished work: $subject"
         lines=$(git show --numstat --format= -M "$commit" | awk '{ n += $1 + $2 } END { print n + 0 }')
         [ "$lines" -le 50 ] || [ -n "$(git log -1 --format=%b "$commit")" ] ||
-            echo "$commit: changes $lines lines without a body that says why: $subject"
+            echo "$commit: changes $lines lines without a body that gives the reason: $subject"
     done | report "commit messages"
 }
 
-# CHANGELOG.md begins with the version that CMakeLists.txt has.
+# The first version in CHANGELOG.md is that of CMakeLists.txt.
 check_version() {
     local version
     [ -f CHANGELOG.md ] || return 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Adds up what gcov says of a build folder: executed and executable lines per folder of src, and in all."""
+"""Adds up gcov's results of a build folder: executed and executable lines per folder of src, and in all."""
 import collections
 import json
 import os
@@ -31,7 +31,7 @@ def main(build):
                         number = line["line_number"]
                         lines[path][number] = lines[path].get(number, False) or line["count"] > 0
     if not lines:
-        sys.exit(f"nothing was compiled with counters in {build}")
+        sys.exit(f"{build} has no objects with coverage counters")
     folders = collections.defaultdict(lambda: [0, 0])
     for path, executed in lines.items():
         parts = os.path.dirname(path).split("/")

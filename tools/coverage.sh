@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Measures how many lines of the library the tests execute: tools/coverage.sh [option of ctest...]
+# Measures the lines of the library that the tests execute: tools/coverage.sh [ctest option...]
 # Builds into build-coverage/ with gcc's counters, runs ctest with the options (default: the unit tests and one cell of
-# the conformance matrix, as ./check --quick), and prints the figure of each folder of src.
+# the conformance matrix, as in ./check --quick), and prints the figure of each folder of src.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build="build-coverage"

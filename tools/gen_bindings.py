@@ -12,7 +12,7 @@ A specification begins with a C comment and #include lines, which are copied. Th
         struct call call = {@name};      C text; @name: "MPI_Bcast_c"
 
         @body                            the lines below the function
-    Ixxx BASE_FLATTEN:                   MPI_Ibcast and MPI_Ibcast_c; what stands behind the form goes before "int"
+    Ixxx BASE_FLATTEN:                   MPI_Ibcast and MPI_Ibcast_c; text after the form goes before "int"
         ...
     Xxx_init:                            MPI_Bcast_init and MPI_Bcast_init_c
         ...
@@ -21,7 +21,7 @@ A specification begins with a C comment and #include lines, which are copied. Th
         int root = 0;                    its body; @{a|b}: a in the int form, b in the _c form
 
 Parameters are those of FUNCTIONS.tsv. A form without a _c function (MPI_Barrier) is written once; a form that the standard
-does not have is an error. docs/decisions/0023-generated-bindings.md says why there is a generator, and what it is not for.
+does not have is an error. docs/decisions/0023-generated-bindings.md has the reasons and the scope of the generator.
 """
 import pathlib
 import re
@@ -84,7 +84,7 @@ class Spec:
                 if target is not None:
                     target.append(line[4:])
                 elif line.strip():
-                    sys.exit(f"{where}: C text that belongs to no template and no function")
+                    sys.exit(f"{where}: C text outside any template or function")
             else:
                 target = self.header(line, where)
         for template in self.templates.values():
@@ -96,7 +96,7 @@ class Spec:
     def header(self, line, where):
         match = re.fullmatch(r"(\w+)((?: [^:]+)?):", line)
         if not match:
-            sys.exit(f"{where}: neither a template, a form nor a function (they end with a colon): {line}")
+            sys.exit(f"{where}: not a template, a form or a function (they end with a colon): {line}")
         first, rest = match.group(1), match.group(2).split()
         if first == "template":
             self.template = self.templates[rest[0]] = Template()
@@ -106,7 +106,7 @@ class Spec:
             self.template.forms.append((first, rest, lines))
             return lines
         if first not in self.templates or not rest:
-            sys.exit(f"{where}: there is no template {first} above")
+            sys.exit(f"{where}: no template {first} is defined above")
         entry = Entry(self.templates[first], rest[0], rest[1:], where)
         self.entries.append(entry)
         return entry.body

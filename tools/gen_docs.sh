@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Writes what is generated: coverage.md and the table in README.md from the sources, options.md from what +help prints; the
-# figures in README.md from the newest comparison, docs/compare.
+# Writes the generated documentation: coverage.md and the table in README.md from the sources, options.md from the output of
+# +help, and the figures in README.md from the newest comparison, docs/compare.
 #
-#   tools/gen_docs.sh BUILD FOLDER    BUILD: a finished build; FOLDER: docs, which lies beside README.md
+#   tools/gen_docs.sh BUILD FOLDER    BUILD: a finished build; FOLDER: docs, beside README.md
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)

@@ -4,7 +4,7 @@
 
 usage: gen_mpi_h.py CONSTANTS.tsv FUNCTIONS.tsv > include/mpi.h
 
-The header holds the standard ABI and nothing else; extensions live in include/mpi-ext.h. Names of older standards are in
+The header contains the standard ABI and nothing else; extensions are in include/mpi-ext.h. Names of older standards are in
 include/heddle_mpi_compat.h, which it includes.
 """
 import re

@@ -8,7 +8,7 @@ usage: gen_unsupported.py FUNCTIONS.tsv SOURCE_DIR OUT.c     writes a body for e
        gen_unsupported.py FUNCTIONS.tsv SOURCE_DIR README.md rewrites its table, between the lines <!-- coverage --> and
                                                              <!-- end -->
 
-A function is implemented if a source file says AMPI_EXPORT(name); or if a specification (*.bindings) has it.
+A function is implemented if a source file has AMPI_EXPORT(name); or a specification (*.bindings) has the function.
 """
 import pathlib
 import re
@@ -122,7 +122,7 @@ def main():
     have = implemented(source_dir, table)
     unknown = have - {name[len("MPI_"):] for name, _, _ in functions}
     if unknown:
-        sys.exit(f"AMPI_EXPORT of names that are no functions of the standard: {', '.join(sorted(unknown))}")
+        sys.exit(f"AMPI_EXPORT of names that are not functions of the standard: {', '.join(sorted(unknown))}")
     if pathlib.Path(target).name == "README.md":
         write_readme(target, functions, have)
         return

@@ -4,30 +4,30 @@
 
     tools/generate_stream_calls.py /usr/local/cuda > src/gpu/stream_calls.h
 
-    tools/generate_stream_calls.py --by-hand          prints the functions that are written by hand
+    tools/generate_stream_calls.py --by-hand          prints the hand-written functions
 
-cudaTypedefs.h has every version of every function with the version of CUDA that brought it; stubs/libcuda.so
-has the symbols' names. tests/gpu/stream_calls_test.sh compares the result with the headers of the machine. A
-function or a struct with a stream that this does not know ends it with an error.
+cudaTypedefs.h has every version of every function with its first version of CUDA; stubs/libcuda.so
+has the symbols' names. tests/gpu/stream_calls_test.sh compares the result with the headers of the machine. An
+unknown function or struct with a stream is an error.
 """
 import os
 import re
 import subprocess
 import sys
 
-# What is written by hand: waits, streams' lives, captures, launches, copies that may be repeated. src/gpu/stream_api.h and guard.c have them.
+# Functions written by hand: waits, creation and destruction of streams, captures, launches, copies that may be repeated. src/gpu/stream_api.h and guard.c have them.
 BY_HAND = {
     "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy", "cuStreamBeginCapture",
     "cuStreamBeginCaptureToGraph", "cuStreamEndCapture", "cuStreamIsCapturing",
     "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamAddCallback", "cuMemcpyHtoD", "cuMemcpyDtoH",
     "cuMemcpyAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuStreamSetAttribute",
 }
-# Structs with a stream, and who takes them: cuLaunchKernelEx, cuLaunchCooperativeKernelMultiDevice (which refuses
+# Structs with a stream, and the functions that take them: cuLaunchKernelEx, cuLaunchCooperativeKernelMultiDevice (which refuses
 # NULL), cuGraphInstantiateWithParams.
 STRUCTS = {"CUlaunchConfig", "CUDA_LAUNCH_PARAMS_v1", "CUDA_GRAPH_INSTANTIATE_PARAMS"}
-# NULL is not a stream there, or the driver's answer is right as it is.
+# NULL is not a stream there, or the driver's own behaviour is right.
 PASSED = {"cuStreamAttachMemAsync"}
-# What only asks of the stream, or sets what is the stream's: no order with other streams.
+# Functions that only query the stream or set its attributes: no order with other streams.
 ASKS = {
     "cuStreamGetPriority", "cuStreamGetId", "cuStreamGetCtx", "cuStreamGetDevice", "cuStreamGetGreenCtx",
     "cuStreamGetAttribute", "cuStreamSetAttribute", "cuStreamGetCaptureInfo",
@@ -101,10 +101,10 @@ def check_known(toolkit, functions):
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", open(toolkit + "/include/cuda.h").read(), flags=re.S)
     for body, name in re.findall(r"typedef\s+struct\s+\w+\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\s*(\w+)\s*;", text):
         if re.search(r"\bCUstream\b", body) and name not in STRUCTS:
-            sys.exit("the struct %s has a stream: who takes it?" % name)
+            sys.exit("the struct %s has a stream: add the functions that take it" % name)
     for base, versions in functions.items():
         if any(twin == "_ptds" for _, twin in versions) and base not in set(WAITS) | WAITS_ALONE | BY_HAND:
-            sys.exit("%s works on the default stream and waits: how does it go without?" % base)
+            sys.exit("%s works on the default stream and waits: its asynchronous form is unknown" % base)
         several = any(sum(kind == "CUstream" for kind, _ in parameters) > 1 for parameters in versions.values())
         if several and base not in BY_HAND:
             sys.exit("%s takes several streams" % base)

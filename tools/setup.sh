@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # variables for those who source this
 #
-# What quickstart and check have in common: installing packages that are missing, configuring, building, and
-# running a step so that only a line is seen of it unless it fails. Sourced; sets root (the checkout).
+# Common parts of quickstart and check: installing missing packages, configuring, building, and running a
+# step with one line of output unless it fails. Sourced; sets root (the checkout).
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=$(nproc)
@@ -19,7 +19,7 @@ die() {
     exit 1
 }
 
-# While a step runs, on a terminal: its time, and how far its last line of output says it is.
+# While a step runs, on a terminal: its time and its last line of output.
 show_progress() {
     local name=$1 start=$SECONDS last
     while sleep 1; do
@@ -28,8 +28,8 @@ show_progress() {
     done
 }
 
-# step NAME LOG command...: runs the command with its output in LOG; prints one line with the time it took. If it
-# fails: the end of its output, where the rest is, and its exit code is returned.
+# step NAME LOG command...: runs the command with its output in LOG, prints one line with its time, and returns
+# its exit code.
 step() {
     local name=$1 start=$SECONDS code=0 watcher=
     step_log=$2
@@ -55,17 +55,17 @@ step() {
     return "$code"
 }
 
-# The same for steps that must succeed.
+# The same for steps that must succeed: if one fails, prints the end of its output and exits.
 must_step() {
     step "$@" && return
     echo
     tail -n 40 "$step_log"
-    die "$1 failed. All of its output is in $step_log"
+    die "$1 failed. The whole output is in $step_log"
 }
 
 # ---- Packages ----
 
-# Is it here? What it is: a command, or cmake/pkg-config module by name.
+# Is a command, or a pkg-config module, installed?
 has_command() {
     command -v "$1" >/dev/null
 }
@@ -76,10 +76,11 @@ has_builder() {
     has_command ninja || has_command make
 }
 
-# One line per thing that is needed: how to see that it is here, and the package of Debian and Ubuntu that has it.
+# One line per dependency: the test for it, and its package in Debian and Ubuntu.
 needed_always='
 has_command gcc         gcc
 has_command g++         g++
+has_command gfortran    gfortran
 has_command cmake       cmake
 has_builder -           ninja-build
 has_command python3     python3
@@ -106,26 +107,26 @@ apt_install() {
         { as_root apt-get update && as_root env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install "$@"; }
 }
 
-# need_packages LIST: installs those whose test says that they are missing.
+# need_packages LIST: installs the packages whose test fails.
 need_packages() {
     local missing=() probe what package
     while read -r probe what package; do
         [ -n "$probe" ] || continue
         "$probe" "$what" || missing+=("$package")
     done <<<"$1"
-    # pkg-config itself was missing: then its answers above mean nothing, but installing again does no harm.
+    # If pkg-config itself was missing, its answers above mean nothing; installing again does no harm.
     if [ ${#missing[@]} != 0 ]; then
         has_command apt-get ||
-            die "Missing: ${missing[*]} (names of Debian packages). There is no apt-get here: install them your way."
+            die "Missing: ${missing[*]} (names of Debian packages). apt-get is not available: install them with your package manager."
         [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null ||
-            die "Missing: ${missing[*]}. Run this once, then start again:
+            die "Missing: ${missing[*]}. Run this, then start again:
     sudo apt-get update && sudo apt-get install ${missing[*]}"
         must_step "install ${missing[*]}" "$root/build/log/packages.log" apt_install "${missing[@]}"
     fi
     local version
     version=$(cmake --version | sed -n '1s/[^0-9]*//p')
     [ "$(printf '%s\n3.25\n' "$version" | sort -V | head -n 1)" = 3.25 ] ||
-        die "CMake 3.25 or newer is needed; this is $version. Debian 12 and Ubuntu 24.04 have it; else: pip install cmake"
+        die "CMake 3.25 or newer is needed; this is $version. Debian 12 and Ubuntu 24.04 have it; otherwise: pip install cmake"
 }
 
 # ---- Building ----
@@ -134,7 +135,7 @@ need_packages() {
 configure() {
     local build=$1 home
     shift
-    # A folder that was copied or moved here from elsewhere cannot be used again.
+    # A build folder that was copied or moved cannot be used again.
     home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" 2>/dev/null)
     if [ -n "$home" ] && [ "$home" != "$root" ]; then
         rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"

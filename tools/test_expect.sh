@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 #
-# For tests that are shell scripts: runs commands and compares what they print and return. Sourced.
+# For tests that are shell scripts: runs commands and compares their output and exit code. Sourced.
 #
 #   expect "what this shows" CODE STDOUT STDERR command...
-#       STDOUT and STDERR are extended regular expressions over the whole output; '' means that there
-#       must be none, '*' that anything will do.
+#       STDOUT and STDERR are extended regular expressions over the whole output; '' means no output,
+#       '*' any output.
 #   expect_nothing_left "after what" TENTHS
-#       left_over, a function of the test's, must print nothing within this many tenths of a second.
+#       left_over, a function of the test, must print nothing within this many tenths of a second.
 #   await command...
 #       runs the command until it succeeds; fails after 20 s.
 #   has_lines COUNT PATTERN FILE
-#       is true if that many lines of the file match: what a job prints says how far it is.
+#       is true if that many lines of the file match: a job's output shows its progress.
 #   finish
-#       exits: 0 if all was as expected.
+#       exits with 0 if all results were as expected.
 
 expect_count=0
 expect_failed=0
 expect_dir=$(mktemp -d)
 trap 'rm -rf "$expect_dir"' EXIT
 
-# Does the text in file $2 look as $1 says?
+# Does the text in file $2 match $1?
 expect_matches() {
     case $1 in
     '*') return 0 ;;

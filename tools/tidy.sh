@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Runs clang-tidy-14 with the checks of .clang-tidy on the library's sources: tools/tidy.sh [BUILD [file...]]
-# BUILD: a configured build folder (default: build); without files, all that are compiled there from src.
+# BUILD: a configured build folder (default: build). Default files: all that are compiled there from src.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${1:-build}
@@ -25,6 +25,6 @@ fi
     echo "no files"
     exit 1
 }
-# An option of gcc that clang does not know is no finding, nor are clang's warnings where a build has -Werror.
+# A gcc option that clang does not know is not a finding, nor is a clang warning in a build with -Werror.
 printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -n 8 clang-tidy-14 -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option \
     --extra-arg=-Wno-ignored-optimization-argument --extra-arg=-Wno-error 2>/dev/null

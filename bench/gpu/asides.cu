@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * asides: what calls cost that wait in CUDA's driver, and launches, for one of several ranks of a PE: the others wait in a barrier.
- * Microseconds, medians; "busy": a kernel of the next rank runs for BUSY_US meanwhile.
+ * asides: the cost of calls that wait in CUDA's driver, and of launches, for one of several ranks of a PE:
+ * the others wait in a barrier. Microseconds, medians; "busy": a kernel of the next rank runs for BUSY_US
+ * meanwhile.
  *
  *      nvcc -ccbin mpicxx -O2 -std=c++17 -arch=sm_90 bench/gpu/asides.cu -o asides -lcuda
  *      mpirun -n 1 asides +p 1; mpirun -n 4 asides +p 1 [+gpu-waits block]

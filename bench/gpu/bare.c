@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bare.c: what messages between GPUs are compared with: a copy from GPU to GPU (or within one) by the driver
- * and the wait for it, without MPI. Prints microseconds (median) and, for large ones, GB/s.
+ * bare.c: the reference for messages between GPUs: a driver copy from GPU to GPU (or within one) and the wait
+ * for it, without MPI. Prints microseconds (median) and, for large ones, GB/s.
  *
  *      bare FROM TO
  */

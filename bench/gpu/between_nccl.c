@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * between_nccl: collectives between processes on buffers of GPUs beside the same ones of NCCL called
- * directly, each with a wait for the GPU, one rank per process and GPU. Ours go through NCCL or not, as the
- * options say (+nccl, +coll). BYTES is the whole vector of bcast, reduce, allreduce and reduce_scatter, and
- * all that a rank gets of allgather; the root moves on by one rank per operation. The numbers are the last
+ * between_nccl: collectives between processes on device buffers beside the same ones of NCCL called directly,
+ * each with a wait for the GPU, one rank per process and GPU. Heddle's use NCCL or not, depending on the
+ * options (+nccl, +coll). BYTES is the whole vector of bcast, reduce, allreduce and reduce_scatter, and all
+ * data that a rank gets from allgather; the root advances by one rank per operation. The numbers are the last
  * rank's time.
  *
  * usage: between_nccl [-l libnccl.so.2] [-o op,op,...] [-s bytes,bytes,...] [-t seconds_per_point]

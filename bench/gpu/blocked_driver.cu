@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * blocked_driver: while one thread is in a call of CUDA's driver that waits for a kernel, which calls of another thread
- * does the driver hold up? And how much does a stream take before a submission to it waits? No MPI. What src/gpu/aside.c
- * and flow.c rest upon.
+ * blocked_driver: the driver calls of one thread that block while another thread is in a driver call that
+ * waits for a kernel; and the capacity of a stream before a submission to it waits. No MPI. src/gpu/aside.c
+ * and flow.c are based on these results.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 blocked_driver.cu -o blocked_driver -lcuda
  *      ./blocked_driver

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * combine.cuh: the library's way to combine vectors, with `flight` vectors of 16 bytes per thread and input on their way.
+ * combine.cuh: the library's method to combine vectors, with `flight` vectors of 16 bytes per thread and
+ * input in flight.
  */
 #ifndef COMBINE_CUH
 #define COMBINE_CUH

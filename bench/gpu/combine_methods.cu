@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * combine_methods: how two GPUs best combine two vectors of floats into both of them (an allreduce), and how several
- * vectors of each GPU, with the kernels' own source: submission until the CPU knows, without MPI.
+ * combine_methods: ways in which two GPUs combine two vectors of floats into both of them (an allreduce), and
+ * several vectors of each GPU, with the kernels' own source: submission until the CPU knows, without MPI.
  *
  *      nvcc -std=c++17 -O2 -fmad=false -arch=sm_90 -I src bench/gpu/combine_methods.cu -o combine_methods -lcuda
  *      ./combine_methods [GPU GPU]
  *
- * What came out is in docs/decisions/0029.
+ * The results are in docs/decisions/0029.
  */
 #include <algorithm>
 #include <functional>

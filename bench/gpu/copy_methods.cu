@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copy_methods: how to copy between two buffers of one GPU, and how to learn that it is done, by size, on an
- * idle GPU and beside kernels of the program that fill it. Times are from the submission until the CPU knows.
+ * copy_methods: ways to copy between two buffers of one GPU and to detect completion, by size, on an idle GPU
+ * and beside kernels of the program that fill it. Times are from the submission until the CPU knows.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 copy_methods.cu -o copy_methods -lcuda && ./copy_methods
  *
  * The load: two streams of lowest priority with kernels whose blocks fill all multiprocessors and compute for
- * a while each (the name says how long), queued by a thread of its own.
- * What came out is in docs/decisions/0026.
+ * a while each (the name gives the time), queued by a separate thread. The results are in
+ * docs/decisions/0026.
  */
 #include <cuda.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange.cuh: what exchange_methods.cu is made of: GPUs, threads that submit to them, and kernels that copy and combine.
+ * exchange.cuh: parts of exchange_methods.cu: GPUs, threads that submit to them, and kernels that copy and
+ * combine.
  */
 #ifndef EXCHANGE_CUH
 #define EXCHANGE_CUH

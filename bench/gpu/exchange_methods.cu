@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_methods: how the GPUs of one process best exchange large blocks, and combine vectors, all with all: by copy
- * engines and by kernels, submission until the CPU knows, without MPI.
+ * exchange_methods: ways in which the GPUs of one process exchange large blocks and combine vectors, all with
+ * all: by copy engines and by kernels, submission until the CPU knows, without MPI.
  *
  *      nvcc -std=c++17 -O2 -fmad=false -arch=sm_90 -I src bench/gpu/exchange_methods.cu -o exchange_methods -lcuda
  *      ./exchange_methods [GPUS,GPUS,... [MIB,MIB,... [PART OF A NAME,PART OF A NAME,...]]]
  *
- * A size is that of the whole vector, as in bench/gpu/collectives. A row has, per size: microseconds if one thread
- * submits all; if each GPU has a thread. "wrong" marks a method whose result is not what it should be.
- * What came out is in docs/decisions/0029.
+ * A size is that of the whole vector, as in bench/gpu/collectives. A row has, per size: microseconds if one
+ * thread submits all; if each GPU has a thread. "wrong" marks a method with a wrong result. The results are
+ * in docs/decisions/0029.
  */
 #include <atomic>
 #include <cstring>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * measure.cuh: what the measurements of copies on GPUs share.
+ * measure.cuh: common parts of the measurements of copies on GPUs.
  */
 #ifndef MEASURE_CUH
 #define MEASURE_CUH

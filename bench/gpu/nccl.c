@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * nccl.c: what collectives on GPUs are compared with: NCCL in one process, one rank on each GPU, if
- * libnccl.so.2 can be opened. No header of NCCL's is needed. Each operation is waited for, as a blocking call
- * of MPI would be; "queued": ten at a time.
+ * nccl.c: the reference for collectives on GPUs: NCCL in one process, one rank on each GPU, if libnccl.so.2
+ * can be opened. It needs no NCCL header. Each operation is waited for, as in a blocking MPI call; "queued":
+ * ten at a time.
  *
  *      nccl GPUS BYTES,BYTES,... [OP,OP,...]
  * prints: nccl.OP.GPUS.BYTES MICROSECONDS us (queued MICROSECONDS)
  *
- * BYTES is the whole vector: of allgather what a rank receives, of reduce_scatter and alltoall what it sends.
+ * BYTES is the whole vector: for allgather the received data of a rank, for reduce_scatter and alltoall the
+ * sent data.
  */
 #include <cuda.h>
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pack: packing and unpacking on a GPU, in percent of the speed of a copy of as many consecutive bytes there,
- * for 64 MiB of packed data. Medians of 20 calls and copies that take turns, waits included.
+ * pack: packing and unpacking on a GPU, in percent of the speed of a copy of the same number of consecutive
+ * bytes there, for 64 MiB of packed data. Medians of 20 alternating calls and copies, waits included.
  *
  * usage: pack -B 0
  * prints: gpu_pack.LAYOUT value %, gpu_unpack.LAYOUT value %, gpu_pack_rate.LAYOUT value GB/s

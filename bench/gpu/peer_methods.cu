@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * peer_methods: how to copy little from one GPU to another, and how to learn that it is done: half of a round trip
- * (GPU 0 to GPU 1 and back), from the submission until the CPU knows, without MPI. Then what single calls of the
- * driver cost the CPU.
+ * peer_methods: ways to copy small data from one GPU to another and to detect completion: half of a round
+ * trip (GPU 0 to GPU 1 and back), from the submission until the CPU knows, without MPI. Then the CPU cost of
+ * single driver calls.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 peer_methods.cu -o peer_methods -lcuda && ./peer_methods [FROM TO]
  *
- * What came out is in docs/decisions/0026.
+ * The results are in docs/decisions/0026.
  */
 #include <cuda.h>
 

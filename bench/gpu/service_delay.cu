@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * service_delay: what a program's own calls of CUDA take just after small messages between buffers of its GPU, and
- * beside them: run it with and without +gpu-service off to see what the kernel that stays costs others.
+ * service_delay: the time of a program's own CUDA calls just after small messages between device buffers, and
+ * beside them: run it with and without +gpu-service off to see the cost of the resident kernel for others.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 -I PREFIX/include service_delay.cu -o service_delay -L PREFIX/lib -lmpi_abi -lcuda
  *      mpirun -n 3 ./service_delay +p 2 [+gpu-service off]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * waiting_calls: which calls of CUDA wait for a kernel that runs in a non-blocking stream which they have nothing to do
- * with: what they take on an idle GPU, beside a kernel of 3 ms on the same GPU, and beside one on another GPU with
- * peer access both ways. No MPI. What waits is what src/gpu/guard.c stands in front of.
+ * waiting_calls: finds the CUDA calls that wait for a kernel in an unrelated non-blocking stream: their time
+ * on an idle GPU, beside a kernel of 3 ms on the same GPU, and beside one on another GPU with peer access
+ * both ways. No MPI. src/gpu/guard.c intercepts the calls that wait.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 waiting_calls.cu -o waiting_calls -lcuda
  *      ./waiting_calls

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * waits.cu: what waiting for the GPU costs a rank, and what the ranks of one PE gain by waiting at the same time.
+ * waits.cu: the cost of waiting for the GPU for a rank, and the gain of the ranks of one PE by waiting at the
+ * same time.
  *
  *      first_call          a rank's first call of CUDA, rank after rank: the first one's, the median and longest of the others'
  *      first_launch        then the first launch of a kernel and the wait for it, likewise

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * base.h: the few language helpers that every module uses. Knows nothing of ranks or MPI.
+ * base.h: the few language helpers that every module uses. Independent of ranks and MPI.
  */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
@@ -17,27 +17,27 @@
 #define BASE_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #define BASE_COLD __attribute__((cold, noinline))
 #define BASE_NOINLINE __attribute__((noinline))
-/* The frame is not checked, for the few functions that the time of a message or a small collective consists
- * of: it holds no array that could overflow. -fstack-protector-strong would check it because addresses of
- * locals are taken. clang inlines nothing that is checked into such a function. */
+/* Disables the stack-protector check, for the few functions on the critical path of a message or a small
+ * collective. Their frames hold no array that could overflow; -fstack-protector-strong would still check
+ * them because they take addresses of locals. clang inlines no checked function into such a function. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
 #define BASE_UNCHECKED_FRAME __attribute__((no_stack_protector))
 #else
 #define BASE_UNCHECKED_FRAME
 #endif
-/* The same, and everything that the function calls is inlined into it. */
+/* The same, and inlines every callee. */
 #define BASE_FLATTEN __attribute__((flatten)) BASE_UNCHECKED_FRAME
 #define BASE_NORETURN __attribute__((noreturn))
-/* For what runs before a sanitizer is up. */
+/* For code that runs before a sanitizer is initialised. */
 #define BASE_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
 #define BASE_CACHE_LINE 64
 #define BASE_CACHE_ALIGNED __attribute__((aligned(BASE_CACHE_LINE)))
 #define BASE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The struct of the given type whose member lies at ptr. */
+/* The struct of the given type whose member is at ptr. */
 #define BASE_CONTAINER(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* Assertions: level 0 none, 1 cheap ones (the default), 2 also those that walk structures. */
+/* Assertion levels: 0 none, 1 cheap ones (the default), 2 also those that walk structures. */
 #ifndef BASE_ASSERT_LEVEL
 #define BASE_ASSERT_LEVEL 1
 #endif
@@ -47,7 +47,7 @@
     ((void)((level) > BASE_ASSERT_LEVEL || BASE_LIKELY(cond) || \
             (base_assert_failed(#cond, __FILE__, __LINE__), 0)))
 
-/* Prints the condition and its place, and aborts. */
+/* Prints the condition and its file and line, and aborts. */
 void base_assert_failed(const char *cond, const char *file, int line) BASE_NORETURN BASE_COLD;
 
 static inline size_t base_round_up(size_t n, size_t multiple)
@@ -55,7 +55,7 @@ static inline size_t base_round_up(size_t n, size_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
-/* Spreads addresses; the low bits are good. */
+/* Hashes an address; the low bits of the result are well mixed. */
 static inline unsigned base_hash_address(const void *address)
 {
     return (unsigned)((uint64_t)(uintptr_t)address * 0x9e3779b97f4a7c15u >> 40);

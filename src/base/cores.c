@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The whole cores that the control group's quota amounts to, rounded up; fallback: no quota, or none to be
+/* The control group's CPU quota in whole cores, rounded up; fallback if there is no quota or it cannot be
  * read. */
 static int quota_cores(int fallback)
 {
@@ -25,7 +25,7 @@ static int quota_cores(int fallback)
         n_read = fscanf(file, "%ld %ld", &quota_us, &period_us); /* "max 100000": no quota */
         fclose(file);
     }
-    errno = saved_errno; /* no such file is no error */
+    errno = saved_errno; /* a missing file is not an error */
     if (n_read != 2 || quota_us <= 0 || period_us <= 0)
         return fallback;
     return (int)((quota_us + period_us - 1) / period_us);
@@ -40,7 +40,7 @@ int base_usable_cores(void)
     return n_quota < n_cores ? n_quota : n_cores;
 }
 
-/* Not sysconf(3): on virtual machines it multiplies by cores that are not there. */
+/* sysconf(3) is not used: on virtual machines it multiplies by cores that do not exist. */
 size_t base_cache_bytes(void)
 {
     static const size_t guess = (size_t)32 << 20;

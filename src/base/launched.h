@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * launched.h: what a launcher and the processes that it starts tell each other. The environment variables
- * that make a process a member of a job are for that process alone: a program that it starts in its turn
- * would take its place in the job. Used by src/launch, src/ampi/procs and src/machine_ucx.
+ * launched.h: the protocol between a launcher and the processes that it starts. The environment variables
+ * that make a process a member of a job apply to that process only: a program that it starts in turn must
+ * not inherit them, or it would take its place in the job. Used by src/launch, src/ampi/procs and
+ * src/machine_ucx.
  */
 #ifndef BASE_LAUNCHED_H
 #define BASE_LAUNCHED_H
@@ -11,24 +12,24 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The job's name in PMIx, a colon, and its number of processes. The name shows that it is our mpirun that
- * started this process, and not another launcher below it, to which the variable came down. */
+/* The job's name in PMIx, a colon, and its number of processes. The name shows that Heddle's mpirun started
+ * this process itself, not another launcher below it that passed the variable on. */
 #define BASE_LAUNCHED_SIZE_ENV "HEDDLE_MPIRUN"
 
-/* The name of an abstract Unix datagram socket, to which a program of this library reports that it has
- * started: its number in the job (PMIX_RANK, or -1) and how many ranks it was told (0: not told). */
+/* The name of an abstract Unix datagram socket. A program linked with this library sends a start report
+ * there: its process number in the job (PMIX_RANK, or -1) and its number of ranks (0: unspecified). */
 #define BASE_LAUNCHED_REPORT_ENV "HEDDLE_REPORT"
 #define BASE_LAUNCHED_REPORT_FORMAT "%d %ld"
 
-/* Folders of single processes are called heddle-UID-, this, and something random. */
+/* Folders of single processes are named heddle-UID-, this, and a random suffix. */
 #define BASE_LAUNCHED_ROOM "ucx-"
 
-/* A process would rather go on than end when another one is lost: a PMIx event of this code, in the range
- * that is for users of PMIx (needs pmix.h). */
+/* A process prefers to continue when another one fails: a PMIx event of this code, in the range that PMIx
+ * reserves for users (needs pmix.h). */
 #define BASE_LAUNCHED_TOLERATES_EVENT (PMIX_EXTERNAL_ERR_BASE - 71)
 
-/* Does an entry of environ ("NAME=value") make its process a member of a job? PMIX_RANK and the likes do not
- * by themselves: programs look at them to choose their GPUs, so they stay. */
+/* True if an entry of environ ("NAME=value") makes its process a member of a job. PMIX_RANK and similar
+ * variables alone do not, so they stay: programs read them to choose their GPUs. */
 static inline bool base_launched_is_membership(const char *entry)
 {
     static const char *const starts[] = {"PMIX_NAMESPACE=",          "PMIX_SERVER_URI",
@@ -44,7 +45,7 @@ static inline bool base_launched_is_membership(const char *entry)
     return false;
 }
 
-/* Does it describe the process's place in a job, membership included? */
+/* True if the entry describes the process's place in a job, membership included. */
 static inline bool base_launched_is_place(const char *entry)
 {
     static const char *const starts[] = {"PMIX_RANK=",       "PMIX_HOSTNAME=",   "PMI_RANK=",

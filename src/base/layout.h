@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * layout.h: the program into which a datatype is flattened at commit. It is read by the CPU (ampi/datatype)
- * and, as it is, by GPUs (gpu/kernels), so this file is both C and CUDA C++ and includes nothing of ours.
+ * layout.h: the program into which a datatype is flattened at commit. The CPU (ampi/datatype) and GPUs
+ * (gpu/kernels) read it unchanged, so this file is both C and CUDA C++ and includes no other header of the
+ * library.
  *
- * A program is one array of 64-bit words without pointers. It holds nodes, which refer to each other by word
- * index; a node that several others use is stored once. Its size is proportional to the description of the
- * type, never to the number of blocks.
+ * A program is one array of 64-bit words without pointers. It holds nodes, which refer to each other by
+ * word index; a shared node is stored once. Its size is proportional to the description of the type, never
+ * to the number of blocks.
  *
  *      kind      repeats                        n       stride        unit          table
  *      STRIDED   a block of bytes               blocks  between them  bytes         -
@@ -15,9 +16,9 @@
  *      LIST      a node                         times   -             child         disp
  *      STRUCT    various nodes                  nodes   -             -             disp, child, prefix
  *
- * Invariants: no node is empty; the first byte of a node's data lies at displacement 0 of the node, the
- * root's at disp_bytes of the type; n >= 2 but for STRIDED; prefix is the number of data bytes before the
- * entry; children come before their parents. STRIDED, OFFSETS and BLOCKS are the leaves. Written by
+ * Invariants: no node is empty; the first byte of a node's data is at displacement 0 of the node, the
+ * root's at disp_bytes of the type; n >= 2 except for STRIDED; prefix is the number of data bytes before
+ * the entry; children come before their parents. STRIDED, OFFSETS and BLOCKS are the leaves. Written by
  * ampi/datatype/typemap_build.c, walked by ampi/datatype/cursor.c and gpu/kernels/pack.h.
  */
 #ifndef BASE_LAYOUT_H
@@ -43,7 +44,7 @@ enum base_node_kind {
 
 struct base_node {
     int64_t kind;       /* enum base_node_kind */
-    int64_t size_bytes; /* of all its data */
+    int64_t size_bytes; /* total size of its data */
     int64_t n;          /* repetitions or table entries */
     int64_t stride;     /* bytes between repetitions: STRIDED, LOOP */
     int64_t unit;       /* bytes of a block, or the word index of the child */
@@ -60,10 +61,10 @@ struct base_node_entry {
 #define BASE_NODE_ENTRY_WORDS ((int64_t)(sizeof(struct base_node_entry) / sizeof(int64_t)))
 
 struct base_layout {
-    void *gpu;          /* what src/gpu keeps with it: copies on devices; NULL: nothing */
-    int64_t n_words;    /* of the program */
+    void *gpu;          /* copies on devices, owned by src/gpu; NULL: none */
+    int64_t n_words;    /* words of the program */
     int64_t root;       /* word index of the outermost node */
-    int64_t disp_bytes; /* of the first byte of data */
+    int64_t disp_bytes; /* displacement of the first byte of data */
     int64_t words[];
 };
 
@@ -77,7 +78,7 @@ BASE_LAYOUT_FN const struct base_node_entry *base_node_entries(const struct base
     return (const struct base_node_entry *)node->table;
 }
 
-/* The entry of a BLOCKS or STRUCT node that holds the data byte with this number. O(log n). */
+/* Returns the index of the entry of a BLOCKS or STRUCT node that holds data byte `offset`. O(log n). */
 BASE_LAYOUT_FN int64_t base_node_find(const struct base_node *node, int64_t offset)
 {
     const struct base_node_entry *entries = base_node_entries(node);
@@ -94,7 +95,7 @@ BASE_LAYOUT_FN int64_t base_node_find(const struct base_node *node, int64_t offs
     return low;
 }
 
-/* Words of a node with its table. */
+/* Number of words of a node, its table included. */
 BASE_LAYOUT_FN int64_t base_node_words(const struct base_node *node)
 {
     if (node->kind == BASE_NODE_OFFSETS || node->kind == BASE_NODE_LIST)

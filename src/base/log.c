@@ -80,11 +80,12 @@ void base_log_set_verbosity(int level)
     log_verbosity = level;
 }
 
-/* So long an end waits for output that nobody reads. */
+/* Attempts to flush before the process ends although nobody reads its output. */
 #define FLUSH_TRIES 500
 #define FLUSH_TRY_US 1000
 
-/* A buffer is as large as what a pipe that can be written to takes without waiting. */
+/* Writes at most one buffer of stdout. A buffer is as large as the amount that a writable pipe accepts
+ * without blocking. */
 static bool try_to_flush(void)
 {
     struct pollfd output = {.fd = fileno_unlocked(stdout), .events = POLLOUT};
@@ -122,11 +123,12 @@ void base_assert_failed(const char *cond, const char *file, int line)
     abort();
 }
 
-/* Ends the job for want of memory. */
+/* Ends the job because memory is exhausted. */
 static void no_memory(size_t size_bytes, const char *what) BASE_NORETURN;
 static void no_memory(size_t size_bytes, const char *what)
 {
-    base_fatal(1, "out of memory: no %zu bytes for %s; use fewer ranks (+vp) or raise `ulimit -v`",
+    base_fatal(1,
+               "out of memory: cannot allocate %zu bytes for %s; use fewer ranks (+vp) or raise `ulimit -v`",
                size_bytes, what);
 }
 

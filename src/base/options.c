@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 
-/* Longer ones are cut: none of ours is half as long. */
+/* Longer names are truncated; no option's name is half as long. */
 #define OPTION_NAME_MAX 64
 
 static char options_error[512];
@@ -79,7 +79,7 @@ static const struct base_option *find_option(const struct base_option *table, in
     return NULL;
 }
 
-/* How far a word is from an option: the beginning of its name is nearest. */
+/* Distance of a word from an option's name: a prefix of the name is nearest. */
 static int option_distance(const char *word, const char *name)
 {
     return strncmp(word, name, strlen(word)) == 0 ? 0 : word_distance(word, name);
@@ -93,14 +93,13 @@ static bool unknown_option(const struct base_option *table, int n_options, const
         if (option_distance(name, table[i].name) < option_distance(name, nearest->name))
             nearest = &table[i];
     snprintf(options_error, sizeof options_error,
-             "unknown option %s; the nearest is %s (+help lists them; arguments of the program that begin "
-             "with + go "
-             "behind +-)",
+             "unknown option %s; the nearest is %s (+help lists all options; put program arguments that "
+             "begin with + after +-)",
              name, nearest->name);
     return false;
 }
 
-/* Stores the value of an option; false: the value is malformed or out of range. */
+/* Stores the value of an option. Returns false if the value is malformed or out of range. */
 static bool store_value(const struct base_option *option, const char *text)
 {
     char *end;
@@ -134,8 +133,8 @@ static bool store_value(const struct base_option *option, const char *text)
     return false;
 }
 
-/* Takes one option and its value, if it has one: "+name" and the next word, or "+name=value"; *n_used_out
- * says how many words that were. The next word is NULL at the end. */
+/* Parses one option and its value, if any: "+name" and the next word, or "+name=value". *n_used_out is the
+ * number of words consumed. The next word is NULL at the end. */
 static bool take_option(const struct base_option *table, int n_options, const char *word, const char *next,
                         int *n_used_out)
 {
@@ -176,8 +175,8 @@ static bool take_option(const struct base_option *table, int n_options, const ch
     return store_value(option, value);
 }
 
-/* String options point into the words that they were read from, which stay. Listed, so that a search for
- * leaks finds them. */
+/* String options point into the words they were read from, so the words are kept; listed, so that leak
+ * checkers find them. */
 struct kept_words {
     struct kept_words *next;
     char text[];

@@ -2,9 +2,9 @@
  *
  * options.h: the options that begin with '+', as one table.
  *
- * They come from the environment variable HEDDLE_OPTIONS (mpirun sets it) and from the command line, which
- * wins. Those of the command line are taken out of argv. A value is the next word, or stands behind a '='
- * (+vp 64, +vp=64). An argument "+-" ends ours: what follows is the program's.
+ * They come from the environment variable HEDDLE_OPTIONS (set by mpirun) and from the command line, which
+ * takes precedence. Options of the command line are removed from argv. A value is the next word or follows
+ * a '=' (+vp 64, +vp=64). The argument "+-" ends the options of Heddle; the program's arguments follow.
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
@@ -17,32 +17,33 @@ enum base_option_kind {
     BASE_OPTION_STRING, /* const char * */
     BASE_OPTION_FLAG,   /* no value; bool */
     BASE_OPTION_COUNT,  /* no value, may be repeated; long */
-    BASE_OPTION_TOPIC,  /* the next word if there is one, else ""; const char *. For options that stop the
-                           program */
+    BASE_OPTION_TOPIC,  /* the next word if there is one, else ""; const char *. For options that print and
+                         * exit */
 };
 
 struct base_option {
-    const char *name; /* with its '+' */
+    const char *name; /* with its leading '+' */
     enum base_option_kind kind;
-    void *value;          /* where it goes; holds the default before parsing */
-    long min;             /* INT and SIZE: least value */
-    long max;             /* INT and SIZE: greatest value */
-    const char *arg_name; /* for the help: "N" */
+    void *value;          /* destination; holds the default before parsing */
+    long min;             /* INT and SIZE: minimum */
+    long max;             /* INT and SIZE: maximum */
+    const char *arg_name; /* placeholder in the help: "N" */
     const char *help;     /* one sentence */
 };
 
-/* Parses one string of options (blanks between them) or an argument vector from argv[1] on, from which they
- * are removed. false: *error_out (static storage) says what is wrong, with the nearest valid option or the
- * valid range. */
+/* Parses a string of options separated by blanks, or an argument vector from argv[1] on, from which the
+ * options are removed. On failure returns false, and *error_out (static storage) names the nearest valid
+ * option or the valid range. */
 bool base_options_parse_string(const struct base_option *table, int n_options, const char *text,
                                const char **error_out) BASE_MUST_CHECK;
 bool base_options_parse_argv(const struct base_option *table, int n_options, int *argc, char **argv,
                              const char **error_out) BASE_MUST_CHECK;
 
-/* Prints the table: what +help shows and docs/options.md holds. */
+/* Prints the table: the output of +help and the content of docs/options.md. */
 void base_options_print(const struct base_option *table, int n_options);
 
-/* Reads a number with an optional factor K, M or G (powers of 1024). false: not a number, or too large. */
+/* Parses a number with an optional suffix K, M or G (powers of 1024). Returns false if it is not a number
+ * or too large. */
 bool base_parse_size(const char *text, size_t *value_out) BASE_MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * place.c: finds our own files.
+ * place.c: finds the library's own files.
  */
 #include "base/place.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * privilege.h: programs that have rights which their caller lacks: setuid, setgid, file capabilities. What
- * the caller says in arguments and environment variables must not make such a program load code.
+ * privilege.h: programs with more privileges than their caller: setuid, setgid, file capabilities. The
+ * caller's arguments and environment variables must not make such a program load code.
  */
 #ifndef BASE_PRIVILEGE_H
 #define BASE_PRIVILEGE_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/auxv.h>
 
-/* Has the kernel said so (AT_SECURE)? Then secure_getenv, too, finds nothing. */
+/* True if the kernel set AT_SECURE. secure_getenv then returns NULL, too. */
 static inline bool base_is_privileged(void)
 {
     return getauxval(AT_SECURE) != 0;

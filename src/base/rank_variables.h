@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rank_variables.h: the environment variables by which launchers tell a process its number, and programs
- * choose their GPUs, often before MPI_Init. Some are set for every rank; those whose presence says more than
- * a number (that the process is a task of Slurm, a client of PMI) are changed where they are there, since a
- * process can have several ranks. PMIX_RANK stays the process's: it is its name in PMIx. Used by src/launch
- * for processes and by src/ampi for ranks (docs/decisions/0010-who-is-a-rank.md).
+ * rank_variables.h: the environment variables in which launchers give a process its number. Programs choose
+ * their GPUs by them, often before MPI_Init. Some are set for every rank. Others carry a meaning by their
+ * presence (the process is a task of Slurm, or a client of PMI): they are only changed where they exist,
+ * since a process can have several ranks. PMIX_RANK stays the process's, as its name in PMIx. Used by
+ * src/launch for processes and by src/ampi for ranks (docs/decisions/0010-launcher-environment.md).
  */
 #ifndef BASE_RANK_VARIABLES_H
 #define BASE_RANK_VARIABLES_H
@@ -13,62 +13,80 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The place of a rank, as launchers tell it. */
+/* The place of a rank, as launchers report it. */
 struct base_rank_place {
     int rank, size;             /* in the job */
     int local_rank, local_size; /* on the node */
 };
 
-/* Gives a variable its value. is_added: also if there is none of the name. */
+enum base_rank_value { BASE_RANK, BASE_RANK_SIZE, BASE_RANK_LOCAL, BASE_RANK_LOCAL_SIZE };
+
+/* The i-th variable. Returns false if there is none. */
+static inline bool base_rank_variable_at(size_t i, const char **name_out, enum base_rank_value *value_out,
+                                         bool *is_added_out)
+{
+    static const struct {
+        const char *name;
+        enum base_rank_value value;
+        bool is_added;
+    } variables[] = {
+        {"OMPI_COMM_WORLD_RANK", BASE_RANK, true}, /* Open MPI */
+        {"OMPI_COMM_WORLD_SIZE", BASE_RANK_SIZE, true},
+        {"OMPI_COMM_WORLD_LOCAL_RANK", BASE_RANK_LOCAL, true},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", BASE_RANK_LOCAL_SIZE, true},
+        {"OMPI_COMM_WORLD_NODE_RANK", BASE_RANK_LOCAL, true},
+        {"MV2_COMM_WORLD_RANK", BASE_RANK, true}, /* MVAPICH2 */
+        {"MV2_COMM_WORLD_SIZE", BASE_RANK_SIZE, true},
+        {"MV2_COMM_WORLD_LOCAL_RANK", BASE_RANK_LOCAL, true},
+        {"MV2_COMM_WORLD_LOCAL_SIZE", BASE_RANK_LOCAL_SIZE, true},
+        {"MPI_LOCALRANKID", BASE_RANK_LOCAL, true}, /* MPICH's Hydra, Intel MPI */
+        {"MPI_LOCALNRANKS", BASE_RANK_LOCAL_SIZE, true},
+        {"PMI_RANK", BASE_RANK, false},
+        {"PMI_SIZE", BASE_RANK_SIZE, false},
+        {"PMI_LOCAL_RANK", BASE_RANK_LOCAL, false},
+        {"PMI_LOCAL_SIZE", BASE_RANK_LOCAL_SIZE, false},
+        {"SLURM_PROCID", BASE_RANK, false},
+        {"SLURM_NTASKS", BASE_RANK_SIZE, false},
+        {"SLURM_NPROCS", BASE_RANK_SIZE, false},
+        {"SLURM_STEP_NUM_TASKS", BASE_RANK_SIZE, false},
+        {"SLURM_LOCALID", BASE_RANK_LOCAL, false},
+        {"PALS_RANKID", BASE_RANK, false}, /* Cray */
+        {"PALS_LOCAL_RANKID", BASE_RANK_LOCAL, false},
+        {"PALS_LOCAL_SIZE", BASE_RANK_LOCAL_SIZE, false},
+        {"FLUX_TASK_RANK", BASE_RANK, false},
+        {"FLUX_TASK_LOCAL_ID", BASE_RANK_LOCAL, false},
+        {"FLUX_JOB_SIZE", BASE_RANK_SIZE, false},
+        {"JSM_NAMESPACE_RANK", BASE_RANK, false}, /* IBM's jsrun */
+        {"JSM_NAMESPACE_SIZE", BASE_RANK_SIZE, false},
+        {"JSM_NAMESPACE_LOCAL_RANK", BASE_RANK_LOCAL, false},
+        {"JSM_NAMESPACE_LOCAL_SIZE", BASE_RANK_LOCAL_SIZE, false},
+    };
+
+    if (i >= sizeof variables / sizeof variables[0])
+        return false;
+    *name_out = variables[i].name;
+    *value_out = variables[i].value;
+    *is_added_out = variables[i].is_added;
+    return true;
+}
+
+/* Sets a variable. is_added: also if the variable does not exist yet. */
 typedef void (*base_rank_variable_fn)(const char *name, const char *value, bool is_added, void *arg);
 
+/* Calls set for each variable. */
 static inline void base_rank_variables_set(const struct base_rank_place *place, base_rank_variable_fn set,
                                            void *arg)
 {
-    enum value { RANK, SIZE, LOCAL_RANK, LOCAL_SIZE };
-    static const struct {
-        const char *name;
-        enum value value;
-        bool is_added;
-    } variables[] = {
-        {"OMPI_COMM_WORLD_RANK", RANK, true}, /* Open MPI */
-        {"OMPI_COMM_WORLD_SIZE", SIZE, true},
-        {"OMPI_COMM_WORLD_LOCAL_RANK", LOCAL_RANK, true},
-        {"OMPI_COMM_WORLD_LOCAL_SIZE", LOCAL_SIZE, true},
-        {"OMPI_COMM_WORLD_NODE_RANK", LOCAL_RANK, true},
-        {"MV2_COMM_WORLD_RANK", RANK, true}, /* MVAPICH2 */
-        {"MV2_COMM_WORLD_SIZE", SIZE, true},
-        {"MV2_COMM_WORLD_LOCAL_RANK", LOCAL_RANK, true},
-        {"MV2_COMM_WORLD_LOCAL_SIZE", LOCAL_SIZE, true},
-        {"MPI_LOCALRANKID", LOCAL_RANK, true}, /* MPICH's Hydra, Intel MPI */
-        {"MPI_LOCALNRANKS", LOCAL_SIZE, true},
-        {"PMI_RANK", RANK, false},
-        {"PMI_SIZE", SIZE, false},
-        {"PMI_LOCAL_RANK", LOCAL_RANK, false},
-        {"PMI_LOCAL_SIZE", LOCAL_SIZE, false},
-        {"SLURM_PROCID", RANK, false},
-        {"SLURM_NTASKS", SIZE, false},
-        {"SLURM_NPROCS", SIZE, false},
-        {"SLURM_STEP_NUM_TASKS", SIZE, false},
-        {"SLURM_LOCALID", LOCAL_RANK, false},
-        {"PALS_RANKID", RANK, false}, /* Cray */
-        {"PALS_LOCAL_RANKID", LOCAL_RANK, false},
-        {"PALS_LOCAL_SIZE", LOCAL_SIZE, false},
-        {"FLUX_TASK_RANK", RANK, false},
-        {"FLUX_TASK_LOCAL_ID", LOCAL_RANK, false},
-        {"FLUX_JOB_SIZE", SIZE, false},
-        {"JSM_NAMESPACE_RANK", RANK, false}, /* IBM's jsrun */
-        {"JSM_NAMESPACE_SIZE", SIZE, false},
-        {"JSM_NAMESPACE_LOCAL_RANK", LOCAL_RANK, false},
-        {"JSM_NAMESPACE_LOCAL_SIZE", LOCAL_SIZE, false},
-    };
     const int values[] = {place->rank, place->size, place->local_rank, place->local_size};
+    const char *name;
+    enum base_rank_value value;
+    bool is_added;
 
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+    for (size_t i = 0; base_rank_variable_at(i, &name, &value, &is_added); i++) {
         char text[16];
 
-        snprintf(text, sizeof text, "%d", values[variables[i].value]);
-        set(variables[i].name, text, variables[i].is_added, arg);
+        snprintf(text, sizeof text, "%d", values[value]);
+        set(name, text, is_added, arg);
     }
 }
 

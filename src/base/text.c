@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * text.c: lines for signal handlers.
+ * text.c: log lines for signal handlers.
  */
 #include "base/text.h"
 

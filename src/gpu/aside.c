@@ -17,14 +17,14 @@
 /* A thread. */
 struct helper {
     struct helper *next;    /* of the idle ones */
-    struct gpu_aside *call; /* what it is to do; NULL: nothing */
+    struct gpu_aside *call; /* its next call; NULL: none */
     pthread_cond_t wanted;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct helper *idle; /* the last one used first */
+static struct helper *idle; /* idle threads; the last one used comes first */
 
-/* The process that the threads are in: a child of fork has none, and CUDA refuses all calls there. */
+/* The process of the threads: a child of fork has none, and CUDA refuses all calls there. */
 static _Atomic pid_t home;
 
 bool gpu_aside_is_wanted(const void *caller)
@@ -40,7 +40,7 @@ bool gpu_aside_is_wanted(const void *caller)
 /* ---- The threads ---- */
 
 /* On the rank's PE. */
-static void wake(struct ult_note *note)
+static void wake(struct ult_wakeup *note)
 {
     struct gpu_aside *call = BASE_CONTAINER(note, struct gpu_aside, note);
 
@@ -69,7 +69,7 @@ static void be_idle(struct helper *self)
     pthread_mutex_unlock(&lock);
 }
 
-/* The call is gone once its rank has been told. */
+/* The call is on the rank's stack and gone once the rank has been woken. */
 static void *help(void *arg)
 {
     struct helper *self = arg;
@@ -83,12 +83,12 @@ static void *help(void *arg)
         if (call->context)
             gpu_driver.cuCtxSetCurrent(NULL);
         be_idle(self);
-        ult_post_note(call->u->pe, &call->note);
+        ult_post_wakeup(call->u->pe, &call->note);
     }
     return NULL;
 }
 
-/* No signal of the program's goes to the thread. */
+/* Starts the thread with all signals blocked. */
 static bool start(struct helper *helper)
 {
     sigset_t all, before;
@@ -104,16 +104,16 @@ static bool start(struct helper *helper)
     return !error;
 }
 
-/* false: there is no thread, and none can be had. */
+/* Returns false if there is no idle thread and none can be started. */
 static bool give_to_new(struct gpu_aside *call)
 {
-    struct helper *made = base_calloc(1, sizeof *made, "a thread that waits for a GPU");
+    struct helper *made = base_calloc(1, sizeof *made, "a thread for calls that wait for a GPU");
 
     pthread_cond_init(&made->wanted, NULL);
     made->call = call;
     if (start(made))
         return true;
-    base_log_verbose(1, "cannot start a thread that waits for a GPU: the PE waits");
+    base_log_verbose(1, "cannot start a thread for calls that wait for a GPU: the PE waits itself");
     pthread_cond_destroy(&made->wanted);
     free(made);
     return false;
@@ -151,7 +151,7 @@ CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted)
     gpu_batch_start_now();
     aside->u = ult_self();
     aside->context = gpu_context_current();
-    aside->note = (struct ult_note){.handle = wake};
+    aside->note = (struct ult_wakeup){.handle = wake};
     pe = gpu_pe_self();
     pe->source.pending++;
     if (!give(aside)) {

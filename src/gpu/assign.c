@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * assign.c: which PE has which GPU; see gpu.h. Set once, before the ranks begin.
+ * assign.c: assigns GPUs to PEs; see gpu.h. Set once, before the ranks begin.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * batch.c: moves that come together are done by one kernel; see batch.h.
+ * batch.c: merges moves that start together into one kernel; see batch.h.
  */
 #include "gpu/batch.h"
 
@@ -8,20 +8,20 @@
 #include "gpu/kernels/kernels.h"
 #include "gpu/gpu_pack.h"
 
-/* Up to this size: larger ones lose nothing by going alone. */
+/* Size limit of a batched move: larger ones lose nothing on their own. */
 #define MOVE_MAX ((size_t)1 << 20)
 
-/* Some moves under way; made when first needed, and then kept by the PE. */
+/* Moves in progress; created on demand, and then kept by the PE. */
 struct gpu_batch {
-    struct gpu_copies copies; /* first */
-    struct gpu_batch *next;   /* free ones of the PE */
+    struct gpu_copies copies; /* must be first */
+    struct gpu_batch *next;   /* free list of the PE */
     struct gpu_pe *pe;
     struct gpu_copy list[GPU_KERNEL_COPIES_MAX];
     struct gpu_move *moves[GPU_KERNEL_COPIES_MAX];
 };
 
-/* The device that an end of a move is on, as far as the cache knows, and its address; -1: it is something
- * else. */
+/* The device that holds this end of a move, according to the cache, and its address; -1: another kind of
+ * memory. */
 static int device_of(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes, void **at_out)
 {
     struct gpu_range range;
@@ -36,7 +36,7 @@ bool gpu_batch_take(struct gpu_move *move)
     void *at;
     int device;
 
-    if (move->n_bytes > MOVE_MAX || (move->n_bytes <= GPU_SERVICE_MAX && gpu_service_us > 0) ||
+    if (move->n_bytes > MOVE_MAX || (move->n_bytes <= GPU_RESIDENT_MAX && gpu_resident_us > 0) ||
         !gpu_has_kernels())
         return false;
     device = device_of(&move->src, move->src_skip_bytes, move->n_bytes, &at);
@@ -75,13 +75,13 @@ static struct gpu_batch *get_batch(struct gpu_pe *pe, int device)
     if (batch)
         pe->free_batches = batch->next;
     else
-        batch = base_malloc(sizeof *batch, "copies that are made together");
+        batch = base_malloc(sizeof *batch, "copies in one kernel");
     batch->pe = pe;
     batch->copies = (struct gpu_copies){.copies = batch->list, .device = device, .done = batch_done};
     return batch;
 }
 
-/* Moves those of the gathered moves that are within the batch's device, and that its kernel can do, to the
+/* Transfers the gathered moves that are within the batch's device, and that its kernel can do, to the
  * batch. */
 static void fill(struct gpu_batch *batch, struct gpu_move **link)
 {
@@ -108,8 +108,7 @@ static void fill(struct gpu_batch *batch, struct gpu_move **link)
     }
 }
 
-/* Starts a batch with the first gathered move and others of its device. False: there are none that go with
- * it. */
+/* Starts a batch with the first gathered move and others on its device. False: there are no others. */
 static bool start_batch(struct gpu_pe *pe, struct gpu_move **first)
 {
     struct gpu_move *move = *first;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * batch.h: moves within a GPU's memory that come together are done by one kernel. For the files of src/gpu
- * alone. Moves to other GPUs are not among them: the copy engines do these while kernels fill the GPU, and a
- * kernel of the program may wait for a message. Within a GPU the driver copies by kernels, too.
+ * batch.h: merges moves within a GPU's memory that start together into one kernel. For the files of src/gpu
+ * alone. Moves to other GPUs are excluded: the copy engines do these while kernels fill the GPU, and a
+ * kernel of the program may wait for a message. Within a GPU the driver itself copies by kernels.
  *
- * Each copy by itself costs the CPU two calls of the driver, which its lock lets only one thread at a time
- * make. Ranks that exchange halos start many copies within microseconds. So a copy from block to block is
- * first gathered by the PE, and begins when the PE next polls, or when a rank of it next calls CUDA: then all
- * that have been gathered are one launch. One that is alone by then begins as any other.
+ * Each single copy costs the CPU two driver calls, which a lock of the driver serialises. Ranks that
+ * exchange halos start many copies within microseconds. So the PE first gathers block-to-block copies. They
+ * start when the PE next polls, or when one of its ranks next calls CUDA: all gathered copies are one
+ * launch. If only one was gathered, it starts like any other move.
  */
 #ifndef GPU_BATCH_H
 #define GPU_BATCH_H
@@ -16,26 +16,27 @@
 
 #include "gpu/pe_state.h"
 
-/* Gathers the move: it begins soon. False: it is not one of those, start it. On a PE. */
+/* Gathers the move: it starts soon. Returns false if it is not eligible; then the caller starts it. On a
+ * PE. */
 bool gpu_batch_take(struct gpu_move *move);
 
-/* Starts what the PE has gathered. Never switches. On the PE. */
+/* Starts the moves that the PE has gathered. Never switches. On the PE. */
 void gpu_batch_start(struct gpu_pe *pe);
 
-/* A rank calls CUDA: what its PE has gathered begins. */
+/* Called when a rank calls CUDA: starts the moves that its PE has gathered. */
 static inline void gpu_batch_start_now(void)
 {
-    struct gpu_pe *pe = gpu_pe_of_thread;
+    struct gpu_pe *pe = gpu_pe_here();
 
     if (BASE_UNLIKELY(pe && pe->gathered))
         gpu_batch_start(pe);
 }
 
-/* Starts a move by itself. (gpu_move.c) */
+/* Starts a single move. (gpu_move.c) */
 void gpu_move_start_alone(struct gpu_move *move);
 
-/* The address of the first byte to move of a block in a device's memory, and the range that the cache has for
- * it. NULL: it is something else. (gpu_move.c) */
+/* The address of the first byte to move if the data is a block in device memory, and its range from the
+ * cache. NULL: it is not such a block. (gpu_move.c) */
 char *gpu_move_find_block(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes,
                           struct gpu_range *range_out);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * capture.c: what a rank captures concerns that rank only.
+ * capture.c: confines the effects of a rank's stream captures to that rank.
  *
- * CUDA forbids calls that could disturb a capture to the thread that captures, or to all threads of the
- * process, by the capture's mode. Ranks that share a thread or a process would disturb each other so.
- * Therefore all captures are relaxed for the driver: it forbids nothing to anybody, and a capture may end on
- * another thread. A call that CUDA would forbid to the capturing rank itself is not refused then.
+ * During a capture CUDA forbids calls that could disturb it, to the capturing thread or to all threads of
+ * the process, depending on the capture mode. Ranks that share a thread or a process would disturb each
+ * other this way. Therefore the driver gets relaxed mode for all captures: it forbids nothing, and a
+ * capture may end on another thread. As a consequence, calls that CUDA would forbid to the capturing rank
+ * itself are not refused.
  */
 #include <dlfcn.h>
 
@@ -16,7 +17,7 @@
 
 #define real gpu_stream_real
 
-/* The stream of a call, which may not be the legacy default stream; NULL: it is. */
+/* The stream of a call; NULL: it is the legacy default stream, which cannot be captured. */
 static CUresult stream_to_capture(struct gpu_rank_streams *rank, CUstream *stream, bool is_per_thread)
 {
     struct gpu_call call;
@@ -29,7 +30,7 @@ static CUresult stream_to_capture(struct gpu_rank_streams *rank, CUstream *strea
     return result;
 }
 
-/* A capture has begun, or has not. */
+/* Counts a capture if it has begun successfully. */
 static CUresult count(struct gpu_rank_streams *rank, CUresult result)
 {
     if (result == CUDA_SUCCESS) {
@@ -40,7 +41,7 @@ static CUresult count(struct gpu_rank_streams *rank, CUresult result)
     return result;
 }
 
-/* The driver's function of this kind for a mapped stream: NULL is one no more. */
+/* The driver's function of this kind for a mapped stream: NULL no longer means a default stream. */
 #define BEGIN(twin, function, mapped_function, stream, arguments, mapped_arguments) \
     struct gpu_rank_streams *rank;                                                  \
     CUresult result;                                                                \
@@ -104,7 +105,8 @@ CUresult CUDAAPI gpu_capture_begin_to_ptsz(CUstream stream, CUgraph graph, const
           (stream, graph, nodes, edges, n_nodes, relaxed(mode)));
 }
 
-/* Was this capture invalidated by a use of the default stream? It is no longer remembered. Lock held. */
+/* True if use of the default stream invalidated this capture; if is_forgotten, the record is removed. Lock
+ * held. */
 static bool take_spoiled(struct gpu_rank_streams *rank, cuuint64_t id, bool is_forgotten)
 {
     for (int i = 0; i < GPU_SPOILED_MAX && i < rank->n_spoiled; i++)
@@ -116,7 +118,7 @@ static bool take_spoiled(struct gpu_rank_streams *rank, cuuint64_t id, bool is_f
     return false;
 }
 
-/* Seldom needed, so it is not among the functions that the driver must have. */
+/* Seldom needed, so not among the functions that the driver must have. */
 static BASE_COLD void destroy_graph(CUgraph graph)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -172,8 +174,7 @@ CUresult CUDAAPI gpu_capture_end_ptsz(CUstream stream, CUgraph *graph_out)
     return end(stream, graph_out, true, real.r_cuStreamEndCapture_ptsz);
 }
 
-/* The default stream is never captured, but asking about it while a blocking stream is captured is an
- * error. */
+/* The default stream is never captured, but querying it while a blocking stream is captured is an error. */
 static CUresult ask(CUstream stream, CUstreamCaptureStatus *status_out, bool is_per_thread,
                     CUresult(CUDAAPI *function)(CUstream, CUstreamCaptureStatus *))
 {

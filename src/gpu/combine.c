@@ -2,9 +2,9 @@
  *
  * combine.c: combines elements on a GPU; see gpu.h.
  *
- * One launch reads all inputs and writes all outputs, wherever the GPU can reach them: in its own memory, a
- * peer's, pinned. What it cannot reach (pageable memory, that of devices without peer access, pools that are
- * closed to it) goes through scratch memory, a chunk at a time, two chunks at once:
+ * One launch reads all inputs and writes all outputs that the GPU can access: in its own memory, a peer's,
+ * or pinned memory. Data that it cannot access (pageable memory, memory of devices without peer access,
+ * pools that are closed to it) goes through scratch memory in chunks, two of them at a time:
  *
  *      inputs --moves--> slots --kernel--> outputs, slots --moves--> outputs
  */
@@ -15,17 +15,17 @@
 #include "gpu/queue.h"
 
 #define THREADS 512
-#define BLOCKS_MAX 132       /* enough for the links between GPUs, and others have room beside it */
+#define BLOCKS_MAX 132       /* saturates the links between GPUs, and leaves room for other kernels */
 #define ASIDE_BLOCKS_MAX 528 /* within a GPU */
 
-/* Scratch memory for all that must be copied: what is tried first and last, and how many elements a chunk has
- * at least. */
+/* Scratch memory for all data that must be copied: maximum and minimum size, and the minimum number of
+ * elements of a chunk. */
 #define SCRATCH_BYTES ((size_t)32 << 20)
 #define SCRATCH_LEAST ((size_t)1 << 20)
 #define CHUNK_LEAST 256
-#define CHUNK_UNIT 128 /* chunks begin at multiples of this: where elements are aligned, these are */
+#define CHUNK_UNIT 128 /* chunks start at multiples of this, so they are aligned if the elements are */
 
-/* ---- What there are kernels for ---- */
+/* ---- The available kernels ---- */
 
 #define BIT(op) (1u << GPU_OP_##op)
 #define REAL (BIT(SUM) | BIT(PROD) | BIT(MIN) | BIT(MAX))
@@ -37,7 +37,7 @@
 
 static const struct {
     uint16_t ops;       /* a bit per enum gpu_op */
-    uint16_t elem_size; /* bytes from element to element */
+    uint16_t elem_size; /* bytes per element */
 } types[GPU_TYPE_COUNT] = {
     [GPU_TYPE_INT8] = {INTEGER, 1},   [GPU_TYPE_INT16] = {INTEGER, 2},
     [GPU_TYPE_INT32] = {INTEGER, 4},  [GPU_TYPE_INT64] = {INTEGER, 8},
@@ -69,39 +69,39 @@ struct staged {
     struct chunk *chunk;
 };
 
-/* Some of the elements, and what is under way of them. */
+/* A range of the elements, and its work in progress. */
 struct chunk {
     struct gpu_ticket ticket;
     struct run *run;
     size_t from; /* the first element */
     size_t n;
     char *slots;                       /* scratch memory: see struct run */
-    struct staged *moves;              /* room for as many as there are at a time */
-    int n_moves;                       /* of these, started and not done */
-    void (*then)(struct chunk *chunk); /* what follows them */
+    struct staged *moves;              /* room for the maximum number of moves at a time */
+    int n_moves;                       /* moves started and not done */
+    void (*then)(struct chunk *chunk); /* next step after the moves */
 };
 
-/* Slots are pieces of scratch memory, of a chunk's size each: the first for what the kernel writes and is to
- * be copied or read again, if there is such; one for each input that is copied before. */
+/* Slots are pieces of scratch memory, each of a chunk's size: the first one for a kernel result that is
+ * copied or read again, if there is one; then one for each input that is copied first. */
 struct run {
     struct gpu_combine *combine;
     struct gpu_queue *queue;
     int device;
     size_t elem_size;
     size_t chunk_elems; /* of all chunks but the last; all if there are no slots */
-    size_t taken_elems; /* by chunks, so far */
+    size_t taken_elems; /* already assigned to chunks */
     size_t slot_bytes;
     size_t scratch_bytes;
-    char *scratch; /* NULL: there are no slots */
-    bool has_work; /* the first slot is that of the kernel's */
-    int n_staged;  /* inputs that are copied before */
-    int n_far;     /* outputs that the result is copied to */
-    int near;      /* the output that it is copied from, the kernel writes that; -1: from the work slot */
-    int n_chunks;  /* at a time */
+    char *scratch; /* NULL: no slots */
+    bool has_work; /* the first slot holds the kernel's result */
+    int n_staged;  /* inputs that are copied first */
+    int n_far;     /* outputs that get a copy of the result */
+    int near;      /* output that is the source of these copies, written by the kernel; -1: the work slot */
+    int n_chunks;  /* processed at a time */
     int n_busy;
     int error;           /* the first */
     struct chunk *chunk; /* n_chunks of them */
-    bool is_staged[];    /* per input; behind these, per output: is far */
+    bool is_staged[];    /* per input; after these, per output: the kernel cannot write it */
 };
 
 static bool is_far(const struct run *run, int out)
@@ -109,17 +109,17 @@ static bool is_far(const struct run *run, int out)
     return run->is_staged[run->combine->n_inputs + out];
 }
 
-/* ---- What is to be done ---- */
+/* ---- Planning ---- */
 
-/* Can kernels of the device use the memory at this address? */
+/* True if kernels of the device can use the memory at this address. */
 static bool can_use(int device, const void *addr)
 {
     struct gpu_range range = *gpu_find(addr);
 
-    return gpu_reach_by_kernel(device, addr, &range);
+    return gpu_peer_access_by_kernel(device, addr, &range);
 }
 
-/* A kernel that uses memory which is not there would take the GPU's context with it. */
+/* A kernel that accesses unmapped memory would destroy the GPU's context. */
 static int check_address(const void *addr)
 {
     return gpu_resolve(addr)->memory == GPU_MEMORY_NOWHERE ? gpu_address_error((uintptr_t)addr) : 0;
@@ -136,7 +136,7 @@ static int check_addresses(const struct gpu_combine *combine)
     return error;
 }
 
-/* The GPU that has the memory; -1: none. */
+/* The GPU that owns the memory; -1: none. */
 static int device_at(const void *addr)
 {
     struct gpu_range range = *gpu_find(addr);
@@ -155,7 +155,7 @@ static int choose_device(const struct gpu_combine *combine)
     return device;
 }
 
-/* Finds what the kernel cannot use, and where the result can be copied from. */
+/* Finds the data that the kernel cannot access, and the source for copies of the result. */
 static void plan(struct run *run)
 {
     const struct gpu_combine *combine = run->combine;
@@ -175,7 +175,7 @@ static void plan(struct run *run)
     run->has_work = (run->n_far > 0 && run->near < 0) || combine->n_inputs >= GPU_COMBINE_ADDRESSES;
 }
 
-/* Gets the memory for n slots, in chunks as small as it has to be. */
+/* Allocates n slots, with chunks as small as necessary. */
 static int get_slots(struct run *run, size_t n_slots)
 {
     size_t all = (size_t)run->combine->count_elems;
@@ -220,7 +220,7 @@ static void make_chunks(struct run *run, size_t n_slots)
     }
 }
 
-/* NULL: *error_out says why not. */
+/* NULL: *error_out is the reason. */
 static struct run *create(struct gpu_combine *combine, int *error_out)
 {
     size_t n_flags = (size_t)(combine->n_inputs + combine->n_outs), n_slots;
@@ -234,7 +234,7 @@ static struct run *create(struct gpu_combine *combine, int *error_out)
     run->device = error ? -1 : choose_device(combine);
     run->queue =
         error ? NULL
-              : gpu_queue_of(run->device, combine->is_aside ? GPU_LANE_ASIDE : GPU_LANE_KERNELS, &error);
+              : gpu_queue_of(run->device, combine->is_aside ? GPU_STREAM_ASIDE : GPU_STREAM_KERNELS, &error);
     if (error)
         goto err_destroy;
     plan(run);
@@ -266,7 +266,7 @@ static char *at(const struct run *run, const struct chunk *chunk, const void *bu
     return (char *)(uintptr_t)buf + chunk->from * run->elem_size;
 }
 
-/* The slot of the staged input with this number among them; the work slot is before the first. */
+/* The slot of this staged input; the work slot is before the first. */
 static char *slot_of(const struct run *run, const struct chunk *chunk, int number)
 {
     return chunk->slots + (size_t)(number + run->has_work) * run->slot_bytes;
@@ -274,7 +274,7 @@ static char *slot_of(const struct run *run, const struct chunk *chunk, int numbe
 
 static int launch(const struct run *run, const struct chunk *chunk, struct gpu_kernel_combine *args)
 {
-    size_t per_block = (size_t)THREADS * 16; /* a vector for each thread */
+    size_t per_block = (size_t)THREADS * 16; /* one vector per thread */
     size_t n_blocks = (chunk->n * run->elem_size + per_block - 1) / per_block;
     size_t most = run->combine->is_aside ? ASIDE_BLOCKS_MAX : BLOCKS_MAX;
     uint64_t bits = 0;
@@ -286,7 +286,7 @@ static int launch(const struct run *run, const struct chunk *chunk, struct gpu_k
                             (unsigned)(n_blocks < most ? n_blocks : most), THREADS, args, sizeof *args);
 }
 
-/* Launches what has been collected, and lets the next launch begin with its first output. */
+/* Launches the inputs collected so far; the next launch continues with its first output as an input. */
 static int launch_part(const struct run *run, const struct chunk *chunk, struct gpu_kernel_combine *args)
 {
     int error = launch(run, chunk, args);
@@ -328,7 +328,7 @@ static int combine_chunk(const struct run *run, const struct chunk *chunk)
 /* A copy between a chunk and its slot, or back. */
 typedef void (*copy_fn)(struct chunk *chunk, void *dst, void *src, size_t n_bytes);
 
-/* The inputs that go into slots. */
+/* Copies inputs into slots. */
 static void copy_in(struct chunk *chunk, copy_fn copy)
 {
     const struct run *run = chunk->run;
@@ -340,7 +340,7 @@ static void copy_in(struct chunk *chunk, copy_fn copy)
                  chunk->n * run->elem_size);
 }
 
-/* The result, to where the kernel could not write it. */
+/* Copies the result to outputs that the kernel could not write. */
 static void copy_out(struct chunk *chunk, copy_fn copy)
 {
     const struct run *run = chunk->run;
@@ -412,7 +412,7 @@ static void kernel_done(struct gpu_ticket *ticket, int error)
         chunk_done(chunk);
 }
 
-/* On an error it is over when what may have been queued is. */
+/* After an error the chunk is done when all queued work is. */
 static void start_kernel(struct chunk *chunk)
 {
     struct run *run = chunk->run;
@@ -450,7 +450,7 @@ int gpu_combine_start(struct gpu_combine *combine)
     return 0;
 }
 
-/* ---- The same at once ---- */
+/* ---- Synchronous: the same steps ---- */
 
 static void copy_now(struct chunk *chunk, void *dst, void *src, size_t n_bytes)
 {
@@ -468,7 +468,7 @@ static void combine_now(struct chunk *chunk)
     copy_in(chunk, copy_now);
     if (!run->error)
         run->error = combine_chunk(run, chunk);
-    set_error(run, gpu_queue_spin(run->queue)); /* whatever was queued, before its memory is used again */
+    set_error(run, gpu_queue_spin(run->queue)); /* also waits for queued work before its memory is reused */
     copy_out(chunk, copy_now);
 }
 

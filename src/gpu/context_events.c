@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * context_events.c: events of a whole context concern the calling rank's streams in it.
+ * context_events.c: events of a whole context, which concern the calling rank's streams in it.
  *
- * cuCtxRecordEvent records behind what all the rank's streams have, by way of a stream that waits for each;
- * cuCtxWaitEvent has all of them wait, and those that are made later.
+ * cuCtxRecordEvent records after the current work of all the rank's streams, by way of a stream that waits
+ * for each; cuCtxWaitEvent makes all of them wait, and streams that are created later.
  */
 #include "gpu/guard.h"
 #include "gpu/rank_context.h"
@@ -80,7 +80,7 @@ static CUresult call_face(struct gpu_rank_streams *rank, struct gpu_face *face, 
     return result;
 }
 
-/* false: the context is the program's own, or the ranks share their streams. */
+/* false: the program created the context itself, or the ranks share their streams. */
 static bool call(CUcontext context, CUevent event, CUresult (*function)(struct gpu_face *, CUevent),
                  CUresult *result_out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copies.c: many copies by one kernel; see gpu.h. Each copy by itself costs the CPU 2 us or more and the GPU
- * as much; a kernel of up to GPU_KERNEL_COPIES_MAX of them costs as much as one. Large ones go faster by
- * themselves.
+ * copies.c: many copies by one kernel; see gpu.h. Each single copy costs the CPU 2 us or more and the GPU
+ * as much; a kernel with up to GPU_KERNEL_COPIES_MAX of them costs as much as one. Large copies are faster
+ * on their own.
  */
 #include "gpu/gpu.h"
 #include "gpu/kernels/kernels.h"
@@ -12,11 +12,11 @@
 #define THREADS 512
 #define BLOCKS_MAX 264
 
-/* Copies of this size and more come from other GPUs: these are enough for the links. */
+/* Copies of this size and more from other GPUs saturate the links with this many blocks. */
 #define LARGE ((size_t)4 << 20)
 #define LARGE_BLOCKS_MAX 66
 
-/* Can kernels of the device use the memory at this address, and is there any? */
+/* True if kernels of the device can use the memory at this address, and it is mapped. */
 static bool can_use(int device, const void *addr, struct gpu_known *known)
 {
     struct gpu_range range = *gpu_find(addr);
@@ -26,7 +26,7 @@ static bool can_use(int device, const void *addr, struct gpu_known *known)
         known->entries[place].device == device)
         return true;
     range = *gpu_resolve(addr);
-    if (!gpu_reach_by_kernel(device, addr, &range))
+    if (!gpu_peer_access_by_kernel(device, addr, &range))
         return false;
     place = (range.buffer + (unsigned)device) % BASE_COUNT(known->entries);
     known->entries[place].buffer = range.buffer;
@@ -68,13 +68,13 @@ int gpu_copies_start(struct gpu_copies *copies)
     struct gpu_queue *queue;
     int error = 0;
 
-    queue = gpu_queue_of(copies->device, GPU_LANE_KERNELS, &error);
+    queue = gpu_queue_of(copies->device, GPU_STREAM_KERNELS, &error);
     if (!queue)
         return error;
     for (int i = 0; i < copies->n && !error; i += GPU_KERNEL_COPIES_MAX)
         error = launch(queue, copies->copies + i,
                        copies->n - i < GPU_KERNEL_COPIES_MAX ? copies->n - i : GPU_KERNEL_COPIES_MAX);
-    copies->error = error; /* what has been queued is to be over first */
+    copies->error = error; /* work that has been queued must end first */
     copies->ticket.handle = all_done;
     gpu_queue_then(queue, &copies->ticket);
     return 0;

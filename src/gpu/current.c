@@ -2,13 +2,13 @@
  *
  * current.c: the current CUDA context belongs to the rank, not to the thread.
  *
- * CUDA keeps it per OS thread, and the ranks of a PE share one. So it is swapped with the ULT, as errno is,
- * once CUDA is in this process (gpu/driver_watch.h): a rank finds what it left, whether by cudaSetDevice or
- * cuCtxSetCurrent. What lies below it on the rank's stack is in rank_context.c.
+ * CUDA keeps it per OS thread, and the ranks of a PE share one. So it is swapped with the ULT, like errno,
+ * once CUDA is in this process (gpu/driver_monitor.h): a rank keeps its current context, whether it was set
+ * by cudaSetDevice or cuCtxSetCurrent. rank_context.c has the rest of the rank's context stack.
  *
- * A rank that has not had one begins with the primary context of its PE's device, or with none if that is
- * device 0, which is what CUDA's runtime takes by itself: at its first turn once CUDA is here, or when it
- * loads CUDA itself.
+ * A rank without a context starts with the primary context of its PE's device, or with none if that is
+ * device 0, the default of CUDA's runtime: at its first turn after CUDA is loaded, or when it loads CUDA
+ * itself.
  */
 #include "gpu/driver.h"
 #include "gpu/rank_context.h"
@@ -25,7 +25,7 @@ int gpu_device_of_self(void)
     return gpu_device_of_pe(index, n_pes, count);
 }
 
-/* The context that a rank begins with. */
+/* The initial context of a rank. */
 static BASE_COLD CUcontext first_context(void)
 {
     int device = gpu_device_of_self();
@@ -45,7 +45,7 @@ void gpu_current_swap(struct ult *from, struct ult *to)
     CUcontext now = NULL;
 
     if (!gpu_is_used() || gpu_driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS)
-        return; /* not CUDA, or not initialized: nothing to keep yet */
+        return; /* CUDA is absent or not initialized: nothing to save yet */
     gpu_repeats_break();
     set_current(gpu_rank_context_of(from), now);
     next = gpu_rank_context_of(to);

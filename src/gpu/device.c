@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * device.c: the devices that the driver shows, their primary contexts, and which PE uses which.
+ * device.c: the devices of the driver, their primary contexts, and the device of each PE.
  *
- * Devices are shared by all PEs; what is asked of one for the first time is done with the lock held, then
- * read without it.
+ * All PEs share the devices. The first query about a device takes the lock; its result is then read without
+ * it.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@
 /* The devices. */
 static struct {
     _Atomic(CUcontext) context;                 /* its primary context; NULL: not retained yet */
-    _Atomic signed char peers[GPU_DEVICES_MAX]; /* to which others: 0 not asked, 1 direct, -1 not */
+    _Atomic signed char peers[GPU_DEVICES_MAX]; /* access to other devices: 0 not queried, 1 direct, -1
+                                                 * none */
 } devices[GPU_DEVICES_MAX];
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -64,7 +65,7 @@ CUcontext gpu_context_of(int device)
     CUcontext context;
 
     if (device < 0 || device >= GPU_DEVICES_MAX) {
-        gpu_driver_note(CUDA_ERROR_INVALID_DEVICE, "gpu_context_of");
+        gpu_driver_record(CUDA_ERROR_INVALID_DEVICE, "gpu_context_of");
         return NULL;
     }
     context = atomic_load_explicit(&devices[device].context, memory_order_acquire);
@@ -100,7 +101,7 @@ static bool enable(int from_device, int to_device)
     error = gpu_call(cuCtxEnablePeerAccess, (to, 0));
     gpu_context_leave(from, before);
     if (error && error != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) {
-        base_log("GPU %d cannot reach the memory of GPU %d, though the driver says that it can: %s",
+        base_log("GPU %d cannot access the memory of GPU %d, though the driver claims that it can: %s",
                  from_device, to_device, gpu_error_text(error));
         return false;
     }
@@ -116,13 +117,13 @@ bool gpu_peer_enable(int from_device, int to_device)
     BASE_ASSERT(from_device >= 0 && from_device < GPU_DEVICES_MAX && to_device >= 0 &&
                 to_device < GPU_DEVICES_MAX);
     known = &devices[from_device].peers[to_device];
-    /* Two PEs may do it at the same time: the second is told that it was enabled already. */
+    /* Two PEs may get here at the same time: the second one finds access already enabled. */
     if (BASE_UNLIKELY(atomic_load(known) == 0))
         atomic_store(known, enable(from_device, to_device) ? 1 : -1);
     return atomic_load(known) > 0;
 }
 
-/* ---- Which PE uses which ---- */
+/* ---- Devices of PEs ---- */
 
 void gpu_device_describe(int device, char *text, size_t text_bytes)
 {
@@ -138,13 +139,13 @@ void gpu_device_describe(int device, char *text, size_t text_bytes)
     snprintf(text, text_bytes, "GPU %d: %s, %zu MiB, PCI %s", device, name, total >> 20, bus);
 }
 
-/* Of a process with n_ranks ranks: the first of a PE, which may be n_pes. */
+/* The first rank of PE pe in a process with n_ranks ranks; pe may be n_pes. */
 static int first_rank(int pe, int n_pes, int n_ranks)
 {
     return (int)(((int64_t)pe * n_ranks + n_pes - 1) / n_pes);
 }
 
-/* How many PEs have this device; of n_ranks ranks: how many of them. */
+/* The number of PEs with this device; or of n_ranks ranks, the number of those with it. */
 static int count_users(int device, int n_devices, int n_pes, int n_ranks)
 {
     int n = 0;
@@ -155,7 +156,7 @@ static int count_users(int device, int n_devices, int n_pes, int n_ranks)
     return n;
 }
 
-/* "PEs 0 to 3, 6", or "ranks 0 to 15, 24 to 27": these. */
+/* Prints the users of a device: "PEs 0 to 3, 6", or "ranks 0 to 15, 24 to 27". */
 static void print_users(int device, int n_devices, int n_pes, int n_ranks)
 {
     int n_users = count_users(device, n_devices, n_pes, n_ranks);
@@ -182,8 +183,8 @@ void gpu_print_devices(int n_pes, int n_ranks)
     char text[256];
 
     if (n_devices == 0) {
-        printf("No GPUs: %s\n", gpu_driver_open(NULL) ? "CUDA's driver shows none"
-                                                      : "CUDA's driver (libcuda.so.1) is not there");
+        printf("No GPUs: %s\n", gpu_driver_open(NULL) ? "CUDA's driver reports none"
+                                                      : "CUDA's driver (libcuda.so.1) was not found");
         return;
     }
     gpu_driver.cuDriverGetVersion(&version);
@@ -213,7 +214,7 @@ bool gpu_memory_is_synchronous(CUdeviceptr address)
     return gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, address) == CUDA_SUCCESS && is_set;
 }
 
-/* enum gpu_memory, of memory that the driver knows. */
+/* The enum gpu_memory of memory known to the driver. */
 static int memory_of(CUmemorytype type, unsigned is_managed)
 {
     return is_managed                     ? GPU_MEMORY_MANAGED
@@ -250,17 +251,17 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out)
     void *answers[] = {&type, &is_managed, &device, &buffer, &from, &size_bytes};
 
     *range_out = (struct gpu_range){addr, addr + 1, 0, GPU_MEMORY_HOST, -1};
-    /* Six at once: for memory that the driver does not know this takes a fifth of the time of asking for one
-     * alone (measured: 0.2 and 0.83 us), and is no error. Before cuInit there is no memory of a device. */
+    /* Six attributes at once: for memory unknown to the driver this takes a fifth of the time of a single
+     * query (measured: 0.2 and 0.83 us), and is not an error. Before cuInit there is no device memory. */
     if (gpu_driver.cuPointerGetAttributes(BASE_COUNT(wanted), wanted, answers, addr) != CUDA_SUCCESS ||
         type == 0 || buffer == 0)
         return;
     range_out->buffer = buffer;
     range_out->device = (int8_t)device;
     range_out->memory = (uint8_t)memory_of(type, is_managed);
-    /* A cudaMemcpy from pageable memory may return before the bytes have arrived, and a cudaMemset before it
-     * is done, and our streams do not wait for them; with this set they do not, and those under way have
-     * arrived. Not all memory has it (pools). */
+    /* A cudaMemcpy from pageable memory may return before the bytes have arrived, and a cudaMemset before
+     * it is done, and the library's streams do not wait for them. With this attribute set they return only
+     * when done, and earlier ones have finished. Not all memory supports it (pools do not). */
     if (range_out->memory == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(addr)) {
         gpu_driver.cuPointerSetAttribute(&(unsigned){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr);
         gpu_streams_settle();
@@ -289,6 +290,6 @@ int gpu_address_error(uintptr_t addr)
     void *answer = &buffer;
     CUresult result = gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, addr);
 
-    return gpu_driver_note_address(result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : (int)result, NULL,
-                                   result == CUDA_SUCCESS ? addr : 0);
+    return gpu_driver_record_address(result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : (int)result, NULL,
+                                     result == CUDA_SUCCESS ? addr : 0);
 }

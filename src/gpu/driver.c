@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * driver.c: finds CUDA's driver, and keeps what it last complained of.
+ * driver.c: finds CUDA's driver, and keeps its last error.
  */
 #include "gpu/driver.h"
 
@@ -23,7 +23,7 @@ struct gpu_driver gpu_driver;
 
 /* ---- Opening ---- */
 
-/* Where each function goes in the table, and its name in the library. */
+/* Position of each function in the table, and its name in the library. */
 static const struct {
     const char *name;
     size_t offset;
@@ -59,7 +59,7 @@ bool gpu_driver_open(const char *path)
 
     pthread_mutex_lock(&lock);
     if (state == UNKNOWN) {
-        /* The handle is kept: the driver stays in the process. */
+        /* The handle is never closed: the driver stays in the process. */
         void *library = dlopen(path ? path : DRIVER_NAME, RTLD_NOW);
         if (library)
             state = fill(library) ? OPEN : UNUSABLE;
@@ -78,11 +78,11 @@ bool gpu_driver_is_initialized(void)
 
 /* ---- Errors ---- */
 
-/* The last error of this thread, and who returned it. */
+/* The last error of this thread, and the function that returned it. */
 static __thread struct {
     int error;
     const char *function;
-    uintptr_t addr; /* that it is about; 0: of none */
+    uintptr_t addr; /* the address it concerns; 0: none */
 } last __attribute__((tls_model("initial-exec")));
 
 int gpu_driver_last(void)
@@ -90,12 +90,12 @@ int gpu_driver_last(void)
     return last.error;
 }
 
-int gpu_driver_note(int error, const char *function)
+int gpu_driver_record(int error, const char *function)
 {
-    return gpu_driver_note_address(error, function, 0);
+    return gpu_driver_record_address(error, function, 0);
 }
 
-int gpu_driver_note_address(int error, const char *function, uintptr_t addr)
+int gpu_driver_record_address(int error, const char *function, uintptr_t addr)
 {
     last.error = error;
     last.function = function;
@@ -121,19 +121,18 @@ bool gpu_driver_is_sticky(int error)
     }
 }
 
-/* Appends what it takes beyond the driver's words to find the mistake. */
+/* Appends information that helps to find the mistake and is missing in the driver's text. */
 static void append_hint(char *text, size_t text_bytes, int error, uintptr_t addr)
 {
     size_t length = strlen(text);
 
     if (addr)
         snprintf(text + length, text_bytes - length,
-                 " (nothing is at %p: freed, or memory of a GPU that this process does not see?)",
-                 (void *)addr);
+                 " (no memory at %p: freed, or on a GPU that is not visible to this process?)", (void *)addr);
     else if (gpu_driver_is_sticky(error))
         snprintf(
             text + length, text_bytes - length,
-            " (a kernel has failed, most likely one of the program's, and its GPU cannot be used any more)");
+            " (a kernel has failed, most likely one of the program's, and its GPU is unusable from now on)");
 }
 
 const char *gpu_error_text(int error)

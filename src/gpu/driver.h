@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * driver.h: CUDA's driver as a table of functions that is filled at run time; for the files of src/gpu alone.
+ * driver.h: CUDA's driver as a table of functions that is filled at run time; for the files of src/gpu
+ * alone.
  *
- * Nothing of ours is linked with libcuda. The one list below gives the table its members, their types (from
- * cuda.h) and the names to look up: cuda.h turns a name into that of its current version (cuMemAlloc is
- * cuMemAlloc_v2), in the member as well as in the string.
+ * The library is not linked with libcuda. The list below defines the members of the table, their types
+ * (from cuda.h) and the names to look up. cuda.h turns a name into that of its current version (cuMemAlloc
+ * is cuMemAlloc_v2), in the member as well as in the string.
  *
- * Every call goes through gpu_call: an error is noted for gpu_error_text, and returned.
+ * Every call goes through gpu_call: an error is recorded for gpu_error_text, and returned.
  */
 #ifndef GPU_DRIVER_H
 #define GPU_DRIVER_H
@@ -41,6 +42,7 @@
     X(cuMemPoolGetAccess)          \
     X(cuMemGetAccess)              \
     X(cuMemAlloc)                  \
+    X(cuMemAllocManaged)           \
     X(cuMemFree)                   \
     X(cuMemHostAlloc)              \
     X(cuMemFreeHost)               \
@@ -71,25 +73,24 @@ extern struct gpu_driver gpu_driver;
 /* Calls a function of the table and returns its CUresult as an int: gpu_call(cuMemFree, (addr)). */
 #define gpu_call(function, arguments) gpu_driver_check(gpu_driver.function arguments, #function)
 
-/* The error that this thread was last told of. */
+/* The last error of this thread. */
 int gpu_driver_last(void);
 
-/* Errors after which a context is of no use any more: they come from kernels, and every later call gets
- * them. */
+/* True for errors that make a context unusable: they come from kernels, and every later call returns them. */
 bool gpu_driver_is_sticky(int error);
 
-/* Remembers that `function` returned this error, for gpu_error_text on this thread. Returns it. */
-int gpu_driver_note(int error, const char *function) BASE_COLD;
+/* Records that `function` returned this error, for gpu_error_text on this thread. Returns it. */
+int gpu_driver_record(int error, const char *function) BASE_COLD;
 
-/* The same, of an address that gpu_error_text will name. */
-int gpu_driver_note_address(int error, const char *function, uintptr_t addr) BASE_COLD;
+/* The same for an error that concerns an address, which gpu_error_text will print. */
+int gpu_driver_record_address(int error, const char *function, uintptr_t addr) BASE_COLD;
 
 static inline int gpu_driver_check(CUresult result, const char *function)
 {
-    return BASE_LIKELY(result == CUDA_SUCCESS) ? 0 : gpu_driver_note((int)result, function);
+    return BASE_LIKELY(result == CUDA_SUCCESS) ? 0 : gpu_driver_record((int)result, function);
 }
 
-/* The stream of a queue, for work that somebody else queues there next. (queue.c) */
+/* The stream of a queue, for other code that queues work there next. (queue.c) */
 CUstream gpu_queue_stream(struct gpu_queue *queue);
 
 /* ---- Devices and contexts (device.c) ---- */
@@ -97,36 +98,36 @@ CUstream gpu_queue_stream(struct gpu_queue *queue);
 /* "GPU 0: NVIDIA H200, 143771 MiB, PCI 0000:01:00.0" */
 void gpu_device_describe(int device, char *text, size_t text_bytes);
 
-/* The primary context of a device, kept for the rest of the process. NULL: cannot be had (noted). */
+/* The primary context of a device, kept for the rest of the process. NULL: unavailable (error recorded). */
 CUcontext gpu_context_of(int device);
 
-/* Has it been asked for? And is this context one that has? */
+/* True if the device's context has been retained; true if this context is one of those. */
 bool gpu_context_is_held(int device);
 bool gpu_context_is_kept(CUcontext context);
 
-/* cuDevicePrimaryCtxRetain; loads Heddle's kernels into a context that this makes. (guard.c) */
+/* cuDevicePrimaryCtxRetain; if this creates the context, loads Heddle's kernels into it. (guard.c) */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
 
-/* Loads a kernel aside (aside.h), if the driver can load one; its launch will tell of errors. May switch.
- * (guard.c) */
+/* Loads a kernel aside (aside.h), if the driver can load kernels separately; its launch will report errors.
+ * May switch. (guard.c) */
 void gpu_guard_load(CUfunction function);
 
-/* cuCtxSynchronize: of all that runs in the context. (guard.c) */
+/* cuCtxSynchronize: waits for all work of the context. (guard.c) */
 CUresult CUDAAPI gpu_guard_synchronize(void);
 CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context);
 
-/* Has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS been set for the memory at this address? */
+/* True if CU_POINTER_ATTRIBUTE_SYNC_MEMOPS has been set for the memory at this address. */
 bool gpu_memory_is_synchronous(CUdeviceptr address);
 
-/* The kind of memory at this address: an enum gpu_memory, as the driver says now. Unlike gpu_query, this
- * changes nothing. (device.c) */
+/* The kind of memory at this address: an enum gpu_memory, from the driver. Unlike gpu_query, it has no side
+ * effects. (device.c) */
 int gpu_memory_type(CUdeviceptr address);
 
-/* Waits for those calls of the running rank that have returned before their work was done, though CUDA calls
+/* Waits for calls of the running rank that have returned before their work was done although CUDA calls
  * them synchronous. Never switches. (streams.c) */
 void gpu_streams_settle(void);
 
-/* The context that is current on this thread; NULL: none is. */
+/* The current context of this thread; NULL: none. */
 static inline CUcontext gpu_context_current(void)
 {
     CUcontext context = NULL;
@@ -134,8 +135,8 @@ static inline CUcontext gpu_context_current(void)
     return gpu_driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
 }
 
-/* Makes a context current on this thread; what was current comes back by gpu_context_leave. 0 or an error
- * (noted); after an error there is nothing to leave. */
+/* Makes a context current on this thread; gpu_context_leave restores the previous one. Returns 0 or an
+ * error (recorded); after an error there is nothing to leave. */
 static inline int gpu_context_enter(CUcontext wanted, CUcontext *before_out) BASE_MUST_CHECK;
 static inline int gpu_context_enter(CUcontext wanted, CUcontext *before_out)
 {

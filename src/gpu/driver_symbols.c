@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * driver_symbols.c: which of the driver's functions dlsym gives to whom. See driver_symbols.h.
+ * driver_symbols.c: decides which address of a driver function dlsym returns to a caller. See
+ * driver_symbols.h.
  *
- * Called before this library's constructors, and before a sanitizer is up: what finds the C library's dlsym
- * calls nothing that a sanitizer replaces.
+ * Called before this library's constructors, and before a sanitizer is initialised: the code that finds the
+ * C library's dlsym calls nothing that a sanitizer replaces.
  */
 #include "gpu/driver_symbols.h"
 
@@ -12,7 +13,7 @@
 
 #include "gpu/arch/gpu_arch.h"
 #include "gpu/guard.h"
-#include "gpu/driver_watch.h"
+#include "gpu/driver_monitor.h"
 #include "ult/ult.h"
 
 typedef void *(*dlsym_fn)(void *library, const char *name);
@@ -23,7 +24,7 @@ BASE_NO_SANITIZE dlsym_fn gpu_dlsym_find(void)
 {
     dlsym_fn found = (dlsym_fn)dlvsym(RTLD_NEXT, "dlsym", GPU_ARCH_DLSYM_VERSION);
 
-    if (!found) { /* this library came by dlopen, and stands behind the C library */
+    if (!found) { /* this library was loaded by dlopen, and comes after the C library */
         void *c_library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
         found = c_library ? (dlsym_fn)dlvsym(c_library, "dlsym", GPU_ARCH_DLSYM_VERSION) : NULL;
     }
@@ -44,14 +45,14 @@ void *gpu_symbol_found(const char *name, void *function)
 {
     if (!function || strncmp(name, "cu", 2) != 0)
         return function;
-    /* Every runtime asks for one of these before it calls the driver. */
+    /* Every runtime looks up one of these before it calls the driver. */
     if (ult_self() && (strcmp(name, "cuInit") == 0 || strncmp(name, "cuGetProcAddress", 16) == 0))
         gpu_current_begin();
     return gpu_guard(name, function);
 }
 
-/* The driver itself, tools that look at it from outside, and libraries that have their own ways of watching
- * it. */
+/* The driver itself, tools that observe it from outside, and libraries that have their own ways of
+ * monitoring it. */
 static bool wants_the_drivers(const void *caller)
 {
     static const char *const files[] = {"libcuda.so", "libcupti", "libnvperf", "libucm",
@@ -77,6 +78,7 @@ void *gpu_dlsym(void *library, const char *name, const void *caller)
         return NULL;
     function = gpu_symbol(library, name);
     given = gpu_symbol_found(name, function);
-    /* RTLD_DEFAULT depends on who calls: its own answer, unless it is one of those that are replaced. */
+    /* The result for RTLD_DEFAULT depends on the caller: return the C library's, unless it is a replaced
+     * function. */
     return library == RTLD_DEFAULT && given == function ? NULL : given;
 }

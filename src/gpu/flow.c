@@ -21,7 +21,7 @@ static struct gpu_flow *place_of(const struct gpu_flows *flows, const void *key)
     return &flows->places[i];
 }
 
-/* Twice as many places. Streams that nothing is known of may be gone: they are left out. */
+/* Doubles the table. Streams without any record may have been destroyed: they are left out. */
 static BASE_COLD void grow(struct gpu_flows *flows)
 {
     struct gpu_flows old = *flows;
@@ -56,7 +56,7 @@ static CUstream stream_of(const struct gpu_call *call)
     return BASE_UNLIKELY(call->is_of_thread) ? CU_STREAM_PER_THREAD : call->stream;
 }
 
-/* The default streams of a context that the program has made are known by its address. */
+/* Default streams of a context that the program created are identified by the context's address. */
 static void *key_of(const struct gpu_call *call)
 {
     CUcontext context;
@@ -67,7 +67,8 @@ static void *key_of(const struct gpu_call *call)
     return context ? (char *)context + call->is_of_thread : NULL;
 }
 
-/* Records the event, made at first, behind what the stream has; in the stream's context. */
+/* Records the event after the stream's current work, in the stream's context; creates it first if
+ * necessary. */
 static void record(CUevent *event, const struct gpu_call *call)
 {
     CUstream stream = stream_of(call);
@@ -80,11 +81,12 @@ static void record(CUevent *event, const struct gpu_call *call)
     if (gpu_context_enter(context, &before))
         return;
     if (*event || gpu_driver.cuEventCreate(event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
-        (void)gpu_driver.cuEventRecord(*event, stream); /* after an error, it is over */
+        (void)gpu_driver.cuEventRecord(*event, stream); /* an event that failed to record counts as
+                                                         * complete */
     gpu_context_leave(context, before);
 }
 
-/* A span is full. While the rank waits, errands of it may come here, too. */
+/* Ends a full span. While the rank waits, its errands may get here, too. */
 static BASE_COLD void end_span(const struct gpu_call *call, void *key, const void *caller)
 {
     struct gpu_flows *flows = &call->rank->flows;
@@ -110,7 +112,7 @@ void gpu_flow_count(const struct gpu_call *call, const void *caller)
     struct gpu_flow *flow;
 
     if (BASE_UNLIKELY(!key))
-        return; /* the driver will say that there is no context */
+        return; /* the driver will report that there is no context */
     flow = BASE_LIKELY(flows->n_places > 0) ? place_of(flows, key) : NULL;
     if (BASE_UNLIKELY(!flow || !flow->key))
         flow = add(flows, key);

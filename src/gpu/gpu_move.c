@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gpu_move.c: moving data from any memory and layout to any other; see gpu.h.
+ * gpu_move.c: moves data from any memory and layout to any other; see gpu.h.
  *
- * A move goes in chunks, two at a time. A chunk's bytes are consecutive at up to two places between the ends:
+ * A move is split into chunks, two in progress at a time. A chunk's bytes are consecutive at up to two
+ * places between the ends:
  *
  *      source --fill--> near the source --copy--> near the destination --drain--> destination
  *
- *      FLAT: one block that the driver knows (a GPU's, or pinned); it is its own place: nothing to fill or
- *      drain.
+ *      FLAT: one block known to the driver (device or pinned memory); it is its own place: nothing to fill
+ *      or drain.
  *
- *      DEVICE: a layout on a GPU: a kernel fills and drains (without kernels, copies); straight into the
- *      other end's place if that is in its reach, else scratch memory on the GPU.
+ *      DEVICE: a layout on a GPU: a kernel fills and drains (without kernels, copies); directly into the
+ *      other end's place if that is accessible, else scratch memory on the GPU.
  *
- *      HOST: pageable memory, or a layout in the host's: the CPU fills and drains a pinned block.
+ *      HOST: pageable memory, or a layout in host memory: the CPU fills and drains a pinned block.
  *
- * So a move between two blocks is one copy, one between a block and a layout on the same GPU one kernel, and
- * both are one chunk, however large. All of a chunk's work is in one queue, but for layouts on two GPUs, and
- * for memory that only its own GPU can use (reach.c): what the second GPU does is queued when the first is
- * done.
+ * So a move between two blocks is one copy, and a move between a block and a layout on the same GPU is one
+ * kernel; both are one chunk of any size. All work of a chunk is in one queue, except for layouts on two
+ * GPUs and for memory that only its own GPU can use (peer_access.c): then the second GPU's work is queued
+ * when the first GPU's is done.
  *
- * What is to be done is decided in move_plan.c. Errors: the move ends when what was queued has ended.
+ * move_plan.c plans a move. After an error the move ends when all queued work has ended.
  */
 #include "gpu/gpu.h"
 
@@ -28,21 +29,21 @@
 #include "gpu/gpu_pack.h"
 #include "gpu/query.h"
 #include "gpu/queue.h"
-#include "gpu/service.h"
+#include "gpu/resident.h"
 
 gpu_copy_host_fn gpu_copy_host;
 gpu_block_at_fn gpu_block_at;
 
 /* ---- A chunk ---- */
 
-/* The queue for a copy, by where the two ends are; -1: the host. */
+/* The queue for a copy, by the devices of the two ends; -1: the host. */
 static struct gpu_queue *queue_for(int to, int from, int *error_out)
 {
     if (from < 0)
-        return gpu_queue_of(to, GPU_LANE_IN, error_out);
+        return gpu_queue_of(to, GPU_STREAM_IN, error_out);
     if (to == from)
-        return gpu_queue_of(from, GPU_LANE_LOCAL, error_out);
-    return gpu_queue_of(from, GPU_LANE_OUT, error_out);
+        return gpu_queue_of(from, GPU_STREAM_LOCAL, error_out);
+    return gpu_queue_of(from, GPU_STREAM_OUT, error_out);
 }
 
 /* The queue of a chunk's work. */
@@ -50,11 +51,12 @@ static struct gpu_queue *chunk_queue(const struct gpu_move *move, const struct g
                                      int *error_out)
 {
     if (BASE_UNLIKELY(move->is_hop))
-        return gpu_queue_of(move->from.device, chunk == move->chunks ? GPU_LANE_IN : GPU_LANE_OUT, error_out);
+        return gpu_queue_of(move->from.device, chunk == move->chunks ? GPU_STREAM_IN : GPU_STREAM_OUT,
+                            error_out);
     if (move->from.kind == DEVICE)
-        return gpu_queue_of(move->from.device, GPU_LANE_KERNELS, error_out);
+        return gpu_queue_of(move->from.device, GPU_STREAM_KERNELS, error_out);
     if (move->to.kind == DEVICE && !move->is_split)
-        return gpu_queue_of(move->to.device, GPU_LANE_KERNELS, error_out);
+        return gpu_queue_of(move->to.device, GPU_STREAM_KERNELS, error_out);
     return queue_for(move->to.device, move->from.device, error_out);
 }
 
@@ -63,7 +65,7 @@ static char *flat_at(const struct gpu_move_side *side, const struct gpu_move_chu
     return (char *)side->first + chunk->offset;
 }
 
-/* Where the bytes are consecutive behind the fill: its own place, or what the kernel or the CPU writes. */
+/* Location of the consecutive bytes after the fill: its own place, or the output of the kernel or the CPU. */
 static void *near_source(const struct gpu_move *move, const struct gpu_move_chunk *chunk)
 {
     if (move->from.kind == FLAT)
@@ -73,7 +75,7 @@ static void *near_source(const struct gpu_move *move, const struct gpu_move_chun
     return chunk->pinned ? chunk->pinned : flat_at(&move->to, chunk);
 }
 
-/* Where they have to be for the drain. */
+/* Location of the bytes that the drain needs. */
 static void *near_destination(const struct gpu_move *move, const struct gpu_move_chunk *chunk, void *near)
 {
     if (move->to.kind == FLAT && !move->is_split)
@@ -85,7 +87,7 @@ static void *near_destination(const struct gpu_move *move, const struct gpu_move
     return chunk->pinned ? chunk->pinned : near;
 }
 
-/* Without kernels: a copy for each block. */
+/* Without kernels: one copy per block. */
 static int queue_blocks(struct gpu_queue *queue, const struct gpu_data *data, size_t offset, size_t n_bytes,
                         char *flat, bool is_pack)
 {
@@ -100,7 +102,7 @@ static int queue_blocks(struct gpu_queue *queue, const struct gpu_data *data, si
     return error;
 }
 
-/* Queues the copy of a chunk's bytes from a layout on a GPU to consecutive memory, or back. */
+/* Queues the copy of a chunk's bytes between a layout on a GPU and consecutive memory. */
 static int queue_pack(struct gpu_queue *queue, const struct gpu_move *move,
                       const struct gpu_move_chunk *chunk, void *flat, bool is_pack)
 {
@@ -114,22 +116,21 @@ static int queue_pack(struct gpu_queue *queue, const struct gpu_move *move,
                    : gpu_unpack_launch(queue, data, offset, chunk->n_bytes, flat);
 }
 
-/* A copy from block to block of one GPU. */
+/* True for a copy from block to block of one GPU. */
 static bool is_local(const struct gpu_move *move)
 {
     return move->from.kind == FLAT && move->to.kind == FLAT && move->from.device >= 0 &&
            move->from.device == move->to.device;
 }
 
-/* A copy from block to block of two GPUs. */
+/* True for a copy from block to block of two GPUs. */
 static bool is_to_peer(const struct gpu_move *move)
 {
     return move->from.kind == FLAT && move->to.kind == FLAT && move->from.device >= 0 &&
            move->to.device >= 0 && move->from.device != move->to.device;
 }
 
-/* The quickest function of the driver takes not all memory that there is. The addresses have been looked
- * at. */
+/* The fastest function of the driver does not accept all kinds of memory. The addresses have been checked. */
 static int queue_to_peer(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
 {
     int error = gpu_queue_copy_peer(queue, dst, src, n_bytes);
@@ -137,7 +138,7 @@ static int queue_to_peer(struct gpu_queue *queue, void *dst, const void *src, si
     return BASE_UNLIKELY(error == GPU_ERROR_INVALID_VALUE) ? gpu_queue_copy(queue, dst, src, n_bytes) : error;
 }
 
-/* From pinned memory to the GPU's, and back. */
+/* From pinned memory to GPU memory, and back. */
 static int queue_hop(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
 {
     int error = gpu_queue_copy(queue, chunk->scratch[0], flat_at(&move->from, chunk), chunk->n_bytes);
@@ -146,7 +147,7 @@ static int queue_hop(struct gpu_move *move, struct gpu_move_chunk *chunk, struct
                  : gpu_queue_copy(queue, flat_at(&move->to, chunk), chunk->scratch[0], chunk->n_bytes);
 }
 
-/* Fills the chunk and queues what follows, up to the drain if that is in the same queue. */
+/* Fills the chunk and queues the following steps, up to the drain if that is in the same queue. */
 static int queue_first(struct gpu_move *move, struct gpu_move_chunk *chunk, struct gpu_queue *queue)
 {
     void *near, *far;
@@ -184,7 +185,7 @@ static void drain(struct gpu_move *move, const struct gpu_move_chunk *chunk)
         gpu_copy_host(&move->dst, move->dst_skip_bytes + chunk->offset, chunk->n_bytes, chunk->pinned, false);
 }
 
-/* The next bytes to move are the chunk's. */
+/* Assigns the next bytes to the chunk. */
 static void take_bytes(struct gpu_move *move, struct gpu_move_chunk *chunk)
 {
     size_t left = move->n_bytes - move->taken_bytes;
@@ -198,7 +199,7 @@ static void take_bytes(struct gpu_move *move, struct gpu_move_chunk *chunk)
 
 size_t gpu_hop_min_bytes = (size_t)256 << 10;
 
-/* Is all of this in one pinned allocation? */
+/* True if the whole range is in one pinned allocation. */
 static bool is_pinned(const void *addr, size_t n_bytes)
 {
     const struct gpu_range *range = gpu_find(addr);
@@ -206,7 +207,7 @@ static bool is_pinned(const void *addr, size_t n_bytes)
     return range->memory == GPU_MEMORY_PINNED && range->to - (uintptr_t)addr >= n_bytes;
 }
 
-/* So much is under way at most: beyond that the CPU is there sooner than the copy engines. */
+/* Maximum amount in progress: beyond it the CPU is faster than the copy engines. */
 #define HOPS_MAX ((size_t)8 << 20)
 static _Atomic size_t hop_bytes;
 
@@ -223,7 +224,7 @@ static void finish(struct gpu_move *move);
 static void first_done(struct gpu_ticket *ticket, int error);
 static void second_done(struct gpu_ticket *ticket, int error);
 
-/* Starts a chunk; on an error it is over when what may have been queued is. */
+/* Starts a chunk; after an error it is done when all queued work is. */
 static void queue_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 {
     int error = 0;
@@ -246,7 +247,7 @@ static void served(struct gpu_ticket *ticket, int error)
     struct gpu_move_chunk *chunk = BASE_CONTAINER(ticket, struct gpu_move_chunk, ticket);
     struct gpu_move *move = chunk->move;
 
-    if (error != GPU_SERVICE_NOT_DONE) {
+    if (error != GPU_RESIDENT_NOT_DONE) {
         first_done(ticket, error);
         return;
     }
@@ -257,21 +258,21 @@ static void served(struct gpu_ticket *ticket, int error)
         finish(move);
 }
 
-/* A small copy from block to block, all of a move, is the service's. */
+/* True if the resident kernel can make the move: a small copy from block to block. */
 static bool can_be_served(const struct gpu_move *move)
 {
     const struct gpu_move_side *from = &move->from, *to = &move->to;
 
-    return gpu_service_us > 0 && move->n_bytes <= GPU_SERVICE_MAX && from->buffer && to->buffer &&
+    return gpu_resident_us > 0 && move->n_bytes <= GPU_RESIDENT_MAX && from->buffer && to->buffer &&
            from->kind == FLAT && to->kind == FLAT && from->room_bytes >= move->n_bytes &&
            to->room_bytes >= move->n_bytes;
 }
 
-/* true: it is there. */
+/* Returns true if the resident kernel accepted the order. */
 static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 {
     chunk->ticket.handle = served;
-    if (!gpu_service_copy(&move->from, &move->to, move->n_bytes, &chunk->ticket))
+    if (!gpu_resident_copy(&move->from, &move->to, move->n_bytes, &chunk->ticket))
         return false;
     chunk->move = move;
     take_bytes(move, chunk);
@@ -279,7 +280,7 @@ static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
     return true;
 }
 
-/* ---- From GPU to GPU at once ---- */
+/* ---- Immediate copies from GPU to GPU ---- */
 
 static void start_with_care(struct gpu_move *move);
 
@@ -307,10 +308,10 @@ char *gpu_move_find_block(const struct gpu_data *data, size_t skip_bytes, size_t
     return range_out->memory == GPU_MEMORY_DEVICE && range_out->to - (uintptr_t)at >= n_bytes ? at : NULL;
 }
 
-/* The commonest move is a copy between two blocks in buffers that are known to be within reach. It begins
- * with what the cache says of them, and while it is under way the driver is asked whether that is still so.
- * If not, it is done once more, with care: what was written is the destination's own bytes, or nothing, for
- * the driver refuses addresses that are no device's. */
+/* Starts the most common move, a copy between two blocks in buffers that are known to be accessible, from
+ * the cache's data; while it is in progress the driver is asked whether that data is still valid. If not,
+ * the copy is repeated on the careful path: the first one wrote only the destination's own bytes, or
+ * nothing, because the driver refuses addresses that are not device memory. */
 static bool begin_at_once(struct gpu_move *move)
 {
     struct gpu_move_chunk *chunk = &move->chunks[0];
@@ -321,11 +322,11 @@ static bool begin_at_once(struct gpu_move *move)
         from ? gpu_move_find_block(&move->dst, move->dst_skip_bytes, move->n_bytes, &destination) : NULL;
     int error = 0;
 
-    bool is_small = move->n_bytes <= GPU_SERVICE_MAX && gpu_service_us > 0;
+    bool is_small = move->n_bytes <= GPU_RESIDENT_MAX && gpu_resident_us > 0;
 
-    if (!to || source.device == destination.device || (is_small && gpu_service_is_there(source.device)) ||
-        !gpu_reach_is_known(source.device, destination.device, destination.buffer) ||
-        !(queue = gpu_queue_of(source.device, GPU_LANE_OUT, &error)))
+    if (!to || source.device == destination.device || (is_small && gpu_resident_is_there(source.device)) ||
+        !gpu_peer_access_is_known(source.device, destination.device, destination.buffer) ||
+        !(queue = gpu_queue_of(source.device, GPU_STREAM_OUT, &error)))
         return false;
     error = gpu_queue_copy_peer(queue, to, from, move->n_bytes);
     if (BASE_UNLIKELY(error == GPU_ERROR_INVALID_VALUE))
@@ -338,7 +339,7 @@ static bool begin_at_once(struct gpu_move *move)
     move->is_stale = !error && (gpu_query_buffer((uintptr_t)from) != source.buffer ||
                                 gpu_query_buffer((uintptr_t)to) != destination.buffer);
     if (is_small)
-        gpu_service_call(source.device);
+        gpu_resident_call(source.device);
     return true;
 }
 
@@ -350,7 +351,7 @@ static void start_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
         return;
     queue_chunk(move, chunk);
     if (is_small)
-        gpu_service_call(move->from.device);
+        gpu_resident_call(move->from.device);
 }
 
 static void finish(struct gpu_move *move)
@@ -392,7 +393,7 @@ static void first_done(struct gpu_ticket *ticket, int error)
         second_done(ticket, error);
         return;
     }
-    queue = gpu_queue_of(move->to.device, GPU_LANE_KERNELS, &error);
+    queue = gpu_queue_of(move->to.device, GPU_STREAM_KERNELS, &error);
     if (!queue || (error = queue_second(move, chunk, queue))) {
         second_done(ticket, error);
         return;
@@ -401,7 +402,7 @@ static void first_done(struct gpu_ticket *ticket, int error)
     gpu_queue_then(queue, &chunk->ticket);
 }
 
-static void handle_failed(struct ult_note *note)
+static void handle_failed(struct ult_wakeup *note)
 {
     finish(BASE_CONTAINER(note, struct gpu_move, note));
 }
@@ -415,7 +416,7 @@ static void start_with_care(struct gpu_move *move)
         start_chunk(move, &move->chunks[i]);
     if (move->n_busy == 0) {
         move->note.handle = handle_failed;
-        ult_post_note(ult_self()->pe, &move->note);
+        ult_post_wakeup(ult_self()->pe, &move->note);
     }
 }
 
@@ -431,7 +432,7 @@ void gpu_move_start(struct gpu_move *move)
         gpu_move_start_alone(move);
 }
 
-/* ---- With a wait ---- */
+/* ---- Synchronous moves ---- */
 
 struct waiter {
     struct gpu_move move;
@@ -485,7 +486,7 @@ int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t 
         if ((error = gpu_queue_spin(queue)) && !move.error)
             move.error = error;
         if (!move.error && move.is_split) {
-            queue = gpu_queue_of(move.to.device, GPU_LANE_KERNELS, &move.error);
+            queue = gpu_queue_of(move.to.device, GPU_STREAM_KERNELS, &move.error);
             if (queue)
                 move.error = queue_second(&move, chunk, queue);
             if (queue && (error = gpu_queue_spin(queue)) && !move.error)

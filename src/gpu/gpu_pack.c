@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gpu_pack.c: launches the kernels that move data between a layout and consecutive memory; see gpu_pack.h.
+ * gpu_pack.c: launches the kernels that copy between a layout and consecutive memory; see gpu_pack.h.
  *
  *      one block                                                 a copy
- *      up to GPU_BOX_DIMS nested loops over blocks of one size   pack_box: vectors, subarrays, an even table
+ *      up to GPU_BOX_DIMS nested loops over blocks of one size   pack_box: vectors, subarrays, a regular table
  *      anything else                                             pack_program, which interprets the program
  *
- * What is learned of a program is kept with it (layout->gpu), as are its copies on GPUs if it is too large
- * for a kernel's arguments.
+ * The results of analysing a program are kept with it (layout->gpu), as are its copies on GPUs if it is too
+ * large for a kernel's arguments.
  */
 #include "gpu/gpu_pack.h"
 
@@ -20,10 +20,10 @@
 #define THREADS 256
 #define UNITS_PER_THREAD 4
 
-/* More blocks than a GPU has room for at once: the rest of the work is done by looping. */
+/* More blocks than a GPU can run at once: threads loop over the rest of the work. */
 #define BLOCKS_MAX 4096
 
-/* Units of one launch, so that the kernels' numbers of units have 31 bits. */
+/* Units of one launch, so that unit numbers in kernels have 31 bits. */
 #define LAUNCH_UNITS ((size_t)1 << 29)
 
 #define UNIT_MAX 16
@@ -33,32 +33,33 @@ bool gpu_has_kernels(void)
     return gpu_module.image != NULL;
 }
 
-/* ---- What is known of a program ---- */
+/* ---- Analysis of a program ---- */
 
 struct box {
     uintptr_t base;
     int64_t block; /* bytes */
     int n_dims;
-    int64_t n[GPU_BOX_DIMS + 1]; /* the innermost first; one more than the kernel can do while it is built */
+    int64_t n[GPU_BOX_DIMS + 1]; /* the innermost first; one more than the kernel supports, while the box is
+                                  * built */
     int64_t stride[GPU_BOX_DIMS + 1];
 };
 
 /* A copy of a program in a GPU's memory. */
 struct layout_copy {
-    struct layout_copy *next; /* of another device */
+    struct layout_copy *next; /* next copy, on another device */
     int device;
-    void *words; /* scratch memory of whatever PE */
+    void *words; /* scratch memory of any PE */
     size_t n_bytes;
 };
 
 struct gpu_layout {
-    int64_t bits;   /* all its sizes and displacements in bytes or-ed: their common alignment */
+    int64_t bits;   /* all its sizes and displacements in bytes, or-ed: gives their common alignment */
     bool is_box;    /* nested loops */
     struct box box; /* of one element; base: the displacement */
     struct layout_copy *_Atomic copies;
 };
 
-/* Adds a loop around a box. false: too many. */
+/* Adds a loop around a box. false: too many loops. */
 static bool box_repeat(struct box *box, int64_t n, int64_t stride)
 {
     int last = box->n_dims - 1;
@@ -111,7 +112,7 @@ static int64_t node_bits(const struct base_node *node)
     return bits;
 }
 
-/* State that is kept with a layout, made at first use. Any number of PEs may ask at once. */
+/* State that is kept with a layout, created at first use. Safe for concurrent PEs. */
 static struct gpu_layout *layout_of(struct base_layout *layout)
 {
     struct gpu_layout *made, *old = __atomic_load_n((struct gpu_layout **)&layout->gpu, __ATOMIC_ACQUIRE);
@@ -138,7 +139,7 @@ void gpu_layout_forget(struct base_layout *layout)
 
     for (copy = atomic_load(&known->copies); copy; copy = next) {
         next = copy->next;
-        if (ult_self()) /* else the process ends */
+        if (ult_self()) /* otherwise the process is ending */
             gpu_scratch_put(copy->device, copy->words, copy->n_bytes);
         free(copy);
     }
@@ -146,7 +147,7 @@ void gpu_layout_forget(struct base_layout *layout)
     layout->gpu = NULL;
 }
 
-/* The program in the memory of the queue's device. */
+/* The program in the memory of the queue's device; copies it there if necessary. */
 static int device_words(struct gpu_queue *queue, const struct base_layout *layout, struct gpu_layout *known,
                         uint64_t *words_out)
 {
@@ -170,7 +171,7 @@ static int device_words(struct gpu_queue *queue, const struct base_layout *layou
         error = gpu_queue_spin(queue); /* other PEs' queues will use it */
     if (error)
         goto err_put;
-    /* Two PEs may both have made one: the second stays unused. */
+    /* Two PEs may both create one: the second stays unused. */
     copy->next = atomic_load(&known->copies);
     while (!atomic_compare_exchange_weak(&known->copies, &copy->next, copy))
         ;
@@ -192,7 +193,7 @@ static unsigned blocks_for(size_t n_units, size_t per_thread)
     return (unsigned)(n < BLOCKS_MAX ? n : BLOCKS_MAX);
 }
 
-/* The largest unit of which all that is in bits is a multiple. */
+/* The largest unit that divides all values in bits. */
 static size_t unit_of(uint64_t bits)
 {
     bits |= UNIT_MAX;
@@ -214,8 +215,7 @@ static struct gpu_divisor divisor_by(uint64_t by)
     return d;
 }
 
-/* One launch: bytes from .. from + n_bytes - 1 of the box. All of them are in its first LAUNCH_UNITS * 2
- * units. */
+/* One launch: bytes from .. from + n_bytes - 1 of the box, all within its first LAUNCH_UNITS * 2 units. */
 static int launch_box(struct gpu_queue *queue, const struct box *box, size_t unit, uint64_t from,
                       size_t n_bytes, uintptr_t flat, bool is_pack)
 {
@@ -239,8 +239,8 @@ static int launch_box(struct gpu_queue *queue, const struct box *box, size_t uni
                             sizeof args);
 }
 
-/* Bytes from .. from + n_bytes - 1 of the box. Its outermost loop is stepped through here where a launch
- * cannot number all the units in it. */
+/* Bytes from .. from + n_bytes - 1 of the box. Iterates over its outermost loop where one launch cannot
+ * number all units. */
 static int move_box(struct gpu_queue *queue, struct box box, size_t unit, uint64_t from, size_t n_bytes,
                     uintptr_t flat, bool is_pack)
 {
@@ -273,7 +273,7 @@ static int move_box(struct gpu_queue *queue, struct box box, size_t unit, uint64
     return error;
 }
 
-/* The next n_bytes in units of this size. */
+/* Launches the next n_bytes in units of this size. */
 static int launch_program(struct gpu_queue *queue, struct gpu_kernel_pack *args, size_t unit, size_t n_bytes)
 {
     size_t n_turns = unit > 1 ? n_bytes / unit : n_bytes / UNIT_MAX + 2; /* of threads */
@@ -314,7 +314,7 @@ static int move_program(struct gpu_queue *queue, const struct gpu_data *data, st
         error = device_words(queue, layout, known, &args.program);
     unit = unit_of(bits);
     unit = unit < 8 ? 1 : unit;
-    n = n_bytes / unit * unit; /* the rest is the end of a message that was cut off */
+    n = n_bytes / unit * unit; /* the rest is the end of a truncated message */
     if (!error && n)
         error = launch_program(queue, &args, unit, n);
     if (!error && n < n_bytes)
@@ -322,7 +322,7 @@ static int move_program(struct gpu_queue *queue, const struct gpu_data *data, st
     return error;
 }
 
-/* The loops of all the data. false: it needs a program. */
+/* The nested loops of all the data. false: it needs a program. */
 static bool box_of_data(const struct gpu_data *data, struct box *box_out)
 {
     *box_out = (struct box){.base = (uintptr_t)data->true_lb_bytes,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard.c: the functions of CUDA's driver that wait for whatever runs on a GPU; see guard.h. Each sends the
- * kernels that stay away, keeps them away, and calls the driver's.
+ * guard.c: replacements of the CUDA driver functions that wait for all work on a GPU; see guard.h. Each one
+ * evicts the resident kernels, keeps them away, and calls the driver's function.
  *
- * Which ones wait was measured: bench/gpu/waiting_calls.cu, docs/decisions/0027. None waits for another GPU
- * than that of its context or memory, but which that is takes a question, so all go where the call takes long
- * anyway. The first launch of a kernel, which loads it, is in launches.c.
+ * The list of waiting functions was measured: bench/gpu/waiting_calls.cu, docs/decisions/0027. None waits
+ * for a GPU other than that of its context or memory, but finding that GPU takes a query, so all kernels
+ * are evicted where the call takes long anyway. launches.c handles the first launch of a kernel, which
+ * loads it.
  */
 #include "gpu/guard.h"
 
@@ -14,7 +15,7 @@
 #include "gpu/launches.h"
 #include "gpu/rank_context.h"
 #include "gpu/repeats.h"
-#include "gpu/service.h"
+#include "gpu/resident.h"
 #include "gpu/stream_api.h"
 #include "gpu/waits.h"
 #include "gpu_detect.h"
@@ -22,41 +23,41 @@
 #define AS_TEXT(name) AS_TEXT_2(name)
 #define AS_TEXT_2(name) #name
 
-/* Not in every cuda.h, or not by this name. */
+/* Missing in some versions of cuda.h, or named differently. */
 CUresult CUDAAPI cuFuncLoad(CUfunction function);
 
-/* X(function, the first version of CUDA whose cuGetProcAddress gives it, its number of parameters, (types and
- * names of these), which GPU's kernels go away, what the rank does afterwards, why) */
-#define WAITING(X)                                                                                          \
-    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), GPU_SERVICE_ALL, gpu_repeats_forget(),       \
-      "waits for the GPU to change the stacks of kernels")                                                  \
-    X(cuMemFree, 3020, 1, (CUdeviceptr, memory), GPU_SERVICE_ALL, gpu_repeats_forget(),                     \
-      "waits for the memory's GPU")                                                                         \
-    X(cuMemFreeHost, 2000, 1, (void *, memory), GPU_SERVICE_ALL, gpu_repeats_forget(), "waits for the GPU") \
-    X(cuMemHostUnregister, 4000, 1, (void *, memory), GPU_SERVICE_ALL, gpu_repeats_forget(),                \
-      "waits for the GPU")                                                                                  \
-    X(cuArrayDestroy, 2000, 1, (CUarray, array), GPU_SERVICE_ALL, gpu_repeats_forget(),                     \
-      "waits for the memory's GPU")                                                                         \
-    X(cuMipmappedArrayDestroy, 5000, 1, (CUmipmappedArray, array), GPU_SERVICE_ALL, gpu_repeats_forget(),   \
-      "waits for the memory's GPU")                                                                         \
-    X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), GPU_SERVICE_CURRENT, nothing(),      \
-      "waits for the GPU")                                                                                  \
-    X(cuModuleLoadData, 2000, 2, (CUmodule *, module, const void *, image), GPU_SERVICE_CURRENT, nothing(), \
-      "waits for the GPU")                                                                                  \
-    X(cuModuleLoadDataEx, 2010, 5,                                                                          \
-      (CUmodule *, module, const void *, image, unsigned, n_options, CUjit_option *, options, void **,      \
-       values),                                                                                             \
-      GPU_SERVICE_CURRENT, nothing(), "waits for the GPU")                                                  \
-    X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), GPU_SERVICE_CURRENT,       \
-      nothing(), "waits for the GPU")                                                                       \
-    X(cuModuleUnload, 2000, 1, (CUmodule, module), GPU_SERVICE_ALL, forget_kernels(), "waits for the GPU")  \
-    X(cuLibraryUnload, 12000, 1, (CUlibrary, library), GPU_SERVICE_ALL, forget_kernels(),                   \
-      "waits for the GPU")                                                                                  \
-    X(cuKernelGetFunction, 12000, 2, (CUfunction *, function, CUkernel, kernel), GPU_SERVICE_CURRENT,       \
-      nothing(), "may load the kernel, and waits for the GPU then")                                         \
-    X(cuFuncLoad, 12040, 1, (CUfunction, function), GPU_SERVICE_CURRENT, nothing(), "waits for the GPU")
+/* X(function, the first version of CUDA whose cuGetProcAddress has it, its number of parameters, (their
+ * types and names), GPU whose kernels are evicted, what the rank does afterwards, why) */
+#define WAITING(X)                                                                                           \
+    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), GPU_RESIDENT_ALL, gpu_repeats_forget(),       \
+      "waits for the GPU to change the stacks of kernels")                                                   \
+    X(cuMemFree, 3020, 1, (CUdeviceptr, memory), GPU_RESIDENT_ALL, gpu_repeats_forget(),                     \
+      "waits for the memory's GPU")                                                                          \
+    X(cuMemFreeHost, 2000, 1, (void *, memory), GPU_RESIDENT_ALL, gpu_repeats_forget(), "waits for the GPU") \
+    X(cuMemHostUnregister, 4000, 1, (void *, memory), GPU_RESIDENT_ALL, gpu_repeats_forget(),                \
+      "waits for the GPU")                                                                                   \
+    X(cuArrayDestroy, 2000, 1, (CUarray, array), GPU_RESIDENT_ALL, gpu_repeats_forget(),                     \
+      "waits for the memory's GPU")                                                                          \
+    X(cuMipmappedArrayDestroy, 5000, 1, (CUmipmappedArray, array), GPU_RESIDENT_ALL, gpu_repeats_forget(),   \
+      "waits for the memory's GPU")                                                                          \
+    X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), GPU_RESIDENT_CURRENT, nothing(),      \
+      "waits for the GPU")                                                                                   \
+    X(cuModuleLoadData, 2000, 2, (CUmodule *, module, const void *, image), GPU_RESIDENT_CURRENT, nothing(), \
+      "waits for the GPU")                                                                                   \
+    X(cuModuleLoadDataEx, 2010, 5,                                                                           \
+      (CUmodule *, module, const void *, image, unsigned, n_options, CUjit_option *, options, void **,       \
+       values),                                                                                              \
+      GPU_RESIDENT_CURRENT, nothing(), "waits for the GPU")                                                  \
+    X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), GPU_RESIDENT_CURRENT,       \
+      nothing(), "waits for the GPU")                                                                        \
+    X(cuModuleUnload, 2000, 1, (CUmodule, module), GPU_RESIDENT_ALL, forget_kernels(), "waits for the GPU")  \
+    X(cuLibraryUnload, 12000, 1, (CUlibrary, library), GPU_RESIDENT_ALL, forget_kernels(),                   \
+      "waits for the GPU")                                                                                   \
+    X(cuKernelGetFunction, 12000, 2, (CUfunction *, function, CUkernel, kernel), GPU_RESIDENT_CURRENT,       \
+      nothing(), "may load the kernel, and waits for the GPU then")                                          \
+    X(cuFuncLoad, 12040, 1, (CUfunction, function), GPU_RESIDENT_CURRENT, nothing(), "waits for the GPU")
 
-/* Of a list of types and names: the parameters, their names, their places in the struct of a call. */
+/* From a list of types and names: the parameters, their names, their fields in the struct of a call. */
 #define PARAMETERS_1(t1, n1) t1 n1
 #define PARAMETERS_2(t1, n1, ...) t1 n1, PARAMETERS_1(__VA_ARGS__)
 #define PARAMETERS_3(t1, n1, ...) t1 n1, PARAMETERS_2(__VA_ARGS__)
@@ -88,7 +89,7 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
 
 /* ---- The functions ---- */
 
-/* The driver's. */
+/* The driver's functions. */
 static struct {
 #define MEMBER(name, version, n, parameters, device, after, why) __typeof__(&name) name;
     WAITING(MEMBER)
@@ -103,7 +104,7 @@ static void forget_kernels(void)
     gpu_repeats_forget();
 }
 
-/* Each waits aside if it may. Before the first resident kernel there is nothing to send away. The driver's
+/* Each one waits aside if it may. Before the first resident kernel there is nothing to evict. The driver's
  * function does not wait for a kernel that starts while it waits. */
 #define FUNCTION(name, version, n, parameters, device, after, why)                   \
     struct call_##name {                                                             \
@@ -113,9 +114,9 @@ static void forget_kernels(void)
     static void run_##name(struct gpu_aside *aside)                                  \
     {                                                                                \
         struct call_##name *call = BASE_CONTAINER(aside, struct call_##name, aside); \
-        int hold = gpu_service_hold(device);                                         \
+        int hold = gpu_resident_hold(device);                                        \
         aside->result = real.name(ARGUMENTS_##n parameters);                         \
-        gpu_service_release(hold);                                                   \
+        gpu_resident_release(hold);                                                  \
     }                                                                                \
     static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                  \
     {                                                                                \
@@ -143,23 +144,23 @@ CUresult CUDAAPI gpu_guard_synchronize(void)
     CUresult result;
 
     gpu_guard_prepare();
-    hold = gpu_service_hold(GPU_SERVICE_CURRENT);
+    hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
     result = gpu_stream_real.r_cuCtxSynchronize();
-    gpu_service_release(hold);
+    gpu_resident_release(hold);
     return result;
 }
 
 CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context)
 {
-    int hold = gpu_service_hold(context ? GPU_SERVICE_ALL : GPU_SERVICE_CURRENT);
+    int hold = gpu_resident_hold(context ? GPU_RESIDENT_ALL : GPU_RESIDENT_CURRENT);
     CUresult result = gpu_stream_real.r_cuCtxSynchronize_v2(context);
 
-    gpu_service_release(hold);
+    gpu_resident_release(hold);
     return result;
 }
 
-/* Nothing runs yet in a context that this call creates: the library's kernels can be loaded without a
- * wait. */
+/* Nothing runs yet in a context that this call creates: the library's kernels can be loaded without
+ * waiting. */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
 {
     unsigned flags;
@@ -167,11 +168,11 @@ CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
     CUresult result;
 
     gpu_guard_prepare();
-    if (gpu_service_us > 0 && gpu_is_used())
+    if (gpu_resident_us > 0 && gpu_is_used())
         gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there);
     result = gpu_contexts_real.retain(context, device);
     if (result == CUDA_SUCCESS && !is_there)
-        gpu_service_load(device, *context, real.cuFuncLoad);
+        gpu_resident_load(device, *context, real.cuFuncLoad);
     return result;
 }
 

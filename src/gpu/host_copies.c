@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * host_copies.c: cudaMemcpy between a device and the host's pageable memory, on a rank's default stream.
+ * host_copies.c: cudaMemcpy between device memory and pageable host memory, on a rank's default stream.
  *
  * The driver makes such copies with the CPU's help, and its caller waits in the driver meanwhile. So small
- * ones to the host go to pinned memory, the rank is suspended until they are there, and copies the bytes
- * itself. Those from the host are read by the driver before it returns, once the stream is idle.
+ * copies to the host go to pinned memory; the rank is suspended until they arrive, and copies the bytes
+ * itself. Copies from the host are read by the driver before it returns, once the stream is idle.
  */
 #include "gpu/stream_api.h"
 
@@ -21,7 +21,7 @@ bool gpu_host_is_pageable(const void *address)
     return address && gpu_memory_type((CUdeviceptr)address) == GPU_MEMORY_HOST;
 }
 
-/* Through pinned memory, if there is some. False: nothing was done. */
+/* Copies through pinned memory, if available. False: nothing was done. */
 static bool copy_by_pinned(const struct gpu_call *call, void *to, CUdeviceptr from, size_t n_bytes,
                            const void *caller, CUresult *result_out)
 {
@@ -56,7 +56,7 @@ static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n_bytes, bool is
         if (n_bytes > 0 && n_bytes <= GPU_PINNED_LARGE &&
             copy_by_pinned(&call, to, from, n_bytes, caller, &result))
             return result;
-        (void)gpu_wait_for_stream(call.stream, caller); /* the copy gets the error, too */
+        (void)gpu_wait_for_stream(call.stream, caller); /* the copy returns the error, too */
     }
     result = real.r_cuMemcpyDtoHAsync_v2(to, from, n_bytes, call.stream);
     if (result != CUDA_SUCCESS)
@@ -64,8 +64,8 @@ static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n_bytes, bool is
     return gpu_wait_for_stream(call.stream, caller);
 }
 
-/* CUDA's rule: from pageable memory, the call returns when the bytes have been read, behind the stream's work
- * so far. */
+/* CUDA's rule: from pageable memory, the call returns when the bytes have been read, after the stream's
+ * current work. */
 static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes, bool is_per_thread,
                                const void *caller,
                                CUresult(CUDAAPI *function)(CUdeviceptr, const void *, size_t))
@@ -87,7 +87,7 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
     if (result != CUDA_SUCCESS)
         return result;
     if (is_pageable && !gpu_memory_is_synchronous(to)) {
-        gpu_streams_note_early(&call);
+        gpu_streams_record_early(&call);
         return CUDA_SUCCESS;
     }
     return gpu_wait_for_stream(call.stream, caller);

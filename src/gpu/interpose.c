@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * interpose.c: gives the program our functions in place of the driver's; see guard.h.
+ * interpose.c: gives the program replacements of the driver's functions; see guard.h.
  *
- * A function of the driver has two addresses: that of its symbol, and that which cuGetProcAddress gives,
- * which may be another one. Both are looked up once for each function that we replace. cuGetProcAddress knows
- * a function by its name without what follows the first '_', and by the version of CUDA that is asked for.
+ * A function of the driver can have two addresses: that of its symbol, and the result of cuGetProcAddress.
+ * Both are looked up once for each function that is replaced. cuGetProcAddress identifies a function by its
+ * name up to the first '_', and by the requested version of CUDA.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -74,10 +74,10 @@ const struct gpu_guarded *gpu_guarded_at(size_t i)
 
 #define BUCKETS 1024
 
-/* An entry of one of the two tables, which are filled once and then only read. */
+/* An entry of one of the two tables, which are filled once and read-only afterwards. */
 struct entry {
     const struct gpu_guarded *guarded;
-    void *address; /* by_address: of the driver's */
+    void *address; /* by_address: the driver's address */
     struct entry *next;
 };
 
@@ -114,7 +114,7 @@ static const struct gpu_guarded *find_name(const char *name)
     return entry ? entry->guarded : NULL;
 }
 
-/* Ours in place of one of the driver's. */
+/* The replacement of a function of the driver. */
 static void *replace(void *function)
 {
     const struct entry *entry = by_address[hash_address(function)];
@@ -124,7 +124,7 @@ static void *replace(void *function)
     return entry && function ? entry->guarded->function : function;
 }
 
-/* ---- Looking up the driver's ---- */
+/* ---- Looking up the driver's functions ---- */
 
 static void *ask_for(const char *name, int version)
 {
@@ -141,7 +141,7 @@ static void *ask_for(const char *name, int version)
                : NULL;
 }
 
-/* A driver that is older than a version gives the one before it for that: then it is entered for that one
+/* A driver older than the version returns the previous version of the function: that one has an entry
  * already. */
 static void look_up_one(void *driver, const struct gpu_guarded *guarded, int driver_version)
 {
@@ -158,7 +158,7 @@ static void look_up_one(void *driver, const struct gpu_guarded *guarded, int dri
         *guarded->real = given;
 }
 
-/* The driver is here, and stays. */
+/* The driver is present, and stays. */
 static void look_up(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -191,7 +191,7 @@ void gpu_guard_find(void)
     if (BASE_LIKELY(atomic_load_explicit(&is_done, memory_order_acquire)))
         return;
     prepare();
-    (void)gpu_driver_open(NULL); /* not within what is done once: it comes here itself */
+    (void)gpu_driver_open(NULL); /* not inside pthread_once: it gets here itself */
     atomic_store_explicit(&is_done, true, memory_order_release);
 }
 

@@ -10,17 +10,17 @@
 #include "gpu/aside.h"
 #include "gpu/guard.h"
 #include "gpu/repeats.h"
-#include "gpu/service.h"
+#include "gpu/resident.h"
 #include "gpu/stream_api.h"
 #include "gpu/waits.h"
 
 #define real gpu_stream_real
 
-/* ---- Which kernels have been launched ---- */
+/* ---- The kernels launched so far ---- */
 
 #define PLACES_AT_FIRST 64
 
-/* A kernel of a library may be launched in several contexts. */
+/* A library's kernel may be launched in several contexts. */
 static inline uintptr_t key_of(const struct gpu_launched *launched, CUfunction function)
 {
     return (uintptr_t)function ^ (uintptr_t)launched->context << 16;
@@ -89,7 +89,7 @@ void gpu_launches_forget(void)
 
 /* ---- First launches ---- */
 
-/* Everything that a launch says. */
+/* All parameters of a launch. */
 struct launch {
     struct gpu_aside aside;
     CUlaunchConfig config; /* its stream is the driver's */
@@ -119,10 +119,10 @@ static void run_kernel(struct gpu_aside *aside)
 static void run_cooperative(struct gpu_aside *aside)
 {
     struct launch *launch = BASE_CONTAINER(aside, struct launch, aside);
-    int hold = gpu_service_hold(GPU_SERVICE_CURRENT);
+    int hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
 
     aside->result = launch->driver.cooperative(launch->function, SIZES(&launch->config), launch->parameters);
-    gpu_service_release(hold);
+    gpu_resident_release(hold);
 }
 
 static void run_ex(struct gpu_aside *aside)
@@ -132,25 +132,25 @@ static void run_ex(struct gpu_aside *aside)
     aside->result = launch->driver.ex(&launch->config, launch->function, launch->parameters, launch->extra);
 }
 
-/* Loading would wait for the resident kernel, too. The stream of the PE's thread is not that of the thread
- * aside: there the kernel is loaded only. */
+/* Loading would wait for the resident kernel, too. The per-thread stream of the PE's thread is not that of
+ * the thread aside: there the kernel is only loaded. */
 static BASE_COLD CUresult launch_first(struct launch *launch, const struct gpu_call *call, const void *caller)
 {
     bool is_wanted = call->rank && gpu_aside_is_wanted(caller);
-    int hold = gpu_service_hold(GPU_SERVICE_CURRENT);
+    int hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
     CUresult result;
 
     launch->config.hStream = call->stream;
     if (is_wanted && call->is_of_thread)
         gpu_guard_load(launch->function);
     result = gpu_aside_call(&launch->aside, is_wanted && !call->is_of_thread);
-    gpu_service_release(hold);
+    gpu_resident_release(hold);
     if (result == CUDA_SUCCESS && call->rank && call->rank->n_captures == 0)
         add(&call->rank->launched, launch->function);
     return result;
 }
 
-/* Is the kernel there, as far as is known? Where the ranks share their streams nobody asks. */
+/* True if the kernel is known to be loaded. Always true where the ranks share their streams. */
 static inline bool is_loaded(const struct gpu_call *call, CUfunction function)
 {
     return BASE_LIKELY(!call->rank || is_known(&call->rank->launched, function));

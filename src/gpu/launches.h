@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * launches.h: launches of kernels, the first of which may load the kernel. For the files of src/gpu alone.
+ * launches.h: kernel launches, the first of which may load the kernel. For the files of src/gpu alone.
  *
- * CUDA loads a kernel when it is first launched, and gives it memory for its stacks; both wait in the driver
- * for all that runs on the GPU. So the first launch of a kernel by a rank in a context is made aside
- * (aside.h). Which ones have been is remembered by rank: a look into a hash table per launch.
+ * CUDA loads a kernel when it is first launched, and gives it memory for its stacks; both wait in the
+ * driver for all that runs on the GPU. So the first launch of a kernel by a rank in a context is made aside
+ * (aside.h). A hash table per rank records launched kernels: one look-up per launch.
  */
 #ifndef GPU_LAUNCHES_H
 #define GPU_LAUNCHES_H
@@ -13,18 +13,18 @@
 
 #include "base/base.h"
 
-/* The kernels that a rank has launched. All 0 at first. */
+/* The kernels that a rank has launched. Initially all 0. */
 struct gpu_launched {
-    uintptr_t *keys;   /* of a kernel in a context, hashed; 0: a free place */
+    uintptr_t *keys;   /* hash of a kernel in a context; 0: a free entry */
     unsigned n_places; /* a power of 2, or 0 */
     unsigned n_used;   /* at most half of them */
-    CUcontext context; /* the rank's current one, as far as it has been set by it */
+    CUcontext context; /* the rank's current context, if the rank has set it */
 };
 
-/* The running rank has made this context the current one. */
+/* The running rank has made this context current. */
 void gpu_launches_enter(CUcontext context);
 
-/* Kernels of the running rank are gone: handles may come again. */
+/* Kernels of the running rank were unloaded: handles may be reused. */
 void gpu_launches_forget(void);
 
 /* ---- The program's functions ---- */

@@ -34,7 +34,7 @@ static BASE_COLD int load(int device)
     int error = 0;
 
     if (!gpu_module.image)
-        return gpu_driver_note(CUDA_ERROR_NO_BINARY_FOR_GPU, "a library built without nvcc");
+        return gpu_driver_record(CUDA_ERROR_NO_BINARY_FOR_GPU, "a library built without nvcc");
     pthread_mutex_lock(&lock);
     if (!atomic_load(&functions[device])) {
         error = gpu_call(cuModuleLoadData, (&module, gpu_module.image));

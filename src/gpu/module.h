@@ -8,7 +8,7 @@
 #include "gpu/driver.h"
 
 /* A kernel of gpu_module on a device, whose primary context is current. Loads the module at the first call
- * for a device. 0 or an error (noted). Any thread. */
+ * for a device. 0 or an error (recorded). Any thread. */
 int gpu_module_function(int device, int kernel, CUfunction *function_out) BASE_MUST_CHECK;
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * move_plan.c: what a move (gpu_move.c) is made of: what memory and layout its ends are, which ways lead from
- * one to the other, and the memory that it takes in between.
+ * move_plan.c: plans a move (gpu_move.c): determines the memory and layout of its ends and the way between
+ * them, and allocates staging memory.
  *
- * Out of scratch memory: smaller chunks, then pinned ones.
+ * If scratch memory is exhausted, chunks become smaller, then pinned.
  */
 #include "gpu/move_plan.h"
 
@@ -11,14 +11,14 @@
 #include "gpu/query.h"
 #include "gpu/queue.h"
 
-/* Bytes that are copied through scratch memory at a time, at most and at least. */
+/* Maximum and minimum number of bytes that are copied through scratch memory at a time. */
 #define SCRATCH_MAX ((size_t)8 << 20)
 #define SCRATCH_MIN ((size_t)256 << 10)
 
-/* From pinned memory to pinned memory: pieces of this size, so that one comes while another one goes. */
+/* Chunk size from pinned memory to pinned memory, so that one chunk arrives while another one leaves. */
 #define HOP_MAX ((size_t)1 << 20)
 
-/* ---- What is to be done ---- */
+/* ---- Planning ---- */
 
 static uintptr_t first_byte(const struct gpu_data *data)
 {
@@ -50,27 +50,28 @@ static int set_side(struct gpu_move_side *side, const struct gpu_data *data, siz
 }
 
 /* How the device of one side can access the memory of the other. */
-static enum gpu_reach reach(const struct gpu_move_side *side, const struct gpu_move_side *other)
+static enum gpu_peer_access reach(const struct gpu_move_side *side, const struct gpu_move_side *other)
 {
-    return side->device < 0 ? GPU_REACH_KERNEL
-                            : gpu_reach(side->device, other->addr, other->device, other->buffer);
+    return side->device < 0 ? GPU_PEER_ACCESS_KERNEL
+                            : gpu_peer_access(side->device, other->addr, other->device, other->buffer);
 }
 
-/* Kernels are to be used: can they, by the memory of their own side? */
+/* If kernels are used: determines whether they can access the memory of their own side. */
 static void find_foreign(struct gpu_move_side *side)
 {
-    side->is_foreign = side->device >= 0 && reach(side, side) != GPU_REACH_KERNEL;
+    side->is_foreign = side->device >= 0 && reach(side, side) != GPU_PEER_ACCESS_KERNEL;
 }
 
-/* Kernels are to be used, or there are two GPUs. */
+/* Called if kernels are used, or there are two GPUs. */
 static void plan_ways(struct gpu_move *move)
 {
     struct gpu_move_side *from = &move->from, *to = &move->to;
     bool is_cross = from->device >= 0 && to->device >= 0 && from->device != to->device;
     bool are_peers =
         !is_cross || gpu_peer_enable(from->device, to->device); /* then the driver copies directly */
-    enum gpu_reach forth = to->kind == FLAT ? reach(from, to) : GPU_REACH_KERNEL;
-    enum gpu_reach back = to->kind == DEVICE && from->kind == FLAT ? reach(to, from) : GPU_REACH_KERNEL;
+    enum gpu_peer_access forth = to->kind == FLAT ? reach(from, to) : GPU_PEER_ACCESS_KERNEL;
+    enum gpu_peer_access back =
+        to->kind == DEVICE && from->kind == FLAT ? reach(to, from) : GPU_PEER_ACCESS_KERNEL;
 
     if (from->kind == DEVICE)
         find_foreign(from);
@@ -80,13 +81,13 @@ static void plan_ways(struct gpu_move *move)
         are_peers = gpu_peer_enable(to->device, from->device);
         move->is_split = true;
     } else {
-        move->is_split = is_cross && (forth == GPU_REACH_NONE || back == GPU_REACH_NONE);
+        move->is_split = is_cross && (forth == GPU_PEER_ACCESS_NONE || back == GPU_PEER_ACCESS_NONE);
     }
     move->has_scratch[0] =
-        from->kind == DEVICE && to->kind != HOST && (to->kind == DEVICE || forth != GPU_REACH_KERNEL);
+        from->kind == DEVICE && to->kind != HOST && (to->kind == DEVICE || forth != GPU_PEER_ACCESS_KERNEL);
     if (to->kind == DEVICE)
         move->has_scratch[1] =
-            from->kind == DEVICE ? !are_peers : from->kind == FLAT && back != GPU_REACH_KERNEL;
+            from->kind == DEVICE ? !are_peers : from->kind == FLAT && back != GPU_PEER_ACCESS_KERNEL;
     else
         move->has_scratch[1] = move->is_split;
 }
@@ -102,7 +103,7 @@ static void plan_hop(struct gpu_move *move)
     move->from.device = device < 0 ? 0 : device;
 }
 
-/* Decides what lies between the ends. */
+/* Decides the steps between the ends. */
 static int plan(struct gpu_move *move)
 {
     struct gpu_move_side *from = &move->from, *to = &move->to;
@@ -116,7 +117,7 @@ static int plan(struct gpu_move *move)
         return error;
     if (from->device < 0 && to->device < 0) {
         if (from->kind != FLAT || to->kind != FLAT)
-            return GPU_ERROR_INVALID_VALUE; /* one was a GPU's, or pinned: it has been freed */
+            return GPU_ERROR_INVALID_VALUE; /* one end was device or pinned memory: it has been freed */
         plan_hop(move);
         return 0;
     }
@@ -181,7 +182,7 @@ static void set_chunks(struct gpu_move *move, size_t most_bytes)
     move->n_chunks = move->n_bytes > move->chunk_bytes ? 2 : 1;
 }
 
-/* Gets the memory that the plan needs, in pieces as small as it has to be. */
+/* Allocates the memory that the plan needs, in chunks as small as necessary. */
 static int get_staging(struct gpu_move *move)
 {
     int error;
@@ -197,7 +198,7 @@ static int get_staging(struct gpu_move *move)
             if (!get_scratch(move))
                 return 0;
         }
-        move->has_pinned = true; /* which both GPUs reach */
+        move->has_pinned = true; /* accessible for both GPUs */
         move->has_scratch[0] = move->has_scratch[1] = false;
         set_chunks(move, move->n_bytes);
     }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * nccl.c: communicators of NCCL and what is done with them. See nccl.h.
+ * nccl.c: NCCL communicators and their operations. See nccl.h.
  *
- * Steps that may take long are left to threads, one for each step; a PE looks at `state`. NCCL has
- * communicators that do not block, too, but they make a thread for every operation: 45 us more for each (two
- * H200s, NCCL 2.28). With those that block, an operation takes some microseconds to get into the stream, but
- * for the first of its kind and size, which may connect participants and so waits for them; so those get
- * threads, as do those that are started on a small stack.
+ * Steps that may take long run on threads, one for each step; a PE polls `state`. NCCL also has nonblocking
+ * communicators, but they create a thread for every operation: 45 us more for each (two H200s, NCCL 2.28).
+ * With blocking ones, an operation takes some microseconds to get into the stream, except the first of its
+ * kind and size, which may connect participants and therefore wait for them; so those run on threads, as do
+ * operations that are started on a small stack.
  *
- * A step that was given up stays behind in its thread until NCCL returns, which then ends the communicator.
+ * A step that was given up stays in its thread until NCCL returns; the thread then destroys the
+ * communicator.
  *
- * Invariant: while a step's thread is there (is_running), nobody else touches the communicator.
+ * Invariant: while a step's thread exists (is_running), no other code touches the communicator.
  */
 #include "gpu/nccl.h"
 
@@ -36,21 +37,22 @@ struct gpu_nccl {
     bool makes_id;
     struct gpu_nccl_unique_id id;
     struct gpu_nccl_card card;
-    uint64_t started[GPU_NCCL_ALLGATHER + 1]; /* by kind: bit b: operations of 2^b bytes and more were */
-    struct gpu_nccl_call call;                /* of the step that starts one */
+    uint64_t started[GPU_NCCL_ALLGATHER + 1]; /* by kind: bit b is set once an operation of 2^b bytes or more
+                                               * was started */
+    struct gpu_nccl_call call;                /* of a start step */
     CUstream stream;
     /* Guarded by live_lock: */
-    bool is_running;   /* a step's thread is there */
-    bool is_starting;  /* it waits for other participants */
-    bool is_cancelled; /* the step was given up: the thread is on its own */
-    bool is_unwanted;  /* nobody knows of it any more: it goes when no thread is there */
+    bool is_running;   /* a step's thread exists */
+    bool is_starting;  /* the step waits for other participants */
+    bool is_cancelled; /* the step was given up: the thread works on alone */
+    bool is_unwanted;  /* the caller has destroyed it: freed when it has no thread */
     _Atomic int state; /* of the last step */
 };
 
-/* All that have not been given back. */
+/* All communicators that have not been freed. */
 static struct gpu_nccl *live;
-static int n_threads; /* of all of them, but for those whose step was given up */
-static int n_alive;   /* with those */
+static int n_threads; /* of all of them, except cancelled ones */
+static int n_alive;   /* including cancelled ones */
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t live_changed = PTHREAD_COND_INITIALIZER;
 
@@ -63,7 +65,7 @@ struct step {
     step_fn run; /* returns the new state */
 };
 
-/* Gives NCCL's communicator back. */
+/* Destroys or aborts NCCL's communicator. */
 static void end_comm(struct gpu_nccl *nccl, bool is_abort)
 {
     CUcontext before;
@@ -115,7 +117,7 @@ static void *run_step(void *arg)
     return NULL;
 }
 
-/* Starts a thread that no signal of the program's goes to. */
+/* Starts a thread with all signals blocked. */
 static bool start_thread(struct step *step)
 {
     sigset_t all, before;
@@ -134,7 +136,7 @@ static bool start_thread(struct step *step)
 static int connect_comm(struct gpu_nccl *nccl);
 static int start_first(struct gpu_nccl *nccl);
 
-/* With the lock held. A thread that cannot be had is an error of the step. */
+/* With the lock held. Failure to start a thread is an error of the step. */
 static void begin(struct gpu_nccl *nccl, step_fn run)
 {
     struct step *step = base_malloc(sizeof *step, "a communicator of NCCL");
@@ -161,7 +163,7 @@ static void begin_step(struct gpu_nccl *nccl, step_fn run)
     pthread_mutex_unlock(&live_lock);
 }
 
-/* The step of a thread is given up. With the lock held. */
+/* Gives up the step that runs on a thread. With the lock held. */
 static void cancel(struct gpu_nccl *nccl)
 {
     if (!nccl->is_running || nccl->is_cancelled)
@@ -171,9 +173,9 @@ static void cancel(struct gpu_nccl *nccl)
     n_threads--;
 }
 
-/* ---- Making one ---- */
+/* ---- Connecting ---- */
 
-/* The same number in all processes of a host, and in containers on it; else in none. */
+/* Equal in all processes of a host, including those in containers on it, and unique otherwise. */
 static uint64_t host_number(void)
 {
     char text[128] = "";
@@ -209,7 +211,7 @@ static int prepare(struct gpu_nccl *nccl)
         error = gpu_context_enter(nccl->context, &before);
         if (!error) {
             result = gpu_nccl.ncclGetUniqueId(&nccl->id);
-            error = result ? gpu_nccl_note(result, "ncclGetUniqueId") : 0;
+            error = result ? gpu_nccl_record(result, "ncclGetUniqueId") : 0;
             gpu_context_leave(nccl->context, before);
         }
         memcpy(nccl->card.id, nccl->id.internal, sizeof nccl->card.id);
@@ -242,7 +244,7 @@ void gpu_nccl_get_card(const struct gpu_nccl *nccl, struct gpu_nccl_card *card_o
     int state = atomic_load(&nccl->state);
 
     *card_out = nccl->card;
-    if (state) /* its thread may not have been there */
+    if (state) /* its thread may not exist */
         card_out->error = state;
 }
 
@@ -258,7 +260,7 @@ const char *gpu_nccl_compare(const struct gpu_nccl_card *cards, int n)
         for (int j = 0; j < i; j++)
             if (cards[i].host == cards[j].host &&
                 memcmp(cards[i].bus, cards[j].bus, sizeof cards[i].bus) == 0)
-                return "it needs a GPU for each process, and processes share one";
+                return "it needs one GPU per process, but processes share a GPU";
     return NULL;
 }
 
@@ -272,7 +274,7 @@ static int connect_comm(struct gpu_nccl *nccl)
         return error;
     result = gpu_nccl.ncclCommInitRank(&nccl->comm, nccl->n, nccl->id, nccl->own);
     if (result) {
-        error = gpu_nccl_note(result, "ncclCommInitRank");
+        error = gpu_nccl_record(result, "ncclCommInitRank");
         nccl->comm = NULL;
     }
     gpu_context_leave(nccl->context, before);
@@ -366,7 +368,7 @@ void gpu_nccl_leave(int exit_code, double limit_s)
 
 /* ---- Operations ---- */
 
-/* NCCL's number of a type + 1, and how many of them an element is; 0: it has none. */
+/* NCCL's number of a type + 1, and its elements per element of the type; 0: unsupported. */
 static const struct {
     signed char number;
     signed char n;
@@ -407,12 +409,12 @@ bool gpu_nccl_can_use(int device, const void *address)
     const struct gpu_range *range = gpu_resolve(address);
 
     return range->memory == GPU_MEMORY_DEVICE && range->device == device &&
-           gpu_reach_by_kernel(device, address, range);
+           gpu_peer_access_by_kernel(device, address, range);
 }
 
 struct gpu_queue *gpu_nccl_queue(const struct gpu_nccl *nccl, int *error_out)
 {
-    return gpu_queue_of(nccl->device, GPU_LANE_NCCL, error_out);
+    return gpu_queue_of(nccl->device, GPU_STREAM_NCCL, error_out);
 }
 
 static bool are_equal(const size_t *counts, int n)
@@ -423,7 +425,7 @@ static bool are_equal(const size_t *counts, int n)
     return true;
 }
 
-/* Parts of different sizes: an operation for each, which NCCL does together. */
+/* Blocks of different sizes: one operation each, grouped by NCCL. */
 static int start_each(const struct gpu_nccl *nccl, const struct gpu_nccl_call *call, CUstream stream)
 {
     bool is_bytes = call->kind == GPU_NCCL_ALLGATHER;
@@ -488,7 +490,7 @@ static int start_in_context(struct gpu_nccl *nccl, const struct gpu_nccl_call *c
         return error;
     result = start(nccl, call, stream);
     gpu_context_leave(nccl->context, before);
-    return result ? gpu_nccl_note(result, names[call->kind]) : 0;
+    return result ? gpu_nccl_record(result, names[call->kind]) : 0;
 }
 
 static int start_first(struct gpu_nccl *nccl)
@@ -496,7 +498,7 @@ static int start_first(struct gpu_nccl *nccl)
     return start_in_context(nccl, &nccl->call, nccl->stream);
 }
 
-/* NCCL is called on the stack of whoever calls us, and ranks may have small ones. */
+/* Minimum stack to call NCCL on the caller's stack; ranks may have smaller ones. */
 #define STACK_BYTES_LEAST ((size_t)256 << 10)
 
 static bool has_room(void)
@@ -533,8 +535,8 @@ int gpu_nccl_ask(struct gpu_nccl *nccl)
         return GPU_NCCL_CANCELLED;
     result = gpu_nccl.ncclCommGetAsyncError(nccl->comm, &error);
     if (result)
-        return gpu_nccl_note(result, "ncclCommGetAsyncError");
+        return gpu_nccl_record(result, "ncclCommGetAsyncError");
     if (error == GPU_NCCL_IN_PROGRESS)
         return GPU_NCCL_BUSY;
-    return error ? gpu_nccl_note(error, "NCCL") : 0;
+    return error ? gpu_nccl_record(error, "NCCL") : 0;
 }

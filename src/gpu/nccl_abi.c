@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * nccl_abi.c: compares nccl_abi.h with NCCL's own header, where there is one.
+ * nccl_abi.c: compares nccl_abi.h with NCCL's own header, if available.
  */
 #include "gpu/nccl_abi.h"
 

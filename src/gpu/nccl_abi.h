@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * nccl_abi.h: as much of NCCL's binary interface as nccl.c uses, in our own words: a build needs no nccl.h.
- * nccl_abi.c compares the two where that header is there. Enumerations are ints.
+ * nccl_abi.h: own declarations of the part of NCCL's binary interface that nccl.c uses: a build needs no
+ * nccl.h. nccl_abi.c compares the two if that header is available. Enumerations are ints.
  */
 #ifndef GPU_NCCL_ABI_H
 #define GPU_NCCL_ABI_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * nccl_library.c: finds NCCL, and keeps what it last complained of. See nccl_library.h.
+ * nccl_library.c: finds NCCL, and keeps its last error. See nccl_library.h.
  */
 #include "gpu/nccl_library.h"
 
@@ -35,7 +35,7 @@ bool gpu_nccl_is_possible(void)
 
 /* ---- Opening ---- */
 
-/* Where each function goes in the table, and its name in the library. */
+/* Position of each function in the table, and its name in the library. */
 static const struct {
     const char *name;
     size_t offset;
@@ -45,10 +45,10 @@ static const struct {
 #undef SYMBOL
 };
 
-/* A version as people write it. */
+/* Formats a version in its usual form. */
 static void print_version(int version, char *text, size_t text_bytes)
 {
-    int base = version >= 10000 ? 10000 : 1000; /* since 2.9 there are two digits for the second number */
+    int base = version >= 10000 ? 10000 : 1000; /* since 2.9 the second number has two digits */
 
     snprintf(text, text_bytes, "%d.%d.%d", version / base, version % base / 100, version % 100);
 }
@@ -89,7 +89,7 @@ int gpu_nccl_open(void)
 
     pthread_mutex_lock(&library.lock);
     if (library.state == UNKNOWN) {
-        handle = dlopen(name, RTLD_NOW | RTLD_LOCAL); /* kept: it stays in the process */
+        handle = dlopen(name, RTLD_NOW | RTLD_LOCAL); /* never closed: it stays in the process */
         library.state = !handle ? MISSING : fill(handle) ? OPEN : UNUSABLE;
         if (!handle && gpu_nccl_library)
             base_log("NCCL is not used: %s", dlerror());
@@ -118,13 +118,13 @@ void gpu_nccl_describe(char *text, size_t text_bytes)
 
 #define RESULTS_MAX 16
 
-/* The last message about each result. */
+/* The last message for each result. */
 static struct {
     pthread_mutex_t lock;
     char texts[RESULTS_MAX][256];
 } said = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-int gpu_nccl_note(int result, const char *function)
+int gpu_nccl_record(int result, const char *function)
 {
     const char *more = gpu_nccl.ncclGetLastError(NULL);
 
@@ -157,7 +157,7 @@ void gpu_nccl_error_text(int error, char *text, size_t text_bytes)
         snprintf(text, text_bytes, "NCCL: the library cannot be used");
         return;
     case GPU_NCCL_CANCELLED:
-        snprintf(text, text_bytes, "NCCL: given up, as another process cannot take part");
+        snprintf(text, text_bytes, "NCCL: given up, because another process cannot take part");
         return;
     case GPU_NCCL_ELSEWHERE:
         snprintf(text, text_bytes, "NCCL has failed in another process");

@@ -15,14 +15,15 @@ struct gpu_nccl_functions {
 };
 extern struct gpu_nccl_functions gpu_nccl;
 
-/* Opens the library, once; takes a while. 0 or why it cannot be used, which was logged. Any thread. */
+/* Opens the library, once; takes a while. Returns 0 or the reason why it cannot be used, which was logged.
+ * Any thread. */
 int gpu_nccl_open(void) BASE_MUST_CHECK;
 
-/* NCCL's number of its version, once it is open. */
+/* NCCL's version number, once it is open. */
 int gpu_nccl_version(void);
 
-/* Remembers what NCCL says of a result of `function` that is neither success nor in progress, for
+/* Records NCCL's text about a result of `function` that is neither success nor in progress, for
  * gpu_error_text. Returns the error. Any thread. */
-int gpu_nccl_note(int result, const char *function) BASE_COLD;
+int gpu_nccl_record(int result, const char *function) BASE_COLD;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * no_kernels.c: stands in for the kernels in a library that was built without a compiler for them.
+ * no_kernels.c: replaces the kernels in a library that was built without a compiler for them.
  */
 #include "gpu/queue.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * null.c: stands in for src/gpu in a library that was built without CUDA's headers. There are no devices, no
- * address is a device's (gpu_is_active stays false), and so nothing but these is ever called.
+ * null.c: replaces src/gpu in a library that was built without CUDA's headers. There are no devices, and no
+ * address is a device's (gpu_is_active stays false), so only these functions are ever called.
  */
 #include <stdio.h>
 
@@ -11,26 +11,26 @@
 #include "gpu/gpu_pack.h"
 #include "gpu/query.h"
 #include "gpu/driver_symbols.h"
-#include "gpu/driver_watch.h"
+#include "gpu/driver_monitor.h"
 
-bool gpu_watch(void)
+bool gpu_monitor_watch(void)
 {
     return false;
 }
 
-void gpu_watch_begin(void) {}
+void gpu_monitor_begin(void) {}
 
 void *gpu_symbol_found(const char *name, void *function)
 {
     return function;
 }
 
-bool gpu_watch_is_sound(void)
+bool gpu_monitor_is_sound(void)
 {
     return true;
 }
 
-enum gpu_owner gpu_watch_owner(uintptr_t addr)
+enum gpu_owner gpu_monitor_owner(uintptr_t addr)
 {
     return GPU_OWNER_HOST;
 }
@@ -76,19 +76,19 @@ const char *gpu_error_text(int error)
 /* Never called: no address is a device's. */
 gpu_copy_host_fn gpu_copy_host;
 gpu_block_at_fn gpu_block_at;
-long gpu_service_us;
+long gpu_resident_us;
 
-bool gpu_service_set(const char *text)
+bool gpu_resident_set(const char *text)
 {
     return true;
 }
 
-bool gpu_service_is_there(int device)
+bool gpu_resident_is_there(int device)
 {
     return false;
 }
 
-uint64_t gpu_service_times_sent_away(void)
+uint64_t gpu_resident_times_sent_away(void)
 {
     return 0;
 }
@@ -128,6 +128,16 @@ static int unreachable(void)
 {
     BASE_ASSERT(!"device buffers without CUDA's headers");
     return -1;
+}
+
+int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
+{
+    return unreachable();
+}
+
+int gpu_memory_free(enum gpu_memory kind, void *memory)
+{
+    return unreachable();
 }
 
 int gpu_work_of_stream(struct gpu_work *work, void *stream)
@@ -292,16 +302,4 @@ void gpu_nccl_leave(int exit_code, double limit_s) {}
 void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket)
 {
     unreachable();
-}
-
-static void tell_detect(void) __attribute__((constructor(101)));
-static void tell_detect(void)
-{
-    static const struct gpu_detect_source source = {.watch = gpu_watch,
-                                                    .begin = gpu_watch_begin,
-                                                    .owner = gpu_watch_owner,
-                                                    .query = gpu_query,
-                                                    .query_buffer = gpu_query_buffer};
-
-    gpu_detect_source = &source;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pool.c: pinned blocks and device memory that are used again: the driver needs 80 us for an allocation of
- * the device's and 1 ms for a MiB of pinned memory.
+ * pool.c: pools of pinned blocks and device memory: the driver needs 80 us for a device allocation and 1 ms
+ * for a MiB of pinned memory.
  */
 #include "base/log.h"
 #include "gpu/driver.h"
@@ -9,7 +9,7 @@
 
 /* ---- Pinned blocks ---- */
 
-/* Pinned memory for all devices: any context will do. */
+/* Pinned memory for all devices: any context works. */
 static int allocate_pinned(char **memory_out, size_t n_bytes)
 {
     CUcontext before = NULL, primary = NULL;
@@ -30,7 +30,7 @@ static int allocate_pinned(char **memory_out, size_t n_bytes)
     return error;
 }
 
-/* The first chunk that does not lie below the address. */
+/* The first chunk that is not below the address. */
 static int chunk_index(const struct gpu_pe *pe, const char *address)
 {
     int lo = 0, hi = pe->n_chunks;
@@ -53,7 +53,7 @@ static void push_block(struct gpu_block **list, char *memory)
     *list = block;
 }
 
-/* One more large block; is_cut: as small ones. */
+/* Adds a large block; is_cut: divided into small ones. */
 static BASE_COLD int add_chunk(struct gpu_pe *pe, bool is_cut)
 {
     char *memory;
@@ -112,7 +112,7 @@ void gpu_pinned_put(void *block)
 
 #define SCRATCH_SMALLEST ((size_t)64 << 10)
 
-/* Which list a size belongs to, and how large its blocks are; GPU_SCRATCH_CLASSES: too large for any. */
+/* The list of a size, and the size of its blocks; GPU_SCRATCH_CLASSES: too large for any list. */
 static int scratch_class(size_t n_bytes, size_t *size_out)
 {
     int class = 0;
@@ -126,7 +126,7 @@ static int scratch_class(size_t n_bytes, size_t *size_out)
     return class;
 }
 
-/* Gives all that is kept of a device back to the driver; its context is current. */
+/* Frees all kept memory of a device; its context is current. */
 static BASE_COLD void drop_scratch(struct gpu_pe *pe, int device)
 {
     for (int class = 0; class < GPU_SCRATCH_CLASSES; class ++) {
@@ -188,7 +188,7 @@ void gpu_scratch_put(int device, void *block, size_t n_bytes)
     int class = scratch_class(n_bytes, &size);
     struct gpu_scratch *kept;
 
-    /* A few of each size; what else there is comes from bursts. */
+    /* A few of each size are kept; more come only from bursts. */
     if (class >= GPU_SCRATCH_CLASSES || pe->scratch[device][class].n_blocks >= GPU_SCRATCH_KEPT) {
         free_scratch(device, block);
         return;
@@ -199,7 +199,7 @@ void gpu_scratch_put(int device, void *block, size_t n_bytes)
 
 /* ---- Pinned memory of any size ---- */
 
-/* Of a PE. Making it takes 1 ms per MiB, so what there is stays. */
+/* Limit of a PE. Allocating takes 1 ms per MiB, so memory is kept. */
 #define STAGING_MAX ((size_t)256 << 20)
 
 void *gpu_staging_get(size_t n_bytes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * queue.c: streams, and noticing that they have come somewhere. See queue.h.
+ * queue.c: streams and their completion. See queue.h.
  */
 #include "base/log.h"
 #include "gpu/batch.h"
@@ -8,35 +8,38 @@
 #include "gpu/module.h"
 #include "gpu/pe_state.h"
 #include "gpu/repeats.h"
-#include "gpu/service.h"
+#include "gpu/resident.h"
 #include "gpu/waits.h"
 #include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
-/* The driver is asked for errors after so many looks without news: at most some tens of microseconds apart
- * while a PE is idle, and next to nothing beside the looks themselves. */
+/* Polls without news after which the driver is queried for errors: at most some tens of microseconds apart
+ * while a PE is idle, and negligible compared with the polls themselves. */
 #define LOOKS_PER_QUERY 1024
 
 /* Tickets handled in one turn of a queue. */
 #define TICKETS_PER_POLL 64
 
-/* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0026 has the measurement. A copy between two
- * places of its memory runs as a kernel: 8 us while the GPU is idle, 20 to 300 us behind the kernels of the
- * program. The engines that copy from and to the host's memory do not wait for kernels. */
-#define LOCAL_AROUND ((size_t)4 << 10) /* up to here through the host's memory, unless they come densely */
-#define LOCAL_ASKED GPU_PINNED_LARGE   /* up to here the driver knows before a number is written */
-#define LOCAL_AROUND_BUSY GPU_PINNED_LARGE /* up to here while the GPU is busy, if that is quicker */
-/* When so many direct copies in a row have taken longer than this, the GPU is taken to be busy for a while.
- * One alone says little: the first after some milliseconds may be slow on an idle GPU. */
+/* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0026 has the measurement. A copy within a
+ * GPU's memory runs as a kernel: 8 us while the GPU is idle, 20 to 300 us behind kernels of the program.
+ * The engines that copy from and to host memory do not wait for kernels. */
+#define LOCAL_AROUND ((size_t)4 << 10) /* up to this size through host memory, unless copies are dense */
+#define LOCAL_ASKED \
+    GPU_PINNED_LARGE /* up to this size querying the driver is faster than a written
+                                        * number */
+#define LOCAL_AROUND_BUSY \
+    GPU_PINNED_LARGE /* up to this size through host memory while the GPU is busy, if
+                                            * that is faster */
+/* If several direct copies in a row take longer than this, the GPU counts as busy for a while. One copy
+ * alone means little: the first after some milliseconds may be slow on an idle GPU. */
 #define LOCAL_SLOW_NS 15000
 #define LOCAL_SLOW_COPIES 4
 #define LOCAL_BUSY_NS 100000000
-/* Small copies come densely if this many have come, no further apart: only then do they try the direct
- * way. */
+/* Small copies are dense after this many in close succession: only then do they try the direct way. */
 #define LOCAL_DENSE 64
 #define LOCAL_DENSE_NS 1000000
 
-/* Up to here a copy between two GPUs is known to be done sooner by asking the driver than by a
+/* Up to this size, a copy between two GPUs completes sooner by querying the driver than by a written
  * number: 6.4, 6.8 us */
 #define PEER_ASKED ((size_t)16 << 10)
 
@@ -45,37 +48,35 @@ struct gpu_queue {
     struct gpu_queue *next; /* link of the owner's list `busy` */
     CUcontext context;      /* the device's primary context */
     CUstream stream;
-    struct gpu_ticket *first; /* those that wait, in order */
+    struct gpu_ticket *first; /* waiting tickets, in order */
     struct gpu_ticket *last;
-    volatile uint32_t *written; /* pinned: the number that the GPU has come to */
-    CUdeviceptr written_at;     /* the same word as the GPU sees it */
-    uint32_t issued;            /* the number that the GPU was last asked to write */
-    bool is_written;            /* nothing was queued since then */
-    bool cannot_write;          /* the device does not write numbers: the driver is asked instead */
-    bool is_busy;               /* is on the owner's list, or is being polled */
-    unsigned n_looks;           /* without news */
-    bool is_quick;              /* what was queued last is such that asking the driver is quicker */
-    bool is_asked;              /* no number was written behind the last work: the driver is asked instead */
+    volatile uint32_t *written; /* pinned: the last number that the GPU has written */
+    CUdeviceptr written_at;     /* the GPU's address of the same word */
+    uint32_t issued;            /* the last number that the GPU was asked to write */
+    bool is_written;            /* no work was queued after that number */
+    bool cannot_write;          /* the device cannot write numbers: the driver is queried instead */
+    bool is_busy;               /* on the owner's list, or being polled */
+    unsigned n_looks;           /* polls without news */
+    bool is_quick;              /* querying the driver is faster for the last work queued */
+    bool is_asked;              /* no number was written after the last work: the driver is queried instead */
     struct {                    /* gpu_queue_copy_local */
         char *bounce;           /* pinned: GPU_PINNED_LARGE bytes; NULL: not needed yet */
-        uint32_t watched;       /* the number behind a direct copy that is being timed */
-        bool is_watching;       /* `watched` is still to come */
-        uint64_t since_ns;      /* when that copy was queued */
-        uint64_t busy_until_ns; /* the GPU is taken to be busy ... */
-        uint64_t slow_ns;       /* ... and a direct copy to take this long */
+        uint32_t watched;       /* the number after a direct copy that is being timed */
+        bool is_watching;       /* `watched` has not been reached yet */
+        uint64_t since_ns;      /* time when that copy was queued */
+        uint64_t busy_until_ns; /* the GPU counts as busy until then ... */
+        uint64_t slow_ns;       /* ... and a direct copy counts as taking this long */
         int n_slow;             /* slow ones in a row */
-        uint64_t last_ns;       /* when the last small one was queued */
+        uint64_t last_ns;       /* time when the last small one was queued */
         int n_dense;            /* small ones in close succession */
     } local;
     int device;
-    int error; /* the queue has failed: all that wait are told so, then it is 0 again */
+    int error; /* the queue has failed: all waiting tickets get the error, then it is reset to 0 */
 };
 
-/* ---- The PE's part ---- */
+/* ---- The PE's state ---- */
 
 static int poll_queues(struct ult_source *source);
-
-__thread struct gpu_pe *gpu_pe_of_thread __attribute__((tls_model("initial-exec")));
 
 static BASE_COLD struct gpu_pe *make_pe(void)
 {
@@ -83,23 +84,25 @@ static BASE_COLD struct gpu_pe *make_pe(void)
     struct gpu_pe *made;
 
     BASE_ASSERT(self != NULL);
-    made = base_calloc(1, sizeof *made, "a PE's part in device buffers");
+    made = base_calloc(1, sizeof *made, "a PE's state of device buffers");
     made->source = (struct ult_source){.poll = poll_queues, .fd = -1};
     made->questions_end = &made->questions;
     made->gathered_end = &made->gathered;
     ult_pe_add_source(self->pe, &made->source);
-    gpu_pe_of_thread = made;
+    *ult_pe_slot(ULT_PE_SLOT_GPU) = made;
     return made;
 }
 
 struct gpu_pe *gpu_pe_self(void)
 {
-    return BASE_LIKELY(gpu_pe_of_thread != NULL) ? gpu_pe_of_thread : make_pe();
+    struct gpu_pe *pe = *ult_pe_slot(ULT_PE_SLOT_GPU);
+
+    return BASE_LIKELY(pe != NULL) ? pe : make_pe();
 }
 
-/* ---- Making a queue ---- */
+/* ---- Creating a queue ---- */
 
-/* Each queue has a cache line of pinned memory to be written to. */
+/* Each queue has a cache line of pinned memory for its numbers. */
 static int make_word(struct gpu_queue *queue)
 {
     void *memory = NULL;
@@ -124,14 +127,14 @@ static int make_stream(struct gpu_queue *queue)
     return error;
 }
 
-/* The line of +v about a device: when a PE first uses it. */
-static void tell(const struct gpu_pe *pe, int device)
+/* The +v line about a device, when a PE first uses it. */
+static void log_device(const struct gpu_pe *pe, int device)
 {
     const struct ult *self = ult_self();
     char text[256];
 
-    for (int lane = 0; lane < GPU_LANES; lane++)
-        if (pe->queues[device][lane])
+    for (int role = 0; role < GPU_STREAM_ROLES; role++)
+        if (pe->queues[device][role])
             return;
     gpu_device_describe(device, text, sizeof text);
     base_log_verbose(1, "PE %d uses %s (first by rank %d)", ult_pe_id(self->pe), text, self->world_rank);
@@ -159,7 +162,7 @@ static BASE_COLD struct gpu_queue *make_queue(struct gpu_pe *pe, int device, int
     gpu_context_leave(made->context, before);
     if (error)
         goto err_free;
-    tell(pe, device);
+    log_device(pe, device);
     return made;
 err_free:
     free(made);
@@ -167,16 +170,16 @@ err_free:
     return NULL;
 }
 
-struct gpu_queue *gpu_queue_of(int device, enum gpu_lane lane, int *error_out)
+struct gpu_queue *gpu_queue_of(int device, enum gpu_stream_role role, int *error_out)
 {
     struct gpu_pe *pe = gpu_pe_self();
     struct gpu_queue **queue;
 
     if (device < 0 || device >= GPU_DEVICES_MAX) {
-        *error_out = gpu_driver_note(CUDA_ERROR_INVALID_DEVICE, "gpu_queue_of");
+        *error_out = gpu_driver_record(CUDA_ERROR_INVALID_DEVICE, "gpu_queue_of");
         return NULL;
     }
-    queue = &pe->queues[device][lane];
+    queue = &pe->queues[device][role];
     if (BASE_UNLIKELY(!*queue))
         *queue = make_queue(pe, device, error_out);
     return *queue;
@@ -215,9 +218,10 @@ int gpu_queue_copy(struct gpu_queue *queue, void *dst, const void *src, size_t n
     return error;
 }
 
-/* Copies and questions name their stream, so any context of the thread's will do for them (seen on H200s),
- * and changing it and back takes 0.1 us. But they fail if that one is none, gone or broken, and copies if it
- * may not use memory that the stream's may (of pools and mapped: seen on H200s). */
+/* Copies and queries name their stream, so they work in any context of the thread (seen on H200s);
+ * changing it and back takes 0.1 us. But they fail if that context is NULL, destroyed or broken; and
+ * copies fail if that context may not use memory that the stream's context may (pools and mapped memory:
+ * seen on H200s). */
 static bool needs_own_context(struct gpu_queue *queue, int error)
 {
     CUcontext now = NULL;
@@ -250,7 +254,7 @@ int gpu_queue_copy_peer(struct gpu_queue *queue, void *dst, const void *src, siz
     return error;
 }
 
-/* Out of the GPU's memory and back in, by the copy engines. The queue keeps its order, so its one bounce
+/* Out of the GPU's memory and back, by the copy engines. The queue keeps its order, so its only bounce
  * buffer is free again when the next copy begins. */
 static int copy_around(struct gpu_queue *queue, void *dst, const void *src, size_t n_bytes)
 {
@@ -268,7 +272,7 @@ static int copy_around(struct gpu_queue *queue, void *dst, const void *src, size
     return error;
 }
 
-/* How long a copy through the host's memory takes, at most: 16 us, 1 MiB 54 us. */
+/* Maximum time of a copy through host memory: 16 us, 1 MiB 54 us. */
 static uint64_t around_ns(size_t n_bytes)
 {
     return 16000 + n_bytes * 37 / 1024;
@@ -282,7 +286,7 @@ static void count_dense(struct gpu_queue *queue, uint64_t now_ns)
     queue->local.last_ns = now_ns;
 }
 
-/* Is a copy to go through the host's memory? */
+/* True if a copy should go through host memory. */
 static bool choose_around(struct gpu_queue *queue, size_t n_bytes, uint64_t now_ns)
 {
     bool is_busy = now_ns < queue->local.busy_until_ns;
@@ -317,8 +321,8 @@ int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, si
     return error;
 }
 
-/* Only the first copies after a pause may be left to be timed, which are slow on an idle GPU: those are not
- * in a row. */
+/* Only the first copies after a pause, which are slow on an idle GPU, may be left to be timed: those do not
+ * count as consecutive. */
 void gpu_queue_skip_local(struct gpu_queue *queue, uint64_t now_ns)
 {
     count_dense(queue, now_ns);
@@ -330,7 +334,7 @@ void gpu_queue_forget_time(struct gpu_queue *queue)
     queue->local.is_watching = false;
 }
 
-/* The direct copy that was timed is done: was it slow? */
+/* Evaluates the timed direct copy, which is done. */
 static void note_local(struct gpu_queue *queue)
 {
     uint64_t now_ns = ult_now_ns(), took_ns = now_ns - queue->local.since_ns;
@@ -370,8 +374,8 @@ int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, uns
 
 /* ---- Completion ---- */
 
-/* Has the GPU write the next number behind all that was queued; but for work that is known to be done sooner
- * by asking the driver whether all is done, if nobody else waits. */
+/* Makes the GPU write the next number after all queued work, except after work whose completion is found
+ * sooner by querying the driver, if no other ticket waits. */
 static void issue_number(struct gpu_queue *queue)
 {
     CUcontext before;
@@ -389,7 +393,7 @@ static void issue_number(struct gpu_queue *queue)
         error = gpu_call(cuStreamWriteValue32, (queue->stream, queue->written_at, queue->issued, 0));
         gpu_context_leave(queue->context, before);
     }
-    /* If it failed because the context is broken, the driver will say so when it is asked. */
+    /* If it failed because the context is broken, a query of the driver will report that. */
     if (error)
         queue->cannot_write = true;
 }
@@ -412,7 +416,7 @@ int gpu_queue_ask(struct gpu_queue *queue)
     return result == CUDA_ERROR_NOT_READY ? GPU_QUEUE_BUSY : gpu_driver_check(result, "cuStreamQuery");
 }
 
-/* Everything may be done, or the queue may have failed. */
+/* Queries the driver: all work may be done, or the queue may have failed. */
 static BASE_COLD void ask_driver(struct gpu_queue *queue)
 {
     int error = gpu_queue_ask(queue);
@@ -422,7 +426,7 @@ static BASE_COLD void ask_driver(struct gpu_queue *queue)
     if (error)
         queue->error = error;
     else
-        *queue->written = queue->issued; /* the stream is empty: nobody else writes */
+        *queue->written = queue->issued; /* the stream is empty: the GPU does not write */
 }
 
 static inline bool is_written_to(struct gpu_queue *queue, uint32_t number)
@@ -436,7 +440,7 @@ static inline bool is_written_to(struct gpu_queue *queue, uint32_t number)
     return true;
 }
 
-/* True if the queue has come to this number, or failed. */
+/* True if the queue has reached this number, or failed. */
 static inline bool has_reached(struct gpu_queue *queue, uint32_t number)
 {
     if (is_written_to(queue, number))
@@ -467,7 +471,7 @@ static int handle_tickets(struct gpu_queue *queue)
     return n_handled;
 }
 
-/* A ticket's handle may queue more, also on queues that are not busy now; so may the services' handlers. */
+/* A ticket's handler may queue more work, also on idle queues; so may the resident kernels' handlers. */
 static int poll_queues(struct ult_source *source)
 {
     struct gpu_pe *pe = BASE_CONTAINER(source, struct gpu_pe, source);
@@ -478,7 +482,7 @@ static int poll_queues(struct ult_source *source)
         gpu_batch_start(pe);
     if (pe->repeats)
         gpu_repeats_end(pe->repeats);
-    n_handled = (pe->services ? gpu_service_poll(pe) : 0) + (pe->questions ? gpu_wait_poll(pe) : 0);
+    n_handled = (pe->services ? gpu_resident_poll(pe) : 0) + (pe->questions ? gpu_wait_poll(pe) : 0);
     queue = pe->busy;
     pe->busy = NULL;
     for (; queue; queue = next) {
@@ -516,7 +520,7 @@ void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket)
 
 /* ---- Waiting ---- */
 
-/* A ULT that waits, on its stack. */
+/* A waiting ULT; on its stack. */
 struct sleeper {
     struct gpu_ticket ticket;
     struct ult *u;

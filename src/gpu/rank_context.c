@@ -10,7 +10,7 @@
 #include "gpu/driver.h"
 #include "gpu/guard.h"
 #include "gpu/launches.h"
-#include "gpu/service.h"
+#include "gpu/resident.h"
 #include "gpu/stream_api.h"
 #include "gpu/waits.h"
 #include "gpu_detect.h"
@@ -20,7 +20,7 @@ struct gpu_contexts_real gpu_contexts_real;
 
 /* ---- The rank's stack ---- */
 
-/* The calling rank's; NULL: this is no rank, or the driver cannot be used. */
+/* The calling rank's; NULL: not a rank, or the driver is unavailable. */
 static struct gpu_rank_context *own(void)
 {
     struct ult *self = ult_self();
@@ -29,7 +29,7 @@ static struct gpu_rank_context *own(void)
     return self && gpu_driver.cuCtxGetCurrent ? gpu_rank_context_of(self) : NULL;
 }
 
-/* The context that was current lies below another one from now on. */
+/* Pushes the previously current context below the new one. */
 static void keep_below(struct gpu_rank_context *rank, CUcontext context)
 {
     if (!context)
@@ -42,7 +42,7 @@ static void keep_below(struct gpu_rank_context *rank, CUcontext context)
     rank->below[rank->n_below++] = context;
 }
 
-/* The driver has nothing current: what lay below comes up. */
+/* The driver has no current context: the next one of the stack becomes current. */
 static void come_up(struct gpu_rank_context *rank)
 {
     while (rank->n_below > 0 && real.set_current(rank->below[--rank->n_below]) != CUDA_SUCCESS)
@@ -89,7 +89,7 @@ CUresult CUDAAPI gpu_rank_pop(CUcontext *context_out)
     return result;
 }
 
-/* The driver has made a context and pushed it on the thread's stack. */
+/* The driver has created a context and pushed it on the thread's stack. */
 static CUresult take_over(struct gpu_rank_context *rank, CUcontext before, CUresult result)
 {
     CUcontext made;
@@ -127,15 +127,15 @@ CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, un
     return take_over(rank, before, real.create_v4(context_out, parameters, flags, device));
 }
 
-/* Both pop the context if it was current; neither may find a resident kernel waiting. */
+/* Both functions pop the context if it is current; no resident kernel may be waiting. */
 static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext context)
 {
     struct gpu_rank_context *rank = own();
     CUcontext before = rank ? gpu_context_current() : NULL;
-    int hold = gpu_service_hold(GPU_SERVICE_ALL);
+    int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
     CUresult result = function(context);
 
-    gpu_service_release(hold);
+    gpu_resident_release(hold);
     if (result == CUDA_SUCCESS) {
         gpu_launches_forget();
         gpu_flow_forget_all();
@@ -159,10 +159,10 @@ CUresult CUDAAPI gpu_rank_detach(CUcontext context)
 
 /* ---- Primary contexts ---- */
 
-/* Guards what is counted, and what is passed on to the driver. */
+/* Guards the counters, and calls that are passed on to the driver. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned retained_elsewhere[GPU_DEVICES_MAX]; /* by threads that are no ranks */
-static CUcontext primaries[GPU_DEVICES_MAX];         /* as far as they were retained */
+static unsigned retained_elsewhere[GPU_DEVICES_MAX]; /* by threads of no rank */
+static CUcontext primaries[GPU_DEVICES_MAX];         /* those retained so far */
 static atomic_int n_ranks;                           /* that have used CUDA */
 
 struct gpu_rank_context *gpu_rank_context_of(struct ult *u)
@@ -189,7 +189,7 @@ static bool is_device(CUdevice device)
            gpu_driver.cuDeviceGet(&handle, device) == CUDA_SUCCESS;
 }
 
-/* Does the caller have the device's context to itself? Lock held. */
+/* True if only the caller uses the device's context. Lock held. */
 static bool is_alone(CUdevice device)
 {
     return atomic_load(&n_ranks) <= 1 && !gpu_context_is_held(device);
@@ -210,7 +210,8 @@ CUresult CUDAAPI gpu_rank_retain(CUcontext *context_out, CUdevice device)
     return result;
 }
 
-/* The counter to take one off: a rank's runtime may have begun on one of its threads. NULL: all are 0. */
+/* The counter to decrement: a rank's runtime may have been initialised on one of its threads. NULL: all are
+ * 0. */
 static unsigned *find_retained(struct gpu_rank_context *rank, CUdevice device)
 {
     if (rank && rank->n_retained[device] > 0)
@@ -221,10 +222,10 @@ static unsigned *find_retained(struct gpu_rank_context *rank, CUdevice device)
 /* Calls a function that may destroy the context, while no resident kernel is on the device. */
 static CUresult call_alone(CUresult(CUDAAPI *function)(CUdevice), CUdevice device)
 {
-    int hold = gpu_service_hold(device);
+    int hold = gpu_resident_hold(device);
     CUresult result = function(device);
 
-    gpu_service_release(hold);
+    gpu_resident_release(hold);
     return result;
 }
 
@@ -235,10 +236,10 @@ CUresult CUDAAPI gpu_rank_release(CUdevice device)
     unsigned *n_retained;
 
     if (!is_device(device))
-        return real.release(device); /* the driver says what is wrong */
+        return real.release(device); /* the driver returns the error */
     pthread_mutex_lock(&lock);
     n_retained = find_retained(rank, device);
-    if (!n_retained) /* a runtime that began in a rank may end on another thread, or after all ranks */
+    if (!n_retained) /* a runtime initialised in a rank may end on another thread, or after all ranks */
         result = rank ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
     else if (is_alone(device))
         result = call_alone(real.release, device);
@@ -248,8 +249,8 @@ CUresult CUDAAPI gpu_rank_release(CUdevice device)
     return result;
 }
 
-/* Waits for the rank's work in a device's primary context, or, if ranks share their streams, for all work;
- * what kernels printed comes out then. */
+/* Waits for the rank's work in a device's primary context or, if ranks share their streams, for all work;
+ * this also flushes the output of kernels. */
 static CUresult wait_for_device(CUdevice device, const void *caller)
 {
     CUcontext context = gpu_context_of(device), before;
@@ -288,7 +289,7 @@ CUresult CUDAAPI gpu_rank_reset(CUdevice device)
         return result;
     }
     if (gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there) != CUDA_SUCCESS || !is_there)
-        return CUDA_SUCCESS; /* there is nothing to reset */
+        return CUDA_SUCCESS; /* nothing to reset */
     return wait_for_device(device, GPU_CALLER);
 }
 
@@ -302,7 +303,7 @@ const struct gpu_guarded gpu_context_functions[] = {
 };
 const size_t gpu_n_context_functions = BASE_COUNT(gpu_context_functions);
 
-/* ---- Flags: how to wait ---- */
+/* ---- Flags of contexts ---- */
 
 CUresult CUDAAPI gpu_rank_set_device_flags(CUdevice device, unsigned flags)
 {
@@ -321,7 +322,7 @@ CUresult CUDAAPI gpu_rank_set_flags(unsigned flags)
 
 /* ---- Peers ---- */
 
-/* The device of a primary context; -1: it is another context. */
+/* The device of a primary context; -1: another kind of context. */
 static int device_of_primary(CUcontext context)
 {
     int device = 0;

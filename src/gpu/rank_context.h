@@ -2,21 +2,21 @@
  *
  * rank_context.h: each rank's view of CUDA's contexts. For the files of src/gpu alone.
  *
- * CUDA keeps a stack of contexts per OS thread and counts per process how often a device's primary context is
- * retained. Ranks share both, but each behaves as if it had them alone, and ends as a process does: it
- * resets devices, and the exit handlers of its copy of CUDA's runtime release what it retained.
+ * CUDA keeps a stack of contexts per OS thread and counts per process how often a device's primary context
+ * is retained. Ranks share both, but each behaves as if it were alone, and ends like a process: it resets
+ * devices, and the exit handlers of its copy of CUDA's runtime release what it retained.
  *
- *      the stack      belongs to the rank: the driver sees its top alone, by cuCtxSetCurrent (current.c swaps
- *                     it with the rank), what lies below is kept here
+ *      the stack      belongs to the rank: the driver sees only its top, by cuCtxSetCurrent (current.c swaps
+ *                     it with the rank); the rest is kept here
  *      retaining      is counted per rank; the driver is never asked to release, because the last release
- *                     destroys the context, which other ranks and the library go on using
- *      resetting      waits for the device's work, as the driver's does, and destroys nothing
- *      peer access    between primary contexts is enabled by the first rank that asks; each rank is
- *                     told that it has enabled it, and none disables it for others
- *      flags          of primary contexts say how to wait, and are ignored
+ *                     destroys the context, which other ranks and the library still use
+ *      resetting      waits for the device's work, like the driver's function, and destroys nothing
+ *      peer access    between primary contexts is enabled by the first rank that requests it; each rank
+ *                     sees its own request succeed, and none can disable it for others
+ *      flags          of primary contexts set the way of waiting, and are ignored
  *
- * A process in which one rank alone has used CUDA, and the library has not used the device, passes the others
- * on to the driver.
+ * If only one rank of the process has used CUDA, and the library has not used the device, all but the stack
+ * is passed on to the driver.
  */
 #ifndef GPU_RANK_CONTEXT_H
 #define GPU_RANK_CONTEXT_H
@@ -25,25 +25,26 @@
 
 #include "gpu/pe_state.h"
 
-/* Of a rank, in ult.hook_state; made when CUDA is here and the rank runs, or uses it. Kept to the end. */
+/* State of a rank, in ult.hook_state; created when CUDA is present and the rank runs, or uses it. Never
+ * freed. */
 struct gpu_rank_streams;
 struct gpu_rank_context {
     struct gpu_rank_streams *streams; /* streams.h; NULL: not needed yet */
     CUcontext current;                /* while the rank does not run: the top of its stack; NULL: none */
-    bool has_begun;                   /* current has been set: the rank has run since CUDA came */
+    bool has_begun;                   /* `current` is valid: the rank has run since CUDA was loaded */
     CUcontext *below;                 /* the rest of the stack, the lowest first */
     int n_below;
-    int room;                             /* of below */
+    int room;                             /* capacity of below */
     unsigned n_retained[GPU_DEVICES_MAX]; /* primary contexts, by device */
-    uint64_t peers[GPU_DEVICES_MAX]; /* by device: those whose memory the rank has enabled it to reach, a bit
-                                        each */
+    uint64_t peers[GPU_DEVICES_MAX]; /* by device: a bit for each device whose memory the rank has enabled
+                                      * access to */
 };
 
-/* The rank's, made at the first call. */
+/* The state of the rank, created at the first call. */
 struct gpu_rank_context *gpu_rank_context_of(struct ult *u);
 
-/* What a rank does, as it sees it; on any thread. Others than ranks' are passed on to the driver, but for
- * releases and resets. The driver's functions stand in gpu_contexts_real. */
+/* The rank's view of these functions; on any thread. Calls on threads of no rank go to the driver, except
+ * releases and resets. gpu_contexts_real has the driver's functions. */
 CUresult CUDAAPI gpu_rank_set_current(CUcontext context);
 CUresult CUDAAPI gpu_rank_push(CUcontext context);
 CUresult CUDAAPI gpu_rank_pop(CUcontext *context_out);
@@ -64,8 +65,8 @@ CUresult CUDAAPI gpu_rank_enable_peer(CUcontext peer, unsigned flags);
 CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer);
 
 /* X(member of gpu_contexts_real, its type's parameters, name in libcuda, the first version of CUDA whose
- * cuGetProcAddress gives it, ours, why). CUDA's runtime 13 still asks for the first versions of release and
- * reset, which have addresses of their own in the driver. */
+ * cuGetProcAddress has it, replacement, why). CUDA's runtime 13 still uses the first versions of release
+ * and reset, which have separate addresses in the driver. */
 #define GPU_RANK_CONTEXT_FUNCTIONS(X)                                                                     \
     X(set_current, (CUcontext), "cuCtxSetCurrent", 4000, gpu_rank_set_current, "the stack is the rank's") \
     X(push, (CUcontext), "cuCtxPushCurrent_v2", 4000, gpu_rank_push, "the stack is the rank's")           \
@@ -91,7 +92,7 @@ CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer);
       "is the rank's only")                                                                               \
     X(disable_peer, (CUcontext), "cuCtxDisablePeerAccess", 4000, gpu_rank_disable_peer, "is the rank's only")
 
-/* The driver's; NULL: it has none. Set by gpu_guard_prepare. */
+/* The driver's functions; NULL: missing. Set by gpu_guard_prepare. */
 extern struct gpu_contexts_real {
 #define GPU_CONTEXTS_MEMBER(member, parameters, name, version, ours, why) \
     CUresult(CUDAAPI *member) parameters;
@@ -99,7 +100,7 @@ extern struct gpu_contexts_real {
 #undef GPU_CONTEXTS_MEMBER
 } gpu_contexts_real;
 
-/* Is this a device's primary context, as far as one has been retained? Any thread. */
+/* True if this is a device's primary context that has been retained. Any thread. */
 bool gpu_rank_is_primary(CUcontext context);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * repeat_calls.c: the launches and copies that may be part of a sequence (repeats.h), as the program gets
+ * repeat_calls.c: launches and copies that may be part of a sequence (repeats.h), as the program calls
  * them.
  */
 #include "gpu/guard.h"
@@ -10,7 +10,7 @@
 
 #define real gpu_stream_real
 
-/* The call's stream, and what takes the operation; NULL: the driver. */
+/* The call's stream, and the receiver of the operation; NULL: the driver. */
 struct taker {
     struct gpu_call call;
     struct gpu_repeats *repeats;
@@ -31,7 +31,7 @@ static CUresult begin(struct taker *taker, CUstream stream, bool is_per_thread, 
     return CUDA_SUCCESS;
 }
 
-/* True: the operation has been taken. False: it is for the driver, and the sequence is over. */
+/* True: the operation was accepted. False: it must go to the driver, and the sequence is over. */
 static bool take(const struct taker *taker, bool is_good, const struct gpu_operation *op, const char *data,
                  CUresult *result_out)
 {
@@ -60,7 +60,7 @@ bool gpu_repeats_take_launch(const struct gpu_call *call, CUstream stream, bool 
     return take(&taker, is_good, &op, data, result_out);
 }
 
-/* ---- What must not come before work that is held back, or makes graphs wrong ---- */
+/* ---- Calls that must not overtake held-back work, or that invalidate graphs ---- */
 
 CUresult CUDAAPI gpu_repeat_attach(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags)
 {
@@ -122,7 +122,7 @@ CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool)
 
 /* ---- Copies ---- */
 
-/* Of pageable memory the rank waits for the stream first (stream_api.c), and it is in no sequence. */
+/* For pageable memory the rank waits for the stream first (stream_api.c); such a copy is in no sequence. */
 static bool take_copy(const struct taker *taker, enum gpu_operation_kind kind, CUdeviceptr to,
                       CUdeviceptr from, size_t n_bytes, const void *caller, CUresult *result_out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * repeat_ops.c: launches and copies as they are noted, submitted and captured; see repeats.h.
+ * repeat_ops.c: how launches and copies are recorded, submitted and captured; see repeats.h.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -41,7 +41,7 @@ bool gpu_graphs_can_be(void)
 
 /* ---- Kernels ---- */
 
-/* Launches take a CUkernel as well, this question does not. */
+/* Launches accept a CUkernel as well; this query does not. */
 static CUresult ask_parameter(CUfunction function, size_t i, size_t *at_out, size_t *n_bytes_out)
 {
     CUresult result =
@@ -66,7 +66,7 @@ static void ask_parameters(struct gpu_function *kernel)
         kernel->parameters[n].n_bytes = (uint16_t)n_bytes;
         kernel->n_bytes = (uint32_t)(at + n_bytes);
     }
-    /* One more than there are is no valid value: that tells how many there are. */
+    /* The driver rejects index n if there are n parameters: that yields their number. */
     kernel->n = result == CUDA_ERROR_INVALID_VALUE ? n : -1;
 }
 
@@ -99,7 +99,7 @@ void gpu_kernels_forget(struct gpu_kernels *kernels)
         }
 }
 
-/* Arguments that are one piece already. NULL: none. */
+/* Arguments that are in one buffer already. NULL: none. */
 static const void *find_buffer(void **extra, size_t *n_bytes_out)
 {
     const void *buffer = NULL;
@@ -164,7 +164,8 @@ bool gpu_op_of_copy(enum gpu_operation_kind kind, CUdeviceptr to, CUdeviceptr fr
     return n_bytes > 0;
 }
 
-/* Of the driver's memory: what is pageable is copied before the call returns, and managed memory may move. */
+/* True for memory of the driver: pageable data is copied before the call returns, and managed memory may
+ * migrate. */
 static bool is_fixed(CUdeviceptr address)
 {
     int memory = gpu_memory_type(address);
@@ -212,14 +213,14 @@ CUresult gpu_op_submit(const struct gpu_operation *op, const char *data, CUstrea
 
 /* ---- Copies by a kernel ---- */
 
-/* Between a kernel and a copy engine a GPU needs some 4 us, and an engine as much for each copy. So copies up
- * to this size are made by a kernel in a graph that has kernels before them: a graph that begins with copies
- * may be what a kernel waits for that fills the GPU. */
+/* Switching between a kernel and a copy engine takes a GPU some 4 us, and so does each copy by an engine.
+ * So copies up to this size are made by a kernel if the graph has kernels before them: a graph that begins
+ * with copies may be what a kernel that fills the GPU waits for. */
 #define BY_KERNEL_MAX ((size_t)256 << 10)
 #define THREADS 256
 #define BLOCKS_MAX 64
 
-/* Of each device; NULL: not loaded. */
+/* Per device; NULL: not loaded. */
 static CUfunction _Atomic copy_kernels[GPU_DEVICES_MAX];
 
 void gpu_repeats_load(int device, CUresult (*load)(CUfunction))
@@ -230,7 +231,7 @@ void gpu_repeats_load(int device, CUresult (*load)(CUfunction))
         atomic_store(&copy_kernels[device], kernel);
 }
 
-/* Can a kernel of the current context's device use this memory at this address? */
+/* True if a kernel on the current context's device can use the memory at this address. */
 static bool is_near(CUdeviceptr address, int device, CUcontext context)
 {
     CUmemorytype type = 0;

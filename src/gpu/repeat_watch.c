@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * repeat_watch.c: a thread that submits what has been held back for too long; see repeats.h.
+ * repeat_watch.c: a thread that submits operations that have been held back too long; see repeats.h.
  *
- * It looks every PERIOD_NS while ranks hold something back now and then, and sleeps else.
+ * It checks every PERIOD_NS while ranks hold back operations from time to time, and sleeps otherwise.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -18,14 +18,14 @@
 #define PERIOD_NS 100000
 #define STACK_BYTES ((size_t)256 << 10)
 
-/* All ranks', for good. */
+/* The state of all ranks; entries are never removed. */
 struct watched {
     struct watched *next;
     struct gpu_repeats *repeats;
 };
 static struct watched *_Atomic all;
 
-/* 1: the thread sleeps, or is about to; 2: there is none yet. */
+/* 1: the thread sleeps, or is about to; 2: there is no thread yet. */
 static _Atomic uint32_t is_asleep = 2;
 
 static bool look_at_all(void)
@@ -57,7 +57,7 @@ static void *watch(void *unused)
     return NULL;
 }
 
-/* Nothing is held back where there is no thread to look after it. */
+/* Without the thread nothing is held back. */
 static BASE_COLD void start(void)
 {
     pthread_attr_t attributes;
@@ -74,7 +74,7 @@ static BASE_COLD void start(void)
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &attributes, watch, NULL) != 0) {
-        base_log_verbose(1, "no thread to watch over graphs of launches: %s", strerror(errno));
+        base_log_verbose(1, "no thread to monitor graphs of launches: %s", strerror(errno));
         gpu_repeats_are_on = false;
     }
     pthread_attr_destroy(&attributes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * repeats.c: finds the sequences that come again, and follows them; see repeats.h.
+ * repeats.c: finds repeated sequences, and follows them; see repeats.h.
  */
 #include "gpu/repeats.h"
 
@@ -12,26 +12,27 @@
 /* Shorter sequences are submitted call by call. */
 #define OPS_MIN 2
 
-/* A pause of the program of this length ends a sequence: it may wait for what it has launched. */
+/* A pause of the program of this length ends a sequence: the program may be waiting for its launches. */
 #define PAUSE_NS 20000
 
-/* Operations that have been held back for so long are submitted by the watching thread. */
+/* The monitoring thread submits operations that have been held back for this time. */
 #define LATE_NS 100000
 
-/* A rank to which that happens more often has no graphs: LATE_MIN times, and once in LATE_PART sequences. */
+/* A rank that needs the monitoring thread more often stops using graphs: LATE_MIN times, and once in
+ * LATE_PART sequences. */
 #define LATE_MIN 16
 #define LATE_PART 256
 
-/* The watching thread goes to sleep when nothing has been held back for so long. */
+/* The monitoring thread goes to sleep when nothing has been held back for this time. */
 #define LATELY_NS 100000000
 
-/* So many times a sequence comes before it is made a graph, which takes 150 us and more and saves some 2 us for
- * each operation but the first; after GRAPHS_PER_DOUBT graphs twice as many. */
+/* Number of repetitions before a sequence becomes a graph, which takes 150 us and more and saves some 2 us
+ * for each operation but the first. Doubles after every GRAPHS_PER_DOUBT graphs. */
 #define TIMES_MIN 4
 #define TIMES_BY_LENGTH 96
 #define GRAPHS_PER_DOUBT 16
 
-/* After so many sequences without one that comes again, so many are not looked at. */
+/* After VAIN_MAX sequences without a repeated one, a number of sequences is ignored. */
 #define VAIN_MAX 256
 #define REST 4096
 
@@ -40,37 +41,38 @@
 
 /* A sequence that has a graph. */
 struct trace {
-    struct gpu_sequence *sequence; /* NULL: this place is free */
+    struct gpu_sequence *sequence; /* NULL: a free entry */
     CUgraphExec graph;
-    uint64_t used; /* the number of the sequence when it was last begun */
+    uint64_t used; /* the number of the sequence when this one was last begun */
     unsigned n_launched;
-    unsigned n_broken; /* begun, but something else came */
+    unsigned n_broken; /* times it was begun, but another operation followed */
 };
 
 struct gpu_repeats {
-    pthread_mutex_t lock;         /* the rank, its threads, and the watching thread */
-    struct gpu_sequence sequence; /* what has been noted; while some are held back, nothing */
-    int n;                        /* operations of the present sequence */
-    uint32_t matching;            /* traces that it may be, a bit each: then all of it is held back */
-    bool is_held;                 /* some are held back; the watching thread looks at this without the lock */
-    uint64_t held_ns, last_ns;    /* since when; the last operation's time */
-    CUstream asked;               /* the stream as the program names it */
+    pthread_mutex_t lock;         /* taken by the rank, its threads, and the monitoring thread */
+    struct gpu_sequence sequence; /* the recorded operations; empty while operations are held back */
+    int n;                        /* operations of the current sequence */
+    uint32_t matching;            /* bit mask of the traces that it may be; not 0: all of it is held back */
+    bool is_held;                 /* operations are held back; the monitoring thread reads this without the
+                                   * lock */
+    uint64_t held_ns, last_ns;    /* time of the first held-back operation; time of the last operation */
+    CUstream asked;               /* the program's handle of the stream */
     bool is_asked_per_thread;
     bool is_pending;   /* counted in the PE's source */
-    bool is_spoiled;   /* an operation failed: this one is not to be learned */
-    bool is_off;       /* the rank has no graphs any more */
-    unsigned n_late;   /* how often the watching thread had to submit */
-    unsigned n_graphs; /* made so far */
+    bool is_spoiled;   /* an operation failed: do not learn this sequence */
+    bool is_off;       /* the rank has stopped using graphs */
+    unsigned n_late;   /* submissions by the monitoring thread */
+    unsigned n_graphs; /* created so far */
     unsigned n_vain, n_rest;
     uint64_t n_sequences;
-    uint64_t generation; /* of what is known */
-    CUresult error;      /* of something that had been held back; the next call returns it */
+    uint64_t generation; /* counts invalidations of recorded data */
+    CUresult error;      /* of a held-back operation; the next call returns it */
     struct trace traces[TRACES];
     struct {
         uint64_t hash, n_times, at;
     } seen[SEEN];
     struct gpu_kernels kernels;
-    CUstream capture; /* where graphs are captured; NULL: not made yet */
+    CUstream capture; /* for capturing graphs; NULL: not created yet */
     CUcontext capture_context;
     int capture_priority;
 };
@@ -80,7 +82,7 @@ static _Atomic uint64_t generation = 1;
 
 /* ---- Traces ---- */
 
-/* A graph that may be under way is left to the end of the process: there are few (times_needed). */
+/* A graph that may be running is kept to the end of the process: there are few (times_needed). */
 static void drop(struct trace *trace)
 {
     if (!trace->sequence)
@@ -123,7 +125,7 @@ static const struct gpu_sequence *followed(const struct gpu_repeats *repeats)
     return repeats->traces[__builtin_ctz(repeats->matching)].sequence;
 }
 
-/* Submits what is held back, and notes it. */
+/* Submits and records the operations held back. */
 static CUresult submit_held(struct gpu_repeats *repeats)
 {
     const struct gpu_sequence *from = followed(repeats);
@@ -174,7 +176,7 @@ static uint64_t hash_of(const struct gpu_sequence *sequence)
     return hash;
 }
 
-/* A place for one more: free, or that of the one that was not used for the longest time. */
+/* An entry for a new trace: a free one, or the least recently used. */
 static struct trace *place_for_trace(struct gpu_repeats *repeats)
 {
     struct trace *oldest = &repeats->traces[0];
@@ -186,8 +188,8 @@ static struct trace *place_for_trace(struct gpu_repeats *repeats)
     return oldest;
 }
 
-/* A stream for captures, which gives its priority and its attributes to what is captured; NULL: none. The
- * context is current. */
+/* A stream for captures, which passes its priority and attributes on to captured operations; NULL: none.
+ * The context is current. */
 static CUstream capture_of(struct gpu_repeats *repeats, CUcontext context, CUstream like)
 {
     int priority = 0;
@@ -241,7 +243,7 @@ static uint64_t times_needed(const struct gpu_repeats *repeats)
     return (times < TIMES_MIN ? TIMES_MIN : times) << (doubts < 20 ? doubts : 20);
 }
 
-/* A sequence has ended that was submitted call by call. */
+/* Called when a sequence has ended that was submitted call by call. */
 static void learn(struct gpu_repeats *repeats)
 {
     uint64_t hash;
@@ -292,7 +294,7 @@ static void begin(struct gpu_repeats *repeats, CUstream stream, CUcontext contex
     pe->repeats = repeats;
 }
 
-/* Traces that are broken too often do harm. */
+/* Traces that are broken too often cost more than they save. */
 static void drop_broken(struct gpu_repeats *repeats)
 {
     for (int i = 0; i < TRACES; i++) {
@@ -302,10 +304,10 @@ static void drop_broken(struct gpu_repeats *repeats)
     }
 }
 
-/* The sequence is over. On the rank's PE. */
+/* Ends the sequence. On the rank's PE. */
 static void close_sequence(struct gpu_repeats *repeats)
 {
-    struct gpu_pe *pe = gpu_pe_of_thread;
+    struct gpu_pe *pe = gpu_pe_here();
 
     repeats->n = 0;
     repeats->matching = 0;
@@ -326,7 +328,7 @@ static void end(struct gpu_repeats *repeats)
     close_sequence(repeats);
 }
 
-/* All operations of a trace have come. */
+/* Launches a trace whose operations have all been called. */
 static CUresult launch(struct gpu_repeats *repeats, struct trace *trace)
 {
     const struct gpu_sequence *sequence = trace->sequence;
@@ -344,7 +346,7 @@ static CUresult launch(struct gpu_repeats *repeats, struct trace *trace)
     return result;
 }
 
-/* Holds the operation back if a trace goes on like this. False: it is to be submitted, if *result_out is
+/* Holds the operation back if a trace continues like this. False: submit it, if *result_out is
  * CUDA_SUCCESS. */
 static bool follow(struct gpu_repeats *repeats, const struct gpu_operation *op, const char *data,
                    CUresult *result_out)
@@ -364,7 +366,7 @@ static bool follow(struct gpu_repeats *repeats, const struct gpu_operation *op, 
     }
     repeats->matching = matching;
     if (repeats->n++ == 0) {
-        struct gpu_pe *pe = gpu_pe_of_thread;
+        struct gpu_pe *pe = gpu_pe_here();
         repeats->is_pending = true;
         pe->source.pending++;
         __atomic_store_n(&repeats->held_ns, repeats->last_ns, __ATOMIC_RELAXED);
@@ -386,7 +388,7 @@ static CUresult submit(struct gpu_repeats *repeats, CUstream stream, const struc
 {
     CUresult result = gpu_op_submit(op, data, stream);
 
-    repeats->last_ns = ult_now_ns(); /* what the driver takes is no pause of the program */
+    repeats->last_ns = ult_now_ns(); /* time in the driver is not a pause of the program */
     repeats->n++;
     if (result != CUDA_SUCCESS)
         repeats->is_spoiled = true;
@@ -428,7 +430,7 @@ void gpu_repeats_end(struct gpu_repeats *repeats)
     pthread_mutex_unlock(&repeats->lock);
 }
 
-/* ---- Which calls ---- */
+/* ---- Eligible calls ---- */
 
 static BASE_COLD struct gpu_repeats *create(struct gpu_rank_streams *rank)
 {
@@ -440,8 +442,8 @@ static BASE_COLD struct gpu_repeats *create(struct gpu_rank_streams *rank)
     return gpu_repeats_are_on ? repeats : NULL;
 }
 
-/* The context of a call's stream, if the library knows it; else NULL. What comes before it by CUDA's rules,
- * on the rank's other streams, has been submitted, and this stream waits for it (gpu_call_begin). */
+/* The context of a call's stream, if the library knows it; else NULL. Work on the rank's other streams that
+ * comes first by CUDA's rules has been submitted, and this stream waits for it (gpu_call_begin). */
 static CUcontext context_of(struct gpu_rank_streams *rank, const struct gpu_call *call)
 {
     const struct gpu_stream *known;
@@ -457,7 +459,7 @@ static CUcontext context_of(struct gpu_rank_streams *rank, const struct gpu_call
     return context;
 }
 
-/* Before the first operation of a sequence. False: it is not to be looked at. */
+/* Called before the first operation of a sequence. False: ignore this sequence. */
 static bool is_to_begin(struct gpu_repeats *repeats)
 {
     uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
@@ -519,14 +521,14 @@ struct gpu_repeats *gpu_repeats_for(const struct gpu_call *call, CUstream stream
 
 void gpu_repeats_break_unless(CUstream stream, bool is_per_thread)
 {
-    const struct gpu_pe *pe = gpu_pe_of_thread;
+    const struct gpu_pe *pe = gpu_pe_here();
 
     if (!pe || !pe->repeats || pe->repeats->asked != stream ||
         pe->repeats->is_asked_per_thread != is_per_thread)
         gpu_repeats_break();
 }
 
-/* ---- What ends it all ---- */
+/* ---- Invalidation ---- */
 
 /* Lock held. */
 static void turn_off(struct gpu_repeats *repeats)
@@ -571,7 +573,7 @@ void gpu_repeats_forget_stream(struct gpu_rank_streams *rank, CUstream stream)
             continue;
         if (rank->n_captures == 0) {
             drop(trace);
-        } else { /* a question could spoil a capture */
+        } else { /* a query could invalidate a capture */
             free(trace->sequence);
             trace->sequence = NULL;
         }

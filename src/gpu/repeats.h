@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * repeats.h: what a rank launches again and again goes to the driver as one graph. For the files of src/gpu
+ * repeats.h: submits repeated sequences of launches to the driver as one graph. For the files of src/gpu
  * alone.
  *
- * Each launch and each copy takes 1.5 to 3 us behind a lock of the driver, for which the ranks of a GPU queue
- * up. The launch of a graph with all of them takes as long as one or two. So the launches and copies that a
- * rank puts into one stream one after the other are noted. Such a sequence ends at any other call of CUDA, at
- * a switch to another rank, and at a pause of the program. A sequence that comes again and again is made a
- * graph. When it next begins, the rank's calls return at once while they are those of the sequence, and the
- * last one launches the graph. If something else comes, what was held back is submitted call by call.
+ * Each launch and each copy takes 1.5 to 3 us under a lock of the driver, for which the ranks of a GPU
+ * queue up. The launch of a graph with all of them takes as long as one or two. So the consecutive launches
+ * and copies of a rank into one stream are recorded. Such a sequence ends at any other CUDA call, at a
+ * switch to another rank, and at a pause of the program. A sequence that is repeated often becomes a graph.
+ * When it begins again, the rank's calls return at once as long as they match the sequence, and the last
+ * one launches the graph. If a call differs, the operations held back are submitted one by one.
  *
- * Work is held back only between calls that have followed each other without a pause before. A program may
- * still wait there, this time, for what it has launched, without a call of CUDA or MPI: so a thread of the
- * library submits what has been held back for long (repeat_watch.c), and a rank to which that happens often
- * has no graphs any more.
+ * Operations are held back only at calls that followed each other without a pause before. This time the
+ * program may nevertheless wait there for its launches, without calling CUDA or MPI: so a thread of the
+ * library submits operations that have been held back long (repeat_watch.c), and a rank that needs this
+ * often stops using graphs.
  *
- * An operation is held back only if an equal one has succeeded: errors that a call returns at once are those
- * of its arguments. What a graph refers to may go away: then all are forgotten (gpu_repeats_forget).
+ * An operation is held back only if an equal one has succeeded: errors that a call returns at once are
+ * those of its arguments. Objects that a graph refers to may be destroyed: then all graphs are discarded
+ * (gpu_repeats_forget).
  */
 #ifndef GPU_REPEATS_H
 #define GPU_REPEATS_H
@@ -40,9 +41,9 @@ enum gpu_operation_kind {
 
 /* A launch or a copy. */
 struct gpu_operation {
-    uint64_t key[6];  /* its kind, and its arguments but for a kernel's */
-    uint32_t at;      /* of a kernel: where its arguments are in the sequence's data */
-    uint32_t n_bytes; /* of these */
+    uint64_t key[6];  /* its kind, and its arguments except a kernel's */
+    uint32_t at;      /* for a kernel: offset of its arguments in the sequence's data */
+    uint32_t n_bytes; /* size of these arguments */
 };
 
 struct gpu_sequence {
@@ -54,44 +55,44 @@ struct gpu_sequence {
     char data[GPU_SEQUENCE_BYTES];
 };
 
-/* +gpu-graphs on, and the driver has what it takes. Set before the ranks begin. */
+/* +gpu-graphs on, and the driver has the functions. Set before the ranks begin. */
 extern bool gpu_repeats_are_on;
 
-/* Of a rank; made when first needed, and kept. */
+/* Of a rank; created on demand, and kept. */
 struct gpu_repeats;
 
-/* The sequences that a call of the running rank for this stream goes to; NULL: to the driver. stream and
- * is_per_thread are the program's, call is what gpu_call_begin made of them. Sets *context_out. */
+/* The sequences that receive a call of the running rank on this stream; NULL: the driver does. stream and
+ * is_per_thread are the program's, call is the result of gpu_call_begin for them. Sets *context_out. */
 struct gpu_repeats *gpu_repeats_for(const struct gpu_call *call, CUstream stream, bool is_per_thread,
                                     CUcontext *context_out);
 
-/* An operation of the running rank: submitted now, or held back. data are a kernel's arguments. Returns what
- * the driver says to it, or to one before it. */
+/* Takes an operation of the running rank: submits it now, or holds it back. data are a kernel's arguments.
+ * Returns the driver's result of this operation, or of an earlier one. */
 CUresult gpu_repeats_take(struct gpu_repeats *repeats, CUstream stream, CUcontext context,
                           const struct gpu_operation *op, const char *data);
 
-/* Is the operation the next one of something that has a graph? Then its memory is known. */
+/* True if the operation is the next one of a sequence with a graph: then its memory has been checked. */
 bool gpu_repeats_has(struct gpu_repeats *repeats, const struct gpu_operation *op);
 
 /* The kernels that the rank has launched. */
 struct gpu_kernels *gpu_repeats_kernels(struct gpu_repeats *repeats);
 
-/* A launch of the running rank, whose kernel has been launched before; call is what gpu_call_begin made of the
- * stream. False: it is for the driver, and the sequence is over. (repeat_calls.c) */
+/* Takes a launch of the running rank whose kernel was launched before; call is the result of gpu_call_begin
+ * for the stream. False: it must go to the driver, and the sequence is over. (repeat_calls.c) */
 bool gpu_repeats_take_launch(const struct gpu_call *call, CUstream stream, bool is_per_thread,
                              CUfunction function, const unsigned sizes[7], void **parameters, void **extra,
                              CUresult *result_out);
 
-/* The running rank's sequence is over: what is held back is submitted. Never switches. */
+/* Ends the running rank's sequence: submits operations held back. Never switches. */
 void gpu_repeats_end(struct gpu_repeats *repeats);
 
-/* The same on an OS thread that is no PE: if it is a rank's, the rank has no graphs any more. */
+/* The same on an OS thread that is not a PE: if it belongs to a rank, that rank stops using graphs. */
 void gpu_repeats_end_on_thread(void) BASE_COLD;
 
-/* The rank does something else with CUDA. */
+/* Called when the rank makes any other CUDA call. */
 static inline void gpu_repeats_break(void)
 {
-    struct gpu_pe *pe = gpu_pe_of_thread;
+    struct gpu_pe *pe = gpu_pe_here();
 
     if (BASE_UNLIKELY(!pe)) {
         if (gpu_repeats_are_on)
@@ -101,14 +102,14 @@ static inline void gpu_repeats_break(void)
     }
 }
 
-/* The same before a launch or copy, which may go on with the sequence. */
+/* The same before a launch or copy, which may continue the sequence. */
 void gpu_repeats_break_unless(CUstream stream, bool is_per_thread);
 
-/* Memory, modules or others of the running rank are gone: no graph of it is used again. On a thread that is
- * no rank's: of any rank. */
+/* Called when memory, modules or other objects of the running rank are destroyed: its graphs are not used
+ * again. On a thread of no rank: those of all ranks. */
 void gpu_repeats_forget(void);
 
-/* The stream is about to go. Of the running rank. */
+/* Called by the running rank before the stream is destroyed. */
 void gpu_repeats_forget_stream(struct gpu_rank_streams *rank, CUstream stream);
 
 /* ---- Operations (repeat_ops.c) ---- */
@@ -117,52 +118,52 @@ void gpu_repeats_forget_stream(struct gpu_rank_streams *rank, CUstream stream);
 struct gpu_function {
     struct gpu_function *next;
     CUfunction function;
-    int n; /* -1: not to be known */
+    int n; /* -1: unknown */
     uint32_t n_bytes;
     struct {
         uint16_t at, n_bytes;
     } parameters[32];
 };
 
-/* Some kernels, by function. */
+/* Kernels, by function. */
 struct gpu_kernels {
     struct gpu_function *buckets[64];
 };
 
-/* Fills op and data (GPU_ARGUMENTS_MAX bytes). False: not an operation for a sequence. */
+/* Fills op and data (GPU_ARGUMENTS_MAX bytes). False: the operation cannot be part of a sequence. */
 bool gpu_op_of_launch(struct gpu_kernels *kernels, CUfunction function, const unsigned sizes[7],
                       void **parameters, void **extra, struct gpu_operation *op, char *data);
 bool gpu_op_of_copy(enum gpu_operation_kind kind, CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
                     struct gpu_operation *op);
 void gpu_kernels_forget(struct gpu_kernels *kernels);
 
-/* Can a copy with these addresses be held back, as far as its memory goes? */
+/* True if the memory at these addresses allows holding the copy back. */
 bool gpu_op_is_safe(const struct gpu_operation *op);
 
 /* Calls the driver. The stream's context is current. */
 CUresult gpu_op_submit(const struct gpu_operation *op, const char *data, CUstream stream);
 
-/* The sequence as a graph, by a capture of this stream, whose context is current. NULL: cannot be had. */
+/* Makes a graph of the sequence by capturing on this stream, whose context is current. NULL: failed. */
 CUgraphExec gpu_graph_of(const struct gpu_sequence *sequence, CUstream capture);
 void gpu_graph_destroy(CUgraphExec graph);
 
-/* Loads the kernel that copies within graphs, by this function of the driver. The device's context has been
- * made just now, and is current. */
+/* Loads the kernel that copies within graphs, by this function of the driver. The device's context has just
+ * been created, and is current. */
 void gpu_repeats_load(int device, CUresult (*load)(CUfunction)) BASE_COLD;
 
-/* Does the driver have what it takes? */
+/* True if the driver has the functions that graphs need. */
 bool gpu_graphs_can_be(void) BASE_COLD;
 
-/* ---- The thread that watches (repeat_watch.c) ---- */
+/* ---- The monitoring thread (repeat_watch.c) ---- */
 
-/* Something has been held back since then, where nothing was. */
+/* Called when operations begin to be held back. */
 void gpu_repeat_watch_begin(void);
 
-/* All ranks' are looked at from now on. */
+/* Adds a rank's state to those that the thread monitors. */
 void gpu_repeat_watch_add(struct gpu_repeats *repeats);
 
-/* Submits what has been held back for too long. Returns whether something is held back or was lately. On the
- * watching thread. (repeats.c) */
+/* Submits operations that have been held back too long. Returns whether any are held back or were recently.
+ * On the monitoring thread. (repeats.c) */
 bool gpu_repeats_look(struct gpu_repeats *repeats, uint64_t now_ns);
 
 #endif

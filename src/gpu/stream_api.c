@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stream_api.c: the functions of CUDA's driver about streams, as the program gets them (stream_api.h): each
- * finds the rank's stream, waits in a way that lets other ranks run, and calls the driver's.
+ * stream_api.c: the stream functions of CUDA's driver, as the program calls them (stream_api.h): each finds
+ * the rank's stream, waits in a way that lets other ranks run, and calls the driver's function.
  */
 #include "gpu/stream_api.h"
 
@@ -14,9 +14,9 @@
 struct gpu_stream_real gpu_stream_real;
 #define real gpu_stream_real
 
-/* ---- Memory of the host ---- */
+/* ---- Host memory ---- */
 
-/* An address that may be the host's or a device's; and those in descriptions of copies. */
+/* An address of the host or a device; and those in descriptions of copies. */
 #define GPU_CALL_POINTER(address) ((const void *)(uintptr_t)(address))
 #define GPU_CALL_HOST(copy, end)                                                                \
     (!(copy)                                            ? NULL                                  \
@@ -24,11 +24,11 @@ struct gpu_stream_real gpu_stream_real;
      : (copy)->end##MemoryType == CU_MEMORYTYPE_UNIFIED ? GPU_CALL_POINTER((copy)->end##Device) \
                                                         : NULL)
 
-/* Up to this size the driver copies data from pageable memory at once, and does not wait. */
+/* Up to this size the driver copies data from pageable memory at once, without waiting. */
 #define TAKEN_ALONG ((size_t)64 << 10)
 
-/* The driver copies pageable memory with the CPU's help, when the stream has come to it. The PE must not wait
- * for that: the rank waits for the stream before. */
+/* The driver copies pageable memory with the CPU's help, when the stream gets there. The PE must not wait
+ * for that: the rank waits for the stream first. */
 void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
                               const void *caller)
 {
@@ -37,7 +37,7 @@ void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to,
     if (!gpu_host_is_pageable(to) && !(n_bytes > TAKEN_ALONG && gpu_host_is_pageable(from)))
         return;
     if (!gpu_stream_is_captured(stream, NULL))
-        (void)gpu_wait_for_stream(stream, caller); /* the copy gets the error, too */
+        (void)gpu_wait_for_stream(stream, caller); /* the copy returns the error, too */
 }
 
 /* ---- Calls that take a stream ---- */
@@ -62,28 +62,29 @@ GPU_STREAM_CALLS(FUNCTION)
 
 /* ---- Calls that work on the default stream and wait ---- */
 
-/* Does a call on the device's memory at this address return before it is done? */
+/* True if a call on the device memory at this address may return before it is done. */
 static bool may_return(CUdeviceptr address)
 {
     return !address || (gpu_memory_type(address) == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(address));
 }
 
-/* The call has been put on the default stream. Those between places of devices need not wait, as a rule. */
+/* Completes a call that was put on the default stream. Copies within device memory usually need not wait. */
 static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read, const void *caller)
 {
     if (!written || !may_return(written) || !may_return(read))
         return gpu_wait_for_stream(call->stream, caller);
-    gpu_streams_note_early(call);
+    gpu_streams_record_early(call);
     return CUDA_SUCCESS;
 }
 
-/* The driver's own function, on its own default stream, after the rank's work and before what follows. */
+/* Calls the driver's own function, on its own default stream, ordered after the rank's work and before
+ * later work. */
 #define CALL_NATIVE(call, caller, function, arguments)           \
     (result = gpu_wait_for_stream((call).stream, caller),        \
      result == CUDA_SUCCESS ? (result = function arguments) : 0, \
      result == CUDA_SUCCESS ? gpu_driver.cuStreamSynchronize(CU_STREAM_LEGACY) : result)
 
-/* The driver refuses some copies only when they do not wait (of unaligned pitches). */
+/* The driver rejects some copies only in their asynchronous form (unaligned pitches). */
 #define FUNCTION(name, version, twin, parameters, arguments, async, async_arguments, from, to, written, \
                  read)                                                                                  \
     static CUresult CUDAAPI call_##name parameters                                                      \
@@ -201,7 +202,7 @@ CUresult CUDAAPI gpu_api_event_query(CUevent event)
 
 #define AWAITED_FEW 16
 
-/* The work to wait for, as it was when the wait began. */
+/* The work to wait for, as it was at the start of the wait. */
 struct awaited {
     CUstream *streams;
     CUevent *events;
@@ -246,7 +247,7 @@ static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
         result = gpu_wait_for_event(awaited->events[i], caller);
     for (int i = 0; i < awaited->n_streams && result == CUDA_SUCCESS; i++)
         result = gpu_wait_for_stream(awaited->streams[i], caller);
-    if (result == CUDA_SUCCESS && awaited->n_streams == 0) { /* a failed context says so */
+    if (result == CUDA_SUCCESS && awaited->n_streams == 0) { /* a failed context returns its error */
         result = gpu_driver.cuStreamQuery(CU_STREAM_LEGACY);
         if (result == CUDA_ERROR_NOT_READY)
             result = CUDA_SUCCESS;
@@ -280,7 +281,7 @@ bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *re
     return face != NULL;
 }
 
-/* The driver's, of all that runs in a context of the program's own. */
+/* The driver's wait for all work in a context that the program created. */
 struct synchronize_call {
     struct gpu_aside aside;
     CUcontext context;
@@ -374,14 +375,14 @@ CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from)
     return copy_attributes(to, from, true, real.r_cuStreamCopyAttributes_ptsz);
 }
 
-/* A callback on a default stream, by the handle that the program gave. */
+/* A callback on a default stream, with the handle that the program passed. */
 struct callback {
     CUstreamCallback function;
     CUstream stream;
     void *data;
 };
 
-/* On a thread of the driver's, once. */
+/* On a thread of the driver, once. */
 static void CUDA_CB call_back(CUstream stream, CUresult result, void *data)
 {
     struct callback callback = *(struct callback *)data;
@@ -426,7 +427,7 @@ CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback cal
                         real.r_cuStreamAddCallback_ptsz);
 }
 
-/* The driver writes its answers into the struct. */
+/* The driver writes its results into the struct. */
 static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters,
                             bool is_per_thread,
                             CUresult(CUDAAPI *function)(CUgraphExec *, CUgraph,

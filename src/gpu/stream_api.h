@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stream_api.h: the functions of CUDA's driver about streams, as the program gets them: the list of those
- * that are written by hand, and the driver's own. Those that only pass on their stream are generated
- * (stream_calls.h). For the files of src/gpu alone.
+ * stream_api.h: the stream functions of CUDA's driver, as the program calls them: the list of hand-written
+ * ones, and the driver's own. Functions that only pass on their stream are generated (stream_calls.h). For
+ * the files of src/gpu alone.
  */
 #ifndef GPU_STREAM_API_H
 #define GPU_STREAM_API_H
@@ -16,7 +16,7 @@
 typedef void CUgraphEdgeData;
 #endif
 
-/* ---- Lives of streams (streams.c) ---- */
+/* ---- Creation and destruction of streams (streams.c) ---- */
 
 CUresult CUDAAPI gpu_stream_create(CUstream *stream_out, unsigned flags);
 CUresult CUDAAPI gpu_stream_create_with_priority(CUstream *stream_out, unsigned flags, int priority);
@@ -39,7 +39,7 @@ CUresult CUDAAPI gpu_capture_ask(CUstream stream, CUstreamCaptureStatus *status_
 CUresult CUDAAPI gpu_capture_ask_ptsz(CUstream stream, CUstreamCaptureStatus *status_out);
 CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode);
 
-/* ---- Waits and questions (stream_api.c) ---- */
+/* ---- Waits and queries (stream_api.c) ---- */
 
 CUresult CUDAAPI gpu_api_stream_synchronize(CUstream stream);
 CUresult CUDAAPI gpu_api_stream_synchronize_ptsz(CUstream stream);
@@ -61,8 +61,8 @@ CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
 CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
                                           CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
 
-/* Waits for the calling rank's streams in a primary context; NULL: the current one. false: the rank has none
- * of its own there, the driver's function is right. May switch. */
+/* Waits for the calling rank's streams in a primary context; NULL: the current one. Returns false if the
+ * rank has no streams of its own there: use the driver's function. May switch. */
 bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out);
 
 /* ---- Copies that may be repeated, and calls that concern graphs (repeat_calls.c) ---- */
@@ -92,7 +92,7 @@ CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes);
 CUresult CUDAAPI gpu_repeat_close_handle(CUdeviceptr address);
 CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool);
 
-/* The rank waits for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
+/* Makes the rank wait for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
 void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
                               const void *caller);
 
@@ -108,14 +108,14 @@ CUresult CUDAAPI gpu_api_copy_to_host_ptds(void *to, CUdeviceptr from, size_t n_
 CUresult CUDAAPI gpu_api_copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes);
 CUresult CUDAAPI gpu_api_copy_from_host_ptds(CUdeviceptr to, const void *from, size_t n_bytes);
 
-/* Is this pageable memory of the host? NULL: no. */
+/* True if this is pageable host memory. NULL: false. */
 bool gpu_host_is_pageable(const void *address);
 
-/* The types of a launch's parameters, with those behind the sizes. */
+/* The types of a launch's parameters, including those after the sizes. */
 #define GPU_LAUNCH_TYPES(...) \
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, __VA_ARGS__)
 
-/* X(name in libcuda, version of CUDA that brought it, types of parameters, ours, why) */
+/* X(name in libcuda, version of CUDA that introduced it, types of parameters, replacement, why) */
 #define GPU_STREAM_API_CALLS(X)                                                                              \
     X(cuStreamCreate, 2000, (CUstream *, unsigned), gpu_stream_create, "belongs to the rank")                \
     X(cuStreamCreateWithPriority, 5050, (CUstream *, unsigned, int), gpu_stream_create_with_priority,        \
@@ -211,8 +211,8 @@ bool gpu_host_is_pageable(const void *address);
     X(cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode *), gpu_capture_exchange_mode,          \
       "is the rank's, not the thread's")
 
-/* The driver's; NULL: it has none. Members begin with r_, since cuda.h renames functions by macros. Set by
- * gpu_guard_prepare. */
+/* The driver's functions; NULL: missing. Members begin with r_, since cuda.h renames functions by macros.
+ * Set by gpu_guard_prepare. */
 extern struct gpu_stream_real {
 #define GPU_STREAM_REAL(name, version, parameters, ours, why) CUresult(CUDAAPI *r_##name) parameters;
     GPU_STREAM_API_CALLS(GPU_STREAM_REAL)

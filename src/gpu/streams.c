@@ -2,11 +2,10 @@
  *
  * streams.c: a rank's default streams, and their order with its other streams. See streams.h.
  *
- * The order of CUDA: work on the default stream comes behind all work that was put on the rank's blocking
- * streams before, and before all that is put on them later. Programs that use only one of the two kinds pay
- * for a comparison.
+ * CUDA's order: work on the default stream runs after all earlier work on the rank's blocking streams, and
+ * before all later work on them. Programs that use only one of the two kinds pay for one comparison.
  */
-#include "gpu/driver_watch.h"
+#include "gpu/driver_monitor.h"
 #include "gpu/streams.h"
 
 #include <string.h>
@@ -24,7 +23,7 @@ struct ult *(*gpu_rank_of_thread)(void);
 /* The values of +gpu-streams, +gpu-waits and +gpu-graphs. */
 static bool is_private_wanted = true, is_suspending_wanted = true, are_graphs_wanted = true;
 
-/* Sets *first_out to whether the text is the first of two words; NULL: it is. */
+/* Sets *first_out to whether the text is the first of two words; NULL: it is. False: it is neither. */
 static bool choose(const char *text, const char *first, const char *second, bool *first_out)
 {
     *first_out = !text || strcmp(text, first) == 0;
@@ -46,11 +45,11 @@ bool gpu_graphs_set(const char *text)
     return choose(text, "on", "off", &are_graphs_wanted);
 }
 
-/* Functions that a runtime has found before are the driver's for good: what this does is for all, or not
- * done. */
+/* A runtime that has already looked up functions keeps the driver's: so either all calls are intercepted,
+ * or none. */
 void gpu_streams_begin(int n_ranks)
 {
-    bool is_late = gpu_watch_is_late();
+    bool is_late = gpu_monitor_is_late();
 
     if (is_late && n_ranks > 1)
         base_log_verbose(1, "CUDA was in use before the ranks began: they share its default streams");
@@ -59,9 +58,9 @@ void gpu_streams_begin(int n_ranks)
     gpu_repeats_are_on = are_graphs_wanted && gpu_streams_are_private;
 }
 
-/* ---- What a rank has ---- */
+/* ---- The streams of a rank ---- */
 
-/* Of a rank's context, on any of its threads. */
+/* The streams of a rank's context, on any of its threads. */
 static struct gpu_rank_streams *streams_of(struct gpu_rank_context *rank)
 {
     struct gpu_rank_streams *made = __atomic_load_n(&rank->streams, __ATOMIC_ACQUIRE), *other = NULL;
@@ -142,7 +141,7 @@ bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out)
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Invalidates the capture of a stream. False: it is not captured. */
+/* Invalidates the capture of a stream. False: it is not being captured. */
 static bool spoil(struct gpu_rank_streams *rank, CUstream stream)
 {
     cuuint64_t id;
@@ -171,7 +170,7 @@ CUresult gpu_streams_mark(struct gpu_stream *stream)
     return result == CUDA_SUCCESS ? gpu_driver.cuEventRecord(stream->mark, stream->stream) : result;
 }
 
-/* The default stream waits for the blocking stream's work so far. */
+/* Makes the default stream wait for the blocking stream's current work. */
 static CUresult join_one(struct gpu_face *face, struct gpu_stream *stream)
 {
     CUresult result = gpu_streams_mark(stream);
@@ -192,7 +191,7 @@ static void drop_orphan(struct gpu_orphan **link)
     free(orphan);
 }
 
-/* The default stream waits for what destroyed streams had left; what is done is forgotten. */
+/* Makes the default stream wait for work that destroyed streams had left; work that is done is dropped. */
 static CUresult join_orphans(struct gpu_face *face)
 {
     CUresult result = CUDA_SUCCESS;
@@ -205,7 +204,7 @@ static CUresult join_orphans(struct gpu_face *face)
         }
         if (orphan->is_blocking)
             result = gpu_driver.cuStreamWaitEvent(face->base.stream, orphan->event, 0);
-        orphan->is_blocking = false; /* once is enough */
+        orphan->is_blocking = false; /* waiting once is enough */
         link = &orphan->next;
     }
     return result;
@@ -230,7 +229,7 @@ static CUresult order_default(struct gpu_rank_streams *rank, struct gpu_face *fa
 
     if (kind == GPU_CALL_ASK)
         return CUDA_SUCCESS;
-    /* Captures of blocking streams become invalid then (CUDA's rule). */
+    /* This invalidates captures of blocking streams (CUDA's rule). */
     if (BASE_UNLIKELY(rank->n_captures > 0) && gpu_streams_spoil(rank, face, false))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (BASE_UNLIKELY(face->n_blocking > 0 || face->orphans))
@@ -240,7 +239,7 @@ static CUresult order_default(struct gpu_rank_streams *rank, struct gpu_face *fa
     return result;
 }
 
-/* Of work on a blocking stream. Lock held; any context may be current. */
+/* Orders work on a blocking stream. Lock held; any context may be current. */
 static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream *stream)
 {
     struct gpu_face *face = stream->face;
@@ -269,7 +268,7 @@ static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream 
 
 /* ---- Calls ---- */
 
-/* The face's context is current. */
+/* Creates the driver's stream. The face's context is current. */
 static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream)
 {
     CUresult result = gpu_driver.cuStreamCreateWithPriority(&stream->stream, CU_STREAM_NON_BLOCKING, 0);
@@ -283,7 +282,7 @@ static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream)
     return result;
 }
 
-/* NULL and its like. Lock held. */
+/* NULL and the other special handles. Lock held. */
 static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *call, bool is_thread,
                               enum gpu_call_kind kind)
 {
@@ -293,7 +292,7 @@ static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *ca
 
     call->is_of_thread = is_thread && !face;
     if (!face)
-        return CUDA_SUCCESS; /* the rank's own context, or none: the driver knows what to do */
+        return CUDA_SUCCESS; /* the rank's own context, or none: the driver handles it */
     stream = is_thread ? &face->thread : &face->base;
     if (BASE_UNLIKELY(!stream->stream)) {
         result = make(rank, stream);
@@ -345,7 +344,7 @@ CUstream gpu_streams_use(CUstream stream, bool is_per_thread)
                                                                                          : stream;
 }
 
-void gpu_streams_note_early(const struct gpu_call *call)
+void gpu_streams_record_early(const struct gpu_call *call)
 {
     struct gpu_face *face = call->face;
 
@@ -367,7 +366,7 @@ void gpu_streams_settle(void)
 
 /* ---- Streams that a rank creates ---- */
 
-/* The driver makes it: in the calling thread's context, non-blocking. */
+/* Creates the driver's stream, non-blocking, in the calling thread's context. */
 static CUresult create(CUstream *stream_out, unsigned flags, int priority, bool has_priority)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
@@ -430,7 +429,7 @@ static void unlink_stream(struct gpu_rank_streams *rank, struct gpu_stream *stre
     rank->n_blocking -= stream->is_blocking;
 }
 
-/* The rest of the stream's work is still waited for: by its mark, which becomes an orphan. Lock held. */
+/* Keeps track of the stream's remaining work by its mark, which becomes an orphan. Lock held. */
 static void leave_orphan(struct gpu_stream *stream)
 {
     struct gpu_face *face = stream->face;
@@ -449,7 +448,7 @@ static void leave_orphan(struct gpu_stream *stream)
     gpu_context_leave(face->context, before);
 }
 
-/* Knows the stream no more. */
+/* Removes the stream from the rank's table. */
 static void forget_stream(CUstream handle)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
@@ -507,7 +506,7 @@ void gpu_streams_forget(CUcontext context)
             face->orphans = orphan->next;
             free(orphan);
         }
-        rank->n_blocking -= face->n_blocking; /* the per-thread stream */
+        rank->n_blocking -= face->n_blocking; /* includes the per-thread stream */
         *link = face->next;
         free(face);
     }

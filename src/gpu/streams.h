@@ -3,8 +3,8 @@
  * streams.h: each rank's view of CUDA's streams. For the files of src/gpu alone.
  *
  * CUDA's legacy default stream (NULL) belongs to a context, and all ranks of a process share the primary
- * contexts: without this, work of one rank on NULL would wait for the blocking streams of all ranks, and they
- * for it. So each rank has a default stream of its own in each primary context:
+ * contexts: without this, work of one rank on NULL would wait for the blocking streams of all ranks, and
+ * they for it. So each rank has its own default stream in each primary context:
  *
  *      NULL, CU_STREAM_LEGACY                 the rank's default stream
  *      CU_STREAM_PER_THREAD, NULL of _ptsz    the rank's per-thread stream
@@ -12,11 +12,11 @@
  *                                             default stream and its blocking streams is made here, with an
  *                                             event where one has work that the other has not waited for
  *      cuCtxSynchronize                       waits for the rank's streams
- *      captures                               are relaxed for the driver, so that other ranks may do
- *                                             anything meanwhile (capture.c)
+ *      captures                               are relaxed for the driver, so that other ranks may make any
+ *                                             call meanwhile (capture.c)
  *
- * Contexts that a program makes itself belong to one rank; there the driver's own rules hold. So they do in a
- * process with one rank, and with +gpu-streams shared.
+ * Contexts that a program creates itself belong to one rank, and the driver's own rules apply there. They
+ * also apply in a process with one rank, and with +gpu-streams shared.
  */
 #ifndef GPU_STREAMS_H
 #define GPU_STREAMS_H
@@ -31,17 +31,17 @@
 
 /* A stream that the library knows of. */
 struct gpu_stream {
-    struct gpu_stream *next;  /* of its face's list */
-    struct gpu_stream *chain; /* of the rank's table */
+    struct gpu_stream *next;  /* next in its face's list */
+    struct gpu_stream *chain; /* next in the rank's hash table */
     struct gpu_face *face;
-    CUstream stream;  /* the driver's; NULL: not made yet */
-    CUevent mark;     /* for others to wait for; NULL: not made yet */
-    uint64_t seen;    /* a blocking stream has waited for the default stream's work up to this */
-    bool is_blocking; /* with respect to the default stream, as the program sees it */
-    bool has_work;    /* a blocking stream: work that the default stream has not waited for */
+    CUstream stream;  /* the driver's; NULL: not created yet */
+    CUevent mark;     /* for others to wait on; NULL: not created yet */
+    uint64_t seen;    /* for a blocking stream: the last work of the default stream that it has waited for */
+    bool is_blocking; /* synchronises with the default stream, as the program sees it */
+    bool has_work;    /* for a blocking stream: work that the default stream has not waited for */
 };
 
-/* A destroyed stream had work left, behind which this event is. */
+/* An event after the remaining work of a destroyed stream. */
 struct gpu_orphan {
     struct gpu_orphan *next;
     CUevent event;
@@ -50,62 +50,62 @@ struct gpu_orphan {
 
 /* The streams of a rank in one primary context. */
 struct gpu_face {
-    struct gpu_face *next; /* of the rank */
+    struct gpu_face *next; /* next face of the rank */
     CUcontext context;
-    struct gpu_stream base;     /* in place of the legacy default stream */
+    struct gpu_stream base;     /* replaces the legacy default stream */
     struct gpu_stream thread;   /* the per-thread stream */
-    struct gpu_stream *streams; /* that the rank has created */
+    struct gpu_stream *streams; /* created by the rank */
     struct gpu_orphan *orphans;
-    CUstream joined; /* comes behind what all streams had, for cuCtxRecordEvent; NULL: not made yet */
-    CUevent gate;    /* new streams wait for it: cuCtxWaitEvent; NULL: there was none */
-    CUevent early;   /* behind the last synchronous call that did not wait; NULL: not made yet */
-    bool has_early;  /* there was one since the rank last waited for it */
-    uint64_t n_base; /* how much work was put on the default stream */
-    uint64_t marked; /* the last that base.mark is behind of */
-    int n_blocking;  /* of streams, and thread if it is made */
+    CUstream joined; /* runs after all streams' work, for cuCtxRecordEvent; NULL: not created yet */
+    CUevent gate;    /* new streams wait for it: cuCtxWaitEvent; NULL: none */
+    CUevent early;   /* after the last synchronous call that did not wait; NULL: not created yet */
+    bool has_early;  /* such a call was made since the rank last waited for it */
+    uint64_t n_base; /* number of operations on the default stream */
+    uint64_t marked; /* the last one before base.mark */
+    int n_blocking;  /* of streams, and of thread if it is created */
 };
 
 #define GPU_STREAM_BUCKETS 64
 #define GPU_SPOILED_MAX 8
 
-/* The streams of a rank. Its threads may use it, too. */
+/* The streams of a rank, which its threads may also use. */
 struct gpu_rank_streams {
     pthread_mutex_t lock;
     struct gpu_face *faces;
-    struct gpu_stream *table[GPU_STREAM_BUCKETS]; /* of created streams, by handle */
+    struct gpu_stream *table[GPU_STREAM_BUCKETS]; /* created streams, by handle */
     int n_blocking;                               /* in all faces */
     int n_captures;                               /* begun and not ended */
-    CUstreamCaptureMode mode;                     /* of cuThreadExchangeStreamCaptureMode */
-    cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures that use of the default stream invalidated */
+    CUstreamCaptureMode mode;                     /* set by cuThreadExchangeStreamCaptureMode */
+    cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures invalidated by use of the default stream */
     int n_spoiled;
     struct gpu_repeats *repeats; /* repeats.h; NULL: not needed yet */
-    /* Of the rank's ULT alone: */
+    /* Used only by the rank's ULT: */
     struct gpu_launched launched; /* launches.h */
     struct gpu_flows flows;       /* flow.h */
 };
 
-/* +gpu-streams private (and there are several ranks), +gpu-waits suspend. Set before the ranks begin. */
+/* +gpu-streams private (with several ranks), +gpu-waits suspend. Set before the ranks begin. */
 extern bool gpu_streams_are_private;
 extern bool gpu_waits_suspend;
 
-/* A call of the program's that names a stream. */
+/* A call of the program that names a stream. */
 struct gpu_call {
     CUstream stream;               /* for the driver */
-    struct gpu_face *face;         /* NULL: the driver's own rules hold */
-    struct gpu_rank_streams *rank; /* whose ULT calls; NULL: another thread, or its waits block, or the
-                                      ranks share their streams */
+    struct gpu_face *face;         /* NULL: the driver's own rules apply */
+    struct gpu_rank_streams *rank; /* rank whose ULT makes the call; NULL: another thread, or its waits block,
+                                    * or the ranks share their streams */
     bool is_of_thread;             /* it is the driver's own per-thread stream */
 };
 
 enum gpu_call_kind {
-    GPU_CALL_ASK,    /* asks of the stream */
-    GPU_CALL_JOIN,   /* asks whether its work is done, or waits for it */
+    GPU_CALL_ASK,    /* queries the stream */
+    GPU_CALL_JOIN,   /* queries whether its work is done, or waits for it */
     GPU_CALL_SUBMIT, /* adds work */
 };
 
 CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind);
 
-/* Finds the driver's stream, and has it wait for what comes first by CUDA's rules. Never switches. */
+/* Finds the driver's stream, and makes it wait for work that comes first by CUDA's rules. Never switches. */
 static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bool is_per_thread,
                                       enum gpu_call_kind kind)
 {
@@ -114,40 +114,40 @@ static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bo
     return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind) : CUDA_SUCCESS;
 }
 
-/* A submission follows: waits until the stream has room for it. May switch. */
+/* Called before a submission: waits until the stream has room for it. May switch. */
 static inline void gpu_call_make_room(const struct gpu_call *call, const void *caller)
 {
     if (BASE_LIKELY(call->rank && call->rank->n_captures == 0))
         gpu_flow_count(call, caller);
 }
 
-/* The same for calls that have no way to return an error of this. */
+/* The same for calls that cannot return an error for this. */
 CUstream gpu_streams_use(CUstream stream, bool is_per_thread);
 
-/* The calling rank's streams, on its ULT or on one of its threads; NULL: none. */
+/* The calling rank's streams, on its ULT or one of its threads; NULL: none. */
 struct gpu_rank_streams *gpu_streams_of_self(void);
 
-/* The created stream with this handle; NULL: not one of the rank's. Lock held. */
+/* The created stream with this handle; NULL: it is not the rank's. Lock held. */
 struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stream);
 
 /* The rank's face in a context, NULL: the current one. NULL: this is not a primary context, or none is
  * current. Lock held. */
 struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context);
 
-/* An event behind what the stream has now: its mark. Its context is current. */
+/* Records the stream's mark: an event after its current work. Its context is current. */
 CUresult gpu_streams_mark(struct gpu_stream *stream);
 
-/* Invalidates the captures of all the face's streams, or of those that are ordered with the default stream.
- * false: none is captured. Lock held. */
+/* Invalidates the captures of all the face's streams, or of those ordered with the default stream. Returns
+ * false if none is being captured. Lock held. */
 bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, bool are_all);
 
-/* A rank's streams of a context are gone: it was reset. */
+/* Called when a context is reset: drops the rank's streams in it. */
 void gpu_streams_forget(CUcontext context);
 
-/* A call that CUDA calls synchronous returns before its work is done (gpu_streams_settle). */
-void gpu_streams_note_early(const struct gpu_call *call);
+/* Records that a call that CUDA calls synchronous returns before its work is done (gpu_streams_settle). */
+void gpu_streams_record_early(const struct gpu_call *call);
 
-/* Is the stream being captured? Its capture's id, too, if id_out is not NULL. */
+/* True if the stream is being captured. Also outputs its capture's id if id_out is not NULL. */
 bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out);
 
 #endif

@@ -2,28 +2,28 @@
  *
  * waits.c: see waits.h.
  *
- * The PE asks the driver about one stream or event per waiting rank. Questions take the driver's locks, which
- * the launches of other PEs need: the longer a rank has waited, the longer the pause between two questions, a
- * small part of the wait so far.
+ * The PE queries the driver about one stream or event per waiting rank. Queries take the driver's locks,
+ * which launches of other PEs need. So the pause between two queries grows with the wait: it is a small
+ * fraction of the time waited so far.
  */
 #include "gpu/waits.h"
 
 #include "gpu/batch.h"
 #include "gpu/streams.h"
 
-/* The pause between two questions is this part of the time waited so far, within these limits. */
+/* The pause between two queries is this fraction of the time waited so far, within these limits. */
 #define PAUSE_PART 128
 #define PAUSE_MIN_NS 200
 #define PAUSE_MAX_NS 10000
 
-/* Questions per turn of the PE. */
+/* Queries per turn of the PE. */
 #define QUESTIONS_PER_POLL 4
 
 bool gpu_waits_suspend;
 bool (*gpu_is_code_of_rank)(const void *address);
 bool (*gpu_has_no_messages)(void);
 
-/* A rank that waits; on its stack. */
+/* A waiting rank; on its stack. */
 struct gpu_waiter {
     struct gpu_question question;
     struct ult *u;
@@ -33,11 +33,11 @@ bool gpu_wait_may_suspend(const void *caller)
 {
     const struct ult *self = ult_self();
 
-    return gpu_waits_suspend && self && self->world_rank >= 0 && !self->n_exclusive && !self->is_called &&
-           gpu_is_code_of_rank && gpu_is_code_of_rank(caller);
+    return gpu_waits_suspend && self && self->world_rank >= 0 && !self->detours && !self->is_called &&
+           ult_has_pe(self) && gpu_is_code_of_rank && gpu_is_code_of_rank(caller);
 }
 
-/* ---- Questions ---- */
+/* ---- Queries ---- */
 
 static CUresult ask_here(const struct gpu_question *question)
 {
@@ -45,8 +45,8 @@ static CUresult ask_here(const struct gpu_question *question)
                            : gpu_driver.cuStreamQuery(question->stream);
 }
 
-/* Any context of the thread's will do for a question, and it is that of the rank which runs. But if this is
- * none, or is broken, the error is not an answer (see queue.c). */
+/* Any context of the thread works for a query, and the current one is that of the running rank. But if it
+ * is NULL, or broken, the error is not the result (see queue.c). */
 static CUresult ask(const struct gpu_question *question)
 {
     CUresult result = ask_here(question);
@@ -82,8 +82,7 @@ void gpu_wait_ask(struct gpu_question *question)
     pe->source.pending++;
 }
 
-/* Those that were asked without an answer go to the end: all have their turn. What an answer leads to may ask
- * something else. */
+/* Queries without a result go to the end of the list: all get their turn. A handler may add queries. */
 int gpu_wait_poll(struct gpu_pe *pe)
 {
     uint64_t now_ns = ult_now_ns();
@@ -126,7 +125,7 @@ static void ready(struct gpu_question *question)
     ult_ready(BASE_CONTAINER(question, struct gpu_waiter, question)->u);
 }
 
-/* The driver's final answer: done, or an error. */
+/* The driver's final result: done, or an error. */
 static CUresult suspend(CUstream stream, CUevent event)
 {
     struct gpu_waiter waiter = {{.answered = ready, .stream = stream, .event = event}, ult_self()};
@@ -141,16 +140,16 @@ static CUresult suspend(CUstream stream, CUevent event)
 
 bool gpu_wait_is_alone(void)
 {
-    const struct gpu_pe *pe = gpu_pe_of_thread;
+    const struct gpu_pe *pe = gpu_pe_here();
 
     return ult_pe_live(ult_self()->pe) == 1 && !(pe && pe->source.pending) && gpu_has_no_messages &&
            gpu_has_no_messages();
 }
 
-/* The driver's own wait comes last: it prints what kernels have printed, which a question does not do (seen
- * on H200s). On an idle stream it takes 1.3 us, as does the answer that a stream is idle; the answer that it
- * is busy takes 0.1 us. An error is the driver's first answer: after a question, a wait for a stream that is
- * captured has another one. */
+/* The driver's own wait comes last: it flushes the output of kernels, which a query does not (seen on
+ * H200s). On an idle stream it takes 1.3 us, as does a query whose result is "idle"; "busy" takes 0.1 us.
+ * The driver's first error is returned: after a query, waiting for a stream that is being captured returns
+ * a different one. */
 CUresult gpu_wait_for_stream(CUstream stream, const void *caller)
 {
     CUresult result = CUDA_SUCCESS;

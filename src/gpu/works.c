@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * works.c: tells when work of the program's is done that no rank waits for in CUDA; see gpu.h.
+ * works.c: notifies when work of the program is done that no rank waits for in CUDA; see gpu.h.
  *
- * Each is an event that the PE asks the driver about (waits.h). An event of our own is recorded behind the
- * work of a stream.
+ * Each one is an event that the PE queries (waits.h). For the work of a stream the library records its own
+ * event after it.
  */
 #include "gpu/repeats.h"
 #include "gpu/stream_api.h"
 #include "gpu/waits.h"
 
-/* done may begin others, and free the work. */
+/* done may begin other work, and free this one. */
 static void answered(struct gpu_question *question)
 {
     struct gpu_work *work = BASE_CONTAINER(question, struct gpu_work, question);
@@ -25,7 +25,7 @@ static void add(struct gpu_work *work, CUevent event)
     gpu_wait_ask(&work->question);
 }
 
-/* The context of a stream; NULL: the current one is. */
+/* The context of a stream; NULL: the current one. */
 static CUcontext context_of(CUstream stream)
 {
     CUcontext context = NULL;
@@ -64,7 +64,7 @@ int gpu_work_of_stream(struct gpu_work *work, void *handle)
     if (error)
         return error;
     if (gpu_stream_is_captured(call.stream, NULL))
-        return gpu_driver_note(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuEventRecord");
+        return gpu_driver_record(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuEventRecord");
     work->is_own_event = true;
     context = context_of(call.stream);
     if (!context)
@@ -84,7 +84,7 @@ int gpu_work_of_event(struct gpu_work *work, void *event)
     gpu_repeats_break();
     result = gpu_driver.cuEventQuery(event);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
-        return gpu_driver_note((int)result, "cuEventQuery");
+        return gpu_driver_record((int)result, "cuEventQuery");
     gpu_batch_start_now();
     work->is_own_event = false;
     add(work, event);

@@ -2,17 +2,18 @@
  *
  * deferred.c: keeps the constructors of private libraries from running on the prototype.
  *
- * They run in every copy. Run on the prototype as well, each thread that they start, each handler and each
- * registration would be there once more than there are ranks, and the copies' initial contents would be what
- * constructors have changed.
+ * They run in every copy. If they ran on the prototype as well, each thread, handler and registration of
+ * theirs would exist once more than there are ranks, and copies would start with contents that constructors
+ * have already changed.
  *
  * This library is linked with -z initfirst: ld.so runs its constructor (takeover.c) before all others. At
- * that time nobody knows yet which libraries are private. So for all that may be, the dynamic section says
- * until the program's start that there are no constructors. Then image_modules_find decides, and what is
- * shared is constructed, with what it needs; the other prototypes never are, and never destroyed.
+ * that time it is still unknown which libraries are private. So until the program's start, the dynamic
+ * section of every candidate claims that there are no constructors. Then image_modules_find decides. Shared
+ * libraries are constructed, dependencies first; prototypes of private ones are never constructed or
+ * destroyed.
  *
- * glibc before 2.34 gives -z initfirst to its libpthread alone: there all constructors run on the prototypes
- * as well.
+ * glibc before 2.34 gives -z initfirst to its libpthread alone: there all constructors run on the
+ * prototypes as well.
  */
 #include "image/deferred.h"
 
@@ -37,8 +38,8 @@ struct deferred {
     uintptr_t bias;
     const ElfW(Phdr) * phdr;
     size_t n_phdrs;
-    ElfW(Dyn) * init, *init_size, *fini, *fini_size; /* in its dynamic section; NULL: has none */
-    size_t init_value, init_size_value;              /* what they said */
+    ElfW(Dyn) * init, *init_size, *fini, *fini_size; /* in its dynamic section; NULL: absent */
+    size_t init_value, init_size_value;              /* their original values */
     void (**array)(int, char **, char **);
     bool has_run;
 };
@@ -59,7 +60,7 @@ static size_t page_down(size_t n)
     return n & ~((size_t)IMAGE_ARCH_PAGE_BYTES - 1);
 }
 
-/* The protection of the page that an address lies in, as ld.so left it. */
+/* The protection that ld.so gave the page of this address. */
 static int protection_of(const ElfW(Phdr) * phdr, size_t n_phdrs, size_t vaddr)
 {
     int prot = PROT_READ;
@@ -97,7 +98,7 @@ static void patch(const struct deferred *d, ElfW(Dyn) * entry, size_t value)
 
 /* ---- Deferring ---- */
 
-/* Of LD_PRELOAD: the constructors of these run when they are expected to. */
+/* True if the library is in LD_PRELOAD: its constructors must run at the usual time. */
 static bool is_preloaded(char **envp, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -162,7 +163,7 @@ static int add_candidate(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Does ld.so run this library's constructor before those of all others? */
+/* True if ld.so runs this library's constructor before all others. */
 static bool is_first(void)
 {
     int major = 0, minor = 0;

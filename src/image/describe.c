@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * describe.c: which file and function an address lies in, for reports. Safe in a signal handler: ld.so and
- * the C library, whose locks may be held, are not asked. Symbols are read from the file, and where shared
- * libraries lie from /proc/self/maps.
+ * describe.c: the file and function of an address, for reports. Safe in a signal handler: it does not call
+ * ld.so or the C library, whose locks may be held. It reads symbols from the file, and addresses of shared
+ * libraries from /proc/self/maps.
  */
 #include "image/instantiate.h"
 #include "image/private_libraries.h"
@@ -25,7 +25,8 @@ static bool read_at(int fd, void *to, size_t len_bytes, size_t offset)
     return pread(fd, to, len_bytes, (off_t)offset) == (ssize_t)len_bytes;
 }
 
-/* Takes the symbol if it is a function that holds vaddr, or, without a size, begins nearer before it. */
+/* Keeps the symbol if it is a function that contains vaddr or, if it has no size, starts closer before it
+ * than the best so far. */
 static void consider(struct best_symbol *best, const ElfW(Sym) * symbol, size_t vaddr)
 {
     int type = ELF64_ST_TYPE(symbol->st_info);
@@ -39,7 +40,7 @@ static void consider(struct best_symbol *best, const ElfW(Sym) * symbol, size_t 
     best->is_found = true;
 }
 
-/* The section with the most symbols that the file has: .symtab, or .dynsym if it was stripped. */
+/* The file's largest symbol table: .symtab, or .dynsym if it was stripped. */
 static bool find_symbols(int fd, const ElfW(Ehdr) * header, ElfW(Shdr) * symbols_out)
 {
     bool is_found = false;
@@ -59,7 +60,7 @@ static bool find_symbols(int fd, const ElfW(Ehdr) * header, ElfW(Shdr) * symbols
     return is_found;
 }
 
-/* Adds " (function+0x10)", if the file says which function it is. */
+/* Adds " (function+0x10)" if the file has a symbol for the address. */
 static void add_function(struct base_text *text, int fd, size_t vaddr)
 {
     struct best_symbol best = {.is_found = false};
@@ -134,11 +135,11 @@ bool image_has_code(const struct image *image, const void *addr)
 /* A mapping, from /proc/self/maps. */
 struct place {
     uintptr_t lo, hi;
-    uintptr_t file_lo; /* where the file's mappings begin */
+    uintptr_t file_lo; /* start of the file's mappings */
     char path[256];    /* empty: no file */
 };
 
-/* The next number of a line, in base 16. */
+/* Parses the next hexadecimal number of a line. */
 static uintptr_t take_hex(const char **at)
 {
     uintptr_t number = 0;
@@ -175,7 +176,7 @@ static void parse_line(const char *line, struct place *place)
     }
 }
 
-/* Finds the mapping that holds the address. */
+/* Finds the mapping that contains the address. */
 static bool find_place(uintptr_t addr, struct place *place)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -201,7 +202,7 @@ static bool find_place(uintptr_t addr, struct place *place)
     return addr >= place->lo && addr < place->hi;
 }
 
-/* The vaddr at which the file's first segment lies. */
+/* The vaddr of the file's first segment. */
 static size_t first_vaddr(int fd)
 {
     ElfW(Ehdr) header;
@@ -216,7 +217,7 @@ static size_t first_vaddr(int fd)
     return 0;
 }
 
-/* Could each rank have the library for itself, which is shared now? */
+/* Adds advice if the library is shared but each rank could have its own copy. */
 static void add_advice(struct base_text *text, const char *path)
 {
     const struct image_shared_library *row = image_shared_library_find(path);

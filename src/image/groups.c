@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * groups.c: load groups and which of them a rank has. See groups.h.
+ * groups.c: load groups, and the groups of each rank. See groups.h.
  */
 #include "image/groups.h"
 
@@ -17,7 +17,8 @@ _Atomic size_t image_n_groups = 1;
 
 /* ---- Planning ---- */
 
-/* Notes which other groups this one needs: by name (DT_NEEDED); by address, image_relocate has. */
+/* Records the groups that this one needs by name (DT_NEEDED); image_relocate has recorded those needed by
+ * address. */
 static void note_needed(struct image_program *group)
 {
     size_t n_groups = atomic_load(&image_n_groups);
@@ -36,8 +37,7 @@ bool image_group_add(const struct image_module *modules, size_t count, size_t *n
     struct image_program *group;
 
     if (number == IMAGE_GROUPS_MAX) {
-        *error_out = image_error("libraries with variables of each rank's own were opened %d times, and more "
-                                 "often is not possible",
+        *error_out = image_error("libraries with per-rank variables were opened %d times, which is the limit",
                                  IMAGE_GROUPS_MAX - 1);
         return false;
     }
@@ -54,7 +54,7 @@ bool image_group_add(const struct image_module *modules, size_t count, size_t *n
     image_modules_order(group);
     note_needed(group);
     if (!image_program_plan(group, error_out))
-        return false; /* what was allocated stays: this is rare */
+        return false; /* allocations stay: this is rare */
     group->is_open = true;
     image_groups[number] = group;
     atomic_store_explicit(&image_n_groups, number + 1, memory_order_release);
@@ -73,7 +73,7 @@ const struct image_module *image_module_of_map(const struct link_map *map)
     return NULL;
 }
 
-/* ---- What a rank has ---- */
+/* ---- The groups of a rank ---- */
 
 /* A library that the rank has opened. */
 struct opened {
@@ -86,11 +86,12 @@ struct image_late {
     pthread_mutex_t lock; /* recursive: a constructor may open more; held while constructors run */
     _Atomic bool has_group[IMAGE_GROUPS_MAX];
     struct opened *opened;
-    const struct image_module **to_end; /* in the order of their constructors: destructors have not run */
+    const struct image_module **to_end; /* in the order of their constructors; their destructors have not
+                                         * run */
     size_t n_to_end;
 };
 
-/* The rank's part, made at its first dlopen. */
+/* The rank's list, created at its first dlopen. */
 static struct image_late *late_of(struct image *image)
 {
     struct image_late *late = atomic_load(&image->late), *other = NULL;
@@ -116,7 +117,7 @@ bool image_has_group(const struct image *image, size_t number)
     return number == 0 || (late && atomic_load(&late->has_group[number]));
 }
 
-/* Without code of the program in between: a group is there as a whole. */
+/* Runs no code of the program in between: a group becomes available as a whole. */
 static void enter_one(struct image *image, struct image_late *late, const struct image_program *group)
 {
     atomic_store(&late->has_group[group->number], true);
@@ -124,8 +125,8 @@ static void enter_one(struct image *image, struct image_late *late, const struct
         if (group->needs[i])
             image_group_enter(image, i);
     if (!image_fill(image, group))
-        base_fatal(1, "no memory for a rank's copy of %s, which it opens: %s", group->modules[0].name,
-                   strerror(errno));
+        base_fatal(1, "out of memory: cannot make a rank's copy of %s, which it opens: %s",
+                   group->modules[0].name, strerror(errno));
     for (size_t i = 0; i < group->n_modules; i++) {
         const struct image_module *module = &group->modules[group->init_order[i]];
 

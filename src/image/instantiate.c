@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * instantiate.c: makes copies of the program by the plan, runs them and ends them.
+ * instantiate.c: creates copies of the program by the plan, runs them and ends them.
  *
  * A copy is created in the state in which ld.so hands a program over: relocated, no constructor run. Its
  * life:
  *
  *   1 created    image_create
  *   2 running    image_run: constructors in dependency order, then main
- *   3 ended      image_finish: thread_local destructors, atexit handlers, destructors. A handler may call
- * exit(), which comes back to image_finish: every step takes its work off a list first, so that the inner
- * call goes on where the outer one was.
+ *   3 ended      image_finish: thread_local destructors, atexit handlers, destructors.
+ *
+ * A handler may call exit(), which re-enters image_finish: each step is removed from its list before it
+ * runs, so the inner call continues where the outer one stopped.
  *
  * Images are never freed: they live as long as the process.
  */
@@ -32,7 +33,7 @@
 #endif
 
 static _Atomic(struct image *) all_images;                  /* every image, the newest first */
-static atomic_uintptr_t images_lo = UINTPTR_MAX, images_hi; /* all lie in [lo, hi) */
+static atomic_uintptr_t images_lo = UINTPTR_MAX, images_hi; /* all are in [lo, hi) */
 
 /* ---- Making a copy ---- */
 
@@ -45,7 +46,7 @@ static bool map_all(const struct image_program *program, char *base)
 
         if (got == want)
             continue;
-        if (got != MAP_FAILED) { /* a kernel before 4.17 takes the address for a hint */
+        if (got != MAP_FAILED) { /* kernels before 4.17 treat the address as a hint */
             munmap(got, m->len_bytes);
             errno = EEXIST;
         }
@@ -56,14 +57,15 @@ static bool map_all(const struct image_program *program, char *base)
     return true;
 }
 
-/* Makes the pages that fill_all will write. Without this (before Linux 5.14) they come one by one. */
+/* Allocates the pages that fill_all will write. Without this (before Linux 5.14) each one costs a page
+ * fault. */
 static void populate_all(const struct image_program *program, char *base)
 {
     for (size_t i = 0; i < program->n_populated; i++)
         madvise(base + program->populated[i].offset, program->populated[i].len_bytes, MADV_POPULATE_WRITE);
 }
 
-/* Sets a variable of the copy to what the libraries have. */
+/* Copies the libraries' value into the copy's variable. */
 static void copy_variable(const struct image *image, const struct image_variable *variable)
 {
     const void *from = variable->is_private ? image->base + variable->source : variable->prototype;
@@ -112,7 +114,7 @@ static bool protect_all(const struct image_program *program, const char *base)
     return true;
 }
 
-/* Makes the image known to image_find. */
+/* Publishes the image for image_find. */
 static void enlist(struct image *image)
 {
     uintptr_t lo = (uintptr_t)image->base, hi = lo + image_program.reach_bytes;
@@ -218,8 +220,7 @@ int image_run(struct image *image, int argc, char **argv)
     return ((image_main_fn)(image->base + program->main_offset))(argc, argv, envp);
 }
 
-/* Runs the destructors of the module whose turn it is; image->finis_done is how many have run or are
- * running. */
+/* Runs the destructors of the current module; image->finis_done counts those that have run or are running. */
 void image_destruct(struct image *image, const struct image_module *module)
 {
     while (image->finis_done < module->n_finis) {
@@ -252,7 +253,7 @@ void image_finish(struct image *image)
     image_libc_fini(libc);
 }
 
-/* ---- Questions ---- */
+/* ---- Queries ---- */
 
 void *image_translate(const struct image *image, const void *prototype_addr)
 {

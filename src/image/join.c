@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * join.c: one mapping for all private libraries of a copy, where there are too few mappings for all ranks.
+ * join.c: merges all private libraries of a copy into one mapping, for jobs that would otherwise exceed the
+ * limit on mappings.
  *
- * A library's code and data lie at fixed distances, so code and data of several libraries alternate in a
+ * A library's code and data are at fixed distances, so code and data of several libraries alternate in a
  * copy, and each change of protection costs a mapping: 2 per library, 3 with RELRO. With 25 libraries,
- * vm.max_map_count (65,530) allows 1,200 ranks. Joined, the libraries' code, constants and initial data lie
- * in one file in memory, as in a copy at address 0, and each copy maps it privately, once. The price: the
- * mapping is writable and executable, and perf does not know the file. The program's own mappings stay as
- * they are.
+ * vm.max_map_count (65,530) allows 1,200 ranks. When merged, the libraries' code, constants and initial
+ * data are in one memfd, laid out as in a copy at address 0, and each copy maps it privately, once. The
+ * cost: the mapping is writable and executable, and perf cannot attribute samples to the libraries' files.
+ * The program's own mappings stay as they are.
  *
- * Pages to which nothing is added and that are not written stay the same physical pages for all ranks.
+ * Pages without relocations that are never written stay shared physical pages of all ranks.
  */
 #include "image/program.h"
 
@@ -24,7 +25,7 @@
 #define MFD_EXEC 0x0010U
 #endif
 
-/* A file in memory that may be executed. -1: errno is set. */
+/* Creates an executable memfd. -1: errno is set. */
 static int create_file(size_t len_bytes)
 {
     int fd = memfd_create("heddle private libraries", MFD_CLOEXEC | MFD_EXEC);
@@ -38,7 +39,7 @@ static int create_file(size_t len_bytes)
     return fd;
 }
 
-/* Puts what the mappings and fills from offset lo on have into the file's contents. */
+/* Writes the contents of the mappings and fills from offset lo on into the file. */
 static bool write_contents(const struct image_program *program, size_t lo, char *contents)
 {
     for (size_t i = 0; i < program->n_mappings; i++) {
@@ -62,7 +63,7 @@ static bool write_contents(const struct image_program *program, size_t lo, char 
     return true;
 }
 
-/* Takes what begins at offset lo or behind off the plan. */
+/* Removes mappings and fills at offset lo or above from the plan. */
 static void drop_from(struct image_program *program, size_t lo)
 {
     size_t n = 0;
@@ -113,7 +114,7 @@ bool image_join_libraries(void)
     is_good = contents != MAP_FAILED && write_contents(program, lo, contents);
     if (contents != MAP_FAILED)
         munmap(contents, len_bytes);
-    /* A system may forbid memory that is writable and executable. */
+    /* A system may forbid mappings that are writable and executable. */
     probe = is_good ? mmap(NULL, IMAGE_ARCH_PAGE_BYTES, joined.prot, joined.flags, joined.fd, 0) : MAP_FAILED;
     if (probe == MAP_FAILED) {
         close(joined.fd);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lazy_tls.c: thread_local variables of copied modules that are allocated at their first use, per rank and
- * thread.
+ * lazy_tls.c: allocates thread_local variables of copied modules at their first use, per rank and thread.
  *
  * The program's own thread_local block, at a fixed distance from the thread pointer, is swapped at every
- * switch (src/ult/tls.c). A library's code asks __tls_get_addr where its block is, unless it was compiled for
- * less (initial-exec), so nothing needs to be swapped: a copy's __tls_get_addr is image_tls_get_addr, and the
- * module's number in its GOT is one of ours. A rank that never uses the library's variables pays nothing for
- * them.
+ * switch (src/ult/tls.c). A library's code calls __tls_get_addr to find its block, unless it was compiled
+ * for the initial-exec model, so nothing needs to be swapped: in a copy, __tls_get_addr is
+ * image_tls_get_addr, and the module number in the GOT is assigned by this file. A rank that never uses the
+ * library's variables pays nothing for them.
  *
- * A module is static, and swapped, if it is the program, says DF_STATIC_TLS, has a TLS descriptor for its
+ * A module is static, and swapped, if it is the program, has DF_STATIC_TLS, has a TLS descriptor for its
  * variables (ld.so has turned these into fixed distances), or if any copied module has a TPOFF64 word that
- * leads into its block.
+ * points into its block.
  */
 #include "image/lazy_tls.h"
 
@@ -23,13 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of ours have this bit; ld.so counts from 1. */
+/* Numbers assigned here have this bit; ld.so counts from 1. */
 #define OURS ((size_t)1 << (8 * sizeof(size_t) - 2))
 
 enum { LAZY_MAX = 4096 };
 
-/* The lazy modules by their numbers. Written under ld.so's lock or before the first rank; entries are
- * published by the count. */
+/* The lazy modules by number. Written under ld.so's lock or before the first rank; the count publishes
+ * entries. */
 static const struct image_module *lazy[LAZY_MAX];
 static atomic_size_t n_lazy;
 
@@ -37,7 +36,7 @@ extern void *__tls_get_addr(const struct image_tls_index *index);
 
 /* ---- Which modules are lazy ---- */
 
-/* The module of the program whose static block has this distance from the thread pointer. */
+/* The program's module whose static block contains this offset from the thread pointer. */
 static struct image_module *static_owner(struct image_program *program, size_t tp_offset)
 {
     char *addr = (char *)__builtin_thread_pointer() + tp_offset;
@@ -51,13 +50,13 @@ static struct image_module *static_owner(struct image_program *program, size_t t
     return NULL;
 }
 
-/* Notes which modules a table's relocations reach at fixed distances. */
+/* Records the modules that a table's relocations address at fixed offsets. */
 static void note_fixed(struct image_program *program, struct image_module *module, const ElfW(Rela) * table,
                        size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         enum image_reloc_kind kind = image_arch_reloc_kind(ELF64_R_TYPE(table[i].r_info));
-        size_t is_descriptor = kind == IMAGE_RELOC_TLSDESC; /* its second word has the distance */
+        size_t is_descriptor = kind == IMAGE_RELOC_TLSDESC; /* the offset is in its second word */
         struct image_module *owner;
         size_t word;
 
@@ -68,7 +67,7 @@ static void note_fixed(struct image_program *program, struct image_module *modul
         owner = static_owner(program, word);
         if (owner)
             owner->is_tls_static = true;
-        if (is_descriptor) /* perhaps not looked up yet */
+        if (is_descriptor) /* ld.so may not have resolved it yet */
             module->is_tls_static = true;
     }
 }
@@ -86,7 +85,7 @@ void image_lazy_tls_find(struct image_program *program)
         image_lazy_tls_add(&program->modules[i]);
 }
 
-/* Has the table descriptors, or words for fixed distances to the module's own variables? */
+/* True if the table has TLS descriptors, or fixed offsets of the module's own variables. */
 static bool has_fixed(const struct image_module *module, const ElfW(Rela) * table, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -140,13 +139,13 @@ size_t image_lazy_tls_number(const struct image_program *program, size_t number)
 
 /* ---- Their blocks ---- */
 
-/* A thread's blocks, by the modules' numbers. */
+/* A thread's blocks, by module number. */
 struct image_lazy_blocks {
     size_t count;
-    void *blocks[]; /* NULL: not used yet */
+    void *blocks[]; /* NULL: unused */
 };
 
-/* Makes room for the module's block. */
+/* Extends the table to hold the module's block. */
 static struct image_lazy_blocks *grow(struct image_thread *thread, size_t index)
 {
     size_t old_count = thread->lazy_tls ? thread->lazy_tls->count : 0;
@@ -162,7 +161,7 @@ static struct image_lazy_blocks *grow(struct image_thread *thread, size_t index)
     return table;
 }
 
-/* The thread's block of a module, made if it is not there. */
+/* The thread's block of a module, created if necessary. */
 static BASE_COLD __attribute__((noinline)) char *make_block(struct image_thread *thread, size_t index)
 {
     const struct image_module *module = lazy[index];
@@ -174,25 +173,25 @@ static BASE_COLD __attribute__((noinline)) char *make_block(struct image_thread 
         table = grow(thread, index);
     if (table->blocks[index])
         return table->blocks[index];
-    room = calloc(1, module->tls_bytes + align); /* pages that stay zero are not touched */
+    room = calloc(1, module->tls_bytes + align); /* calloc does not touch pages that stay zero */
     if (!room)
-        base_fatal(1, "out of memory: no room for the thread_local variables of %s (%zu bytes)", module->name,
-                   module->tls_bytes);
-    block = room + align - (uintptr_t)room % align; /* at least two words from room */
+        base_fatal(1, "out of memory: cannot allocate the thread_local variables of %s (%zu bytes)",
+                   module->name, module->tls_bytes);
+    block = room + align - (uintptr_t)room % align; /* at least two words after room */
     ((char **)(void *)block)[-1] = room;
     memcpy(block, thread->image->base + module->copy_shift + module->tls_vaddr, module->tls_file_bytes);
     table->blocks[index] = block;
     return block;
 }
 
-/* Old compilers call it with a stack that is not aligned. */
+/* Code from old compilers calls it with a misaligned stack. */
 static BASE_COLD __attribute__((noinline, force_align_arg_pointer)) void *
 find_slowly(const struct image_tls_index *index)
 {
-    struct image_thread *thread = image_thread_of(index); /* the index lies in the copy's GOT */
+    struct image_thread *thread = image_thread_of(index); /* the index is in the copy's GOT */
 
     if (!thread)
-        base_fatal(1, "a thread_local variable of a rank is used where no rank is; please report it");
+        base_fatal(1, "a rank's thread_local variable was used outside of ranks; please report it");
     return make_block(thread, index->module & ~OURS) + index->offset;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lazy_tls.h: thread_local variables of copied modules that are allocated at their first use. Private to
- * src/image.
+ * lazy_tls.h: thread_local variables of copied modules, allocated at their first use. Private to src/image.
  */
 #ifndef IMAGE_LAZY_TLS_H
 #define IMAGE_LAZY_TLS_H
@@ -11,29 +10,30 @@
 
 /* The argument of __tls_get_addr. */
 struct image_tls_index {
-    size_t module; /* ld.so's number of the module, or one of ours */
+    size_t module; /* the module number of ld.so, or one assigned by lazy_tls.c */
     size_t offset; /* in the module's block */
 };
 
-/* Decides which of the program's modules are lazy: sets module->tls_lazy. Once all are found. */
+/* Decides which of the program's modules are lazy: sets module->tls_lazy. Called once all modules are
+ * found. */
 void image_lazy_tls_find(struct image_program *program);
 
-/* Does the module's code ask where its variables are? Else they can only be static, which a module that comes
- * later cannot have for each rank. */
+/* True if the module's code calls __tls_get_addr for its variables. Otherwise they can only be static,
+ * which is impossible per rank for a module that is loaded later. */
 bool image_lazy_tls_can(const struct image_module *module);
 
-/* Gives the module a number of ours, if it is lazy; modules that are found later, too. Never removed. The
- * module must stay where it is. */
+/* Assigns a number to the module if it is lazy; also for modules that are loaded later. Never revoked. The
+ * module must not move. */
 void image_lazy_tls_add(struct image_module *module);
 
-/* The word that a copy has where the prototype has ld.so's number of a module. */
+/* The number that replaces ld.so's module number in a copy. */
 size_t image_lazy_tls_number(const struct image_program *program, size_t number);
 
 /* __tls_get_addr for copies. */
 void *image_tls_get_addr(const struct image_tls_index *index);
 
-/* The address of the thread's own variable for that of the prototype's; the same address if it lies in no
- * lazy block. For dlsym. */
+/* Translates the address of a thread_local variable of the prototype into that of the thread; returns
+ * addresses outside of lazy blocks unchanged. For dlsym. */
 void *image_lazy_tls_translate(struct image_thread *thread, void *prototype_addr);
 
 /* Frees the thread's blocks. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * modules.c: finds the prototype's modules that each rank gets a copy of, and reads their headers.
+ * modules.c: finds the modules of the prototype that are copied for each rank, and reads their headers.
  *
- * The headers of a running program are trusted: ld.so has loaded it. What is checked is whether the program
- * can be copied at all. Called by image_program_open.
+ * The headers of a running program are trusted, since ld.so has loaded it. The checks only find out whether
+ * the program can be copied. Called by image_program_open.
  */
 #include "image/deferred.h"
 #include "image/groups.h"
@@ -20,7 +20,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* The modules of dl_iterate_phdr, in its order: the program first, then in the order of loading. */
+/* The modules of dl_iterate_phdr in its order: the program first, then in load order. */
 struct loaded_list {
     struct image_module *modules;
     size_t count;
@@ -46,8 +46,8 @@ static int add_loaded(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Turns an address of the dynamic section, which ld.so may have relocated already, into one of the
- * prototype. */
+/* Converts an address of the dynamic section, which ld.so may have relocated already, into an address of
+ * the prototype. */
 static const void *dynamic_address(const struct image_module *module, size_t value)
 {
     return (const void *)(value < module->bias ? module->bias + value : value);
@@ -150,7 +150,7 @@ static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
                                                                                : module->name;
 }
 
-/* Reads the program headers and the dynamic section, if it has one. */
+/* Reads the program headers and the dynamic section, if any. */
 static void read_headers(struct image_module *module)
 {
     const ElfW(Dyn) *dynamic = NULL;
@@ -179,7 +179,7 @@ static void read_headers(struct image_module *module)
     read_dynamic(module, dynamic);
 }
 
-/* Opens path if it is the file that the module was loaded from: its program headers are the same. */
+/* Opens path if it is the file that the module was loaded from, that is, if its program headers are equal. */
 static int open_if_same(const struct image_module *module, const char *path, ElfW(Ehdr) * ehdr)
 {
     ElfW(Phdr) phdr[64];
@@ -199,7 +199,7 @@ static int open_if_same(const struct image_module *module, const char *path, Elf
     return -1;
 }
 
-/* Opens the program's file. false: it is not there any more. */
+/* Opens the program's file. Returns false if it no longer exists. */
 static bool open_program(struct image_module *module, ElfW(Ehdr) * ehdr)
 {
     const char *exec_name = (const char *)getauxval(AT_EXECFN);
@@ -222,7 +222,7 @@ static bool has_unsupported(const ElfW(Rela) * table, size_t count)
     return false;
 }
 
-/* Why a module that is not damaged cannot be copied; NULL: it can. */
+/* The reason why an undamaged module cannot be copied; NULL: it can. */
 static const char *obstacle(const struct image_module *module)
 {
     if (module->has_textrel)
@@ -234,7 +234,7 @@ static const char *obstacle(const struct image_module *module)
     return NULL;
 }
 
-/* Could each rank work with its own copy of the program? */
+/* True if each rank can have its own copy of the program. */
 static bool check_program(struct image_module *module, const char **error_out)
 {
     uintptr_t allocator = (uintptr_t)dlsym(RTLD_DEFAULT, "malloc") - module->bias;
@@ -258,11 +258,11 @@ static bool check_program(struct image_module *module, const char **error_out)
     for (size_t i = 0; i < module->n_phdrs; i++)
         if (module->phdr[i].p_type == PT_LOAD &&
             allocator - module->phdr[i].p_vaddr < module->phdr[i].p_memsz) {
-            *error_out = image_error(
-                "cannot run as several ranks: %s brings its own malloc (an allocator or a sanitizer that "
-                "is linked statically), which the ranks cannot share with the C library; link "
-                "it as a shared library (clang's sanitizers: -shared-libsan)",
-                module->name);
+            *error_out =
+                image_error("cannot run as several ranks: %s contains its own malloc (a statically linked "
+                            "allocator or sanitizer), which the ranks cannot share with the C library; link "
+                            "it as a shared library (clang's sanitizers: -shared-libsan)",
+                            module->name);
             return false;
         }
     why = image_module_flaw(module);
@@ -286,8 +286,7 @@ bool image_module_can_copy(struct image_module *module, const char **why_out, co
     *damage_out = image_module_flaw(module);
     *why_out = *damage_out ? NULL : obstacle(module);
     if (!*damage_out && !*why_out && module->tls_bytes && !module->tls_block && module->is_tls_static)
-        *why_out =
-            "it was opened at run time, and its thread_local variables are accessed at fixed distances";
+        *why_out = "it was opened at run time, and its thread_local variables are accessed at fixed offsets";
     if (*why_out || *damage_out)
         return !*why_out;
     module->fd = open_if_same(module, module->name, &ehdr);
@@ -319,7 +318,7 @@ struct image_module *image_module_of(const struct image_program *program, uintpt
     return module;
 }
 
-/* The last part of a path. */
+/* The last component of a path. */
 static const char *file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -352,7 +351,7 @@ static void add_init_order(struct image_program *program, size_t index, bool *is
     program->init_order[(*count)++] = index;
 }
 
-/* Notes where the unwinders' libraries lie (unwind.c). */
+/* Records the addresses of the unwinders' libraries (unwind.c). */
 static void note_unwinder(struct image_program *program, const struct image_module *module)
 {
     const char *slash = strrchr(module->name, '/');
@@ -399,7 +398,8 @@ void image_modules_order(struct image_program *program)
 
     program->init_order =
         base_calloc(program->n_modules, sizeof *program->init_order, "the order of constructors");
-    /* Last first: what nobody names in DT_NEEDED (opened by a constructor) comes before the program, too. */
+    /* Last first: modules without a DT_NEEDED entry elsewhere (opened by a constructor) come before the
+     * program, too. */
     for (size_t i = program->n_modules; i-- > 0;)
         add_init_order(program, i, is_seen, &n_ordered);
     free(is_seen);

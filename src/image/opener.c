@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * opener.c: loads a library for a rank without running its constructors, which are to run in the rank's copy.
+ * opener.c: loads a library for a rank without running its constructors, which must run in the rank's copy.
  *
- * ld.so offers no such thing, but it has DF_1_INITFIRST: the constructors of a module with this flag run
- * before all others of the same dlopen. So not the library is opened, but a module made on the spot (the
- * opener), which has the flag, needs the library (DT_NEEDED), and has one constructor: the address of a
- * function of this file. It replaces the constructors of the private libraries that are coming by one that
- * does nothing; those of shared libraries stay. The opener's DT_RUNPATH or DT_RPATH is the search list of the
- * calling module, so that ld.so searches as it would have for the prototype. When the library is there, the
- * opener is closed.
+ * ld.so has no such function, but it has DF_1_INITFIRST: a module with this flag is constructed before all
+ * others of the same dlopen. So instead of the library we open a module that is generated on the spot (the
+ * opener). It has the flag, needs the library (DT_NEEDED), and has one constructor: a function of this
+ * file. This function replaces the constructors of the private libraries that are being loaded by an empty
+ * one; shared libraries keep theirs. The opener's DT_RUNPATH or DT_RPATH is the search list of the calling
+ * module, so that ld.so searches as it would for the prototype. Once the library is loaded, the opener is
+ * closed.
  */
 #include "image/groups.h"
 
@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- Changing what ld.so reads of a module ---- */
+/* ---- Changing ld.so's data of a module ---- */
 
 static void do_nothing(void) {}
 
@@ -51,20 +51,20 @@ static void set_entry(const struct image_module *module, ElfW(Sxword) tag, size_
 
 /* ---- While ld.so loads ---- */
 
-/* A module whose constructors wait, and what they are. */
+/* A module whose constructors are held back, and their addresses. */
 struct deferred {
     struct image_module module;
     size_t *inits;
 };
 
-/* The dlopen that is under way; under the lock of rebind_dlopen.c. */
+/* The dlopen in progress; under the lock of rebind_dlopen.c. */
 static struct {
     char path[64]; /* of the opener */
     struct deferred *deferred;
     size_t count;
 } opening;
 
-/* In ld.so's list the opener is followed by what it has brought. */
+/* In ld.so's list the opener precedes the libraries that it loaded. */
 static bool is_new(const struct link_map *map)
 {
     for (map = map->l_prev; map; map = map->l_prev)
@@ -86,7 +86,7 @@ static void defer(const struct image_module *module)
     image_array_push(&opening.deferred, &opening.count, sizeof deferred, &deferred);
 }
 
-/* The opener's constructor: called by ld.so when all is relocated, and no constructor has run. */
+/* The opener's constructor: ld.so calls it after all relocations and before all other constructors. */
 static void before_constructors(void)
 {
     struct image_module *modules;
@@ -105,7 +105,7 @@ static void before_constructors(void)
     free(modules);
 }
 
-/* The prototypes are again as the files say. */
+/* Restores the prototypes' constructors from the file. */
 static void restore(void)
 {
     for (size_t i = 0; i < opening.count; i++) {
@@ -126,7 +126,7 @@ struct opener {
     ElfW(Ehdr) header;
     ElfW(Phdr) segments[3];
     ElfW(Dyn) dynamic[N_DYNS];
-    ElfW(Sym) symbol; /* the empty one */
+    ElfW(Sym) symbol; /* the null symbol */
     void (*constructor)(void);
 };
 
@@ -137,8 +137,8 @@ static void add_dyn(ElfW(Dyn) * *next, ElfW(Sxword) tag, size_t value)
     (*next)++;
 }
 
-/* Writes the module into a file in memory. strings: of the dynamic section, the library's name at 1. -1:
- * cannot. */
+/* Writes the module into a memfd. strings: its dynamic string table, with the library's name at offset 1.
+ * -1: failed. */
 static int write_opener(const char *strings, size_t strings_bytes, size_t search_at, ElfW(Sxword) search_tag)
 {
     struct opener opener = {
@@ -155,7 +155,7 @@ static int write_opener(const char *strings, size_t strings_bytes, size_t search
                 .e_phentsize = sizeof(ElfW(Phdr)),
                 .e_phnum = 3,
             },
-        .constructor = before_constructors, /* the address itself: nothing relocates it */
+        .constructor = before_constructors, /* an absolute address, not relocated */
     };
     size_t file_bytes = sizeof opener + strings_bytes;
     ElfW(Dyn) *next = opener.dynamic;
@@ -194,8 +194,8 @@ static int write_opener(const char *strings, size_t strings_bytes, size_t search
     return fd;
 }
 
-/* Appends the folders that ld.so searches for the module, but for those that it searches for all, with ':'
- * between them. NULL: none; free() it. */
+/* Appends the folders that ld.so searches for the module, without those it searches for every module,
+ * separated by ':'. NULL: none; free() it. */
 static char *search_list(const struct image_module *module)
 {
     Dl_serinfo size, *list;
@@ -216,7 +216,7 @@ static char *search_list(const struct image_module *module)
     return folders;
 }
 
-/* DT_RPATH of the caller goes before LD_LIBRARY_PATH and holds for what the library needs, too; DT_RUNPATH
+/* The caller's DT_RPATH precedes LD_LIBRARY_PATH and also applies to the library's dependencies; DT_RUNPATH
  * does not. */
 static ElfW(Sxword) search_tag_of(const struct image_module *module)
 {
@@ -243,7 +243,7 @@ static int make_opener(const struct image_module *caller, const char *name)
     return fd;
 }
 
-/* With all symbols bound, if they can be; what is only bound at its first call may be missing. */
+/* Binds all symbols now if possible; a symbol may be missing that is needed only at its first call. */
 static void *open_bound(const char *path, int mode)
 {
     void *handle = dlopen(path, (mode & ~RTLD_LAZY) | RTLD_NOW);
@@ -271,7 +271,7 @@ void *image_opener_open(const struct image_module *caller, const char *name, int
     if (!opener)
         return NULL;
     restore();
-    handle = dlopen(name, mode | RTLD_NOLOAD); /* under its name now, wherever it was found */
+    handle = dlopen(name, mode | RTLD_NOLOAD); /* by its name now, wherever it was found */
     BASE_ASSERT(handle);
     dlclose(opener);
     for (size_t i = 0; i < opening.count; i++) {
@@ -283,14 +283,14 @@ void *image_opener_open(const struct image_module *caller, const char *name, int
     return handle;
 }
 
-/* ---- Afterwards ---- */
+/* ---- After loading ---- */
 
 void image_opener_construct(const struct image_loaded *loaded)
 {
     typedef void (*constructor_fn)(int argc, char **argv, char **envp);
     extern char **environ;
 
-    /* Last first: ld.so's list has a library before those that it needs. */
+    /* Last first: ld.so's list has a library before its dependencies. */
     for (size_t i = loaded->count; i-- > 0;) {
         const struct image_module *module = &loaded->modules[i];
         const size_t *inits = (const size_t *)(module->bias + module->init_array_vaddr);

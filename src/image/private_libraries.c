@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * private_libraries.c: which shared libraries each rank gets a copy of.
+ * private_libraries.c: decides which shared libraries are copied for each rank.
  *
  * A library is shared if one of these rules says so, in this order; else it is the rank's own:
- *   1. what it is: libmpi itself, our machine layer, what defines malloc, what the list of shared_libraries.c
- *      always shares
- *   2. the user's list (image_set_private_libraries); what it names is private or shared as it says
+ *   1. its identity: libmpi itself, the machine layer, the library that defines malloc, libraries that
+ *      shared_libraries.c always shares
+ *   2. the user's list (image_set_private_libraries), which makes a library private or shared
  *   3. the list of shared_libraries.c
- *   4. preloaded, and does not need libmpi. (If it does, it is a tool that stands between the program and MPI
- *      (PMPI) and counts for one rank.)
- *   5. no copy of it can be made (image_module_can_copy)
- *   6. a shared library needs it: that one calls the prototype, and if ranks had copies, there would be two.
- *      Not what only libmpi, UCX and PMIx need: there the prototype is theirs, and ranks have copies.
- *   7. neither the program nor a private library needs it: it was opened by a library's constructor, or is
- *      UCX's. Outside the system's folders it is private nevertheless.
+ *   4. preloaded, and does not need libmpi. (If it does, it is a PMPI tool between the program and MPI,
+ *      with state per rank.)
+ *   5. it cannot be copied (image_module_can_copy)
+ *   6. a shared library needs it and calls the prototype: with copies for the ranks there would be two
+ *      instances. Except dependencies of libmpi, UCX and PMIx only: these use the prototype, and ranks have
+ *      copies.
+ *   7. neither the program nor a private library needs it: a library's constructor or UCX opened it.
+ *      Outside the system's folders it is private nevertheless.
  */
 #include "image/private_libraries.h"
 
@@ -27,15 +28,15 @@
 /* Why a module is shared; NULL: it is private. */
 struct decision {
     const char *why;
-    const char *damage; /* if it is private, the program cannot run: what is wrong with its file */
-    bool is_alone;      /* what it needs may be private */
-    bool is_said;       /* by the user's list: rule 6 leaves it private */
+    const char *damage; /* damage of a private library's file, which keeps the program from running */
+    bool is_alone;      /* its dependencies may be private */
+    bool is_said;       /* decided by the user's list: rule 6 leaves it private */
 };
 
 static const char *user_list; /* of image_set_private_libraries */
-static bool *is_private;      /* the decisions, by the order of dl_iterate_phdr */
+static bool *is_private;      /* the decisions, in the order of dl_iterate_phdr */
 
-static bool has_shared; /* others than are always shared */
+static bool has_shared; /* libraries are shared other than those that always are */
 
 bool image_has_shared_libraries(void)
 {
@@ -62,7 +63,7 @@ static bool has_prefix(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Lies in the folder of this library or of a system's. */
+/* True if the file is in the folder of this library or in a system folder. */
 static bool is_in_system_folder(const char *path)
 {
     Dl_info self;
@@ -79,7 +80,7 @@ static bool is_in_system_folder(const char *path)
 
 /* ---- Lists of names ---- */
 
-/* Is the file named by an item: the same name up to ".so"? */
+/* True if the item names the file: equal up to ".so". */
 static bool item_fits(const char *item, size_t item_len, const char *file)
 {
     return strncmp(file, item, item_len) == 0 &&
@@ -93,7 +94,7 @@ struct item {
     bool is_minus;
 };
 
-/* Takes the next item off the list. false: there is none. */
+/* Removes the next item from the list. Returns false if the list is empty. */
 static bool next_item(const char **list, struct item *item_out)
 {
     const char *at = *list ? *list + strspn(*list, ", ") : "";
@@ -106,7 +107,7 @@ static bool next_item(const char **list, struct item *item_out)
     return len > 0;
 }
 
-/* The verdict of a list on a file: 1 private, -1 shared, 0 nothing. The last item that fits counts. */
+/* The decision of a list about a file: 1 private, -1 shared, 0 none. The last matching item counts. */
 static int list_says(const char *list, const char *file)
 {
     struct item item;
@@ -118,8 +119,8 @@ static int list_says(const char *list, const char *file)
     return answer;
 }
 
-/* Are all libraries there that the user's list names, and can be had as it says? One that is to be shared may
- * come later, by dlopen. */
+/* Checks that all libraries in the user's list exist and can be private or shared as it requires. A shared
+ * one may be loaded later, by dlopen. */
 static bool check_user_list(const struct image_module *modules, size_t count,
                             const struct decision *decisions, const char **error_out)
 {
@@ -139,17 +140,16 @@ static bool check_user_list(const struct image_module *modules, size_t count,
         else if (item.is_minus)
             base_log("+private -%.*s: no such library is loaded yet", (int)item.len, item.name);
         else
-            *error_out =
-                image_error("+private %.*s: the program is not linked with such a library; its name is "
-                            "the file's up to \".so\", as ldd shows it",
-                            (int)item.len, item.name);
+            *error_out = image_error("+private %.*s: the program is not linked with such a library; use the "
+                                     "file name up to \".so\", as ldd shows it",
+                                     (int)item.len, item.name);
         if (i < count || !item.is_minus)
             return false;
     }
     return true;
 }
 
-/* Items of LD_PRELOAD may be paths; keeps the file names only. Static storage. */
+/* Reduces items of LD_PRELOAD, which may be paths, to file names. Static storage. */
 static const char *preloaded_files(void)
 {
     static char files[4096];
@@ -175,7 +175,7 @@ static const char *preloaded_files(void)
 
 /* ---- The rules ---- */
 
-/* Marks a module and all that it needs. */
+/* Marks a module and all its dependencies. */
 static void mark_needed(const struct image_module *modules, size_t count, size_t index, bool *is_marked)
 {
     if (is_marked[index])
@@ -186,7 +186,7 @@ static void mark_needed(const struct image_module *modules, size_t count, size_t
             mark_needed(modules, count, i, is_marked);
 }
 
-/* Marks a private module and the private ones that it needs. */
+/* Marks a private module and its private dependencies. */
 static void mark_private_needed(const struct image_module *modules, size_t count, size_t index,
                                 const struct decision *decisions, bool *is_marked)
 {
@@ -198,10 +198,10 @@ static void mark_private_needed(const struct image_module *modules, size_t count
             mark_private_needed(modules, count, i, decisions, is_marked);
 }
 
-/* Larger ones are damaged. */
+/* Larger segments indicate damage. */
 #define SEGMENT_MAX_BYTES ((size_t)1 << 46)
 
-/* The module that an address of the prototype lies in; 0, the program, if in none. */
+/* The module whose prototype contains the address; 0, the program, if none does. */
 static size_t module_of(const struct image_module *modules, size_t count, const void *addr)
 {
     for (size_t i = 0; i < count; i++)
@@ -241,7 +241,7 @@ static struct decision decide(struct image_module *module, const char *preload,
     return decision;
 }
 
-/* Rule 6, until nothing changes. */
+/* Rule 6, to a fixed point. */
 static void share_what_shared_need(const struct image_module *modules, size_t count,
                                    struct decision *decisions)
 {
@@ -274,7 +274,7 @@ static void share_what_nobody_needs(const struct image_module *modules, size_t c
             mark_private_needed(modules, count, i, decisions, is_needed);
     for (size_t i = 1; i < count; i++)
         if (!decisions[i].why && !is_needed[i] && (is_ours[i] || is_in_system_folder(modules[i].name)))
-            decisions[i].why = "neither the program nor a library of a rank's needs it";
+            decisions[i].why = "neither the program nor a private library needs it";
     free(is_needed);
 }
 
@@ -307,9 +307,9 @@ bool image_private_libraries_mark(struct image_module *modules, size_t count, co
 
         is_private[i] = !decisions[i].why;
         if (is_private[i] && decisions[i].damage) {
-            *error_out = image_error(
-                "cannot run as several ranks: the file %s: %s; with +private -LIBRARY the ranks share it",
-                modules[i].name, decisions[i].damage);
+            *error_out =
+                image_error("cannot run as several ranks: the file %s: %s; use +private -LIBRARY to share it",
+                            modules[i].name, decisions[i].damage);
             is_good = false;
         }
         has_shared |= modules[i].symtab && decisions[i].why && !is_ours[i] &&
@@ -328,22 +328,21 @@ bool image_private_libraries_has(size_t index)
     return is_private[index];
 }
 
-/* ---- What comes later ---- */
+/* ---- Libraries opened later ---- */
 
 void image_private_libraries_mark_late(struct image_module *modules, size_t count, bool *is_late)
 {
     struct decision *decisions = base_calloc(count, sizeof *decisions, "the list of libraries");
     size_t own = module_of(modules, count, &is_private);
 
-    /* Modules that were there before stay as they are, and need nothing more. */
+    /* Earlier modules are unchanged and need nothing more. */
     for (size_t i = 0; i < count; i++)
         decisions[i] = is_late[i] ? decide(&modules[i], "", own ? &modules[own] : NULL)
-                                  : (struct decision){.why = "it is there", .is_alone = true};
+                                  : (struct decision){.why = "it is loaded already", .is_alone = true};
     for (size_t i = 0; i < count; i++)
         if (!decisions[i].why && !image_lazy_tls_can(&modules[i]))
-            decisions[i].why =
-                "its thread_local variables are accessed at fixed distances from the thread pointer "
-                "(initial-exec), for which the program has to be linked with it";
+            decisions[i].why = "its thread_local variables are accessed at fixed offsets from the thread "
+                               "pointer (initial-exec), so the program has to be linked with it";
     share_what_shared_need(modules, count, decisions);
     for (size_t i = 0; i < count; i++) {
         const char *file = file_name(modules[i].name);
@@ -354,7 +353,7 @@ void image_private_libraries_mark_late(struct image_module *modules, size_t coun
         base_log_verbose(2, "%s: %s%s", modules[i].name,
                          is_late[i] ? "each rank's own" : "shared: ", is_late[i] ? "" : decisions[i].why);
         if (!is_late[i] && !image_shared_library_find(file) && list_says(user_list, file) == 0)
-            base_log("the ranks share the variables of %s, which one of them has opened: %s", modules[i].name,
+            base_log("the ranks share the variables of %s, which a rank has opened: %s", modules[i].name,
                      decisions[i].why);
     }
     free(decisions);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * program.c: analyses the prototype once and works out the plan by which copies are made.
+ * program.c: analyses the prototype once and computes the plan for making copies.
  *
  * Called by the layer above before the first rank exists. The steps: find the modules (modules.c), read
- * their segments (segments.c), give each a place in a copy, relocate the initial contents (reloc.c), turn
- * them into a plan, and tell the ULTs which TLS bytes are the program's.
+ * their segments (segments.c), assign their places in a copy, relocate the initial contents (reloc.c), turn
+ * them into a plan, and tell src/ult the TLS regions of the program.
  */
 #include "image/groups.h"
 #include "image/lazy_tls.h"
@@ -25,7 +25,7 @@ void image_array_push(void *array_ptr, size_t *count, size_t item_bytes, const v
 {
     char **array = array_ptr;
 
-    /* Room for a power of two: full when the count is one. */
+    /* Capacities are powers of two: the array is full when the count is one. */
     if ((*count & (*count - 1)) == 0)
         *array =
             base_realloc(*array, (*count ? *count * 2 : 1) * item_bytes, "the plan of the program's image");
@@ -54,14 +54,14 @@ size_t image_late_bytes(void)
     return image_program.reach_bytes - image_program.span_bytes;
 }
 
-/* Where a group may begin: behind those before it. */
+/* The lowest offset free for a group: after the groups before it. */
 static size_t first_free(const struct image_program *program)
 {
     return program->number == 0 ? 0 : image_groups[program->number - 1]->span_bytes;
 }
 
-/* Places the modules one after the other in a copy. A group's are aligned as the program's copies are: larger
- * alignments of libraries are those of the largest pages that some CPU has. */
+/* Places the modules one after the other in a copy. Groups have the alignment of the program's copies:
+ * larger alignments of libraries only serve the largest page size of some CPU. */
 static void lay_out(struct image_program *program)
 {
     size_t end = first_free(program);
@@ -90,7 +90,7 @@ static int compare_offsets(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Tells the ULTs which stretches of the static TLS block belong to the copied modules. */
+/* Tells src/ult the regions of the static TLS block that belong to the copied modules. */
 static bool set_tls_regions(struct image_program *program, const char **error_out)
 {
     struct ult_tls_region regions[ULT_TLS_REGIONS_MAX];
@@ -106,7 +106,7 @@ static bool set_tls_regions(struct image_program *program, const char **error_ou
         if (n == ULT_TLS_REGIONS_MAX) {
             *error_out =
                 image_error("cannot give each rank its own thread_local variables: more than %d modules have "
-                            "some; share some of the program's libraries (+private -LIB)",
+                            "such variables; share some of the program's libraries (+private -LIB)",
                             ULT_TLS_REGIONS_MAX);
             return false;
         }
@@ -120,8 +120,9 @@ static bool set_tls_regions(struct image_program *program, const char **error_ou
     return true;
 }
 
-/* If the program has its own space for std::cout and the like, the first copy's constructors would come too
- * late: libstdc++ constructs them in the prototype, from where every copy gets its bytes. */
+/* If the program has its own space for std::cout and similar objects, the first copy's constructors would
+ * run too late: libstdc++ constructs these objects in the prototype, which is the source of every copy's
+ * bytes. */
 static void construct_streams(const struct image_program *program)
 {
     static char init_object; /* std::ios_base::Init has no data */
@@ -138,10 +139,9 @@ bool image_program_plan(struct image_program *program, const char **error_out)
             return false;
     lay_out(program);
     if (program->number > 0 && program->span_bytes > image_program.reach_bytes) {
-        *error_out =
-            image_error("there are %zu MiB of address space in each rank for what it opens, and they are "
-                        "taken; use fewer ranks or smaller stacks (+stacksize)",
-                        image_late_bytes() >> 20);
+        *error_out = image_error("the %zu MiB of address space that each rank has for opened libraries are "
+                                 "used up; use fewer ranks or smaller stacks (+stacksize)",
+                                 image_late_bytes() >> 20);
         return false;
     }
     for (size_t i = 0; i < program->n_modules; i++)
@@ -195,7 +195,7 @@ int image_mappings_per_copy(void)
     const struct image_program *program = &image_program;
     int count = (int)program->n_mappings;
 
-    /* Protecting a part of a mapping splits it at the part's ends. */
+    /* Protecting a part of a mapping splits it at both ends of the part. */
     for (size_t i = 0; program->is_relro_protected && i < program->n_relros; i++)
         for (size_t j = 0; j < program->n_mappings; j++) {
             const struct image_mapping *mapping = &program->mappings[j];

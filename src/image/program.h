@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * program.h: what image_program_open learns of the program, private to src/image.
+ * program.h: the results of image_program_open, private to src/image.
  *
- *   prototype   what ld.so loaded; its code never runs (but for the constructors of libraries)
+ *   prototype   the program as ld.so loaded it; its code never runs (except constructors of libraries)
  *   module      the program, or a shared library that is copied with it (a private library)
- *   copy        what image_create makes: every module once more, at base + module->copy_offset
- *   plan        how to make a copy, worked out once: mappings, bytes to fill in, words to add base to
+ *   copy        the result of image_create: a second instance of every module, at base + module->copy_offset
+ *   plan        how to make a copy, computed once: mappings, bytes to fill in, words to add base to
  *
- * Addresses come in three sorts: vaddr (as in the ELF file), prototype (vaddr + module->bias), and offsets
- * from the base of a copy (vaddr + module->copy_shift).
+ * There are three kinds of addresses: vaddr (as in the ELF file), prototype (vaddr + module->bias), and
+ * offsets from the base of a copy (vaddr + module->copy_shift).
  *
- * Written by image_program_open, on one thread; read-only after it.
+ * Written by image_program_open, on one thread; read-only afterwards.
  */
 #ifndef IMAGE_PROGRAM_H
 #define IMAGE_PROGRAM_H
@@ -23,13 +23,13 @@
 
 /* ---- Modules ---- */
 
-/* A writable stretch of a module: neighbouring writable segments, in whole pages. */
+/* A writable range of a module: neighbouring writable segments, in whole pages. */
 struct image_data {
     size_t vaddr_lo;               /* first page */
     size_t vaddr_hi;               /* one past the last page, .bss included */
     size_t fill_bytes;             /* size of bytes: up to the last page that is not all .bss */
     unsigned char *bytes;          /* initial contents, relocated as for a copy at address 0 */
-    unsigned char *page_relocated; /* one flag per page of bytes: relocations changed it */
+    unsigned char *page_relocated; /* one flag per page of bytes: relocations modify it */
     ssize_t file_shift;            /* vaddr - file offset, if the same for all its segments */
     bool is_one_shift;             /* file_shift is valid */
 };
@@ -39,9 +39,9 @@ struct image_module {
     const char *name;          /* path, for messages and to open the file again */
     int fd;                    /* the file; stays open */
     uintptr_t bias;            /* address in the prototype - vaddr */
-    size_t vaddr_lo, vaddr_hi; /* what the segments span, in whole pages */
+    size_t vaddr_lo, vaddr_hi; /* range of the segments, in whole pages */
     size_t align;              /* largest alignment of its segments */
-    size_t copy_offset;        /* a copy of it begins at base + this */
+    size_t copy_offset;        /* its copy begins at base + this */
     size_t copy_shift;         /* copy_offset - vaddr_lo: offset in a copy - vaddr */
     const ElfW(Phdr) * phdr;   /* program headers, in the prototype */
     size_t n_phdrs;
@@ -49,7 +49,7 @@ struct image_module {
     const struct link_map *link_map; /* ld.so's descriptor of the prototype, for the unwinder */
     size_t eh_frame_hdr_vaddr;       /* 0: none */
 
-    /* Dynamic section. Addresses in the prototype, or vaddr where the name says so. */
+    /* Dynamic section. Addresses in the prototype, or vaddr where the name has _vaddr. */
     const ElfW(Dyn) * dynamic;
     const ElfW(Sym) * symtab;
     const char *strtab;
@@ -70,15 +70,15 @@ struct image_module {
     size_t n_preinits, n_inits, n_finis;
     const char *soname; /* DT_SONAME or the last part of the path */
     bool is_pristine;   /* no constructor has run on the prototype */
-    bool is_symbolic;   /* its own definitions come first */
+    bool is_symbolic;   /* DT_SYMBOLIC: its own definitions take precedence */
     bool has_textrel;   /* relocations in read-only segments */
 
     size_t tls_vaddr, tls_file_bytes, tls_bytes, tls_align; /* PT_TLS; tls_bytes 0: none */
     size_t tls_number;                                      /* ld.so's, for __tls_get_addr */
-    size_t tls_lazy;      /* a copy's number of it, if blocks are made at first use (lazy_tls.c); else 0 */
-    bool is_tls_static;   /* code reaches its variables at fixed distances from the thread pointer */
-    void *tls_block;      /* the first thread's block of it; NULL: allocated at first use */
-    ptrdiff_t tls_offset; /* of the block from the thread pointer, on every thread */
+    size_t tls_lazy;      /* its number in copies if blocks are allocated at first use (lazy_tls.c); else 0 */
+    bool is_tls_static;   /* code accesses its variables at fixed offsets from the thread pointer */
+    void *tls_block;      /* its block on the first thread; NULL: allocated at first use */
+    ptrdiff_t tls_offset; /* of the block from the thread pointer, equal on every thread */
 
     struct image_data data[IMAGE_DATA_MAX];
     int n_data;
@@ -95,25 +95,25 @@ struct image_mapping {
     off_t file_offset;
 };
 
-/* Bytes that a copy gets after mapping. */
+/* Bytes written into a copy after mapping. */
 struct image_fill {
     size_t offset, len_bytes;
     const unsigned char *bytes;
 };
 
-/* A word of a copy that is the address of something in struct image_libc (optind and the like). */
+/* A word of a copy that holds the address of a member of struct image_libc (optind, for example). */
 struct image_libc_ref {
     size_t offset;
     size_t field_offset;
 };
 
-/* A variable of a library for which the program has its own space (a COPY relocation). */
+/* A library's variable for which the program has its own space (a COPY relocation). */
 struct image_variable {
     size_t offset, len_bytes;
     const void *prototype; /* the variable that the libraries use */
-    bool is_private; /* the library is copied, too: the copy's bytes are right, with the pointers in them */
-    size_t source;   /* if so: where they are, in the copy */
-    int libc_field;  /* which of the C library's per-rank variables it is (rebind.h); -1: none */
+    bool is_private; /* the library is copied, too: the copy's bytes are right, including pointers in them */
+    size_t source;   /* if private: their offset in the copy */
+    int libc_field;  /* index of the C library's per-rank variable (rebind.h); -1: none */
     bool is_zeroed;  /* starts as zero bytes (__libc_single_threaded) */
 };
 
@@ -121,15 +121,16 @@ struct image_range {
     size_t offset, len_bytes;
 };
 
-/* The program with the libraries that were loaded with it, or what a dlopen brought later (groups.h). */
+/* The program with the libraries that were loaded with it, or the modules that a later dlopen loaded
+ * (groups.h). */
 struct image_program {
-    size_t number;                /* of the load group: 0 the program */
+    size_t number;                /* of the load group; 0: the program */
     bool *needs;                  /* by number: other groups that its copies refer to; NULL: none */
     struct image_module *modules; /* the main program first */
     size_t n_modules;
     size_t *init_order;       /* modules in the order of their constructors */
-    size_t reach_bytes;       /* of the program: with what is kept behind its copies for groups */
-    size_t span_bytes, align; /* of a copy: up to where it and all groups before it reach */
+    size_t reach_bytes;       /* of the program: including the space reserved behind its copies for groups */
+    size_t span_bytes, align; /* of a copy: span_bytes is the end of this and all earlier groups */
 
     struct image_mapping *mappings;
     size_t n_mappings;
@@ -141,37 +142,37 @@ struct image_program {
     size_t n_libc_refs;
     struct image_variable *variables;
     size_t n_variables;
-    struct image_range *populated; /* pages that are filled: made by one call each, not by page faults */
+    struct image_range *populated; /* pages to be filled: allocated by one call each, not by page faults */
     size_t n_populated;
     struct image_range *relros; /* read-only after relocation */
     size_t n_relros;
 
-    struct image_range *unwinders; /* where libgcc_s and libunwind lie: address and size */
+    struct image_range *unwinders; /* address ranges of libgcc_s and libunwind */
     size_t n_unwinders;
 
-    size_t main_offset; /* main in a copy */
+    size_t main_offset; /* offset of main in a copy */
     bool is_relro_protected;
     bool is_open;
 };
 extern struct image_program image_program;
 
-/* Appends *item to an array that grows; *count is how many it has. */
+/* Appends *item to a growing array; *count is its length. */
 void image_array_push(void *array_ptr, size_t *count, size_t item_bytes, const void *item);
 
-/* Puts a sentence into the static buffer of errors and returns it. */
+/* Formats a sentence into the static error buffer and returns it. */
 const char *image_error(const char *fmt, ...) BASE_PRINTF(1, 2) BASE_COLD;
 
-/* ---- swapped_tls.c: thread_local data of shared libraries that goes with the rank ---- */
+/* ---- swapped_tls.c: thread_local data of shared libraries that is switched with the rank ---- */
 
 struct ult_tls_region;
 
-/* Finds it and appends its stretches to regions[n]; returns how many there are then, at most max. */
+/* Finds it and appends its ranges to regions[n]; returns the new number of regions, at most max. */
 int image_swapped_tls_find(struct ult_tls_region *regions, int n, int max);
 
-/* Its initial contents, one stretch after the other. */
+/* Its initial contents, one range after the other. */
 void image_swapped_tls_init(unsigned char *save);
 
-/* Makes the plan of a program or group whose modules are known: their places, segments and relocations. */
+/* Computes the plan of a program or group whose modules are known: their places, segments and relocations. */
 bool image_program_plan(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
 
 /* ---- modules.c: finding and reading ---- */
@@ -179,23 +180,24 @@ bool image_program_plan(struct image_program *program, const char **error_out) B
 /* All modules of the process, the program first, with their headers read. The caller frees the array. */
 void image_modules_list(struct image_module **modules_out, size_t *count_out);
 
-/* Works out the order of constructors. */
+/* Computes the order of constructors. */
 void image_modules_order(struct image_program *program);
 
 /* Finds the modules to copy and reads their headers. */
 bool image_modules_find(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
 
-/* Can copies of this library be made? Opens its file. false: *why_out says why not. *damage_out says what is
- * wrong with its file; NULL: nothing. */
+/* True if this library can be copied; opens its file. If not, *why_out is the reason; *damage_out describes
+ * the damage of its file, or is NULL. */
 bool image_module_can_copy(struct image_module *module, const char **why_out, const char **damage_out);
 
-/* sound.c: a sentence on a damaged header of the module; NULL: there is none. */
+/* sound.c: a sentence about a damaged header of the module; NULL: no damage. */
 const char *image_module_flaw(const struct image_module *module);
 
-/* Does this module name that one in DT_NEEDED? */
+/* True if this module names the other one in DT_NEEDED. */
 bool image_module_needs(const struct image_module *module, const struct image_module *other);
 
-/* The module whose prototype has this address, in the program or group or in a published one; NULL: none. */
+/* The module whose prototype contains this address, in the program or group or in a published group; NULL:
+ * none. */
 struct image_module *image_module_of(const struct image_program *program, uintptr_t prototype_addr);
 
 /* ---- segments.c: mappings ---- */
@@ -206,7 +208,7 @@ bool image_segments_read(struct image_module *module, const char **error_out) BA
 /* The initial contents at this vaddr, for n bytes; NULL: not in writable data. */
 unsigned char *image_data_at(struct image_module *module, size_t vaddr, size_t n);
 
-/* Once relocated: appends the module's mappings, fills and RELRO ranges to the plan. */
+/* After relocation: appends the module's mappings, fills and RELRO ranges to the plan. */
 void image_segments_plan(struct image_program *program, struct image_module *module);
 
 /* ---- reloc.c ---- */
@@ -217,7 +219,7 @@ bool image_relocate(struct image_program *program, struct image_module *module,
 
 /* ---- symbols.c ---- */
 
-/* The name of the version that a symbol of the module asks for or has; NULL: any. */
+/* The version name of a symbol that the module references or defines; NULL: any. */
 const char *image_symbol_version(const struct image_module *module, size_t symbol_index);
 
 /* Looks the symbol up as ld.so would have. NULL: undefined. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind.c: which of the C library's names a rank's code is bound to another version of.
+ * rebind.c: the table of the C library's names that resolve to a replacement in a rank's code.
  *
- * The table is consulted while relocating (reloc.c), and only for references from the program and its private
- * libraries to names that neither of them defines. Shared libraries and this library itself keep libc's
- * versions. Functions called from an OS thread that runs no rank do what libc's do.
+ * Relocation consults the table (reloc.c), only for references from the program and its private libraries
+ * to names that neither of them defines. Shared libraries and this library itself keep libc's functions. On
+ * an OS thread that runs no rank, the replacements behave like libc's functions.
  */
 #include "image/rebind.h"
 
@@ -92,18 +92,18 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("signal", image_libc_signal, "the handler of a rank's fault is the rank's own"),
     FUNCTION("bsd_signal", image_libc_signal, "another name of signal"),
     FUNCTION("ssignal", image_libc_signal, "another name of signal"),
-    FUNCTION("__sysv_signal", image_libc_sysv_signal, "what signal is called for ISO C programs"),
-    FUNCTION("sysv_signal", image_libc_sysv_signal, "what signal is called for ISO C programs"),
+    FUNCTION("__sysv_signal", image_libc_sysv_signal, "signal's name in ISO C programs"),
+    FUNCTION("sysv_signal", image_libc_sysv_signal, "signal's name in ISO C programs"),
 
     /* getopt (rebind_getopt.c) */
     FUNCTION("getopt", image_libc_getopt, "scans the rank's arguments with the rank's state"),
-    FUNCTION("__posix_getopt", image_libc_posix_getopt, "what getopt is called for POSIX programs"),
+    FUNCTION("__posix_getopt", image_libc_posix_getopt, "getopt's name in POSIX programs"),
     FUNCTION("getopt_long", image_libc_getopt_long, "scans the rank's arguments with the rank's state"),
     FUNCTION("getopt_long_only", image_libc_getopt_long_only,
              "scans the rank's arguments with the rank's state"),
     VARIABLE("optarg", IMAGE_OPTARG, "getopt's answer"),
-    VARIABLE("optind", IMAGE_OPTIND, "where getopt is"),
-    VARIABLE("opterr", IMAGE_OPTERR, "does getopt print errors"),
+    VARIABLE("optind", IMAGE_OPTIND, "getopt's position"),
+    VARIABLE("opterr", IMAGE_OPTERR, "whether getopt prints errors"),
     VARIABLE("optopt", IMAGE_OPTOPT, "getopt's answer"),
 
     /* Random numbers (rebind_random.c) */
@@ -114,16 +114,16 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("initstate", image_libc_initstate, "a sequence per rank"),
     FUNCTION("setstate", image_libc_setstate, "a sequence per rank"),
     FUNCTION("drand48", image_libc_drand48, "a sequence per rank"),
-    FUNCTION("erand48", image_libc_erand48, "its multiplier is set by lcong48"),
+    FUNCTION("erand48", image_libc_erand48, "lcong48 sets its multiplier"),
     FUNCTION("lrand48", image_libc_lrand48, "a sequence per rank"),
-    FUNCTION("nrand48", image_libc_nrand48, "its multiplier is set by lcong48"),
+    FUNCTION("nrand48", image_libc_nrand48, "lcong48 sets its multiplier"),
     FUNCTION("mrand48", image_libc_mrand48, "a sequence per rank"),
-    FUNCTION("jrand48", image_libc_jrand48, "its multiplier is set by lcong48"),
+    FUNCTION("jrand48", image_libc_jrand48, "lcong48 sets its multiplier"),
     FUNCTION("srand48", image_libc_srand48, "a sequence per rank"),
     FUNCTION("seed48", image_libc_seed48, "a sequence per rank"),
     FUNCTION("lcong48", image_libc_lcong48, "a sequence per rank"),
 
-    /* Giving the processor away (rebind_sleep.c) */
+    /* Yielding the processor (rebind_sleep.c) */
     FUNCTION("sleep", image_libc_sleep, "other ranks run meanwhile"),
     FUNCTION("usleep", image_libc_usleep, "other ranks run meanwhile"),
     FUNCTION("nanosleep", image_libc_nanosleep, "other ranks run meanwhile"),
@@ -135,12 +135,14 @@ static const struct image_rebinding libc_table[] = {
 
     /* Pinning to CPUs (rebind_affinity.c) */
     FUNCTION("sched_setaffinity", image_libc_sched_setaffinity, "the thread is the PE's, not the rank's"),
-    FUNCTION("sched_getaffinity", image_libc_sched_getaffinity, "answers with the rank's wish"),
+    FUNCTION("sched_getaffinity", image_libc_sched_getaffinity,
+             "returns the affinity that the rank has asked for"),
     FUNCTION("pthread_setaffinity_np", image_libc_pthread_setaffinity,
              "the thread is the PE's, not the rank's"),
-    FUNCTION("pthread_getaffinity_np", image_libc_pthread_getaffinity, "answers with the rank's wish"),
+    FUNCTION("pthread_getaffinity_np", image_libc_pthread_getaffinity,
+             "returns the affinity that the rank has asked for"),
 
-    /* Waiting for files that are not on disks (rebind_io.c) */
+    /* Waiting for files that are not on disk (rebind_io.c) */
     FUNCTION("read", image_libc_read, "other ranks run meanwhile"),
     FUNCTION("readv", image_libc_readv, "other ranks run meanwhile"),
     FUNCTION("recv", image_libc_recv, "other ranks run meanwhile"),
@@ -159,31 +161,31 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("lockf", image_libc_lockf, "POSIX locks are the rank's"),
     FUNCTION("lockf64", image_libc_lockf, "POSIX locks are the rank's"),
     FUNCTION("flock", image_libc_flock, "other ranks run meanwhile"),
-    FUNCTION("close", image_libc_close, "ends the rank's locks of the file"),
-    FUNCTION("fclose", image_libc_fclose, "ends the rank's locks of the file"),
-    FUNCTION("dup2", image_libc_dup2, "ends the rank's locks of the file that it closes"),
-    FUNCTION("dup3", image_libc_dup3, "ends the rank's locks of the file that it closes"),
+    FUNCTION("close", image_libc_close, "releases the rank's locks of the file"),
+    FUNCTION("fclose", image_libc_fclose, "releases the rank's locks of the file"),
+    FUNCTION("dup2", image_libc_dup2, "releases the rank's locks of the file that it closes"),
+    FUNCTION("dup3", image_libc_dup3, "releases the rank's locks of the file that it closes"),
 
-    /* Storage of libc's (rebind_buffers.c) */
-    FUNCTION("strtok", image_libc_strtok, "remembers the rank's string"),
-    FUNCTION("localtime", image_libc_localtime, "answers in the rank's buffer; PEs run in parallel"),
-    FUNCTION("gmtime", image_libc_gmtime, "answers in the rank's buffer; PEs run in parallel"),
-    FUNCTION("asctime", image_libc_asctime, "answers in the rank's buffer; PEs run in parallel"),
-    FUNCTION("ctime", image_libc_ctime, "answers in the rank's buffer; PEs run in parallel"),
-    FUNCTION("hcreate", image_libc_hcreate, "the process's one hash table is the rank's"),
-    FUNCTION("hdestroy", image_libc_hdestroy, "the process's one hash table is the rank's"),
-    FUNCTION("hsearch", image_libc_hsearch, "the process's one hash table is the rank's"),
+    /* Static storage of libc (rebind_buffers.c) */
+    FUNCTION("strtok", image_libc_strtok, "keeps the rank's position"),
+    FUNCTION("localtime", image_libc_localtime, "returns the rank's buffer; PEs run in parallel"),
+    FUNCTION("gmtime", image_libc_gmtime, "returns the rank's buffer; PEs run in parallel"),
+    FUNCTION("asctime", image_libc_asctime, "returns the rank's buffer; PEs run in parallel"),
+    FUNCTION("ctime", image_libc_ctime, "returns the rank's buffer; PEs run in parallel"),
+    FUNCTION("hcreate", image_libc_hcreate, "the hash table is the rank's"),
+    FUNCTION("hdestroy", image_libc_hdestroy, "the hash table is the rank's"),
+    FUNCTION("hsearch", image_libc_hsearch, "the hash table is the rank's"),
 
-    /* Knowledge of ld.so and libstdc++ about the program (rebind_dlopen.c, rebind_symbols.c) */
+    /* Data of ld.so and libstdc++ about the program (rebind_dlopen.c, rebind_symbols.c) */
     FUNCTION("dlopen", image_libc_dlopen, "a plugin's variables are the rank's own"),
-    FUNCTION("dlclose", image_libc_dlclose, "other ranks may have opened the same"),
-    FUNCTION("dlsym", image_libc_dlsym, "answers with addresses in the rank's copy"),
+    FUNCTION("dlclose", image_libc_dlclose, "other ranks may have opened the same library"),
+    FUNCTION("dlsym", image_libc_dlsym, "returns addresses in the rank's copy"),
     FUNCTION("__tls_get_addr", image_tls_get_addr,
-             "a rank's thread_local variables of libraries (lazy_tls.c)"),
-    FUNCTION("dlvsym", image_libc_dlvsym, "answers with addresses in the rank's copy"),
+             "per-rank thread_local variables of libraries (lazy_tls.c)"),
+    FUNCTION("dlvsym", image_libc_dlvsym, "returns addresses in the rank's copy"),
     FUNCTION("dladdr", image_libc_dladdr, "knows addresses in the rank's copy"),
     FUNCTION("dladdr1", image_libc_dladdr1, "knows addresses in the rank's copy"),
-    FUNCTION("dlinfo", image_libc_dlinfo, "tells where the modules of the rank's copy lie"),
+    FUNCTION("dlinfo", image_libc_dlinfo, "returns the modules of the rank's copy"),
     FUNCTION("_ZNSt8ios_base15sync_with_stdioEb", image_ios_sync_with_stdio,
              "would replace the buffers that the other ranks' std::cout writes to"),
 
@@ -197,13 +199,13 @@ static const struct image_rebinding libc_table[] = {
     VARIABLE("environ", IMAGE_ENVIRON, "the rank's environment"),
     VARIABLE("__environ", IMAGE_ENVIRON, "the rank's environment"),
     VARIABLE("_environ", IMAGE_ENVIRON, "the rank's environment"),
-    FUNCTION("execv", image_libc_execv, "passes the rank's environment on"),
-    FUNCTION("execvp", image_libc_execvp, "passes the rank's environment on"),
-    FUNCTION("execl", image_libc_execl, "passes the rank's environment on"),
-    FUNCTION("execlp", image_libc_execlp, "passes the rank's environment on"),
-    FUNCTION("system", image_libc_system, "passes the rank's environment on; other ranks run meanwhile"),
-    FUNCTION("popen", image_libc_popen, "passes the rank's environment on"),
-    FUNCTION("pclose", image_libc_pclose, "ends what popen began; other ranks run meanwhile"),
+    FUNCTION("execv", image_libc_execv, "passes on the rank's environment"),
+    FUNCTION("execvp", image_libc_execvp, "passes on the rank's environment"),
+    FUNCTION("execl", image_libc_execl, "passes on the rank's environment"),
+    FUNCTION("execlp", image_libc_execlp, "passes on the rank's environment"),
+    FUNCTION("system", image_libc_system, "passes on the rank's environment; other ranks run meanwhile"),
+    FUNCTION("popen", image_libc_popen, "passes on the rank's environment"),
+    FUNCTION("pclose", image_libc_pclose, "waits for popen's child; other ranks run meanwhile"),
     FUNCTION("tzset", image_libc_tzset, "the rank's TZ"),
     FUNCTION("localtime_r", image_libc_localtime_r, "the rank's TZ"),
     FUNCTION("ctime_r", image_libc_ctime_r, "the rank's TZ"),
@@ -216,6 +218,12 @@ static const struct image_rebinding libc_table[] = {
     VARIABLE("__daylight", IMAGE_DAYLIGHT, "the rank's TZ"),
     VARIABLE("tzname", IMAGE_TZNAME, "the rank's TZ"),
     VARIABLE("__tzname", IMAGE_TZNAME, "the rank's TZ"),
+};
+
+/* Of libraries that a rank may have a copy of (rebind_openmp.c): whichever defines them. */
+static const struct image_rebinding library_table[] = {
+    FUNCTION("GOMP_critical_start", image_libc_gomp_critical_start, "critical sections per rank"),
+    FUNCTION("GOMP_critical_end", image_libc_gomp_critical_end, "critical sections per rank"),
 };
 
 /* Tables of the layers above. */
@@ -245,6 +253,8 @@ const struct image_rebinding *image_rebinding_find(const char *name)
 {
     const struct image_rebinding *found = find_in(libc_table, BASE_COUNT(libc_table), name);
 
+    if (!found)
+        found = find_in(library_table, BASE_COUNT(library_table), name);
     for (size_t i = 0; i < n_more_tables; i++) {
         const struct image_rebinding *other = find_in(more_tables[i].table, more_tables[i].count, name);
 
@@ -286,6 +296,7 @@ void image_libc_init(struct image_libc *libc)
     *(int *)libc->variables[IMAGE_OPTERR] = 1;
     *(int *)libc->variables[IMAGE_OPTOPT] = '?';
     pthread_mutex_init(&libc->lock, NULL);
+    pthread_mutex_init(&libc->critical, NULL);
     image_env_init(libc);
     image_zone_init(libc);
 }
@@ -302,8 +313,8 @@ void image_libc_unlock(struct image_libc *libc)
         pthread_mutex_unlock(&libc->lock);
 }
 
-/* Threads of the rank that have not ended go on, as they do in a process until it is gone: what they may use
- * stays. */
+/* Threads of the rank that have not ended continue, as they do until the end of a process; memory they may
+ * use stays. */
 void image_libc_fini(struct image_libc *libc)
 {
     image_locks_release(libc);

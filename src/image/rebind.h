@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind.h: the C library's functions that a rank gets another version of, and their per-rank state. Private
- * to src/image.
+ * rebind.h: replacements of the C library's functions, and their per-rank state. Private to src/image.
  */
 #ifndef IMAGE_REBIND_H
 #define IMAGE_REBIND_H
@@ -42,11 +41,11 @@ enum image_libc_field {
 
 /* ---- Finding (rebind.c) ---- */
 
-/* The function that a name is bound to in a rank's code; NULL: the one that ld.so found. */
+/* The replacement of a name in a rank's code; NULL: ld.so's result stands. */
 const struct image_rebinding *image_rebinding_find(const char *name);
 
-/* The same, if definition is what the table means: a library of the program may have a function error(),
- * too. */
+/* The same, provided that definition is the C library's: a library of the program may have its own function
+ * error(). */
 const struct image_rebinding *image_rebinding_for(const char *name, const void *definition);
 
 /* Offset in struct image_libc of a variable. */
@@ -54,18 +53,18 @@ size_t image_libc_field_offset(int field);
 
 /* ---- Per-rank state ---- */
 
-/* A function to be called at the rank's end. */
+/* A function called at the rank's end. */
 struct image_handler {
     union {
-        void (*cxa)(void *arg); /* also for fn(void): the C ABI lets it ignore the argument */
+        void (*cxa)(void *arg); /* also for fn(void): the C ABI allows an extra argument */
         void (*on_exit)(int status, void *arg);
     } fn;
     void *arg;
-    void *dso;            /* which module registered it */
+    void *dso;            /* the module that registered it */
     bool is_status_first; /* registered with on_exit */
 };
 
-/* A list of them. Any thread of the rank may add to it. All zero is an empty list. */
+/* Such functions. Any thread of the rank may add one. All zero is an empty list. */
 struct image_handlers {
     pthread_mutex_t lock; /* never held while a handler runs */
     struct image_handler *items;
@@ -73,18 +72,20 @@ struct image_handlers {
     size_t room; /* allocated items */
 };
 
-/* Replacement of the C library's per-thread state: for the rank's ULT, and for each thread that its program starts. */
+/* Replacement of the C library's per-thread state: one for the rank's ULT and one for each thread that its
+ * program starts. */
 struct image_thread {
-    struct image *image;                /* of the rank that it belongs to */
+    struct image *image;                /* of the rank it belongs to */
     struct image_thread *next;          /* link of the states of an OS thread: threads.c */
     struct image_handlers at_exit;      /* destructors of thread_local objects */
     struct image_key_value **values;    /* of pthread keys, in blocks (rebind_keys.c); NULL: none yet */
-    void *signal_stack;                 /* malloc'ed; NULL: the thread had one, or is a rank's ULT */
+    void *signal_stack;                 /* malloc'ed; NULL: the thread already had one, or it is a rank's
+                                         * ULT */
     struct image_lazy_blocks *lazy_tls; /* thread_local variables of libraries (lazy_tls.c); NULL: none yet */
-    /* Of the rank's ULT alone, for its end (rebind_thread_exit.c): */
-    struct _Unwind_Exception exception; /* what unwinds it */
+    /* Only for the rank's ULT, for its end (rebind_thread_exit.c): */
+    struct _Unwind_Exception exception; /* used to unwind its stack */
     void *cleanup;                      /* its innermost buffer of pthread_cleanup_push; NULL: none */
-    atomic_bool is_cancelled;           /* pthread_cancel was called for it */
+    atomic_bool is_cancelled;           /* pthread_cancel was called on it */
     bool is_cancel_disabled;            /* pthread_setcancelstate */
     bool is_cancel_asynchronous;        /* pthread_setcanceltype */
 };
@@ -95,63 +96,66 @@ struct image_getopt {
     int optind, opterr, optopt;
     bool is_initialized;
     enum { IMAGE_GETOPT_REQUIRE_ORDER, IMAGE_GETOPT_PERMUTE, IMAGE_GETOPT_RETURN_IN_ORDER } ordering;
-    char *next_char;  /* rest of the argument with short options */
-    int first_nonopt; /* argv[first_nonopt .. last_nonopt) was skipped: no options */
+    char *next_char;  /* the unscanned short options of the current argument */
+    int first_nonopt; /* argv[first_nonopt .. last_nonopt) are skipped non-options */
     int last_nonopt;
 };
 
-/* Everything that libc keeps per process and a rank needs for itself. All zero is the state at the start, but
- * for optind and opterr (image_libc_init). */
+/* Per-rank replacement of the C library's per-process state. All zero is the initial state, except for
+ * optind and opterr (image_libc_init). */
 struct image_libc {
     struct image_handlers at_exit;
     struct image_handlers at_quick_exit;
-    struct sigaction *fault_actions;   /* of SIGSEGV and its like (rebind_signal.c); malloc'ed; NULL: none */
+    struct sigaction *fault_actions;   /* of fault signals such as SIGSEGV (rebind_signal.c); malloc'ed; NULL:
+                                        * none */
     struct image_thread main_thread;   /* of the rank's ULT */
-    atomic_bool has_threads;           /* other threads than the ULT may be here, or have been */
-    atomic_int n_threads;              /* those of pthread_create that have not ended */
+    atomic_bool has_threads;           /* the rank has, or once had, threads other than its ULT */
+    atomic_int n_threads;              /* threads of pthread_create that have not ended */
     _Atomic(struct image_keys *) keys; /* of pthread_key_create; NULL: none yet */
-    pthread_mutex_t lock;              /* guards the generators and the making of the buffers */
+    pthread_mutex_t lock;              /* guards the generators and the creation of the buffers */
+    pthread_mutex_t critical;          /* of OpenMP's critical sections without a name */
     struct image_getopt getopt;
-    void *variables[IMAGE_LIBC_FIELDS]; /* where the program's optarg etc. are: in getopt, or its COPYs */
-    char **environ;                     /* what variables[] point to in a program without COPYs */
+    void *variables[IMAGE_LIBC_FIELDS]; /* addresses of the program's optarg etc.: in getopt, or its COPYs */
+    char **environ;                     /* the target of variables[] in a program without COPYs */
     long timezone;
     int daylight;
     char *tzname[2];
-    const void *environ_array; /* the array that the rank made for its environment; NULL: none */
+    const void *environ_array; /* the rank's own array of its environment; NULL: none */
     size_t environ_room;       /* its length */
     char *strtok_next;
-    struct image_random *random;              /* rand, random and drand48; NULL: not used yet */
-    _Atomic(struct image_buffers *) buffers;  /* of localtime and its like; NULL: not used yet */
-    int exit_status;                          /* what on_exit handlers are told */
+    struct image_random *random;              /* rand, random and drand48; NULL: unused so far */
+    _Atomic(struct image_buffers *) buffers;  /* of localtime and similar functions; NULL: unused so far */
+    int exit_status;                          /* passed to on_exit handlers */
     struct image_fork_handler *fork_handlers; /* of pthread_atfork, in order */
     size_t n_fork_handlers;
-    pid_t *children; /* processes that the rank has forked and not waited for */
+    pid_t *children; /* processes that the rank has forked but not waited for */
     size_t n_children;
-    atomic_bool has_file_locks; /* or has had some (rebind_locks.c) */
-    cpu_set_t *affinity;        /* that the rank wants for its main thread; malloc'ed; NULL: none */
+    atomic_bool has_file_locks; /* the rank has, or once had, file locks (rebind_locks.c) */
+    cpu_set_t *affinity;        /* the affinity that the rank asked for on its main thread; malloc'ed; NULL:
+                                 * none */
     size_t affinity_bytes;
-    pthread_t main_id;        /* what pthread_self answers on its ULT */
-    atomic_bool is_main_over; /* its main has called pthread_exit, with this value: */
+    pthread_t main_id;        /* pthread_self of its ULT */
+    atomic_bool is_main_over; /* its main thread has called pthread_exit with this value: */
     void *main_value;
 };
 
-/* The state of the running rank, or of the rank that the calling thread belongs to; NULL outside of ranks. */
+/* The state of the running rank, or of the calling thread's rank; NULL outside of ranks. */
 struct image_libc *image_libc_current(void);
 
-/* The same; on a thread that belongs to no rank, of the rank in whose copy the address lies. */
+/* The same; on a thread of no rank, the state of the rank whose copy contains the address. */
 struct image_libc *image_libc_at(const void *code);
 
-/* Is the caller a rank's ULT, which may switch to others? Not in a process that a rank forked. */
+/* True if the caller is a rank's ULT, which may switch to others. False in a process that a rank forked. */
 bool image_is_on_rank(void);
 
-/* Excludes the rank's other threads. Nothing if it has none. */
+/* Excludes the rank's other threads. Does nothing if it has none. */
 void image_libc_lock(struct image_libc *libc);
 void image_libc_unlock(struct image_libc *libc);
 
-/* Sets the start values up; variables[] must have been set. */
+/* Sets the initial values; variables[] must have been set. */
 void image_libc_init(struct image_libc *libc);
 
-/* Frees what the state holds. */
+/* Frees memory held by the state. */
 void image_libc_fini(struct image_libc *libc);
 
 /* Frees the generators (rebind_random.c) and buffers (rebind_buffers.c). */
@@ -160,10 +164,10 @@ void image_buffers_destroy(struct image_buffers *buffers);
 
 /* ---- rebind_env.c, rebind_time.c ---- */
 
-/* Notes the environment that ranks begin with. Once, before the first copy. */
+/* Records the initial environment of ranks. Once, before the first copy. */
 void image_env_open(void);
 
-/* Sets the rank's environ, its timezone and the like to those of the process. */
+/* Sets the rank's environ, timezone and related variables to those of the process. */
 void image_env_init(struct image_libc *libc);
 void image_zone_init(struct image_libc *libc);
 
@@ -171,37 +175,38 @@ void image_zone_init(struct image_libc *libc);
 char **image_env_of(struct image_libc *libc);
 char *image_env_get(struct image_libc *libc, const char *name);
 
-/* localtime_r, called from `caller`. */
+/* localtime_r for a call from `caller`. */
 struct tm *image_zone_localtime(const time_t *when, struct tm *tm, const void *caller);
 
-/* Keeps others from exchanging libc's time zone. */
+/* Keeps other ranks from exchanging libc's time zone. */
 void image_zone_lock(void);
 void image_zone_unlock(void);
 
 /* ---- rebind_wait.c ---- */
 
-/* A rank's wait for something that has to be looked for. */
+/* A rank's wait for a condition that it has to poll. */
 struct image_wait {
-    const char *call;  /* for the line after a minute; NULL: none */
-    int fd;            /* for that line */
-    uint64_t limit_ns; /* the next pause is no longer; 0: no limit */
+    const char *call;  /* for the message after a minute; NULL: none */
+    int fd;            /* for that message */
+    uint64_t limit_ns; /* upper limit of the next pause; 0: no limit */
     uint64_t paused_ns;
     unsigned n_pauses;
     bool is_reported;
 };
 
-/* May the caller wait so? Otherwise it is a thread or a forked process, which blocks. */
+/* True if the caller may wait this way. Otherwise it is a thread or a forked process, which blocks. */
 bool image_can_wait(void);
 
 /* Lets other ranks run for a while. Switches. */
 void image_wait_pause(struct image_wait *wait);
 
-/* wait4 for a certain child; other ranks run meanwhile. usage may be NULL. */
+/* wait4 for one child; other ranks run meanwhile. usage may be NULL. */
 pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage);
 
 /* ---- rebind_exit.c ---- */
 
-/* Runs the handlers of a list in reverse order, with those that they add; dso: only those of that module. */
+/* Runs the handlers of a list in reverse order, including handlers that they add; dso: only those of that
+ * module. */
 void image_handlers_run(struct image_handlers *handlers, const void *dso, int status);
 
 /* ---- rebind_thread_exit.c, rebind_locks.c ---- */
@@ -209,10 +214,11 @@ void image_handlers_run(struct image_handlers *handlers, const void *dso, int st
 /* Ends the calling rank if its main thread was cancelled. */
 void image_cancel_point(void);
 
-/* Ends the rank's locks of files. */
+/* Releases the rank's file locks. */
 void image_locks_release(struct image_libc *libc);
 
-/* Around a fork, by the parent and the child; in the child also: that process has no locks. */
+/* Bracket a fork, in the parent and in the child. In the child the second one also drops all locks: that
+ * process has none. */
 void image_locks_hold(void);
 void image_locks_let_go(void);
 void image_locks_forget(void);
@@ -234,7 +240,7 @@ int image_libc_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set_out);
 int image_libc_pthread_setaffinity(pthread_t thread, size_t bytes, const cpu_set_t *set);
 int image_libc_pthread_getaffinity(pthread_t thread, size_t bytes, cpu_set_t *set_out);
 
-/* ---- The replacements, by file; what each does is said in the table in rebind.c ---- */
+/* ---- The replacements by file; the table in rebind.c says what each one does ---- */
 
 int image_libc_key_create(pthread_key_t *key, void (*destructor)(void *));
 int image_libc_key_delete(pthread_key_t key);
@@ -300,6 +306,8 @@ int image_libc_setcancelstate(int state, int *old);
 int image_libc_setcanceltype(int type, int *old);
 int image_libc_join(pthread_t thread, void **value_out);
 int image_libc_thrd_join(thrd_t thread, int *result_out);
+void image_libc_gomp_critical_start(void);
+void image_libc_gomp_critical_end(void);
 
 int image_libc_fcntl(int fd, int cmd, ...);
 int image_libc_lockf(int fd, int cmd, off_t len);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_affinity.c: the set of CPUs that a rank's main thread may run on.
+ * rebind_affinity.c: the CPU affinity of a rank's main thread.
  *
- * The ranks of a PE share its thread. If one of them pinned that thread, the others would be pinned with it,
- * and would see a process of one CPU where the first saw all: programs that count their CPUs so (PT-Scotch,
- * OpenMP runtimes) would start another number of threads in each rank. So a rank's wish for its main thread
- * is kept and answered, and changes nothing. Threads that a rank starts are pinned as they ask.
+ * The ranks of a PE share its thread. If one of them pinned that thread, the others would be pinned too,
+ * and would see one CPU where the first rank saw all: programs that count CPUs this way (PT-Scotch, OpenMP
+ * runtimes) would start different numbers of threads in different ranks. So the affinity that a rank sets
+ * for its main thread is stored and returned, but has no effect. Threads started by a rank are pinned as
+ * requested.
  */
 #include "image/rebind.h"
 
@@ -16,14 +17,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Does the id, as sched_setaffinity takes it, mean the rank's main thread? A process's id is that of its main
- * thread. */
+/* True if the id, an argument of sched_setaffinity, denotes the rank's main thread. The id of a process is
+ * that of its main thread. */
 static bool is_caller(pid_t id)
 {
     return id == 0 || id == getpid() || id == (pid_t)syscall(SYS_gettid);
 }
 
-/* Keeps the rank's wish. Returns an error number. */
+/* Stores the rank's affinity. Returns an error number. */
 static int keep(size_t bytes, const cpu_set_t *set)
 {
     struct image_libc *libc = image_libc_current();
@@ -41,7 +42,7 @@ static int keep(size_t bytes, const cpu_set_t *set)
     return 0;
 }
 
-/* Answers with the wish that the rank has; false: it has none. */
+/* Returns the rank's stored affinity in *set_out; false: it has stored none. */
 static bool answer(size_t bytes, cpu_set_t *set_out)
 {
     const struct image_libc *libc = image_libc_current();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_buffers.c: functions that answer in, or go on from, storage of libc's: per rank here.
+ * rebind_buffers.c: functions whose result or position is in static storage of libc: per rank here.
  */
 #include "image/instantiate.h"
 #include "image/rebind.h"
@@ -23,7 +23,7 @@ void image_buffers_destroy(struct image_buffers *buffers)
     free(buffers);
 }
 
-/* NULL on a thread that belongs to no rank. */
+/* NULL on a thread of no rank. */
 static struct image_buffers *current(void)
 {
     struct image_libc *libc = image_libc_current();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_dlopen.c: dlopen for code that lives in a copy.
+ * rebind_dlopen.c: dlopen for code in a copy.
  *
- * The C library's dlopen looks at the return address to know which module calls: it searches the DT_RUNPATH
- * of that module and replaces $ORIGIN by its folder. It knows nothing of copies, so here a name becomes a
- * path by the search list of the caller's prototype.
+ * The C library's dlopen identifies the calling module by the return address: it searches the DT_RUNPATH of
+ * that module and replaces $ORIGIN by its folder. It does not know copies, so here the search list of the
+ * caller's prototype turns a name into a path.
  */
 #include "image/groups.h"
 #include "image/instantiate.h"
@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The folder of the module, as ld.so knows it. (dlinfo's RTLD_DI_ORIGIN crashes where ld.so has not needed
- * it.) */
+/* The folder of the module, from ld.so. (dlinfo's RTLD_DI_ORIGIN crashes if ld.so has not needed it
+ * before.) */
 static bool origin_of(const struct image_module *module, char folder[PATH_MAX])
 {
     bool is_program = module == &image_program.modules[0];
@@ -35,7 +35,7 @@ static bool origin_of(const struct image_module *module, char folder[PATH_MAX])
     return slash != NULL;
 }
 
-/* Replaces $ORIGIN at the beginning of the path. false: it does not stand there. */
+/* Replaces $ORIGIN at the beginning of the path. Returns false if it is not there. */
 static bool expand_origin(const struct image_module *module, const char *path, char expanded[PATH_MAX])
 {
     static const char *const origins[] = {"$ORIGIN", "${ORIGIN}"};
@@ -51,10 +51,12 @@ static bool expand_origin(const struct image_module *module, const char *path, c
     return false;
 }
 
-/* One dlopen at a time: what is loaded meanwhile is this one's. Never held while a rank's code runs. */
+/* Serialises dlopen, so that all libraries loaded meanwhile belong to this call. Never held while a rank's
+ * code runs. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The libraries that ld.so has just loaded become a load group; or the ranks share them, if that cannot be. */
+/* Makes the libraries that ld.so has just loaded a load group or, if that is impossible, lets the ranks
+ * share them. */
 static void add_group(const struct image_loaded *loaded, const char *path)
 {
     size_t number;
@@ -64,12 +66,12 @@ static void add_group(const struct image_loaded *loaded, const char *path)
         image_opener_drop_destructors(loaded);
         base_log_verbose(1, "%s: load group %zu, %zu libraries", path, number, loaded->count);
     } else {
-        base_log("the ranks share the variables of %s, which one of them has opened: %s", path, error);
+        base_log("the ranks share the variables of %s, which a rank has opened: %s", path, error);
         image_opener_construct(loaded);
     }
 }
 
-/* The handle of the library, which is loaded for the rank if nobody has done so. NULL: dlerror says why. */
+/* The handle of the library, which is loaded unless another rank has loaded it. NULL: dlerror says why. */
 static void *load(const struct image *image, const struct image_module *caller, const char *path, int mode)
 {
     struct image_loaded loaded;
@@ -122,7 +124,7 @@ int image_libc_dlclose(void *handle)
     struct image *image = image_find(__builtin_return_address(0));
     const struct image_module *module = image ? image_module_of_map(handle) : NULL;
 
-    /* A rank's own library stays until the rank's end: its constructors have run, and do so once. */
+    /* A rank's own library stays until the rank's end: its constructors have run, and run only once. */
     if (module && module->group > 0 && image_group_count(image, handle, -1))
         return 0;
     return dlclose(handle);

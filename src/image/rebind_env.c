@@ -2,13 +2,13 @@
  *
  * rebind_env.c: an environment per rank.
  *
- * A rank begins with the environment of the process, in an array that all ranks share until they change
- * theirs. Then the rank has its own. Where its `environ` is, is told by libc->variables: the program may set
- * it to an array of its own. Shared libraries and this library see the environment of the process, which
- * ranks leave as it is: libc's getenv, which takes no lock, never meets an array that a rank has freed.
+ * A rank starts with the environment of the process, in an array that it shares with all ranks until it
+ * changes its environment. libc->variables has the address of its `environ`, which the program may set to
+ * another array. Shared libraries and this library see the environment of the process, which ranks never
+ * change: libc's getenv, which takes no lock, never reads an array that a rank has freed.
  *
- * Threads of a rank may call getenv while another one calls setenv: an array is published when it is
- * complete, and no array or string is ever freed. (glibc keeps strings, too.)
+ * Threads of a rank may call getenv while another one calls setenv: arrays are published complete, and no
+ * array or string is ever freed. (glibc keeps strings, too.)
  */
 #include "image/instantiate.h"
 #include "image/rebind.h"
@@ -23,7 +23,13 @@
 
 typedef char *_Atomic entry;
 
-static char **first_environ; /* what every rank begins with */
+/* The initial environment of ranks. It may change before the first rank. */
+static struct {
+    char **array;
+    size_t n;         /* entries */
+    size_t n_own;     /* the last ones, "NAME=" without a value: each rank has its own value */
+    size_t own_bytes; /* total size of these names, with terminators */
+} first;
 
 static size_t count_entries(char **array)
 {
@@ -36,18 +42,123 @@ static size_t count_entries(char **array)
 
 void image_env_open(void)
 {
-    size_t n = count_entries(environ);
-
-    first_environ = base_calloc(n + 1, sizeof *first_environ, "the environment");
-    memcpy(first_environ, environ, n * sizeof *first_environ);
+    first.n = count_entries(environ);
+    first.array = base_calloc(first.n + 1, sizeof *first.array, "the environment");
+    memcpy(first.array, environ, first.n * sizeof *first.array);
 }
 
 void image_env_init(struct image_libc *libc)
 {
-    *(char ***)libc->variables[IMAGE_ENVIRON] = first_environ;
+    *(char ***)libc->variables[IMAGE_ENVIRON] = first.array;
 }
 
-/* Where the rank's environ is. */
+/* The entry of a name in the initial environment; NULL: none. */
+static char **find_first(const char *name)
+{
+    size_t len = strlen(name);
+
+    for (char **at = first.array; *at; at++)
+        if (strncmp(*at, name, len) == 0 && (*at)[len] == '=')
+            return at;
+    return NULL;
+}
+
+bool image_env_has(const char *name)
+{
+    return find_first(name) != NULL;
+}
+
+/* "NAME=VALUE", malloc'ed; NULL: memory is exhausted. */
+static char *make_entry(const char *name, const char *value)
+{
+    size_t len = strlen(name), value_len = strlen(value);
+    char *text = malloc(len + value_len + 2);
+
+    if (!text)
+        return NULL;
+    memcpy(text, name, len);
+    text[len] = '=';
+    memcpy(text + len + 1, value, value_len + 1);
+    return text;
+}
+
+/* Adds an entry at the end, in place of an older one of that name. */
+static bool add_first(const char *name, const char *value)
+{
+    char *text = make_entry(name, value), **longer, **old;
+
+    longer = text ? realloc(first.array, (first.n + 2) * sizeof *longer) : NULL;
+    if (!longer) {
+        free(text);
+        return false;
+    }
+    first.array = longer;
+    old = find_first(name);
+    if (old)
+        memmove(old, old + 1, (size_t)(first.array + first.n-- - old) * sizeof *old);
+    first.array[first.n++] = text;
+    first.array[first.n] = NULL;
+    return true;
+}
+
+bool image_env_set_all(const char *name, const char *value)
+{
+    char **old = find_first(name), *text;
+
+    if (!old) { /* before those with per-rank values */
+        BASE_ASSERT(first.n_own == 0);
+        return add_first(name, value);
+    }
+    text = make_entry(name, value);
+    if (text)
+        *old = text;
+    return text != NULL;
+}
+
+bool image_env_add_own(const char *name)
+{
+    if (!add_first(name, ""))
+        return false;
+    first.n_own++;
+    first.own_bytes += strlen(name) + 2;
+    return true;
+}
+
+/* Copies a text to memory that is large enough; returns the address of its terminator. */
+static char *put_text(char *to, const char *text)
+{
+    size_t len = strlen(text);
+
+    memcpy(to, text, len + 1);
+    return to + len;
+}
+
+/* One block of memory: the array, followed by the rank's own entries. */
+bool image_env_init_own(struct image *image, const char *const *values)
+{
+    size_t n_shared = first.n - first.n_own, n_bytes = (first.n + 1) * sizeof *first.array + first.own_bytes;
+    char **array, *text;
+
+    for (size_t i = 0; i < first.n_own; i++)
+        n_bytes += strlen(values[i]);
+    array = malloc(n_bytes);
+    if (!array)
+        return false;
+    memcpy(array, first.array, n_shared * sizeof *array);
+    text = (char *)(array + first.n + 1);
+    for (size_t i = 0; i < first.n_own; i++) {
+        array[n_shared + i] = text;
+        text = put_text(text, first.array[n_shared + i]);
+        text = put_text(text, values[i]) + 1;
+    }
+    array[first.n] = NULL;
+    image->libc.environ_array = array;
+    image->libc.environ_room = first.n + 1;
+    *(char ***)image->libc.variables[IMAGE_ENVIRON] = array;
+    return true;
+}
+
+/* The location of the rank's environ. */
 static entry *_Atomic *place_of(struct image_libc *libc)
 {
     return libc->variables[IMAGE_ENVIRON];
@@ -60,7 +171,7 @@ char **image_env_of(struct image_libc *libc)
 
 /* ---- Reading ---- */
 
-/* The entry of a name that is len bytes long; NULL: none. */
+/* The entry whose name has len bytes; NULL: none. */
 static entry *find(struct image_libc *libc, const char *name, size_t len)
 {
     entry *array = atomic_load_explicit(place_of(libc), memory_order_acquire);
@@ -99,8 +210,7 @@ char *image_libc_secure_getenv(const char *name)
 
 /* ---- Writing: by one thread of the rank at a time ---- */
 
-/* Adds an entry behind the others, in a larger array if there is no room. Returns false if there is no
- * memory. */
+/* Appends an entry, in a larger array if necessary. Returns false if memory is exhausted. */
 static bool append(struct image_libc *libc, char *text)
 {
     entry *array = atomic_load(place_of(libc));
@@ -125,10 +235,9 @@ static bool append(struct image_libc *libc, char *text)
     return true;
 }
 
-/* Room for what image_env_preset adds, and some more. */
-enum { ROOM = 24 };
+enum { ROOM = 8 };
 
-/* Has the rank own its array. */
+/* Gives the rank its own array. */
 static bool own_array(struct image_libc *libc)
 {
     entry *array = atomic_load(place_of(libc));
@@ -148,7 +257,7 @@ static bool own_array(struct image_libc *libc)
     return true;
 }
 
-/* Puts text, which is "NAME=VALUE", in the place of the entry with that name, or behind the others. */
+/* Stores text, "NAME=VALUE", in place of the entry of that name, or appends it. */
 static bool put(struct image_libc *libc, char *text, size_t len)
 {
     entry *found;
@@ -178,29 +287,18 @@ static bool is_name(const char *name)
 
 static int set(struct image_libc *libc, const char *name, const char *value, bool is_replacing)
 {
-    size_t len = strlen(name), value_len = strlen(value);
     const char *old = image_env_get(libc, name);
     char *text;
 
     if (old && (!is_replacing || strcmp(old, value) == 0))
         return 0;
-    text = malloc(len + value_len + 2);
+    text = make_entry(name, value);
     if (!text)
         return -1;
-    memcpy(text, name, len);
-    text[len] = '=';
-    memcpy(text + len + 1, value, value_len + 1);
-    if (put(libc, text, len))
+    if (put(libc, text, strlen(name)))
         return 0;
     free(text);
     return -1;
-}
-
-bool image_env_preset(struct image *image, const char *name, const char *value, bool is_added)
-{
-    if (!is_added && !image_env_get(&image->libc, name))
-        return true;
-    return set(&image->libc, name, value, true) == 0;
 }
 
 int image_libc_setenv(const char *name, const char *value, int is_replacing)

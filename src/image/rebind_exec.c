@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_exec.c: functions that start another program with the caller's environment: the rank's.
+ * rebind_exec.c: functions that start another program with the caller's environment, which is the rank's.
  *
- * What gets an environment as an argument (execve, posix_spawn) is libc's.
+ * Functions with an environment argument (execve, posix_spawn) stay libc's.
  */
 #include "image/instantiate.h"
 #include "image/rebind.h"
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The environment of a call from `caller`. */
+/* The environment for a call from `caller`. */
 static char **environment(const void *caller)
 {
     struct image_libc *libc = image_libc_at(caller);
@@ -47,8 +47,8 @@ static size_t count_arguments(va_list args)
     return n;
 }
 
-/* execl and execlp. The arguments become an array on the stack: a child of vfork may not allocate memory of
- * its parent's. */
+/* execl and execlp. The arguments become an array on the stack: a child of vfork must not allocate its
+ * parent's memory. */
 static int exec_list(int (*exec)(const char *file, char *const *argv, char *const *env), const char *file,
                      const char *first, va_list args, char **env)
 {
@@ -88,7 +88,7 @@ int image_libc_execlp(const char *file, const char *first, ...)
 
 /* ---- system, popen ---- */
 
-/* Waits for a shell to end; a signal does not disturb. Returns its status, -1 on error. */
+/* Waits for a shell to end; restarts after signals. Returns its status, -1 on error. */
 static int await_shell(pid_t pid)
 {
     int status;
@@ -100,7 +100,7 @@ static int await_shell(pid_t pid)
     return found == pid ? status : -1;
 }
 
-/* Starts a shell. fd: a descriptor that becomes its target_fd; -1: none. Returns an error number. */
+/* Starts a shell. fd: a descriptor duplicated to its target_fd; -1: none. Returns an error number. */
 static int start_shell(pid_t *pid, const char *command, int fd, int target_fd, char **env)
 {
     const char *argv[] = {"sh", "-c", "--", command, NULL};
@@ -128,7 +128,7 @@ int image_libc_system(const char *command)
         errno = error;
         return -1;
     }
-    if (error) /* as if a shell had ended so */
+    if (error) /* as if the shell had exited with 127 */
         return W_EXITCODE(127, 0);
     return await_shell(pid);
 }
@@ -163,7 +163,7 @@ static void add_stream(struct pipe_stream *stream)
     pthread_mutex_unlock(&streams_lock);
 }
 
-/* Takes the stream of a file off the list; NULL: popen did not open it. */
+/* Removes the stream of a file from the list and returns it; NULL: popen did not open it. */
 static struct pipe_stream *take_stream(const FILE *file)
 {
     struct pipe_stream **link = &streams, *found;

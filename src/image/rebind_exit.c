@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_exit.c: exit, abort, atexit and their kin, for the running rank instead of the process.
+ * rebind_exit.c: exit, abort, atexit and similar functions, for the running rank instead of the process.
  *
- * A process forked off by a rank is no rank any more: there, what ends the process really ends it.
+ * A process forked by a rank is not a rank: there these functions act on the process.
  */
 #include "image/instantiate.h"
 #include "image/threads.h"
@@ -58,7 +58,8 @@ static bool remove_last(struct image_handlers *handlers, const void *dso, struct
     return false;
 }
 
-/* Takes the newest handler (of the module, if dso is not NULL) off the list. false: there is none. */
+/* Removes the newest handler (of the module, if dso is not NULL) from the list. Returns false if there is
+ * none. */
 static bool take_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
 {
     bool found;
@@ -81,8 +82,8 @@ void image_handlers_run(struct image_handlers *handlers, const void *dso, int st
     }
 }
 
-/* The state of the rank in whose copy dso lies, which is the module that registers a function; if it does not
- * tell, of the calling thread's rank or of the one in whose copy the function lies. */
+/* The state of the rank whose copy contains dso, the module that registers a function. If dso is in no
+ * copy: the calling thread's rank, or else the rank whose copy contains the function. */
 static struct image_libc *owner(const void *dso, const void *fn)
 {
     struct image *image = dso ? image_find(dso) : NULL;
@@ -144,7 +145,7 @@ void image_libc_cxa_finalize(void *dso)
 
 /* ---- Ending ---- */
 
-/* Does what the caller ends end the rank? Not in a child of vfork, which runs on the rank's stack. */
+/* True if a call by the caller ends the rank. False in a child of vfork, which runs on the rank's stack. */
 static bool ends_rank(void)
 {
     return image_is_on_rank() && !image_is_forked_child();

@@ -2,12 +2,11 @@
  *
  * rebind_getopt.c: getopt, getopt_long and getopt_long_only with GNU semantics and per-rank state.
  *
- * libc's have no public form with the state as an argument, so this is an implementation of its own; it is
- * tested against libc's on random arguments (tests/unit/image_getopt_test.c).
+ * libc has no public form with the state as an argument, so this is a separate implementation;
+ * tests/unit/image_getopt_test.c compares it with libc's on random arguments.
  *
- * How arguments are permuted: while scanning, argv[first_nonopt .. last_nonopt) are arguments that were
- * skipped because they are no options; argv[last_nonopt .. optind) are options handled since. Before the scan
- * goes on, the two stretches change places.
+ * Permutation: while scanning, argv[first_nonopt .. last_nonopt) are skipped non-options; argv[last_nonopt
+ * .. optind) are options handled since. Before the scan continues, the two ranges are swapped.
  */
 #include "image/rebind.h"
 
@@ -15,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One call's arguments, to be handed around. */
+/* Arguments of one call, passed as one. */
 struct scan {
     int argc;
     char **argv;
@@ -23,7 +22,7 @@ struct scan {
     const struct option *longopts; /* NULL: none */
     int *longind;                  /* NULL: not wanted */
     bool is_long_only;
-    bool is_silent; /* no messages */
+    bool is_silent; /* suppress messages */
     struct image_getopt *state;
 };
 
@@ -32,7 +31,7 @@ static bool is_nonoption(const char *arg)
     return arg[0] != '-' || arg[1] == '\0';
 }
 
-/* The result for a missing argument. */
+/* The return value for a missing argument. */
 static int missing_argument(const struct scan *scan)
 {
     return scan->optstring[0] == ':' ? ':' : '?';
@@ -48,7 +47,7 @@ static void reverse(char **lo, char **hi)
     }
 }
 
-/* The skipped arguments and the options after them change places. */
+/* Swaps the skipped arguments and the options after them. */
 static void exchange(char **argv, struct image_getopt *state)
 {
     int n_options = state->optind - state->last_nonopt;
@@ -62,7 +61,7 @@ static void exchange(char **argv, struct image_getopt *state)
 
 /* ---- Long options ---- */
 
-/* The option with this name or with this unique beginning; *is_ambiguous_out if there are several. */
+/* The option with this name or unique prefix; *is_ambiguous_out if there are several. */
 static const struct option *find_long(const struct scan *scan, const char *name, size_t len,
                                       bool *is_ambiguous_out)
 {
@@ -95,7 +94,7 @@ static void say_ambiguous(const struct scan *scan, const char *prefix, const cha
     funlockfile(stderr);
 }
 
-/* Handles state->next_char as a long option. -1: it is none (only with is_long_only). */
+/* Handles state->next_char as a long option. -1: it is not one (only with is_long_only). */
 static int take_long(struct scan *scan, const char *prefix, bool is_long_only)
 {
     struct image_getopt *state = scan->state;
@@ -200,7 +199,7 @@ static int take_short(struct scan *scan)
     if (*state->next_char != '\0') { /* the rest of this argument */
         state->optarg = state->next_char;
         state->optind++;
-    } else if (spec[2] == ':') { /* optional, and not there */
+    } else if (spec[2] == ':') { /* optional and absent */
         state->optarg = NULL;
     } else if (state->optind == scan->argc) {
         c = say_missing(scan, c);
@@ -228,13 +227,14 @@ static void start(struct image_getopt *state, const char *optstring, bool is_pos
     state->is_initialized = true;
 }
 
-/* Goes to the next argument that is an option. false: there is none, *result_out is getopt's value. */
+/* Advances to the next argument that is an option. Returns false if there is none; *result_out is then
+ * getopt's value. */
 static bool next_argument(struct scan *scan, int *result_out)
 {
     struct image_getopt *state = scan->state;
     char **argv = scan->argv;
 
-    /* The program may have moved optind back. */
+    /* The program may have decreased optind. */
     if (state->last_nonopt > state->optind)
         state->last_nonopt = state->optind;
     if (state->first_nonopt > state->optind)
@@ -318,12 +318,13 @@ int image_getopt_r(int argc, char *const *argv, const char *optstring, const str
     return scan_one(&scan);
 }
 
-/* ---- The rank's ---- */
+/* ---- Per-rank entry points ---- */
 
-/* State of threads that run no rank: libc's is not reachable, and nobody shares it with libc. */
+/* State for threads that run no rank: libc's state is inaccessible, and these threads do not share it with
+ * libc. */
 static struct image_getopt process_state = {.optind = 1, .opterr = 1, .optopt = '?'};
 
-/* Runs the scan with the variables where the program has them. */
+/* Runs the scan on the program's own variables. */
 static int scan_current(int argc, char *const *argv, const char *optstring, const struct option *longopts,
                         int *longind, unsigned flags)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_io.c: calls that wait for a pipe, a terminal or a socket let other ranks run.
+ * rebind_io.c: lets other ranks run while a call waits for a pipe, a terminal or a socket.
  *
- * The other end may be a rank of the same PE. So the descriptor is asked first whether it is ready, and only
- * then libc's function is called, which returns at once. Files on disks are always ready.
+ * The other end may be a rank of the same PE. So the descriptor is polled until it is ready; then libc's
+ * function is called, which returns at once. Files on disk are always ready.
  */
 #include "image/rebind.h"
 
@@ -27,10 +27,10 @@ static bool is_ready(int fd, short events)
 {
     struct pollfd one = {.fd = fd, .events = events};
 
-    return poll(&one, 1, 0) != 0; /* also where the call will fail at once */
+    return poll(&one, 1, 0) != 0; /* also true if the call will fail at once */
 }
 
-/* Will libc's function return by itself? A descriptor that does not block, a socket with a time limit. */
+/* True if libc's function returns by itself: on a nonblocking descriptor, or a socket with a timeout. */
 static bool has_limit(int fd, int option)
 {
     struct timeval limit = {0};
@@ -99,7 +99,7 @@ int image_libc_accept(int fd, struct sockaddr *address, socklen_t *address_len)
     return image_libc_accept4(fd, address, address_len, 0);
 }
 
-/* A pipe that is ready takes PIPE_BUF bytes without blocking, but no more for certain. */
+/* A ready pipe is only guaranteed to take PIPE_BUF bytes without blocking. */
 static ssize_t write_to_pipe(int fd, const char *bytes, size_t size_bytes)
 {
     size_t done = 0;
@@ -117,7 +117,7 @@ static ssize_t write_to_pipe(int fd, const char *bytes, size_t size_bytes)
     return (ssize_t)done;
 }
 
-/* A socket takes what there is room for, if it is told not to wait. */
+/* With MSG_DONTWAIT a socket takes as many bytes as fit. */
 static ssize_t write_to_socket(int fd, const char *bytes, size_t size_bytes)
 {
     size_t done = 0;
@@ -157,7 +157,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* A pause until the limit at most, which may be NULL. false: the time is over. */
+/* Pauses until the limit at most, which may be NULL. Returns false if the time is over. */
 static bool pause_until(struct image_wait *wait, const uint64_t *end_ns)
 {
     uint64_t now = end_ns ? now_ns() : 0;
@@ -204,7 +204,7 @@ int image_libc_epoll_wait(int epoll_fd, struct epoll_event *events, int max_even
     return n;
 }
 
-/* The descriptors that a select asks for, and that it answers with. */
+/* The descriptor sets of a select: requested ones and results. */
 struct sets {
     fd_set readable, writable, exceptional;
 };
@@ -215,7 +215,8 @@ static void copy_set(fd_set *to, const fd_set *from)
         *to = *from;
 }
 
-/* A look without waiting: the sets are those asked for, and afterwards the answer if the result is not 0. */
+/* One poll without waiting: the sets hold the request before and, if the result is not 0, the answer
+ * afterwards. */
 static int select_now(int nfds, struct sets *asked, fd_set *readable, fd_set *writable, fd_set *exceptional)
 {
     struct timeval none = {0};

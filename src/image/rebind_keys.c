@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_keys.c: pthread_key_create and its kin, and C11's tss_create, with keys per rank.
+ * rebind_keys.c: pthread_key_create and related functions, and C11's tss_create, with keys per rank.
  *
- * glibc has PTHREAD_KEYS_MAX keys for a process; here each rank has as many. A key is an index into the
- * rank's table, and each of its threads has a table of values. Both are made in blocks, when they are first
- * needed. A key's turn is odd while the key is in use and grows by one when it is created and deleted: a
- * value counts only if it was set in the same turn.
+ * glibc has PTHREAD_KEYS_MAX keys for a process; here each rank has that many. A key is an index into the
+ * rank's table, and each of its threads has a table of values. Both grow in blocks on demand. A key's turn
+ * is odd while the key is in use; creation and deletion increment it. A value is valid only if it was set
+ * in the current turn.
  */
 #include "image/threads.h"
 
@@ -24,8 +24,8 @@ struct image_key {
 };
 
 struct image_keys {
-    pthread_mutex_t lock; /* of those that create and delete keys */
-    unsigned n_made;      /* no key from this one on has ever been in use */
+    pthread_mutex_t lock; /* serialises creation and deletion of keys */
+    unsigned n_made;      /* no key from this one on was ever in use */
     _Atomic(struct image_key *) blocks[BLOCKS];
 };
 
@@ -34,7 +34,7 @@ struct image_key_value {
     void *value;
 };
 
-/* The rank's keys; NULL: no memory. */
+/* The rank's keys; NULL: memory is exhausted. */
 static struct image_keys *keys_of(struct image_libc *libc)
 {
     struct image_keys *keys = atomic_load(&libc->keys), *none = NULL;
@@ -51,7 +51,7 @@ static struct image_keys *keys_of(struct image_libc *libc)
     return none;
 }
 
-/* The key's entry; NULL: it has never been in use. */
+/* The key's entry; NULL: it was never in use. */
 static struct image_key *find_key(struct image_thread *thread, unsigned key)
 {
     struct image_keys *keys = thread ? atomic_load(&image_libc_of(thread->image)->keys) : NULL;
@@ -66,7 +66,7 @@ static bool is_used(unsigned turn)
     return turn & 1;
 }
 
-/* A key that is not in use, by the one that holds the lock; NULL: *error_out says why. */
+/* Allocates a free key; the caller holds the lock. NULL: *error_out says why. */
 static struct image_key *take_free(struct image_keys *keys, unsigned *index_out, int *error_out)
 {
     for (unsigned i = 0; i < PTHREAD_KEYS_MAX; i++) {
@@ -88,7 +88,7 @@ static struct image_key *take_free(struct image_keys *keys, unsigned *index_out,
     return NULL;
 }
 
-/* The keys of a thread that belongs to no rank, called from `caller`. */
+/* Creates a key of a thread of no rank, for a call from `caller`. */
 static int create_key(unsigned *key_out, void (*destructor)(void *), const void *caller)
 {
     struct image_thread *thread = image_thread_of(caller);
@@ -139,7 +139,7 @@ void *image_libc_getspecific(pthread_key_t index)
     return value && value->turn == atomic_load(&key->turn) ? value->value : NULL;
 }
 
-/* The place of a thread's value; NULL: no memory. */
+/* The storage of a thread's value; NULL: memory is exhausted. */
 static struct image_key_value *place_of(struct image_thread *thread, unsigned index)
 {
     struct image_key_value **block;

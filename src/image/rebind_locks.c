@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_locks.c: POSIX's locks of files (fcntl with F_SETLK and its kin, lockf) per rank.
+ * rebind_locks.c: POSIX file locks (fcntl with F_SETLK etc., lockf) per rank.
  *
- * The kernel knows such locks per process: they would not keep ranks of one process apart. Locks of an open
- * file description do, and they exclude other processes' POSIX locks, too. So each rank has a description
- * of its own for each file that it locks, opened here a second time, and all its locks are made there. As a
- * process has them, a rank's locks go by file, not by descriptor: several descriptors of a rank share them,
- * and they end when the rank closes any of these, or ends itself. A forked child has none.
+ * The kernel keeps such locks per process, so they would not exclude ranks of one process. Locks of open
+ * file descriptions do, and they also exclude other processes' POSIX locks. So each rank has its own open
+ * file description of each file that it locks, opened here a second time, and takes all its locks on it.
+ * Like a process's locks, a rank's locks belong to the file, not to a descriptor: a rank's descriptors
+ * share them, and they end when the rank closes any of these descriptors, or ends itself. A forked child
+ * has none.
  *
- * A rank that waits for a lock lets other ranks run. Before it waits, it looks whether the ranks that hold the
- * lock wait for one of its own, in the end: that is EDEADLK. What they hold the kernel tells (/proc/self/fdinfo).
- * Other processes are not looked at.
+ * A rank that waits for a lock lets other ranks run. Before it waits, it checks whether the holders of the
+ * lock wait, directly or indirectly, for one of its own locks: that is EDEADLK. The kernel lists the locks
+ * they hold (/proc/self/fdinfo). Other processes are not considered.
  */
 #include "image/threads.h"
 
@@ -30,8 +31,8 @@ struct image_lock {
     struct image_libc *owner;
     dev_t device;
     ino_t inode;
-    int fd;        /* the description that holds the locks; -1: the program's own descriptors do */
-    bool may_hold; /* there was a lock since it was last seen to hold none */
+    int fd;        /* the description that holds the locks; -1: the program's own descriptors hold them */
+    bool may_hold; /* a lock was taken since it was last seen without locks */
 };
 
 /* A rank that waits for a lock. */
@@ -42,7 +43,7 @@ struct waiter {
     ino_t inode;
     bool is_exclusive;
     off_t first, last;
-    bool is_found; /* by the search that runs */
+    bool is_found; /* by the current search */
     struct waiter *found_next;
 };
 
@@ -52,7 +53,7 @@ static pthread_mutex_t locks_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
 /* ---- The table ---- */
 
-/* Where the entry of the file is linked. With the lock held. */
+/* The link to the entry of the file. With the lock held. */
 static struct image_lock **find_link(const struct image_libc *libc, const struct stat *file)
 {
     struct image_lock **link = &all_locks;
@@ -63,7 +64,7 @@ static struct image_lock **find_link(const struct image_libc *libc, const struct
     return link;
 }
 
-/* Opens the file of a descriptor once more, for all that its owner may do with it. -1: that cannot be. */
+/* Opens the file of a descriptor once more, with all access that its owner has. -1: failed. */
 static int open_again(int fd)
 {
     int mode = fcntl(fd, F_GETFL);
@@ -77,7 +78,7 @@ static int open_again(int fd)
     return again;
 }
 
-/* The descriptor to lock the file of `fd` by; is_new: makes an entry if there is none. -1: none. */
+/* The descriptor on which to lock the file of `fd`; is_new: creates an entry if there is none. -1: none. */
 static int lock_fd(struct image_libc *libc, int fd, bool is_new)
 {
     struct stat file;
@@ -99,8 +100,8 @@ static int lock_fd(struct image_libc *libc, int fd, bool is_new)
     return result;
 }
 
-/* Ends an entry's locks. To close the descriptor is not enough: a child that was forked this moment has it
- * still. */
+/* Releases an entry's locks. Closing the descriptor is not enough: a child forked at this moment still has
+ * it. */
 static void unlock(struct image_lock *entry)
 {
     struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
@@ -111,7 +112,7 @@ static void unlock(struct image_lock *entry)
     close(entry->fd);
 }
 
-/* The rank has closed a descriptor of this file. */
+/* Called when the rank has closed a descriptor of this file. */
 static void release(struct image_libc *libc, const struct stat *file)
 {
     struct image_lock **link, *entry;
@@ -160,7 +161,7 @@ void image_locks_release(struct image_libc *libc)
         unlock(entry);
         free(entry);
     }
-    remove_waiters(libc); /* it was ended while it waited */
+    remove_waiters(libc); /* the rank ended while it waited */
     pthread_mutex_unlock(&locks_lock);
 }
 
@@ -192,9 +193,9 @@ void image_locks_forget(void)
     }
 }
 
-/* ---- Ranks that wait for each other ---- */
+/* ---- Deadlocks ---- */
 
-/* Do the locks of an entry forbid what the waiter wants? With the lock held. */
+/* True if the locks of an entry conflict with the waiter's request. With the lock held. */
 static bool keeps_waiting(struct image_lock *held, const struct waiter *waiter)
 {
     char path[48], line[256], type[16], end[32];
@@ -218,7 +219,7 @@ static bool keeps_waiting(struct image_lock *held, const struct waiter *waiter)
     return is_found;
 }
 
-/* Adds the waiters of a rank that have not been found yet behind `last`; returns the last one. */
+/* Appends the waiters of a rank that the search has not found yet after `last`; returns the last one. */
 static struct waiter *find_waiters(const struct image_libc *owner, struct waiter *last)
 {
     for (struct waiter *waiter = all_waiters; waiter; waiter = waiter->next)
@@ -230,7 +231,7 @@ static struct waiter *find_waiters(const struct image_libc *owner, struct waiter
     return last;
 }
 
-/* Would the waiter, which is not in the list yet, wait for its own rank in the end? With the lock held. */
+/* True if the waiter, not in the list yet, would indirectly wait for its own rank. With the lock held. */
 static bool closes_circle(struct waiter *waiter)
 {
     struct waiter *last = waiter;
@@ -250,7 +251,7 @@ static bool closes_circle(struct waiter *waiter)
     return false;
 }
 
-/* The bytes that a lock is for; their number 0: to the end, below 0: those before the start. */
+/* The byte range of a lock; length 0: to the end, negative: bytes before the start. */
 static void find_bytes(const struct flock *range, const struct stat *file, struct waiter *waiter)
 {
     off_t start = range->l_start + (range->l_whence == SEEK_END ? file->st_size : 0);
@@ -259,8 +260,8 @@ static void find_bytes(const struct flock *range, const struct stat *file, struc
     waiter->last = range->l_len == 0 ? INT64_MAX : range->l_len < 0 ? start - 1 : start + range->l_len - 1;
 }
 
-/* The caller is about to wait: false if that would be for ever. The last one that begins to wait closes the
- * circle: no one needs to look again. *waiter_out NULL: it is not seen by others. */
+/* Called before the caller waits; false if it would wait forever. The last rank that begins to wait closes
+ * the cycle, so no rank needs to check again. *waiter_out NULL: not visible to others. */
 static bool begin_wait(struct image_libc *libc, int fd, const struct flock *range, struct waiter **waiter_out)
 {
     struct waiter *waiter = malloc(sizeof *waiter);
@@ -303,7 +304,7 @@ static void end_wait(struct waiter *waiter)
 
 /* ---- fcntl ---- */
 
-/* Counts the range from the start of the file: positions are those of the program's descriptor. */
+/* Makes the range relative to the start of the file: offsets refer to the program's descriptor. */
 static bool resolve(int fd, struct flock *range)
 {
     off_t here;
@@ -318,8 +319,8 @@ static bool resolve(int fd, struct flock *range)
     return true;
 }
 
-/* May the descriptor be used for such a lock? As POSIX has it: reading for a shared one, writing for the
- * other. */
+/* True if the descriptor allows such a lock. POSIX requires read access for a shared lock and write access
+ * for an exclusive one. */
 static bool is_allowed(int fd, short type)
 {
     int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
@@ -349,7 +350,7 @@ static int wait_for_lock(struct image_libc *libc, int fd, int by, struct flock *
     return result;
 }
 
-/* There is a lock now. */
+/* Records that the rank may hold a lock. */
 static void note_held(const struct image_libc *libc, int fd)
 {
     struct stat file;
@@ -364,13 +365,14 @@ static void note_held(const struct image_libc *libc, int fd)
     pthread_mutex_unlock(&locks_lock);
 }
 
-/* Makes or ends a lock. */
+/* Sets or releases a lock. */
 static int set_lock(struct image_libc *libc, int fd, int cmd, const struct flock *asked, struct flock *range)
 {
     int by = lock_fd(libc, fd, range->l_type != F_UNLCK), result;
 
     if (by < 0 && range->l_type == F_UNLCK)
-        return fcntl(fd, cmd, (struct flock *)asked); /* it has no locks: libc's answer to the arguments */
+        return fcntl(fd, cmd, (struct flock *)asked); /* the rank has no locks: libc validates the
+                                                       * arguments */
     if (by < 0)
         by = fd;
     result = cmd == F_SETLKW ? wait_for_lock(libc, fd, by, range) : fcntl(by, F_OFD_SETLK, range);
@@ -389,7 +391,7 @@ static int get_lock(struct image_libc *libc, int fd, struct flock *asked, struct
         asked->l_type = F_UNLCK;
     else
         *asked = *range;
-    if (range->l_type != F_UNLCK && asked->l_pid == -1) /* a rank's, of this process as far as is known */
+    if (range->l_type != F_UNLCK && asked->l_pid == -1) /* held by a rank, assumed to be of this process */
         asked->l_pid = getpid();
     return 0;
 }
@@ -447,7 +449,7 @@ int image_libc_lockf(int fd, int cmd, off_t len)
     }
 }
 
-/* flock is per open file description already. */
+/* flock already works per open file description. */
 int image_libc_flock(int fd, int operation)
 {
     struct image_wait wait = {.call = "flock", .fd = fd};
@@ -462,10 +464,10 @@ int image_libc_flock(int fd, int operation)
     return 0;
 }
 
-/* ---- Closing: the rank's locks of the file end ---- */
+/* ---- Closing a file releases the rank's locks on it ---- */
 
 /* The file whose locks end with this descriptor; false: the caller has none. A child of vfork has none,
- * though it sees those of its parent. */
+ * although it sees its parent's. */
 static bool has_locks(int fd, struct stat *file_out, struct image_libc **libc_out)
 {
     *libc_out = image_libc_current();

@@ -3,11 +3,11 @@
  * rebind_process.c: fork, and the children of a rank.
  *
  * A process forked by a rank is a copy of that rank alone: it has the rank's memory, environment and exit
- * handlers, but it is no rank, and everything rebound does there what libc does. Handlers of pthread_atfork
- * are kept per rank, and one handler of the process calls those of the rank that forks.
+ * handlers, but is not a rank, and all replacements behave like libc's functions there. Handlers of
+ * pthread_atfork are kept per rank; one handler of the process calls those of the forking rank.
  *
- * wait() means the rank's own children, so these are listed. Children of vfork are not: they have to be
- * waited for by their pid.
+ * wait() waits for the rank's own children only, so they are listed. Children of vfork are not: the program
+ * must wait for them by pid.
  */
 #include "image/threads.h"
 
@@ -52,10 +52,10 @@ int image_libc_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
     return image_libc_register_atfork(prepare, parent, child, __builtin_return_address(0));
 }
 
-static bool is_child;     /* this process was forked by another one that this library was in */
-static pid_t process_pid; /* of the process, or of the one that a child of vfork shares its memory with */
+static bool is_child;     /* this process was forked by one that this library was in */
+static pid_t process_pid; /* of the process, or of the one whose memory a child of vfork shares */
 
-/* Other threads must not be in the middle of what the child will use. */
+/* Keeps other threads from being inside critical sections that the child will use. */
 static void lock_all(struct image_libc *libc)
 {
     image_zone_lock();
@@ -83,7 +83,7 @@ static void before_fork(void)
     for (size_t i = libc->n_fork_handlers; i-- > 0;)
         if (libc->fork_handlers[i].prepare)
             libc->fork_handlers[i].prepare();
-    fflush(NULL); /* or the child would write what other ranks have not written yet, once more */
+    fflush(NULL); /* otherwise the child would repeat output that other ranks have buffered */
     lock_all(libc);
 }
 
@@ -137,7 +137,7 @@ static void add_child(struct image_libc *libc, pid_t pid)
 
     image_libc_lock(libc);
     children = realloc(libc->children, (libc->n_children + 1) * sizeof *children);
-    if (children) { /* otherwise it can be waited for by its pid only */
+    if (children) { /* otherwise it can only be waited for by pid */
         children[libc->n_children++] = pid;
         libc->children = children;
     }
@@ -155,7 +155,7 @@ static void remove_child(struct image_libc *libc, pid_t pid)
     image_libc_unlock(libc);
 }
 
-/* Has the rank, if the caller belongs to one, know its child. */
+/* Records the child, if the caller belongs to a rank. */
 static void note_child(pid_t pid)
 {
     struct image_libc *libc = is_child ? NULL : image_libc_current();
@@ -172,7 +172,7 @@ pid_t image_libc_fork(void)
     return pid;
 }
 
-/* _Fork calls no handlers, but the child is one all the same. */
+/* _Fork calls no handlers, but the child counts all the same. */
 pid_t image_libc__Fork(void)
 {
     pid_t pid = _Fork();
@@ -215,8 +215,8 @@ int image_libc_posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file
 
 /* ---- Waiting for them ---- */
 
-/* Looks at each of the rank's children once. 0: none has changed; -1 and ECHILD: there is none. */
-static pid_t look_at_children(struct image_libc *libc, int *status, int options, struct rusage *usage)
+/* Polls each of the rank's children once. 0: none has changed; -1 and ECHILD: there are none. */
+static pid_t poll_children(struct image_libc *libc, int *status, int options, struct rusage *usage)
 {
     size_t i = 0;
 
@@ -227,7 +227,7 @@ static pid_t look_at_children(struct image_libc *libc, int *status, int options,
         if (found > 0)
             return found;
         if (found < 0 && errno == ECHILD)
-            remove_child(libc, pid); /* it was waited for by its pid */
+            remove_child(libc, pid); /* waited for by pid already */
         else
             i++;
     }
@@ -240,13 +240,13 @@ static bool is_over(int status)
     return WIFEXITED(status) || WIFSIGNALED(status);
 }
 
-/* Any child of the rank. */
+/* Waits for any child of the rank. */
 static pid_t wait_for_any(struct image_libc *libc, int *status, int options, struct rusage *usage)
 {
     struct image_wait wait = {0};
     pid_t found;
 
-    while ((found = look_at_children(libc, status, options, usage)) == 0 && !(options & WNOHANG)) {
+    while ((found = poll_children(libc, status, options, usage)) == 0 && !(options & WNOHANG)) {
         if (image_can_wait())
             image_wait_pause(&wait);
         else

@@ -2,8 +2,8 @@
  *
  * rebind_random.c: rand, random and drand48 with a generator per rank.
  *
- * glibc's reentrant functions do the work, on state that starts as the process's would: every rank sees the
- * sequence that it would see as a process of its own. rand_r and its like keep no state and are not here.
+ * glibc's reentrant functions do the work, on state that starts like that of a process: every rank sees the
+ * sequence of a separate process. rand_r and similar functions keep no state and need no replacement.
  */
 #include "image/rebind.h"
 
@@ -18,7 +18,7 @@
 struct image_random {
     struct random_data random;
     int32_t default_state[DEFAULT_STATE_BYTES / sizeof(int32_t)];
-    struct drand48_data drand48; /* all zero at the start, as glibc's */
+    struct drand48_data drand48; /* all zero initially, as in glibc */
 };
 
 static struct image_random *create(void)
@@ -34,11 +34,11 @@ void image_random_destroy(struct image_random *random)
     free(random);
 }
 
-/* The generators of threads that belong to no rank. */
+/* The generators of threads of no rank. */
 static struct image_libc process = {.has_threads = true, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The generators of the rank whose thread calls: all its threads have one together, as in libc, and as there
- * one at a time is let in, until it gives them back. */
+/* Locks and returns the generators of the calling thread's rank: all its threads share them, as in libc,
+ * one thread at a time. */
 static struct image_random *take(void)
 {
     struct image_libc *libc = image_libc_current();
@@ -80,8 +80,7 @@ void image_libc_srandom(unsigned seed)
     give_back();
 }
 
-/* The state before the switch is returned as the address of its array, which begins with the word of the
- * type. */
+/* Returns the previous state as the address of its array, which starts with the type word. */
 char *image_libc_initstate(unsigned seed, char *state, size_t size_bytes)
 {
     struct image_random *generators = take();

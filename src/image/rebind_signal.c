@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_signal.c: handlers of faults per rank.
+ * rebind_signal.c: fault handlers per rank.
  *
- * A signal that an instruction of a rank causes (SIGSEGV, SIGFPE, abort's SIGABRT, ...) is the rank's own,
- * and so is the handler: each rank's is code of its own copy. A process has one for each signal. So the
- * kernel gets one of this file, which calls the running rank's; for a rank that has none, the one that was
- * there before the ranks' (the report of a crash). Other signals (SIGTERM, SIGUSR1, timers) come to the
- * process: their handler is the one that a rank set last.
+ * A signal caused by an instruction of a rank (SIGSEGV, SIGFPE, abort's SIGABRT, ...) concerns that rank,
+ * and each rank's handler is code of its own copy. But a process has one handler per signal. So the kernel
+ * gets a handler of this file, which calls the running rank's handler or, for a rank without one, the
+ * handler installed before the ranks' (the crash report). Other signals (SIGTERM, SIGUSR1, timers) concern
+ * the process: the handler that any rank set last is in effect.
  *
- * Flags and mask of a fault's handler are the process's: those of the rank that set one last hold for all.
+ * Flags and mask of a fault's handler are per process: those that a rank set last apply to all.
  */
 #include "image/instantiate.h"
 #include "image/rebind.h"
@@ -17,16 +17,21 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ult/arch/ult_arch.h"
 
 /* In the order of struct image_libc.fault_actions. */
 static struct {
     int number;
-    atomic_bool is_ours;     /* the kernel has on_fault */
-    struct sigaction before; /* what it had then */
+    atomic_bool is_ours;     /* on_fault is installed */
+    struct sigaction before; /* the action that it replaced */
 } faults[] = {{.number = SIGSEGV}, {.number = SIGBUS},  {.number = SIGFPE},
               {.number = SIGILL},  {.number = SIGABRT}, {.number = SIGTRAP}};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards faults, but for what on_fault reads */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards faults, except the fields that on_fault
+                                                          * reads */
 
 static int index_of(int number)
 {
@@ -46,8 +51,8 @@ static void call(const struct sigaction *action, int number, siginfo_t *info, vo
         action->sa_handler(number);
 }
 
-/* No rank's handler wants it. Where nothing was set before, the instruction is tried again and ends the
- * process. */
+/* For a fault that no rank handles. If nothing was installed before, the instruction is retried and ends
+ * the process. */
 static void do_as_before(int index, siginfo_t *info, void *context)
 {
     struct sigaction action = faults[index].before;
@@ -63,6 +68,26 @@ static void do_as_before(int index, siginfo_t *info, void *context)
         raise(faults[index].number);
 }
 
+/* True if the kernel can write a handler's frame below this stack pointer. rt_sigprocmask reads the memory
+ * before it rejects the call. */
+static bool has_room(const char *sp)
+{
+    enum { FRAME_BYTES = 4096 };
+
+    return syscall(SYS_rt_sigprocmask, -1, sp - FRAME_BYTES, NULL, 8) != 0 && errno != EFAULT;
+}
+
+/* on_fault has its own stack, so it also runs when the stack is full. The rank's handler would not have run
+ * then unless it asked for that: Fortran's runtime installs one that does not. */
+static bool can_handle(const struct sigaction *action, void *context)
+{
+    int saved_errno = errno;
+    bool can = (action->sa_flags & SA_ONSTACK) || has_room(ult_arch_context_sp(context));
+
+    errno = saved_errno;
+    return can;
+}
+
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     struct image_libc *libc = image_libc_current();
@@ -70,7 +95,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
     struct sigaction *own = libc && libc->fault_actions ? &libc->fault_actions[index] : NULL;
     struct sigaction action;
 
-    if (!own || own->sa_handler == SIG_DFL || (own->sa_handler == SIG_IGN && info->si_code > 0)) {
+    if (!own || own->sa_handler == SIG_DFL || (own->sa_handler == SIG_IGN && info->si_code > 0) ||
+        !can_handle(own, context)) {
         do_as_before(index, info, context);
         return;
     }
@@ -83,17 +109,18 @@ static void on_fault(int number, siginfo_t *info, void *context)
 
 /* ---- Setting a handler ---- */
 
-/* Has the kernel call on_fault, in the way that the rank asked for. */
+/* Installs on_fault with the flags and mask that the rank asked for. */
 static int take_over(int index, const struct sigaction *wanted)
 {
     struct sigaction ours = *wanted, now;
 
-    ours.sa_sigaction = on_fault;
-    ours.sa_flags = (wanted->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
     if (sigaction(faults[index].number, NULL, &now) != 0)
         return -1;
     if (now.sa_sigaction != on_fault)
         faults[index].before = now;
+    ours.sa_sigaction = on_fault;
+    ours.sa_flags =
+        (wanted->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO | (faults[index].before.sa_flags & SA_ONSTACK);
     if (sigaction(faults[index].number, &ours, NULL) != 0)
         return -1;
     atomic_store(&faults[index].is_ours, true);

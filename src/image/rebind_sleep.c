@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_sleep.c: calls that wait for time to pass, or give the processor away, let the other ranks run.
+ * rebind_sleep.c: lets other ranks run during calls that sleep or yield the processor.
  *
- * On a thread that runs no rank they are libc's.
+ * On a thread that runs no rank these calls are libc's.
  */
 #include "image/rebind.h"
 
@@ -14,7 +14,7 @@
 
 #define NS_PER_S 1000000000
 
-/* Cancellation of a rank's main thread is noticed where it may sleep. */
+/* A rank's main thread checks for cancellation where it may sleep. */
 static bool can_sleep(void)
 {
     if (!image_can_wait())
@@ -76,7 +76,7 @@ int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec
         image_rebind_client.sleep_ns(to_ns(when));
         return 0;
     }
-    /* More than once if the clock was set meanwhile. */
+    /* Repeated if the clock was set meanwhile. */
     for (;;) {
         clock_gettime(clock, &now);
         if (to_ns(&now) >= to_ns(when))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_symbols.c: dlsym, dladdr, dlinfo and their kin for code that lives in a copy, of which ld.so knows
- * nothing.
+ * rebind_symbols.c: dlsym, dladdr, dlinfo and related functions for code in a copy, which ld.so does not
+ * know.
  */
 #include "image/groups.h"
 #include "image/instantiate.h"
@@ -16,17 +16,18 @@
 
 /* ---- Descriptors of the modules ---- */
 
-/* A module as a rank sees it; linked with ld.so's descriptors of the shared ones. Never freed, as copies are
- * not. */
+/* A module from a rank's view; linked with ld.so's descriptors of shared modules. Never freed, like
+ * copies. */
 struct image_link_map {
     struct link_map map;
     const struct image_module *module;
     struct image_link_map *next; /* link of the image's list */
 };
 
-static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* to write the lists */
+static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* serialises writers of the lists */
 
-/* The rank's descriptor of the module that ld.so describes so; ld.so's, if it is shared. */
+/* The rank's descriptor of the module with this descriptor of ld.so; ld.so's own one if the module is
+ * shared. */
 static struct link_map *in_copy(const struct image *image, const struct link_map *map)
 {
     struct image_link_map *entry = map ? atomic_load(&image->link_maps) : NULL;
@@ -48,7 +49,7 @@ static void add_entry(struct image *image, const struct image_module *module)
     atomic_store(&image->link_maps, entry);
 }
 
-/* Brings the rank's descriptors up to date: libraries come and go. */
+/* Updates the rank's descriptors: libraries are loaded and unloaded. */
 static void update_link_maps(struct image *image)
 {
     size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
@@ -68,7 +69,7 @@ static void update_link_maps(struct image *image)
     pthread_mutex_unlock(&maps_lock);
 }
 
-/* The handle as ld.so knows it; in glibc a link map is a handle, too. */
+/* ld.so's handle; in glibc a link map is a handle, too. */
 static void *loader_handle(const struct image *image, void *handle)
 {
     const struct image_link_map *entry = image ? atomic_load(&image->link_maps) : NULL;
@@ -80,7 +81,7 @@ static void *loader_handle(const struct image *image, void *handle)
 
 /* ---- Looking up ---- */
 
-/* The C library's answer; version NULL: the default one. */
+/* The C library's result; version NULL: the default version. */
 static void *look_up(void *handle, const char *name, const char *version)
 {
     return version ? dlvsym(handle, name, version) : dlsym(handle, name);
@@ -103,20 +104,21 @@ static void *find_next(const struct image_module *module, const char *name, cons
     return NULL;
 }
 
-/* A definition that the rank would have in a process of its own: not in what only others have opened. */
+/* The definition that the rank would see in a process of its own: excludes libraries that only other ranks
+ * have opened. */
 static void *in_rank(struct image *image, void *handle, void *value)
 {
     const struct image_module *module = value ? image_module_of(&image_program, (uintptr_t)value) : NULL;
     Dl_info info;
 
-    if (!module && value && dladdr(value, &info) == 0) /* in no module: thread_local, perhaps */
+    if (!module && value && dladdr(value, &info) == 0) /* in no module: possibly thread_local */
         return image_lazy_tls_translate(image_thread_current(), value);
     if (!module)
         return value;
     if (!image_has_group(image, module->group)) {
         if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)
             return NULL;
-        image_group_enter(image, module->group); /* another rank has told the handle */
+        image_group_enter(image, module->group); /* the rank got the handle from another rank */
     }
     return image_translate(image, value);
 }
@@ -132,7 +134,7 @@ static void *find(void *handle, const char *name, const char *version, const voi
     if (handle == RTLD_NEXT)
         return in_rank(image, handle, find_next(module, name, version));
     value = in_rank(image, handle, look_up(loader_handle(image, handle), name, version));
-    /* A library that was opened with RTLD_LOCAL also sees the libraries that came with it. */
+    /* A library opened with RTLD_LOCAL also sees the libraries that were loaded with it. */
     if (!value && handle == RTLD_DEFAULT && module && module->group > 0)
         value = in_rank(image, handle, look_up((void *)module->link_map, name, version));
     return value;
@@ -153,7 +155,7 @@ void *image_libc_dlvsym(void *handle, const char *name, const char *version)
     return find(handle, name, version, __builtin_return_address(0));
 }
 
-/* ---- Whose an address is ---- */
+/* ---- The module of an address ---- */
 
 int image_libc_dladdr1(const void *addr, Dl_info *info, void **extra, int flags)
 {

@@ -2,13 +2,14 @@
  *
  * rebind_thread_exit.c: pthread_exit and cancellation of a rank's main thread, which is a ULT.
  *
- * libc's would end the PE's thread, with all its ranks. Here the ULT's stack is unwound as libc does it:
- * destructors of C++ and handlers of pthread_cleanup_push run, then destructors of thread_local objects and
- * of keys; when the rank's other threads have ended, too, the rank calls exit(0). On the rank's other threads
- * everything is libc's.
+ * libc's functions would end the PE's thread, with all its ranks. Here the ULT's stack is unwound in libc's
+ * way: C++ destructors and handlers of pthread_cleanup_push run, then destructors of thread_local objects
+ * and of keys. When the rank's other threads have ended, too, the rank calls exit(0). The rank's other
+ * threads use libc's functions.
  *
- * A C program without -fexceptions has its handlers in a list of buffers on the stack, to which the unwinding
- * jumps; __pthread_unwind_next comes back from there. libc keeps that list per OS thread, here it is per ULT.
+ * A C program without -fexceptions keeps its handlers in a list of jump buffers on the stack. Unwinding
+ * jumps to a buffer, and __pthread_unwind_next returns from there. libc keeps that list per OS thread; here
+ * it is per ULT.
  */
 #include "image/threads.h"
 
@@ -23,13 +24,13 @@
 typedef _Unwind_Reason_Code (*forced_unwind_fn)(struct _Unwind_Exception *, _Unwind_Stop_Fn, void *);
 typedef _Unwind_Word (*get_cfa_fn)(struct _Unwind_Context *);
 
-/* The state of the ULT that calls; NULL: the caller is another thread, or a forked process. */
+/* The calling ULT's state; NULL: the caller is another thread, or a forked process. */
 static struct image_thread *main_thread(void)
 {
     return image_is_on_rank() ? image_thread_current() : NULL;
 }
 
-/* ---- The end ---- */
+/* ---- Ending the main thread ---- */
 
 static void finish(struct image_thread *thread) BASE_NORETURN;
 static void finish(struct image_thread *thread)
@@ -48,7 +49,8 @@ static void finish(struct image_thread *thread)
 
 static get_cfa_fn get_cfa;
 
-/* A buffer is the beginning of a jmp_buf, as long as no signal mask is in it: the compiler does not know. */
+/* The buffer is a jmp_buf without the signal mask, so its type is smaller; volatile hides this from the
+ * compiler. */
 static void (*const volatile jump)(struct __jmp_buf_tag *, int) = siglongjmp;
 
 /* Called for each frame, the innermost first, before its destructors run. */
@@ -61,7 +63,7 @@ static _Unwind_Reason_Code stop_at_handlers(int version, _Unwind_Action actions,
     bool is_last = actions & _UA_END_OF_STACK;
     __pthread_unwind_buf_t *buffer = thread->cleanup;
 
-    /* Beyond the frame that the buffer lies in: its function has a handler to call. */
+    /* Beyond the buffer's frame: its function has a handler to call. */
     if (buffer && (is_last || (uintptr_t)buffer < get_cfa(context))) {
         thread->cleanup = buffer->__pad[0];
         jump((struct __jmp_buf_tag *)(void *)buffer->__cancel_jmp_buf, 1);
@@ -73,7 +75,7 @@ static _Unwind_Reason_Code stop_at_handlers(int version, _Unwind_Action actions,
 
 static void refuse_catch(_Unwind_Reason_Code reason, struct _Unwind_Exception *exception)
 {
-    image_libc_abort(); /* as libc does: catch (...) has to throw it on */
+    image_libc_abort(); /* as in libc: catch (...) has to rethrow */
 }
 
 static void unwind(struct image_thread *thread) BASE_NORETURN;
@@ -87,7 +89,7 @@ static void unwind(struct image_thread *thread)
         base_fatal(1, "pthread_exit needs libgcc_s.so.1: %s", dlerror());
     thread->exception.exception_cleanup = refuse_catch;
     force(&thread->exception, stop_at_handlers, thread);
-    finish(thread); /* a stack that cannot be unwound */
+    finish(thread); /* the stack cannot be unwound */
 }
 
 void image_libc_pthread_exit(void *value)
@@ -153,7 +155,7 @@ void image_libc_unregister_cancel_restore(__pthread_unwind_buf_t *buffer)
     image_libc_setcanceltype((int)(intptr_t)buffer->__pad[1], NULL);
 }
 
-/* The handler that the unwinding jumped to has run. */
+/* Called after the handler that the unwinding jumped to. */
 void image_libc_unwind_next(__pthread_unwind_buf_t *buffer)
 {
     struct image_thread *thread = main_thread();
@@ -181,7 +183,7 @@ void image_libc_testcancel(void)
         pthread_testcancel();
 }
 
-/* Is this the thread that the caller's rank began on? */
+/* The caller's rank, if this is its main thread. */
 static struct image_libc *rank_of_main(pthread_t thread)
 {
     struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
@@ -235,7 +237,7 @@ int image_libc_setcanceltype(int type, int *old)
 
 /* ---- Joining ---- */
 
-/* One of the rank's threads waits for the rank's main thread to end. */
+/* Lets one of the rank's threads wait for the rank's main thread to end. */
 static int join_main(struct image_libc *libc, void **value_out)
 {
     if (main_thread())

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_time.c: time zones per rank. A rank's TZ says what its local time is.
+ * rebind_time.c: time zones per rank. A rank's TZ determines its local time.
  *
- * libc converts with one zone for the process, which it reads from TZ in the environment of the process. So a
- * rank that converts first brings its own there, if it differs, and keeps the others out meanwhile. That one
- * entry is exchanged in place: libc's getenv may run on any thread.
+ * libc converts with one zone per process, which it reads from TZ in the process's environment. So before a
+ * conversion the rank stores its own TZ there, if it differs, and excludes other ranks until it is done.
+ * That entry is replaced in place: libc's getenv may run on any thread.
  */
 #include "image/instantiate.h"
 #include "image/rebind.h"
@@ -23,7 +23,7 @@ static struct {
     size_t n;
 } process_environ;
 
-/* The strings that have been entries: "TZ=..."; never freed. */
+/* All values "TZ=..." that the entry has had; never freed. */
 static struct zone {
     struct zone *next;
     char entry[];
@@ -45,7 +45,7 @@ static char *zone_entry(const char *value)
     return zone->entry;
 }
 
-/* Makes an array with a place for TZ at its end. The one before is kept: other threads may be reading it. */
+/* Makes an array with room for TZ at its end. The old array is kept: other threads may be reading it. */
 static void prepare_environ(void)
 {
     size_t n = 0, n_kept = 0;
@@ -61,7 +61,7 @@ static void prepare_environ(void)
     process_environ.n = n_kept;
 }
 
-/* Brings the rank's zone to libc. With zone_lock held. */
+/* Makes the rank's zone libc's zone. With zone_lock held. */
 static void enter_zone(struct image_libc *libc)
 {
     const char *wanted = image_env_get(libc, "TZ");
@@ -93,8 +93,7 @@ void image_zone_unlock(void)
     pthread_mutex_unlock(&zone_lock);
 }
 
-/* From here to leave(), libc's zone is the rank's, whose state is returned; NULL: the caller belongs to
- * none. */
+/* Makes libc's zone the rank's until leave(). Returns the rank's state; NULL: the caller belongs to none. */
 static struct image_libc *enter(const void *caller)
 {
     struct image_libc *libc = image_libc_at(caller);

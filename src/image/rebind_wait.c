@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_wait.c: how a rank waits for something that only the kernel knows to be over, while others run.
+ * rebind_wait.c: lets a rank wait for an event that only the kernel knows, while others run.
  *
- * It looks again and again, with pauses that grow: nothing wakes it, but its PE goes on.
+ * The rank polls with growing pauses: nothing wakes it, but its PE runs other ranks.
  */
 #include "image/rebind.h"
 
@@ -39,7 +39,7 @@ void image_wait_pause(struct image_wait *wait)
     if (wait->call && !wait->is_reported && wait->paused_ns > REPORT_AFTER_NS && image_rebind_client.report) {
         char text[128];
 
-        snprintf(text, sizeof text, "has waited in %s(%d) for a minute", wait->call, wait->fd);
+        snprintf(text, sizeof text, "has been waiting in %s(%d) for a minute", wait->call, wait->fd);
         image_rebind_client.report(text);
         wait->is_reported = true;
     }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reloc.c: relocates a module's initial contents as for a copy at address 0, once per program.
+ * reloc.c: relocates a module's initial contents for a copy at address 0, once per program.
  *
- * What a word of a copy has to be is one of:
+ * The value of a relocated word of a copy is one of:
  *   - the same in every copy (address of a shared function, TLS offset): the word holds it;
- *   - an address inside the copy: the word holds its offset from the base, and the plan adds the base to it;
- *   - the address of something in the rank's struct image_libc: a libc_ref of the plan.
+ *   - an address inside the copy: the word holds its offset from the base, and the plan adds the base to
+ *     it;
+ *   - the address of a member of the rank's struct image_libc: a libc_ref of the plan.
  *
- * ld.so has already looked up every symbol: its answers are in the prototype's GOT, where nothing but ld.so
- * writes. Data words are looked up again where a constructor may have changed them since.
+ * ld.so has already looked up every symbol: the results are in the prototype's GOT, which only ld.so
+ * writes. Data words that a constructor may have changed since are looked up again.
  *
- * Called by image_program_open, in which private libraries' constructors have run on the prototype, the
- * program's not.
+ * Called by image_program_open. At that time constructors of private libraries have run on the prototype,
+ * but not the program's.
  */
 #include "image/lazy_tls.h"
 #include "image/program.h"
@@ -35,7 +36,7 @@ static void write_word(void *at, size_t word)
     memcpy(at, &word, sizeof word);
 }
 
-/* ---- The three sorts of words ---- */
+/* ---- The three kinds of words ---- */
 
 static void set_constant(unsigned char *slot, size_t value)
 {
@@ -58,7 +59,7 @@ static void set_libc_ref(struct image_program *program, unsigned char *slot, siz
     image_array_push(&program->libc_refs, &program->n_libc_refs, sizeof ref, &ref);
 }
 
-/* A word of the copies of a group refers to another one: who has this one needs that. */
+/* Records that copies of the group refer to another one: a rank that has this group needs the other. */
 static void note_target(struct image_program *program, const struct image_module *target)
 {
     if (target->group != program->number && program->needs)
@@ -80,7 +81,7 @@ struct reloc {
     const void *prototype_slot; /* the word in the prototype */
 };
 
-/* Called where a function would have been that no module defines, as ld.so would do at its first call. */
+/* Stands in for a function that no module defines; ld.so would fail at its first call, too. */
 static void undefined_function(void)
 {
     base_fatal(127,
@@ -97,14 +98,14 @@ static bool is_in_relro(const struct image_module *module, size_t vaddr)
     return false;
 }
 
-/* Is the prototype's word still what ld.so wrote into it? */
+/* True if the prototype's word still has the value that ld.so wrote. */
 static bool can_trust_prototype(const struct image_program *program, const struct image_module *module,
                                 const struct reloc *r)
 {
     switch (r->kind) {
     case IMAGE_RELOC_GOT:
         return true;
-    case IMAGE_RELOC_PLT: /* not bound yet: it points back into the PLT, at where the file says */
+    case IMAGE_RELOC_PLT: /* not bound yet: it points back into the PLT, to the address in the file */
         return read_word(r->prototype_slot) != module->bias + read_word(r->slot);
     default:
         return module->is_pristine || is_in_relro(module, r->vaddr);
@@ -125,7 +126,7 @@ static size_t symbol_value(const struct image_program *program, const struct ima
     return (size_t)image_symbol_lookup(module, r->symbol_index);
 }
 
-/* A word that holds the address of a symbol. */
+/* Relocates a word that holds the address of a symbol. */
 static void relocate_symbol(struct image_program *program, struct image_module *module, const struct reloc *r)
 {
     size_t addend = r->kind == IMAGE_RELOC_ABSOLUTE ? r->addend : 0;
@@ -135,11 +136,11 @@ static void relocate_symbol(struct image_program *program, struct image_module *
                       value == module->bias + r->symbol->st_value;
     const struct image_rebinding *rebinding = NULL;
 
-    if (is_own_end) /* also covers symbols just behind the last page, as _end can be */
+    if (is_own_end) /* also covers symbols just after the last page, such as _end */
         target = module;
     if (r->symbol && r->symbol->st_shndx == SHN_ABS)
         target = NULL;
-    if (r->name && !target) /* what the program defines itself stays its own */
+    if (r->name && !target) /* a definition of the program itself is not replaced */
         rebinding = image_rebinding_for(r->name, (const void *)value);
     if (rebinding && rebinding->replacement)
         set_constant(r->slot, (size_t)rebinding->replacement + addend);
@@ -155,7 +156,7 @@ static void relocate_symbol(struct image_program *program, struct image_module *
         set_constant(r->slot, value + addend);
 }
 
-/* A function chosen at run time: ld.so has asked the resolver. */
+/* A function chosen at run time: ld.so has called the resolver. */
 static void relocate_ifunc(struct image_program *program, struct image_module *module, const struct reloc *r)
 {
     size_t value = read_word(r->prototype_slot);
@@ -174,7 +175,7 @@ static void relocate_ifunc(struct image_program *program, struct image_module *m
 /* ---- COPY ---- */
 
 /* The library's definition that ld.so copied from: the first one after the program's. NULL: none, or ld.so
- * does not say. */
+ * does not report it. */
 static const void *copied_definition(const struct image_module *module, const struct reloc *r)
 {
     const char *version = image_symbol_version(module, r->symbol_index);
@@ -223,16 +224,15 @@ static bool relocate_one(struct image_program *program, struct image_module *mod
 
     r->slot_offset = r->vaddr + module->copy_shift;
     r->prototype_slot = (const void *)(module->bias + r->vaddr);
-    if (r->kind == IMAGE_RELOC_COPY) { /* lies in .bss: no initial contents to relocate */
+    if (r->kind == IMAGE_RELOC_COPY) { /* in .bss: no initial contents to relocate */
         add_variable(program, module, r);
         return true;
     }
     r->slot = image_data_at(module, r->vaddr, len);
     if (!r->slot && r->kind != IMAGE_RELOC_NONE && r->kind != IMAGE_RELOC_UNSUPPORTED) {
-        *error_out = image_error(
-            "cannot run as several ranks: %s has a relocation outside of its initialized data (at 0x%zx); "
-            "please report it",
-            module->name, r->vaddr);
+        *error_out = image_error("cannot run as several ranks: %s has a relocation outside its initialized "
+                                 "data (at 0x%zx); please report it",
+                                 module->name, r->vaddr);
         return false;
     }
     switch (r->kind) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * segments.c: from a module's segments to the mappings of a copy.
+ * segments.c: plans the mappings of a copy from a module's segments.
  *
- * Mappings are scarce (vm.max_map_count is 65,530), so a copy gets as few as possible:
- *   - the segments that are not written (headers, code, constants) share one mapping of the file, if their
- *     file offset and vaddr differ by the same amount, as ld lays them out;
- *   - neighbouring writable segments and .bss share one anonymous mapping, into which the initial contents
- *     are copied: only pages that are not zero are touched;
- *   - where the initial contents are large and mostly not changed by relocations, they are a mapping of the
- *     file instead.
+ * Mappings are scarce (vm.max_map_count is 65,530), so a copy uses as few as possible:
+ *   - read-only segments (headers, code, constants) share one mapping of the file, if file offset and vaddr
+ *     differ by the same amount in all of them, as in ld's layout;
+ *   - neighbouring writable segments and .bss share one anonymous mapping, that the initial contents are
+ *     copied into: only nonzero pages are touched;
+ *   - initial contents that are large and mostly unchanged by relocations are a mapping of the file
+ *     instead.
  */
 #include "image/program.h"
 
@@ -19,11 +19,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Initial contents that relocations do not change and that are not zero: above this many bytes a mapping of
- * the file (one mapping more per copy) is better than copying them to every rank. */
+/* Size of nonzero initial contents without relocations above which a mapping of the file (one more mapping
+ * per copy) is better than copying them for every rank. */
 #define FROM_FILE_BYTES ((size_t)128 * 1024)
 
-/* Pages of initial contents are made by one call from this many bytes on, across gaps of this many. */
+/* Pages of initial contents are allocated by one call from this size on, including gaps up to this size. */
 #define POPULATE_BYTES ((size_t)8 * IMAGE_ARCH_PAGE_BYTES)
 #define POPULATE_GAP_BYTES ((size_t)4 * IMAGE_ARCH_PAGE_BYTES)
 
@@ -55,7 +55,7 @@ static bool read_file(const struct image_module *module, unsigned char *to, size
     return true;
 }
 
-/* Appends a writable segment: to the last stretch, if no other segment lies in between. */
+/* Appends a writable segment, to the last range if no other segment is in between. */
 static bool add_writable(struct image_module *module, const ElfW(Phdr) * phdr, bool is_neighbour,
                          const char **error_out)
 {
@@ -138,7 +138,7 @@ static int protection(unsigned flags)
     return (flags & PF_R ? PROT_READ : 0) | (flags & PF_W ? PROT_WRITE : 0) | (flags & PF_X ? PROT_EXEC : 0);
 }
 
-/* Mappings of the segments that are never written. */
+/* Plans mappings of the segments that are never written. */
 static void plan_read_only(struct image_program *program, const struct image_module *module)
 {
     struct image_mapping *last = NULL;
@@ -176,7 +176,7 @@ static bool is_zero(const unsigned char *bytes, size_t len_bytes)
     return len_bytes == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, len_bytes - 1) == 0);
 }
 
-/* Bytes in pages that neither are zero nor changed by relocations. */
+/* Bytes in pages that are neither zero nor changed by relocations. */
 static size_t unchanged_bytes(const struct image_data *data)
 {
     size_t sum = 0;
@@ -188,7 +188,7 @@ static size_t unchanged_bytes(const struct image_data *data)
     return sum;
 }
 
-/* Appends the part of a page that is not zero, joined to the last fill if that ends here. */
+/* Appends the nonzero part of a page, merged with the last fill if adjacent. */
 static void plan_fill(struct image_program *program, size_t copy_offset, const unsigned char *bytes)
 {
     struct image_fill *last = program->n_fills ? &program->fills[program->n_fills - 1] : NULL;
@@ -209,7 +209,7 @@ static void plan_fill(struct image_program *program, size_t copy_offset, const u
         image_array_push(&program->fills, &program->n_fills, sizeof fill, &fill);
 }
 
-/* Plans to make the pages of a stretch at once (offset: from the mapping's start), unless they are few. */
+/* Plans to allocate the pages of a range at once (offset: from the mapping's start), unless they are few. */
 static void populate(struct image_program *program, struct image_mapping *mapping, struct image_range range)
 {
     if (mapping->len_bytes - range.len_bytes <= POPULATE_GAP_BYTES &&
@@ -221,8 +221,8 @@ static void populate(struct image_program *program, struct image_mapping *mappin
     }
 }
 
-/* One call that makes many pages is cheaper than a page fault for each. Zero pages between filled ones are made with
- * them if they are few; .bss is not: a rank may never touch it. */
+/* One call that allocates many pages is cheaper than a page fault for each. Short runs of zero pages
+ * between filled ones are included; .bss is not: a rank may never touch it. */
 static void plan_population(struct image_program *program, struct image_mapping *mapping,
                             const struct image_data *data)
 {
@@ -242,7 +242,7 @@ static void plan_population(struct image_program *program, struct image_mapping 
     populate(program, mapping, range);
 }
 
-/* All from zero pages: one anonymous mapping, and what is not zero copied into it. */
+/* Zero pages only: one anonymous mapping, and nonzero contents copied into it. */
 static void plan_anonymous(struct image_program *program, const struct image_module *module,
                            const struct image_data *data)
 {
@@ -261,7 +261,7 @@ static void plan_anonymous(struct image_program *program, const struct image_mod
         plan_fill(program, offset + page, data->bytes + page);
 }
 
-/* Large initial contents: a mapping of the file, then .bss; what relocations change is copied. */
+/* Large initial contents: a mapping of the file, then .bss; pages changed by relocations are copied. */
 static void plan_from_file(struct image_program *program, const struct image_module *module,
                            const struct image_data *data)
 {
@@ -286,7 +286,8 @@ static void plan_from_file(struct image_program *program, const struct image_mod
     image_array_push(&program->mappings, &program->n_mappings, sizeof file, &file);
     if (bss.len_bytes)
         image_array_push(&program->mappings, &program->n_mappings, sizeof bss, &bss);
-    /* The last page also holds what follows in the file and must be zero: copied whole. */
+    /* The last page also contains the bytes that follow in the file, which must be zero: it is copied
+     * whole. */
     for (size_t page = 0; page < data->fill_bytes; page += IMAGE_ARCH_PAGE_BYTES)
         if (page == last_page || data->page_relocated[page / IMAGE_ARCH_PAGE_BYTES]) {
             struct image_fill fill = {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * swapped_tls.c: thread_local data of a shared library that goes with the rank, as the program's own does.
+ * swapped_tls.c: thread_local data of a shared library that is switched with the rank, like the program's
+ * own.
  *
- * An OpenMP library keeps its team of threads in thread_local data of the thread that began the parallel
- * region: the PE's. With one block for all ranks of a PE, a rank would get the threads of another rank, which
- * belong to that one, and a rank that waits for a message inside a parallel region would find its team
- * changed. So each rank has its own block, and with it its own threads.
+ * An OpenMP library keeps its thread team in thread_local data of the thread that began the parallel
+ * region: the PE's thread. With one block for all ranks of a PE, a rank would use another rank's threads,
+ * and a rank that waits for a message inside a parallel region would find its team changed. So each rank
+ * has its own block, and with it its own threads.
  */
 #include "image/program.h"
 #include "ult/ult.h"
 
 #include <string.h>
 
-/* The libraries, by the beginning of their file's name. */
+/* The libraries, by prefix of the file name. */
 static const char *const library_names[] = {"libgomp.so", "libomp.so", "libiomp5.so"};
 
 static struct swapped {

@@ -76,7 +76,8 @@ void *image_symbol_lookup(const struct image_module *module, size_t symbol_index
         value = dlvsym(RTLD_DEFAULT, name, version);
     if (!is_own && !value)
         value = dlsym(RTLD_DEFAULT, name);
-    if (!is_own && !value && module->group > 0) /* opened with RTLD_LOCAL: what came with it */
+    if (!is_own && !value && module->group > 0) /* opened with RTLD_LOCAL: searches the libraries loaded with
+                                                 * it */
         value = dlsym((void *)module->link_map, name);
     if (value || !is_defined)
         return value;

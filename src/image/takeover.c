@@ -2,15 +2,15 @@
  *
  * takeover.c: gets control before the program's main, and before its constructors.
  *
- * _start of every dynamically linked program calls __libc_start_main with the address of main. This library's
- * definition comes before libc's in the order of look-up. It asks the layer above whether the program is to
- * be run as several ranks. If not, everything goes to libc as it came. If so, libc gets
- *   - our main, which runs the job;
- *   - an init that does nothing. NULL would make glibc 2.34+ run the constructors of the program; older
- *     programs bring their own __libc_csu_init along, which is left out just the same;
- *   - no fini of an older program.
+ * _start of every dynamically linked program calls __libc_start_main with the address of main. This
+ * library's definition comes before libc's in the order of look-up. It asks the layer above whether to run
+ * the program as several ranks. If not, all arguments go to libc unchanged. If so, libc gets
+ *   - Heddle's main, which runs the job;
+ *   - an empty init. NULL would make glibc 2.34+ run the constructors of the program; older programs
+ *     contain their own __libc_csu_init, which is skipped as well;
+ *   - no fini, which older programs have.
  * At exit ld.so runs the destructors of all modules. The prototype's objects were never constructed, so the
- * functions in its DT_FINI_ARRAY are replaced by one that does nothing; those of the libraries run as ever.
+ * functions in its DT_FINI_ARRAY are replaced by an empty one; those of the libraries run as usual.
  *
  * This file is part of the shared library only, never of a unit test.
  */
@@ -58,8 +58,8 @@ static int drop_destructors(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-/* Takes the arguments that the client removed off the front instead of the end: programs look for envp at
- * argv + argc + 1. Returns the new argv. */
+/* Removes as many arguments from the front of argv as the client has removed from its end: programs look
+ * for envp at argv + argc + 1. Returns the new argv. */
 static char **close_gap(char **argv, int old_argc, int argc)
 {
     int removed = old_argc - argc;
@@ -75,13 +75,12 @@ static char **close_gap(char **argv, int old_argc, int argc)
 EXPORT int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void),
                              void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
 
-/* Sanitizers are not up yet when this library's constructor runs first, and functions of libc that they
- * replace crash then. */
+/* Sanitizers are not initialised yet when this library's constructor runs first, and the libc functions
+ * they replace would crash. */
 extern __attribute__((weak)) void __asan_init(void), __tsan_init(void), __msan_init(void);
 
-/* ld.so runs this before the constructors of all other libraries. Not if libmpi comes in by dlopen: then
- * libc's
- * __libc_start_main has run, and is found first. */
+/* ld.so runs this before the constructors of all other libraries. Not if libmpi is loaded by dlopen: then
+ * libc's __libc_start_main has already run, and is found first. */
 __attribute__((constructor)) static void defer_constructors(int argc, char **argv, char **envp)
 {
     if (__asan_init || __tsan_init || __msan_init)

@@ -3,8 +3,8 @@
  * takeover_threads.c: pthread_create and thrd_create, for the program and all libraries.
  *
  * This library's definitions come before libc's in the order of look-up, so that a thread of std::thread or
- * of OpenMP belongs to the rank that wanted it, as one of the program's own does. A thread that no rank asks
- * for is made by libc as it came.
+ * of OpenMP belongs to the rank that caused it, like a thread of the program itself. A thread without a
+ * rank is created by libc with unchanged arguments.
  *
  * This file is part of the shared library only, never of a unit test.
  */
@@ -23,7 +23,7 @@ typedef int (*create_fn)(pthread_t *thread, const pthread_attr_t *attr, void *(*
 struct start {
     struct image *image;
     void *(*function)(void *);
-    thrd_start_t c11_function; /* of thrd_create, where function is NULL */
+    thrd_start_t c11_function; /* for thrd_create, where function is NULL */
     void *arg;
 };
 
@@ -33,7 +33,7 @@ static void *run_thread(void *arg)
 
     free(arg);
     if (start.image && !image_thread_begin(start.image))
-        base_fatal(1, "out of memory: a thread of the program cannot start");
+        base_fatal(1, "out of memory: cannot start a thread of the program");
     return start.function ? start.function(start.arg) : (void *)(intptr_t)start.c11_function(start.arg);
 }
 
@@ -51,7 +51,7 @@ static create_fn real_create(void)
     return real;
 }
 
-/* Starts what *wanted says, in memory of its own. Returns an error number. */
+/* Starts *wanted, copied into memory of its own. Returns an error number. */
 static int start_thread(pthread_t *thread, const pthread_attr_t *attr, const struct start *wanted)
 {
     struct start *start = malloc(sizeof *start);
@@ -60,6 +60,8 @@ static int start_thread(pthread_t *thread, const pthread_attr_t *attr, const str
     if (!start)
         return EAGAIN;
     *start = *wanted;
+    if (start->image && image_rebind_client.thread_begins)
+        image_rebind_client.thread_begins();
     if (start->image)
         image_thread_count(start->image, 1);
     error = real_create()(thread, attr, run_thread, start);
@@ -74,8 +76,11 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 {
     struct image *image = image_thread_heir(__builtin_return_address(0));
 
-    if (!image)
+    if (!image) {
+        if (image_rebind_client.thread_begins && !image_thread_serves_all(__builtin_return_address(0)))
+            image_rebind_client.thread_begins();
         return real_create()(thread, attr, function, arg);
+    }
     return start_thread(thread, attr, &(struct start){.image = image, .function = function, .arg = arg});
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * threads.c: which rank an OS thread belongs to, and the end of what it keeps for that rank.
+ * threads.c: the rank of an OS thread, and the end of the thread's per-rank state.
  *
- * At the end of a thread glibc first destroys thread_local objects, then calls the destructors of keys, in up
- * to PTHREAD_DESTRUCTOR_ITERATIONS rounds. A rank's lists are run at these two points: by a destructor that
- * is registered as the thread's first, and by one key of the process.
+ * At the end of a thread glibc first destroys thread_local objects, then calls the destructors of keys, in
+ * up to PTHREAD_DESTRUCTOR_ITERATIONS rounds. A rank's lists are processed at these two points: by a
+ * destructor that is registered as the thread's first, and by one key of the process.
  */
 #include "image/threads.h"
 
@@ -19,21 +19,21 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* Besides what the kernel puts there. */
+/* In addition to the kernel's signal frame. */
 #define SIGNAL_STACK_BYTES 16384
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif
 
-static __thread struct image_thread *own;      /* for the rank that the thread belongs to; NULL: for none */
-static __thread struct image_thread *visiting; /* for others whose code it has run, linked by next */
-static __thread int n_rounds;                  /* of key destructors that the thread's end has begun */
+static __thread struct image_thread *own;      /* for the thread's own rank; NULL: none */
+static __thread struct image_thread *visiting; /* for other ranks whose code it has run, linked by next */
+static __thread int n_rounds;                  /* rounds of key destructors begun at the thread's end */
 
 static pthread_key_t end_key;
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 
-/* Of glibc: calls fn(arg) when the thread ends; dso keeps the library from being closed before. */
+/* A glibc function: calls fn(arg) when the thread ends; until then the library dso cannot be closed. */
 extern int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
 extern void *__dso_handle;
 
@@ -53,11 +53,11 @@ static void destroy_thread(struct image_thread *thread)
     free(thread);
 }
 
-/* A stack for signals: without it the report of a full stack has no room. Sanitizers give threads one, too,
- * and unmap what they find at the thread's end. */
+/* Gives the thread a signal stack: without one there is no room to report a stack overflow. Sanitizers give
+ * threads one, too, and unmap the current one at the thread's end. */
 static void give_signal_stack(struct image_thread *thread)
 {
-    static atomic_int has_sanitizer; /* 1: no, 2: yes, 0: not known yet */
+    static atomic_int has_sanitizer; /* 1: no, 2: yes, 0: not determined yet */
     stack_t stack;
 
     if (!atomic_load(&has_sanitizer))
@@ -81,7 +81,7 @@ static void take_signal_stack(struct image_thread *thread)
     free(thread->signal_stack);
 }
 
-/* The destructor of end_key. It stays until the last round: a destructor may set values again. */
+/* The destructor of end_key. Re-armed until the last round: a destructor may set values again. */
 static void destroy_values(void *arg)
 {
     if (own)
@@ -92,6 +92,8 @@ static void destroy_values(void *arg)
         return;
     if (own) {
         image_thread_count(own->image, -1);
+        if (image_rebind_client.thread_ended)
+            image_rebind_client.thread_ended();
         take_signal_stack(own);
         destroy_thread(own);
     }
@@ -107,10 +109,10 @@ static void destroy_values(void *arg)
 static void make_end_key(void)
 {
     if (pthread_key_create(&end_key, destroy_values) != 0)
-        base_fatal(1, "the process has no pthread key left for the ranks' threads");
+        base_fatal(1, "no pthread key is left for the ranks' threads");
 }
 
-/* Has the thread's end come here. Nothing to undo if it fails half-way. */
+/* Registers for the thread's end. Nothing needs to be undone if it fails half-way. */
 static bool watch_end(void)
 {
     pthread_once(&end_once, make_end_key);
@@ -119,7 +121,7 @@ static bool watch_end(void)
             pthread_setspecific(end_key, &end_key) == 0);
 }
 
-/* ---- The beginning ---- */
+/* ---- The beginning of a thread ---- */
 
 static struct image_thread *create_thread(struct image *image)
 {
@@ -148,7 +150,7 @@ void image_thread_count(struct image *image, int n)
     atomic_fetch_add(&image_libc_of(image)->n_threads, n);
 }
 
-/* Threads that these make serve all ranks; by the beginning of the file's name. */
+/* True for libraries whose threads serve all ranks; by prefix of the file name. */
 static bool serves_all(const char *path)
 {
     static const char *const names[] = {"libcuda.so", "libnvidia", "libnccl.so", "libuc",
@@ -165,16 +167,27 @@ static bool serves_all(const char *path)
 struct image *image_thread_heir(const void *caller)
 {
     struct image *image = image_of_thread();
-    Dl_info info;
 
     if (!image || image_has_address(image, caller))
         return image;
-    return dladdr(caller, &info) && info.dli_fname && serves_all(info.dli_fname) ? NULL : image;
+    return image_thread_serves_all(caller) ? NULL : image;
 }
 
-/* ---- Questions ---- */
+bool image_thread_serves_all(const void *caller)
+{
+    Dl_info info;
 
-/* The image of the ULT that runs. */
+    return dladdr(caller, &info) && info.dli_fname && serves_all(info.dli_fname);
+}
+
+int image_count_threads(const struct image *image)
+{
+    return atomic_load(&image_libc_of((struct image *)image)->n_threads);
+}
+
+/* ---- Queries ---- */
+
+/* The image of the running ULT. */
 static struct image *running(void)
 {
     return image_rebind_client.current ? image_rebind_client.current() : NULL;
@@ -212,7 +225,7 @@ struct image_thread *image_thread_of(const void *code)
             return thread;
     thread = create_thread(image);
     if (!thread)
-        base_fatal(1, "out of memory: no room for the state of a thread");
+        base_fatal(1, "out of memory: cannot allocate the state of a thread");
     thread->next = visiting;
     visiting = thread;
     return thread;

@@ -2,18 +2,18 @@
  *
  * unwind.c: lets the unwinder find the frames of copies, so that exceptions pass through them.
  *
- * The unwinder (libgcc_s, libunwind) asks ld.so which module a program counter lies in, and reads that
- * module's sorted .eh_frame_hdr. ld.so knows nothing of copies. The tables of a copy are position-independent
- * and already mapped, so all that is needed is to answer that one question for them: this library defines
- * _dl_find_object (asked by libgcc since glibc 2.35) and dl_iterate_phdr (asked by older libgcc and by
- * libunwind), which come before ld.so's in the order of look-up. Registering each copy's .eh_frame instead
- * (__register_frame) would cost work per copy, and on older libgcc a linear search through all copies per
- * frame: docs/decisions/0002.
+ * The unwinder (libgcc_s, libunwind) asks ld.so for the module of a program counter, and reads that
+ * module's sorted .eh_frame_hdr. ld.so does not know copies. The tables of a copy are position-independent
+ * and already mapped, so only that query has to be answered for them: this library defines _dl_find_object
+ * (used by libgcc since glibc 2.35) and dl_iterate_phdr (used by older libgcc and by libunwind), which
+ * precede ld.so's in the order of look-up. Registering each copy's .eh_frame instead (__register_frame)
+ * would cost work per copy, and on older libgcc a linear search through all copies per frame:
+ * docs/decisions/0002.
  *
- * Everybody but the unwinder gets exactly ld.so's answer from dl_iterate_phdr.
+ * All other callers of dl_iterate_phdr get exactly ld.so's answer.
  *
- * Called from any thread, while an exception is thrown: no locks, no allocation. Called by sanitizers before
- * they are up.
+ * Called from any thread, while an exception is thrown: no locks, no allocation. Called by sanitizers
+ * before they are initialised.
  */
 #include "image/groups.h"
 #include "image/instantiate.h"
@@ -26,12 +26,12 @@
 typedef int (*phdr_callback_fn)(struct dl_phdr_info *info, size_t size, void *arg);
 typedef int (*dl_iterate_phdr_fn)(phdr_callback_fn callback, void *arg);
 
-/* ld.so's answers to what this file answers first. The same value whoever looks it up, so no lock. */
+/* ld.so's functions that this file overrides. Every look-up yields the same value, so no lock is needed. */
 static _Atomic(dl_iterate_phdr_fn) real_iterate;
 
 /* ---- dl_iterate_phdr ---- */
 
-/* The caller's callback, and what ld.so said last. */
+/* The caller's callback, and the last info from ld.so. */
 struct forward {
     phdr_callback_fn callback;
     void *arg;
@@ -55,10 +55,10 @@ BASE_NO_SANITIZE static bool is_unwinder(const void *caller)
     for (size_t i = 0; i < program->n_unwinders; i++)
         if ((uintptr_t)caller - program->unwinders[i].offset < program->unwinders[i].len_bytes)
             return true;
-    return image_find(caller) != NULL; /* linked into the program */
+    return image_find(caller) != NULL; /* statically linked into the program */
 }
 
-/* Shows the rank's copies of the modules of a group. */
+/* Reports the rank's copies of the modules of a group. */
 BASE_NO_SANITIZE static int show_group(const struct image *image, const struct image_program *group,
                                        const struct forward *forward)
 {
@@ -66,7 +66,7 @@ BASE_NO_SANITIZE static int show_group(const struct image *image, const struct i
 
     for (size_t i = 0; !result && i < group->n_modules; i++) {
         const struct image_module *module = &group->modules[i];
-        struct dl_phdr_info info = forward->last; /* dlpi_adds and dlpi_subs are the same for all */
+        struct dl_phdr_info info = forward->last; /* dlpi_adds and dlpi_subs are equal for all */
 
         info.dlpi_addr = (uintptr_t)image->base + module->copy_shift;
         info.dlpi_name = module->name;

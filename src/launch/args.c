@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The command line of mpirun. The options are one table: what they are called (by us and by other
- * MPIs), how many values follow, what they do, and the line that --help prints. Called by main.c.
+ * The command line of mpirun. One table lists the options: their names (here and in other MPIs), the number
+ * of values, their effect, and their line in --help. Called by main.c.
  */
 #include "launch/launch.h"
 
@@ -29,14 +29,14 @@ enum effect {
     KEEP_GOING,
     PRINT_HELP,
     PRINT_VERSION,
-    NOTHING,    /* has no meaning here, and does no harm */
-    ALLOW_ROOT, /* the same, but other launchers want to know */
-    WARN,       /* belongs to another MPI: said once */
+    NOTHING,    /* no meaning here, and harmless */
+    ALLOW_ROOT, /* the same, but other launchers need it */
+    WARN,       /* belongs to another MPI: warned about once */
 };
 
 struct option {
-    const char *names;  /* separated by blanks; the first one is ours */
-    const char *values; /* what follows, one word each; "" if nothing does */
+    const char *names;  /* separated by blanks; the first one is Heddle's */
+    const char *values; /* placeholders of the values, one word each; "" if there are none */
     enum effect effect;
     const char *help;
 };
@@ -47,37 +47,39 @@ static const struct option options[] = {
     {"-genv -env --genv --env", "VAR VALUE", EXPORT_TWO, "the same, as two words"},
     {"-wd -wdir --wd --wdir", "DIR", CHANGE_DIR, "run the program in this folder"},
     {"--timeout -timeout", "S", SET_TIMEOUT, "end the program after S seconds (exit code 124)"},
-    {"--procs -procs", "P", SET_PROCS, "put the ranks into P processes (default 1; with hosts: one each)"},
+    {"--procs -procs", "P", SET_PROCS,
+     "distribute the ranks over P processes (default 1; with hosts: one each)"},
     {"--hosts -hosts --host -host -H", "LIST", SET_HOSTS,
      "run on these nodes: A,B:4,C (through another launcher)"},
-    {"--hostfile -hostfile --machinefile -machinefile -f", "FILE", SET_HOSTFILE, "the same, a line for each"},
+    {"--hostfile -hostfile --machinefile -machinefile -f", "FILE", SET_HOSTFILE,
+     "the same, one host per line of the file"},
     {"--tag-output -tag-output -l -prepend-rank", "", TAG_OUTPUT,
-     "begin each line of output with the process that printed it"},
+     "prefix each line of output with the process that printed it"},
     {"--bind-to -bind-to", "core|none", BIND, "none: do not divide the cores among the processes"},
     {"--keep-going --enable-recovery -enable-recovery -disable-auto-cleanup", "", KEEP_GOING,
-     "when a process dies, let the others go on"},
+     "when a process fails, let the others continue"},
     {"-q --quiet -quiet", "", BE_QUIET, "no warnings"},
-    {"-v --verbose -verbose", "", BE_VERBOSE, "print what is run"},
+    {"-v --verbose -verbose", "", BE_VERBOSE, "print the command that is run"},
     {"--version -V -version", "", PRINT_VERSION, "print the version"},
     {"--help -h -help -?", "", PRINT_HELP, "print this"},
-    {"--oversubscribe -oversubscribe", "", NOTHING, "more ranks than cores is the normal case here"},
+    {"--oversubscribe -oversubscribe", "", NOTHING, "more ranks than cores is the normal case"},
     {"--allow-run-as-root -allow-run-as-root", "", ALLOW_ROOT, "root may"},
     {"--use-hwthread-cpus -use-hwthread-cpus", "", NOTHING, "see +p"},
     {"--map-by -map-by", "X", NOTHING, "ranks go to PEs in blocks"},
     {"--rank-by -rank-by", "X", NOTHING, "ranks go to PEs in blocks"},
-    {"-ppn -perhost --npernode -npernode -N", "N", NOTHING, "there is one node"},
-    {"-genvall -envall", "", NOTHING, "the program gets the whole environment"},
-    {"--mca -mca --gmca -gmca --prtemca --pmixmca", "KEY VALUE", WARN, "a setting of Open MPI"},
+    {"-ppn -perhost --npernode -npernode -N", "N", NOTHING, "only one node is used"},
+    {"-genvall -envall", "", NOTHING, "the program always gets the whole environment"},
+    {"--mca -mca --gmca -gmca --prtemca --pmixmca", "KEY VALUE", WARN, "an option of Open MPI"},
 };
 enum { NUM_OPTIONS = sizeof options / sizeof options[0] };
 
-/* The library's own options that no value follows. */
+/* The library's own options without a value. */
 static const char *const plus_without_value[] = {"+help", "+version"};
 enum { NUM_PLUS_WITHOUT_VALUE = sizeof plus_without_value / sizeof plus_without_value[0] };
 
 enum { MAX_NAME = 64 };
 
-/* Takes the next blank-separated word of *text_inout (its first MAX_NAME - 1 letters); false at the end. */
+/* Reads the next blank-separated word of *text_inout (its first MAX_NAME - 1 letters); false at the end. */
 static bool next_word(const char **text_inout, char word_out[MAX_NAME])
 {
     const char *start = *text_inout + strspn(*text_inout, " ");
@@ -116,8 +118,8 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* How many letters must be changed, inserted, dropped or swapped with their neighbour to get from a
- * to b (Damerau and Levenshtein, each letter moved once). Both shorter than MAX_NAME. */
+/* Number of letters to change, insert, delete or swap with their neighbour to get from a to b
+ * (Damerau-Levenshtein distance, each letter moved once). Both shorter than MAX_NAME. */
 static int word_distance(const char *a, const char *b)
 {
     int len_a = (int)strlen(a), len_b = (int)strlen(b);
@@ -154,8 +156,8 @@ static _Noreturn void fail_unknown(const char *text)
             }
         }
     }
-    launch_fail(LAUNCH_EXIT_USAGE, "unknown option %s; the nearest one is %s (mpirun --help lists all)", text,
-                nearest);
+    launch_fail(LAUNCH_EXIT_USAGE, "unknown option %s; the nearest is %s (mpirun --help lists all options)",
+                text, nearest);
 }
 
 static void print_help(void)
@@ -169,7 +171,7 @@ static void print_help(void)
         const struct option *o = &options[i];
         if (!is_noop_list && o->effect >= NOTHING) {
             is_noop_list = true;
-            puts("\nAccepted because other MPIs have them; without effect here:");
+            puts("\nAccepted for compatibility with other MPIs; without effect:");
         }
         char left[80];
         snprintf(left, sizeof left, "%.*s %s", (int)strcspn(o->names, " "), o->names, o->values);
@@ -182,8 +184,8 @@ static void print_help(void)
         }
         printf("  %-28s  %s\n", left, o->help);
     }
-    puts("\nExit code: the program's; 2 for a wrong command, 126 if the program cannot be run, 127 if there\n"
-         "is none of that name, 124 after --timeout.");
+    puts("\nExit code: the program's; 2 for a wrong command, 126 if the program cannot be run, 127 if "
+         "there\nis no such program, 124 after --timeout.");
 }
 
 static int read_count(const char *option, const char *text)
@@ -192,10 +194,10 @@ static int read_count(const char *option, const char *text)
     errno = 0;
     long value = strtol(text, &end, 10);
     if (!isdigit((unsigned char)text[0]) || *end != '\0')
-        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a number (a whole number from 1 on is needed)", option,
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a number (a positive whole number is required)", option,
                     text);
     if (value < 1)
-        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: at least 1 is needed", option, text);
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: must be at least 1", option, text);
     if (errno == ERANGE || value > INT_MAX)
         launch_fail(LAUNCH_EXIT_USAGE, "%s %s: too large (at most %d)", option, text, INT_MAX);
     return (int)value;
@@ -206,7 +208,7 @@ static double read_seconds(const char *option, const char *text)
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end != '\0' || !(value > 0) || value > 1e9)
-        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a time (seconds, more than 0)", option, text);
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a time (a number of seconds above 0)", option, text);
     return value;
 }
 
@@ -227,7 +229,7 @@ static void set_variable(struct launch_command *command, const char *option, con
 {
     char *copy = strndup(name, name_len);
     if (copy == NULL || name_len == 0 || setenv(copy, value, 1) != 0)
-        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not the name of an environment variable", option, name);
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a valid name of an environment variable", option, name);
     free(copy);
     append_word(&command->exported, name, name_len);
 }
@@ -240,7 +242,7 @@ static void export_variable(struct launch_command *command, const char *option, 
     else if (getenv(text) != NULL)
         append_word(&command->exported, text, strlen(text));
     else if (!command->is_quiet)
-        launch_say("%s %s: there is no such environment variable", option, text);
+        launch_say("%s %s: no such environment variable", option, text);
 }
 
 static void change_dir(const char *option, const char *dir)
@@ -257,11 +259,11 @@ static void change_dir(const char *option, const char *dir)
 static void add_rank_option(struct launch_command *command, const char *word)
 {
     if (word[strcspn(word, " \t\n")] != '\0')
-        launch_fail(LAUNCH_EXIT_USAGE, "'%s': an option of the library cannot have blanks in it", word);
+        launch_fail(LAUNCH_EXIT_USAGE, "'%s': an option of the library cannot contain blanks", word);
     append_word(&command->rank_options, word, strlen(word));
 }
 
-/* An option of the library, at argv[i]; returns the index of its last word. */
+/* Reads an option of the library at argv[i]; returns the index of its last word. */
 static int read_plus_option(struct launch_command *command, char **argv, int i)
 {
     const char *name = argv[i];
@@ -285,7 +287,7 @@ static void apply(struct launch_command *command, const struct option *option, c
     switch (option->effect) {
     case SET_RANKS:
         if (command->num_ranks != 0)
-            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: the number of ranks was given before", name, values[0]);
+            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: the number of ranks was already given", name, values[0]);
         command->num_ranks = read_count(name, values[0]);
         break;
     case EXPORT:
@@ -346,7 +348,7 @@ static void apply(struct launch_command *command, const struct option *option, c
     }
 }
 
-/* An option of ours, at argv[i]; returns the index of its last word. */
+/* Reads an option of mpirun at argv[i]; returns the index of its last word. */
 static int read_option(struct launch_command *command, char **argv, int i)
 {
     size_t name_len = strcspn(argv[i], "=");
@@ -382,7 +384,7 @@ static int read_option(struct launch_command *command, char **argv, int i)
     return i;
 }
 
-/* Checks beyond single options: there is a program, and all options fit together. */
+/* Checks the command as a whole: there is a program, and the options are consistent. */
 static void check_command(const struct launch_command *command)
 {
     if (command->program_argv == NULL || command->program_argv[0] == NULL ||
@@ -390,19 +392,19 @@ static void check_command(const struct launch_command *command)
         launch_fail(LAUNCH_EXIT_USAGE, "no program to run (mpirun -n N program [argument...])");
     for (char **word = command->program_argv; *word; word++)
         if (strcmp(*word, ":") == 0)
-            launch_fail(LAUNCH_EXIT_USAGE, "':': several programs in one job (MPMD) do not work yet");
+            launch_fail(LAUNCH_EXIT_USAGE, "':': several programs in one job (MPMD) are not supported yet");
     if (command->hosts != NULL && command->hostfile != NULL)
-        launch_fail(LAUNCH_EXIT_USAGE, "--hosts and --hostfile exclude each other: leave one out");
+        launch_fail(LAUNCH_EXIT_USAGE, "--hosts and --hostfile exclude each other: use only one");
     if (command->num_ranks != 0 && command->num_procs > command->num_ranks)
-        launch_fail(LAUNCH_EXIT_USAGE, "--procs %d: there are only %d ranks, and each process needs one",
+        launch_fail(LAUNCH_EXIT_USAGE,
+                    "--procs %d: there are only %d ranks, and each process needs at least one",
                     command->num_procs, command->num_ranks);
     if (command->num_ranks != 0 && command->rank_options != NULL) {
         const char *rest = command->rank_options;
         char word[MAX_NAME];
         while (next_word(&rest, word))
             if (strcmp(word, "+vp") == 0)
-                launch_fail(LAUNCH_EXIT_USAGE,
-                            "-n %d and +vp both say how many ranks there are: leave one out",
+                launch_fail(LAUNCH_EXIT_USAGE, "-n %d and +vp both set the number of ranks: use only one",
                             command->num_ranks);
     }
 }

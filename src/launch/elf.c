@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What an ELF file is, from its headers alone. The file is not trusted: each offset is checked
- * against its size. Called by target_program.c.
+ * Determines the kind of an ELF file from its headers. The file is not trusted: each offset is checked
+ * against the file's size. Called by target_program.c.
  */
 #include "launch/launch.h"
 
@@ -24,10 +24,10 @@ enum { OUR_MACHINE = EM_AARCH64 };
 
 struct file {
     const char *bytes; /* the mapped file */
-    size_t size_bytes; /* how long it is */
+    size_t size_bytes; /* its size */
 };
 
-/* The bytes at an offset, or NULL if not all of them are in the file. */
+/* The bytes at an offset, or NULL if they are not all in the file. */
 static const void *at(const struct file *file, uint64_t offset, uint64_t len_bytes)
 {
     if (offset > file->size_bytes || len_bytes > file->size_bytes - offset)
@@ -35,7 +35,8 @@ static const void *at(const struct file *file, uint64_t offset, uint64_t len_byt
     return file->bytes + offset;
 }
 
-/* Is DF_1_PIE set? It tells a static PIE from a shared library: neither has an interpreter. */
+/* True if DF_1_PIE is set. It distinguishes a static PIE from a shared library: neither has an
+ * interpreter. */
 static bool has_pie_flag(const struct file *file, const Elf64_Phdr *dynamic)
 {
     for (uint64_t done = 0; done + sizeof(Elf64_Dyn) <= dynamic->p_filesz; done += sizeof(Elf64_Dyn)) {
@@ -50,7 +51,7 @@ static bool has_pie_flag(const struct file *file, const Elf64_Phdr *dynamic)
     return false;
 }
 
-/* A name of at most so many bytes, which may lack its end; cut if there is no room. */
+/* Copies a name of at most name_bytes bytes, which may lack its terminator; truncates it to copy_bytes. */
 static void copy_name(const char *name, uint64_t name_bytes, char *copy_out, size_t copy_bytes)
 {
     size_t len = strnlen(name, name_bytes < copy_bytes ? name_bytes : copy_bytes - 1);

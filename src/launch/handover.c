@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Several nodes: the program is started by a launcher that knows how to get there: srun inside a Slurm
- * allocation, otherwise prterun or Open MPI's mpirun. Each is a PMIx server to the processes. Without --procs
- * there is one process per node. Called by main.c.
+ * Several nodes: another launcher, which can reach them, starts the program: srun inside a Slurm
+ * allocation, otherwise prterun or Open MPI's mpirun. Each of these is a PMIx server for the processes.
+ * Without --procs there is one process per node. Called by main.c.
  */
 #include "launch/hosts.h"
 #include "launch/launch.h"
@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the job is to run. */
+/* The nodes of the job. */
 struct place {
-    struct launch_hosts hosts; /* num is 0 if the launcher is to find out by itself */
+    struct launch_hosts hosts; /* num is 0 if the launcher finds them by itself */
     int num_nodes;
     bool is_slurm; /* inside a Slurm allocation */
 };
@@ -41,7 +41,7 @@ static void add_word(struct words *words, const char *format, ...)
     longer[++words->num] = NULL;
 }
 
-/* "a,b,c", or with slots "a:2,b:2,c:2"; malloc'ed. slots_per_host: for those that do not say. */
+/* "a,b,c", or with slots "a:2,b:2,c:2"; malloc'ed. slots_per_host: for hosts without a number. */
 static char *host_list(const struct launch_hosts *hosts, bool with_slots, int slots_per_host,
                        bool uses_own_slots)
 {
@@ -68,9 +68,9 @@ static void use_srun(const struct launch_command *command, const struct place *p
     add_word(words, "--nodes=%d", place->num_nodes < num_procs ? place->num_nodes : num_procs);
     add_word(words, "--ntasks=%d", num_procs);
     add_word(words, "--ntasks-per-node=%d", per_node);
-    add_word(words, "--cpu-bind=none"); /* the library divides the cores that it sees */
+    add_word(words, "--cpu-bind=none"); /* the library divides the usable cores */
     add_word(words, "--kill-on-bad-exit=%d", command->keeps_going ? 0 : 1);
-    if (getenv("SLURM_STEP_ID") != NULL) /* in a step already: share its cores */
+    if (getenv("SLURM_STEP_ID") != NULL) /* already in a step: share its cores */
         add_word(words, "--overlap");
     if (command->tags_output)
         add_word(words, "--label");
@@ -78,7 +78,7 @@ static void use_srun(const struct launch_command *command, const struct place *p
         add_word(words, "--nodelist=%s", host_list(&place->hosts, false, 0, false));
 }
 
-/* prterun and Open MPI's mpirun understand the same words, but for a few. */
+/* prterun and Open MPI's mpirun take the same options, with few exceptions. */
 static void use_prrte(const struct launch_command *command, const struct place *place, int num_procs,
                       bool is_prterun, struct words *words)
 {
@@ -98,7 +98,7 @@ static void use_prrte(const struct launch_command *command, const struct place *
     else
         add_word(words, "ppr:%d:node", per_node);
     add_word(words, "--bind-to");
-    add_word(words, "none"); /* the library divides the cores that it sees */
+    add_word(words, "none"); /* the library divides the usable cores */
     if (command->keeps_going)
         add_word(words, "--enable-recovery");
     if (command->allows_root)
@@ -121,7 +121,7 @@ static void use_prrte(const struct launch_command *command, const struct place *
 
 /* ---- Which launcher ---- */
 
-/* Was this srun built with PMIx? */
+/* True if this srun was built with PMIx. */
 static bool srun_has_pmix(const char *srun)
 {
     char *command, line[1024];
@@ -138,7 +138,7 @@ static bool srun_has_pmix(const char *srun)
     return has_pmix;
 }
 
-/* The launcher's path; its kind in the two outputs. Exits if there is none. */
+/* The launcher's path; the two outputs tell its kind. Exits if there is none. */
 static char *find_launcher(bool is_slurm, bool *is_srun_out, bool *is_prterun_out)
 {
     static const char *const names[] = {"prterun", "orterun", "mpirun.openmpi"};
@@ -163,9 +163,9 @@ static char *find_launcher(bool is_slurm, bool *is_srun_out, bool *is_prterun_ou
         "of them is in PATH");
 }
 
-/* ---- Where ---- */
+/* ---- Nodes ---- */
 
-/* The first of these variables that is a number above 0; 0 if there is none. */
+/* The value of the first of these variables that is a number above 0; 0 if there is none. */
 static int number_in_env(const char *name, const char *other_name)
 {
     const char *text = getenv(name) ? getenv(name) : getenv(other_name);
@@ -173,7 +173,7 @@ static int number_in_env(const char *name, const char *other_name)
     return number > 0 ? number : 0;
 }
 
-/* Is the job to run elsewhere than on this node alone? */
+/* True if the job uses nodes other than this one. */
 static bool find_place(const struct launch_command *command, struct place *place_out)
 {
     static const char *const file_variables[] = {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE"};
@@ -186,7 +186,7 @@ static bool find_place(const struct launch_command *command, struct place *place
         place_out->num_nodes = place_out->hosts.num;
         return !launch_hosts_are_local(&place_out->hosts);
     }
-    if (getenv("PMIX_RANK") != NULL) /* one task of a job already */
+    if (getenv("PMIX_RANK") != NULL) /* already a task of a job */
         return false;
     if (place_out->is_slurm) {
         place_out->num_nodes = number_in_env("SLURM_JOB_NUM_NODES", "SLURM_NNODES");
@@ -228,7 +228,7 @@ void launch_handover_plan(struct launch_command *command, struct launch_program 
     for (char **word = command->program_argv + 1; *word; word++)
         add_word(&words, "%s", *word);
 
-    /* From here on the launcher is the program. */
+    /* From here on the launcher is the program to run. */
     command->program_argv = words.argv;
     command->num_procs = 0;
     command->tags_output = false;

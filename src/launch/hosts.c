@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Lists of nodes: --hosts, --hostfile, and the files in which resource managers list an allocation.
+ * Lists of nodes: --hosts, --hostfile, and the files in which resource managers describe an allocation.
  */
 #include "launch/hosts.h"
 #include "launch/launch.h"
@@ -13,14 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Adds a node; num_slots 0: not said. */
+/* Adds a node; num_slots 0: unspecified. */
 static void add(struct launch_hosts *hosts, const char *name, size_t name_len, int num_slots)
 {
     for (int i = 0; i < hosts->num; i++) {
         struct launch_host *host = &hosts->hosts[i];
         if (strlen(host->name) != name_len || memcmp(host->name, name, name_len) != 0)
             continue;
-        /* Said twice without a number means two. */
+        /* A node that is listed twice without a number has two slots. */
         host->num_slots = (host->num_slots ? host->num_slots : 1) + (num_slots ? num_slots : 1);
         return;
     }
@@ -34,7 +34,7 @@ static void add(struct launch_hosts *hosts, const char *name, size_t name_len, i
         launch_fail(1, "out of memory");
 }
 
-/* May this be the name or the address of a node? An option or a list of shell words is not. */
+/* True if this can be the name or address of a node. An option or a list of shell words cannot. */
 static bool is_host_name(const char *name, size_t name_len)
 {
     for (size_t i = 0; i < name_len; i++)
@@ -43,7 +43,7 @@ static bool is_host_name(const char *name, size_t name_len)
     return name_len > 0 && name_len < 256 && name[0] != '-';
 }
 
-/* "a", "a:4"; rest_out: what follows the number. where: for messages. */
+/* Reads "a" or "a:4". rest_out: the text after the number. where: for messages. */
 static void read_host(struct launch_hosts *hosts, const char *text, size_t len, const char *where)
 {
     size_t name_len = strcspn(text, ":,= \t\r\n");
@@ -112,7 +112,7 @@ void launch_hosts_read_file(const char *path, struct launch_hosts *hosts_out)
     free(line);
     fclose(file);
     if (hosts_out->num == 0)
-        launch_fail(LAUNCH_EXIT_USAGE, "--hostfile %s: there is no node in it", path);
+        launch_fail(LAUNCH_EXIT_USAGE, "--hostfile %s: the file lists no nodes", path);
 }
 
 bool launch_hosts_are_local(const struct launch_hosts *hosts)

@@ -9,7 +9,7 @@
 
 struct launch_host {
     char *name;    /* malloc'ed */
-    int num_slots; /* how many processes it is said to take; 0: not said */
+    int num_slots; /* number of processes that it takes; 0: unspecified */
 };
 
 struct launch_hosts {
@@ -17,12 +17,12 @@ struct launch_hosts {
     int num;
 };
 
-/* Reads "a,b:4,c". Exits if it is malformed or empty. */
+/* Reads "a,b:4,c". Exits if the list is malformed or empty. */
 void launch_hosts_read_list(const char *list, struct launch_hosts *hosts_out);
-/* Reads a file with a line for each: "a", "a:4" or "a slots=4"; # starts a comment. A node that comes
- * several times has as many slots. Exits, with the line, if it cannot be read. */
+/* Reads a file with one node per line: "a", "a:4" or "a slots=4"; # starts a comment. A node that is listed
+ * several times gets as many slots. On an error it prints the line and exits. */
 void launch_hosts_read_file(const char *path, struct launch_hosts *hosts_out);
-/* Is this node the only one in the list? */
+/* True if this node is the only one in the list. */
 bool launch_hosts_are_local(const struct launch_hosts *hosts);
 
 #endif

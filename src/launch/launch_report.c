@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Has the program become ranks? A script, a shell or env hands the number of ranks on to whatever it starts,
- * through the environment, and that may be a program of another MPI, which runs as one rank, or none at all.
- * So each program of the library reports its start in a datagram to an abstract Unix socket: there is no file
- * that could be left behind, and the kernel says which user the sender is. Part of mpirun and of
- * mpirun-procs.
+ * Detects whether the program has started ranks. A script, a shell or env passes the number of ranks
+ * through the environment to the programs it starts; these may use another MPI and run as one rank each, or
+ * there may be none. So each program that is linked with the library reports its start in a datagram to an
+ * abstract Unix socket: this leaves no file behind, and the kernel reports the sender's user. Part of
+ * mpirun and of mpirun-procs.
  */
 #include "launch/launch.h"
 
@@ -45,7 +45,7 @@ err_close:
     return -1;
 }
 
-/* The user who sent a datagram; -1: the kernel does not say. */
+/* The user who sent a datagram; -1: unknown. */
 static uid_t sender_of(struct msghdr *message)
 {
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {

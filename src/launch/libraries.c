@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which MPI will a program get? Its dynamic loader is asked, as ldd does: run with
- * LD_TRACE_LOADED_OBJECTS=1 it lists what it would load, and does not start the program. This also
- * sees libraries of libraries, LD_LIBRARY_PATH and RUNPATH. Called by target_program.c.
+ * Finds the MPI library that a program will load. Like ldd, it runs the dynamic loader with
+ * LD_TRACE_LOADED_OBJECTS=1, which lists the libraries and does not start the program. The list includes
+ * libraries of libraries and respects LD_LIBRARY_PATH and RUNPATH. Called by target_program.c.
  */
 #include "launch/launch.h"
 #include "launch/libraries.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Names, up to the version, of the libraries of other MPIs. */
+/* Name prefixes, up to the version, of the libraries of other MPIs. */
 static const char *const other_mpis[] = {
     "libmpi.so",     "libmpi_abi.so",   "libmpich.so",         "libmpichcxx.so", "libmpicxx.so",
     "libmpi_cxx.so", "libmpifort.so",   "libmpi_mpifh.so",     "libmpi_cray.so", "libmpi_gnu.so",
@@ -49,7 +49,7 @@ char *launch_own_file(const char *const places[2])
 const char *launch_library_dir(void)
 {
     static char *dir;
-    /* Where the build tree has it, and where an installation has it. */
+    /* The path in the build tree and in an installation. */
     static const char *const places[] = {"../lib/" LAUNCH_OUR_LIBRARY,
                                          HEDDLE_LIB_FROM_BIN "/" LAUNCH_OUR_LIBRARY};
     if (dir == NULL) {
@@ -60,12 +60,12 @@ const char *launch_library_dir(void)
     return dir;
 }
 
-/* Is this file our library, under whatever path? */
+/* True if this file is our library, under any path. */
 static bool is_our_library(const char *path)
 {
     const char *our_dir = launch_library_dir();
     if (our_dir == NULL)
-        return true; /* nothing to compare with: take what there is */
+        return true; /* nothing to compare with: accept the file */
     char ours[PATH_MAX + 64];
     snprintf(ours, sizeof ours, "%s/" LAUNCH_OUR_LIBRARY, our_dir);
     char *a = realpath(path, NULL), *b = realpath(ours, NULL);
@@ -81,7 +81,7 @@ static void read_line(char *line, struct launch_libraries *libraries_out)
     char *name = line + strspn(line, " \t");
     char *arrow = strstr(name, " => ");
     char *path = arrow ? arrow + 4 : name;
-    char *address = strstr(path, " (0x"); /* paths may have blanks in them */
+    char *address = strstr(path, " (0x"); /* paths may contain blanks */
     if (address)
         *address = '\0';
     name[strcspn(name, " \n")] = '\0';
@@ -109,7 +109,7 @@ void launch_libraries_list(const char *path, struct launch_libraries *libraries_
     pid_t pid = fork();
     if (pid == 0) {
         dup2(ends[1], STDOUT_FILENO);
-        dup2(ends[1], STDERR_FILENO); /* what it cannot find is our business, not the user's */
+        dup2(ends[1], STDERR_FILENO); /* its error messages about missing libraries do not concern the user */
         close(ends[0]);
         close(ends[1]);
         setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);

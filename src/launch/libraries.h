@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which MPI a program is linked with. Used by target_program.c.
+ * Determines the MPI that a program is linked with. Used by target_program.c.
  */
 #ifndef LAUNCH_LIBRARIES_H
 #define LAUNCH_LIBRARIES_H
@@ -10,13 +10,13 @@
 #define LAUNCH_OUR_LIBRARY "libmpi_abi.so.1"
 
 struct launch_libraries {
-    bool has_ours;           /* it needs libmpi_abi.so.1, itself or through a library */
-    bool needs_library_path; /* the loader finds none, or that of another MPI */
+    bool has_ours;           /* it needs libmpi_abi.so.1, directly or through a library */
+    bool needs_library_path; /* the loader finds no MPI library, or that of another MPI */
     char other_mpi[64];      /* the library of another MPI that it needs, or "" */
 };
 
-/* Asks the loader of a dynamic program (which must be glibc's: others would run the program). Knows
- * nothing more than "no MPI" if that fails. */
+/* Asks the loader of a dynamic program (which must be glibc's: others would run the program). If that
+ * fails, the result is "no MPI". */
 void launch_libraries_list(const char *path, struct launch_libraries *libraries_out);
 
 #endif

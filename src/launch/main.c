@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mpirun, also called mpiexec: the order of things.
+ * mpirun, also called mpiexec: the main sequence.
  */
 #include "launch/launch.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-/* The pipes of this process must not get the numbers of standard files that are closed; for the program they
- * are closed again. */
+/* The pipes of this process must not take the numbers of closed standard files, so these are opened; for
+ * the program they are closed again. */
 static void open_standard_files(void)
 {
     int fd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Runs the program: in place of this process if that is all there is to do; otherwise as children, to
- * watch the time or because there are several. Signals sent to mpirun reach the children. Called by main.c.
+ * Runs the program: in place of this process if possible; otherwise as children, to enforce a timeout or
+ * because there are several. Signals sent to mpirun are forwarded to the children. Called by main.c.
  */
 #include "launch/launch.h"
 
@@ -31,7 +31,7 @@ void launch_forget_outer(void)
     }
 }
 
-/* HEDDLE_OPTIONS: what was in it, then the ranks, then the options given to mpirun. */
+/* Sets HEDDLE_OPTIONS: its old contents, then the number of ranks, then the options given to mpirun. */
 static void set_rank_options(const struct launch_command *command)
 {
     const char *before = getenv("HEDDLE_OPTIONS");
@@ -60,14 +60,15 @@ static void set_variable(const char *name, const char *value, bool is_added, voi
         setenv(name, value, 1);
 }
 
-/* Tells a process that is one rank its place in the job. If it is to be several, they learn theirs later. */
+/* Sets the variables for the place of a process that is one rank. If it has several ranks, each gets its
+ * own values later. */
 static void tell_place(int rank, int size)
 {
     struct base_rank_place place = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
     base_rank_variables_set(&place, set_variable, &place);
 }
 
-/* A program that was linked elsewhere, with another library of the same ABI, shall get ours. */
+/* Makes a program that was linked elsewhere, with another library of the same ABI, load this one. */
 static void set_library_path(void)
 {
     const char *before = getenv("LD_LIBRARY_PATH");
@@ -85,7 +86,7 @@ static void say_what_is_run(const struct launch_command *command, const struct l
     fflush(stdout);
     fprintf(stderr, "mpirun: ");
     if (copies > 1)
-        fprintf(stderr, "no MPI program; %d copies of ", copies);
+        fprintf(stderr, "not an MPI program; %d copies of ", copies);
     else if (rank_options)
         fprintf(stderr, "HEDDLE_OPTIONS='%s' ", rank_options);
     if (program->needs_library_path)
@@ -100,8 +101,8 @@ static _Noreturn void replace_self(const struct launch_command *command, const s
 {
     execv(program->path, command->program_argv);
     int error = errno;
-    if (error == ENOENT) /* it is there, so what is missing is what runs it */
-        launch_say("%s: the interpreter or loader that it asks for does not exist", command->program_argv[0]);
+    if (error == ENOENT) /* the program exists, so its interpreter is missing */
+        launch_say("%s: its interpreter or loader does not exist", command->program_argv[0]);
     else
         launch_say("%s: %s", command->program_argv[0], strerror(error));
     _exit(LAUNCH_EXIT_CANNOT_RUN);
@@ -111,11 +112,11 @@ static _Noreturn void replace_self(const struct launch_command *command, const s
 
 struct children {
     pid_t *pids;     /* one per child; 0 once it has ended */
-    int num;         /* how many were started */
-    int num_running; /* how many have not ended */
-    int exit_code;   /* of the first one that failed; 0: none so far */
-    int reports;     /* where programs of the library report their start (launch_report.c); -1: not asked */
-    long most_ranks; /* most ranks that one of these was told; -1: none has reported */
+    int num;         /* number of children started */
+    int num_running; /* number of children that have not ended */
+    int exit_code;   /* of the first child that failed; 0: none so far */
+    int reports;     /* receives start reports (launch_report.c); -1: not requested */
+    long most_ranks; /* greatest number of ranks that a reporting program was told; -1: no report so far */
 };
 
 static void start_child(const struct launch_command *command, const struct launch_program *program,
@@ -134,7 +135,7 @@ static void start_child(const struct launch_command *command, const struct launc
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent)
             _exit(1);
-        if (children->num > 0) { /* the first one alone reads the standard input */
+        if (children->num > 0) { /* only the first one reads the standard input */
             int nothing = open("/dev/null", O_RDONLY);
             if (nothing >= 0)
                 dup2(nothing, STDIN_FILENO);
@@ -154,7 +155,7 @@ static void signal_all(const struct children *children, int signal_number)
             kill(children->pids[i], signal_number);
 }
 
-/* Collects the children that have ended. */
+/* Reaps the children that have ended. */
 static void reap(const struct launch_command *command, struct children *children)
 {
     int status;
@@ -193,7 +194,7 @@ static void read_reports(struct children *children)
     }
 }
 
-/* Waits until all have ended, passing signals on and watching the time. */
+/* Waits until all have ended; forwards signals and enforces the timeout. */
 static void wait_for_all(const struct launch_command *command, struct children *children,
                          const sigset_t *signals)
 {
@@ -204,7 +205,7 @@ static void wait_for_all(const struct launch_command *command, struct children *
         double left_s = deadline_s > 0 ? deadline_s - now_s() : 3600;
         if (left_s <= 0) {
             if (ending_with == SIGTERM)
-                launch_say("%s ran longer than %g s (--timeout): it is ended", command->program_argv[0],
+                launch_say("%s ran longer than %g s (--timeout) and is ended", command->program_argv[0],
                            command->timeout_s);
             children->exit_code = LAUNCH_EXIT_TIMEOUT;
             signal_all(children, ending_with);
@@ -214,7 +215,7 @@ static void wait_for_all(const struct launch_command *command, struct children *
         }
         struct timespec left = {(time_t)left_s, (long)((left_s - (double)(time_t)left_s) * 1e9)};
         int signal_number = sigtimedwait(signals, &info, &left);
-        /* Signals of the terminal (^C) have reached the children, too. */
+        /* Signals of the terminal (^C) have reached the children already. */
         if (signal_number == SIGIO)
             read_reports(children);
         else if (signal_number > 0 && signal_number != SIGCHLD && info.si_code != SI_KERNEL)
@@ -222,7 +223,7 @@ static void wait_for_all(const struct launch_command *command, struct children *
     }
 }
 
-/* SIGIO says that there is a report: so a program that starts never waits for us. */
+/* Enables SIGIO for reports: a program that starts never waits for mpirun. */
 static void watch_reports(int reports)
 {
     if (reports < 0)
@@ -231,7 +232,8 @@ static void watch_reports(int reports)
     fcntl(reports, F_SETFL, O_NONBLOCK | O_ASYNC);
 }
 
-/* The program has ended well: has anything that it started become the ranks that were asked for? */
+/* Called when the program has ended well: checks that it or a program that it started became the requested
+ * ranks. */
 static void check_reports(const struct launch_command *command, struct children *children, int num_ranks)
 {
     if (children->reports < 0 || children->exit_code != 0)
@@ -241,13 +243,13 @@ static void check_reports(const struct launch_command *command, struct children 
         return;
     if (children->most_ranks < 0)
         launch_say(
-            "%s ended, but the %d requested ranks never started: it ran no program of "
-            "this MPI library (but one of another MPI, or with an environment without HEDDLE_OPTIONS?)",
+            "%s ended, but the %d requested ranks never started: it ran no program of this MPI library (but "
+            "perhaps one of another MPI, or one in an environment without HEDDLE_OPTIONS)",
             command->program_argv[0], num_ranks);
     else
-        launch_say("%s ended, but the %d requested ranks never started: the program that it ran was told to "
-                   "run %ld",
-                   command->program_argv[0], num_ranks, children->most_ranks);
+        launch_say(
+            "%s ended, but the %d requested ranks never started: the program that it ran was told to run %ld",
+            command->program_argv[0], num_ranks, children->most_ranks);
     children->exit_code = 1;
 }
 
@@ -276,7 +278,7 @@ static int run_children(const struct launch_command *command, const struct launc
     return children.exit_code;
 }
 
-/* Is it uncertain that the program becomes as many ranks as were asked for? */
+/* True if it is uncertain that the program becomes the requested number of ranks. */
 static bool must_report(const struct launch_command *command, const struct launch_program *program)
 {
     return program->kind == LAUNCH_PROGRAM_STARTER && !program->is_launcher &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Several processes on this node: mpirun turns into mpirun-procs (procs/), which is an executable of its own
- * so that a run of one process does not pay for libpmix. Called by run.c.
+ * Several processes on this node: mpirun execs mpirun-procs (procs/), a separate executable so that a run
+ * of one process does not pay for libpmix. Called by run.c.
  */
 #include "launch/launch.h"
 
@@ -15,7 +15,7 @@
 
 #define HELPER "mpirun-procs"
 
-/* Where the build tree has it, and where an installation has it. */
+/* The path in the build tree and in an installation. */
 static const char *const helper_places[2] = {"../libexec/heddle/" HELPER,
                                              HEDDLE_LIBEXEC_FROM_BIN "/heddle/" HELPER};
 
@@ -38,12 +38,12 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
     const char *option = command->num_procs > 1 ? "--procs" : "--tag-output";
     if (!HEDDLE_HAS_PMIX)
         launch_fail(1,
-                    "%s needs PMIx, and this mpirun was built where its headers were missing: install them "
-                    "(libpmix-dev) and build again",
+                    "%s needs PMIx, but this mpirun was built without its headers: install them "
+                    "(libpmix-dev) and rebuild",
                     option);
     char *helper = launch_own_file(helper_places);
     if (helper == NULL)
-        launch_fail(1, "%s needs " HELPER ", which should lie beside mpirun, in %s", option,
+        launch_fail(1, "%s needs " HELPER ", which should be next to mpirun, in %s", option,
                     helper_places[1]);
 
     size_t num_words = 0, at = 0;

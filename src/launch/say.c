@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How mpirun speaks. Part of mpirun and of mpirun-procs.
+ * mpirun's messages. Part of mpirun and of mpirun-procs.
  */
 #include "launch/launch.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One write per message: the processes may be writing to the same place. */
+/* One write per message: the processes may write to the same file. */
 static void say(const char *format, va_list values)
 {
     char *text = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Finds the program, and decides whether and how it can be run: once, with all ranks inside, or, if it
- * has nothing to do with MPI, once per rank. Called by main.c.
+ * Finds the program, and decides whether and how it can be run: once, with all ranks inside, or once per
+ * rank if it does not use MPI. Called by main.c.
  */
 #include "launch/launch.h"
 #include "launch/libraries.h"
@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Programs that run other programs, or MPI through a module: they are run once, like scripts. A name
- * that ends in '*' stands for all that begin so. */
+/* Programs that run other programs, or use MPI through a module: they are run once, like scripts. A
+ * trailing '*' matches any suffix. */
 static const char *const starters[] = {
     "sh",      "bash",  "dash",  "zsh",    "ksh",     "fish", "csh",  "tcsh", "make",
     "python*", "perl*", "ruby*", "julia*", "Rscript", "R",    "lua*", "node",
@@ -49,7 +49,7 @@ char *launch_search_path(const char *name)
     return NULL;
 }
 
-/* The path of the program; exits if there is none that can be executed. */
+/* The path of the program; exits if no such program is executable. */
 static char *find(const char *name)
 {
     if (strchr(name, '/') == NULL) {
@@ -61,7 +61,7 @@ static char *find(const char *name)
                         name);
         if (access(name, F_OK) == 0)
             launch_fail(LAUNCH_EXIT_NOT_FOUND,
-                        "%s: no such program in PATH; for the one in this folder say ./%s", name, name);
+                        "%s: no such program in PATH; for the one in this folder use ./%s", name, name);
         launch_fail(LAUNCH_EXIT_NOT_FOUND, "%s: no such program in PATH", name);
     }
     struct stat status;
@@ -71,9 +71,9 @@ static char *find(const char *name)
                     is_missing ? "no such file" : strerror(errno));
     }
     if (S_ISDIR(status.st_mode))
-        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: is a folder, not a program", name);
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: this is a folder, not a program", name);
     if (!S_ISREG(status.st_mode))
-        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: is not a file that can be executed", name);
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: not an executable file", name);
     if (access(name, X_OK) != 0)
         launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: permission denied: it is not executable (chmod +x %s)", name,
                     name);
@@ -94,7 +94,7 @@ static bool is_script(const char *path)
     return len == 2 && start[0] == '#' && start[1] == '!';
 }
 
-/* May the loader be asked what the program needs? Only glibc's answers instead of running it. */
+/* Only glibc's loader supports listing the libraries; any other would run the program. */
 static bool can_list_libraries(const char *path, const struct launch_elf *elf)
 {
     struct stat status;
@@ -102,7 +102,7 @@ static bool can_list_libraries(const char *path, const struct launch_elf *elf)
            (status.st_mode & (S_ISUID | S_ISGID)) == 0;
 }
 
-/* The libraries of a word of the command that is a program itself. False: it is not. */
+/* Lists the libraries of a word of the command that is itself a program. False: it is not one. */
 static bool list_libraries_of_word(const char *path, struct launch_libraries *libraries_out)
 {
     struct launch_elf elf;
@@ -124,8 +124,8 @@ static _Noreturn void fail_other_mpi(const char *name, const char *other_mpi)
                 name, other_mpi);
 }
 
-/* Does this program, which has no MPI in it, start one that may? It is known for that, or an MPI program
- * is among its arguments (env A=1 ./app, gdb --args ./app). */
+/* True if this program, itself without MPI, may start an MPI program: it is known for that, or an MPI
+ * program is among its arguments (env A=1 ./app, gdb --args ./app). */
 static bool is_starter(const char *path, char **argv)
 {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
@@ -154,7 +154,7 @@ static bool has_several_ranks(const struct launch_command *command)
     return command->num_ranks > 1 || (command->rank_options && strstr(command->rank_options, "+vp"));
 }
 
-/* A dynamic program for this CPU: what kind of run is it? Exits if it cannot be run. */
+/* Determines the kind of run for a dynamic program for this CPU. Exits if it cannot be run. */
 static enum launch_program_kind look_at_libraries(const struct launch_command *command,
                                                   const struct launch_elf *elf,
                                                   struct launch_program *program)
@@ -165,8 +165,8 @@ static enum launch_program_kind look_at_libraries(const struct launch_command *c
         launch_libraries_list(program->path, &libraries);
     if (libraries.other_mpi[0] != '\0' && libraries.has_ours)
         launch_fail(LAUNCH_EXIT_CANNOT_RUN,
-                    "%s is linked with two MPIs: ours and another one (%s), which a library of it needs.\n"
-                    "Their handles differ. Rebuild that library with this mpicc.",
+                    "%s is linked with two MPIs: Heddle and another one (%s), which one of its libraries "
+                    "needs.\nTheir handles differ. Rebuild that library with this mpicc.",
                     name, libraries.other_mpi);
     if (libraries.other_mpi[0] != '\0')
         fail_other_mpi(name, libraries.other_mpi);
@@ -177,15 +177,14 @@ static enum launch_program_kind look_at_libraries(const struct launch_command *c
     if (elf->kind == LAUNCH_ELF_FIXED && has_several_ranks(command))
         launch_fail(
             LAUNCH_EXIT_CANNOT_RUN,
-            "%s cannot be virtualized: it is not position-independent, so it can only lie at one address,\n"
-            "and every rank needs a copy of its own. Recompile with this mpicc (or with -fPIE, and link with "
-            "-pie).",
+            "%s cannot be virtualized: it is not position-independent, so it can be loaded only once,\nand "
+            "every rank needs its own copy. Recompile with this mpicc (or with -fPIE, and link with -pie).",
             name);
     program->needs_library_path = libraries.needs_library_path;
     if (libraries.needs_library_path && launch_library_dir() == NULL)
         launch_fail(LAUNCH_EXIT_CANNOT_RUN,
                     "%s needs " LAUNCH_OUR_LIBRARY
-                    ", which lies neither beside mpirun (in ../lib) nor where the loader looks.",
+                    ", which is neither in ../lib next to mpirun nor where the loader looks.",
                     name);
     return LAUNCH_PROGRAM_MPI;
 }
@@ -198,27 +197,26 @@ void launch_program_find(const struct launch_command *command, struct launch_pro
 
     struct launch_elf elf;
     if (!launch_elf_read(program_out->path, &elf)) {
-        /* Executable, but not readable: then it is the kernel's business. */
+        /* Executable but unreadable: the kernel decides. */
         program_out->kind = LAUNCH_PROGRAM_STARTER;
         return;
     }
     switch (elf.kind) {
     case LAUNCH_ELF_NONE:
         if (!is_script(program_out->path))
-            launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: neither a program nor a script (which begins with #!)",
+            launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: neither a program nor a script (which starts with #!)",
                         name);
         program_out->kind = LAUNCH_PROGRAM_STARTER;
         break;
     case LAUNCH_ELF_FOREIGN:
-        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: is a program for another kind of CPU", name);
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: a program for another kind of CPU", name);
     case LAUNCH_ELF_STATIC:
         launch_fail(LAUNCH_EXIT_CANNOT_RUN,
                     "%s cannot be virtualized: it is statically linked, and every rank needs a copy of the "
-                    "program while\n"
-                    "the libraries are loaded once for all. Recompile with this mpicc, without -static.",
+                    "program but\nnot of the libraries. Recompile with this mpicc, without -static.",
                     name);
     case LAUNCH_ELF_LIBRARY:
-        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: is a shared library, not a program", name);
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: a shared library, not a program", name);
     case LAUNCH_ELF_FIXED:
     case LAUNCH_ELF_PIE:
         program_out->kind = look_at_libraries(command, &elf, program_out);

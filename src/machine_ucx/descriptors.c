@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * descriptors.c: keeps the descriptors of UCX and PMIx from programs that ranks start (system, popen, fork
- * and exec): those could read the job's messages, and would hold its connections open. Neither library sets
- * FD_CLOEXEC on all it opens.
+ * and exec): those could read the job's messages, and would keep its connections open. Neither library sets
+ * FD_CLOEXEC on all descriptors.
  *
- * Descriptors that are open after a call into these libraries and were not before are theirs. (A thread of the program may
- * have opened something in just that time; a child that should inherit it does not then. These calls are made
- * once, at MPI_Init, or before any rank runs.) Sockets to other nodes are opened later, when something is
- * sent: UCX watches them by its epoll descriptors, and the kernel tells what these watch.
+ * A descriptor that is open after a call into these libraries, but was not before, belongs to them. (A
+ * thread of the program may have opened one in that time; a child that should inherit it then does not.
+ * These calls are made once, at MPI_Init, or before any rank runs.) Sockets to other nodes are opened
+ * later, by the first send: UCX monitors them with its epoll descriptors, and the kernel lists those.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,13 +19,13 @@
 
 #include "machine_ucx/ucxm.h"
 
-/* Descriptors above are not looked at. */
+/* Higher descriptors are ignored. */
 #define FDS_MAX 4096
 
 #define EPOLLS_MAX 1024
 
 static struct {
-    bool was_open[FDS_MAX]; /* when the call began */
+    bool was_open[FDS_MAX]; /* at the start of the call */
     int epolls[EPOLLS_MAX]; /* UCX's epoll descriptors */
     int n_epolls;
 } fds;
@@ -82,7 +82,8 @@ static void protect_new(int fd)
     note_epoll(fd);
 }
 
-/* UCX accepts connections in a thread of its own, at any time: they are looked for before each fork, too. */
+/* UCX accepts connections on its own thread, at any time: new descriptors are also collected before each
+ * fork. */
 static void watch_forks(void)
 {
     pthread_atfork(ucxm_descriptors_connected, NULL, NULL);
@@ -96,7 +97,7 @@ void ucxm_descriptors_end(void)
     pthread_once(&once, watch_forks);
 }
 
-/* The lines of an epoll descriptor's fdinfo: "tfd:       18 events: ..." */
+/* Lines of an epoll descriptor's fdinfo: "tfd: 18 events: ..." */
 static void protect_watched(int epoll)
 {
     char path[64], line[256];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * host.c: the name and addresses of this host, for other processes' messages about this one.
+ * host.c: the name and addresses of this host, for error messages that other processes print about this
+ * one.
  */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -11,7 +12,7 @@
 
 #include "machine_ucx/ucxm.h"
 
-/* "node2 (10.1.0.2, 10.2.0.2)": as many addresses as there is room for; loopback left out. */
+/* "node2 (10.1.0.2, 10.2.0.2)": as many addresses as fit; without loopback. */
 void ucxm_host_describe(char *text_out, size_t size)
 {
     struct ifaddrs *interfaces = NULL;

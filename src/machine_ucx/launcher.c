@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * launcher.c: PMIx, the launcher's interface: who we are, publishing and looking up addresses, fence, abort.
+ * launcher.c: PMIx, the launcher's interface: identity of this process, publishing and looking up
+ * addresses, fence, abort.
  *
- * Nothing is exchanged between all: each process commits its own addresses, and asks for another's when it
- * first sends there.
+ * There is no exchange among all processes: each one commits its own addresses, and gets those of another
+ * when it first sends there.
  */
 #include <pmix.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 
 static struct {
     pmix_proc_t self;
-    bool is_mpirun; /* it is our mpirun, not another launcher */
+    bool is_mpirun; /* the launcher is Heddle's mpirun */
     char error[256];
 } launcher;
 
@@ -30,7 +31,7 @@ static const char *failed(const char *what, pmix_status_t status)
     return launcher.error;
 }
 
-/* An integer about the job or this process. */
+/* An integer attribute of the job or of this process. */
 static bool get_int(const char *key, bool is_of_job, int *value_out)
 {
     pmix_proc_t proc = launcher.self;
@@ -53,7 +54,7 @@ static bool get_int(const char *key, bool is_of_job, int *value_out)
     return is_known;
 }
 
-/* While the launcher's variables are in the environment. */
+/* Valid while the launcher's variables are in the environment. */
 static bool is_our_mpirun(void)
 {
     const char *said = getenv(BASE_LAUNCHED_SIZE_ENV);
@@ -65,18 +66,18 @@ static bool is_our_mpirun(void)
 const char *ucxm_launcher_attach(struct machine_place *place_out)
 {
     struct machine_place place = {0};
-    struct ucxm_watch watch;
+    struct ucxm_watchdog watch;
     pmix_status_t status;
 
-    ucxm_watch_begin(&watch, "connecting to it (PMIx_Init)");
+    ucxm_watchdog_begin(&watch, "connecting to it (PMIx_Init)");
     status = PMIx_Init(&launcher.self, NULL, 0);
-    ucxm_watch_end(&watch);
+    ucxm_watchdog_end(&watch);
     if (status != PMIX_SUCCESS)
         return failed("PMIx_Init", status);
     launcher.is_mpirun = is_our_mpirun();
     place.proc_id = (int)launcher.self.rank;
     if (!get_int(PMIX_JOB_SIZE, true, &place.n_procs))
-        return "the launcher does not say how many processes there are (PMIX_JOB_SIZE)";
+        return "the launcher does not provide the number of processes (PMIX_JOB_SIZE)";
     if (!get_int(PMIX_LOCAL_RANK, false, &place.node_index))
         place.node_index = 0;
     if (!get_int(PMIX_LOCAL_SIZE, true, &place.node_n_procs))
@@ -111,7 +112,7 @@ const char *ucxm_launcher_find_near(bool **is_near_out)
     return NULL;
 }
 
-/* Values that the launcher has not given at the start are not asked for: that could take long. */
+/* Only uses values that the launcher gave at the start: requesting others could take long. */
 bool ucxm_launcher_host_of(int proc_id, char *host_out, size_t size)
 {
     pmix_proc_t proc = launcher.self;
@@ -135,18 +136,18 @@ bool ucxm_launcher_host_of(int proc_id, char *host_out, size_t size)
 const char *ucxm_launcher_publish(const void *blob, size_t n_bytes)
 {
     pmix_value_t value;
-    struct ucxm_watch watch;
+    struct ucxm_watchdog watch;
     pmix_status_t status;
 
     PMIX_VALUE_CONSTRUCT(&value);
     value.type = PMIX_BYTE_OBJECT;
     value.data.bo.bytes = (char *)(uintptr_t)blob;
     value.data.bo.size = n_bytes;
-    ucxm_watch_begin(&watch, "publishing an address (PMIx_Commit)");
+    ucxm_watchdog_begin(&watch, "publishing an address (PMIx_Commit)");
     status = PMIx_Put(PMIX_GLOBAL, ADDRESS_KEY, &value);
     if (status == PMIX_SUCCESS)
         status = PMIx_Commit();
-    ucxm_watch_end(&watch);
+    ucxm_watchdog_end(&watch);
     return status == PMIX_SUCCESS ? NULL : failed("PMIx_Put", status);
 }
 
@@ -154,20 +155,20 @@ const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_
 {
     pmix_proc_t proc = launcher.self;
     pmix_value_t *value = NULL;
-    struct ucxm_watch watch;
+    struct ucxm_watchdog watch;
     char what[80];
     pmix_status_t status;
 
     proc.rank = (pmix_rank_t)proc_id;
     snprintf(what, sizeof what, "the address of process %d (PMIx_Get)", proc_id);
-    ucxm_watch_begin(&watch, what);
+    ucxm_watchdog_begin(&watch, what);
     status = PMIx_Get(&proc, ADDRESS_KEY, NULL, 0, &value);
-    ucxm_watch_end(&watch);
+    ucxm_watchdog_end(&watch);
     if (status != PMIX_SUCCESS || !value)
         return failed("PMIx_Get", status);
     if (value->type != PMIX_BYTE_OBJECT || value->data.bo.size == 0) {
         PMIX_VALUE_RELEASE(value);
-        return "what the process published is not an address";
+        return "the data that the process published is not an address";
     }
     *n_bytes_out = value->data.bo.size;
     *blob_out = malloc(value->data.bo.size);
@@ -185,14 +186,14 @@ double ucxm_now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Everybody calls MPI_Init, some maybe after long work: no error, but worth a word. */
-static void say_who_waits(double since_s)
+/* Every process calls MPI_Init, perhaps after long work: not an error, but reported. */
+static void report_waiting(double since_s)
 {
     static atomic_bool is_said;
 
-    if (ucxm_now_s() - since_s > ucxm_watch_limit_s())
-        base_log_once(&is_said, "process %d of %d has waited for %d s for the others to call MPI_Init",
-                      ucxm.place.proc_id, ucxm.place.n_procs, ucxm_watch_limit_s());
+    if (ucxm_now_s() - since_s > ucxm_watchdog_limit_s())
+        base_log_once(&is_said, "process %d of %d has been waiting for %d s for the others to call MPI_Init",
+                      ucxm.place.proc_id, ucxm.place.n_procs, ucxm_watchdog_limit_s());
 }
 
 #define PAUSE_MIN_US 50
@@ -209,18 +210,18 @@ static size_t count_alive(void)
     size_t n = 0;
 
     for (int i = 0; i < ucxm.place.n_procs; i++)
-        n += !ucxm_is_lost(i);
+        n += !ucxm_is_failed(i);
     return n;
 }
 
-/* The processes that are not lost; malloc'ed. */
+/* The processes that have not failed; malloc'ed. */
 static pmix_proc_t *list_alive(size_t *n_out)
 {
     pmix_proc_t *alive = calloc(count_alive(), sizeof *alive);
     size_t n = 0;
 
     for (int i = 0; alive && i < ucxm.place.n_procs; i++)
-        if (!ucxm_is_lost(i)) {
+        if (!ucxm_is_failed(i)) {
             alive[n] = launcher.self;
             alive[n++].rank = (pmix_rank_t)i;
         }
@@ -237,7 +238,7 @@ const char ucxm_launcher_is_late[] = "other processes do not come in time";
 
 const char *ucxm_launcher_fence(void (*progress)(void), double until_s)
 {
-    static int state; /* not on the stack: the answer may come when nobody waits for it any more */
+    static int state; /* not on the stack: the callback may come after the wait has been given up */
     pmix_proc_t *alive = NULL;
     size_t n_alive = 0;
     size_t n_alive_before = count_alive();
@@ -245,7 +246,7 @@ const char *ucxm_launcher_fence(void (*progress)(void), double until_s)
     useconds_t pause_us = 0;
     pmix_status_t status;
 
-    if (ucxm_lost_any() && !(alive = list_alive(&n_alive)))
+    if (ucxm_has_failed_peers() && !(alive = list_alive(&n_alive)))
         return "out of memory";
     __atomic_store_n(&state, 0, __ATOMIC_RELEASE);
     status = PMIx_Fence_nb(alive, n_alive, NULL, 0, fence_done, &state);
@@ -258,36 +259,36 @@ const char *ucxm_launcher_fence(void (*progress)(void), double until_s)
             progress();
         ucxm_pause(&pause_us);
         if (count_alive() != n_alive_before)
-            return "a process was lost";
+            return "a process has failed";
         if (until_s > 0 && ucxm_now_s() > until_s)
             return ucxm_launcher_is_late;
         if (!progress)
-            say_who_waits(began_s);
+            report_waiting(began_s);
     }
     return __atomic_load_n(&state, __ATOMIC_ACQUIRE) > 0 ? NULL : "the fence failed";
 }
 
 void ucxm_launcher_detach(void)
 {
-    struct ucxm_watch watch;
+    struct ucxm_watchdog watch;
 
-    ucxm_watch_begin(&watch, "taking leave of it (PMIx_Finalize)");
+    ucxm_watchdog_begin(&watch, "disconnecting from it (PMIx_Finalize)");
     PMIx_Finalize(NULL, 0);
-    ucxm_watch_end(&watch);
+    ucxm_watchdog_end(&watch);
 }
 
 void ucxm_launcher_abort(int exit_code, const char *why)
 {
-    struct ucxm_watch watch;
+    struct ucxm_watchdog watch;
 
-    ucxm_watch_begin(&watch, "ending the job (PMIx_Abort)");
+    ucxm_watchdog_begin(&watch, "ending the job (PMIx_Abort)");
     PMIx_Abort(exit_code, why, NULL, 0);
-    ucxm_watch_end(&watch);
+    ucxm_watchdog_end(&watch);
 }
 
-/* ---- Losses ---- */
+/* ---- Failures ---- */
 
-/* The events that launchers report when a process is gone before its time. */
+/* The events by which launchers report that a process has failed. */
 static pmix_status_t loss_codes[] = {PMIX_ERR_PROC_ABORTED, PMIX_ERR_PROC_ABORTED_BY_SIG,
                                      PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_ERR_EXIT_NONZERO_TERM,
                                      PMIX_ERR_PROC_KILLED_BY_CMD};
@@ -310,12 +311,12 @@ static void handle_loss(size_t handler, pmix_status_t status, const pmix_proc_t 
             why = info[i].value.data.string;
     }
     if (affected && PMIX_CHECK_NSPACE(affected->nspace, launcher.self.nspace) && affected->rank <= INT32_MAX)
-        ucxm_lost_note((int)affected->rank, why);
+        ucxm_peer_failed((int)affected->rank, why);
     if (done)
         done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_arg);
 }
 
-/* arg: 0: no answer yet; 1: there is one. */
+/* arg: 0: no reply yet; 1: replied. */
 static void registered(pmix_status_t status, size_t handler, void *arg)
 {
     (void)status;
@@ -331,16 +332,16 @@ static void told(pmix_status_t status, void *arg)
 
 static void await_answer(const int *has_answer, const char *what)
 {
-    struct ucxm_watch watch;
+    struct ucxm_watchdog watch;
 
-    ucxm_watch_begin(&watch, what);
+    ucxm_watchdog_begin(&watch, what);
     while (!__atomic_load_n(has_answer, __ATOMIC_ACQUIRE))
         usleep(20);
-    ucxm_watch_end(&watch);
+    ucxm_watchdog_end(&watch);
 }
 
-/* The answers are waited for: when this returns, the launcher knows. Of the ranges of events only this one is
- * answered by libpmix 4.2 whatever the launcher's server does with events. */
+/* Waits for the replies: when this returns, the launcher has been notified. Of the ranges of events,
+ * libpmix 4.2 always replies to this one only, whatever the launcher's server does with events. */
 void ucxm_launcher_tolerate(void)
 {
     static int is_registered, is_told;
@@ -349,11 +350,11 @@ void ucxm_launcher_tolerate(void)
     status = PMIx_Register_event_handler(loss_codes, sizeof loss_codes / sizeof loss_codes[0], NULL, 0,
                                          handle_loss, registered, &is_registered);
     if (status == PMIX_SUCCESS)
-        await_answer(&is_registered, "that it will tell of lost processes (PMIx_Register_event_handler)");
+        await_answer(&is_registered, "a request to report failed processes (PMIx_Register_event_handler)");
     if (!launcher.is_mpirun) /* Slurm's server ends a job at any event */
         return;
     status = PMIx_Notify_event(BASE_LAUNCHED_TOLERATES_EVENT, &launcher.self, PMIX_RANGE_LOCAL, NULL, 0, told,
                                &is_told);
     if (status == PMIX_SUCCESS)
-        await_answer(&is_told, "that it may go on without lost processes (PMIx_Notify_event)");
+        await_answer(&is_told, "a request to continue without failed processes (PMIx_Notify_event)");
 }

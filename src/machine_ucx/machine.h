@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * machine.h: the seam between MPI and what connects processes. A machine moves bytes between PEs of different
- * processes and calls back; it knows nothing of ranks, tags or communicators.
+ * machine.h: the seam between MPI and the transport between processes. A machine moves bytes between PEs of
+ * different processes and calls back; it is independent of ranks, tags and communicators.
  *
- * A machine is one table of functions (struct machine). This folder's is a shared object of its own, which is
- * opened when a launcher started the process as one of several; a job of one process never sees it. Another
- * machine is another table: the unit tests have two in memory (tests/unit/machine_loopback.h, which sends to
- * itself, and machine_staged.h, which lets the test be the other process).
+ * A machine is one table of functions (struct machine). This folder's is a separate shared object, which is
+ * opened only if a launcher started the process as one of several; a job of one process never loads it.
+ * Another machine is another table: the unit tests have two in memory (tests/unit/machine_loopback.h, which
+ * sends to itself, and machine_staged.h, where the test acts as the other process).
  *
  * Life of a machine:
- *      attach      finds out from the launcher which process this is
- *      open        makes one endpoint of communication ("port") per PE and publishes their addresses; returns
- *                  when all processes have (one fence, no exchange of addresses: those are looked up at
- *                  first use)
+ *      attach      gets the place of this process from the launcher
+ *      open        creates one communication endpoint ("port") per PE and publishes their addresses; returns
+ *                  when all processes have done so (one fence, no exchange of addresses: they are looked up
+ *                  at first use)
  *      send, poll, fetch, release, ...
- *      close       completes what is under way, waits for the other processes, and disconnects
+ *      close       completes communication, waits for the other processes, and disconnects
  *      abort       ends all processes
  *
  * Rules:
- *   1. A port is used by its PE's thread alone. Only attach, open and close concern all ports, and are called
- *      when no other thread uses the machine. abort may be called by any thread.
- *   2. Messages between two ports may overtake each other: who needs an order numbers them.
- *   3. handle and done callbacks run inside poll (done also inside forget and close) on the port's thread.
- *      They may call send, fetch and release of this port, but not poll.
- *   4. A process that is lost stays lost. Whoever finds out first says so, once, through client->lost; each
- *      PE then calls forget, and from there on nothing of that process reaches the PE's buffers.
+ *      1. Only its PE's thread uses a port. Only attach, open and close concern all ports; they are called
+ *         when no other thread uses the machine. Any thread may call abort.
+ *      2. Messages between two ports may overtake each other: clients that need an order number them.
+ *      3. handle and done callbacks run inside poll (done also inside forget and close) on the port's
+ *         thread. They may call send, fetch and release of this port, but not poll.
+ *      4. A failed process stays failed. The first thread to notice reports it, once, through
+ *         client->failed; each PE then calls forget, and from then on no data of that process reaches the
+ *         PE's buffers.
  */
 #ifndef MACHINE_H
 #define MACHINE_H
@@ -33,129 +34,182 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of a header, at most. */
+/* Maximum size of a header. */
 #define MACHINE_HEADER_MAX 64
 
-/* Results of operations, and what done callbacks get. */
+/* Results of operations, and arguments of done callbacks. */
 enum machine_result {
-    MACHINE_DONE = 0,    /* complete; done is not called if send or fetch return this */
-    MACHINE_PENDING = 1, /* under way; done will be called */
-    MACHINE_LOST = -1,   /* the other process cannot be reached, or is gone */
-    MACHINE_FAILED = -2, /* something else; the machine has logged what */
+    MACHINE_DONE = 0,    /* complete; if send or fetch return this, done is not called */
+    MACHINE_PENDING = 1, /* in progress; done will be called */
+    MACHINE_LOST = -1,   /* the other process has failed or is unreachable */
+    MACHINE_FAILED = -2, /* any other error; the machine has logged it */
 };
 
-/* The kind of memory that data lies in. */
+/* The kind of memory of a buffer. */
 enum machine_memory {
     MACHINE_HOST = 0,
-    MACHINE_CUDA = 1,         /* a device's */
-    MACHINE_CUDA_MANAGED = 2, /* the driver moves it to and fro */
+    MACHINE_CUDA = 1,         /* device memory */
+    MACHINE_CUDA_MANAGED = 2, /* migrated by the driver */
 };
 
-/* Which process this is. */
+/* The place of this process. */
 struct machine_place {
     int proc_id;      /* 0 .. n_procs - 1 */
     int n_procs;      /* of the job */
-    int node_first;   /* the lowest process of this node: names the node */
-    int node_index;   /* this process among those of this node */
+    int node_first;   /* the lowest process of this node: identifies the node */
+    int node_index;   /* this process's index among those of this node */
     int node_n_procs; /* processes of the job on this node */
 };
 
-/* The data of a message that has come. Valid while handle runs, and from then on until release or fetch if
+/* The data of a message that has arrived. Valid while handle runs, and afterwards until release or fetch if
  * handle returned true. */
 struct machine_data {
     const void *bytes; /* the data; NULL: it is still at the sender, use fetch */
     size_t n_bytes;
     void *token;   /* for release and fetch */
-    bool can_keep; /* handle may return true; always so if bytes is NULL */
+    bool can_keep; /* handle may return true; always set if bytes is NULL */
 };
 
-/* A send or fetch is over: MACHINE_DONE, or what went wrong. */
+/* A send or fetch has ended: MACHINE_DONE, or an error. */
 typedef void (*machine_done_fn)(void *arg, int result);
 
-/* Functions that the machine's user provides. */
+/* Functions that the machine's client provides. */
 struct machine_client {
-    /* A message for a port. Returns true if the data is kept; false: the machine may drop it. */
+    /* Handles a message for a port. Returns true to keep the data; false: the machine may drop it. */
     bool (*handle)(int pe_id, const void *header, size_t header_bytes, const struct machine_data *data);
-    /* A process was found to be lost; called once for each, by any thread. Must not call the machine. May be
+    /* Reports a failed process; called once for each, by any thread. Must not call the machine. May be
      * NULL. */
-    void (*lost)(int proc_id, const char *why);
-    /* Which process a message comes from, for the counts of traffic. NULL: nobody asks for them. */
+    void (*failed)(int proc_id, const char *why);
+    /* The process that a message comes from, for the traffic counters. NULL: not needed. */
     int (*source)(const void *header);
+};
+
+/* How the memory of another process can be accessed without its taking part. */
+enum machine_access {
+    MACHINE_NO_ACCESS,     /* it cannot: data goes in messages */
+    MACHINE_DIRECT_ACCESS, /* copy: without a key, over when it returns */
+    MACHINE_KEYED_ACCESS,  /* put and get, with a key of the memory; complete at the other side after flush */
+};
+
+/* A piece of a process's host memory. */
+struct machine_piece {
+    uintptr_t address;
+    size_t n_bytes;
+};
+#define MACHINE_PIECES_MAX 1024 /* in one call */
+
+/* Access to other processes' memory. From open to close. Never touches memory of a process after forget was called
+ * for it. */
+struct machine_reach {
+    /* Any thread; the first call for a process may take a while. */
+    enum machine_access (*access)(int proc_id);
+
+    /* DIRECT: copies between pieces of this process and of the other, in their order: as many bytes as the fewer of
+     * both are, or less; *n_bytes_out says how many, at least one if it returns MACHINE_DONE. Any thread. */
+    int (*copy)(int proc_id, bool is_put, const struct machine_piece *own, int n_own,
+                const struct machine_piece *others, int n_others, size_t *n_bytes_out);
+
+    /* KEYED: gives access to memory of this process until conceal. The key, malloc'ed, is the caller's; it is for
+     * any process. NULL: that is not possible. Any thread. */
+    void *(*expose)(void *memory, size_t n_bytes, void **key_out, size_t *key_bytes_out);
+    void (*conceal)(void *exposed);
+
+    /* Makes a key that another process has sent one that a port can use for accesses by way of a PE of that
+     * process. NULL: that is not possible. Both on the port's thread. */
+    void *(*import_key)(int pe_id, int proc_id, int dest_pe, const void *key);
+    void (*drop_key)(void *imported);
+
+    /* With an imported key. As send: MACHINE_DONE, _PENDING (done will be called), _LOST or _FAILED. Done says that
+     * the buffer of this process may be used again; after flush is done, what was put before can be read at the
+     * other side. Both buffers are host memory. */
+    int (*put)(int pe_id, int proc_id, int dest_pe, void *imported, const void *from, uint64_t to,
+               size_t n_bytes, machine_done_fn done, void *arg);
+    int (*get)(int pe_id, int proc_id, int dest_pe, void *imported, void *into, uint64_t from, size_t n_bytes,
+               machine_done_fn done, void *arg);
+    int (*flush)(int pe_id, int proc_id, int dest_pe, machine_done_fn done, void *arg);
 };
 
 /* Counters of a port. */
 struct machine_traffic {
-    uint64_t n_sent;     /* messages that it has taken to send */
-    uint64_t n_handled;  /* messages that it has given to handle */
-    uint64_t n_fetching; /* fetches under way */
+    uint64_t n_sent;     /* messages accepted for sending */
+    uint64_t n_handled;  /* messages delivered to handle */
+    uint64_t n_fetching; /* fetches, puts, gets and flushes in progress */
 };
 
 struct machine {
     const char *name;
 
-    /* false: no launcher, or it does not answer; *error_out (static) says why. */
+    /* Returns false if there is no launcher, or it does not reply; *error_out (static) is the reason. */
     bool (*attach)(struct machine_place *place_out, const char **error_out);
     bool (*open)(int n_pes, const struct machine_client *client, const char **error_out);
 
-    /* How many PEs a process has; looked up at the first call for it, which may take a while. -1: it cannot
-     * be found. */
+    /* The number of PEs of a process; looked up at the first call for it, which may take a while. -1:
+     * unknown process. */
     int (*n_pes_of)(int proc_id);
 
-    /* In a few words, what it is: name, version, file, whether it takes GPUs' memory. From open on.
-     * NULL: nothing to say. */
+    /* True if a process is on this node and may share memory with this one. From open on, any thread. NULL: never. */
+    bool (*is_near)(int proc_id);
+
+    /* A short description: name, version, file, support for GPU memory. From open on. NULL: none. */
     void (*describe)(char *text, size_t text_bytes);
 
-    /* True if send and fetch take data in such memory; host memory is always taken. From open on. */
+    /* True if send and fetch support this kind of memory; host memory is always supported. From open on. */
     bool (*takes)(enum machine_memory memory);
 
     /* Sends header and data from a port to another process's. Both must stay unchanged until the send is
-     * done, which says that they may be changed again (and, for data that was fetched by the other side, that
-     * it was). memory says where the data lies; the header lies in host memory. Connects at first use. */
+     * done: then they may be changed (and data that the other side fetches has been fetched). memory is the
+     * kind of the data's memory; the header is in host memory. Connects at first use. */
     int (*send)(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
                 const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done,
                 void *arg);
 
-    /* Fetches data that was kept with bytes == NULL, all of it, into a buffer with room for it; uses up the
-     * token. src_proc: where it lies; memory says where the buffer lies, whatever the sender's was. */
+    /* Fetches kept data with bytes == NULL, all of it, into a buffer that is large enough; consumes the
+     * token. src_proc: the process that holds the data; memory: the kind of the buffer's memory,
+     * independent of the sender's. */
     int (*fetch)(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
                  machine_done_fn done, void *arg);
 
-    /* Drops data that was kept, fetched data excepted. */
+    /* Drops data that was kept, except fetched data. */
     void (*release)(int pe_id, void *token);
 
-    /* Moves things on and calls back; returns how many events there were. */
+    /* Makes progress and calls back; returns the number of events. */
     int (*poll)(int pe_id);
 
-    /* For sleeping: a descriptor that becomes readable when poll has something to do, provided that arm
-     * returned true and poll was not called since; false: poll first, there may be something. fd -1: the port
-     * must be polled. */
+    /* For sleeping: a descriptor that becomes readable when poll has work, provided that arm returned
+     * true and poll was not called since; false: poll first, there may be work. fd -1: the port must be
+     * polled. */
     int (*fd)(int pe_id);
     bool (*arm)(int pe_id);
 
-    /* True while data is on its way to or from the port, which may be over soon. NULL: never. */
+    /* True while data is moving to or from the port, which may end soon. NULL: never. */
     bool (*is_moving)(int pe_id);
 
-    /* By any thread, while the port's own does nothing. is_left_out says by process whose messages do not
-     * count (NULL: nobody's). NULL: not counted; then nobody notices deadlocks. */
+    /* Reads the port's counters; any thread, while the port's own does nothing. is_left_out[process]
+     * excludes the messages of that process (NULL: none). NULL: no counters; then deadlocks are not
+     * detected. */
     void (*traffic)(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out);
 
-    /* Waits for the others to close too, for so many seconds at most (0: no limit). If they have not by then
-     * the launcher is left without a word, and takes the end of the process for a failure. */
+    /* Waits for the others to close too, for limit_s seconds at most (0: no limit). If they have not by
+     * then, disconnects from the launcher without finalizing, and it treats the end of the process as a
+     * failure. */
     void (*close)(double limit_s);
 
-    /* The process would rather go on than end when another one is lost: asks the launcher for that, and to be
-     * told of losses. May take a while; the second call does nothing. */
+    /* Announces that the process prefers to continue when another one fails: requests that from the
+     * launcher, together with reports of failures. May take a while; the second call does nothing. */
     void (*tolerate)(void);
 
-    /* On the port's thread, once for each process that is lost: ends what is under way between the port and
-     * that process with MACHINE_LOST; sends and fetches return that from now on. */
+    /* On the port's thread, once for each failed process: ends communication between the port and that
+     * process with MACHINE_LOST; sends and fetches return that from now on. */
     void (*forget)(int pe_id, int proc_id);
+
+    /* NULL: there is none. */
+    const struct machine_reach *reach;
 
     /* Ends all processes of the job. May return: then the caller has to end its own. */
     void (*abort)(int exit_code, const char *why);
 };
 
-/* The symbol that the shared object exports, a struct machine. */
+/* The exported symbol of the shared object, a struct machine. */
 #define MACHINE_SYMBOL "machine_ucx_table"
 
 #endif

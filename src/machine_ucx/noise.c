@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * noise.c: keeps UCX from reporting errors that are no news. When a process is lost, and when processes
- * disconnect at the end, UCX says in several lines for each connection that it is broken; who lost what is
- * said by us, once. A user who asks UCX for messages (UCX_LOG_LEVEL) gets all of them.
+ * noise.c: suppresses UCX's reports of known errors. When a process fails, and when processes disconnect at
+ * the end, UCX prints several lines for each broken connection; Heddle itself reports the failed process,
+ * once. A user who requests UCX's messages (UCX_LOG_LEVEL) gets all of them.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static struct {
     size_t n_bytes;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Returns false if it is not to be kept. */
+/* Keeps a message. Returns false if it must be printed now. */
 static bool keep(const char *message, va_list args)
 {
     bool is_held;
@@ -26,7 +26,7 @@ static bool keep(const char *message, va_list args)
     pthread_mutex_lock(&kept.lock);
     is_held = kept.is_held;
     if (is_held && kept.n_bytes + 1 < sizeof kept.text) {
-        size_t room = sizeof kept.text - kept.n_bytes - 1; /* for the end of the line */
+        size_t room = sizeof kept.text - kept.n_bytes - 1; /* reserves room for the end of the line */
         char text[512];
         int n;
         vsnprintf(text, sizeof text, message, args);
@@ -39,12 +39,12 @@ static bool keep(const char *message, va_list args)
     return is_held;
 }
 
-/* Messages of UCX, by any thread. */
+/* Receives UCX's messages, on any thread. */
 static ucs_log_func_rc_t filter(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                                 const ucs_log_component_config_t *config, const char *message, va_list args)
 {
     bool is_news =
-        !__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE) && !(ucxm.processes && ucxm_lost_any());
+        !__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE) && !(ucxm.processes && ucxm_has_failed_peers());
 
     (void)file;
     (void)line;

@@ -27,7 +27,7 @@ static const char *open_context(int n_pes)
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE |
                       UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                       UCP_PARAM_FIELD_ESTIMATED_NUM_PPN | UCP_PARAM_FIELD_NAME,
-        .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+        .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP | (ucxm_memory_is_keyed() ? UCP_FEATURE_RMA : 0),
         .request_size = sizeof(struct ucxm_request),
         .mt_workers_shared = n_pes > 1,
         .estimated_num_eps = (size_t)ucxm.place.n_procs,
@@ -41,7 +41,8 @@ static const char *open_context(int n_pes)
     if (status != UCS_OK)
         return failed("ucp_config_read", status);
     if (!getenv("UCX_KEEPALIVE_INTERVAL"))
-        ucp_config_modify(config, "KEEPALIVE_INTERVAL", "1s"); /* a lost process is noticed within seconds */
+        ucp_config_modify(config, "KEEPALIVE_INTERVAL",
+                          "1s"); /* a failed process is detected within seconds */
     ucxm_transports_choose(config);
     status = ucp_init(&params, config, &ucxm.context);
     ucp_config_release(config);
@@ -63,7 +64,7 @@ void ucxm_describe(char *text, size_t text_bytes)
 
     (void)dladdr((void *)(uintptr_t)ucp_get_version_string, &place);
     snprintf(text, text_bytes, "UCX %s (%s), which %s", ucp_get_version_string(), place.dli_fname,
-             ucxm_takes(MACHINE_CUDA) ? "takes memory of CUDA's GPUs" : "takes no memory of GPUs");
+             ucxm_takes(MACHINE_CUDA) ? "supports CUDA memory" : "no GPU memory");
 }
 
 static const char *open_port(struct ucxm_port *port, int pe_id)
@@ -81,7 +82,7 @@ static const char *open_port(struct ucxm_port *port, int pe_id)
     if (ucp_worker_get_efd(port->worker, &port->fd) != UCS_OK)
         port->fd = -1;
     port->is_busy = true;
-    if ((error = ucxm_connect_init(port)) || (error = ucxm_part_init(port)))
+    if ((error = ucxm_connect_init(port)) || (error = ucxm_shutdown_init(port)))
         return error;
     return ucxm_messages_init(port);
 }
@@ -97,7 +98,8 @@ static const char *publish(void)
         return "out of memory";
     ucxm_host_describe(published->host, sizeof published->host);
     published->n_pes = (uint32_t)ucxm.n_pes;
-    published->lanes = ucxm_lanes_place();
+    published->rings = ucxm_rings_place();
+    published->probe = ucxm_memory_probe();
     for (int i = 0; i < ucxm.n_pes; i++) {
         ucp_address_t *address = NULL;
         size_t length = 0;
@@ -120,7 +122,7 @@ static const char *publish(void)
     return error;
 }
 
-/* UCX's part of it: the context and a worker for each port. */
+/* UCX's part of opening: the context and a worker for each port. */
 static const char *open_workers(int n_pes)
 {
     const char *error = open_context(n_pes);
@@ -131,7 +133,7 @@ static const char *open_workers(int n_pes)
     return error;
 }
 
-/* Closes the workers that open_workers has made when it failed. */
+/* Closes the workers that open_workers has created, after a failure. */
 static void drop_workers(int n_pes)
 {
     for (int i = 0; i < n_pes; i++) {
@@ -144,8 +146,8 @@ static void drop_workers(int n_pes)
     ucxm.context = NULL;
 }
 
-/* The same, and after a failure nothing is left of it. UCX's messages are printed only if is_last or if the
- * failure has nothing to do with room. */
+/* The same; cleans up after a failure. UCX's messages are printed only if is_last, or if the failure has
+ * another cause than lack of room. */
 static const char *try_workers(int n_pes, bool is_last, bool *is_refused_out)
 {
     const char *error;
@@ -159,7 +161,7 @@ static const char *try_workers(int n_pes, bool is_last, bool *is_refused_out)
     return error;
 }
 
-/* One process of the node at a time, in one place after another. */
+/* One process of the node at a time tries one place after another. */
 static const char *open_workers_in_turn(int n_pes)
 {
     int turn = ucxm_room_lock();
@@ -172,13 +174,13 @@ static const char *open_workers_in_turn(int n_pes)
         error = try_workers(n_pes, !has_room, &is_refused);
     }
     ucxm_room_unlock(turn);
-    ucxm_room_say(n_pes);
+    ucxm_room_report(n_pes);
     if (error)
         ucxm_room_remove();
     return error;
 }
 
-/* Where there is no room for UCX's shared memory, it lies elsewhere (room.c). */
+/* If there is no room for UCX's shared memory, it is moved to another folder (room.c). */
 static const char *open_workers_with_room(int n_pes)
 {
     bool is_refused = false;
@@ -208,7 +210,7 @@ const char *ucxm_ports_open(int n_pes)
     ucxm_noise_filter();
     if ((error = open_workers_with_room(n_pes)))
         return error;
-    ucxm_lanes_open();
+    ucxm_rings_open();
     if ((error = publish()))
         return error;
     return ucxm_launcher_fence(NULL, 0);
@@ -216,10 +218,10 @@ const char *ucxm_ports_open(int n_pes)
 
 /* ---- Progress ---- */
 
-/* While messages come by lanes, and for so many polls after the last one, UCX is asked at one of so many
- * polls only: asking takes a good part of a message's time. */
+/* While messages come through rings, and for RING_POLLS polls after the last one, UCX is polled only once
+ * in POLLS_PER_UCX_POLL polls: polling it takes a considerable part of a message's time. */
 #define POLLS_PER_UCX_POLL 8
-#define LANE_POLLS 128
+#define RING_POLLS 128
 
 int ucxm_port_poll(int pe_id)
 {
@@ -228,14 +230,14 @@ int ucxm_port_poll(int pe_id)
 
     if (BASE_UNLIKELY(port->is_armed)) {
         port->is_armed = false;
-        ucxm_lanes_disarm(port);
+        ucxm_rings_disarm(port);
     }
-    n_events = ucxm_lanes_poll(port);
+    n_events = ucxm_rings_poll(port);
     if (n_events > 0)
-        port->lane_polls = LANE_POLLS;
-    else if (port->lane_polls > 0)
-        port->lane_polls--;
-    if (port->lane_polls == 0 || ++port->n_polls % POLLS_PER_UCX_POLL == 0) {
+        port->ring_polls = RING_POLLS;
+    else if (port->ring_polls > 0)
+        port->ring_polls--;
+    if (port->ring_polls == 0 || ++port->n_polls % POLLS_PER_UCX_POLL == 0) {
         n_events += (int)ucp_worker_progress(port->worker);
         port->is_busy = n_events > 0;
     } else if (n_events > 0) {
@@ -251,13 +253,13 @@ int ucxm_port_fd(int pe_id)
     return ucxm.ports[pe_id].fd;
 }
 
-/* UCX may be armed only after a poll that found nothing: transports without a connection of ours are not
+/* UCX may be armed only after a poll that found nothing: transports without one of our endpoints are not
  * armed here but inside such a poll (seen in UCX 1.13). */
 bool ucxm_port_arm(int pe_id)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
 
-    if (port->is_busy || !ucxm_lanes_arm(port))
+    if (port->is_busy || !ucxm_rings_arm(port))
         return false;
     port->is_armed = true; /* until the next poll, in any case */
     return ucp_worker_arm(port->worker) == UCS_OK;
@@ -272,19 +274,19 @@ static void progress_all(void)
             ;
 }
 
-/* Longest time for what was said in parting to leave; it goes to processes that wait for it. */
+/* Time limit for the last control messages to leave; the receivers are waiting for them. */
 #define PARTING_S 2
 
-/* Lets everything leave that was sent. What was sent to a lost process never does, and what was not is on its
- * way already: its requests are complete. False: it took too long. */
+/* Waits until all sent data has left. Data for a failed process never leaves; its requests are complete
+ * already. False: timeout. */
 static bool flush(double until_s)
 {
-    for (int i = 0; i < ucxm.n_pes && !ucxm_lost_any(); i++) {
+    for (int i = 0; i < ucxm.n_pes && !ucxm_has_failed_peers(); i++) {
         ucp_request_param_t param = {0};
         ucs_status_ptr_t request = ucp_worker_flush_nbx(ucxm.ports[i].worker, &param);
         if (!UCS_PTR_IS_PTR(request))
             continue;
-        while (ucp_request_check_status(request) == UCS_INPROGRESS && !ucxm_lost_any()) {
+        while (ucp_request_check_status(request) == UCS_INPROGRESS && !ucxm_has_failed_peers()) {
             progress_all();
             if (until_s > 0 && ucxm_now_s() > until_s)
                 return false;
@@ -299,10 +301,10 @@ bool ucxm_ports_flush(double limit_s)
     double until_s = limit_s > 0 ? ucxm_now_s() + limit_s : 0;
 
     __atomic_store_n(&ucxm.is_closing, true, __ATOMIC_RELEASE);
-    if (!flush(until_s) || !ucxm_part(progress_all, until_s))
+    if (!flush(until_s) || !ucxm_shutdown(progress_all, until_s))
         return false;
     (void)flush(ucxm_now_s() + PARTING_S);
-    /* After a loss the only one that waits. */
+    /* After a failure this is the only process that waits. */
     return ucxm_launcher_fence(progress_all, until_s) != ucxm_launcher_is_late;
 }
 
@@ -312,6 +314,6 @@ void ucxm_ports_close(void)
         ucxm_disconnect(&ucxm.ports[i]);
     for (int i = 0; i < ucxm.n_pes; i++)
         ucp_worker_destroy(ucxm.ports[i].worker);
-    ucxm_lanes_close();
+    ucxm_rings_close();
     ucp_cleanup(ucxm.context);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * room.c: where UCX's shared memory lies: in the job's folder under our mpirun, which is in /dev/shm, else in
- * /dev/shm itself; in containers that often is small (Docker's has 64 MiB). If there is no room, it lies in a
- * folder of this process in TMPDIR, /tmp or /var/tmp. (Lanes need no folder.)
+ * room.c: finds a folder for UCX's shared memory: the job's folder under Heddle's mpirun, which is in
+ * /dev/shm, otherwise /dev/shm itself. In containers it is often small (Docker's has 64 MiB). If there is
+ * no room, a folder of this process in TMPDIR, /tmp or /var/tmp is used. (Rings need no folder.)
  *
  * UCX writes to all of a port's memory when it opens the port, and fails if there is no room. The processes
- * of a node open their ports at the same time, so a look at the free bytes is worth something only if there
- * is enough for all of them. If there is not, one process at a time looks and opens its ports (a lock in the
- * folder). Other programs can still take the room between the look and the opening: whenever UCX fails, this
- * process moves on to the next place.
+ * of a node open their ports at the same time, so the number of free bytes is meaningful only if it
+ * suffices for all of them. Otherwise one process at a time checks it and opens its ports (a lock in the
+ * folder). Other programs can still use up the room in between: whenever UCX fails, this process moves on
+ * to the next folder.
  *
- * UCX removes its files as soon as they are open. The folder is locked as long as the process lives; the one
- * of a killed process is removed by mpirun at the end of the job (launch/procs/jobdir.c), or else by the next
+ * UCX removes its files as soon as they are open. The folder is locked while the process lives; that of a
+ * killed process is removed by mpirun at the end of the job (launch/procs/jobdir.c), or else by the next
  * process that needs a folder there.
  */
 #include <dirent.h>
@@ -30,14 +30,14 @@
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
 
-/* Memory that UCX takes for a port at first: 4.1 MiB of buffers, and a queue. */
+/* Initial memory of a UCX port: 4.1 MiB of buffers, and a queue. */
 #define PORT_BYTES ((uint64_t)9 << 19)
 
 static struct {
     char folder[256];       /* this process's own; "": none */
     int fd;                 /* holds the folder's lock */
-    size_t n_tried;         /* the places that are no choice any more */
-    char first_folder[256]; /* that had no room; "": UCX has not been moved */
+    size_t n_tried;         /* folders already tried */
+    char first_folder[256]; /* the folder that had no room; "": UCX has not been moved */
 } room;
 
 static const char *folder(void)
@@ -47,7 +47,7 @@ static const char *folder(void)
     return given ? given : "/dev/shm";
 }
 
-/* Bytes that are free there; as many as there may be if the system does not say. */
+/* Free bytes of a folder; the maximum value if unknown. */
 static uint64_t count_free(const char *path)
 {
     struct statvfs status;
@@ -62,7 +62,7 @@ static bool has_room(const char *path, uint64_t n_ports)
 
 bool ucxm_room_is_needed(void)
 {
-    return ucxm_lanes_are_chosen();
+    return ucxm_rings_are_chosen();
 }
 
 bool ucxm_room_suffices(int n_pes, int n_procs)
@@ -70,10 +70,10 @@ bool ucxm_room_suffices(int n_pes, int n_procs)
     return has_room(folder(), (uint64_t)n_pes * (uint64_t)n_procs);
 }
 
-/* ---- A folder of this process ---- */
+/* ---- The folder of this process ---- */
 
-/* The descriptor that holds the lock; -1: another process has it (LOCK_NB), or the folder is gone, or it is
- * another user's. */
+/* Locks a folder. Returns the descriptor that holds the lock; -1: another process has it (LOCK_NB), or the
+ * folder was removed, or belongs to another user. */
 static int lock(const char *path, int flags)
 {
     struct stat locked, there;
@@ -87,7 +87,7 @@ static int lock(const char *path, int flags)
     return -1;
 }
 
-/* Removes the folders of processes that are gone: they are empty. */
+/* Removes the folders of dead processes: they are empty. */
 static void remove_dead(const char *base)
 {
     char start[64], path[512];
@@ -110,7 +110,7 @@ static void remove_dead(const char *base)
         closedir(listing);
 }
 
-/* Another process may take the folder for a dead one's before it is locked: then again. */
+/* Another process may mistake the folder for a dead process's before it is locked: then try again. */
 static bool make_folder(const char *base)
 {
     for (int i = 0; i < 100; i++) {
@@ -162,14 +162,14 @@ bool ucxm_room_move(int n_pes)
     return false;
 }
 
-void ucxm_room_say(int n_pes)
+void ucxm_room_report(int n_pes)
 {
     char place[256] = "";
 
     if (!room.first_folder[0])
         return;
     if (room.folder[0])
-        snprintf(place, sizeof place, "so it lies in %.*s now",
+        snprintf(place, sizeof place, "so it is in %.*s instead",
                  (int)(strrchr(room.folder, '/') - room.folder), room.folder);
     else
         snprintf(place, sizeof place, "nor do TMPDIR, /tmp and /var/tmp");
@@ -180,9 +180,9 @@ void ucxm_room_say(int n_pes)
 
 /* ---- One process at a time ---- */
 
-static char turn_folder[256]; /* its lock is the turn */
+static char turn_folder[256]; /* its lock grants the turn */
 
-/* More than there are processes on any node. */
+/* More than the number of processes on any node. */
 #define TURN_TRIES 10000
 
 static bool is_foreign(const char *path)
@@ -192,8 +192,8 @@ static bool is_foreign(const char *path)
     return lstat(path, &there) == 0 && (there.st_uid != getuid() || !S_ISDIR(there.st_mode));
 }
 
-/* Each process removes the folder when its turn is over, so one that has waited may hold the lock of a folder
- * that is gone: then again. */
+/* Each process removes the folder at the end of its turn, so a process that has waited may hold the lock of
+ * a removed folder: then it tries again. */
 int ucxm_room_lock(void)
 {
     int fd = -1;

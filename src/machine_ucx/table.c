@@ -33,7 +33,7 @@ static void close_machine(double limit_s)
         ucxm_room_remove();
         if (!is_flushed)
             return;
-        if (!ucxm_lost_any()) /* else UCX may wait for it; the process ends anyway */
+        if (!ucxm_has_failed_peers()) /* otherwise UCX may wait for it; the process ends anyway */
             ucxm_ports_close();
     }
     ucxm_launcher_detach();
@@ -46,16 +46,23 @@ static void abort_job(int exit_code, const char *why)
     ucxm_launcher_abort(exit_code, why);
 }
 
+static bool is_near(int proc_id)
+{
+    return ucxm.is_near[proc_id] && ucxm_rings_place().pid;
+}
+
 extern const struct machine machine_ucx_table;
 __attribute__((visibility("default"))) const struct machine machine_ucx_table = {
     .name = "UCX",
     .attach = attach,
     .open = open_machine,
     .n_pes_of = ucxm_n_pes_of,
+    .is_near = is_near,
     .describe = ucxm_describe,
     .takes = ucxm_takes,
     .send = ucxm_send,
     .fetch = ucxm_fetch,
+    .reach = &ucxm_reach,
     .release = ucxm_release,
     .poll = ucxm_port_poll,
     .fd = ucxm_port_fd,
@@ -64,6 +71,6 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .traffic = ucxm_traffic,
     .close = close_machine,
     .tolerate = ucxm_launcher_tolerate,
-    .forget = ucxm_forget,
+    .forget = ucxm_drop_peer,
     .abort = abort_job,
 };

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * transports.c: which of UCX's transports and network devices a job uses, where the user does not say
- * (UCX_TLS, UCX_NET_DEVICES).
+ * transports.c: chooses UCX's transports and network devices for a job, unless the user does (UCX_TLS,
+ * UCX_NET_DEVICES).
  *
- * UCX opens all that it finds: SysV segments of mode 0660, which everybody of the same Unix group can attach,
- * and a TCP listener on every interface, which ends the process by an assertion when somebody sends it
- * garbage. So
+ * UCX opens all that it finds: SysV segments of mode 0660, which every member of the same Unix group can
+ * attach, and a TCP listener on every interface, which fails an assertion and ends the process when it
+ * receives garbage. So
  *
  *      on one node     shared memory in files of mode 0600, the kernel's copies between processes of one
  *                      user, and transports for GPUs: no network sockets, no SysV segments
  *      between nodes   no SysV segments; TCP only on interfaces that lead to other nodes
  *
  * An interface leads to other nodes if the kernel's routes to the names that the launcher has for them go
- * through it. If none is found that way, all count but the loopback.
+ * through it. If none is found that way, all interfaces except loopback are used.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -52,7 +52,7 @@ static void add_name(struct names *names, const char *name, size_t length)
 
 /* ---- Interfaces ---- */
 
-/* The address that the kernel would send from to reach a host. Nothing is sent. */
+/* The local address from which the kernel would send to a host. Sends nothing. */
 static bool find_local_address(const char *host, struct sockaddr_storage *address_out)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *found = NULL;
@@ -109,7 +109,7 @@ static void add_interface_to(int proc_id, const struct ifaddrs *interfaces, stru
             add_interface(at, names);
 }
 
-/* To ask about every process would take long in large jobs: the first and the last one of other nodes. */
+/* Checking every process would take long in large jobs: only the first and the last one of other nodes. */
 static void add_interfaces(struct names *names)
 {
     struct ifaddrs *interfaces = NULL;
@@ -130,7 +130,7 @@ static void add_interfaces(struct names *names)
     freeifaddrs(interfaces);
 }
 
-/* ---- RDMA devices, which the same list names ---- */
+/* ---- RDMA devices, which the same list contains ---- */
 
 static bool is_active(const char *device, const char *port)
 {
@@ -176,6 +176,14 @@ static void add_rdma(struct names *names)
         closedir(devices);
 }
 
+bool ucxm_transports_have_rdma(void)
+{
+    struct names devices = {0};
+
+    add_rdma(&devices);
+    return devices.n_bytes > 0;
+}
+
 /* ---- Choosing ---- */
 
 void ucxm_transports_choose(ucp_config_t *config)
@@ -193,7 +201,7 @@ void ucxm_transports_choose(ucp_config_t *config)
         if (devices.n_bytes > 0)
             ucp_config_modify(config, "NET_DEVICES", devices.text);
     }
-    /* Our lists have names that this UCX may not know. */
+    /* Our lists contain names that this UCX may not know. */
     if (is_one_node ? !has_transports : !has_devices)
         ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
     if (is_one_node && !has_transports)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ucx_connect.c: endpoints to ports of other processes, made when something is first sent there, and back.
+ * ucx_connect.c: endpoints to ports of other processes, created by the first message there, and in the
+ * reverse direction.
  *
- * A port that connects greets the other one, which connects back. It would not need that before it sends
- * something; but UCX arms only the transports that some endpoint uses, and a port that only receives would
+ * A port that connects greets the other one, which connects back. It would not need that before it sends a
+ * message; but UCX arms only the transports that some endpoint uses, and a port that only receives would
  * sleep through messages.
  *
- * Endpoints inside a node are made without UCX's handling of errors, which rules out shared memory
- * (UCX 1.13); that a process of this node is gone is the launcher's to tell. Between nodes UCX notices.
+ * Endpoints inside a node are created without UCX's error handling, which rules out shared memory (UCX
+ * 1.13); the launcher reports failed processes of this node. Between nodes UCX detects them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static const char *look_up(int proc_id)
         at += sizeof length + length;
     }
     if (!addresses || n_pes == 0 || at > n_bytes)
-        return "what the process published is not an address";
+        return "the data that the process published is not an address";
     process->published = published;
     __atomic_store_n(&process->addresses, addresses, __ATOMIC_RELEASE);
     __atomic_store_n(&process->n_pes, (int)n_pes, __ATOMIC_RELEASE);
@@ -60,12 +61,11 @@ int ucxm_n_pes_of(int proc_id)
     struct ucxm_process *process = &ucxm.processes[proc_id];
     const char *error = NULL;
 
-    if (ucxm_is_lost(proc_id))
+    if (ucxm_is_failed(proc_id))
         return -1;
     if (is_known(process))
         return process->n_pes;
-    /* One port at a time: libpmix 5.0.1 fails, or crashes, when two threads ask for the same value at
-     * once. */
+    /* One port at a time: libpmix 5.0.1 fails, or crashes, when two threads get the same value at once. */
     pthread_mutex_lock(&lock);
     if (!is_known(process) && (error = look_up(proc_id)))
         base_log("process %d of %d cannot be found: %s", proc_id, ucxm.place.n_procs, error);
@@ -75,23 +75,23 @@ int ucxm_n_pes_of(int proc_id)
 
 /* ---- Connecting ---- */
 
-static void note_lost(int proc_id, ucs_status_t status)
+static void note_failed(int proc_id, ucs_status_t status)
 {
     char why[UCXM_HOST_BYTES + 128];
 
     snprintf(why, sizeof why, "host %s: %s", ucxm.processes[proc_id].published->host,
              ucs_status_string(status));
     if (!__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE))
-        ucxm_lost_note(proc_id, why);
+        ucxm_peer_failed(proc_id, why);
 }
 
-/* UCX found that the other side is gone. */
-static void handle_lost(void *arg, ucp_ep_h ep, ucs_status_t status)
+/* UCX reports that the other side has failed. */
+static void handle_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     const struct ucxm_peer *peer = arg;
 
     (void)ep;
-    note_lost(peer->proc_id, status);
+    note_failed(peer->proc_id, status);
 }
 
 static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
@@ -115,22 +115,22 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
     peer->proc_id = proc_id;
     peer->pe_id = port->pe_id;
     params.address = ucxm.processes[proc_id].addresses[pe_id];
-    params.err_handler.cb = handle_lost;
+    params.err_handler.cb = handle_failed;
     params.err_handler.arg = peer;
     status = ucp_ep_create(port->worker, &params, &peer->ep);
     if (status != UCS_OK) {
         base_log("process %d of %d on host %s (PE %d) cannot be reached: %s%s", proc_id, ucxm.place.n_procs,
                  ucxm.processes[proc_id].published->host, pe_id, ucs_status_string(status),
                  status == UCS_ERR_UNREACHABLE && !getenv("UCX_TLS")
-                     ? " (UCX_TLS=all lets UCX use all that it has)"
+                     ? " (UCX_TLS=all lets UCX use all its transports)"
                      : "");
         peer->ep = NULL;
-        note_lost(proc_id, status); /* not tried again */
+        note_failed(proc_id, status); /* not tried again */
         return NULL;
     }
-    peer->lane = ucxm_lane_connect(port, proc_id, pe_id, &ucxm.processes[proc_id].published->lanes);
-    greeting = (struct ucxm_greeting_text){port->name, peer->lane != NULL};
-    ucxm_say(peer->ep, UCXM_GREETING_ID, &greeting, sizeof greeting);
+    peer->ring = ucxm_ring_connect(port, proc_id, pe_id, &ucxm.processes[proc_id].published->rings);
+    greeting = (struct ucxm_greeting_text){port->name, peer->ring != NULL};
+    ucxm_send_control(peer->ep, UCXM_GREETING_ID, &greeting, sizeof greeting);
     return peer->ep;
 }
 
@@ -138,7 +138,7 @@ ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id)
 {
     const struct ucxm_peer *of_proc = port->peers[proc_id];
 
-    if (ucxm_is_lost(proc_id) || port->is_disconnected)
+    if (ucxm_is_failed(proc_id) || port->is_disconnected)
         return NULL;
     if (of_proc && of_proc[pe_id].ep)
         return of_proc[pe_id].ep;
@@ -147,7 +147,7 @@ ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id)
 
 /* ---- Greetings ---- */
 
-/* A port has connected to this one. Endpoints are not made inside UCX's callbacks: it is answered after
+/* Another port has connected to this one. UCX's callbacks cannot create endpoints: the reply is sent after
  * them. */
 static ucs_status_t handle_greeting(void *arg, const void *header, size_t header_bytes, void *data,
                                     size_t n_bytes, const ucp_am_recv_param_t *param)
@@ -159,7 +159,7 @@ static ucs_status_t handle_greeting(void *arg, const void *header, size_t header
     (void)n_bytes;
     (void)param;
     if (!greeting || header_bytes != sizeof greeting->text) {
-        base_log("a connection request from another process is lost: %s",
+        base_log("a connection request from another process was dropped: %s",
                  greeting ? "it has a wrong size" : "out of memory");
         free(greeting);
         return UCS_OK;
@@ -177,13 +177,13 @@ void ucxm_answer_greetings(struct ucxm_port *port)
         struct ucxm_greeting *greeting = port->greetings;
         port->greetings = greeting->next;
         ucxm_endpoint(port, greeting->text.from.proc_id, greeting->text.from.pe_id);
-        if (greeting->text.has_lane)
-            ucxm_lane_accept(port, &greeting->text.from);
+        if (greeting->text.has_ring)
+            ucxm_ring_accept(port, &greeting->text.from);
         free(greeting);
     }
 }
 
-/* It has done what it was sent for: the port is awake. */
+/* Nothing to do: the message has woken the port. */
 static ucs_status_t handle_nudge(void *arg, const void *header, size_t header_bytes, void *data,
                                  size_t n_bytes, const ucp_am_recv_param_t *param)
 {
@@ -210,6 +210,18 @@ const char *ucxm_connect_init(struct ucxm_port *port)
 
 /* ---- Disconnecting ---- */
 
+/* Progresses this port, or, after the PEs have ended, all ports of the process: an endpoint may wait for an
+ * answer of a port of the peer that waits for an answer of another port of this process. */
+static void progress(const struct ucxm_port *port)
+{
+    if (!port->is_disconnected) {
+        ucp_worker_progress(port->worker);
+        return;
+    }
+    for (int i = 0; i < ucxm.n_pes; i++)
+        ucp_worker_progress(ucxm.ports[i].worker);
+}
+
 static void close_endpoint(struct ucxm_port *port, ucp_ep_h ep, bool is_near)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -219,7 +231,7 @@ static void close_endpoint(struct ucxm_port *port, ucp_ep_h ep, bool is_near)
     if (!UCS_PTR_IS_PTR(request))
         return;
     while (ucp_request_check_status(request) == UCS_INPROGRESS)
-        ucp_worker_progress(port->worker);
+        progress(port);
     ucp_request_free(request);
 }
 
@@ -232,19 +244,19 @@ void ucxm_abandon(struct ucxm_port *port, int proc_id)
         if (peer->ep && !ucxm.is_near[proc_id])
             close_endpoint(port, peer->ep, false);
         peer->ep = NULL;
-        ucxm_lane_disconnect(peer->lane);
-        peer->lane = NULL;
+        ucxm_ring_disconnect(peer->ring);
+        peer->ring = NULL;
     }
 }
 
-/* Nothing refers to a lane or an endpoint while it is closed: that handles messages, and handlers may
+/* While a ring or an endpoint is closed nothing may refer to it: closing handles messages, and handlers may
  * send. */
 static void disconnect_peer(struct ucxm_port *port, struct ucxm_peer *peer, bool is_near)
 {
     ucp_ep_h ep = peer->ep;
 
-    ucxm_lane_disconnect(peer->lane);
-    peer->lane = NULL;
+    ucxm_ring_disconnect(peer->ring);
+    peer->ring = NULL;
     peer->ep = NULL;
     if (ep)
         close_endpoint(port, ep, is_near);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ucx_message.c: active messages. Data that came with its header stays in UCX's buffer as long as the client
- * wants it; large data stays at the sender until the client fetches it. Which of the two it is, UCX decides.
+ * ucx_message.c: active messages. Data that arrived with its header stays in UCX's buffer as long as the
+ * client needs it; large data stays at the sender until the client fetches it. UCX chooses between the two.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
 
-static inline int result_of(ucs_status_t status)
+int ucxm_result_of(ucs_status_t status)
 {
     if (status == UCS_OK)
         return MACHINE_DONE;
@@ -60,8 +60,8 @@ const char *ucxm_messages_init(struct ucxm_port *port)
 
 /* ---- Requests ---- */
 
-static void link_request(struct ucxm_request *request, struct ucxm_port *port, int proc_id, bool is_fetch,
-                         machine_done_fn done, void *arg)
+void ucxm_request_link(struct ucxm_request *request, struct ucxm_port *port, int proc_id, bool is_fetch,
+                       machine_done_fn done, void *arg)
 {
     *request = (struct ucxm_request){done, arg, port, proc_id, is_fetch, port->pending, &port->pending};
     port->n_fetching += is_fetch;
@@ -86,7 +86,7 @@ void ucxm_request_give_up(struct ucxm_request *request)
     done(request->arg, MACHINE_LOST);
 }
 
-/* UCX hands out the same memory for another request afterwards. */
+/* UCX reuses the same memory for another request afterwards. */
 static void request_done(struct ucxm_request *request, ucs_status_t status)
 {
     struct ucxm_request ours = *request;
@@ -95,24 +95,24 @@ static void request_done(struct ucxm_request *request, ucs_status_t status)
         ucxm_request_unlink(request);
     ucp_request_free(request);
     if (ours.done)
-        ours.done(ours.arg, result_of(status));
+        ours.done(ours.arg, ucxm_result_of(status));
 }
 
 /* ---- Sending ---- */
 
-static void send_done(void *request, ucs_status_t status, void *arg)
+void ucxm_request_sent(void *request, ucs_status_t status, void *arg)
 {
     (void)arg;
     request_done(request, status);
 }
 
-/* UCX's parameters for a message. Its shortest way looks at no memory type: it takes memory for the host's as
- * long as its hooks have seen no device memory allocated, which they do not see before they are there, or if
- * UCX could not load them. Naming the datatype, bytes, keeps it off that way. */
+/* UCX's parameters for a message. Its fastest path ignores the memory type: it assumes host memory as long
+ * as its hooks have seen no allocation of device memory, which they miss before they are installed, or if
+ * UCX could not load them. Naming the datatype, bytes, keeps it off that path. */
 static ucp_request_param_t send_param(enum machine_memory memory)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-                                 .cb.send = send_done,
+                                 .cb.send = ucxm_request_sent,
                                  .memory_type = ucxm_memory_type(memory)};
 
     if (BASE_UNLIKELY(memory != MACHINE_HOST)) {
@@ -131,19 +131,19 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
     ucs_status_ptr_t started;
     ucp_ep_h ep;
 
-    if (of_proc && of_proc[dest_pe].lane && memory == MACHINE_HOST &&
-        ucxm_lane_send(&of_proc[dest_pe], header, header_bytes, data, n_bytes))
+    if (of_proc && of_proc[dest_pe].ring && memory == MACHINE_HOST &&
+        ucxm_ring_send(&of_proc[dest_pe], header, header_bytes, data, n_bytes))
         return MACHINE_DONE;
     ep = ucxm_endpoint(port, dest_proc, dest_pe);
     if (!ep)
         return MACHINE_LOST;
     started = ucp_am_send_nbx(ep, UCXM_MESSAGE_ID, header, header_bytes, data, n_bytes, &param);
     if (UCS_PTR_IS_ERR(started))
-        return result_of(UCS_PTR_STATUS(started));
+        return ucxm_result_of(UCS_PTR_STATUS(started));
     port->peers[dest_proc][dest_pe].n_sent++;
     if (started == NULL)
         return MACHINE_DONE;
-    link_request(started, port, dest_proc, false, done, arg);
+    ucxm_request_link(started, port, dest_proc, false, done, arg);
     return MACHINE_PENDING;
 }
 
@@ -154,9 +154,9 @@ static void said(void *request, ucs_status_t status, void *copy)
     ucp_request_free(request);
 }
 
-/* UCX 1.13 has the header stay where it is until the message leaves, which on a connection that is being made
- * is later. */
-void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes)
+/* UCX 1.13 requires that the header stays valid until the message leaves, which is later on a connection
+ * that is being established. */
+void ucxm_send_control(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes)
 {
     void *copy = header_bytes ? malloc(header_bytes) : NULL;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -189,14 +189,14 @@ int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, 
                                  .memory_type = ucxm_memory_type(memory)};
     ucs_status_ptr_t started;
 
-    if (ucxm_is_lost(src_proc))
-        return MACHINE_LOST; /* what UCX keeps of it stays there */
+    if (ucxm_is_failed(src_proc))
+        return MACHINE_LOST; /* the data that UCX holds is not released */
     started = ucp_am_recv_data_nbx(port->worker, token, buf, n_bytes, &param);
     if (started == NULL)
         return MACHINE_DONE;
     if (UCS_PTR_IS_ERR(started))
-        return result_of(UCS_PTR_STATUS(started));
-    link_request(started, port, src_proc, true, done, arg);
+        return ucxm_result_of(UCS_PTR_STATUS(started));
+    ucxm_request_link(started, port, src_proc, true, done, arg);
     return MACHINE_PENDING;
 }
 
@@ -209,7 +209,7 @@ void ucxm_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *tr
 {
     const struct ucxm_port *port = &ucxm.ports[pe_id];
 
-    *traffic_out = (struct machine_traffic){.n_handled = ucxm_lanes_count(port, is_left_out),
+    *traffic_out = (struct machine_traffic){.n_handled = ucxm_rings_count(port, is_left_out),
                                             .n_fetching = port->n_fetching};
     for (int proc = 0; proc < ucxm.place.n_procs; proc++) {
         if (is_left_out && is_left_out[proc])

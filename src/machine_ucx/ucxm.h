@@ -2,20 +2,21 @@
  *
  * ucxm.h: the inside of the UCX machine; for the files of src/machine_ucx alone.
  *
- *      table.c    the table of functions, attach and close
- *      launcher.c PMIx: place, publishing and looking up, fence, abort
- *      watch.c    time limits for what the launcher is asked
- *      host.c     what others are told of where this process is
- *      transports.c  which of UCX's transports and network devices are used
- *      descriptors.c  keeps UCX's and PMIx's descriptors from children of ranks
- *      noise.c    UCX's own messages
- *      room.c     where UCX's shared memory lies
- *      port.c     one UCX worker per PE: addresses, progress, sleeping
- *      ucx_connect.c  endpoints to ports of other processes
- *      ucx_message.c  active messages: sending, handling, fetching
- *      lane.c     small messages within a node, past UCX
- *      failed_peer.c     processes that are gone
- *      part.c     the end: waiting for each other before connections are closed
+ *      table.c         the table of functions, attach and close
+ *      launcher.c      PMIx: place, publishing and looking up, fence, abort
+ *      watchdog.c      time limits for requests to the launcher
+ *      host.c          description of this host for error messages of others
+ *      transports.c    chooses UCX's transports and network devices
+ *      descriptors.c   keeps UCX's and PMIx's descriptors from children of ranks
+ *      noise.c         UCX's own messages
+ *      room.c          finds a folder for UCX's shared memory
+ *      port.c          one UCX worker per PE: addresses, progress, sleeping
+ *      ucx_connect.c   endpoints to ports of other processes
+ *      ucx_message.c   active messages: sending, handling, fetching
+ *      ucx_memory.c    access to other processes' memory
+ *      shm_ring.c      small messages within a node, past UCX
+ *      failed_peer.c   failed processes
+ *      shutdown.c      the end: processes wait for each other before connections are closed
  */
 #ifndef UCXM_H
 #define UCXM_H
@@ -26,93 +27,102 @@
 
 #include "machine_ucx/machine.h"
 
-/* Longest name and addresses of a host. */
+/* Maximum length of a host's name and addresses. */
 #define UCXM_HOST_BYTES 256
 
-/* Our active messages' numbers: for the client, and between machines. */
+/* Ids of active messages: for the client, and between machines. */
 #define UCXM_MESSAGE_ID 1
 #define UCXM_GREETING_ID 2
-#define UCXM_PARTING_ID 3
+#define UCXM_SHUTDOWN_ID 3
 #define UCXM_NUDGE_ID 4
 
-/* Which port of the job. */
+/* A port of the job. */
 struct ucxm_port_name {
     int32_t proc_id;
     int32_t pe_id;
 };
 
-/* The greeting of a port to one that it has connected to. */
+/* The greeting that a port sends after connecting to another. */
 struct ucxm_greeting_text {
     struct ucxm_port_name from;
-    uint32_t has_lane; /* 1: it sends small messages by a lane */
+    uint32_t has_ring; /* 1: it sends small messages through a ring */
 };
 
 /* A connection to a port of another process. */
 struct ucxm_peer {
     ucp_ep_h ep;                /* NULL: not connected yet, or abandoned */
-    struct ucxm_lane_out *lane; /* NULL: all messages go by UCX */
+    struct ucxm_ring_out *ring; /* NULL: all messages go through UCX */
     int proc_id;
-    int pe_id;       /* of the port that it belongs to */
-    uint64_t n_sent; /* messages of the client to it */
+    int pe_id;       /* of its own port */
+    uint64_t n_sent; /* client messages sent to it */
 };
 
-/* Where the lanes to a process are. */
-struct ucxm_lane_place {
-    pid_t pid; /* 0: there are none */
+/* The location of a process's rings. */
+struct ucxm_ring_place {
+    pid_t pid; /* 0: none */
     int32_t fd;
-    uint64_t device; /* of the file, so that no other is taken for it */
+    uint64_t device; /* of the file, to identify it */
     uint64_t inode;
 };
 
-/* A port of another process has connected to one of this process's. */
+/* A port of another process that has connected to one of this process's. */
 struct ucxm_greeting {
-    struct ucxm_greeting *next; /* of the port's list */
+    struct ucxm_greeting *next; /* next in the port's list */
     struct ucxm_greeting_text text;
 };
 
-/* The head of the data that a process publishes; length (4 bytes) and bytes of each PE's address follow. */
+/* A number in a process's memory, which others read to find out whether they may. */
+struct ucxm_probe {
+    uint64_t address;
+    uint64_t number;
+};
+
+/* The header of the data that a process publishes, followed by the length (4 bytes) and bytes of each PE's
+ * address. */
 struct ucxm_published {
     char host[UCXM_HOST_BYTES];
     uint32_t n_pes;
-    struct ucxm_lane_place lanes;
+    struct ucxm_ring_place rings;
+    struct ucxm_probe probe;
 };
 
-/* A process, as far as this one knows it. */
+/* State of a process. */
 struct ucxm_process {
     int n_pes; /* 0: not looked up yet */
     const struct ucxm_published *published;
     const void **addresses; /* by PE */
-    bool is_lost;           /* any thread sets it (failed_peer.c) */
+    bool is_failed;         /* set by any thread (failed_peer.c) */
+    int access;             /* 0: not known yet; 1 + enum machine_access (ucx_memory.c). Any thread */
 };
 
-/* The machine's part in front of each request of UCX. */
+/* The machine's header of each UCX request. */
 struct ucxm_request {
-    machine_done_fn done; /* NULL: given up, nobody wants to know */
+    machine_done_fn done; /* NULL: given up */
     void *arg;
     struct ucxm_port *port;
-    int proc_id; /* of the other side */
-    bool is_fetch;
-    struct ucxm_request *next;  /* links of the port's list of those under way */
-    struct ucxm_request **link; /* what points to it */
+    int proc_id;   /* of the peer */
+    bool is_fetch; /* or access to memory: the program may wait for it although no message is under way */
+    struct ucxm_request *next;  /* next in the port's list of pending requests */
+    struct ucxm_request **link; /* the pointer to this request */
 };
 
 struct ucxm_port {
     ucp_worker_h worker;
-    struct ucxm_peer **peers; /* by process, then by PE; NULL: nobody of that process yet */
+    struct ucxm_peer **peers; /* by process, then by PE; NULL: no peer in that process yet */
     struct ucxm_port_name name;
     int pe_id;
     int fd;
-    bool is_busy;         /* something came since it was last asked in vain */
+    bool is_busy;         /* an event occurred since the last poll without one */
     bool is_armed;        /* the PE may be asleep */
     bool is_disconnected; /* nothing can be sent any more */
-    unsigned lane_polls;  /* for so many polls UCX is asked only now and then (port.c) */
+    unsigned ring_polls;  /* during this number of polls UCX is polled less often (port.c) */
     unsigned n_polls;
-    struct ucxm_request *pending;    /* under way */
-    uint64_t n_fetching;             /* fetches under way that were not given up */
-    uint64_t *n_handled;             /* by process: messages that came by UCX */
-    struct ucxm_greeting *greetings; /* of ports that connected to this one; not answered yet */
-    struct ucxm_lane_in *lanes;      /* to this port */
-    struct ucxm_doorbell *doorbell;  /* of the lanes; NULL: there are none */
+    struct ucxm_request *pending;    /* requests in progress */
+    uint64_t n_fetching;             /* fetches in progress that were not given up */
+    uint64_t *n_handled;             /* by process: messages that came through UCX */
+    struct ucxm_greeting *greetings; /* from ports that connected to this one; not answered yet */
+    struct ucxm_ring_in *rings;      /* to this port */
+    struct ucxm_doorbell *doorbell;  /* of the rings; NULL: none */
 };
 
 /* The machine of this process. */
@@ -121,107 +131,108 @@ struct ucxm {
     bool *is_near; /* by process: on this node */
     struct machine_client client;
     ucp_context_h context;
-    uint64_t memory_types; /* that UCX knows, bits of ucs_memory_type_t */
+    uint64_t memory_types; /* supported by UCX, bits of ucs_memory_type_t */
     int n_pes;
     struct ucxm_port *ports;
     struct ucxm_process *processes;
-    bool is_closing; /* the others may leave now: UCX's errors are no losses. Any thread reads it */
+    bool is_closing; /* the others may leave now: UCX's errors are not failures. Read by any thread */
 };
 extern struct ucxm ucxm;
 
-static inline bool ucxm_is_lost(int proc_id)
+static inline bool ucxm_is_failed(int proc_id)
 {
-    return __atomic_load_n(&ucxm.processes[proc_id].is_lost, __ATOMIC_RELAXED);
+    return __atomic_load_n(&ucxm.processes[proc_id].is_failed, __ATOMIC_RELAXED);
 }
 
-/* ---- launcher.c. Errors are texts in static storage; NULL: it worked. ---- */
+/* ---- launcher.c. Errors are texts in static storage; NULL: success. ---- */
 const char *ucxm_launcher_attach(struct machine_place *place_out);
-/* The name of the host of a process; false: the launcher does not say. */
+/* The name of the host of a process; false: unknown. */
 bool ucxm_launcher_host_of(int proc_id, char *host_out, size_t size);
 const char *ucxm_launcher_publish(const void *blob, size_t n_bytes);
-/* Which processes are on this node: true for those, malloc'ed. */
+/* The processes on this node: true for those, malloc'ed. */
 const char *ucxm_launcher_find_near(bool **is_near_out);
-/* The blob of a process, malloc'ed. */
+/* The data that a process published, malloc'ed. */
 const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_out);
-/* Waits for all processes, or until a time (0: no limit); calls progress meanwhile (NULL: nothing). */
+/* Waits for all processes, or until a time (0: no limit); calls progress meanwhile (NULL: none). */
 const char *ucxm_launcher_fence(void (*progress)(void), double until_s);
-/* The fence's result when the others did not come in time. */
+/* The fence's result after a timeout. */
 extern const char ucxm_launcher_is_late[];
-/* Asks to be told of lost processes (ucxm_lost_note), and to go on without them. */
+/* Requests reports of failed processes (ucxm_peer_failed), and to continue without them. */
 void ucxm_launcher_tolerate(void);
-/* Between two looks at what others are doing, each longer than the last: their cores shall be theirs. 0 at
- * first. */
+/* Exponential back-off while polling other processes, which leaves them the cores. Initially 0. */
 void ucxm_pause(useconds_t *pause_us);
-/* Monotonic time. */
+/* Monotonic time in seconds. */
 double ucxm_now_s(void);
 void ucxm_launcher_detach(void);
 void ucxm_launcher_abort(int exit_code, const char *why);
 
-/* ---- watch.c ---- */
+/* ---- watchdog.c ---- */
 
-/* Something that the launcher is asked. Lives on the stack of who asks. */
-struct ucxm_watch {
-    const char *what; /* for the message: what is waited for */
-    char who[16];     /* the same: which process asks */
+/* A request to the launcher. On the stack of the caller. */
+struct ucxm_watchdog {
+    const char *what; /* for the message: the request */
+    char who[16];     /* for the message: the requesting process */
     int limit_s;
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the following fields */
     pthread_cond_t ended;
     bool is_over;
 };
-/* Until the end is said, the time limit runs; when it has, the process ends with a message. */
-void ucxm_watch_begin(struct ucxm_watch *watch_out, const char *what);
-void ucxm_watch_end(struct ucxm_watch *watch);
-/* How long the launcher may take for an answer. */
-int ucxm_watch_limit_s(void);
+/* Starts the time limit, which ends the process with a message unless ucxm_watchdog_end is called in time. */
+void ucxm_watchdog_begin(struct ucxm_watchdog *watch_out, const char *what);
+void ucxm_watchdog_end(struct ucxm_watchdog *watch);
+/* The launcher's time limit for a reply. */
+int ucxm_watchdog_limit_s(void);
 
 /* ---- host.c ---- */
 void ucxm_host_describe(char *text_out, size_t size);
 
 /* ---- noise.c ---- */
 
-/* From now on UCX reports no errors once a process is lost or the connections are being closed. */
+/* From now on UCX's errors are suppressed once a process has failed or the connections are being closed. */
 void ucxm_noise_filter(void);
-/* Between the two UCX's reports are kept; then they are printed, or forgotten. */
+/* Between the two calls UCX's messages are kept; then they are printed or dropped. */
 void ucxm_noise_hold(void);
 void ucxm_noise_release(bool is_printed);
 
 /* ---- room.c ---- */
 
-/* UCX uses shared memory in files. */
+/* True if UCX uses shared memory in files. */
 bool ucxm_room_is_needed(void);
-/* The folder of UCX's shared memory has room for the ports of that many processes. */
+/* True if the folder of UCX's shared memory has room for the ports of n_procs processes. */
 bool ucxm_room_suffices(int n_pes, int n_procs);
-/* Moves UCX's shared memory to the next place that has room for this process; false: there is none, and it is
- * where it was at first. For a process that has no worker. */
+/* Moves UCX's shared memory to the next folder that has room for this process; false: there is none, and it
+ * is back in the first one. For a process without workers. */
 bool ucxm_room_move(int n_pes);
-/* Says where UCX's shared memory has been moved to, or that there was no place for it. */
-void ucxm_room_say(int n_pes);
-/* Waits until no other process of this user opens ports in the same folder. Returns a descriptor for unlock;
- * -1: there can be no lock. */
+/* Reports where UCX's shared memory was moved, or that no folder had room. */
+void ucxm_room_report(int n_pes);
+/* Waits until no other process of this user opens ports in the same folder. Returns a descriptor for
+ * unlock; -1: locking failed. */
 int ucxm_room_lock(void);
 void ucxm_room_unlock(int fd);
-/* Removes this process's folder, if it has one. At the end; any thread. */
+/* Removes this process's folder, if any. At the end; any thread. */
 void ucxm_room_remove(void);
 
 /* ---- transports.c ---- */
 
-/* Restricts UCX's transports and devices to those that the job needs, but for what the user has chosen. */
+/* Restricts UCX's transports and devices to those that the job needs, unless the user has chosen them. */
 void ucxm_transports_choose(ucp_config_t *config);
+/* There are RDMA devices with an active port. */
+bool ucxm_transports_have_rdma(void);
 
 /* ---- descriptors.c ---- */
 
-/* Descriptors that are opened between the two calls are not inherited by programs that ranks start. One thread at a
+/* Descriptors opened between the two calls are not inherited by programs that ranks start. One thread at a
  * time. */
 void ucxm_descriptors_begin(void);
 void ucxm_descriptors_end(void);
-/* The same for what UCX has opened to connect to other ports. */
+/* The same for descriptors that UCX has opened to connect to other ports. */
 void ucxm_descriptors_connected(void);
 
 /* ---- port.c ---- */
 const char *ucxm_ports_open(int n_pes);
-/* limit_s: see machine.h, close. False: it was too short for the others, so the ports cannot be closed. */
+/* limit_s: see machine.h, close. False: the others did not come in time, so the ports cannot be closed. */
 bool ucxm_ports_flush(double limit_s);
 void ucxm_ports_close(void);
 bool ucxm_takes(enum machine_memory memory);
@@ -233,22 +244,22 @@ bool ucxm_port_arm(int pe_id);
 /* ---- ucx_connect.c ---- */
 const char *ucxm_connect_init(struct ucxm_port *port);
 int ucxm_n_pes_of(int proc_id);
-/* The endpoint, connected if need be; NULL: lost, or cannot be had. */
+/* The endpoint, connected if necessary; NULL: the process has failed, or connecting failed. */
 ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id);
 /* Connects to the ports that have connected to this one. */
 void ucxm_answer_greetings(struct ucxm_port *port);
 void ucxm_disconnect(struct ucxm_port *port);
-/* The process is lost: UCX completes what is under way on the port's endpoints to it with errors, and touches
- * no buffer afterwards. Those to a process of this node are left to UCX as they are. */
+/* The process has failed: makes UCX complete the requests of the port's endpoints to it with errors; UCX
+ * touches no buffer afterwards. Endpoints to a process of this node are left as they are. */
 void ucxm_abandon(struct ucxm_port *port, int proc_id);
 
 /* ---- ucx_message.c ---- */
 /* The handler of active messages with this number. */
 const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_callback_t handler);
 const char *ucxm_messages_init(struct ucxm_port *port);
-/* Sends a message of a header alone, of which it keeps a copy, that nobody waits for. If it fails, so will
- * what is sent afterwards. */
-void ucxm_say(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes);
+/* Sends a message that is only a header, which is copied; there is no completion. If it fails, later
+ * messages fail, too. */
+void ucxm_send_control(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes);
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
               const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
 int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
@@ -256,7 +267,7 @@ int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, 
 void ucxm_release(int pe_id, void *token);
 bool ucxm_is_moving(int pe_id);
 void ucxm_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out);
-/* UCX's word for a kind of memory. */
+/* UCX's constant for a kind of memory. */
 static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)
 {
     return memory == MACHINE_HOST   ? UCS_MEMORY_TYPE_HOST
@@ -264,49 +275,63 @@ static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)
                                     : UCS_MEMORY_TYPE_CUDA_MANAGED;
 }
 
+/* A request of UCX's that is under way, with done not NULL. */
+void ucxm_request_link(struct ucxm_request *request, struct ucxm_port *port, int proc_id, bool is_fetch,
+                       machine_done_fn done, void *arg);
+/* UCX's callback for such requests but fetches. */
+void ucxm_request_sent(void *request, ucs_status_t status, void *arg);
+int ucxm_result_of(ucs_status_t status);
 void ucxm_request_unlink(struct ucxm_request *request);
-/* Tells its owner that the other side is lost; what UCX says of it later is ignored. */
+/* Reports to the request's owner that the peer has failed; later events of the request are ignored. */
 void ucxm_request_give_up(struct ucxm_request *request);
 
-/* ---- lane.c ---- */
+/* ---- ucx_memory.c ---- */
 
-/* Whether the user lets messages go through shared memory (UCX_TLS). */
-bool ucxm_lanes_are_chosen(void);
-/* Makes the lanes to this process's ports; if that is not possible, all messages go by UCX. */
-void ucxm_lanes_open(void);
-void ucxm_lanes_close(void);
-/* Where others find them. */
-struct ucxm_lane_place ucxm_lanes_place(void);
-/* A lane to a port of another process, whose lanes are there; NULL: none. */
-struct ucxm_lane_out *ucxm_lane_connect(const struct ucxm_port *port, int proc_id, int pe_id,
-                                        const struct ucxm_lane_place *place);
-void ucxm_lane_disconnect(struct ucxm_lane_out *lane);
-/* Another port has connected a lane to this one. */
-void ucxm_lane_accept(struct ucxm_port *port, const struct ucxm_port_name *from);
-/* Sends a message by the lane that the peer has; false: it has to go by UCX. */
-bool ucxm_lane_send(struct ucxm_peer *peer, const void *header, size_t header_bytes, const void *data,
+/* The number of this process, to publish. */
+struct ucxm_probe ucxm_memory_probe(void);
+/* Whether UCX's put and get are used. */
+bool ucxm_memory_is_keyed(void);
+extern const struct machine_reach ucxm_reach;
+
+/* ---- shm_ring.c ---- */
+
+/* True if the user allows shared memory for messages (UCX_TLS). */
+bool ucxm_rings_are_chosen(void);
+/* Creates the rings to this process's ports; if that is impossible, all messages go through UCX. */
+void ucxm_rings_open(void);
+void ucxm_rings_close(void);
+/* Their location, for other processes. */
+struct ucxm_ring_place ucxm_rings_place(void);
+/* A ring to a port of another process with rings at this place; NULL: none. */
+struct ucxm_ring_out *ucxm_ring_connect(const struct ucxm_port *port, int proc_id, int pe_id,
+                                        const struct ucxm_ring_place *place);
+void ucxm_ring_disconnect(struct ucxm_ring_out *ring);
+/* Another port has connected a ring to this one. */
+void ucxm_ring_accept(struct ucxm_port *port, const struct ucxm_port_name *from);
+/* Sends a message through the peer's ring; false: it must go through UCX. */
+bool ucxm_ring_send(struct ucxm_peer *peer, const void *header, size_t header_bytes, const void *data,
                     size_t n_bytes);
-/* Handles what has come; returns how many messages that was. */
-int ucxm_lanes_poll(struct ucxm_port *port);
-/* How many messages have come by lanes, but for those of processes that are left out (NULL: none). */
-uint64_t ucxm_lanes_count(const struct ucxm_port *port, const bool *is_left_out);
-/* From arm on, senders wake the port when something comes; false: something is there. */
-bool ucxm_lanes_arm(struct ucxm_port *port);
-void ucxm_lanes_disarm(struct ucxm_port *port);
-/* Handles what a process had sent, and reads nothing of it any more. */
-void ucxm_lanes_forget(struct ucxm_port *port, int proc_id);
+/* Handles messages that have arrived; returns their number. */
+int ucxm_rings_poll(struct ucxm_port *port);
+/* The number of messages received through rings, without those of excluded processes (NULL: none). */
+uint64_t ucxm_rings_count(const struct ucxm_port *port, const bool *is_left_out);
+/* From arm on, senders wake the port when a message arrives; false: one is there already. */
+bool ucxm_rings_arm(struct ucxm_port *port);
+void ucxm_rings_disarm(struct ucxm_port *port);
+/* Handles the messages that a process had sent, and stops reading its rings. */
+void ucxm_rings_forget(struct ucxm_port *port, int proc_id);
 
 /* ---- failed_peer.c ---- */
 
-/* A process was found to be lost. Any thread; the first call for each process counts. */
-void ucxm_lost_note(int proc_id, const char *why);
-bool ucxm_lost_any(void);
-void ucxm_forget(int pe_id, int proc_id);
+/* Reports a failed process. Any thread; the first call for each process counts. */
+void ucxm_peer_failed(int proc_id, const char *why);
+bool ucxm_has_failed_peers(void);
+void ucxm_drop_peer(int pe_id, int proc_id);
 
-/* ---- part.c ---- */
-const char *ucxm_part_init(struct ucxm_port *port);
-/* Waits until every process has called it, or one is lost; calls progress meanwhile. False: it is later than
+/* ---- shutdown.c ---- */
+const char *ucxm_shutdown_init(struct ucxm_port *port);
+/* Waits until every process has called it, or one has failed; calls progress meanwhile. Returns false after
  * until_s (0: no limit). */
-bool ucxm_part(void (*progress)(void), double until_s);
+bool ucxm_shutdown(void (*progress)(void), double until_s);
 
 #endif

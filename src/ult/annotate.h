@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * annotate.h: tells ThreadSanitizer and valgrind of stacks and of switches between them; called by pe.c
+ * annotate.h: informs ThreadSanitizer and valgrind of stacks and of switches between them; called by pe.c
  * alone.
  *
- * In a build without them everything here is empty: no fields, no code. -DHEDDLE_SANITIZE=thread makes the
- * compiler define what it is asked for; -DHEDDLE_VALGRIND=ON defines ULT_VALGRIND. AddressSanitizer is found
- * at run time instead (asan.h): users' programs have it without this library being built for it.
+ * In a build without them everything here is empty: no fields, no code. With -DHEDDLE_SANITIZE=thread the
+ * compiler defines the macro that is tested here; -DHEDDLE_VALGRIND=ON defines ULT_VALGRIND.
+ * AddressSanitizer is detected at run time instead (asan.h): users' programs contain it although this
+ * library was not built for it.
  */
 #ifndef ULT_ANNOTATE_H
 #define ULT_ANNOTATE_H
@@ -28,7 +29,7 @@
 #include <valgrind/valgrind.h>
 #endif
 
-/* A ULT's part. */
+/* Data of a ULT. */
 struct ult_annotation {
 #if defined(ULT_TSAN)
     void *fiber;
@@ -38,7 +39,7 @@ struct ult_annotation {
 #endif
 };
 
-/* A ULT was made, to run on this stack. */
+/* Called when a ULT was created, to run on this stack. */
 static inline void ult_annotate_create(struct ult_annotation *annotation, char *stack_lo, char *stack_hi)
 {
     (void)annotation;
@@ -49,11 +50,11 @@ static inline void ult_annotate_create(struct ult_annotation *annotation, char *
 #endif
 #if defined(ULT_VALGRIND)
     (void)VALGRIND_STACK_REGISTER(stack_lo,
-                                  stack_hi); /* for good: stacks are not used for anything else later */
+                                  stack_hi); /* for ever: stacks are not used for other purposes later */
 #endif
 }
 
-/* The calling thread, as it is, became a ULT. */
+/* Called when the calling thread became a ULT. */
 static inline void ult_annotate_adopt(struct ult_annotation *annotation)
 {
     (void)annotation;
@@ -63,11 +64,11 @@ static inline void ult_annotate_adopt(struct ult_annotation *annotation)
 }
 
 #if defined(ULT_TSAN)
-/* Of the ULT that ran last on this thread, if it has ended. */
+/* Of the last ULT that ran on this thread, if it has ended. */
 static __thread void *ult_annotate_ended_fiber;
 #endif
 
-/* Right before a switch: the running ULT leaves, for good if it has ended. */
+/* Called right before a switch: the running ULT leaves, for ever if it has ended. */
 static inline void ult_annotate_leave(struct ult_annotation *from, struct ult_annotation *to, int has_ended)
 {
     (void)from;
@@ -79,13 +80,13 @@ static inline void ult_annotate_leave(struct ult_annotation *from, struct ult_an
 #endif
 }
 
-/* Right behind a switch, and first of all in a new ULT: it runs now. */
+/* Called right after a switch, and first in a new ULT: it runs now. */
 static inline void ult_annotate_enter(struct ult_annotation *self)
 {
     (void)self;
 #if defined(ULT_TSAN)
     if (ult_annotate_ended_fiber)
-        __tsan_destroy_fiber(ult_annotate_ended_fiber); /* TSan has room for some thousands only */
+        __tsan_destroy_fiber(ult_annotate_ended_fiber); /* TSan has room only for some thousands */
     ult_annotate_ended_fiber = NULL;
 #endif
 }

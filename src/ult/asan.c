@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * asan.c: tells AddressSanitizer of ULTs.
+ * asan.c: informs AddressSanitizer of ULTs.
  *
- * It keeps the bounds of each thread's stack: without the ULT's, a C++ exception leaves the frames that it
- * skipped poisoned, and reports follow that are not true. A switch is told before it is done, start and end
- * at once; both sides are this library's code, for which the bounds do not matter.
+ * It keeps the bounds of each thread's stack: without the ULT's bounds, a C++ exception leaves the frames
+ * that it skipped poisoned, which causes false reports. A switch is announced before it happens, start and
+ * end at once; both sides are code of this library, for which the bounds do not matter.
  */
 #include "ult/asan.h"
 
@@ -17,7 +17,7 @@ static struct {
     void (*start_switch)(void **fake_stack_save, const void *stack_lo, size_t size_bytes);
     void (*finish_switch)(void *fake_stack_save, const void **stack_lo_old, size_t *size_bytes_old);
     void (*unpoison)(const volatile void *addr, size_t size_bytes);
-} asan; /* its functions; NULL: it is not there */
+} asan; /* its functions; NULL: absent */
 
 void ult_asan_init(void)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exclusive.c: one ULT of the process at a time, for code that is used to running alone.
+ * exclusive.c: one ULT of the process at a time, for code that expects to run alone.
  *
- * Constructors and destructors of the ranks' copies register with, and are taken back by, libraries that all
+ * Constructors and destructors of the ranks' copies register and deregister objects with libraries that all
  * ranks share: these expect ld.so's lock around them. A ULT that waits for its turn lets others of its PE
- * run. At a switch the holder lets go, or what it waits for could never come, and takes its turn again
- * afterwards: it is excluded from running, not from being interrupted by itself.
+ * run. At a switch the holder releases its turn, because otherwise the event it waits for might never
+ * happen, and acquires it again afterwards: it is protected from others running at the same time, not from
+ * interleaving at its own switches.
  */
 #include <sched.h>
 
@@ -31,10 +32,10 @@ void ult_exclusive_begin(void)
 
     if (ult_job.n_pes == 1 || !self)
         return;
-    BASE_ASSERT(self->n_exclusive < UINT8_MAX);
-    if (self->n_exclusive == 0)
+    BASE_ASSERT((self->detours & ~ULT_BOUND) < ULT_BOUND - 1);
+    if ((self->detours & ~ULT_BOUND) == 0)
         ult_exclusive_take(self);
-    self->n_exclusive++;
+    self->detours++;
 }
 
 void ult_exclusive_end(void)
@@ -43,6 +44,6 @@ void ult_exclusive_end(void)
 
     if (ult_job.n_pes == 1 || !self)
         return;
-    if (--self->n_exclusive == 0)
+    if ((--self->detours & ~ULT_BOUND) == 0)
         ult_exclusive_let_go();
 }

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * idle.c: what a PE does when no ULT is ready: poll, then sleep; and noticing that nothing will ever come.
+ * idle.c: an idle PE: polls, then sleeps; and detects that nothing will ever arrive.
  *
- * Falling asleep and waking somebody race; the order of the two steps on each side decides:
+ * Falling asleep and waking a PE race; the order of the two steps on each side matters:
  *      sleeper: is_asleep = true, then look into the inbox once more, then sleep
  *      sender:  put into the inbox, then read is_asleep, then write to event_fd
- * Between the two steps of each there must be a barrier, so that at least one side sees the other. Falling
- * asleep is rare and sending is not, so the sleeper pays for both: membarrier(2) has every thread of the
- * process pass a barrier. Where the kernel has no such call (or a filter forbids it), both sides use a fence:
+ * Each side needs a barrier between its two steps, so that at least one side sees the other. Falling asleep
+ * is rare and sending is not, so the sleeper pays for both: membarrier(2) forces a barrier on every thread
+ * of the process. If the kernel lacks this call (or a filter forbids it), both sides use a fence:
  * sequentially consistent accesses alone do not order the plain ones around them.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,22 +20,19 @@
 #include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
-/* A relax takes longer than a message needs from core to core: most polls go without. */
+/* A relax takes longer than a message needs from core to core: most polls do without. */
 #define POLLS_PER_RELAX 64
 
-/* Longest time that an idle PE polls before it sleeps, in ns: what looks into sockets costs a microsecond a
- * poll, and the cores may be wanted by processes that this one knows nothing of. */
+/* Maximum time that an idle PE polls before it sleeps, in ns: polling sockets costs a microsecond each
+ * time, and unrelated processes may need the cores. */
 #define SPIN_NS 100000
 
-/* The same while something is under way that can only be polled, a GPU's copies, which are not noticed in a
- * sleep; or large data is on its way: to fall asleep and be woken takes a good part of the time of 4 MiB. */
+/* The same while GPU copies are pending, which cannot wake a sleeper; or while large data is under way:
+ * falling asleep and being woken takes a considerable part of the time of 4 MiB. */
 #define SPIN_MOVING_NS 1000000
 
-/* How often an idle PE lets others have its core before it sleeps, if there are more PEs than cores. */
+/* How often an idle PE yields its core before it sleeps, if there are more PEs than cores. */
 #define CORE_LENDS 128
-
-/* Most sources with an fd that one PE sleeps on. */
-#define SLEEP_FDS_MAX 8
 
 static int flush_backlogs(struct ult_pe *pe);
 
@@ -66,7 +62,7 @@ static void append_to_backlog(struct ult_pe *self, struct ult_pe *dest, const st
     struct ult_backlog_entry *entry = aligned_alloc(BASE_CACHE_LINE, sizeof *entry);
 
     if (!entry)
-        base_fatal(1, "out of memory: PE %d does not read its messages and PE %d cannot keep more of them",
+        base_fatal(1, "out of memory: PE %d does not read its messages and PE %d cannot store more of them",
                    dest->pe_id, self->pe_id);
     entry->item = *item;
     entry->next = NULL;
@@ -79,7 +75,7 @@ static void append_to_backlog(struct ult_pe *self, struct ult_pe *dest, const st
     atomic_fetch_add_explicit(&ult_job.n_backlogged, 1, memory_order_relaxed);
 }
 
-/* Between putting something into a PE's ring and looking whether the PE is asleep. */
+/* Between writing into a PE's ring and checking whether the PE is asleep. */
 static inline void fence_before_wake(void)
 {
     if (BASE_LIKELY(ult_job.has_membarrier))
@@ -88,7 +84,7 @@ static inline void fence_before_wake(void)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Between saying that this PE is asleep and looking into its inbox once more. */
+/* Between announcing that this PE is asleep and checking its inbox once more. */
 static void fence_before_sleep(void)
 {
     if (ult_job.has_membarrier)
@@ -97,7 +93,7 @@ static void fence_before_sleep(void)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Moves what waits for room into the inboxes that have some again. */
+/* Moves items from the backlogs into inboxes that have room again. */
 static int flush_backlogs(struct ult_pe *pe)
 {
     int n_moved = 0;
@@ -120,16 +116,16 @@ static int flush_backlogs(struct ult_pe *pe)
     return n_moved;
 }
 
-/* Brings a sender's new ring to the receiver. */
+/* Announces a sender's new ring to the receiver. */
 struct ring_note {
-    struct ult_note note;
+    struct ult_wakeup wakeup;
     struct ult_pe *dest;
     struct ult_ring *ring;
 };
 
-static void handle_new_ring(struct ult_note *note)
+static void handle_new_ring(struct ult_wakeup *wakeup)
 {
-    struct ring_note *brought = BASE_CONTAINER(note, struct ring_note, note);
+    struct ring_note *brought = BASE_CONTAINER(wakeup, struct ring_note, wakeup);
 
     ult_inbox_add_ring(&brought->dest->inbox, brought->ring);
     free(brought);
@@ -141,7 +137,7 @@ static BASE_COLD struct ult_ring *make_ring(struct ult_pe *self, struct ult_pe *
 
     *bring = (struct ring_note){{NULL, handle_new_ring}, dest, ult_ring_create()};
     self->rings_to[dest->pe_id] = bring->ring;
-    ult_post_note(dest, &bring->note);
+    ult_post_wakeup(dest, &bring->wakeup);
     return self->rings_to[dest->pe_id];
 }
 
@@ -162,19 +158,23 @@ void ult_post_item(struct ult_pe *dest, const struct ult_item *item)
         ult_pe_wake(dest);
 }
 
-void ult_post_note(struct ult_pe *dest, struct ult_note *note)
+void ult_post_wakeup(struct ult_pe *dest, struct ult_wakeup *wakeup)
 {
-    ult_inbox_put_note(&dest->inbox, note);
+    ult_inbox_put_wakeup(&dest->inbox, wakeup);
     if (BASE_UNLIKELY(atomic_load_explicit(&dest->is_asleep, memory_order_seq_cst)))
         ult_pe_wake(dest);
 }
 
 void ult_pe_wake(struct ult_pe *pe)
 {
+    if (atomic_load_explicit(&pe->is_asleep, memory_order_seq_cst))
+        ult_pe_wake_now(pe);
+}
+
+void ult_pe_wake_now(struct ult_pe *pe)
+{
     uint64_t one = 1;
 
-    if (!atomic_load_explicit(&pe->is_asleep, memory_order_seq_cst))
-        return;
     while (write(pe->event_fd, &one, sizeof one) < 0 && errno == EINTR)
         ;
 }
@@ -187,8 +187,7 @@ void ult_wake_all(void)
 
 /* ---- Sleeping ---- */
 
-/* Whether any PE could still be woken by something that is not a ULT of this job. SOURCES_ONLY: by other
- * processes. */
+/* The events that could still wake a PE, other than ULTs of this job. SOURCES_ONLY: other processes. */
 enum under_way { NOTHING, SOURCES_ONLY, MORE };
 
 static enum under_way find_under_way(void)
@@ -201,66 +200,92 @@ static enum under_way find_under_way(void)
             return MORE;
         for (const struct ult_source *source = pe->sources; source; source = source->next)
             if (source->pending && source->fd < 0)
-                return MORE; /* what must be polled is this process's own, such as a copy that a GPU makes */
+                return MORE; /* a source that must be polled is internal to this process, such as a GPU
+                              * copy */
             else if (source->pending)
                 found = SOURCES_ONLY;
     }
     return found;
 }
 
-/* Counts this PE among the sleepers. The last one to fall asleep, with nothing under way, has found a
- * deadlock. Returns for how many ns the PE may sleep; 0: no limit. */
-static int64_t enter_sleep(void)
+/* Could a thread of the program go on by itself, and call the library? Those that wait cannot. */
+static bool has_active_threads(void)
+{
+    if (BASE_LIKELY(!atomic_load_explicit(&ult_n_shared, memory_order_relaxed)))
+        return false;
+    for (int i = 0; i < ult_job.n_pes; i++)
+        if (atomic_load(&ult_job.pes[i].sharing.n_active) > 0)
+            return true;
+    return ult_job.hooks.has_other_threads && ult_job.hooks.has_other_threads();
+}
+
+bool ult_idle_all(void)
+{
+    bool are_asleep;
+
+    pthread_mutex_lock(&ult_job.idle_lock);
+    are_asleep = ult_job.n_asleep == ult_job.n_pes;
+    pthread_mutex_unlock(&ult_job.idle_lock);
+    return are_asleep;
+}
+
+int64_t ult_idle_enter(void)
 {
     int64_t limit_ns = 0;
 
     pthread_mutex_lock(&ult_job.idle_lock);
     ult_job.n_asleep++;
     /* With the lock held: while the hook looks at them, the others stay asleep. */
-    if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0) {
+    if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 && !has_active_threads()) {
         enum under_way found = find_under_way();
         if (found == NOTHING && ult_job.hooks.deadlock)
             ult_job.hooks.deadlock();
-        else if (found == SOURCES_ONLY && ult_job.hooks.quiet)
-            limit_ns = ult_job.hooks.quiet();
+        else if (found == SOURCES_ONLY && ult_job.hooks.check_termination)
+            limit_ns = ult_job.hooks.check_termination();
     }
     pthread_mutex_unlock(&ult_job.idle_lock);
     return limit_ns;
 }
 
-static void leave_sleep(void)
+void ult_idle_leave(void)
 {
     pthread_mutex_lock(&ult_job.idle_lock);
     ult_job.n_asleep--;
     pthread_mutex_unlock(&ult_job.idle_lock);
 }
 
-/* Sleeps until a sender, a source or a timer wakes the PE. */
-static void sleep_on_events(struct ult_pe *pe, int64_t limit_ns)
+bool ult_idle_prepare(struct ult_pe *pe, int64_t limit_ns, struct ult_sleep *sleep_out)
 {
-    struct pollfd fds[1 + SLEEP_FDS_MAX] = {{.fd = pe->event_fd, .events = POLLIN}};
-    nfds_t n_fds = 1;
     bool must_poll = pe->n_backlogged > 0;
     int64_t timer_ns;
-    struct timespec timeout;
-    uint64_t ignored;
 
+    sleep_out->fds[0] = (struct pollfd){.fd = pe->event_fd, .events = POLLIN};
+    sleep_out->n_fds = 1;
     for (struct ult_source *source = pe->sources; source; source = source->next) {
-        if (source->fd < 0 || n_fds == BASE_COUNT(fds)) {
+        if (source->fd < 0 || sleep_out->n_fds == BASE_COUNT(sleep_out->fds)) {
             must_poll |= source->pending > 0;
             continue;
         }
         if (!source->arm(source))
-            return;
-        fds[n_fds++] = (struct pollfd){.fd = source->fd, .events = POLLIN};
+            return false;
+        sleep_out->fds[sleep_out->n_fds++] = (struct pollfd){.fd = source->fd, .events = POLLIN};
     }
     timer_ns = ult_timer_next_ns(pe);
     if (limit_ns > 0 && (timer_ns < 0 || timer_ns > limit_ns))
         timer_ns = limit_ns;
     if (must_poll && (timer_ns < 0 || timer_ns > 50000))
         timer_ns = 50000;
-    timeout = (struct timespec){.tv_sec = timer_ns / 1000000000, .tv_nsec = timer_ns % 1000000000};
-    ppoll(fds, n_fds, timer_ns < 0 ? NULL : &timeout, NULL);
+    sleep_out->limit_ns = timer_ns;
+    return true;
+}
+
+void ult_idle_sleep(const struct ult_pe *pe, struct ult_sleep *sleep)
+{
+    struct timespec timeout = {.tv_sec = sleep->limit_ns / 1000000000,
+                               .tv_nsec = sleep->limit_ns % 1000000000};
+    uint64_t ignored;
+
+    ppoll(sleep->fds, sleep->n_fds, sleep->limit_ns < 0 ? NULL : &timeout, NULL);
     while (read(pe->event_fd, &ignored, sizeof ignored) < 0 && errno == EINTR)
         ;
 }
@@ -271,8 +296,8 @@ static bool is_done(const struct ult_pe *pe, bool until_done)
            (until_done && atomic_load_explicit(&ult_job.n_live, memory_order_seq_cst) == 0);
 }
 
-/* With more PEs than cores, the one that this one waits for may be waiting for its core. To let others run
- * takes a microsecond, to sleep and be woken several. But not for long: who computes should not be
+/* With more PEs than cores, the PE that this one waits for may be waiting for its core. Yielding takes a
+ * microsecond, sleeping and being woken several. But not for long: PEs that compute should not be
  * disturbed. */
 static void lend_core(struct ult_pe *pe, bool until_done)
 {
@@ -283,8 +308,7 @@ static void lend_core(struct ult_pe *pe, bool until_done)
     }
 }
 
-/* Longest time to poll now. */
-static uint64_t spin_ns(const struct ult_pe *pe)
+uint64_t ult_idle_spin_ns(const struct ult_pe *pe)
 {
     for (const struct ult_source *source = pe->sources; source; source = source->next)
         if ((source->fd < 0 && source->pending) || (source->is_moving && source->is_moving(source)))
@@ -298,13 +322,13 @@ static void spin(struct ult_pe *pe, bool until_done)
 
     for (int i = 0; i < ult_job.spin_polls; i++) {
         if (ult_pe_poll(pe) > 0)
-            i = 0, until_ns = 0; /* where something comes, more may come */
+            i = 0, until_ns = 0; /* if something arrives, more may follow */
         if (is_done(pe, until_done))
             return;
         if (i % POLLS_PER_RELAX == POLLS_PER_RELAX - 1) {
             uint64_t now_ns = ult_now_ns();
             if (until_ns == 0)
-                until_ns = now_ns + spin_ns(pe);
+                until_ns = now_ns + ult_idle_spin_ns(pe);
             else if (now_ns >= until_ns)
                 return;
             ult_arch_relax();
@@ -312,22 +336,47 @@ static void spin(struct ult_pe *pe, bool until_done)
     }
 }
 
+bool ult_idle_announce(struct ult_pe *pe)
+{
+    atomic_store_explicit(&pe->is_asleep, true, memory_order_seq_cst);
+    fence_before_sleep();
+    if (!ult_inbox_has_mail(&pe->inbox))
+        return true;
+    atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
+    return false;
+}
+
+/* Sleeps until something comes, unless it has. */
+static void sleep_on_events(struct ult_pe *pe, bool until_done)
+{
+    struct ult_sleep sleep;
+    int64_t limit_ns;
+
+    if (!ult_idle_announce(pe))
+        return;
+    if (!is_done(pe, until_done)) {
+        pe->n_sleeps++;
+        limit_ns = ult_idle_enter();
+        if (ult_idle_prepare(pe, limit_ns, &sleep))
+            ult_idle_sleep(pe, &sleep);
+        ult_idle_leave();
+    }
+    atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
+}
+
 void ult_pe_idle(struct ult_pe *pe, bool until_done)
 {
+    if (BASE_UNLIKELY(pe->is_shared)) {
+        ult_sharing_idle(pe, until_done);
+        return;
+    }
     while (!is_done(pe, until_done)) {
         spin(pe, until_done);
         if (ult_job.is_oversubscribed)
             lend_core(pe, until_done);
         if (is_done(pe, until_done))
             break;
-        atomic_store_explicit(&pe->is_asleep, true, memory_order_seq_cst);
-        fence_before_sleep();
-        if (!ult_inbox_has_mail(&pe->inbox) && !is_done(pe, until_done)) {
-            pe->n_sleeps++;
-            sleep_on_events(pe, enter_sleep());
-            leave_sleep();
-        }
-        atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
+        sleep_on_events(pe, until_done);
         ult_pe_poll(pe);
     }
 }

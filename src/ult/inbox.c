@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * inbox.c: the rings of items and the queue of notes. See inbox.h for the invariants.
+ * inbox.c: the rings of items and the queue of wake-ups. See inbox.h for the invariants.
  */
 #include "ult/inbox.h"
 
@@ -39,44 +39,44 @@ bool ult_ring_try_put(struct ult_ring *ring, const struct ult_item *item)
     }
     cell->handle = item->handle;
     memcpy(cell->body, item->body, sizeof cell->body);
-    /* A plain store right behind the others: they leave the core in one burst, before the receiver, which
+    /* A plain store right after the others: they leave the core in one burst, before the receiver, which
      * polls this line, takes it away again. */
     atomic_store_explicit(&cell->turn, position + 1, memory_order_release);
     ring->tail = position + 1;
     return true;
 }
 
-void ult_inbox_put_note(struct ult_inbox *inbox, struct ult_note *note)
+void ult_inbox_put_wakeup(struct ult_inbox *inbox, struct ult_wakeup *wakeup)
 {
-    note->next = atomic_load_explicit(&inbox->notes, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&inbox->notes, &note->next, note, memory_order_seq_cst,
-                                                  memory_order_relaxed))
+    wakeup->next = atomic_load_explicit(&inbox->wakeups, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&inbox->wakeups, &wakeup->next, wakeup,
+                                                  memory_order_seq_cst, memory_order_relaxed))
         ;
 }
 
-/* Handles the notes in the order in which they were posted. */
-static int drain_notes(struct ult_inbox *inbox)
+/* Handles the wake-ups in the order of posting. */
+static int drain_wakeups(struct ult_inbox *inbox)
 {
-    struct ult_note *last = atomic_exchange_explicit(&inbox->notes, NULL, memory_order_acquire);
-    struct ult_note *first = NULL;
+    struct ult_wakeup *last = atomic_exchange_explicit(&inbox->wakeups, NULL, memory_order_acquire);
+    struct ult_wakeup *first = NULL;
     int n_handled = 0;
 
     while (last) {
-        struct ult_note *before = last->next;
+        struct ult_wakeup *before = last->next;
         last->next = first;
         first = last;
         last = before;
     }
     while (first) {
-        struct ult_note *note = first;
-        first = note->next;
-        note->handle(note);
+        struct ult_wakeup *wakeup = first;
+        first = wakeup->next;
+        wakeup->handle(wakeup);
         n_handled++;
     }
     return n_handled;
 }
 
-/* Handles the items of one sender; one round at most, so that a fast sender cannot keep the PE. */
+/* Handles the items of one sender; at most one round, so that a fast sender cannot occupy the PE. */
 static int drain_ring(struct ult_ring *ring)
 {
     int n_handled = 0;
@@ -98,8 +98,8 @@ int ult_inbox_drain(struct ult_inbox *inbox)
 {
     int n_handled = 0;
 
-    if (atomic_load_explicit(&inbox->notes, memory_order_relaxed))
-        n_handled += drain_notes(inbox);
+    if (atomic_load_explicit(&inbox->wakeups, memory_order_relaxed))
+        n_handled += drain_wakeups(inbox);
     for (struct ult_ring *ring = inbox->rings; ring; ring = ring->next)
         n_handled += drain_ring(ring);
     return n_handled;

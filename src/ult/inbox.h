@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * inbox.h: what other threads put in front of a PE.
+ * inbox.h: items and wake-ups from other threads for a PE.
  *
- * Items are one cache line each and live in rings, one per sender PE: the sender writes the line, the
+ * Items are one cache line each and are in rings, one per sender PE: the sender writes the line, and the
  * receiver finds payload and arrival flag in the same line, so a message costs one transfer between cores,
- * and neither side needs an atomic read-modify-write. Notes are linked through memory of the sender's: no
- * bound, never fails, any thread.
+ * and neither side needs an atomic read-modify-write. Wake-ups are linked through the sender's memory:
+ * unbounded, never fails, any thread.
  *
  * Invariants of a ring:
  *   1. Position n is cell n modulo the size; it is full when its turn is n + 1.
  *   2. `tail` is the sender's. It writes position n only while n - head_known < size.
- *   3. `head` is the receiver's; `head_seen` is a copy that it publishes from time to time, `head_known` what
- *      the sender last read of that. The receiver never writes a cell: the line stays with the sender.
- *   4. What one side writes all the time shares no line with what the other side reads or writes.
+ *   3. `head` is the receiver's; `head_seen` is a copy that it publishes from time to time, `head_known`
+ *      the value that the sender last read. The receiver never writes a cell: the line stays with the
+ *      sender.
+ *   4. Fields that one side writes all the time share no cache line with fields that the other side reads
+ *      or writes.
  */
 #ifndef ULT_INBOX_H
 #define ULT_INBOX_H
 
 #include "base/base.h"
 
-/* Bytes of an item that are the sender's. */
+/* Payload bytes of an item. */
 #define ULT_ITEM_BYTES 48
 
 /* Cells of a ring: 16 KiB. */
@@ -31,12 +33,13 @@ struct ult_item {
     unsigned char body[ULT_ITEM_BYTES];
 } BASE_CACHE_ALIGNED;
 
-struct ult_note {
-    struct ult_note *next;             /* link of the destination's queue */
-    void (*handle)(struct ult_note *); /* called on the destination PE; may free the note; may not switch */
+struct ult_wakeup {
+    struct ult_wakeup *next; /* next in the destination's queue */
+    void (*handle)(
+        struct ult_wakeup *); /* called on the destination PE; may free the wakeup; may not switch */
 };
 
-/* The items of one sender PE for one receiver PE. */
+/* The items from one sender PE to one receiver PE. */
 struct ult_ring {
     struct ult_item cells[ULT_RING_CELLS];
     /* The sender's: */
@@ -45,41 +48,41 @@ struct ult_ring {
     /* The receiver's: */
     _Atomic uint64_t head_seen BASE_CACHE_ALIGNED; /* published for the sender */
     uint64_t head BASE_CACHE_ALIGNED;              /* next position to read */
-    struct ult_ring *next;                         /* link of the inbox's list */
+    struct ult_ring *next;                         /* next in the inbox's list */
 };
 
 struct ult_inbox {
-    _Atomic(struct ult_note *) notes BASE_CACHE_ALIGNED; /* the last note posted first; any thread */
-    struct ult_ring *rings BASE_CACHE_ALIGNED;           /* those of all senders so far; the receiver's own */
+    _Atomic(struct ult_wakeup *) wakeups BASE_CACHE_ALIGNED; /* the last wakeup posted first; any thread */
+    struct ult_ring *rings BASE_CACHE_ALIGNED; /* rings of all senders so far; used only by the receiver */
 };
 
 void ult_inbox_init(struct ult_inbox *inbox);
 
-/* A new ring, empty; to be freed with free. */
+/* A new empty ring; free it with free. */
 struct ult_ring *ult_ring_create(void);
 
-/* Has the receiver read the ring from now on. The receiver's thread; before anything is put into it, or with
- * a note. */
+/* Makes the receiver read the ring from now on. The receiver's thread; before any item is put into it, or
+ * with a wake-up. */
 void ult_inbox_add_ring(struct ult_inbox *inbox, struct ult_ring *ring);
 
 /* Copies the item into the ring; false: the ring is full. The sender's thread. */
 bool ult_ring_try_put(struct ult_ring *ring, const struct ult_item *item);
 
-/* Adds a note. Any thread. */
-void ult_inbox_put_note(struct ult_inbox *inbox, struct ult_note *note);
+/* Adds a wake-up. Any thread. */
+void ult_inbox_put_wakeup(struct ult_inbox *inbox, struct ult_wakeup *wakeup);
 
-/* Handles what has arrived, at most one ring's worth of each sender; returns how many items and notes that
- * was. The receiver's thread. */
+/* Handles arrived items, at most one ring's worth from each sender, and wake-ups; returns their number. The
+ * receiver's thread. */
 int ult_inbox_drain(struct ult_inbox *inbox);
 
-/* True if something has arrived. The receiver's thread, or any while the receiver sleeps. */
+/* True if there are items or wake-ups. The receiver's thread, or any thread while the receiver sleeps. */
 static inline bool ult_inbox_has_mail(struct ult_inbox *inbox)
 {
     for (const struct ult_ring *ring = inbox->rings; ring; ring = ring->next)
         if (atomic_load_explicit(&ring->cells[ring->head % ULT_RING_CELLS].turn, memory_order_acquire) ==
             ring->head + 1)
             return true;
-    return atomic_load_explicit(&inbox->notes, memory_order_acquire) != NULL;
+    return atomic_load_explicit(&inbox->wakeups, memory_order_acquire) != NULL;
 }
 
 #endif

@@ -19,11 +19,11 @@
 #include "ult/asan.h"
 #include "ult/tls.h"
 
-/* A PE looks at its inbox at every switch, and at its other sources this often. */
+/* A PE polls its inbox at every switch, and its other sources this often. */
 #define YIELDS_PER_POLL 32
 
-/* Most polls of an idle PE before it sleeps: many (a time limit ends them, idle.c) if every PE has a core,
- * else few. */
+/* Maximum number of polls of an idle PE before it sleeps: many (a time limit ends them, idle.c) if every PE
+ * has a core, else few. */
 #define SPIN_POLLS 200000
 #define SPIN_POLLS_OVERSUBSCRIBED 20
 
@@ -63,7 +63,7 @@ void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct 
     atomic_store(&switch_hint, hint);
 }
 
-/* For few programs: thread_local variables, AddressSanitizer. */
+/* Swaps state that few programs have: thread_local variables, AddressSanitizer's. */
 static void swap_extras(struct ult *from, struct ult *to)
 {
     if (ult_switch_extras & ULT_EXTRA_TLS)
@@ -72,7 +72,7 @@ static void swap_extras(struct ult *from, struct ult *to)
         ult_asan_switch(from, to);
 }
 
-/* State that is kept per OS thread on behalf of a ULT goes with it. */
+/* Swaps the state that is kept per OS thread on behalf of a ULT. */
 static inline void swap_thread_state(struct ult_pe *pe, struct ult *from, struct ult *to)
 {
     from->saved_errno = *pe->errno_addr;
@@ -92,9 +92,9 @@ static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to
     const struct ult *after = pe->queue_first;
 
     pe->n_switches++;
-    /* With thousands of ranks everything of the next one is cold, page tables included. Fetch ahead while
-     * this one runs: the stack and code of the one after it, whose struct has been fetched by the previous
-     * switch, and the struct behind that. */
+    /* With thousands of ranks all data of the next one is cold, including page tables. Prefetch while this
+     * one runs: the stack and code of the one after it, whose struct the previous switch has prefetched,
+     * and the struct after that. */
     if (after) {
         __builtin_prefetch(after->next);
         __builtin_prefetch(after->sp);
@@ -129,6 +129,10 @@ bool ult_pe_let_others_run(struct ult *self)
 {
     struct ult_pe *pe = self->pe;
 
+    if (ult_is_bound(self)) {
+        ult_sharing_yield(self);
+        return false;
+    }
     if (!pe->queue_first)
         ult_pe_poll(pe);
     if (!pe->queue_first)
@@ -139,20 +143,25 @@ bool ult_pe_let_others_run(struct ult *self)
     return true;
 }
 
-/* The caller is the one that runs alone: others may, until it goes on. */
+/* Called if the caller holds the exclusive turn: others may take it until the caller runs again. */
 static BASE_COLD void run_next_exclusively(struct ult_pe *pe, struct ult *self)
 {
     ult_exclusive_let_go();
-    run_next(pe, self);
+    if (ult_is_bound(self))
+        ult_sharing_wait(self);
+    else
+        run_next(pe, self);
     ult_exclusive_take(self);
 }
 
 /* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none
- * is. */
+ * is. A bound one waits. */
 static inline void switch_away(struct ult_pe *pe, struct ult *self)
 {
-    if (BASE_LIKELY(!self->n_exclusive))
+    if (BASE_LIKELY(!self->detours))
         run_next(pe, self);
+    else if (self->detours == ULT_BOUND)
+        ult_sharing_wait(self);
     else
         run_next_exclusively(pe, self);
 }
@@ -166,7 +175,7 @@ static void run_errands(struct ult *self)
     }
 }
 
-/* The caller goes on waiting: it does its errands meanwhile. */
+/* The caller keeps waiting, and runs its errands meanwhile. */
 static BASE_COLD void suspend_with_errands(struct ult *self)
 {
     self->is_called = true;
@@ -183,10 +192,11 @@ static BASE_COLD void suspend_with_errands(struct ult *self)
     self->is_ready_too = false;
 }
 
-/* It could not be told what wakes the caller: what it waits for, or what it waited for before the errand. */
+/* A wake-up would be ambiguous: for the present wait, or for the one before the errand. */
 static BASE_COLD void refuse_suspend(const struct ult *self)
 {
-    base_fatal(1, "rank %d: a reduction's function has called something that waits for other ranks",
+    base_fatal(1,
+               "rank %d: the function of a reduction operation called a function that waits for other ranks",
                self->world_rank);
 }
 
@@ -208,6 +218,10 @@ void ult_suspend(void)
 void ult_ready(struct ult *u)
 {
     if (BASE_UNLIKELY(u->state != ULT_BLOCKED)) {
+        if (u->state == ULT_PARKED) {
+            ult_sharing_ready(u);
+            return;
+        }
         BASE_ASSERT(u->is_called && !u->is_ready_too);
         u->is_ready_too = true;
         return;
@@ -224,8 +238,12 @@ void ult_send(struct ult *u, struct ult_errand *errand)
         link = &(*link)->next;
     errand->next = NULL;
     *link = errand;
-    if (u->state == ULT_BLOCKED) {
+    if (ult_is_blocked(u)) {
         u->is_called = true;
+        if (u->state == ULT_PARKED) {
+            ult_sharing_ready(u);
+            return;
+        }
         u->state = ULT_READY;
         queue_push(u->pe, u);
     }
@@ -236,9 +254,11 @@ void ult_yield(void)
     struct ult *self = ult_self();
     struct ult_pe *pe = self->pe;
 
-    if (!pe->queue_first)
+    if (BASE_UNLIKELY(pe->is_shared))
+        ult_sharing_yield(self);
+    else if (!pe->queue_first)
         ult_pe_poll(pe);
-    if (pe->queue_first) {
+    if (pe->queue_first && BASE_LIKELY(!ult_is_bound(self))) {
         self->state = ULT_READY;
         queue_push(pe, self);
         switch_away(pe, self);
@@ -247,9 +267,9 @@ void ult_yield(void)
         run_errands(self);
 }
 
-/* ---- Begin and end of a ULT ---- */
+/* ---- Start and end of a ULT ---- */
 
-/* A ULT has ended, or a PE has created its ULTs: the last one lets the PEs go. */
+/* A ULT has ended, or a PE has created its ULTs: the last one ends the PEs. */
 static void count_one_less(void)
 {
     if (atomic_fetch_sub_explicit(&ult_job.n_live, 1, memory_order_seq_cst) == 1)
@@ -277,7 +297,8 @@ void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi
     memset(u->cxa_globals, 0, sizeof u->cxa_globals);
     u->state = ULT_READY;
     u->is_called = u->is_ready_too = false;
-    u->n_exclusive = 0;
+    u->detours = 0;
+    u->depth = 1;
     u->errands = NULL;
     u->entry = entry;
     u->arg = arg;
@@ -299,7 +320,9 @@ void ult_end(void)
     pe->n_live--;
     count_one_less();
     if (pe->n_live == 0)
-        queue_push(pe, &pe->base);
+        queue_push(pe, &pe->carrier->base);
+    if (ult_is_bound(self))
+        ult_sharing_end(self);
     switch_away(pe, self);
     __builtin_unreachable();
 }
@@ -388,42 +411,57 @@ static void pe_init(struct ult_pe *pe, int pe_id, int n_pes)
     if (pe->event_fd < 0)
         base_fatal(1, "no event descriptor for PE %d: %s; raise `ulimit -n` or use fewer PEs (+p)", pe_id,
                    strerror(errno));
-    pe->base.pe = pe;
-    pe->base.world_rank = -1;
-    pe->base.state = ULT_RUNNING;
-    pe->base.tls_save = NULL;
+    pe->carrier = &pe->first;
+    pe->first.pe = pe;
 }
 
-/* Makes the calling OS thread this PE: learns where the thread's own state lies. */
-static void pe_attach_thread(struct ult_pe *pe)
+void ult_pe_attach(struct ult_carrier *carrier)
 {
     void *(*get_globals)(void) = (void *(*)(void))dlsym(RTLD_DEFAULT, "__cxa_get_globals");
+    struct ult_pe *pe = carrier->pe;
+
+    carrier->base.pe = pe;
+    carrier->base.world_rank = -1;
+    carrier->base.depth = 1;
+    carrier->base.state = ULT_RUNNING;
+    carrier->base.tls_save = NULL;
 
     pe->errno_addr = &errno;
     pe->cxa_globals = get_globals ? get_globals() : NULL;
-    pe->thread = pthread_self();
     __atomic_store_n(&pe->tid, gettid(), __ATOMIC_RELAXED);
-    ult_current = &pe->base;
-    ult_asan_adopt(&pe->base);
-    ult_annotate_adopt(&pe->base.annotation);
+    ult_current = &carrier->base;
+    ult_asan_adopt(&carrier->base);
+    ult_annotate_adopt(&carrier->base.annotation);
 }
 
-/* Runs the PE's ULTs until they have ended, then answers messages until all ULTs of the job have. */
-static void pe_run(struct ult_pe *pe)
+void ult_pe_run(struct ult_carrier *carrier)
+{
+    struct ult_pe *pe = carrier->pe;
+
+    if (pe->n_live > 0) {
+        carrier->base.state = ULT_BLOCKED;
+        switch_away(pe, &carrier->base);
+    }
+    if (!carrier->successor)
+        ult_pe_idle(pe, true);
+    if (pe->is_shared)
+        ult_sharing_leave(pe);
+    if (carrier->successor)
+        pthread_join(carrier->successor->thread, NULL);
+}
+
+/* Creates the PE's ULTs and runs them. */
+static void start_pe(struct ult_pe *pe)
 {
     if (ult_job.hooks.pe_start)
         ult_job.hooks.pe_start(pe);
     count_one_less();
-    if (pe->n_live > 0) {
-        pe->base.state = ULT_BLOCKED;
-        switch_away(pe, &pe->base);
-    }
-    ult_pe_idle(pe, true);
+    ult_pe_run(&pe->first);
 }
 
 /* Pins the calling thread to one of the process's cores if every core has a PE. With fewer PEs the kernel
  * places them: other jobs of ours on this machine would choose the same cores. */
-static void pe_pin(const struct ult_pe *pe)
+void ult_pe_pin(const struct ult_pe *pe)
 {
     cpu_set_t usable, one;
     int n_on_node, wanted = ult_pe_node_index(pe, &n_on_node);
@@ -440,13 +478,25 @@ static void pe_pin(const struct ult_pe *pe)
         }
 }
 
+int ult_pe_create_thread(pthread_t *thread, void *(*function)(void *), void *arg)
+{
+    /* A sanitizer's comes first, and must know of the threads; a plain call would be bound within this
+     * library. */
+    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = pthread_create;
+    void *first = dlsym(RTLD_DEFAULT, "pthread_create");
+
+    if (first)
+        *(void **)&create = first;
+    return create(thread, NULL, function, arg);
+}
+
 static void *pe_thread(void *arg)
 {
     struct ult_pe *pe = arg;
 
-    pe_pin(pe);
-    pe_attach_thread(pe);
-    pe_run(pe);
+    ult_pe_pin(pe);
+    ult_pe_attach(&pe->first);
+    start_pe(pe);
     ult_current = NULL; /* what the thread runs at its end is no rank's */
     return NULL;
 }
@@ -466,6 +516,8 @@ void ult_job_init(int n_pes, const struct ult_hooks *hooks)
     if (hooks)
         ult_job.hooks = *hooks;
     ult_job.is_oversubscribed = n_pes > base_core_share(ult_job.node_n_procs);
+    ult_job.n_cores = base_usable_cores();
+    ult_job.n_threads = n_pes;
     ult_job.spin_polls = ult_job.is_oversubscribed ? SPIN_POLLS_OVERSUBSCRIBED : SPIN_POLLS;
     pthread_mutex_init(&ult_job.idle_lock, NULL);
     ult_job.has_membarrier =
@@ -473,32 +525,26 @@ void ult_job_init(int n_pes, const struct ult_hooks *hooks)
     ult_job.pes = base_calloc_aligned((size_t)n_pes, sizeof *ult_job.pes, "the PEs");
     for (int i = 0; i < n_pes; i++)
         pe_init(&ult_job.pes[i], i, n_pes);
-    pe_attach_thread(&ult_job.pes[0]);
+    ult_pe_attach(&ult_job.pes[0].first);
 }
 
 void ult_job_run(void)
 {
     cpu_set_t before;
     bool has_before = sched_getaffinity(0, sizeof before, &before) == 0;
-    /* A sanitizer's comes first, and must know of the threads; a plain call would be bound within this
-     * library. */
-    int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = pthread_create;
-    void *first = dlsym(RTLD_DEFAULT, "pthread_create");
-
-    if (first)
-        *(void **)&create_thread = first;
 
     atomic_fetch_add_explicit(&ult_job.n_live, ult_job.n_pes, memory_order_relaxed);
     for (int i = 1; i < ult_job.n_pes; i++) {
-        int error = create_thread(&ult_job.pes[i].thread, NULL, pe_thread, &ult_job.pes[i]);
+        int error = ult_pe_create_thread(&ult_job.pes[i].first.thread, pe_thread, &ult_job.pes[i]);
         if (error)
-            base_fatal(1, "no thread for PE %d of %d: %s; raise `ulimit -u` or use fewer PEs (+p)", i,
-                       ult_job.n_pes, strerror(error));
+            base_fatal(1,
+                       "cannot create a thread for PE %d of %d: %s; raise `ulimit -u` or use fewer PEs (+p)",
+                       i, ult_job.n_pes, strerror(error));
     }
-    pe_pin(&ult_job.pes[0]);
-    pe_run(&ult_job.pes[0]);
+    ult_pe_pin(&ult_job.pes[0]);
+    start_pe(&ult_job.pes[0]);
     for (int i = 1; i < ult_job.n_pes; i++)
-        pthread_join(ult_job.pes[i].thread, NULL);
+        pthread_join(ult_job.pes[i].first.thread, NULL);
     if (has_before)
         sched_setaffinity(0, sizeof before, &before);
 }
@@ -512,8 +558,9 @@ void ult_job_adopt_caller(struct ult *u)
 {
     struct ult_pe *pe = &ult_job.pes[0];
 
-    pe_attach_thread(pe);
+    ult_pe_attach(&pe->first);
     u->pe = pe;
+    u->depth = 0;
     u->state = ULT_RUNNING;
     u->stack_lo = u->stack_hi = NULL;
     ult_annotate_adopt(&u->annotation);

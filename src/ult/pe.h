@@ -5,8 +5,10 @@
 #ifndef ULT_PE_H
 #define ULT_PE_H
 
+#include <poll.h>
 #include <pthread.h>
 
+#include "ult/pe_lock.h"
 #include "ult/ult.h"
 
 /* Items that did not fit into a full inbox, in order; malloc'ed. */
@@ -19,8 +21,36 @@ struct ult_backlog {
     struct ult_backlog_entry *last;
 };
 
+/* An OS thread that runs a PE's ULTs, or ran them until one of these kept it. */
+struct ult_carrier {
+    struct ult base; /* its own context as a ULT: first and last to run */
+    struct ult_pe *pe;
+    pthread_t thread;
+    struct ult_carrier *successor; /* the one that has been the carrier since; NULL: none */
+    struct ult_waiter waiter;      /* wakes it when a ULT is ready */
+};
+
+/* What a PE has for several OS threads; in use once the PE is shared. Guarded by the lock, if nothing else is
+ * said. (sharing.c) */
+struct ult_sharing {
+    struct ult_lock lock;
+    atomic_bool is_polled;      /* a thread that waits polls, without sleeping */
+    _Atomic int n_active;       /* threads that use the PE and do not wait for it */
+    bool is_carrier_idle;       /* the carrier waits */
+    bool has_no_more;           /* no further carrier could be made */
+    struct ult *outside;        /* the carrier's ULT that has gone back to the program's code; NULL: inside */
+    uint64_t n_returns;         /* how often one has */
+    uint64_t seen_returns;      /* n_returns when ULTs were first seen to wait for the carrier ... */
+    uint64_t seen_since_ns;     /* ... and the time; 0: none waits */
+    uint64_t n_polls;           /* of threads that wait */
+    int n_awake;                /* threads that wait and do not sleep on their bell */
+    struct ult_waiter *sleeper; /* the one of these that sleeps until events come; NULL: none does */
+    struct ult_waiter *parked;  /* those that sleep on their bell, the last one first */
+};
+
 struct ult_pe {
-    struct ult *queue_first; /* the run queue, in the order in which ULTs run */
+    struct ult_pe_slots slots; /* first: ult_pe_slot */
+    struct ult *queue_first;   /* the run queue, in the order in which ULTs run */
     struct ult *queue_last;
     uint64_t n_switches;        /* switches between ULTs */
     uint64_t n_sleeps;          /* sleeps for lack of a ready ULT */
@@ -28,36 +58,40 @@ struct ult_pe {
     void **cxa_globals;         /* this thread's exception state, two words; NULL: no libstdc++ */
     unsigned n_yields;          /* since the sources were last polled */
     int n_live;                 /* ULTs that have not ended */
-    struct ult_source *sources; /* what else is polled */
+    struct ult_source *sources; /* other event sources to poll */
     struct ult *timer_first;    /* sleepers by wake_at_ns */
     struct ult *timer_last;
     struct ult_backlog *backlogs; /* by destination PE */
     int n_backlogged;             /* entries in all of them */
     struct ult_ring **rings_to;   /* by destination PE: this PE's ring in its inbox; NULL: nothing sent yet */
-    pthread_t thread;
-    pid_t tid;       /* the kernel's name of it */
-    struct ult base; /* the PE's own context as a ULT: first and last to run */
+    struct ult_carrier *carrier;  /* the OS thread that runs its ULTs now */
+    struct ult_carrier first;     /* the one that did so at first */
+    pid_t tid;                    /* the kernel's name of the carrier */
+    bool is_shared;               /* other threads use the PE, too: sharing.h */
+    struct ult_sharing sharing BASE_CACHE_ALIGNED;
     /* What other PEs read, in lines that are never or seldom written: */
     int pe_id BASE_CACHE_ALIGNED;
-    int event_fd;                              /* wakes the PE from its sleep */
+    int event_fd;                              /* wakes the PE */
     _Atomic bool is_asleep BASE_CACHE_ALIGNED; /* sleeps, or is about to: senders must wake it */
     struct ult_inbox inbox BASE_CACHE_ALIGNED;
 };
 
-/* The job's PEs and what they share; set up by ult_job_init. */
+/* The job's PEs and shared state; set up by ult_job_init. */
 struct ult_job {
     int n_pes;
     struct ult_pe *pes;
     struct ult_hooks hooks;
-    _Atomic int n_live;  /* ULTs of all PEs that have not ended, and PEs that have not created theirs yet */
-    bool has_membarrier; /* a PE that falls asleep can make all others pass a barrier: senders need none */
+    _Atomic int n_live;  /* ULTs of all PEs that have not ended, plus PEs that have not created theirs yet */
+    bool has_membarrier; /* a PE that falls asleep can force a barrier on all others: senders need none */
     int node_index;      /* this process among those of the job on this node */
-    int node_n_procs;    /* how many these are; 0: not told, one */
+    int node_n_procs;    /* number of these processes; 0: unspecified, one */
     int spin_polls;      /* polls of an idle PE before it sleeps */
     bool is_oversubscribed;    /* there are more PEs on this node than cores */
     _Atomic int n_backlogged;  /* entries in the backlogs of all PEs */
     pthread_mutex_t idle_lock; /* guards n_asleep */
     int n_asleep;              /* PEs that sleep */
+    _Atomic int n_threads;     /* OS threads that use PEs, if one is shared */
+    int n_cores;               /* that this process may use */
 };
 extern struct ult_job ult_job;
 
@@ -65,19 +99,80 @@ extern struct ult_job ult_job;
  * (idle.c) */
 void ult_pe_idle(struct ult_pe *pe, bool until_done) BASE_NOINLINE;
 
-/* Polls everything once; returns how many events there were. (idle.c) */
+/* Polls the inbox and all sources once; returns the number of events. (idle.c) */
 int ult_pe_poll(struct ult_pe *pe) BASE_NOINLINE;
 
-/* Wakes the PE if it sleeps. Any thread. (idle.c) */
+/* Wakes the PE if it sleeps; whether it says so or not. Any thread. (idle.c) */
 void ult_pe_wake(struct ult_pe *pe);
+void ult_pe_wake_now(struct ult_pe *pe);
 
-/* Waits for the caller's turn to be the one between ult_exclusive_begin and end; gives it away.
- * (exclusive.c) */
+/* Acquires the exclusive turn between ult_exclusive_begin and end; releases it. (exclusive.c) */
 void ult_exclusive_take(struct ult *self);
 void ult_exclusive_let_go(void);
 
-/* Lets the other ready ULTs of the PE run first; false: there is none. Does no errands. (pe.c) */
+/* Lets the other ready ULTs of the PE run first; false: there are none. Does not run errands. (pe.c) */
 bool ult_pe_let_others_run(struct ult *self);
+
+/* Makes the calling OS thread this PE's carrier: learns where the thread's own state lies. Pins it as the PE
+ * is to be. Runs the PE's ULTs until they have ended, then answers messages until all ULTs of the job
+ * have. (pe.c) */
+void ult_pe_attach(struct ult_carrier *carrier);
+void ult_pe_pin(const struct ult_pe *pe);
+void ult_pe_run(struct ult_carrier *carrier);
+
+/* Starts an OS thread of this library's own; returns an error number. */
+int ult_pe_create_thread(pthread_t *thread, void *(*function)(void *), void *arg) BASE_MUST_CHECK;
+
+/* ---- Sharing (sharing.c). The caller holds the PE's lock. ---- */
+
+/* Blocks a bound ULT, whose state is BLOCKED, until it is ready. */
+void ult_sharing_wait(struct ult *self);
+
+/* As ult_pe_idle. */
+void ult_sharing_idle(struct ult_pe *pe, bool until_done);
+
+/* Polls, and lets other threads have the PE, and other ULTs run. */
+void ult_sharing_yield(struct ult *self);
+
+/* Ends a bound ULT: never returns to it. */
+void ult_sharing_end(struct ult *self) BASE_NORETURN;
+
+/* A bound ULT that is PARKED is ready. */
+void ult_sharing_ready(struct ult *u);
+
+/* The carrier's thread leaves the PE. */
+void ult_sharing_leave(struct ult_pe *pe);
+
+/* ---- Sleeping (idle.c) ---- */
+
+/* Most sources with an fd that one PE sleeps on. */
+#define ULT_SLEEP_FDS_MAX 8
+
+/* What a PE is about to sleep on. */
+struct ult_sleep {
+    struct pollfd fds[1 + ULT_SLEEP_FDS_MAX];
+    nfds_t n_fds;
+    int64_t limit_ns; /* how long at most; -1: no limit */
+};
+
+/* Says that the PE is asleep from now on, so that senders wake it. False: something has come, it is not. */
+bool ult_idle_announce(struct ult_pe *pe);
+
+/* Counts the PE among the sleepers. The last one to fall asleep, with nothing under way, has found a
+ * deadlock. Returns for how many ns the PE may sleep; 0: no limit. ult_idle_leave takes that back. */
+int64_t ult_idle_enter(void);
+void ult_idle_leave(void);
+
+/* Do all PEs sleep? */
+bool ult_idle_all(void);
+
+/* Gets ready to sleep for at most limit_ns (0: no limit) until a sender, a source or a timer wakes the PE;
+ * false: there are events already. Then sleeps. */
+bool ult_idle_prepare(struct ult_pe *pe, int64_t limit_ns, struct ult_sleep *sleep_out) BASE_MUST_CHECK;
+void ult_idle_sleep(const struct ult_pe *pe, struct ult_sleep *sleep);
+
+/* Longest time to poll now. */
+uint64_t ult_idle_spin_ns(const struct ult_pe *pe);
 
 /* Adds a sleeper; readies those whose time has come and returns their number; ns until the next one, or -1.
  * (timer.c) */

@@ -18,7 +18,7 @@ void ult_timer_add(struct ult_pe *pe, struct ult *u)
 {
     struct ult **link = &pe->timer_first;
 
-    /* Ranks that sleep in a loop all sleep equally long: look at the end first. */
+    /* Ranks that sleep in a loop usually sleep equally long: check the end of the list first. */
     if (pe->timer_last && pe->timer_last->wake_at_ns <= u->wake_at_ns)
         link = &pe->timer_last->timer_next;
     while (*link && (*link)->wake_at_ns <= u->wake_at_ns)
@@ -39,7 +39,7 @@ int ult_timer_fire(struct ult_pe *pe)
         pe->timer_first = u->timer_next;
         if (!pe->timer_first)
             pe->timer_last = NULL;
-        if (u->state != ULT_ENDED) /* an errand can end one that sleeps */
+        if (u->state != ULT_ENDED) /* an errand can end a sleeping ULT */
             ult_ready(u);
         n_fired++;
     }
@@ -60,7 +60,7 @@ void ult_sleep_ns(uint64_t duration_ns)
 {
     struct ult *self = ult_self();
 
-    if (BASE_UNLIKELY(self->is_called)) { /* it is blocked already, but for an errand */
+    if (BASE_UNLIKELY(self->is_called)) { /* it is still blocked, except for an errand */
         for (uint64_t end_ns = ult_now_ns() + duration_ns; ult_now_ns() < end_ns;)
             ult_yield();
         return;

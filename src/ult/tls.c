@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tls.c: the program's thread_local blocks. They lie at fixed offsets from the thread pointer, in code we
- * cannot change, so their bytes are swapped with the ULT.
+ * tls.c: the program's thread_local blocks. They are at fixed offsets from the thread pointer, in code that
+ * cannot be changed, so their bytes are swapped with the ULT.
  */
 #include "ult/tls.h"
 

@@ -7,7 +7,7 @@
 
 #include "ult/ult.h"
 
-/* What a switch has to do besides, which it seldom has: the sum of these. */
+/* Additional work of a switch, which is rare: a sum of these. */
 enum ult_extra { ULT_EXTRA_TLS = 1, ULT_EXTRA_ASAN = 2 };
 extern int ult_switch_extras;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that tools/gen_bindings.py writes all forms of a function under their own names, in the house's style, and refuses
-specifications that are wrong.
+"""Shows that tools/gen_bindings.py writes all forms of a function under their own names, in the project's style, and refuses
+wrong specifications.
 
 usage: bindings_test.py ROOT WORK
 """
@@ -48,9 +48,9 @@ def check_generator():
     expect(c_text.count("\n}\n\nAMPI_EXPORT") == 3, "not one blank line between functions")
     refuses(TEMPLATE + "plain Sned 7:\n", r"room.bindings:7: the standard has no function MPI_Sned")
     refuses(TEMPLATE + "plain Barrier:\n    return @2;\nplain Recv_init:\n", r"no function MPI_Irecv_init")
-    refuses(TEMPLATE + "special Send:\n", r"room.bindings:7: there is no template special")
-    refuses(TEMPLATE + "plain Send\n", r"room.bindings:7: neither")
-    refuses("    return 0;\n", r"room.bindings:1: C text that belongs to no")
+    refuses(TEMPLATE + "special Send:\n", r"room.bindings:7: no template special is defined above")
+    refuses(TEMPLATE + "plain Send\n", r"room.bindings:7: not a template")
+    refuses("    return 0;\n", r"room.bindings:1: C text outside any template")
     refuses("template t:\nXxx:\n    @body\nt Send:\n    return @nothing;\n", r"@nothing has no value")
     refuses("template t:\nXxx:\n    @body\nt Send:\n    return " + "x" * 110 + ";\n", r"longer than 110 columns")
 

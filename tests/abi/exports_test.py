@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that the library exports every function of the standard under both names for the same code (so that tools can put
-their MPI_ functions in front of ours and call PMPI_), nothing else that begins so but the functions of heddle_mpi_compat.h, and has the soname of the standard ABI.
+"""Shows that the library exports every function of the standard under both names for the same code (so that tools can define
+MPI_ functions and call PMPI_), no other MPI_ or PMPI_ names except the functions of heddle_mpi_compat.h, and has the soname of the standard ABI.
 
-Whether MPI_ is marked weak does not matter: the dynamic linker takes the first definition either way, and a linker
-that optimizes across files drops the mark.
+Whether MPI_ is marked weak does not matter: the dynamic linker takes the first definition in both cases, and a linker
+with link-time optimization drops the mark.
 
 usage: exports_test.py LIBRARY functions.tsv heddle_mpi_compat.h
 """

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks whether MPI takes buffers on GPUs, as programs for Open MPI and for MPICH do, and prints the answer.
- * Run by names_test.sh. */
+/* Queries support for device buffers with Open MPI's and MPICH's functions, and prints the answer. Run by
+ * names_test.sh. */
 #ifdef WITH_MPI_EXT
 #include <mpi-ext.h>
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shows that the names of older standards, which Debian's Open MPI and MPICH have, compile in C and C++ the
- * way that LAMMPS, PETSc's configure and PhyML use them. Run by names_test.sh. */
+/* Shows that the names of older standards, which Debian's Open MPI and MPICH have, compile in C and C++ as
+ * LAMMPS, PETSc's configure and PhyML use them. Run by names_test.sh. */
 #include <mpi.h>
 #ifdef MPI_H
 #error "MPI_H is the include guard of a header of PhyML's"

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that programs with names of older standards, and with those of extensions of other MPIs, compile without warnings in C and C++ of several years, that the
-# functions which MPI 3.0 removed give a warning that names their successors, and that HEDDLE_NO_MPI_COMPAT leaves the
-# standard ABI alone. HAS_CUDA is 1 if the library was built with CUDA, else 0. Usage: names_test.sh BUILD WORK HAS_CUDA
+# Shows that programs with names of older standards, and with those of extensions of other MPIs, compile without
+# warnings in C and C++ of several years, that the functions which MPI 3.0 removed give a warning that names their
+# successors, and that HEDDLE_NO_MPI_COMPAT leaves only the standard ABI. HAS_CUDA is 1 if the library was built with
+# CUDA, else 0. Usage: names_test.sh BUILD WORK HAS_CUDA
 set -u
 build=$1
 source=$(cd "$(dirname "$0")" && pwd)/names.c

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that parameters.tsv describes mpi.h: every function, and every parameter's C type that its kind, length and intent ask for, in
+"""Shows that parameters.tsv describes mpi.h: every function, and every parameter's C type as its kind, length and intent require, in
 the int and in the _c form.
 
 usage: parameters_test.py ROOT

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Shows that a search for symbols finds each function of MPI where it is defined: PMPI_Send in send.c, PMPI_Igather in the file that
-is generated from its specification. ctags says so, where it is installed; that definitions look as it wants them is checked always.
+is generated from its specification. ctags checks it if it is installed; the form of the definitions that ctags needs is always checked.
 
 usage: symbols_test.py ROOT FOLDER_OF_GENERATED_FILES
 """
@@ -32,7 +32,7 @@ if shutil.which("ctags"):
     wrong += [f"{name}: ctags does not find it" for name in sorted(wanted - tags)]
     wrong += [f"ctags takes {name} for a function" for name in sorted(tags) if name.startswith("AMPI_EXPORT")]
 else:
-    print("no ctags here: its part is left out")
+    print("ctags is not installed: its part is skipped")
 print("\n".join(wrong))
 print(f"{len(wanted)} functions, {len(wrong)} findings")
 sys.exit(bool(wrong))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: a function that is not implemented raises MPI_ERR_UNSUPPORTED_OPERATION, naming itself, through the
- * error handler of its communicator, and through that of MPI_COMM_SELF if it has none. With an argument: by
- * the default handler, which ends the job. Uses functions that a process without siblings has least use for.
+ * Shows that an unimplemented function raises MPI_ERR_UNSUPPORTED_OPERATION, naming itself, through the error
+ * handler of its communicator, and through that of MPI_COMM_SELF if it has none. With an argument: by the
+ * default handler, which ends the job. Calls functions that a process without siblings rarely needs.
  */
 #include <mpi.h>
 #include <stdio.h>

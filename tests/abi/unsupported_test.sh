@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows what functions do that are not implemented yet. Usage: unsupported_test.sh BUILD WORK
+# Shows the behaviour of unimplemented functions. Usage: unsupported_test.sh BUILD WORK
 set -u
 build=$1
 source=$(cd "$(dirname "$0")" && pwd)/unsupported.c

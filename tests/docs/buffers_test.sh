@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the benchmarks take buffers on GPUs (-B 0,1, on the fake driver), mixed ones among them, and say what is wrong if
-# there are none. Usage: buffers_test.sh BUILD FAKECUDA
+# Shows that the benchmarks take device buffers (-B 0,1, on the fake driver), mixed ones among them, and report an error
+# if there are no GPUs. Usage: buffers_test.sh BUILD FAKECUDA
 set -u
 build=$1
 fake=$2

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that bench/compare builds the benchmarks with two MPIs, runs them, and writes a report that can be read: every table with
-figures of both, ratios, pictures that are whole. No figure is judged.
+"""Shows that bench/compare builds the benchmarks with two MPIs, runs them, and writes a complete report: every table with
+figures of both, ratios, complete pictures. No figure is judged.
 
 usage: compare_test.py BUILD WORK. The other MPI is Heddle again, by --mpi.
 """
@@ -34,8 +34,8 @@ with open(work + "/out/results.md", encoding="utf-8") as file:
     report = file.read()
 with open(work + "/out/results.json", encoding="utf-8") as file:
     columns = json.load(file)["columns"]
-# On a busy machine a barrier may take so long that more ranks are left out.
-missing = report.partition("## What is missing")[2].partition("## Commands")[0]
+# On a busy machine a barrier may take so long that runs with more ranks are omitted.
+missing = report.partition("## Missing measurements")[2].partition("## Commands")[0]
 require("nothing is missing: " + missing, all("slow already" in line for line in missing.splitlines() if line))
 for table in ("| Point to point", "| Matching", "| Collectives", "| Start-up and memory", "| Switching", "| Limits of the machine",
               "<!-- in short -->\n| on "):
@@ -54,7 +54,7 @@ for name in ("latency", "bandwidth", "collectives"):
     words = [text.text for text in texts]
     require(f"{name}.svg names both", {"Again", "Heddle, 2 PEs"} <= set(words))
     require(f"{name}.svg has lines", len(list(picture.iter("{http://www.w3.org/2000/svg}polyline"))) >= 3)
-    # The legend lies in the picture; a letter takes 8 pixels at most.
+    # The legend is inside the picture; a letter takes 8 pixels at most.
     require(f"{name}.svg: its legend fits",
             all(float(text.get("x")) + 8 * len(text.text) <= width for text in texts if text.get("font-size") == "13"))
 if wrong:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that links in the documentation lead somewhere: every relative link, and in a checkout every `path/of/a/file` (".c" may be
-left out), of every Markdown page is there.
+"""Shows that the links of the documentation work: the target of every relative link, and in a checkout every `path/of/a/file` (".c" may be
+omitted), of every Markdown page exists.
 
 usage: links_test.py FOLDER: a checkout, or an installation's share/doc/heddle (whose pages may name sources, but not link to them).
 """
@@ -35,5 +35,5 @@ for page in pages:
             checked += 1
             if "NNNN" not in path and not any(os.path.exists(os.path.join(root, path + end)) for end in ("", ".c")):
                 wrong.append(f"{here} names {path}")
-print("\n".join(what + ", which is not there" for what in wrong) or (f"{checked} links" if is_checkout else ""), end="")
+print("\n".join(what + ", which does not exist" for what in wrong) or (f"{checked} links" if is_checkout else ""), end="")
 sys.exit(1 if wrong or not checked else 0)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shows that mpirun's manual page and `mpirun --help` name the same options, and that groff sets all pages without a warning.
 
-usage: man_test.py MPIRUN MAN_PAGE ARGS_C: the page's options must be in the table of src/launch/args.c, and all that
---help prints must be in the page. The pages are those beside this one.
+usage: man_test.py MPIRUN MAN_PAGE ARGS_C: the page's options must be in the table of src/launch/args.c, and all options of
+--help must be in the page. The other pages in its folder are set, too.
 """
 
 import glob

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Shows that the guide's table of performance variables is that of src/ampi/tool/pvar_table.c, row by row, that the control variables
-it names exist, and that what the documentation quotes exists: functions and files (`ampi_...`), options (`+...`), environment
+it names exist, and that names quoted in the documentation exist: functions and files (`ampi_...`), options (`+...`), environment
 variables (`HEDDLE_...`).
 
 usage: names_test.py ROOT

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that the sessions in the documentation can be typed as they stand and print what the text shows.
+"""Shows that the sessions in the documentation can be typed literally and print the shown output.
 
 usage: sessions.py BUILD WORK PAGE...
 
 A session is an indented block that begins with "$ ". Its commands run in WORK, one after the other over all sessions of a
-page, where build/ and examples/ are what they are in a checkout (those of a page in examples/ run beside the page's copy);
-PATH begins with build/bin. What follows a command is
-what it must print, error messages included: numbers, addresses and the host's name may be others, a line "..." stands for
-any lines, "..." in a line for anything. A command without output is only required to succeed, and one with output may
-have any exit code. <!-- needs PROGRAM... --> above a block: it is left out where one of the programs is missing.
+page, with build/ and examples/ as in a checkout (those of a page in examples/ run beside the page's copy);
+PATH begins with build/bin. The lines after a command are its expected output, error messages included: numbers, addresses and
+the host's name may differ, a line "..." stands for any lines, "..." in a line for any text. A command without output is only required to succeed, and one with output may
+have any exit code. <!-- needs PROGRAM... --> above a block: it is skipped if one of the programs is missing.
 """
 
 import os
@@ -116,7 +115,7 @@ def main():
         for needs, steps in found:
             missing = [program for program in needs if not shutil.which(program, path=env["PATH"])]
             if missing:
-                print(f"{page}: left out, there is no {' '.join(missing)}: {steps[0][0]}")
+                print(f"{page}: skipped, {' '.join(missing)} is not installed: {steps[0][0]}")
                 continue
             for command, expected in steps:
                 done += 1

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that UCX's reports of errors appear as long as no process is lost, and not afterwards: what was lost
- * is said by the library. Rank 0 has UCX report one before and one after rank 1's process is gone.
+ * Shows that UCX's error reports appear as long as no process has failed, and not afterwards, because then
+ * the library reports the failure. Rank 0 makes UCX report one error before and one after rank 1's process
+ * has ended.
  */
 #include <dlfcn.h>
 #include <mpi-ext.h>

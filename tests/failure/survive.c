@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the ranks of other processes survive the loss of one: calls that involve its ranks return
+ * Shows that the ranks of other processes survive the failure of one: calls that involve its ranks return
  * MPI_ERR_PROC_FAILED within five seconds, and all others work, on the old communicators and on new ones.
  *
- *   survive PROCS LOST [traffic | default | wait] [deadlock]
+ *   survive PROCS LOST [traffic | collectives | default | wait] [deadlock]
  *
- * PROCS processes were started; number LOST kills itself, while all exchange messages with `traffic`, and
- * while the others wait in all kinds of operations without it. `default`: errors are not returned, so the job
- * has to end. `wait`: it does not kill itself but says its process id and waits for somebody to do it.
- * `deadlock`: in the end the survivors wait for each other for ever, which has to be noticed.
+ * PROCS processes were started; number LOST kills itself. Meanwhile all exchange messages (`traffic`) or
+ * large data (`collectives`), or the others wait in all kinds of operations. `default`: errors are not
+ * returned, so the job has to end. `wait`: the process does not kill itself but prints its process id and
+ * waits to be killed. `deadlock`: at the end the survivors wait for each other for ever, which must be
+ * detected.
  */
 #include <mpi-ext.h>
 #include <pthread.h>
@@ -105,6 +106,38 @@ static void exchange_until_loss(void)
     free(partners);
     free(in);
     free(out);
+}
+
+/* Large data in collectives of all kinds, on buffers that are freed as soon as one has failed; never ends at
+ * the rank that is lost. */
+static void collect_until_loss(void)
+{
+    int error = MPI_SUCCESS, bytes = LARGE / mtest_size, num = LARGE / 8;
+    for (int round = 0; error == MPI_SUCCESS; round++) {
+        char *in = mtest_alloc((size_t)LARGE), *out = mtest_alloc((size_t)LARGE);
+        memset(out, 1, LARGE);
+        if (round % 4 == 0)
+            error = MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+        else if (round % 4 == 1)
+            error = MPI_Allreduce(out, in, num, MPI_INT64_T, MPI_BOR, MPI_COMM_WORLD);
+        else if (round % 4 == 2)
+            error = MPI_Bcast(round % mtest_size == mtest_rank ? out : in, LARGE, MPI_BYTE,
+                              round % mtest_size, MPI_COMM_WORLD);
+        else
+            error = MPI_Allgather(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+        MTEST_CHECK(error != MPI_SUCCESS || round % 4 == 2 || in[num / 2] == 1, "round %d: wrong data",
+                    round);
+        memset(in, 7, LARGE);
+        if (error != MPI_SUCCESS) {
+            usleep(100000);
+            MPI_Iprobe(mtest_rank, 99, MPI_COMM_WORLD, &(int){0}, MPI_STATUS_IGNORE);
+        }
+        MTEST_CHECK(mtest_touched(in, LARGE, 7) < 0, "a buffer was written after its operation was over");
+        MTEST_CHECK(MPI_Wtime() - began < 20, "no failure is noticed");
+        free(in);
+        free(out);
+    }
+    MTEST_CLASS(error, MPI_ERR_PROC_FAILED);
 }
 
 /* Everything that can be under way when it happens; the last two are persistent. */
@@ -298,7 +331,8 @@ int main(int argc, char **argv)
     use(before);
     meet_everybody();
     began = MPI_Wtime();
-    if (proc_of(mtest_rank) == lost_proc && strcmp(mode, "traffic") != 0) {
+    int is_busy = strcmp(mode, "traffic") == 0 || strcmp(mode, "collectives") == 0;
+    if (proc_of(mtest_rank) == lost_proc && !is_busy) {
         if (strcmp(mode, "wait") == 0 && mtest_rank == first_lost)
             printf("process %d\n", (int)getpid());
         fflush(stdout);
@@ -311,6 +345,8 @@ int main(int argc, char **argv)
         die_in(100000 + (int)(getpid() * 7919 % 100000));
     if (strcmp(mode, "traffic") == 0)
         exchange_until_loss();
+    else if (strcmp(mode, "collectives") == 0)
+        collect_until_loss();
     else
         wait_for_loss();
     check_new_calls();

@@ -1,27 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that a lost process ends what others wait for in a window: every call returns MPI_ERR_PROC_ABORTED
- * instead of waiting for ever, operations with requests included, and windows of the survivors work.
+ * Shows that a failed process ends the pending operations of others in a window: every call returns
+ * MPI_ERR_PROC_ABORTED instead of waiting for ever, operations with requests included, and windows of the
+ * survivors work. Locks of the failed process are free afterwards: each survivor is told once that data may be half
+ * written, and can lock then.
  *
- *   survive_rma lock|lock_all|start|wait|fence|flush|request
+ *   survive_rma lock|lock_shared|lock_late|lock_all|start|wait|fence|flush|request|large_flush|large_request
+ *   survive_rma torn
  *
- * One rank per process; the last one kills itself, holding a lock of rank 0's window.
+ * One rank per process; the last one kills itself, holding a lock of rank 0's window; torn: within an accumulate on
+ * rank 0's memory, which all processes share.
  */
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../mpi_conformance/mtest.h"
 
-static int memory[4];
+static int memory[16384], data[16384];
 
 /* What waits for the last rank. */
 static int wait_for_it(const char *what, MPI_Win win, MPI_Group last)
 {
     MPI_Request request;
-    int error, value = 1;
+    int error, count = strncmp(what, "large", 5) == 0 ? 16384 : 1;
 
     if (strcmp(what, "lock") == 0)
         return MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    if (strcmp(what, "lock_shared") == 0)
+        return MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+    if (strcmp(what, "lock_late") == 0) { /* when the loss is known */
+        while (!MPI_Win_lock(MPI_LOCK_SHARED, mtest_size - 1, 0, win))
+            MTEST_OK(MPI_Win_unlock(mtest_size - 1, win));
+        return MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    }
     if (strcmp(what, "lock_all") == 0)
         return MPI_Win_lock_all(0, win);
     if (strcmp(what, "start") == 0)
@@ -34,15 +46,68 @@ static int wait_for_it(const char *what, MPI_Win win, MPI_Group last)
         return MPI_Win_fence(0, win);
     error = MPI_Win_lock(MPI_LOCK_SHARED, mtest_size - 1, MPI_MODE_NOCHECK, win);
     while (!error) { /* until the loss is known */
-        if (strcmp(what, "flush") == 0) {
-            error = MPI_Put(&value, 1, MPI_INT, mtest_size - 1, 0, 1, MPI_INT, win);
+        if (strstr(what, "flush")) {
+            error = MPI_Put(data, count, MPI_INT, mtest_size - 1, 0, count, MPI_INT, win);
             error = error ? error : MPI_Win_flush(mtest_size - 1, win);
         } else {
-            error = MPI_Rput(&value, 1, MPI_INT, mtest_size - 1, 0, 1, MPI_INT, win, &request);
+            error = MPI_Rput(data, count, MPI_INT, mtest_size - 1, 0, count, MPI_INT, win, &request);
             error = error ? error : MPI_Wait(&request, MPI_STATUS_IGNORE);
         }
     }
     return error;
+}
+
+/* Each of the survivors can lock, and adds 1 without another one between its get and its put. */
+static void check_locks(const char *what, MPI_Win win)
+{
+    int value;
+
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
+    MTEST_OK(MPI_Get(&value, 1, MPI_INT, 0, 1, 1, MPI_INT, win));
+    MTEST_OK(MPI_Win_flush(0, win));
+    value++;
+    MTEST_OK(MPI_Put(&value, 1, MPI_INT, 0, 1, 1, MPI_INT, win));
+    MTEST_OK(MPI_Win_unlock(0, win));
+    while (mtest_rank == 0 && value < mtest_size - 1) { /* the others are under way */
+        MTEST_OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+        MTEST_OK(MPI_Get(&value, 1, MPI_INT, 0, 1, 1, MPI_INT, win));
+        MTEST_OK(MPI_Win_unlock(0, win));
+    }
+    MTEST_CHECK(value < mtest_size, "%s: the lock was not exclusive: %d", what, value);
+}
+
+/* The origin's data ends at a page that cannot be read, so its process is lost while it combines. */
+static void accumulate_and_die(MPI_Win win)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, (size_t)page * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    mprotect(pages + page, (size_t)page, PROT_NONE);
+    MPI_Accumulate(pages + page - 64, 512, MPI_INT, 0, 0, 512, MPI_INT, MPI_SUM, win);
+    _exit(0);
+}
+
+/* Accumulates go on, and each survivor is told once. */
+static void check_torn(void)
+{
+    int *mine, one = 1, old, error;
+    MPI_Win win;
+
+    MTEST_OK(MPI_Win_allocate(512 * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &mine, &win));
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    memset(mine, 0, 512 * sizeof(int));
+    MTEST_OK(MPI_Win_lock_all(0, win));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (mtest_rank == mtest_size - 1)
+        accumulate_and_die(win);
+    do {
+        MTEST_OK(MPI_Fetch_and_op(&one, &old, MPI_INT, 0, 511, MPI_SUM, win));
+        error = MPI_Win_flush(0, win);
+    } while (!error);
+    MTEST_CLASS(error, MPI_ERR_PROC_ABORTED);
+    MTEST_OK(MPI_Fetch_and_op(&one, &old, MPI_INT, 0, 511, MPI_SUM, win));
+    MTEST_OK(MPI_Win_flush(0, win));
+    MTEST_CHECK(old > 0, "%d in the window", old);
 }
 
 static void check_survivors(void)
@@ -77,6 +142,12 @@ int main(int argc, char **argv)
 
     mtest_init(&argc, &argv, 2);
     mtest_errors_return(MPI_COMM_WORLD);
+    if (strcmp(argv[1], "torn") == 0) {
+        check_torn();
+        check_survivors();
+        printf("survived\n");
+        return mtest_end();
+    }
     MTEST_OK(MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     MPI_Win_get_group(win, &all);
@@ -90,6 +161,8 @@ int main(int argc, char **argv)
         kill(getpid(), SIGKILL);
     }
     MTEST_CLASS(wait_for_it(argv[1], win, last), MPI_ERR_PROC_ABORTED);
+    if (strncmp(argv[1], "lock", 4) == 0 && strcmp(argv[1], "lock_all") != 0)
+        check_locks(argv[1], win);
     check_survivors();
     printf("survived\n");
     MPI_Group_free(&all);

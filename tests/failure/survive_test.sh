@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows what becomes of a job that loses a process: with MPI_ERRORS_RETURN the others get errors from calls that
-# involve its ranks, and go on; by default the job ends with a message that names the process and its ranks.
+# Shows the behaviour of a job in which a process fails: with MPI_ERRORS_RETURN the others get errors from calls that
+# involve its ranks, and continue; by default the job ends with a message that names the process and its ranks.
 # Usage: survive_test.sh MPICC MPIRUN
 set -u
 mpicc=$1
@@ -22,7 +22,7 @@ survivors() { echo "^(survived ){$1}$"; }
 run() { # run RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE...
     # shellcheck disable=SC2059
     expect "$1 ranks, $2 PEs, process $3 is lost${6:+, $6}" 137 "$(survivors "$5")" \
-        "^$(printf "$lost" "$3" "$4"); the others go on $" \
+        "^$(printf "$lost" "$3" "$4"); the others continue $" \
         "$mpirun" --procs 4 -n "$1" +p "$2" "$survive" 4 "$3" ${6:+"$6"}
 }
 run 4 1 2 2 3
@@ -32,6 +32,9 @@ run 16 2 3 '12 to 15' 12
 run 4 1 3 3 3 traffic
 run 8 1 0 '0 to 1' 6 traffic
 run 8 2 2 '4 to 5' 6 traffic
+run 4 1 2 2 3 collectives
+run 4 1 0 0 3 collectives
+run 8 2 3 '6 to 7' 6 collectives
 run 4 1 1 1 3 thread # main ends by pthread_exit: the process ends although UCX's thread cannot be ended
 # The deadlock is found by those that are left, whether or not process 0, which looks for it, is one of them.
 deadlock() { # deadlock RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE
@@ -39,7 +42,7 @@ deadlock() { # deadlock RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE
     blocked+="\(of a communicator of $5 ranks\)(; called at [^ ]*( \([^)]*\))?)? ){$5}$"
     # shellcheck disable=SC2059
     expect "$1 ranks, $2 PEs, process $3 is lost, $6, and the others are blocked" 137 "$(survivors "$5")" \
-        "^$(printf "$lost" "$3" "$4"); the others go on heddle: deadlock: every rank is blocked and no message is under way $blocked" \
+        "^$(printf "$lost" "$3" "$4"); the others continue heddle: deadlock: every rank is blocked and no message is under way $blocked" \
         "$mpirun" --procs 4 -n "$1" +p "$2" "$survive" 4 "$3" "$6" deadlock
 }
 deadlock 8 2 2 '4 to 5' 6 -
@@ -52,16 +55,27 @@ expect "by default the job ends" 137 '' "$(printf "$lost" 2 '4 to 5') $" \
 # What ends a wait in a window.
 survive_rma=$expect_dir/survive_rma
 "$mpicc" -O1 -o "$survive_rma" "$here/survive_rma.c" || exit 1
-for call in lock lock_all start wait fence flush request; do
+for call in lock lock_shared lock_late lock_all start wait fence flush request large_flush large_request; do
     # shellcheck disable=SC2059
-    expect "a window, $call" 137 "$(survivors 3)" "^$(printf "$lost" 3 3); the others go on $" \
+    expect "a window, $call" 137 "$(survivors 3)" "^$(printf "$lost" 3 3); the others continue $" \
         "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" "$call"
+done
+
+expect "a window, killed within an accumulate" 139 "$(survivors 3)" \
+    '^mpirun: process 3 of 4 \(rank 3\) was ended by signal 11 \(Segmentation fault\); the others continue $' \
+    "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" torn
+
+# The same with UCX's put.
+for call in flush large_request; do
+    # shellcheck disable=SC2059
+    expect "a window with keys, $call" 137 "$(survivors 3)" "^$(printf "$lost" 3 3)(; the others continue)? $" \
+        env UCX_TLS=tcp HEDDLE_UCX_RMA=y "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" "$call"
 done
 
 # What UCX has to say of a loss is silenced.
 "$mpicc" -O1 -o "$expect_dir/noise" "$here/noise.c" -ldl || exit 1
 expect "UCX is silent after a loss" 137 '' \
-    '^[^ ]+ +\[[^]]*\] +noise.c:[0-9]+ +UCX +ERROR +before the loss mpirun: process 1 of 3 \(rank 1\) was ended by signal 9 \(Killed\); the others go on $' \
+    '^[^ ]+ +\[[^]]*\] +noise.c:[0-9]+ +UCX +ERROR +before the loss mpirun: process 1 of 3 \(rank 1\) was ended by signal 9 \(Killed\); the others continue $' \
     "$mpirun" --procs 3 -n 3 "$expect_dir/noise"
 expect "UCX is not silent if it shall not be" 137 '' 'before the loss .*after the loss' \
     env UCX_LOG_LEVEL=error "$mpirun" --procs 3 -n 3 "$expect_dir/noise"

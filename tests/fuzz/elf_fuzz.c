@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Feeds mpirun's reader of ELF files: the input is the file.
+ * Fuzzes mpirun's ELF reader: the input is the file.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Feeds the parser of options: the input is what HEDDLE_OPTIONS would hold, and split at blanks an argument
- * vector. Values that are accepted must lie in their range.
+ * Fuzzes the option parser: the input is the content of HEDDLE_OPTIONS and, split at blanks, an argument
+ * vector. Accepted values must be in their range.
  */
 #include <stdio.h>
 #include <string.h>

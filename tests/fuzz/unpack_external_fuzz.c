@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Feeds MPI_Unpack_external: the first bytes of the input choose a type, a count and a position, the rest is
- * the packed data. The buffers are exactly as large as they must be, so that AddressSanitizer sees a byte too
+ * Fuzzes MPI_Unpack_external: the first bytes of the input choose a type, a count and a position, the rest is
+ * the packed data. The buffers have exactly the required size, so that AddressSanitizer detects one byte too
  * many.
  */
 #include <string.h>

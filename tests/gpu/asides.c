@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Calls of CUDA that wait in the driver give the same results and errors, and leave the same things behind,
- * also when the library makes them beside the PE while other ranks run: errors, the current context, kernels
- * loaded in several contexts, captures, and what a forked child may call.
+ * CUDA calls that wait in the driver have the same results, errors and side effects if the library makes them
+ * on another thread while other ranks run: errors, the current context, kernels loaded in several contexts,
+ * captures, and calls of a forked child.
  */
 #include <sys/wait.h>
 

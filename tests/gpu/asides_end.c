@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A job ends as it should while a rank is in a call of CUDA that waits in the driver, made beside the PE, for
- * a kernel that runs on: by MPI_Abort or exit of another rank, by exit on a thread of the rank itself, and by
- * a signal. The argument says which; at the latest some seconds later, CUDA itself would let the kernel go
- * on.
+ * A job ends correctly while a CUDA call of a rank, made on another thread, waits in the driver for a running
+ * kernel: by MPI_Abort or exit of another rank, by exit on a thread of the rank itself, and by a signal. The
+ * argument chooses the way. CUDA itself would let the kernel finish a few seconds later.
  */
 #include <pthread.h>
 #include <signal.h>

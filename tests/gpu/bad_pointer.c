@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory that is not there is an error of class MPI_ERR_BUFFER wherever it is passed: device memory that has
- * been freed, and addresses which neither CUDA's driver nor the CPU knows, as those of GPUs that are not
- * visible. Nothing crashes or hangs, and what comes after works. With an argument that names a case, errors
- * are fatal: the message names the rank, the call and CUDA's error.
+ * Invalid memory is an error of class MPI_ERR_BUFFER in every call: device memory that has been freed, and
+ * addresses that neither CUDA's driver nor the CPU knows, such as those of GPUs that are not visible. Nothing
+ * crashes or hangs, and later calls work. With an argument that names a case, errors are fatal: the message
+ * names the rank, the call and CUDA's error.
  */
 #include <stdbool.h>
 #include <sys/mman.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A kernel of the program that uses memory which is not there breaks its GPU: every call of MPI that needs
- * this GPU then returns CUDA's error and does not hang, messages in the host's memory still arrive, and
- * MPI_Finalize ends the job. With an argument the error is fatal: the message names the rank, the call and
- * CUDA's error.
+ * A kernel of the program that accesses invalid memory breaks its GPU: every MPI call that needs this GPU
+ * then returns CUDA's error and does not hang, messages in host memory still arrive, and MPI_Finalize ends
+ * the job. With an argument the error is fatal: the message names the rank, the call and CUDA's error.
  */
 #include "device.h"
 #include "fakecuda.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Functions of the host in a stream, also in the stream NULL, run behind what is in front of them and before
- * what follows, once each; callbacks get the stream that the program gave, and the rank that waits behind
- * them sees what they did.
+ * Host functions in a stream, also in stream NULL, run once each, after the preceding and before the
+ * following work; callbacks get the stream that the program passed, and a rank that waits for them sees their
+ * effects.
  */
 #include "kernels.h"
 

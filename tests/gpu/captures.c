@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A capture concerns the rank that captures: two of three ranks of a PE capture a step of theirs in mode
- * GLOBAL, with other ranks' turns between, while each third rank allocates and frees memory, copies in its
- * stream NULL and waits for the GPU. Then the graphs are launched, and do what was captured. With the
- * argument "refused": what CUDA forbids the rank itself is refused.
+ * A capture affects only the capturing rank: two of three ranks of a PE capture in mode GLOBAL, interleaved
+ * with other ranks, while each third rank allocates and frees memory, copies in its stream NULL and waits for
+ * the GPU. The launched graphs then do the captured work. With the argument "refused": calls that CUDA
+ * forbids to the capturing rank are refused.
  */
 #include "kernels.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Every collective on buffers of GPUs gives what it gives on the host: blocking, nonblocking and persistent
- * (the first argument), large ones (the second), in place, with counts of their own, on intercommunicators,
- * with ranks' buffers on one GPU, on two, and some on the host.
+ * Every collective on device buffers has the same result as on the host: blocking, nonblocking and persistent
+ * (first argument), large (second argument), in place, with different counts, on intercommunicators, with
+ * buffers on one GPU, on two, and some on the host.
  */
 #include "device.h"
 #include "mcoll.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first call that moves data may be a collective on a GPU's buffer, in a program that opened CUDA's
- * driver after MPI_Init: the argument says which one. */
+/* The first call that moves data may be a collective on a device buffer, in a program that loaded CUDA's
+ * driver after MPI_Init. The argument names the collective. */
 #include <dlfcn.h>
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A user's reduction on GPUs' buffers lets other ranks run while it is called (MPI_Iprobe, usleep). They do
- * collectives of their own on GPUs' buffers meanwhile, on the same PE: both give what they should.
+ * A user-defined reduction on device buffers lets other ranks run during its call (MPI_Iprobe, usleep).
+ * Meanwhile they do other collectives on device buffers on the same PE; both results are right.
  */
 #include <unistd.h>
 

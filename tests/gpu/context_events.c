@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Events of a whole context, cuCtxRecordEvent and cuCtxWaitEvent, concern the streams of the rank that calls, whatever
- * kernels other ranks run in the context: such an event is over when the rank's work so far is, of all its streams;
- * all its streams wait for an event, also those that it makes later, and other ranks' do not.
+ * Events of a whole context (cuCtxRecordEvent and cuCtxWaitEvent) affect only the streams of the calling
+ * rank, even if other ranks run kernels in the context: such an event completes with the previous work of all
+ * the rank's streams; all its streams wait for an event, including streams created later, and other ranks'
+ * streams do not.
  */
 #include "kernels.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A rank's CUDA contexts are its own: its stack of them (pushed, popped, made and destroyed, with other ranks
- * between), how often it has retained a device, its access to peers, and what it resets. After a reset or too
- * many releases the others' memory, and messages of small buffers of the GPU, are as before, also at the end.
+ * A rank has its own CUDA context state: the context stack (push, pop, create, destroy, interleaved with
+ * other ranks), retain counts, peer access, and resets. After a reset or too many releases, other ranks'
+ * memory and small device messages still work, also at the end.
  */
 #include <pthread.h>
 

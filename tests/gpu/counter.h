@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * counter.h: a counter of MPI's tool interface, by its name.
+ * counter.h: reads a counter of MPI's tool interface by name.
  */
 #ifndef GPU_TEST_COUNTER_H
 #define GPU_TEST_COUNTER_H

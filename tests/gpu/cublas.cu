@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * With CUDA's runtime and cuBLAS, which all ranks share and which cannot run on the fake driver: its work on the default stream
- * is in order with the rank's own kernels there, on a stream with the rank's other work on it, ranks of one PE that use it by
- * turns do not block each other, and results are right.
- * tests/gpu/run builds it with the static and with the shared runtime.
+ * With CUDA's runtime and cuBLAS, which all ranks share and which cannot run on the fake driver: its work on
+ * the default stream or another stream is ordered with the rank's other work there, ranks of one PE that
+ * alternate do not block each other, and results are right. tests/gpu/run builds it with the static and with
+ * the shared runtime.
  */
 #include <mpi.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * device.h: what the programs of tests/gpu share: memory of every kind, through CUDA's driver API, and
- * layouts. They run on real GPUs and on the fake driver of tests/support/fakecuda alike.
+ * device.h: common parts of the programs of tests/gpu: memory of every kind, through CUDA's driver API, and
+ * layouts. The programs run on real GPUs and on the fake driver of tests/support/fakecuda alike.
  */
 #ifndef GPU_TEST_DEVICE_H
 #define GPU_TEST_DEVICE_H

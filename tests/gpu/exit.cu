@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * With CUDA's runtime, which cannot run on the fake driver: a plain program of MPI and CUDA ends as a process does. The
- * copies of a static runtime release their contexts, one rank or all reset the device before or after MPI_Finalize, and
- * nobody loses memory, pinned memory or messages by it. The last error and the current device are the rank's own.
- * tests/gpu/run builds it with the static and with the shared runtime. Argument: nothing, one, before, after.
+ * With CUDA's runtime, which cannot run on the fake driver: a plain MPI+CUDA program ends like a process. The
+ * copies of a static runtime release their contexts, one rank or all reset the device before or after
+ * MPI_Finalize, and no rank loses memory, pinned memory or messages. Each rank has its own last error and
+ * current device. tests/gpu/run builds it with the static and with the shared runtime. Argument: nothing,
+ * one, before, after.
  */
 #include <mpi.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Every rank begins with the GPU of its PE (blocks of PEs, or as +gpus says), also the one that loads CUDA's
- * driver, as a CUDA runtime does at its first call: in the rank's code. What a rank has chosen stays.
- * Arguments: the number of PEs, and GPUs by PE if +gpus names them.
+ * Every rank begins with the GPU of its PE (blocks of PEs, or as assigned by +gpus), including the rank whose
+ * code loads CUDA's driver, as a CUDA runtime does at its first call. A rank keeps the GPU that it has
+ * chosen. Arguments: the number of PEs, and GPUs by PE if +gpus names them.
  */
 #include <dlfcn.h>
 

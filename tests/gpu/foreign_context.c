@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of a context that the program has made itself: kernels of ours cannot use it, copies can. Messages
- * with any layout, MPI_Pack and reductions give what they give elsewhere.
+ * Memory of a context that the program has created itself: Heddle's kernels cannot use it, copies can.
+ * Messages with any layout, MPI_Pack and reductions have the usual results.
  */
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Work of a GPU as requests of MPI (AMPI_GPU_Iinvoke, AMPI_GPU_Ievent, AMPI_GPU_Invoke): they complete when
- * the work is done and not before, together with messages in one MPI_Waitany, and other ranks of the PE run
- * meanwhile; NULL is the rank's own default stream; errors are CUDA's.
+ * GPU work as MPI requests (AMPI_GPU_Iinvoke, AMPI_GPU_Ievent, AMPI_GPU_Invoke): they complete when the work
+ * is done and not before, together with messages in one MPI_Waitany, and other ranks of the PE run meanwhile;
+ * NULL is the rank's own default stream; errors have CUDA's message.
  */
 #include "kernels.h"
 #include "mpi-ext.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Collectives over all GPUs that there are, several ranks on each, in blocks, dealt out, and with some
- * buffers on the host, give the bits that they give on the host, below and above the sizes from which all
- * GPUs take part; in place, on floating-point numbers (whose sums depend on the order), at every root, and on
- * a communicator of some ranks whose order is not that of the GPUs.
+ * Collectives over all GPUs, with several ranks on each, in blocks, round robin, and with some buffers on the
+ * host, return the same bits as on the host, below and above the sizes from which all GPUs take part; in
+ * place, on floating-point numbers (whose sums depend on the order), at every root, and on a communicator of
+ * some ranks whose order is not that of the GPUs.
  *
  *      many_gpus FORM [COUNT [short | exchange]]   that count alone; only what "main" says
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * nccl.h: what the programs about NCCL share: who is in which process and with which GPU, and how many
- * collectives NCCL has done.
+ * nccl.h: common parts of the NCCL programs: each rank's process and GPU, and the number of collectives that
+ * NCCL has done.
  */
 #ifndef GPU_TEST_NCCL_H
 #define GPU_TEST_NCCL_H

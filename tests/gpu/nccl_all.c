@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Large collectives between processes on buffers of GPUs give what they give on the host, and go through
- * NCCL: all that it has, every root, in place, uneven counts, types that it lacks, below and above the
- * threshold, blocking and nonblocking (first argument). The second argument says what is expected: "used", or
- * "unused" where NCCL cannot be had, or "shared" where processes have one GPU.
+ * Large collectives between processes on device buffers have the same results as on the host, and go through
+ * NCCL: all its operations, every root, in place, uneven counts, types that it lacks, below and above the
+ * threshold, blocking and nonblocking (first argument). The second argument is the expectation: "used",
+ * "unused" if NCCL is not available, or "shared" if processes share a GPU.
  */
 #include "mcoll.h"
 #include "nccl.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Beside collectives between processes through NCCL, ranks and threads of the program call what waits for a
- * GPU: cudaMalloc, cudaFree and cudaDeviceSynchronize, all the time and also while an operation is under way.
- * Everything goes on and sums are right. Argument: for how many seconds; 1.
+ * During collectives through NCCL, ranks and threads of the program continuously make calls that wait for a
+ * GPU: cudaMalloc, cudaFree and cudaDeviceSynchronize. Nothing hangs and sums are right. Argument: seconds;
+ * default 1.
  */
 #include <pthread.h>
 #include <stdatomic.h>

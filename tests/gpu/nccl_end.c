@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * However a job ends while NCCL has communicators or makes or ends them, it ends with its own exit code, and
- * soon. Argument:
+ * A job that ends while NCCL has, creates or destroys communicators ends soon and with its own exit code.
+ * Argument:
  *
  *      kept    with a communicator that nobody freed; exit code 0
  *      freed   with one that has just been freed; exit code 3

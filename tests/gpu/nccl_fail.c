@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * NCCL fails in the middle (the fake one is told to, in one process): the operation is an error in all
- * processes, and no more; later ones are done without NCCL. "fatal": errors end the job.
+ * NCCL fails during an operation (the fake NCCL, in one process): only this operation is an error, in all
+ * processes; later ones work without NCCL. "fatal": errors end the job.
  */
 #include "nccl.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A process is lost while NCCL combines large vectors of all processes: the others get an error, soon, and go
- * on among themselves, through NCCL if they are several. "late": NCCL (the fake one is told to) has an error
- * before anybody knows of the loss, which is the same error then.
+ * A process fails while NCCL combines large vectors of all processes: the others soon get an error and
+ * continue among themselves, through NCCL if there are several. "late": the fake NCCL reports an error before
+ * the failure is known; the error is the same.
  */
 #include <mpi-ext.h>
 #include <signal.h>

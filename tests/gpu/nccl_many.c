@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Several communicators use NCCL at once, and processes begin with another one each; some buffers are the
- * host's in some processes: all results are right, nothing hangs, communicators can be freed at any time, and
- * NCCL is used where there is no such mixture.
+ * Several communicators use NCCL at once, and each process begins with another one; in some processes some
+ * buffers are in host memory. All results are right, nothing hangs, communicators can be freed at any time,
+ * and NCCL is used if all buffers are in device memory.
  */
 #include "nccl.h"
 

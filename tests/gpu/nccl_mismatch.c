@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A program's sizes do not agree, so that some processes vote on NCCL and others do not: the job ends with a
- * message that says so, it does not hang. Which process comes later is the argument.
+ * The sizes of a collective disagree, so that some processes vote on NCCL and others do not: the job ends
+ * with a message instead of hanging. The argument is the process that arrives later.
  */
 #include "nccl.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * No pinned memory is to be had for a message between the host and a GPU: MPI_ERR_NO_MEM at both ends, and
- * the same message arrives when there is some. On the fake driver.
+ * Without pinned memory a message between host and GPU is MPI_ERR_NO_MEM at both ends; the same message
+ * arrives when memory is available again. On the fake driver.
  */
 #include "device.h"
 #include "fakecuda.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The PE of a rank whose buffer another PE moves does not fall asleep meanwhile: the copy is over before it
- * would have been woken. Sleeps are counted on the fake driver, whose copies take longer here than an idle PE
+ * A PE does not fall asleep while another PE moves the buffer of one of its ranks: the copy ends before the
+ * PE could be woken. Sleeps are counted on the fake driver, whose copies take longer here than an idle PE
  * polls otherwise; a machine under load may let some rounds sleep, but not all.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of a GPU that was allocated before MPI_Init, when nothing of MPI's could watch, is sent and received
- * like any: the very first message between two ranks, and others of all sizes.
+ * Device memory that was allocated before MPI_Init, when MPI could not observe it, is sent and received like
+ * any other: in the first message between two ranks and in messages of all sizes.
  */
 #include "device.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A small message whose receiver is about to receive it goes straight from buffer to buffer: on one PE, the
- * ranks that are ready have their turn before its data is fetched into the host's memory. Counted on the fake
- * driver.
+ * A small message whose receiver is about to receive it is copied straight from buffer to buffer: on one PE,
+ * ready ranks run before the data is fetched into host memory. Counted on the fake driver.
  */
 #include "device.h"
 #include "fakecuda.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Errors of CUDA's come back as errors of MPI, at both ends, and nothing hangs: on the fake driver copies
- * that fail, and a GPU that is out of memory for what packing needs, which is no error.
+ * CUDA errors are returned as MPI errors at both ends, and nothing hangs: on the fake driver, copies that
+ * fail, and a GPU without memory for packing, which is not an error.
  */
 #include "device.h"
 #include "fakecuda.h"

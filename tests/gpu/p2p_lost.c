@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A process that is lost while large messages of GPUs are under way, to it and from it: both fail with
- * MPI_ERR_PROC_FAILED, soon, and GPUs' messages between others work as before.
+ * A process fails while large device messages to and from it are in transit: both soon fail with
+ * MPI_ERR_PROC_FAILED, and device messages between other processes still work.
  */
 #include <mpi-ext.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A message arrives unchanged from any memory to any memory, from any layout to any layout, at sizes around
- * the thresholds, into a receive that was posted before it came or comes after it.
+ * the thresholds, into a receive that was posted before or after its arrival.
  */
 #include "device.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Every mode of sending and every way of receiving takes buffers on GPUs: standard, synchronous, ready,
- * buffered, nonblocking and persistent sends; wildcards, probes, matched probes, persistent and partitioned
- * receives.
+ * Every send mode and every way to receive takes device buffers: standard, synchronous, ready, buffered,
+ * nonblocking and persistent sends; wildcards, probes, matched probes, persistent and partitioned receives.
  */
 #include "device.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Many large messages of GPUs at once, both ways between all pairs of ranks: posted and unexpected, some of
- * them cut by a smaller receive, some synchronous, into layouts, and into the host's memory.
+ * Many large device messages at once, both ways between all pairs of ranks: posted and unexpected, some of
+ * them cut by a smaller receive, some synchronous, into layouts, and into host memory.
  */
 #include "device.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages and reductions arrive from and to memory of pools (cuMemAllocAsync) and mapped memory (cuMemMap),
- * which other GPUs may not use unless the program says so: kernels and copies of theirs keep away from it,
- * peers or not. With the argument "open" the program does say so.
+ * Messages and reductions work with memory of pools (cuMemAllocAsync) and mapped memory (cuMemMap), which
+ * other GPUs may not access unless the program grants it: their kernels and copies do not touch it, with or
+ * without peer access. With the argument "open" the program grants access.
  */
 #include "device.h"
 

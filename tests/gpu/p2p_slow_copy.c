@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A copy that takes seconds, behind kernels of the program, is no deadlock, although every rank of every
- * process waits for it or for who does. The fake driver holds it; on a real GPU it takes as long as it takes.
+ * A copy that takes seconds, behind kernels of the program, is not a deadlock, although every rank of every
+ * process waits, directly or indirectly, for it. The fake driver delays the copy; a real GPU does not.
  */
 #include <pthread.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Send of a little device memory does not wait for its receive: all ranks send to all others, many
- * messages, before anybody receives; and messages stay in order, those of GPUs among those of the host.
+ * MPI_Send of a small device buffer does not wait for its receive: all ranks send many messages to all others
+ * before any rank receives. Messages from device and host memory stay in order.
  */
 #include "device.h"
 

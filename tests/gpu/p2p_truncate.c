@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A message that is longer than its receive: as much as there is room for arrives, nothing is written behind
- * it, and the receive's error is MPI_ERR_TRUNCATE. The sender sees none.
+ * A message that is longer than its receive: the buffer is filled, nothing is written behind it, and the
+ * receive returns MPI_ERR_TRUNCATE. The sender gets no error.
  */
 #include "device.h"
 

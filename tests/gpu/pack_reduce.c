@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Packing, unpacking (also in external32) and MPI_Reduce_local give the same with buffers in any memories as
- * with the host's; a user's operation is called with memory that the CPU can read.
+ * Packing, unpacking (also in external32) and MPI_Reduce_local have the same results with buffers in any
+ * memory as in host memory; a user-defined operation gets memory that the CPU can read.
  */
 #include "device.h"
 

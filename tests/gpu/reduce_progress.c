@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * While a GPU is not done with a reduction or a scan, the PE that started it goes on: its ranks exchange
- * messages, and MPI_Test says no. On the fake driver, whose kernels are held meanwhile; on a real GPU,
- * nothing is held.
+ * While a GPU runs a reduction or a scan, the PE that started it continues: its ranks exchange messages, and
+ * MPI_Test returns false. The fake driver holds the kernels meanwhile; a real GPU does not.
  */
 #include "device.h"
 

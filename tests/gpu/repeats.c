@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Launches and copies that a rank makes again and again give what they give call by call, and go to the
- * driver as graphs where nothing comes between them: steps of kernels and copies in the default stream or in
- * one of the rank's, which differ now and then, are cut short, and go on with messages, waits, questions,
- * freed memory, other streams and threads, and with looks at memory that a copy fills. Arguments: the kinds
- * of steps, all if there are none; "graphs" (the number of the driver's calls is looked at) or "none" (there
- * are no graphs).
+ * Repeated launches and copies of a rank have the same results as call by call, and go to the driver as
+ * graphs if no other call interrupts them. The steps are kernels and copies in the default stream or in
+ * another one; they vary, are cut short, and continue with messages, waits, queries, freed memory, other
+ * streams and threads, and reads of memory that a copy fills. Arguments: the kinds of steps, all if there are
+ * none; "graphs" (the number of driver calls is checked) or "none" (there are no graphs).
  */
 #include <pthread.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Windows in memory of every kind, and origins' buffers in every kind: put, get, accumulate, fetch and compare
- * give what they give in the host's memory, with blocks and with holes on either side, and write nothing else.
+ * Windows and origin buffers in memory of every kind: put, get, accumulate, fetch and compare have the same
+ * results as in host memory, with blocks and with holes on either side, and write nothing else.
  */
 #include "device.h"
 
@@ -102,6 +102,77 @@ static void fetch(enum gtest_place at, enum gtest_place from)
     gtest_free(&compare);
 }
 
+/* Which memory is it? 0: the host's and not CUDA's. */
+static unsigned memory_type(const void *memory, unsigned *is_managed_out)
+{
+    unsigned type = 0;
+
+    *is_managed_out = 0;
+    if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)memory) != CUDA_SUCCESS)
+        return 0;
+    cuPointerGetAttribute(is_managed_out, CU_POINTER_ATTRIBUTE_IS_MANAGED, (CUdeviceptr)memory);
+    return type;
+}
+
+static const struct {
+    const char *kinds;
+    unsigned type;
+    unsigned is_managed;
+} hints[] = {
+    {"cuda:device", CU_MEMORYTYPE_DEVICE, 0},
+    {"cuda:host", CU_MEMORYTYPE_HOST, 0},
+    {"cuda:managed", 0, 1},
+    {"unknown:kind,cuda,system", CU_MEMORYTYPE_DEVICE, 0},
+    {"system,cuda:device", 0, 0},
+    {"unknown:kind", 0, 0},
+};
+enum { HINTS = sizeof hints / sizeof hints[0] };
+
+static void check_kind(const void *memory, int hint, const char *call)
+{
+    unsigned is_managed, type = memory_type(memory, &is_managed);
+
+    MTEST_CHECK(is_managed == hints[hint].is_managed && (is_managed || type == hints[hint].type),
+                "%s with %s: memory type %u, managed: %u", call, hints[hint].kinds, type, is_managed);
+}
+
+/* Memory that MPI gives is of the kind that the hint names, and works as a window and in messages. */
+static void allocate(int hint)
+{
+    int64_t value = mtest_rank + 1, got = -1;
+    MPI_Info info;
+    MPI_Win win;
+    void *memory;
+
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_memory_alloc_kinds", hints[hint].kinds);
+    MTEST_OK(MPI_Alloc_mem(1000, info, &memory));
+    check_kind(memory, hint, "MPI_Alloc_mem");
+    MTEST_OK(MPI_Sendrecv(&value, 1, MPI_INT64_T, next, 1, memory, 1, MPI_INT64_T, previous, 1,
+                          MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Sendrecv(memory, 1, MPI_INT64_T, previous, 2, &got, 1, MPI_INT64_T, next, 2, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE));
+    MTEST_CHECK(got == value, "through MPI_Alloc_mem's memory came %lld", (long long)got);
+    MTEST_OK(MPI_Free_mem(memory));
+    /* Only rank 0 asks for it: the others' memory is the host's. */
+    for (int all = 0; all < 2; all++) {
+        MTEST_OK(MPI_Win_allocate(800, 8, all || mtest_rank == 0 ? info : MPI_INFO_NULL, MPI_COMM_WORLD,
+                                  &memory, &win));
+        if (all || mtest_rank == 0)
+            check_kind(memory, hint, "MPI_Win_allocate");
+        MTEST_OK(MPI_Win_fence(0, win));
+        MTEST_OK(MPI_Put(&value, 1, MPI_INT64_T, next, 7, 1, MPI_INT64_T, win));
+        MTEST_OK(MPI_Win_fence(0, win));
+        MTEST_OK(MPI_Accumulate(&value, 1, MPI_INT64_T, next, 7, 1, MPI_INT64_T, MPI_SUM, win));
+        MTEST_OK(MPI_Win_fence(0, win));
+        MTEST_OK(MPI_Get(&got, 1, MPI_INT64_T, next, 7, 1, MPI_INT64_T, win));
+        MTEST_OK(MPI_Win_fence(0, win));
+        MTEST_CHECK(got == 2 * value, "in the window of kind %s is %lld", hints[hint].kinds, (long long)got);
+        MTEST_OK(MPI_Win_free(&win));
+    }
+    MPI_Info_free(&info);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Datatype every_other;
@@ -119,5 +190,8 @@ int main(int argc, char **argv)
             fetch((enum gtest_place)at, (enum gtest_place)from);
         }
     MPI_Type_free(&every_other);
+    gtest_select(GTEST_GPU0);
+    for (int hint = 0; hint < HINTS; hint++)
+        allocate(hint);
     return mtest_end();
 }

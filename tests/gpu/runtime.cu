@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * With CUDA's runtime, which cannot run on the fake driver: a rank that says nothing has the GPU of its PE; what a kernel
- * wrote is what is sent; an error of the program's own that breaks nothing is still there after calls of MPI; what waits for
- * a GPU sends the kernel away that does small messages.
- * tests/gpu/run builds it with the static and with the shared runtime. The argument is the number of PEs.
+ * With CUDA's runtime, which cannot run on the fake driver: a rank that selects no device has the GPU of its
+ * PE; a kernel's results are sent; a harmless error of the program is still set after MPI calls; calls that
+ * wait for a GPU evict the resident kernel. tests/gpu/run builds it with the static and with the shared
+ * runtime. The argument is the number of PEs.
  */
 #include <mpi.h>
 

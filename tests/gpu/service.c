@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * With +gpu-service: small messages between ranks arrive while another rank, on the same PE or another, waits
- * for the device, allocates and frees its memory again and again, and gets its turn each time. On the fake
- * driver, that messages went without a call of the driver.
+ * With +gpu-service: small messages between ranks arrive while another rank, on the same PE or another,
+ * repeatedly waits for the device, and allocates and frees its memory, and is served each time. The fake
+ * driver also shows that the messages took no driver call.
  */
 #include "device.h"
 #include "fakecuda.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The kernel that does small messages is sent away before a call of CUDA that waits for the GPU, however the
- * program has found the function (the argument): linked with the driver, dlsym, cuGetProcAddress. By all
- * functions that give memory or a context's work back, of all PEs, and messages go on arriving. With
- * "private" as the second argument, cuCtxSynchronize waits for the rank's streams only and sends no kernel
- * away.
+ * A CUDA call that waits for the GPU first evicts the resident kernel, however the program has found the
+ * function (the argument): linked with the driver, dlsym, cuGetProcAddress. All functions that free memory or
+ * release a context do so on all PEs, and messages still arrive. With "private" as the second argument,
+ * cuCtxSynchronize waits for the rank's streams only and evicts no kernel.
  */
 #include <dlfcn.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The kernel that does small messages comes by default, but not where several processes share a GPU
- * ("unused"). On the fake driver, launches are counted: small messages need no other kernel.
+ * The resident kernel is on by default, but not if several processes share a GPU ("unused"). On the fake
+ * driver, launches are counted: small messages need no other kernel.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that no function of CUDA's driver which takes a stream is missing from our tables: those in the headers of this machine's
-# toolkit are in src/gpu/stream_calls.h, or are written by hand.
+# Shows that no driver function with a stream argument is missing from the tables: those in the headers of this
+# machine's toolkit are in src/gpu/stream_calls.h, or are written by hand.
 #
 #   tests/gpu/stream_calls_test.sh SOURCE TOOLKIT
 set -eu

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Streams answer as CUDA's do, although a rank's default streams are its own and none blocks the driver's:
- * flags and priorities are those that were asked for, NULL is the legacy stream and has no other stream's
- * number, attributes are kept and copied, contexts and devices are right, and what CUDA refuses is refused.
- * On each GPU.
+ * Stream queries answer as in plain CUDA, although each rank has its own default streams and none blocks the
+ * driver's: flags and priorities are the requested ones, NULL is the legacy stream and has no other stream's
+ * number, attributes are kept and copied, contexts and devices are right, and calls that CUDA refuses are
+ * refused. On each GPU.
  */
 #include "kernels.h"
 

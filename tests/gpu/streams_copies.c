@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Every way to copy and to fill comes behind the work in front of it and before the work behind it, and is
- * done when CUDA says so: between device, pageable and pinned memory, of 4 bytes to some MiB, without Async
- * in the rank's stream NULL while kernels run in a blocking stream, and with Async in that. An argument
+ * Every kind of copy and fill is ordered after the preceding and before the following work, and completes
+ * when CUDA specifies: between device, pageable and pinned memory, of 4 bytes to some MiB, without Async in
+ * the rank's stream NULL while kernels run in a blocking stream, and with Async in that. An argument
  * "per-thread" takes the functions for streams of threads.
  */
 #include <dlfcn.h>

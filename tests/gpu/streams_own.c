@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A rank's default streams and contexts are its own: while kernels of the even ranks run in any kind of
- * stream, the odd ranks of the same PE and GPU launch, copy and wait in any kind of stream, and are done.
- * With the argument "reset", they reset or release the device at last. The driver's own default stream, which
- * is one for all, gets no work.
+ * Each rank has its own default streams and contexts: while kernels of the even ranks run in any kind of
+ * stream, the odd ranks of the same PE and GPU launch, copy and wait in any kind of stream, and finish. With
+ * the argument "reset", they finally reset or release the device. The driver's own default stream, which all
+ * ranks share, gets no work.
  */
 #include "kernels.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Random work in three streams, the stream NULL and that of the thread gives what it would give if it was
- * done in order: as it must, since whatever CUDA does not order by itself is ordered by an event or a wait.
- * What CUDA orders (the stream NULL and blocking streams, what is in one stream) is left to it. The ranks of
- * a PE do this at once, and exchange messages. Arguments: the seed, and how many steps.
+ * Random work in three streams, in stream NULL and in the thread's stream has the same result as in program
+ * order: events and waits order all work that CUDA does not order by itself (stream NULL and blocking
+ * streams, and the work within a stream). The ranks of a PE do this at once, and exchange messages.
+ * Arguments: the seed, and how many steps.
  */
 #include "kernels.h"
 

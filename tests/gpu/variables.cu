@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * With CUDA's runtime, which cannot run on the fake driver: each rank has its own __device__, __constant__ and __managed__
- * variables, those of another file and of a function included, with their first values, wherever another rank has changed
- * its own; MPI sends and receives them; and loading stays lazy where CUDA's is.
+ * With CUDA's runtime, which cannot run on the fake driver: each rank has its own __device__, __constant__
+ * and __managed__ variables, including those of another file and of a function, with their initial values,
+ * whatever other ranks have changed; MPI sends and receives them; and loading stays lazy where CUDA's is.
  * tests/gpu/run builds it, together with variables_part.cu, with the static and with the shared runtime.
  */
 #include <mpi.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A rank that waits for a kernel which breaks the GPU gets CUDA's error from its wait, also if other ranks
- * ran meanwhile, and so does every rank's next call; nothing hangs. The argument says how it waits.
+ * ran meanwhile, and so does every rank's next call; nothing hangs. The argument is the way to wait.
  */
 #include "kernels.h"
 

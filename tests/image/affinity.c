@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: a rank that pins its main thread sees what it asked for; the other ranks of its PE see and keep
- * theirs.
+ * Shows: a rank that pins its main thread sees its choice; the other ranks of its PE see and keep theirs.
  */
 #include "image_test.h"
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that constructors and destructors of ranks on several PEs run one at a time: with a library that all ranks
-# share and that has no lock, and with --coverage, whose counts are complete.
+# Shows that constructors and destructors of ranks on several PEs run one at a time: with a library that all ranks share
+# and that has no lock, and with --coverage, whose counts must be complete.
 # Usage: alone_test.sh PREFIX WORK_DIR registry|coverage RUNS
 set -u
 prefix=$(cd "$1" && pwd)

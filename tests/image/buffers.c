@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: strtok, localtime, asctime and hsearch go on where this rank was, though others call them in
+ * Shows: strtok, localtime, asctime and hsearch continue at this rank's position although others call them in
  * between.
  */
 #include "image_test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows: a private library is constructed once in each rank and never in the prototype; a shared one once,
- * before the ranks; both before what needs them. The counter is a shared library's, or each rank's own
+ * before the ranks; both before their dependents. The counter belongs to a shared library, or to each rank
  * (argument "own").
  */
 #include "image_test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows: a library's variables for which the program has its own space (COPY relocations: -fPIE without
- * -fPIC) are the rank's, and addresses in them lead to the rank's copy of the library.
+ * -fPIC) are private to the rank, and addresses in them lead to the rank's copy of the library.
  */
 #include "image_test.h"
 #include "libcopied.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a loop a known number of times in each rank: for the counts of --coverage. */
+/* Runs a loop a known number of times in each rank, for the counts of --coverage. */
 #include <mpi.h>
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that a program or library with a damaged header, which ld.so still runs, is copied or refused with a sentence: the copies
-never crash or hang where the program as it is does not.
+"""Shows that a program or library with a damaged header, which ld.so still runs, is copied or refused with a message: the copies
+never crash or hang if the uncopied program does not.
 
 Usage: damaged_test.py FOLDER HOST_FOLDER PROGRAM [LIBRARY [COUNT]]: damages the library, or the program if LIBRARY is "-"; COUNT fields,
 chosen at random with a fixed seed (all if 0)."""

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: what ends a rank without its handlers: _exit with a code (argument "exit"), abort, a failed
+ * Shows the ends of a rank that run no handlers: _exit with a code (argument "exit"), abort, a failed
  * assertion.
  */
 #include "image_test.h"

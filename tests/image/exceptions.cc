@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: exceptions, of own types and the library's, pass through frames of a copy, run destructors on their
- * way and are caught by type; also through a callback from a shared library (qsort).
+ * Shows: exceptions, of own types and the library's, pass through frames of a copy, run destructors and are
+ * caught by type; also through a callback from a shared library (qsort).
  */
 #include "image_test.h"
 

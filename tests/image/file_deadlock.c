@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: ranks that would wait for each other's file locks for ever are told so: the one whose wait closes the circle
- * gets EDEADLK, gives its own lock up, and the others get theirs. Those that wait for nothing of their own wait.
+ * Shows: ranks do not wait for each other's file locks for ever: the rank whose wait closes the circle gets
+ * EDEADLK and releases its lock, and the others get theirs. Ranks outside the circle keep waiting.
  */
 #include "image_test.h"
 

@@ -2,7 +2,7 @@
  *
  * Shows: POSIX file locks exclude ranks from each other and from other processes, by ranges; all descriptors
  * of a rank share them, and closing one of these ends them; a rank that waits for a lock, for flock or for a
- * pipe that another one writes to lets it run.
+ * pipe lets the other rank run.
  */
 #include "image_test.h"
 

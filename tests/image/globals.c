@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: every rank has its own globals, initialized and zero, which start with the values that the source
- * says.
+ * Shows: every rank has its own globals, initialized and zero, with the values of the source.
  */
 #include "image_test.h"
 

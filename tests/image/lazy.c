@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: a program linked with -z lazy, whose library functions are not bound yet when it is copied.
+ * Shows: a program linked with -z lazy works, although its library functions are not bound yet when it is
+ * copied.
  */
 #include "image_test.h"
 

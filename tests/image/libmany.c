@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One of the libraries of many_libraries.c: NUMBER is which.
+ * One of the libraries of many_libraries.c; NUMBER is its number.
  */
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)

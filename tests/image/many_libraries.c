@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: a thousand ranks have 30 libraries each, with state of their own.
+ * Shows: each of a thousand ranks has 30 libraries with its own state.
  */
 #include "image_test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: dlsym, dlvsym, dladdr, dladdr1, dlinfo and dl_iterate_phdr answer with the rank's own functions and
+ * Shows: dlsym, dlvsym, dladdr, dladdr1, dlinfo and dl_iterate_phdr return the rank's own functions and
  * variables.
  */
 #include "image_test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: a shared library that the program brings along has globals, constructors and thread_local data per
- * rank, and calls functions of the rank that called it.
+ * Shows: a shared library of the program has globals, constructors and thread_local data per rank, and calls
+ * functions of the rank that called it.
  */
 #include "image_test.h"
 #include "libprivate.h"

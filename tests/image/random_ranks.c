@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: rand, random and drand48 give every rank the sequence that it would have alone, whatever the others
+ * Shows: rand, random and drand48 give every rank the same sequence as a single process, whatever the others
  * draw.
  */
 #include "image_test.h"

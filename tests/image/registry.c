@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A library that all ranks share, with a list and no lock: it expects to be called by constructors and
- * destructors, one at a time. It aborts when it is not.
+ * A library that all ranks share, with a list and no lock: it expects constructors and destructors to call it
+ * one at a time, and aborts otherwise.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: a library's thread_local variables are those of the rank, and of each thread that it starts, however
- * the library's code finds them; dlsym finds them, too. Compiled with -DREFERS the program uses one itself.
+ * Shows: a library's thread_local variables are private to the rank, and to each thread that it starts, in
+ * every access model; dlsym finds them, too. Compiled with -DREFERS the program uses one itself.
  */
 #include "image_test.h"
 #include "libtls.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: the smallest program with state of its own runs in as many copies as asked for; also used to
- * measure.
+ * Shows: the smallest program with state of its own runs in any number of copies; also used to measure.
  */
 #include "image_test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: memory that starts as zero and that a rank has not touched takes none, also behind large initial contents
- * that relocations change (pages of those are made at once).
+ * Shows: zero-initialized memory that a rank has not touched takes no memory, also behind large initial
+ * contents that relocations change (their pages are populated at once).
  */
 #include "image_test.h"
 

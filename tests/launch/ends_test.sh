@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows what mpirun --procs returns and says, however MPI programs end: the code of the first failure, 128 and the signal,
-# MPI_Abort's code, 126 and 127 for what cannot be run; and that it passes signals on.
+# Shows the exit codes and messages of mpirun --procs for all ends of MPI programs: the code of the first failure, 128
+# plus the signal, MPI_Abort's code, 126 and 127 for programs that cannot be run; and that it forwards signals.
 # Usage: ends_test.sh MPICC MPIRUN
 set -u
 # shellcheck source=tests/launch/mpi_client.sh
@@ -89,7 +89,7 @@ done
 # shellcheck disable=SC2317 # called by await
 have_given_up() {
     cat "$work"/silent.err.* >"$work/silent.all"
-    has_lines 2 'has not answered' "$work/silent.all"
+    has_lines 2 'has not replied' "$work/silent.all"
 }
 silent() {
     local what=$1 pid
@@ -103,12 +103,12 @@ silent() {
     await have_given_up
     kill -CONT $pid
     wait $pid
-    expect "a launcher that does not answer: $what" 1 "(process [01]: the launcher has not answered for 2 s: .*$what.*){2}" '' \
+    expect "a launcher that does not answer: $what" 1 "(process [01]: the launcher has not replied for 2 s: .*$what.*){2}" '' \
         sh -c "cat $work/silent.all; exit $?"
 }
 silent PMIx_Init say=ready sleep=600 init barrier finalize
 silent 'the address of process . .PMIx_Get' init say=ready sleep=600 barrier finalize
-expect "a process that waits long for others to call MPI_Init says so, and goes on" 0 '' '^heddle: process 1 of 2 has waited for 1 s for the others to call MPI_Init $' \
+expect "a process that waits long for others to call MPI_Init says so, and goes on" 0 '' '^heddle: process 1 of 2 has been waiting for 1 s for the others to call MPI_Init $' \
     env HEDDLE_LAUNCHER_TIMEOUT=1 "$mpirun" --procs 2 -n 2 "$client" @0,sleep=2000 init finalize
 for limit in abc 0 -5 5s 1.5 99999999999 ''; do
     expect "HEDDLE_LAUNCHER_TIMEOUT=$limit" 2 '' "HEDDLE_LAUNCHER_TIMEOUT=$limit: expected whole seconds" \

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that another user of the node can neither join a job of mpirun --procs, nor end or block it, nor see its
-# files: even one who knows the job's name and claims the right user id.
+# Shows that another user of the node can neither join a job of mpirun --procs, nor end or block it, nor see its files:
+# even if he knows the job's name and claims the right user id.
 # Usage: foreign_test.sh MPIRUN PMIX_CLIENT FOREIGN_CLIENT. Needs root, for a second user.
 set -u
 as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)

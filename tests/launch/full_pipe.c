@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that MPI_Abort ends a job although another rank waits for room in a pipe that nobody reads: rank 0
- * writes to stdout for ever; rank 1, on another PE, ends the job when the pipe is full.
+ * Shows that MPI_Abort ends a job while another rank waits for room in a pipe without a reader: rank 0 writes
+ * to stdout for ever; rank 1, on another PE, ends the job when the pipe is full.
  */
 #define _GNU_SOURCE /* F_GETPIPE_SZ */
 #include <fcntl.h>

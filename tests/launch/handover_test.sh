@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that mpirun hands jobs for several nodes over to srun, prterun or Open MPI's mpirun, with the right words,
-# and explains what is wrong with lists of nodes. Stand-ins for the launchers print what they are told.
+# Shows that mpirun hands jobs for several nodes over to srun, prterun or Open MPI's mpirun with the right arguments,
+# and explains errors in lists of nodes. Stand-ins for the launchers print their arguments.
 # Usage: handover_test.sh MPIRUN
 set -u
 mpirun=$(realpath "$1")
@@ -87,6 +87,6 @@ expect "--hosts with bad slots" 2 '' "--hosts: 'b:0': not a node" "$mpirun" --ho
 expect "--hosts with an option in it" 2 '' "'-x': not a node" "$mpirun" --hosts a,-x -n 8 ./app
 expect "a bad line" 2 '' "bad_hostfile:2: '\*': not a node" "$mpirun" --hostfile bad_hostfile -n 8 ./app
 expect "no such hostfile" 2 '' 'No such file' "$mpirun" --hostfile /no/such -n 8 ./app
-expect "an empty hostfile" 2 '' 'no node in it' "$mpirun" --hostfile /dev/null -n 8 ./app
-expect "both" 2 '' 'leave one out' "$mpirun" --hosts a --hostfile b -n 8 ./app
+expect "an empty hostfile" 2 '' 'lists no nodes' "$mpirun" --hostfile /dev/null -n 8 ./app
+expect "both" 2 '' 'use only one' "$mpirun" --hosts a --hostfile b -n 8 ./app
 finish

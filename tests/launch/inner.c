@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * For inner_test.sh: says who it is; or rank 0 of it starts another program, in the way and at the moment
- * that the first argument names, and all wait for it in a barrier.
+ * For inner_test.sh: prints its rank; or its rank 0 starts another program, in the way and at the moment that
+ * the first argument names, and all ranks wait for it in a barrier.
  *
  *   inner                              "I am RANK of SIZE", once per rank
  *   inner WAY [before|after] COMMAND   WAY: system, popen, exec (fork and exec), spawn (posix_spawn)

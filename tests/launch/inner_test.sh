@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that an MPI program which a rank starts is a job of its own, with one process or several outside and inside; that
-# shells, env and interpreters in front of a program hand the ranks on to it; and that mpirun says so if no program
-# becomes the ranks that were asked for.
+# Shows that an MPI program which a rank starts is a job of its own, with one process or several outside and inside;
+# that shells, env and interpreters in front of a program pass the ranks on to it; and that mpirun reports an error if
+# no program becomes the requested ranks.
 # Usage: inner_test.sh MPICC MPIRUN
 set -u
 mpirun=$2

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that SIGKILL of mpirun --procs leaves nothing behind, whatever the processes are doing: no process, no file in
+# Shows that SIGKILL of mpirun --procs leaves nothing behind in any state of the processes: no process, no file in
 # /dev/shm, no temporary folder; nor does a job that ends by itself or by a failure.
 # Usage: killed_test.sh MPICC MPIRUN
 set -u
-# In namespaces of its own, whatever is there besides this script was left.
+# In this script's own namespaces, any other process or file is a leftover.
 is_alone=${HEDDLE_TEST_ALONE:-no}
 if [ "$is_alone" = no ] && unshare --pid --fork --mount --mount-proc true 2>/dev/null; then
     HEDDLE_TEST_ALONE=yes exec unshare --pid --fork --kill-child --mount --mount-proc "$0" "$@"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An MPI program for the tests of mpirun --procs: does what the words of its command line say, one after
- * the other. @P,word holds for process P alone (PMIX_RANK).
+ * An MPI program for the tests of mpirun --procs: executes the words of its command line, one after the
+ * other. @P,word holds for process P alone (PMIX_RANK).
  *
  *   init             MPI_Init
  *   barrier          MPI_Barrier on MPI_COMM_WORLD

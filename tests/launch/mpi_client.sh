@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # For tests of mpirun --procs with MPI programs. Sourced with MPICC and MPIRUN as arguments. Sets mpirun; work, a folder
-# that goes with the test; client, a program that does what its arguments say (mpi_client.c); and run, four of them.
+# that is removed with the test; client, a program that executes its arguments (mpi_client.c); and run, four of them.
 # shellcheck disable=SC2034
 mpirun=$2
 # shellcheck source=tools/test_expect.sh

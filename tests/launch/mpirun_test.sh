@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that mpirun takes what people type, runs the right thing, and explains what is wrong with bad input.
-# Usage: mpirun_test.sh MPIRUN CC WORK_DIR. The library is a stand-in: only what mpirun does is tested.
+# Shows that mpirun accepts valid command lines, runs the right program, and explains errors in invalid ones.
+# Usage: mpirun_test.sh MPIRUN CC WORK_DIR. The library is a stand-in: only mpirun is tested.
 set -u
 mpirun_built=$1
 cc=$2
@@ -139,7 +139,7 @@ expect "the program's exit code" 7 '*' '' "$mpirun" -n 2 ./app exit 7
 # ---- Options of other MPIs ----
 expect "no-ops" 0 'options=\[\+vp 2\]' '' "$mpirun" --oversubscribe --allow-run-as-root --bind-to core --map-by node \
     --rank-by slot --use-hwthread-cpus -ppn 2 -genvall -n 2 ./app
-expect "--mca is said once" 0 'options=\[\+vp 2\]' '^mpirun: --mca btl: ignored: a setting of Open MPI $' \
+expect "--mca is said once" 0 'options=\[\+vp 2\]' '^mpirun: --mca btl: ignored: an option of Open MPI $' \
     "$mpirun" --mca btl self --mca pml ob1 -n 2 ./app
 expect "-q: not even once" 0 'options' '' "$mpirun" -q --mca btl self -n 2 ./app
 expect "-x VAR=VALUE" 0 'color=\[light blue\]' '' "$mpirun" -x 'COLOR=light blue' -n 2 ./app
@@ -183,22 +183,22 @@ expect "LD_LIBRARY_PATH with another one" 0 'options=\[\+vp 2\]' "LD_LIBRARY_PAT
 expect "nothing at all" 2 '' 'no program to run' "$mpirun"
 expect "no program" 2 '' 'no program to run' "$mpirun" -n 4
 expect "an empty program" 2 '' 'no program to run' "$mpirun" -n 4 ''
-expect "-n 0" 2 '' '-n 0: at least 1 is needed' "$mpirun" -n 0 ./app
+expect "-n 0" 2 '' '-n 0: must be at least 1' "$mpirun" -n 0 ./app
 expect "-n abc" 2 '' '-n abc: not a number' "$mpirun" -n abc ./app
 expect "-n 4x" 2 '' '-n 4x: not a number' "$mpirun" -n 4x ./app
 expect "-n -3" 2 '' '-n -3: not a number' "$mpirun" -n -3 ./app
 expect "-n ''" 2 '' '-n : not a number' "$mpirun" -n '' ./app
 expect "-n too large" 2 '' '-n 99999999999999999999: too large' "$mpirun" -n 99999999999999999999 ./app
 expect "-n ./app" 2 '' '-n ./app: not a number' "$mpirun" -n ./app
-expect "-n twice" 2 '' 'given before' "$mpirun" -n 2 -np 3 ./app
+expect "-n twice" 2 '' 'already given' "$mpirun" -n 2 -np 3 ./app
 expect "-n and +vp" 2 '' '-n 2 and \+vp' "$mpirun" -n 2 +vp 3 ./app
 expect "-n at the end" 2 '' '-n: its value is missing' "$mpirun" -n
 expect "-genv with one word" 2 '' '-genv: its value is missing' "$mpirun" -genv A
 expect "+p at the end" 2 '' '\+p: its value is missing' "$mpirun" +p
-expect "a misspelt option" 2 '' 'unknown option --oversubcribe; the nearest one is --oversubscribe' \
+expect "a misspelt option" 2 '' 'unknown option --oversubcribe; the nearest is --oversubscribe' \
     "$mpirun" --oversubcribe -n 2 ./app
-expect "swapped letters" 2 '' 'unknown option -pn; the nearest one is -n' "$mpirun" -pn 2 ./app
-expect "a misspelt option with a value" 2 '' 'unknown option --timout=3; the nearest one is --timeout' \
+expect "swapped letters" 2 '' 'unknown option -pn; the nearest is -n' "$mpirun" -pn 2 ./app
+expect "a misspelt option with a value" 2 '' 'unknown option --timout=3; the nearest is --timeout' \
     "$mpirun" --timout=3 ./app
 expect "a very long option" 2 '' 'unknown option' "$mpirun" "--$(head -c 5000 /dev/zero | tr '\0' x)" ./app
 expect "a value for an option without" 2 '' 'takes no value' "$mpirun" --quiet=1 ./app
@@ -208,21 +208,21 @@ expect "--procs without its executable" 1 '' '(--procs needs PMIx|--procs needs 
 expect "--procs above -n" 2 '' 'there are only 4 ranks' "$mpirun" --procs 5 -n 4 ./app
 expect "MPMD" 2 '' 'MPMD' "$mpirun" -n 2 ./app : -n 2 ./app
 expect "-wd of no folder" 2 '' '/no/such/folder: No such file' "$mpirun" -wd /no/such/folder -n 4 ./app
-expect "-x of no name" 2 '' 'not the name' "$mpirun" -x =3 ./app
-expect "an option of the library with blanks" 2 '' 'cannot have blanks' "$mpirun" +trace 'a b' ./app
+expect "-x of no name" 2 '' 'not a valid name' "$mpirun" -x =3 ./app
+expect "an option of the library with blanks" 2 '' 'cannot contain blanks' "$mpirun" +trace 'a b' ./app
 
 expect "no such program in PATH" 127 '' 'no_such_program: no such program in PATH' "$mpirun" -n 2 no_such_program
 expect "no such file" 127 '' './none: no such file' "$mpirun" -n 2 ./none
-expect "./ forgotten" 127 '' 'say ./app' env PATH=/usr/bin:/bin "$mpirun" -n 2 app
+expect "./ forgotten" 127 '' 'use ./app' env PATH=/usr/bin:/bin "$mpirun" -n 2 app
 expect "a folder" 126 '' 'is a folder' "$mpirun" -n 2 ../empty
-expect "a device" 126 '' '/dev/null: is not a file' "$mpirun" -n 2 /dev/null
+expect "a device" 126 '' '/dev/null: not an executable file' "$mpirun" -n 2 /dev/null
 expect "not executable" 126 '' 'not_executable.sh: permission denied.*chmod' "$mpirun" -n 2 ./not_executable.sh
 expect "not executable, in PATH" 126 '' 'permission denied' "$mpirun" -n 2 not_executable.sh
 expect "text" 126 '' 'neither a program nor a script' "$mpirun" -n 2 ./text
 expect "an empty file" 126 '' 'neither a program nor a script' "$mpirun" -n 2 ./empty_file
 expect "a damaged program" 126 '' 'neither a program nor a script' "$mpirun" -n 2 ./broken
 expect "another CPU" 126 '' 'another kind of CPU' "$mpirun" -n 2 ./foreign
-expect "a library" 126 '' 'is a shared library' "$mpirun" -n 2 ../lib/libmiddle.so
+expect "a library" 126 '' 'a shared library' "$mpirun" -n 2 ../lib/libmiddle.so
 expect "a script without its interpreter" 126 '' 'interpreter.* does not exist' "$mpirun" -n 2 ./bad_script.sh
 expect "statically linked" 126 '' 'app_static cannot be virtualized: it is statically linked.*Recompile with this mpicc' \
     "$mpirun" -n 2 ./app_static

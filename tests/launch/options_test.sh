@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a program answers +help and its topics instead of running, that +help collectives shows what +coll has
-# changed, and that wrong options end the program with what is wrong.
+# Shows that a program answers +help and its topics instead of running, that +help collectives shows the changes of
+# +coll, and that wrong options end the program with an explanation.
 #
 #   options_test.sh MPICC
 set -u

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that mpirun --procs forwards what MPI programs print and read, byte for byte: nothing is lost, no line is mixed
-# with another one, and readers and writers may go away at any time.
+# Shows that mpirun --procs forwards the input and output of MPI programs byte for byte: nothing is lost, no line is
+# mixed with another one, and readers and writers may exit at any time.
 # Usage: output_test.sh MPICC MPIRUN
 # What is in single quotes is for the shell that runs it.
 # shellcheck disable=SC2016

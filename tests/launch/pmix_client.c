@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A client of PMIx for the tests of mpirun --procs: does what the words of its command line say, one after
- * the other. @R,word holds for process R alone.
+ * A PMIx client for the tests of mpirun --procs: executes the words of its command line, one after the other.
+ * @R,word holds for process R alone.
  *
  *   init             PMIx_Init
  *   facts            prints what the server says of the job, one line

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * For privileged_test.sh: prints its effective user id, and how many ranks there are.
+ * For privileged_test.sh: prints its effective user id and the number of ranks.
  */
 #include <mpi.h>
 

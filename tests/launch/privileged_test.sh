@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the caller of a setuid program cannot make it load code: it takes no options of Heddle's, is never one of several
-# ranks, and says so; and that it runs as one rank otherwise.
+# Shows that the caller of a setuid program cannot make it load code: it takes no Heddle options, is never one of
+# several ranks, and reports that; otherwise it runs as one rank.
 # Usage: privileged_test.sh MPICC MPIRUN. Needs root, to make the program and to call it as another user.
 set -u
 mpirun=$2

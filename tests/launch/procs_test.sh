@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that mpirun --procs starts several processes as a PMIx server, forwards what they print and what they are
-# sent, ends the job when one of them fails, and leaves nothing behind, however it ends.
+# Shows that mpirun --procs starts several processes as a PMIx server, forwards their output, input and signals, ends
+# the job when one of them fails, and leaves nothing behind after any end.
 # Usage: procs_test.sh MPIRUN PMIX_CLIENT. The library is not needed: the processes are PMIx clients.
 set -u
 mpirun=$1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Prints for each rank whether the variables of launchers told it its number before main, by which programs
- * choose their GPUs: for rank_env_test.sh. usage: rank_env NAME=KIND..., where KIND is rank, size,
+ * Prints for each rank whether the launchers' variables had the rank's number before main, because programs
+ * choose their GPUs by it. For rank_env_test.sh. usage: rank_env NAME=KIND..., where KIND is rank, size,
  * local_rank, local_size, none (the variable must not be there) or kept (it must have the value "kept").
  */
 #include <mpi.h>

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the variables of launchers by which programs choose their GPUs tell each rank its own number, in constructors
-# too, with several ranks in a process and with one; that those of Slurm and of PMI are right where they are there, and are
-# not invented; and that an inner program of another MPI is not led to believe that its own launcher started it.
+# Shows that the launchers' variables by which programs choose their GPUs have each rank's own number, also in
+# constructors, with several ranks in a process and with one; that those of Slurm and PMI are right if they are set, and
+# are not added; and that an inner program of another MPI does not believe that its own launcher started it.
 # Usage: rank_env_test.sh MPICC MPIRUN
 set -u
 mpirun=$2

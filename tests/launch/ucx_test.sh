@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that +ucx takes UCX, with the modules beside it, from the folder that it names, in the layouts that there are, and
-# that a folder without UCX or with something else ends the job with what is wrong.
+# Shows that +ucx takes UCX, with its modules, from the named folder in every known layout, and that a folder without
+# UCX or with another library ends the job with an explanation.
 #
 #   ucx_test.sh MPICC MPIRUN
 # What is in single quotes is for the shell that runs it.

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that programs which a rank starts inherit no descriptor of UCX or PMIx, and still those of the
- * program's own: each rank has ls list its descriptors, by popen and by fork and exec, after messages of all
- * sizes.
+ * Shows that programs which a rank starts inherit the program's own descriptors, but none of UCX or PMIx:
+ * each rank has ls list its descriptors, by popen and by fork and exec, after messages of all sizes.
  */
 #include <fcntl.h>
 #include <sys/wait.h>

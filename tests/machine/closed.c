@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that a job's processes open nothing that other users or hosts could use: each rank looks at what its
- * process has open after messages of all sizes. Then rank 0 runs a command (if one is given) with all
- * processes' ids behind it, which may try to get at them, and must end with 0; the messages go on to arrive
- * afterwards.
+ * Shows that a job's processes open nothing that other users or hosts could use: each rank lists the open
+ * descriptors of its process after messages of all sizes. Then rank 0 runs a command (if there is one) with
+ * the ids of all processes as arguments; it may try to access them, and must end with 0. Messages still
+ * arrive afterwards.
  *
  *   closed [-i INTERFACE] [COMMAND]      -i: listeners are allowed, at addresses of this interface only
  */

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that the processes of a job on one node open no listeners, no SysV segments and no files that others can read,
-# under our mpirun, Open MPI's and without the job's own folder; and that a second user can neither look into them nor
-# disturb them. Usage: closed_test.sh MPICC MPIRUN
-# What is in single quotes is for the shell that runs it.
+# under Heddle's mpirun, Open MPI's and without the job's own folder; and that a second user can neither read nor
+# disturb them. Usage: closed_test.sh MPICC MPIRUN What is in single quotes is for the shell that runs it.
 # shellcheck disable=SC2016
 set -u
 mpicc=$1

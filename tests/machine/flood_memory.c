@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A flood of messages to a rank of another process that does not receive them is held back: neither process
- * takes much memory, and all messages come, in order.
+/* A flood of messages to a rank of another process that does not receive them is throttled: neither process
+ * takes much memory, and all messages arrive in order.
  *
  * usage: flood_memory COUNT BYTES LIMIT_MB (2 ranks in 2 processes)
  */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a rank which does not receive keeps only so much of what another process sends it, at all sizes.
+# Shows that a rank which does not receive buffers only a limited amount of another process's messages, at all sizes.
 # Usage: flood_memory_test.sh MPIRUN MPICC
 set -u
 mpirun=$1

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Two processes use the machine (src/machine_ucx/machine.h) alone, without MPI:
+ * Two processes use the machine (src/machine_ucx/machine.h) directly, without MPI:
  *
  *      mpirun --procs 2 machine_pair MACHINE.so TEST [COUNT]
  *
  * TEST is one of those listed at the end.
  *
- * Exits with 1 and says why if it was not so.
+ * If the test fails, it exits with 1 and prints the reason.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -261,45 +261,177 @@ static void test_mixed(long count)
 }
 
 /* Whether memory of the other process is mapped here. */
-static bool has_lanes(void)
+static bool has_rings(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[512];
     bool is_found = false;
 
     while (maps && fgets(line, sizeof line, maps))
-        is_found |= strstr(line, "memfd:heddle lanes") != NULL;
+        is_found |= strstr(line, "memfd:heddle rings") != NULL;
     if (maps)
         fclose(maps);
     return is_found;
 }
 
 /* Messages within this node go through shared memory. */
-static void test_with_lanes(long count)
+static void test_with_rings(long count)
 {
     test_in_turn(count);
-    if (!has_lanes())
+    if (!has_rings())
         fail("messages do not go through shared memory", 0);
 }
 
-static void test_without_lanes(long count)
+static void test_without_rings(long count)
 {
     test_in_turn(count);
-    if (has_lanes())
+    if (has_rings())
         fail("there is shared memory, although it was not to be", 0);
+}
+
+/* ---- Access to memory ---- */
+
+#define MEMORY_BYTES ((size_t)1 << 20)
+static unsigned char memory[MEMORY_BYTES];
+
+/* What process 1 says of its memory; its key follows. */
+struct announced {
+    uint64_t address;
+    uint64_t key_bytes;
+};
+
+static void announce(void)
+{
+    struct announced announced = {(uintptr_t)memory, 0};
+    static unsigned char message[4096];
+    size_t key_bytes = 0;
+    void *key = NULL, *exposed = machine->reach->expose(memory, MEMORY_BYTES, &key, &key_bytes);
+
+    announced.key_bytes = key_bytes;
+    memcpy(message, &announced, sizeof announced);
+    if (exposed)
+        memcpy(message + sizeof announced, key, key_bytes);
+    send_message(message, sizeof message);
+    wait_for_sends();
+    wait_for(1); /* the other one has finished */
+    for (size_t i = 0; i < MEMORY_BYTES; i++)
+        if (memory[i] != (i % 3 == 0 ? (unsigned char)i : 7))
+            fail("what was put is not in the memory", (long)i);
+    if (exposed)
+        machine->reach->conceal(exposed);
+    free(key);
+}
+
+/* Waits until an access is over; another operation than a fetch, but it is told in the same way. */
+static void await_access(int result)
+{
+    while (result == MACHINE_PENDING && !is_fetched)
+        poll_or_sleep();
+    if (result != MACHINE_PENDING && result != MACHINE_DONE)
+        fail("an access cannot begin", result);
+    is_fetched = false;
+}
+
+/* Process 0 reads all memory, changes each third byte, and writes it back. */
+static void access_by_key(uint64_t address, void *key)
+{
+    unsigned char *copy = malloc(MEMORY_BYTES);
+
+    await_access(machine->reach->get(0, 1, 0, key, copy, address, MEMORY_BYTES, fetched, NULL));
+    for (size_t i = 0; i < MEMORY_BYTES; i += 3)
+        copy[i] = (unsigned char)i;
+    await_access(machine->reach->put(0, 1, 0, key, copy, address, 5, fetched, NULL));
+    await_access(machine->reach->put(0, 1, 0, key, copy + 5, address + 5, MEMORY_BYTES - 5, fetched, NULL));
+    await_access(machine->reach->flush(0, 1, 0, fetched, NULL));
+    free(copy);
+}
+
+/* Copies in both directions, from and to pieces that end in different places. */
+static void access_directly(uint64_t address)
+{
+    unsigned char *copy = malloc(MEMORY_BYTES);
+    struct machine_piece whole = {address, MEMORY_BYTES},
+                         parts[2] = {{(uintptr_t)copy, 1001}, {(uintptr_t)copy + 1001, MEMORY_BYTES - 1001}},
+                         nowhere = {64, 8};
+    size_t n_bytes = 0;
+
+    if (machine->reach->copy(1, false, parts, 2, &whole, 1, &n_bytes) != MACHINE_DONE ||
+        n_bytes != MEMORY_BYTES)
+        fail("not all memory was read", (long)n_bytes);
+    for (size_t i = 0; i < MEMORY_BYTES; i += 3)
+        copy[i] = (unsigned char)i;
+    if (machine->reach->copy(1, true, parts, 2, &whole, 1, &n_bytes) != MACHINE_DONE ||
+        n_bytes != MEMORY_BYTES)
+        fail("not all memory was written", (long)n_bytes);
+    if (machine->reach->copy(1, true, parts, 1, &nowhere, 1, &n_bytes) != MACHINE_FAILED)
+        fail("memory that is not there was written", 0);
+    free(copy);
+}
+
+static void test_access(enum machine_access expected)
+{
+    struct machine_data kept[1];
+    struct announced announced;
+    void *key = NULL;
+
+    memset(memory, 7, sizeof memory);
+    if (machine->reach->access(1 - place.proc_id) != expected)
+        fail("not this kind of access:", (long)expected);
+    if (place.proc_id == 1) {
+        announce();
+        return;
+    }
+    got.kept = kept;
+    wait_for(1);
+    memcpy(&announced, kept[0].bytes, sizeof announced);
+    if (announced.key_bytes > 0)
+        key = machine->reach->import_key(0, 1, 0, (const char *)kept[0].bytes + sizeof announced);
+    if (expected == MACHINE_KEYED_ACCESS && !key)
+        fail("there is no key, or it cannot be used", (long)announced.key_bytes);
+    if (expected == MACHINE_KEYED_ACCESS)
+        access_by_key(announced.address, key);
+    else
+        access_directly(announced.address);
+    if (key)
+        machine->reach->drop_key(key);
+    send_message(&announced, sizeof announced);
+}
+
+/* The kernel copies. */
+static void test_direct_access(long count)
+{
+    (void)count;
+    test_access(MACHINE_DIRECT_ACCESS);
+}
+
+/* UCX puts and gets. */
+static void test_keyed_access(long count)
+{
+    (void)count;
+    test_access(MACHINE_KEYED_ACCESS);
+}
+
+static void test_no_access(long count)
+{
+    (void)count;
+    if (machine->reach->access(1 - place.proc_id) != MACHINE_NO_ACCESS)
+        fail("there is access, although it was not to be", 0);
 }
 
 static const struct {
     const char *name;
     void (*run)(long count);
 } tests[] = {
+    {"direct-access", test_direct_access},
+    {"keyed-access", test_keyed_access},
+    {"no-access", test_no_access},
     {"one-way", test_one_way},
     {"in-turn", test_in_turn},
     {"keep", test_keep},
     {"large", test_large},
     {"mixed", test_mixed},
-    {"with-lanes", test_with_lanes},
-    {"without-lanes", test_without_lanes},
+    {"with-rings", test_with_rings},
+    {"without-rings", test_without_rings},
 };
 
 int main(int argc, char **argv)

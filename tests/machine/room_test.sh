@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that processes which find no room for UCX's shared memory in /dev/shm say so and use TMPDIR, however many of them look
-# at the same time; that UCX's failure is no error as long as there is another place; and that nothing is left there, also of
-# jobs that were killed. Usage: room_test.sh MPICC MPIRUN
-# What is in single quotes is for the shell that runs it.
+# Shows that processes which find no room for UCX's shared memory in /dev/shm report that and use TMPDIR, with any
+# number of processes at the same time; that UCX's failure is not an error as long as there is another place; and that
+# nothing is left there, even by killed jobs. Usage: room_test.sh MPICC MPIRUN What is in single quotes is for the shell
+# that runs it.
 # shellcheck disable=SC2016
 set -u
 mpicc=$1
@@ -27,7 +27,7 @@ with_shm() { # with_shm SIZE command...: prints the command's arguments for a sh
 left_over() { ls -A "$expect_dir/tmp"; }
 
 says() { # says PROCESSES KIB: the pattern of the message of one of so many processes that need so many KiB each
-    echo "heddle: process [0-9] of $1: UCX's shared memory needs $2 KiB, which [^ ]* does not have, so it lies in $expect_dir/tmp now "
+    echo "heddle: process [0-9] of $1: UCX's shared memory needs $2 KiB, which [^ ]* does not have, so it is in $expect_dir/tmp instead "
 }
 two=$(says 2 4608)
 pes='(heddle: 2 PEs on [^:]*: [^:]* longer )?' # on small machines, at any place

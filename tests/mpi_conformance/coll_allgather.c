@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Allgather and Allgatherv give everybody all blocks in rank order or at their displacements, also in
- * place. */
+/* Allgather and Allgatherv give every rank all blocks in rank order or at their displacements, also in place. */
 #include "mcoll.h"
 
 static const int counts[] = {0, 1, 2, 7, 100, 2000, 20000};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nobody leaves a barrier before everybody has entered it, many times over and on several communicators. */
+/* No rank leaves a barrier before all have entered it, many times and on several communicators. */
 #include "mcoll.h"
 
 enum { ENTERING = 5, LEFT = 6 };

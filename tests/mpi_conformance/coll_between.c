@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on communicators of every spread over processes (blocks, reversed, interleaved, a few processes
- * only, random): data of short and long vectors arrives, and operations that do not commute keep rank
- * order. */
+/* Collectives on communicators with every distribution over processes (blocks, reversed, interleaved, a few
+ * processes only, random): data of short and long vectors arrives, and operations that do not commute keep
+ * rank order. */
 #include <stdbool.h>
 #include <stddef.h>
 

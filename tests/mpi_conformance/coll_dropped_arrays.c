@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A vector collective that is nonblocking or persistent still works when the program has dropped its arrays
- * after the call that took them, as real programs do (mpi4py among them), though the standard has them
- * stay. */
+/* A vector collective that is nonblocking or persistent still works if the program frees its arrays after the
+ * call, as real programs do (mpi4py among them), although the standard forbids it. */
 #include "mtest.h"
 
 enum { ALLGATHERV, REDUCE_SCATTER, ALLTOALLW, N_CALLS };

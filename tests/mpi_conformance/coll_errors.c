@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Wrong calls of collectives are errors of their class before any data moves: wrong roots, operations that
- * the type does not have, counts, types and buffers, MPI_IN_PLACE where it is not allowed. The communicator
- * goes on working. */
+ * are not defined on the type, counts, types and buffers, MPI_IN_PLACE where it is not allowed. The
+ * communicator still works. */
 #include "mcoll.h"
 
 enum { N = 64, UNTOUCHED = -77 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many nonblocking collectives at once on one communicator, beside point-to-point with any tag, ended in any
- * order. */
+/* Many nonblocking collectives at once on one communicator, beside point-to-point with any tag, completed in
+ * any order. */
 #include "mtest.h"
 
 enum { N = 40, LEN = 300 };

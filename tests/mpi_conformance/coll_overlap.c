@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks compute between start and wait of nonblocking collectives, small and large, and these proceed
- * meanwhile without MPI_Test: the results are in the buffers before the requests are looked at. */
+/* Ranks compute between start and wait of nonblocking collectives, small and large, and these progress
+ * meanwhile without MPI_Test: the results are in the buffers before the requests are tested. */
 #include "mtest.h"
 
 enum { MOST = 100000, LOOKS_MOST = 100000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persistent collectives belong together in the order of their initializations: ranks may start them in any
- * order, among blocking and nonblocking collectives in any place, on intra- and intercommunicators, and free
- * inactive ones in any order. */
+/* Persistent collectives match in the order of their initializations: ranks may start them in any order,
+ * anywhere among blocking and nonblocking collectives, on intra- and intercommunicators, and free inactive
+ * ones in any order. */
 #include "mtest.h"
 
 #if MPI_VERSION >= 4

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persistent collectives are started many times, several at once, each time with the buffer's contents of
- * then. */
+/* Persistent collectives are started many times, several at once, each time with the buffer's current
+ * contents. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A nonblocking collective proceeds while its ranks do other MPI work, and ends though some only start it
+/* A nonblocking collective progresses while its ranks do other MPI work, and completes although some start it
  * late. */
 #include "mtest.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scan and Exscan give prefix results in rank order; Exscan leaves rank 0's buffer alone. */
+/* Scan and Exscan give prefix results in rank order; Exscan does not change rank 0's buffer. */
 #include "mcoll.h"
 
 static const int counts[] = {0, 1, 4, 500, 20000};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank whose receive buffer is too short in a collective gets MPI_ERR_TRUNCATE, nothing is written behind
- * the buffer, the other ranks get their data, and the collectives that follow are right. */
+ * the buffer, the other ranks get their data, and the following collectives are right. */
 #include "mcoll.h"
 
 enum { N = 16, UNTOUCHED = -77 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The v and w forms, neighborhood collectives and intercommunicators give what a naive operation made of
- * sends and receives of the same types gives, with sizes around each point where the way to do it changes,
- * blocks of different sizes and none, gaps between them that stay as they are, in place and not. */
+/* The v and w forms, neighborhood collectives and intercommunicators have the same results as a naive
+ * operation of sends and receives of the same types, with sizes around each switch point, blocks of different
+ * sizes and empty ones, unchanged gaps between them, in place and not. */
 #include "mkinds.h"
 
 enum { TAG = 78, MAX = 64 };

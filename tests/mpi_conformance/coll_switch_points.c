@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every operation gives what a naive one made of sends and receives gives, with sizes around each point where
- * the way to do it changes: types with and without holes, sums, pairs and a user's non-commutative operation,
- * in place and not. Floating-point sums are the same to the last bit: ranks are combined in order. */
+/* Every operation has the same result as a naive one of sends and receives, with sizes around each switch
+ * point: types with and without holes, sums, pairs and a user's non-commutative operation, in place and not.
+ * Floating-point sums are the same to the last bit: ranks are combined in order. */
 #include "mkinds.h"
 
 enum { TAG = 77 };

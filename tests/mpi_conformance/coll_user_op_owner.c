@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A user's reduction function runs as the rank that passed it: with its globals, its thread_local variables
- * and its rank, also if the operation had to wait for earlier ones and starts while others run, on parts of
- * long vectors, and at the root of an intercommunicator's reduction. */
+ * and its rank, also if the operation was deferred behind earlier ones and starts while others run, on parts
+ * of long vectors, and at the root of an intercommunicator's reduction. */
 #include "mtest.h"
 
 enum { N_OPS = 14, LONG = 20000, ROUNDS = 6 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Arguments of a collective that do not agree between ranks: the last rank gives another root, operation,
- * size or type, as the argument says, or gets an error first and takes no part. The report names the rank and
- * what it did. (+check usage looks for the first four.) */
+/* Arguments of a collective that disagree between ranks: the last rank passes another root, operation, size
+ * or type, as the argument says, or first gets an error and takes no part. The report names the rank and its
+ * argument. (+check usage looks for the first four.) */
 #include "mtest.h"
 
 static int in[64 * 8], out[64 * 8];

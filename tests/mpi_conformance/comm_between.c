@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators whose members lie anywhere in several processes: many colours, keys that scatter ranks,
- * groups that overlap, several creations under way at once, intercommunicators between interleaved groups and
- * what is made of them, topologies, sessions. Each carries messages and collectives of its own. */
+/* Communicators whose members are anywhere in several processes: many colours, keys that scatter ranks,
+ * overlapping groups, several creations at once, intercommunicators between interleaved groups and
+ * communicators made from them, topologies, sessions. Each has its own messages and collectives. */
 #include <stdbool.h>
 
 #include "mtest.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Comm_create and Comm_create_group make communicators of groups; the others get MPI_COMM_NULL or need not
- * call. */
+/* Comm_create and Comm_create_group create communicators from groups; other ranks get MPI_COMM_NULL or need
+ * not call. */
 #include "mtest.h"
 
 static void ring(MPI_Comm comm, int first_value)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of one sender do not overtake each other on a communicator that their receiver is still making.
+/* Messages of one sender do not overtake each other on a communicator that their receiver is still creating.
  * The argument is the number of communicators. */
 #include "mtest.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Arguments that other MPIs let pass (negative colours, predefined keyvals, counts of Allreduce) are
- * refused. */
+/* Arguments that other MPIs accept (negative colours, predefined keyvals, counts of Allreduce) are refused. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When no context id is left, creating a communicator is an error at all its members that changes nothing;
- * what exists works on, and freed ones can be had again. (A member that has none left may still be given a
- * communicator if others choose the id, as in several processes: then all get one.) Needs some GiB of
- * memory. */
+ * existing communicators still work, and freed ids can be used again. (A member that has none left may still
+ * be given a communicator if others choose the id, as in several processes: then all get one.) Needs some GiB
+ * of memory. */
 #include "mtest.h"
 
 enum { MOST = 1 << 21 }; /* an MPI that makes as many is not tested */

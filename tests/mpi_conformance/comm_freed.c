@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handle of a communicator that all have freed is refused, however large the communicator was. */
+/* A handle of a communicator that all members have freed is refused, however large the communicator was. */
 #include "mtest.h"
 
 #define NUM_COMMS 20

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Comm_idup works in the background, several at once, and while other messages move. */
+/* Comm_idup works in the background, several at once, and beside other messages. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Comm_idup duplicates the communicator as it is at the call: attributes and error handler that change later,
- * or go with the old communicator, are the old ones in the new communicator. */
+/* Comm_idup duplicates the communicator as it is at the call: the new communicator has the old attributes and
+ * error handler, even if these change later or are freed with the old communicator. */
 #include "mtest.h"
 
 static int copies, deletes, refuse;

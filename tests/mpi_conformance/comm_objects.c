@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names, info objects, error handlers and user error classes of communicators behave as described. */
+/* Names, info objects, error handlers and user error classes of communicators behave as the standard
+ * describes. */
 #include "mtest.h"
 
 static int handled, last_code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Comm_split_type of an intercommunicator: ranks of both groups that share memory get an intercommunicator;
- * MPI_UNDEFINED, and those who would have nobody on the other side, get none. */
+ * ranks with MPI_UNDEFINED, and ranks without a partner on the other side, get none. */
 #include "mtest.h"
 
 static void check_exchange(MPI_Comm inter, int is_even)

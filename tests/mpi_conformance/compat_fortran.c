@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handles and statuses go to Fortran's form and back (MPI_*_c2f, MPI_*_f2c), as programs with Fortran callers
- * and LAMMPS's library interface use them. */
+/* Handles and statuses convert to Fortran's form and back (MPI_*_c2f, MPI_*_f2c), as programs with Fortran
+ * callers and LAMMPS's library interface use them. */
 #include "mtest.h"
 
 /* The handle comes back from an integer, and the null handle from its own. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What MPI 3.0 removed works for old programs: the ten functions, MPI_LB and MPI_UB. */
+/* Features that MPI 3.0 removed work for old programs: the ten functions, MPI_LB and MPI_UB. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include "mtest.h"
 

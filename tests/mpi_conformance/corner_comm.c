@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Odd corners of communicators: comparison, split by odd keys, attributes that outlive their keys, callbacks
+/* Corner cases of communicators: comparison, split by odd keys, attributes that outlive their keys, callbacks
  * that fail, names, error handlers that are freed while in use, hints, intercommunicators side by side. */
 #include "mtest.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Odd corners of operations: MPI_Reduce_local of every operation on every type gives what the language gives,
- * or MPI_ERR_OP; user functions get derived types whole; operations freed while in use. */
+/* Corner cases of operations: MPI_Reduce_local of every operation on every type has the result of the
+ * language's operator, or returns MPI_ERR_OP; user functions get whole derived types; operations freed while
+ * in use. */
 #include "mtest.h"
 #include <complex.h>
 #include <stdbool.h>

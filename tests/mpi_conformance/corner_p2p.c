@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Odd corners of point-to-point: MPI_PROC_NULL in probes, inactive requests in all waits and tests, error
+/* Corner cases of point-to-point: MPI_PROC_NULL in probes, inactive requests in all waits and tests, error
  * fields, cancel, ready and buffered sends, the largest tag, empty messages without a buffer. */
 #include "mtest.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Odd corners of partitioned communication and of requests of the program's own: sides that partition
- * differently, MPI_PROC_NULL, restarts, wrong partitions; generalized requests in every wait. */
+/* Corner cases of partitioned communication and of generalized requests: sides that partition differently,
+ * MPI_PROC_NULL, restarts, wrong partitions; generalized requests in every wait. */
 #include "mtest.h"
 
 static void check_part(void)

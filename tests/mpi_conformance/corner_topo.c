@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Odd corners of topologies: no dimensions, more ranks than the grid has, periodic shifts, weights that are
- * MPI_UNWEIGHTED or MPI_WEIGHTS_EMPTY, graphs with repeated and self edges, dimensions given in part. */
+/* Corner cases of topologies: no dimensions, more ranks than the grid has, periodic shifts, weights that are
+ * MPI_UNWEIGHTED or MPI_WEIGHTS_EMPTY, graphs with repeated and self edges, partly given dimensions. */
 #include "mtest.h"
 
 static void check_cart(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Odd corners of datatypes: envelopes of every constructor, small and large; types without data; negative
+/* Corner cases of datatypes: envelopes of every constructor, small and large; types without data; negative
  * strides; sizes beyond an int; partial elements; freeing and committing twice. */
 #include "mtest.h"
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* More data than 64 bits count is MPI_ERR_COUNT in every call that takes a count and a type; nothing is sent,
- * received or written. (2^61 + 1 doubles are 8 bytes modulo 2^64.) */
+/* More data than 64 bits can count is MPI_ERR_COUNT in every call that takes a count and a type; nothing is
+ * sent, received or written. (2^61 + 1 doubles are 8 bytes modulo 2^64.) */
 #include "mtest.h"
 
 #define MANY (((MPI_Count)1 << 61) + 1)

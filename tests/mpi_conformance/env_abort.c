@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ends the job in the way its argument says; the testlist knows the exit code that must come out. */
+/* Ends the job in the way that its argument names; the testlist has the expected exit code. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

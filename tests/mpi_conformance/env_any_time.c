@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What may be called before MPI_Init and after MPI_Finalize works there, also in a session: inquiries, info
- * objects, error classes, error handlers for sessions, the tool interface. */
+/* Functions that may be called before MPI_Init and after MPI_Finalize work there, also in a session:
+ * inquiries, info objects, error classes, error handlers for sessions, the tool interface. */
 #include "mtest.h"
 
 static int n_handled;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each rank forks children that sleep, compute and end by exit, _exit or a call of MPI, which is refused
- * there; the ranks go on. */
+/* Each rank forks children that sleep, compute and end by exit, _exit or an MPI call, which is refused there;
+ * the ranks continue. */
 #include "mtest.h"
 #include <pthread.h>
 #include <sys/wait.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The questions about GPUs (Open MPI's and MPICH's names) are answered alike, by 0 or 1, before MPI_Init,
- * between and after MPI_Finalize; a type of GPU that does not exist and a missing place for the answer are
- * errors. */
+/* The GPU queries (Open MPI's and MPICH's names) return the same answer, 0 or 1, before MPI_Init, between and
+ * after MPI_Finalize; an unknown type of GPU and a NULL output are errors. */
 #include <mpi-ext.h>
 
 #include "mtest.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_INFO_ENV tells how the program was started and cannot be changed; MPI_Info_create_env tells the same of
- * the arguments it is given; MPI_Get_hw_resource_info names kinds of resources that MPI_Comm_split_type
- * takes.
+/* MPI_INFO_ENV describes the start of the program and cannot be changed; MPI_Info_create_env does the same
+ * for its arguments; MPI_Get_hw_resource_info names kinds of resources that MPI_Comm_split_type takes.
  *
  * usage: env_info one two
  */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread that calls MPI_Init becomes the main thread, also if another one has asked MPI something
- * before. */
+/* The thread that calls MPI_Init becomes the main thread, also if another thread has called MPI before. */
 #include <pthread.h>
 
 #include "mtest.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Init and MPI_Init_thread accept NULL for argc and argv; the level provided is known and asked for
+/* MPI_Init and MPI_Init_thread accept NULL for argc and argv; the provided level is known and can be queried
  * later. */
 #include "mtest.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ranks print comes out complete, line by line, also when it is flushed only by the normal end. */
+/* The ranks' output is complete, line by line, also if only the normal exit flushes it. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A function that needs an initialized MPI, called before MPI_Init or after MPI_Finalize, ends the job with a
- * line that says so; also when errors are to be returned.
+ * line that reports it, also with MPI_ERRORS_RETURN.
  *
  * usage: env_outside before|after FUNCTION
  */

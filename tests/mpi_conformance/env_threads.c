@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads of the program's own: what may be called at any time may be called there, by many at once, before,
- * between and after MPI_Init and MPI_Finalize, and says how it is with their rank; with MPI_THREAD_MULTIPLE
- * asked for, less is provided, and calls from other threads are refused as that level says. */
+/* The program's own threads: functions that are allowed at any time work there, in many threads at once,
+ * before, between and after MPI_Init and MPI_Finalize, and return the state of the thread's rank. If
+ * MPI_THREAD_MULTIPLE is requested, a lower level is provided, and calls from other threads are refused
+ * according to that level. */
 #include "mtest.h"
 #include <pthread.h>
 #include <threads.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every function refuses each wrong argument with the right class and leaves everything as it was: the calls
- * are in errors_table.inc, which gen_errors_table.py writes when this is compiled.
+/* Every function refuses each wrong argument with the right class and changes nothing. The calls are in
+ * errors_table.inc, which gen_errors_table.py writes at build time.
  *
  * usage: errors_table world|self [freed] [-v] [MPI_Function...]
  *

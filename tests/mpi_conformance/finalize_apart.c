@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks come to MPI_Finalize at different times: those that are there do not disturb the others' messages. */
+/* Ranks call MPI_Finalize at different times: ranks in it do not disturb the others' messages. */
 #include "mtest.h"
 #include <unistd.h>
 

@@ -4,10 +4,10 @@
 
 usage: gen_errors_table.py OUT.inc
 
-tests/mpi_conformance/run calls it before it compiles errors_table.c. The type and the name of a parameter tell a right
-argument and the wrong ones that exist, with the error classes that the standard allows for them: the tables below say
-so in general, then the exceptions by function (for a function and its _c form alike). A function for which a right
-argument is not known ends the generator with an error: nothing is left out silently.
+tests/mpi_conformance/run calls it before it compiles errors_table.c. The type and the name of a parameter determine a right
+argument and the wrong ones, with the error classes that the standard allows for them: the tables below have the
+general rules, then the exceptions by function (for a function and its _c form alike). A function without a known right
+argument ends the generator with an error: nothing is omitted silently.
 """
 import os
 import pathlib

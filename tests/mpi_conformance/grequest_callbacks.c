@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The callbacks of a generalized request are called at the right time, and what they return is the call's
+/* The callbacks of a generalized request are called at the right time, and their return value is the call's
  * error. */
 #include "mtest.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A freed group handle is refused, though the group lives on in communicators and in other handles. */
+/* A freed group handle is refused, although communicators and other handles still use the group. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

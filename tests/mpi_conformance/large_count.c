@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The _c forms with small counts do what the int forms do: messages, types, statuses, collectives. */
+/* The _c forms with small counts behave like the int forms: messages, types, statuses, collectives. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

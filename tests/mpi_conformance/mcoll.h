@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mcoll.h: what the programs of collective operations share: the form under test (blocking, nonblocking,
- * persistent: the first argument of the program), the communicators it runs on, and a naive exchange by
- * point-to-point from which every rank computes the result it expects.
+ * mcoll.h: common parts of the collective programs: the form under test (blocking, nonblocking, persistent:
+ * the first argument of the program), the communicators it runs on, and a naive exchange by point-to-point
+ * from which every rank computes the result it expects.
  */
 #ifndef MCOLL_H
 #define MCOLL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mkinds.h: kinds of elements on which the programs that go around the switch points try every operation:
- * types with and without holes, sums, pairs and a user's non-commutative operation.
+ * mkinds.h: kinds of elements for the programs that test every operation around the switch points: types with
+ * and without holes, sums, pairs and a user's non-commutative operation.
  */
 #ifndef MKINDS_H
 #define MKINDS_H

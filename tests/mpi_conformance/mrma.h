@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mrma.h: windows for the programs that test operations: allocated by MPI, or with the argument "created" of
- * memory that the program has already. Libraries may reach the two in different ways.
+ * mrma.h: windows for the programs that test operations: allocated by MPI, or with the argument "created" on
+ * the program's own memory. Libraries may access the two in different ways.
  */
 #ifndef MRMA_H
 #define MRMA_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mtest.h: what every program of tests/mpi_conformance shares.
+ * mtest.h: common parts of the programs of tests/mpi_conformance.
  *
- * A program calls mtest_init() first and returns mtest_end() last. MTEST_CHECK reports a wrong behaviour with
- * rank and line and goes on. A rank that saw an error ends the job in mtest_end() with MPI_Abort, so the
+ * A program calls mtest_init() first and returns mtest_end() last. MTEST_CHECK reports wrong behaviour with
+ * rank and line and continues. A rank that saw an error ends the job in mtest_end() with MPI_Abort, so the
  * others cannot hang on it. Exit codes: 0 right, 1 wrong, 77 skipped (too few ranks, or a function that this
  * MPI lacks). Everything here is standard MPI 3.1.
  */

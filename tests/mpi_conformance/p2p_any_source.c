@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ANY_SOURCE receives take messages of all ranks, each rank's in its own order, each exactly once. */
+/* ANY_SOURCE receives take messages of all ranks, each rank's in order and each exactly once. */
 #include "mtest.h"
 
 enum { PER_RANK = 200 };

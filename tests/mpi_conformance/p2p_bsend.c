@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffered sends: attach, detach, use of the whole buffer again after delivery, and MPI_ERR_BUFFER when it is
+/* Buffered sends: attach, detach, reuse of the whole buffer after delivery, and MPI_ERR_BUFFER when it is
  * full. */
 #include "mtest.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A buffered send ends although nobody receives: two ranks may both Bsend first, even large messages. */
+/* A buffered send completes without a receive: two ranks may both Bsend first, even large messages. */
 #include "mtest.h"
 
 enum { LEN = 1 << 20 };

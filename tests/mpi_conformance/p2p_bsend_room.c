@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An attached buffer takes all that the standard's circular policy takes (MPI 5.0, section 3.6.3), in
- * whatever order the messages are received, and 128 bytes for each message besides its data are enough. */
+/* An attached buffer takes all messages that the standard's circular policy takes (MPI 5.0, section 3.6.3),
+ * in any order of their receives, and 128 bytes for each message besides its data are enough. */
 #include "mtest.h"
 
 enum { BUFFER = 40000, ENTRIES = 64, ROUNDS = 3000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A communicator that is freed with its buffer attached: messages in the buffer still arrive, and nothing is
- * kept of it. */
+/* A communicator that is freed with its buffer attached: messages in the buffer still arrive, and no memory
+ * leaks. */
 #include <malloc.h>
 
 #include "mtest.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A send is taken back or has been received also when its destination has freed the communicator meanwhile:
- * before the message came, while it waited, or after it was received. */
+/* A send is cancelled or received also if its destination has freed the communicator meanwhile: before the
+ * message arrived, while it waited, or after it was received. */
 #include "mtest.h"
 
 enum { LARGE = 300000 };

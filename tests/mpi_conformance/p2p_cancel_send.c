@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A send that waits for its receive is taken back by Cancel, and Wait returns; one that has matched is
- * sent. */
+/* Cancel removes a send that waits for its receive, and Wait returns; a matched send completes. */
 #include "mtest.h"
 
 enum { LARGE = 300000 };

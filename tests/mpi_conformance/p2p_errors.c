@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrong arguments of the foundation's send and receive calls return the right class and change nothing. */
+/* Wrong arguments of the basic send and receive calls return the right class and change nothing. */
 #include "mtest.h"
 
 static int buf[4] = {1, 2, 3, 4};

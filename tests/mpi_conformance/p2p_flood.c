@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* 100,000 messages that nobody waits for yet are kept, in order, and can be taken from both ends of the
- * tags. */
+/* 100,000 unexpected messages are kept in order, and can be received from both ends of the tags. */
 #include "mtest.h"
 
 enum { DEFAULT = 100000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Globals and statics as message buffers: each rank has its own, also pointers to them and initialized
+/* Globals and statics as message buffers: each rank has its own, including pointers to them and initialized
  * tables. */
 #include "mtest.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* 10,000 receives posted with distinct tags each get their own message, sent in the opposite order; tags up
+/* 10,000 posted receives with distinct tags each get their own message, sent in the opposite order; tags up
  * to TAG_UB. */
 #include "mtest.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A matched message can be received after its communicator was freed, and nothing else is overwritten by
- * that. */
+/* A matched message can be received after its communicator was freed, without overwriting other memory. */
 #include "mtest.h"
 
 enum { ROUNDS = 40, NEW_COMMS = 8, LARGE = 100000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of one sender do not overtake each other, whatever their sizes, modes and the way of receiving. */
+/* Messages of one sender do not overtake each other, with all sizes, modes and ways to receive. */
 #include "mtest.h"
 
 enum { MESSAGES = 120, MOST = 100000 };

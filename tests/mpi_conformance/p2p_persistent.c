@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persistent sends (all modes) and receives can be started again and again, with the buffer's contents of the
- * time. */
+/* Persistent sends (all modes) and receives can be restarted any number of times, with the buffer's current
+ * contents. */
 #include "mtest.h"
 
 enum { ROUNDS = 20, LEN = 12000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Probe and Iprobe report the message a receive would get, by name or wildcard, and do not take it away. */
+/* Probe and Iprobe report the message a receive would get, by name or wildcard, and do not remove it. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Heavy random traffic: every rank sends to random ranks with random sizes, tags and modes, all of it arrives
- * right. */
+/* Heavy random traffic: every rank sends to random ranks with random sizes, tags and modes, and all of it
+ * arrives intact. */
 #include "mtest.h"
 
 enum { PER_PAIR = 12, MOST_RANKS = 64 };

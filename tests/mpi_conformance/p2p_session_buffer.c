@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session's buffer serves buffered sends on communicators that come from the session and have no buffer of
- * their own, and no others; detaching waits for the messages in it. */
+/* A session's buffer serves only buffered sends on communicators that are created from the session and have
+ * no buffer of their own; detaching waits for the messages in it. */
 #include "mtest.h"
 
 enum { LEN = 100, N = 3 };

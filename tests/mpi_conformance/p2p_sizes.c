@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocking send and receive carry every size from 0 bytes to 4 MiB unchanged, whoever comes first. */
+/* Blocking send and receive carry every size from 0 bytes to 4 MiB unchanged, whether the send or the receive
+ * comes first. */
 #include "mtest.h"
 
 #define GUARD 64

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that spins on Test, Testany, Testsome, Testall, Iprobe or Improbe lets the others progress. */
+/* A rank that spins on Test, Testany, Testsome, Testall, Iprobe or Improbe lets other ranks progress. */
 #include "mtest.h"
 
 static int token;

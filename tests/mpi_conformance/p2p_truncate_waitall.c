@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One truncated receive among many: Waitall says MPI_ERR_IN_STATUS, and the statuses say which one and
- * that. */
+/* One truncated receive among many: Waitall returns MPI_ERR_IN_STATUS, and the statuses identify the receive
+ * and its error. */
 #include "mtest.h"
 
 enum { N = 6, BAD = 3 };

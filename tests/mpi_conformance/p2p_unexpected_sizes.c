@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that come before their receives keep their bytes, at sizes around every power of two up to 1
+/* Messages that arrive before their receives keep their bytes, at sizes around every power of two up to 1
  * MiB. */
 #include "mtest.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that nobody has received when their communicator is freed do no harm, whether they come before or
- * after the receiver freed it, or are handled when the sender has freed it, too; and their memory comes back.
+/* Unreceived messages do no harm when their communicator is freed, whether they arrive before or after the
+ * receiver has freed it, or after the sender has freed it, too; and their memory is freed.
  */
 #define _GNU_SOURCE
 #include "mtest.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of 64 nonblocking messages between all pairs at once, ended by Waitall, for many rounds. */
+/* Windows of 64 nonblocking messages between all pairs at once, completed by Waitall, for many rounds. */
 #include "mtest.h"
 
 enum { WINDOW = 64, ROUNDS = 30 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Partitioned communication: partitions made ready in any order arrive; different partition counts; many
- * rounds. */
+/* Partitioned communication: partitions that become ready in any order arrive; different partition counts;
+ * many rounds. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

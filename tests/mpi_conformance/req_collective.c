@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests of collectives are never cancelled, and not freed before they are complete: MPI_ERR_REQUEST, and
- * the operation goes on. */
+/* Requests of collectives are never cancelled, and not freed before they are complete: the call returns
+ * MPI_ERR_REQUEST, and the operation continues. */
 #include "mtest.h"
 
 static void check_active(MPI_Request *request)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Null and inactive requests: every Wait and Test form returns at once, with the empty status the standard
- * asks for. */
+/* Null and inactive requests: every Wait and Test form returns at once, with the empty status that the
+ * standard requires. */
 #include "mtest.h"
 
 static void soil(MPI_Status *statuses, int n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The error of a request calls the handler of its communicator in all forms of Wait and Test, also when that
- * has been freed; the statuses' MPI_ERROR is written only with MPI_ERR_IN_STATUS. */
+/* The error of a request calls the handler of its communicator in all forms of Wait and Test, also if the
+ * communicator has been freed; the statuses' MPI_ERROR is written only with MPI_ERR_IN_STATUS. */
 #include "mtest.h"
 
 static MPI_Comm called_on;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A freed active request still does its work: the send arrives, and the handle is null at once. */
+/* A freed active request still completes: the send arrives, and the handle is null at once. */
 #include "mtest.h"
 
 enum { N = 50, LEN = 2000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generalized requests complete when told, call query, free and cancel as promised, and mix with others in
- * Wait forms. */
+/* Generalized requests complete at MPI_Grequest_complete, call query, free and cancel as specified, and mix
+ * with others in Wait forms. */
 #include "mtest.h"
 
 static int queries, frees, cancels, last_complete = -1;

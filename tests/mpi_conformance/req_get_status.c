@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Request_get_status tells about a request without ending it; null and inactive requests give the empty
- * status. */
+/* Request_get_status reports a request's state without completing it; null and inactive requests give the
+ * empty status. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

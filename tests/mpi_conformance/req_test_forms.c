@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Test forms: nothing changes while the flag is false; Testall touches no request before all are complete. */
+/* Test forms: nothing changes while the flag is false; Testall changes no request before all are complete. */
 #include "mtest.h"
 
 enum { N = 6 };

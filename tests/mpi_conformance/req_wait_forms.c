@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waitall, Waitany and Waitsome end every active request exactly once, among null ones, with the right
+/* Waitall, Waitany and Waitsome complete every active request exactly once, among null ones, with the right
  * statuses. */
 #include "mtest.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Accumulates: every predefined operation on every type that it allows gives what MPI_Reduce_local gives;
- * those of many ranks on the same elements lose nothing, whatever operations they use; those of one rank
- * happen in order; compare and swap makes a lock and a counter.
+ * Accumulates: every predefined operation on every type that it allows has the same result as
+ * MPI_Reduce_local; accumulates of many ranks on the same elements lose nothing, with any mix of operations;
+ * accumulates of one rank happen in order; compare and swap can build a lock and a counter.
  */
 #include "mrma.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The functions with MPI_Count and MPI_Aint arguments do what the others do.
+ * The functions with MPI_Count and MPI_Aint arguments behave like the others.
  */
 #include "mtest.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Dynamic windows: operations go to addresses that the target has attached, may span regions that lie side by
- * side or a type with absolute addresses of several, and nowhere else (argument "errors": memory that is not
- * attached is refused, by the call or the next synchronisation).
+ * Dynamic windows: operations go to addresses that the target has attached, may span adjacent regions or,
+ * with a type of absolute addresses, several regions, and go nowhere else (argument "errors": memory that is
+ * not attached is refused, by the call or the next synchronisation).
  */
 #include "mtest.h"
 

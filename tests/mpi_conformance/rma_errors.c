@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Wrong one-sided calls are refused with the class of the chapter, do nothing, and the window still works.
+ * Wrong one-sided calls are refused with the error class of the chapter and change nothing; the window still
+ * works.
  */
 #include "mtest.h"
 
@@ -94,6 +95,35 @@ static void check_arguments(void)
     MPI_Type_free(&mixed);
     MPI_Type_free(&uncommitted);
     MPI_Type_free(&strided);
+}
+
+/* Datatypes that are as large as an int, but are none. */
+static void check_like_ints(void)
+{
+    MPI_Datatype behind, behind_int, one;
+    int length = 1, old = -1;
+    MPI_Aint at = sizeof(int);
+
+    MPI_Type_create_struct(1, &length, &at, (MPI_Datatype[]){MPI_INT}, &behind);
+    MPI_Type_create_resized(behind, 0, sizeof(int), &behind_int); /* the int lies behind its extent */
+    MPI_Type_commit(&behind_int);
+    MPI_Type_contiguous(1, MPI_INT, &one);
+    MPI_Type_commit(&one);
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, mtest_rank, 0, win));
+    MTEST_CLASS(MPI_Put(&value, 1, MPI_INT, mtest_rank, CELLS - 1, 1, behind_int, win), MPI_ERR_RMA_RANGE);
+    MTEST_CLASS(MPI_Put(cells, 1, behind_int, mtest_rank, CELLS - 1, 1, behind_int, win), MPI_ERR_RMA_RANGE);
+    MTEST_OK(MPI_Put(&value, 1, MPI_INT, mtest_rank, CELLS - 2, 1, behind_int, win));
+    MTEST_OK(MPI_Get(&old, 1, MPI_INT, mtest_rank, CELLS - 1, 1, MPI_INT, win));
+    MTEST_OK(MPI_Win_flush(mtest_rank, win));
+    MTEST_CHECK(old == value, "the int behind its extent is %d, not %d", old, value);
+    old = 0;
+    MTEST_OK(MPI_Put(&old, 1, MPI_INT, mtest_rank, CELLS - 1, 1, MPI_INT, win));
+    MTEST_CLASS(MPI_Fetch_and_op(&value, &result, one, mtest_rank, 0, MPI_SUM, win), MPI_ERR_TYPE);
+    MTEST_CLASS(MPI_Compare_and_swap(&value, &value, &result, one, mtest_rank, 0, win), MPI_ERR_TYPE);
+    MTEST_OK(MPI_Win_unlock(mtest_rank, win));
+    MPI_Type_free(&behind);
+    MPI_Type_free(&behind_int);
+    MPI_Type_free(&one);
 }
 
 static void user_op(void *in, void *inout, int *count, MPI_Datatype *type)
@@ -257,6 +287,7 @@ int main(int argc, char **argv)
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     check_outside_epochs();
     check_arguments();
+    check_like_ints();
     MTEST_CHECK(mtest_touched(cells, sizeof cells, 0) == -1, "a refused operation has written");
     check_locks();
     check_active();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Passive target locks: exclusive ones exclude all others, shared ones only exclusive ones, those of all
- * targets together do not deadlock with single ones, a rank that waits in the queue gets its turn though
- * others ask again and again, and none keeps ranks from running that do not wait for it.
+ * targets together do not deadlock with single ones, a rank in the queue gets its turn although others
+ * request the lock repeatedly, and no lock blocks ranks that do not wait for it.
  */
 #include "mrma.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Windows as objects: what the creating calls make, predefined and own attributes with their callbacks,
- * names, groups, hints, error handlers, and memory that is shared.
+ * Windows as objects: results of the creating calls, predefined and user attributes with their callbacks,
+ * names, groups, hints, error handlers, and shared memory.
  */
 #include "mtest.h"
 

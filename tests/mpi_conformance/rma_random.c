@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A random program of one-sided operations gives what a model of all windows says: every rank makes the same
- * plan from the seed, round by round, applies it to its model, issues its own part, and compares its window
- * and what it fetched. Rounds are synchronised by fences, by post and start, or by locks; layouts are blocks,
- * vectors and single elements; in a round an element is put to once, or fetched, or accumulated to by many.
+ * A random program of one-sided operations has the result that a model of all windows predicts: every rank
+ * makes the same plan from the seed, round by round, applies it to its model, issues its own part, and
+ * compares its window and the fetched values. Rounds are synchronised by fences, by post and start, or by
+ * locks; layouts are blocks, vectors and single elements; in a round an element is put to once, or fetched,
+ * or accumulated to by many.
  *
  * usage: rma_random [seed [rounds]]
  */

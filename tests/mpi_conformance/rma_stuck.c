@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One-sided calls that wait for what never comes: the deadlock report names the epoch and who holds the lock.
+ * One-sided calls that wait for ever: the deadlock report names the epoch and the holder of the lock.
  *
  * usage: rma_stuck lock|lock_all|start|wait
  */

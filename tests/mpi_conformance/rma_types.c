@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One-sided operations with derived types on both sides: holes stay as they were, layouts differ between
- * origin and target, elements go backwards, pairs keep their padding, sizes reach some MiB, and nothing is
- * nothing.
+ * One-sided operations with derived types on both sides: holes are unchanged, layouts differ between origin
+ * and target, elements are in reverse order, pairs keep their padding, sizes reach several MiB, and empty
+ * operations do nothing.
  */
 #include "mrma.h"
 

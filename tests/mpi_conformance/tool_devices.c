@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_T: the counters of the cache of device addresses are there, and a program that never touches CUDA has
- * no address looked up, whatever it sends. */
+/* MPI_T: the counters of the address cache exist, and in a program that never uses CUDA no message causes a
+ * look-up. */
 #include "mtest.h"
 
 static unsigned long read_counter(MPI_T_pvar_session session, const char *name)

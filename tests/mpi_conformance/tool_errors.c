@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_T: every function returns the class of what is wrong with its arguments, calls no error handler, and
- * before MPI_T_init_thread and after MPI_T_finalize says so. */
+/* MPI_T: every function returns the error class of its wrong argument and calls no error handler; before
+ * MPI_T_init_thread and after MPI_T_finalize it returns the error for that. */
 #include "mtest.h"
 
 /* One call, and what it must return. */

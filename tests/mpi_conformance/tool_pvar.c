@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_T: performance variables count what happened: messages by route, unexpected messages, queue lengths,
- * collectives, switches; counters can be written and reset for one handle, others do not see it. */
+/* MPI_T: performance variables count events: messages by route, unexpected messages, queue lengths,
+ * collectives, switches; counters can be written and reset for one handle without effect on others. */
 #include "mtest.h"
 
 static MPI_T_pvar_session session;

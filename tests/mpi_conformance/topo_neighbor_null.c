@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Neighborhood collectives read and write no block of a neighbor that is MPI_PROC_NULL: these blocks lie in
- * memory that may not be touched. In blocking, nonblocking and persistent form. */
+/* Neighborhood collectives read and write no block of a neighbor that is MPI_PROC_NULL: these blocks are in
+ * inaccessible memory. In blocking, nonblocking and persistent form. */
 #include "mtest.h"
 
 #include <stdbool.h>

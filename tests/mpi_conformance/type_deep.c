@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Types nested 20,000 levels deep can be made, committed, sent, counted, taken apart and freed, on small
- * stacks, too; external32 says so if it cannot.
+ * Types nested 20,000 levels deep can be created, committed, sent, counted, decoded and freed, on small
+ * stacks, too; external32 returns an error if the stack is too small.
  */
 #include "mtest.h"
 

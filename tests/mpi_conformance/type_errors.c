@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrong arguments of datatype constructors and queries return the right class and make no type. */
+/* Wrong arguments of datatype constructors and queries return the right class and create no type. */
 #include "mtest.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Types by precision and range, and by size: the same arguments give the same type, which holds what was
- * asked for, is predefined and committed, and tells its arguments; what no type holds is MPI_ERR_ARG. */
+/* Types by precision and range, and by size: the same arguments give the same type, which has the requested
+ * precision and range, is predefined and committed, and returns its arguments; a request that no type
+ * satisfies is MPI_ERR_ARG. */
 #include "mtest.h"
 
 static void check_type(MPI_Datatype type, int combiner, int n_ints, const int *ints, int min_size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a datatype: a delete callback that fails keeps it; a freed type that others are made of works on
- * in them, but not for new operations; attributes of predefined types are copied, too. */
+/* The end of a datatype: a delete callback that fails keeps it; a freed type still works in types derived
+ * from it, but not for new operations; attributes of predefined types are copied, too. */
 #include "mtest.h"
 
 static int n_deleted, delete_result;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Envelope and contents give back what a type was made of; attributes, names, match_size, external32
- * packing. */
+/* Envelope and contents return a type's construction; attributes, names, match_size, external32 packing. */
 #include "mtest.h"
 
 static int copied, deleted;

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a process whose port is blocked is an error that names the host, its address and what UCX says, and
-# ends the job, whether the network refuses the connection or swallows it.
+# Shows that a process with a blocked port causes an error that names the host, its address and UCX's message, and ends
+# the job, whether the network refuses or drops the connection.
 # Usage: blocked_test.sh MPIRUN MPICC
 set -u
 mpirun=$1

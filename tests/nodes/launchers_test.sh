@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that one binary prints the same, rank by rank, and returns the same, under every launcher: none, our mpirun with one
-# process and with several, Open MPI's mpirun, srun; with one rank per process and with several.
+# Shows that one binary prints the same, rank by rank, and returns the same, under every launcher: none, Heddle's mpirun
+# with one process and with several, Open MPI's mpirun, srun; with one rank per process and with several.
 # Usage: launchers_test.sh MPICC MPIRUN
 set -u
 mpicc=$1

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that the processes of a job on several nodes listen on the interface that leads to the other nodes only, not on
-# the loopback, nor on an interface that has the same address on all nodes as those of containers do; and that
-# UCX_NET_DEVICES has the last word. Usage: listen_test.sh MPICC
+# the loopback, nor on an interface that has the same address on all nodes, such as those of containers; and that
+# UCX_NET_DEVICES overrides this. Usage: listen_test.sh MPICC
 set -u
 mpicc=$1
 here=$(dirname "$0")

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a job which loses a process by kill -9 ends under other launchers too, soon, with a message that names the process, and
-# with a code that is not 0, whatever the others are doing: on one node, and across two, where the ranks are named as well.
+# Shows that a job whose process fails by kill -9 ends soon under other launchers, too, with a message that names the
+# process, and with a non-zero code, whatever the others are doing: on one node, and across two, where the message also
+# names the ranks.
 # Usage: lost_test.sh MPICC MPIRUN
 # What is in single quotes is for the shell that runs it.
 # shellcheck disable=SC2016

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that jobs run across nodes: through Open MPI's mpirun, srun, and our mpirun that hands over to them. With
-# programs of an MPI (Open MPI, then ours) the bytes go through TCP.
+# Shows that jobs run across nodes: through Open MPI's mpirun, srun, and Heddle's mpirun, which hands over to them. With
+# MPI programs (Open MPI, then Heddle) the bytes go through TCP.
 # Usage: nodes_test.sh NUM MPIRUN PMIX_CLIENT [MPI_PROGRAM.c...]. Each MPI_PROGRAM, which is compiled with the mpicc beside
 # MPIRUN, must end with 0 when it is run as 8 ranks in as many processes as there are nodes, with one and with two per node.
 set -u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Prints the same lines, in any order, whichever launcher starts its ranks and in however many processes they
- * are: for launchers_test.sh. `same fail CODE`: the last rank exits with that code.
+ * Prints the same lines, in any order, under every launcher and with any number of processes. For
+ * launchers_test.sh. `same fail CODE`: the last rank exits with that code.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the conformance programs, all that are not slow, do across nodes over TCP what they do within one.
+# Shows that all conformance programs that are not slow behave across nodes over TCP as within one.
 # Usage: suite_test.sh NUM openmpi|slurm words of tests/mpi_conformance/run (--mpicc, --build, ...)...
 # One process per node, one PE each, started by Open MPI's mpirun or by srun. No run has more than 8 ranks: all nodes share
 # this machine's cores.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# A profiling library in front of MPI sees the calls of each rank: in the program's own objects, as a shared library that
-# the program was linked with, and preloaded. usage: pmpi_test.sh MPICC MPIRUN FOLDER
+# Shows that a profiling library in front of MPI sees the calls of each rank: in the program's own objects, as a shared
+# library that the program was linked with, and preloaded. usage: pmpi_test.sh MPICC MPIRUN FOLDER
 set -euo pipefail
 
 mpicc=$1

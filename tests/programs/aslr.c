@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Prints where rank 1's variables lie: a global one and one on the stack.
+ * Prints the addresses of two of rank 1's variables: a global one and one on the stack.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the ranks' copies and stacks lie at other addresses in each run, and at the same ones where that is
-# asked for, by an option or by setarch -R. Usage: aslr_test.sh BUILD WORK
+# Shows that the ranks' copies and stacks have other addresses in each run, and the same ones if an option or setarch -R
+# requests it. Usage: aslr_test.sh BUILD WORK
 set -u
 build=$1 work=$2
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a crash names the rank, the function and its caller, wherever it happens, and that what a program does with
-# signals and stacks of its own works. Usage: crashes_test.sh BUILD WORK
+# Shows that a crash names the rank, the function and its caller, wherever it happens, and that a program's own signal
+# handlers and stacks work. Usage: crashes_test.sh BUILD WORK
 set -u
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)

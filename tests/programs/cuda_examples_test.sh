@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the examples for GPUs compute what their checks on the host do, for grids of ranks of every kind. Their kernels
-# run on the CPU here (tests/support/hostcuda); on GPUs, run them with --check.
+# Shows that the GPU examples have the same results as their checks on the host, for all kinds of rank grids. Their
+# kernels run on the CPU here (tests/support/hostcuda); on GPUs, run them with --check.
 # Usage: cuda_examples_test.sh MPICXX MPIRUN
 set -u
 mpicxx=$1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that programs and libraries open plugins as elsewhere, with one rank and with several. Usage:
+# Shows that programs and libraries open plugins as in an ordinary process, with one rank and with several. Usage:
 #   dlopen_test.sh BUILD WORK PART
 set -u
 build=$1 work=$2 part=$3
@@ -75,7 +75,7 @@ fixed() {
     program fixed_program.c fixed_program -Wl,--enable-new-dtags,-rpath,"$work"
     output=$(timeout 60 "$build/bin/mpirun" -n 3 ./fixed_program 2>&1)
     if ! grep -qx opened <<<"$output" ||
-        [ "$(grep -c 'the ranks share the variables of .*plugin_fixed.so.*fixed distances' <<<"$output")" != 1 ]; then
+        [ "$(grep -c 'the ranks share the variables of .*plugin_fixed.so.*fixed offsets' <<<"$output")" != 1 ]; then
         echo "a plugin that cannot be copied: $output"
         code=1
     fi

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Ends in the way that its first argument says; the second says which rank does (default 1, or 0 if it is
- * alone).
+ * Ends in the way that the first argument names; the second is the rank that does so (default 1, or 0 if it
+ * is the only one).
  */
 #include <alloca.h>
 #include <mpi.h>

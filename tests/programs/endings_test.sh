@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a job that ends badly, and bad input, get one clear message and the right exit code. Usage: endings_test.sh BUILD WORK
+# Shows that a failing job and invalid input give one clear message and the right exit code. Usage: endings_test.sh
+# BUILD WORK
 set -u
 build=$1
 source=$(cd "$(dirname "$0")" && pwd)/endings.c
@@ -78,11 +79,11 @@ for pes in 1 2; do
         "deadlock: every rank is blocked.*rank [0-9] of 7.*MPI_Recv" "$mpirun" --procs 3 -n 7 +p $pes ./endings receive
 done
 expect "one is missing at a barrier of 2 processes" 16 '*' \
-    "next collective on the communicator is (barrier|finalize), that of process [01]'s ranks is another" \
+    "next collective on the communicator is (barrier|finalize), but ranks of process [01] call a different one" \
     "$mpirun" --procs 2 -n 2 ./endings barrier 1
 expect "a rank returns 7" 7 '*' 'rank 1 of 4.*ended with exit code 7' "$mpirun" -n 4 ./endings return
 expect "the only rank returns 7" 7 '*' '*' "$mpirun" -n 1 ./endings return
-expect "one is missing at a barrier" 16 '*' 'rank [0-9] of 4.*next collective on the communicator is (barrier|finalize), other ranks. is (finalize|barrier)' \
+expect "one is missing at a barrier" 16 '*' 'rank [0-9] of 4.*next collective on the communicator is (barrier|finalize), but other ranks. is (finalize|barrier)' \
     "$mpirun" -n 4 ./endings barrier 2
 
 # ---- Bad input ----
@@ -106,7 +107,7 @@ expect "no address space" 1 '*' 'rank [0-9]+ of 60: .*(use fewer ranks|smaller s
 expect "stacks that do not fit" 1 '' 'do not fit into the address space; use \+stacksize with less' \
     ./endings +vp 100 +stacksize 900G
 cores=$(nproc)
-expect "more PEs than cores" 0 '*' "^heddle: $((cores + 3)) PEs on $cores cores: they take turns[^:]*\$" \
+expect "more PEs than cores" 0 '*' "^heddle: $((cores + 3)) PEs on $cores cores: PEs share cores[^:]*\$" \
     "$mpirun" -n $((cores + 5)) +p $((cores + 3)) ./endings
 expect "no such program" 127 '' 'no_such_program' "$mpirun" -n 2 ./no_such_program
 expect "not position-independent" 126 '' 'not position-independent.*[Rr]ecompile' "$mpirun" -n 2 ./endings_fixed

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A library that asks MPI for its rank when the process ends, after all ranks have ended: an error of no
- * rank's.
+ * A library that asks MPI for its rank at the end of the process, after all ranks have ended: an error that
+ * belongs to no rank.
  */
 #include <mpi.h>
 

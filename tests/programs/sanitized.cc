@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Ranks that send messages, throw exceptions in deep calls and keep memory in globals, without a fault; or the last one
- * makes the fault that the first argument names.
+ * Ranks send messages, throw exceptions in deep calls and keep memory in globals, without an error; or the
+ * last rank makes the error that the first argument names.
  */
 #include <mpi.h>
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a user's program with several ranks can be watched by AddressSanitizer, LeakSanitizer,
-# UndefinedBehaviorSanitizer and valgrind, with their own defaults and the ordinary library: no false reports, and the
-# rank of a true one is named. Usage: sanitizers_test.sh BUILD WORK
+# Shows that a user's program with several ranks can be checked by AddressSanitizer, LeakSanitizer,
+# UndefinedBehaviorSanitizer and valgrind, with their own defaults and the ordinary library: no false reports, and true
+# ones name the rank. Usage: sanitizers_test.sh BUILD WORK
 set -u
 build=$1
 source=$(cd "$(dirname "$0")" && pwd)/sanitized.cc
@@ -29,7 +29,7 @@ watched() {
     for pes in 1 2; do
         expect "$name: no fault, $pes PEs" 0 "$done" '' "$mpirun" -n 4 +p $pes "./$name"
         expect "$name: a write behind a block, $pes PEs" 1 '*' \
-            'AddressSanitizer: heap-buffer-overflow.*rank 3 of 4.*report above is of this rank' "$mpirun" -n 4 +p $pes "./$name" heap
+            'AddressSanitizer: heap-buffer-overflow.*rank 3 of 4.*report above concerns this rank' "$mpirun" -n 4 +p $pes "./$name" heap
     done
     expect "$name: a leak, and no other" 1 '*' 'LeakSanitizer: detected.*leaks .*SUMMARY: AddressSanitizer: 16 byte\(s\) leaked in 1 alloc[^:]*$' \
         "$mpirun" -n 4 +p 2 "./$name" leak
@@ -65,7 +65,7 @@ if compile ubsan -fsanitize=undefined; then
 fi
 
 if compile tsan -fsanitize=thread; then
-    expect "TSan says what it cannot do" 1 '' 'ThreadSanitizer cannot watch several ranks in a process.*mpirun --procs N -n N' \
+    expect "TSan says what it cannot do" 1 '' 'ThreadSanitizer does not support several ranks in a process.*mpirun --procs N -n N' \
         "$mpirun" -n 4 ./tsan
     expect "TSan: a process for each rank" 0 '2 ranks are done' '' "$mpirun" --procs 2 -n 2 ./tsan
 fi

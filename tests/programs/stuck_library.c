@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A library that holds a lock while it calls back.
+ * A library that holds a lock during a callback.
  */
 #include <pthread.h>
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a rank which blocks its PE in a lock of a shared library is named, with the library; and that nothing is
-# said of one that computes, or where the library is the rank's own; and that one which waits inside the C library is
-# named, with the system call. Usage: stuck_test.sh BUILD WORK
+# Shows that a rank which blocks its PE in a lock of a shared library is reported with the library; that a rank that
+# computes, or whose library is private, is not reported; and that a rank which waits inside the C library is reported
+# with the system call. Usage: stuck_test.sh BUILD WORK
 set -u
 build=$1 work=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,7 +20,7 @@ for _ in $(seq 300); do
 done
 kill -TERM $job
 wait $job 2>/dev/null
-grep -q 'rank 1 of 2 waits for a lock of .*libstuck.so, and with it all ranks of PE 0' hangs.out || {
+grep -q 'rank 1 of 2 waits for a lock of .*libstuck.so, and blocks all ranks of PE 0' hangs.out || {
     echo "the rank, the library or the PE was not named:"
     cat hangs.out
     failed=1
@@ -51,7 +51,7 @@ waits() {
     echo line >&3
     exec 3>&-
     if ! wait $job || ! grep -q '^ok$' waits.out || [ "$(wc -l <waits.out)" != 2 ] ||
-        ! grep -Eq "^heddle: rank 1 of 2 has not returned from $2 for 1 s; all other ranks of PE 0 wait meanwhile$" waits.out; then
+        ! grep -Eq "^heddle: rank 1 of 2 has not returned from $2 for 1 s; all other ranks of PE 0 are waiting$" waits.out; then
         echo "a rank that waits in $1 was not named, or did not go on:"
         cat waits.out
         failed=1

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that a real program works unchanged: HPC Challenge 1.5.0, built with our mpicc, with 4, 16 and 36 ranks on
-# 2 PEs. Every check that the suite makes of itself must pass.
+# Shows that a real program works unchanged: HPC Challenge 1.5.0, built with Heddle's mpicc, with 4, 16 and 36 ranks on
+# 2 PEs. Every self-check of the suite must pass.
 #
 # Usage: hpcc_test.sh BUILD_DIR WORK_DIR
-# The sources come from the Debian or Ubuntu source package hpcc, once, into WORK_DIR. Exits with 77 if they
-# cannot be had. Another MPI: MPICC=mpicc.openmpi MPIRUN='mpirun.openmpi --oversubscribe' hpcc_test.sh ...
-# (Debian's Open MPI also needs RENAMED=-DHPL_NO_MPI_DATATYPE).
+# The sources come from the Debian or Ubuntu source package hpcc, once, into WORK_DIR. Exits with 77 if they are not
+# available. Another MPI: MPICC=mpicc.openmpi MPIRUN='mpirun.openmpi --oversubscribe' hpcc_test.sh ... (Debian's Open
+# MPI also needs RENAMED=-DHPL_NO_MPI_DATATYPE).
 # Other numbers of ranks (squares): RANKS='4 9' hpcc_test.sh ...
 set -u
 # shellcheck source=tests/real/lib.sh

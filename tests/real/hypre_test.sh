@@ -5,7 +5,8 @@
 # 4, 16 and 64 ranks, in one process with 2 PEs and in 2 processes.
 #
 # Usage: hypre_test.sh BUILD_DIR WORK_DIR
-# The sources come from the Debian or Ubuntu source package hypre, once, into WORK_DIR. Exits with 77 if they cannot be had.
+# The sources come from the Debian or Ubuntu source package hypre, once, into WORK_DIR. Exits with 77 if they are not
+# available.
 # TEST_fac is left out: its runs with several ranks end with truncated messages under Open MPI 4.1.4, too.
 # Other regression sets: SETS='TEST_ij/*.sh' hypre_test.sh ... About 6 minutes on two cores.
 set -u

@@ -6,7 +6,8 @@
 # those that Open MPI 4.1.4 gave on one rank.
 #
 # Usage: lammps_test.sh BUILD_DIR WORK_DIR
-# The sources come from the Debian or Ubuntu source package lammps, once, into WORK_DIR. Exits with 77 if they cannot be had.
+# The sources come from the Debian or Ubuntu source package lammps, once, into WORK_DIR. Exits with 77 if they are not
+# available.
 # Other numbers of ranks: RANKS='4 9'. About 30 minutes on two cores, most of it for building.
 set -u
 # shellcheck source=tests/real/lib.sh

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 #
-# Common parts of the tests with other people's programs: downloading source packages of Debian or Ubuntu, building
-# without changing a file, running, reporting. Sourced by tests that are called with BUILD_DIR WORK_DIR: sets `here`, their
+# Common parts of the tests with third-party programs: downloading source packages of Debian or Ubuntu, building without
+# changing a file, running, reporting. Sourced by tests that are called with BUILD_DIR WORK_DIR: sets `here`, their
 # folder, `build`, and `work`, which keeps downloads and builds between runs and becomes the current folder.
 
 # shellcheck disable=SC2034 # for the tests

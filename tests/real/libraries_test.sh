@@ -5,9 +5,9 @@
 # Debian and Ubuntu package them, called by 64 ranks on several PEs, many times.
 #
 # Usage: libraries_test.sh BUILD_DIR WORK_DIR [RUNS [PROGRAM...]]
-# RUNS: how often each program runs (4). By hand: libraries_test.sh build /tmp/libraries 100
-# Libraries that are not there are skipped (apt-get install libfftw3-dev libboost-serialization-dev libhdf5-dev
-# libopenblas-dev libgsl-dev); 77: none is there. RANKS, PES: other numbers. OPTIONS: more options for mpirun.
+# RUNS: number of runs of each program (4). Manually: libraries_test.sh build /tmp/libraries 100
+# Missing libraries are skipped (apt-get install libfftw3-dev libboost-serialization-dev libhdf5-dev libopenblas-dev
+# libgsl-dev); 77: none is installed. RANKS, PES: other numbers. OPTIONS: more options for mpirun.
 set -u
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)/libraries

@@ -6,7 +6,8 @@
 # 2 PEs and in 2 processes. With these solvers the number of iterations does not depend on the number of ranks.
 #
 # Usage: petsc_test.sh BUILD_DIR WORK_DIR
-# The sources come from the Debian or Ubuntu source package petsc, once, into WORK_DIR. Exits with 77 if they cannot be had.
+# The sources come from the Debian or Ubuntu source package petsc, once, into WORK_DIR. Exits with 77 if they are not
+# available.
 # About 15 minutes on two cores.
 set -u
 # shellcheck source=tests/real/lib.sh

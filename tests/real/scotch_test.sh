@@ -5,7 +5,8 @@
 # in one process with 2 PEs and in 2 processes, each checked.
 #
 # Usage: scotch_test.sh BUILD_DIR WORK_DIR
-# The sources come from the Debian or Ubuntu source package scotch, once, into WORK_DIR. Exits with 77 if they cannot be had.
+# The sources come from the Debian or Ubuntu source package scotch, once, into WORK_DIR. Exits with 77 if they are not
+# available.
 # About 3 minutes on two cores.
 set -u
 # shellcheck source=tests/real/lib.sh

@@ -5,7 +5,8 @@
 # and a heat equation with a known solution on 4, 16 and 64 ranks, in one process with 2 PEs and in 2 processes.
 #
 # Usage: sundials_test.sh BUILD_DIR WORK_DIR
-# The sources come from the Debian or Ubuntu source package sundials, once, into WORK_DIR. Exits with 77 if they cannot be had.
+# The sources come from the Debian or Ubuntu source package sundials, once, into WORK_DIR. Exits with 77 if they are not
+# available.
 # About 6 minutes on two cores.
 set -u
 # shellcheck source=tests/real/lib.sh

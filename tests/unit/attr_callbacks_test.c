@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows when attribute callbacks are called and with what: the copy and the delete callback, the order of
+ * Shows the moments and arguments of attribute callbacks: the copy and the delete callback, the order of
  * deletion, errors that they return, keys that are freed early, and callbacks that change the attributes they
  * are called for.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that lines put together for signal handlers hold what was added, and never more than there is room
- * for.
+ * Shows that lines built in signal handlers contain the added text, and never more than fits.
  */
 #include <check.h>
 #include <limits.h>

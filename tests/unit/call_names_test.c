@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that errors name the function that was called: after a call of each function of MPI, in its int and
- * its _c form, with arguments that are all 0, the name for its errors is its own (also where one function
- * does its work by calling another).
+ * its _c form, with all arguments 0, the name for its errors is its own (also if one function does its work
+ * by calling another).
  */
 #include "mpi_job.h"
 
@@ -20,10 +20,10 @@ static void call_all(struct ampi_rank *self)
     ULT_CHECK(PMPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN) == MPI_SUCCESS);
     ULT_CHECK(PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN) == MPI_SUCCESS);
     for (size_t i = 0; i < BASE_COUNT(calls); i++) {
-        self->call = none;
+        self->ult.call = none;
         calls[i].make();
-        if (strcmp(self->call, calls[i].name) != 0) {
-            fprintf(stderr, "%s says that it is %s\n", calls[i].name, self->call);
+        if (strcmp(self->ult.call, calls[i].name) != 0) {
+            fprintf(stderr, "%s says that it is %s\n", calls[i].name, self->ult.call);
             ULT_CHECK(!"a function reports errors under its own name");
         }
     }

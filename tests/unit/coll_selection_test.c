@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The selection table of the collectives: what +coll accepts changes the named entry alone, and what it does
- * not accept changes nothing.
+ * The selection table of the collectives: a valid +coll changes the named entry only, and an invalid one
+ * changes nothing.
  */
 #include "ampi/coll/engine/selection.h"
 

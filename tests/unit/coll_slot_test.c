@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that the collectives' engine keeps any number of outstanding operations apart: a member starts at
- * most AMPI_COLL_SLOTS / 2 and defers the rest, and each stage of an operation runs as often as it should,
- * when all members are there.
+ * most AMPI_COLL_SLOTS / 2 and defers the rest, and each stage of an operation runs the right number of
+ * times, after all members have arrived.
  */
 #include "ampi/coll/engine/coll.h"
 #include "mpi_job.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Every datatype function refuses wrong arguments with the right error class and leaves its outputs as they
- * were.
+ * Every datatype function refuses wrong arguments with the right error class and leaves its outputs
+ * unchanged.
  */
 #include <check.h>
 

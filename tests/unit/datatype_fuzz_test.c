@@ -3,7 +3,7 @@
  * Random nested datatypes give the same bytes, bounds and contents as a naive element-by-element reference,
  * also in random pieces.
  *
- * HEDDLE_FUZZ_TYPES (default 100000) and HEDDLE_FUZZ_SEED (default 1) choose how many and which.
+ * HEDDLE_FUZZ_TYPES (default 100000) and HEDDLE_FUZZ_SEED (default 1) choose their number and sequence.
  */
 #include <check.h>
 #include <stdio.h>

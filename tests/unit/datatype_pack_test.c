@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Packing moves the position and respects the room; external32 has the standard's bytes; statuses count
- * elements.
+ * Packing advances the position and respects the buffer's size; external32 has the standard's bytes; statuses
+ * count elements.
  */
 #include <check.h>
 #include <wchar.h>

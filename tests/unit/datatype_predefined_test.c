@@ -110,6 +110,7 @@ START_TEST(names_belong_to_the_rank)
     ck_assert_int_eq(MPI_Type_set_name(MPI_INT, "mine"), MPI_SUCCESS);
     MPI_Type_get_name(MPI_INT, name, &len);
     ck_assert_str_eq(name, "mine");
+    other.ult.owner = &other;
     ult_current = &other.ult;
     MPI_Type_get_name(MPI_INT, name, &len);
     ck_assert_str_eq(name, "MPI_INT");

@@ -21,6 +21,7 @@ static inline void datatype_rank_start(void)
     datatype_comm.owner = &datatype_rank;
     datatype_rank.world = &datatype_comm;
     datatype_rank.self = &datatype_comm;
+    datatype_rank.ult.owner = &datatype_rank;
     ult_current = &datatype_rank.ult;
     if (!ampi_type_predefined[(uintptr_t)MPI_INT - AMPI_TYPE_FIRST])
         ampi_type_init();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that MPI_Dims_create gives factors that are not increasing, keeps what was given, and leaves no
- * better balanced factors (by exhaustive search for small numbers); and that grids count their points as the
- * standard says.
+ * Shows that MPI_Dims_create returns non-increasing factors, keeps given dimensions, and finds the best
+ * balanced factors (by exhaustive search for small numbers); and that grids number their points as the
+ * standard requires.
  */
 #include <check.h>
 #include <limits.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that every error class of the standard has a name and a sentence, that a program's own classes, codes
- * and strings come and go as the standard says, and that error handlers are found, counted and refused where
- * they do not fit.
+ * and strings are added and removed as the standard requires, and that error handlers are found, counted and
+ * refused if they have the wrong kind.
  */
 #include <check.h>
 

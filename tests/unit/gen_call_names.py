@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a call of each function of MPI in which all arguments are 0: call_names_test.c includes them.
+"""Writes a call of each MPI function with all arguments 0; call_names_test.c includes them.
 
 usage: gen_call_names.py functions.tsv OUT.inc
 """

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows which PE has which GPU: in blocks, in turn, or as it was said; that what cannot be is refused; and
- * what +help devices prints of it.
+ * Shows the assignment of GPUs to PEs: block, cyclic, or by list; that impossible assignments are refused;
+ * and the output of +help devices.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  *
  * Shows that every built-in operation gives the same bits on a GPU as on the CPU (any NaN for a NaN), on
  * every type that has a kernel, for 1 to 600 inputs and 1 to 500 outputs, odd lengths and alignments, on two
- * GPUs, with buffers of the host and a second GPU among them, waiting or not; which types have kernels; that
- * nobody waits who need not; and what becomes of errors.
+ * GPUs, with buffers on the host and on a second GPU among them, waiting or not; the types with kernels; that
+ * no caller waits unnecessarily; and the handling of errors.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that many copies by one kernel move what they say and nothing beside it: 1 to 400 of them, of sizes
- * and alignments of all kinds, on one GPU and between two; that memory a kernel cannot use is refused; and
- * that an error comes out once.
+ * Shows that many copies by one kernel write exactly their bytes: 1 to 400 copies, of sizes and alignments of
+ * all kinds, on one GPU and between two; that memory a kernel cannot use is refused; and that an error is
+ * reported once.
  */
 #include <string.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that addresses of devices are told from the host's from a cache, and that every way in which an
- * answer can become wrong is noticed. On the fake CUDA driver, which uses addresses again as the real one
- * does.
+ * Shows that a cache distinguishes device from host addresses, and that every way in which a cached answer
+ * becomes invalid is noticed. On the fake CUDA driver, which reuses addresses as the real one does.
  */
 #include <check.h>
 #include <cuda.h>
@@ -10,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "fakecuda.h"
-#include "gpu/driver_watch.h"
+#include "gpu/driver_monitor.h"
 #include "gpu_detect.h"
 
 #define MIB ((size_t)1 << 20)
@@ -24,7 +23,7 @@ static void begin(void)
     ck_assert_int_eq(cuDevicePrimaryCtxRetain(&context, 0), 0);
     ck_assert_int_eq(cuCtxSetCurrent(context), 0);
     ck_assert(gpu_is_active);
-    ck_assert(gpu_watch_is_sound());
+    ck_assert(gpu_monitor_is_sound());
 }
 
 static CUdeviceptr allocate(size_t n_bytes)

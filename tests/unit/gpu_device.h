@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gpu_device.h: what the unit tests of kernels share: the driver, on the fake one or a real GPU, memory of a
- * device, and random numbers.
+ * gpu_device.h: common parts of the unit tests of kernels: the driver (fake or real), device memory, and
+ * random numbers.
  */
 #ifndef GPU_DEVICE_H
 #define GPU_DEVICE_H

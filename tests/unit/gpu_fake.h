@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gpu_fake.h: what the tests of the fake CUDA driver itself share. They call it directly, without the
+ * gpu_fake.h: common parts of the tests of the fake CUDA driver itself. They call it directly, without the
  * library.
  */
 #ifndef GPU_FAKE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the fake CUDA driver captures streams into graphs, launches these, and refuses what a capture
- * forbids, as CUDA's manual says.
+ * Shows that the fake CUDA driver captures streams into graphs, launches these, and refuses the calls that a
+ * capture forbids, as CUDA's manual specifies.
  */
 #include <cuda.h>
 #include <check.h>

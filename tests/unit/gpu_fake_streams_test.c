@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the fake CUDA driver orders streams, and waits, as CUDA's manual says: the other tests of GPUs
- * rely on it.
+ * Shows that the fake CUDA driver orders streams, and waits, as CUDA's manual specifies: the other tests of
+ * GPUs rely on it.
  */
 #include <cuda.h>
 #include <check.h>

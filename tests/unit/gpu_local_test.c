@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that copies within a GPU arrive, whichever way they take; that small ones go around the GPU's
- * kernels, and larger ones as well once one was slow; and that a device buffer, when it is first seen, is
- * told not to let synchronous copies return early. On the fake CUDA driver, or with LD_LIBRARY_PATH on a real
- * one.
+ * Shows that copies within a GPU arrive on every path; that small ones bypass the GPU's kernels, and so do
+ * larger ones after a slow one; and that a device buffer gets the attribute for synchronous copies when it is
+ * first seen. On the fake CUDA driver, or with LD_LIBRARY_PATH on a real one.
  */
 #include <string.h>
 
@@ -26,7 +25,7 @@ static void prepare(void)
     to = device_alloc(N_BYTES);
     random_fill(sent, N_BYTES);
     device_write(from, sent, N_BYTES);
-    queue = gpu_queue_of(0, GPU_LANE_LOCAL, &error);
+    queue = gpu_queue_of(0, GPU_STREAM_LOCAL, &error);
     ULT_CHECK(queue != NULL);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that a copy between two GPUs, which begins with what is remembered of its buffers, is right when that
- * is not so any more: a buffer that was freed is an error, and one that has taken its place is looked at as
- * if it were seen for the first time; and that neither it nor waiting for it needs the thread's current
- * context. On the fake CUDA driver.
+ * Shows that a copy between two GPUs, which begins with cached facts about its buffers, is right if these are
+ * stale: a freed buffer is an error, and a buffer that has taken its place is examined as if it were new; and
+ * that neither the copy nor waiting for it needs the thread's current context. On the fake CUDA driver.
  */
 #include <string.h>
 

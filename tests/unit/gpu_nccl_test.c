@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that communicators of NCCL are made without blocking and give what is asked of them; which types and
- * operations go to it; that a library that is missing, too old or fails says so in its own words; and that
- * what others will never join can be given up, before and after it is in a stream. On the fake CUDA driver
- * and the fake NCCL; two participants are in one process here.
+ * Shows that NCCL communicators are created without blocking and compute right results; the types and
+ * operations that NCCL supports; that a missing, old or failing library is reported with its own message; and
+ * that an operation that others never join can be aborted, before and after it is in a stream. On the fake
+ * CUDA driver and the fake NCCL; two participants are in one process here.
  */
 #define ULT_JOB_STACK_BYTES ((size_t)1 << 20) /* NCCL is called on such stacks */
 
@@ -216,7 +216,7 @@ static void cards_that_differ(void *arg)
     prepare(&pair, cards);
     ULT_CHECK(gpu_nccl_compare(cards, 2) == NULL);
     changed[0] = changed[1] = cards[0];
-    ULT_CHECK(strstr(gpu_nccl_compare(changed, 2), "share one"));
+    ULT_CHECK(strstr(gpu_nccl_compare(changed, 2), "share a GPU"));
     changed[1].host++;
     ULT_CHECK(gpu_nccl_compare(changed, 2) == NULL);
     changed[1].version++;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that the kernels pack and unpack random types on a GPU, from any offset and of any length, to the
- * same bytes as the CPU's cursor does, and leave all other bytes alone.
+ * same bytes as the CPU's cursor, and leave all other bytes unchanged.
  *
- * HEDDLE_GPU_TYPES (default 400) says how many types. On the fake CUDA driver, or with LD_LIBRARY_PATH on a
- * real one.
+ * HEDDLE_GPU_TYPES (default 400) is the number of types. On the fake CUDA driver, or with LD_LIBRARY_PATH on
+ * a real one.
  */
 #include <string.h>
 
@@ -170,7 +170,7 @@ static void prepare(void)
     flat = device_alloc(SPAN + 64);
     random_fill(host, SPAN);
     device_write(memory, host, SPAN);
-    queue = gpu_queue_of(0, GPU_LANE_KERNELS, &error);
+    queue = gpu_queue_of(0, GPU_STREAM_KERNELS, &error);
     ULT_CHECK(queue != NULL && gpu_has_kernels());
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that streams of a PE copy between any memories, tell of what is done in order and of what failed,
- * leave the program's current context alone, and that pools give memory out again. On the fake CUDA driver.
+ * Shows that streams of a PE copy between any memories, report completions in order and failures, do not
+ * change the program's current context, and that pools reuse memory. On the fake CUDA driver.
  */
 #include <cuda.h>
 #include <string.h>
@@ -67,11 +67,11 @@ static void copy_around(void *arg)
     open_driver();
     first = device_bytes(0, N, 3);
     second = device_bytes(1, N, 4);
-    queue = gpu_queue_of(0, GPU_LANE_OUT, &failure);
+    queue = gpu_queue_of(0, GPU_STREAM_OUT, &failure);
     ULT_CHECK(queue && gpu_queue_device(queue) == 0);
-    ULT_CHECK(queue == gpu_queue_of(0, GPU_LANE_OUT, &failure));
-    ULT_CHECK(queue != gpu_queue_of(0, GPU_LANE_IN, &failure));
-    ULT_CHECK(queue != gpu_queue_of(1, GPU_LANE_OUT, &failure));
+    ULT_CHECK(queue == gpu_queue_of(0, GPU_STREAM_OUT, &failure));
+    ULT_CHECK(queue != gpu_queue_of(0, GPU_STREAM_IN, &failure));
+    ULT_CHECK(queue != gpu_queue_of(1, GPU_STREAM_OUT, &failure));
     ULT_CHECK(gpu_queue_copy(queue, second, first, N) == 0);
     ULT_CHECK(gpu_queue_copy(queue, host, second, N) == 0);
     ULT_CHECK(gpu_queue_wait(queue) == 0);
@@ -127,7 +127,7 @@ static void tickets_in_order(void *arg)
     char *from, *to;
 
     open_driver();
-    queue = gpu_queue_of(1, GPU_LANE_OUT, &failure);
+    queue = gpu_queue_of(1, GPU_STREAM_OUT, &failure);
     from = device_bytes(1, N, 0);
     to = gpu_pinned_get(N, &size, &failure);
     ULT_CHECK(to && size >= N);
@@ -165,7 +165,7 @@ static void wait_or_work(void *arg)
         char *memory, *device;
         size_t size;
         open_driver();
-        queue = gpu_queue_of(0, GPU_LANE_IN, &failure);
+        queue = gpu_queue_of(0, GPU_STREAM_IN, &failure);
         memory = gpu_pinned_get(8, &size, &failure);
         device = device_bytes(0, 8, 0);
         fakecuda_hold(true);
@@ -208,7 +208,7 @@ static void break_and_wait(void *arg)
     char *device;
 
     open_driver();
-    queue = gpu_queue_of(0, GPU_LANE_OUT, &failure);
+    queue = gpu_queue_of(0, GPU_STREAM_OUT, &failure);
     memory = gpu_pinned_get(8, &size, &failure);
     device = device_bytes(0, 8, 0);
     fakecuda_hold(true);
@@ -236,11 +236,11 @@ static void fail_calls(void *arg)
 
     open_driver();
     fakecuda_fail("cuStreamCreateWithPriority", 1, CUDA_ERROR_OUT_OF_MEMORY);
-    ULT_CHECK(!gpu_queue_of(0, GPU_LANE_OUT, &failure) && failure == CUDA_ERROR_OUT_OF_MEMORY);
+    ULT_CHECK(!gpu_queue_of(0, GPU_STREAM_OUT, &failure) && failure == CUDA_ERROR_OUT_OF_MEMORY);
     ULT_CHECK(strcmp(gpu_error_text(failure),
                      "cuStreamCreateWithPriority: CUDA_ERROR_OUT_OF_MEMORY: out of memory") == 0);
-    ULT_CHECK(!gpu_queue_of(9, GPU_LANE_OUT, &failure) && failure == CUDA_ERROR_INVALID_DEVICE);
-    queue = gpu_queue_of(0, GPU_LANE_OUT, &failure);
+    ULT_CHECK(!gpu_queue_of(9, GPU_STREAM_OUT, &failure) && failure == CUDA_ERROR_INVALID_DEVICE);
+    queue = gpu_queue_of(0, GPU_STREAM_OUT, &failure);
     fakecuda_fail("cuMemcpyAsync", 1, CUDA_ERROR_INVALID_VALUE);
     ULT_CHECK(gpu_queue_copy(queue, &size, &size, 1) == CUDA_ERROR_INVALID_VALUE);
     ULT_CHECK(gpu_queue_wait(queue) == 0);
@@ -269,7 +269,7 @@ static void keep_context(void *arg)
             ULT_CHECK(cuCtxCreate(&mine, NULL, 0, 0) == 0);
         gpu_pinned_put(gpu_pinned_get(1, &size, &failure));
         gpu_scratch_put(1, gpu_scratch_get(1, 100, &failure), 100);
-        ULT_CHECK(gpu_queue_wait(gpu_queue_of(1, GPU_LANE_IN, &failure)) == 0);
+        ULT_CHECK(gpu_queue_wait(gpu_queue_of(1, GPU_STREAM_IN, &failure)) == 0);
         gpu_peer_enable(0, 1);
         ULT_CHECK(cuCtxGetCurrent(&now) == 0 && now == mine);
     }

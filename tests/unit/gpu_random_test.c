@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the cache of addresses never says anything else than the driver, whatever is allocated and freed
- * on either side in between. Uses nothing of the fake driver's own: the same program runs on real GPUs.
+ * Shows that the address cache always agrees with the driver, whatever is allocated and freed on either side
+ * in between. It uses no functions of the fake driver, so the same program runs on real GPUs.
  */
 #include <check.h>
 #include <cuda.h>
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "gpu/query.h"
-#include "gpu/driver_watch.h"
+#include "gpu/driver_monitor.h"
 #include "gpu_detect.h"
 
 #define THINGS 48
@@ -157,7 +157,7 @@ START_TEST(answers_are_the_drivers)
     ck_assert_int_eq(cuInit(0), 0);
     ck_assert_int_eq(cuDevicePrimaryCtxRetain(&context, 0), 0);
     ck_assert_int_eq(cuCtxSetCurrent(context), 0);
-    ck_assert(gpu_is_used() && gpu_watch_is_sound());
+    ck_assert(gpu_is_used() && gpu_monitor_is_sound());
     for (int step = 0; step < 3000; step++) {
         struct thing *thing = &things[random_below(THINGS)];
         if (thing->kind == NOTHING)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that info objects keep their pairs in order, that values are cut as the buffer's length says, and
- * which errors wrong keys, values and handles give; and that integers stand for handles both ways.
+ * Shows that info objects keep their pairs in order, that values are truncated to the buffer's length, and
+ * the errors of wrong keys, values and handles; and that handles convert to integers and back.
  */
 #include <check.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows how large the guards below the ranks' stacks are: large where there is room, and never in the way of
+ * Shows the size of the guards below the ranks' stacks: large if there is room, and never at the expense of
  * ranks.
  */
 #include <check.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that a line of the log is one write of at most BASE_LOG_LINE_MAX bytes, whatever its text, and that
- * the allocators which cannot fail end the process with a message that says how much of what there was not.
+ * the allocators which cannot fail end the process with a message that names the missing amount and its
+ * purpose.
  */
 #include <errno.h>
 #include <string.h>
@@ -139,7 +140,7 @@ START_TEST(fatal_errors)
     ck_assert_ptr_nonnull(strstr(text, "assertion a == b failed at file.c:7"));
     for (size_t i = 0; i < BASE_COUNT(failing); i++) {
         ck_assert_int_eq(run_apart(failing[i]), 1);
-        ck_assert_ptr_nonnull(strstr(text, "heddle: out of memory: no 46116860184273"));
+        ck_assert_ptr_nonnull(strstr(text, "heddle: out of memory: cannot allocate 46116860184273"));
         ck_assert_ptr_nonnull(strstr(text, " bytes for something; use fewer ranks"));
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * machine_loopback.h: a machine (machine_ucx/machine.h) of one process that sends to itself: messages wait in
- * a list per port until it is polled. Little data comes with the header, more has to be fetched. Newest first
- * on request, because messages may overtake each other.
+ * a list per port until it is polled. Small data comes with the header, larger data has to be fetched. On
+ * request it delivers the newest first, because messages may overtake each other.
  */
 #ifndef MACHINE_LOOPBACK_H
 #define MACHINE_LOOPBACK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that the seam to a machine is complete: a second machine, written from machine.h alone, delivers
- * headers and data, lets data be kept and released or fetched, and says when sends are done.
+ * headers and data, lets data be kept and released or fetched, and reports the completion of sends.
  */
 #include <check.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * machine_staged.h: a machine (machine_ucx/machine.h) in memory for the tests of what stands on it. This
- * process is process 0 of two; the test plays process 1: it looks at what was sent there (staged.sent), and
- * says what comes from there (staged_put), which the next polls hand over in that order.
+ * machine_staged.h: a machine (machine_ucx/machine.h) in memory for the tests of the layers above it. This
+ * process is process 0 of two; the test plays process 1: it reads the messages sent there (staged.sent), and
+ * puts messages from there (staged_put), which the next polls deliver in that order.
  */
 #ifndef MACHINE_STAGED_H
 #define MACHINE_STAGED_H

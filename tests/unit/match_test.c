@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the matching engine finds what the standard says, the oldest of all that match, wildcards
+ * Shows that the matching engine finds the match that the standard requires, the oldest one, wildcards
  * included: it agrees with two plain lists that are searched from the front, for long random sequences of
- * messages, receives, probes and cancels; also when its tables grow, and when there is no memory for that.
+ * messages, receives, probes and cancels; also when its tables grow, and when memory for that is missing.
  */
 #include <string.h>
 

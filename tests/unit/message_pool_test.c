@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that pools of messages hand out memory of the right size once, take it back, and get back what
+ * Shows that message pools hand out memory of the right size once, take it back, and recover memory that
  * another PE consumed, from several threads at once.
  */
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that every built-in operation gives what its definition says, on every basic type that the standard
- * allows it on, for lengths around the vector sizes, and is refused on every other type.
+ * Shows that every built-in operation computes its definition on every basic type that the standard allows,
+ * for lengths around the vector sizes, and is refused on every other type.
  */
 #include <check.h>
 #include <complex.h>

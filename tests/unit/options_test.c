@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that options are read from a string and taken out of an argument vector, and that each wrong one is
+ * Shows that options are read from a string and removed from an argument vector, and that each wrong one is
  * refused with a message that names it and the nearest valid one or the valid range.
  */
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that messages between processes keep their order whatever order the machine delivers them in, that
- * large data is fetched into the receive's buffer at the match and small data before, that little data leaves
- * without waiting for the machine, that a flood turns into synchronous sends until the receiver gives room
- * back, and that errors of the machine end requests: on a machine in memory (machine_staged.h), rank 0 here
- * and rank 1 played by the test. Messages to a communicator that another PE makes between any two look-ups
- * keep their order, too.
+ * large data is fetched into the receive's buffer at the match and small data before, that small data leaves
+ * without waiting for the machine, that a flood turns into synchronous sends until the receiver returns
+ * credits, and that errors of the machine end requests: on a machine in memory (machine_staged.h), rank 0
+ * here and rank 1 played by the test. Messages to a communicator that another PE makes between any two
+ * look-ups keep their order, too.
  */
 #include "machine_staged.h"
 
@@ -23,27 +23,27 @@ static void run(void (*body)(struct ampi_rank *self))
 }
 
 /* The header of message number seq from rank 1. */
-static struct ampi_wire from_rank_1(uint32_t seq, int tag)
+static struct ampi_am_header from_rank_1(uint32_t seq, int tag)
 {
-    return (struct ampi_wire){.kind = AMPI_WIRE_SEND,
-                              .src_proc = 1,
-                              .context_id = AMPI_CONTEXT_WORLD,
-                              .seq = seq,
-                              .tag = tag,
-                              .source = 1,
-                              .dest = 0};
+    return (struct ampi_am_header){.kind = AMPI_AM_SEND,
+                                   .src_proc = 1,
+                                   .context_id = AMPI_CONTEXT_WORLD,
+                                   .seq = seq,
+                                   .tag = tag,
+                                   .source = 1,
+                                   .dest = 0};
 }
 
 static void put(uint32_t seq, int tag, const void *data, size_t n_bytes, bool is_away)
 {
-    struct ampi_wire wire = from_rank_1(seq, tag);
+    struct ampi_am_header wire = from_rank_1(seq, tag);
 
     staged_put(&wire, sizeof wire, data, n_bytes, is_away);
 }
 
-static struct ampi_wire sent_wire(int i)
+static struct ampi_am_header sent_wire(int i)
 {
-    struct ampi_wire wire;
+    struct ampi_am_header wire;
 
     memcpy(&wire, staged.sent[i].header, sizeof wire);
     return wire;
@@ -200,7 +200,7 @@ struct ampi_comm_shared *__wrap_ampi_contexts_find(int pe_id, uint64_t context_i
 
 static void put_late(uint32_t seq, const int *value)
 {
-    struct ampi_wire wire = from_rank_1(seq, 7);
+    struct ampi_am_header wire = from_rank_1(seq, 7);
 
     wire.context_id = LATE_CONTEXT;
     staged_put(&wire, sizeof wire, value, sizeof *value, false);
@@ -275,7 +275,7 @@ END_TEST
 /* A message of rank 1's library about its receives. */
 static void put_word(int kind, uint64_t cookie)
 {
-    struct ampi_wire wire = {.kind = (uint8_t)kind, .src_proc = 1, .cookie = cookie};
+    struct ampi_am_header wire = {.kind = (uint8_t)kind, .src_proc = 1, .cookie = cookie};
 
     staged_put(&wire, sizeof wire, NULL, 0, false);
 }
@@ -291,21 +291,21 @@ static void flood(struct ampi_rank *self)
     (void)self;
     for (; used <= ampi_remote_window_bytes(); used += BYTES + AMPI_WINDOW_MESSAGE_BYTES) {
         ULT_CHECK(MPI_Send(data, BYTES, MPI_BYTE, 1, 1, MPI_COMM_WORLD) == MPI_SUCCESS);
-        ULT_CHECK(!(sent_wire(staged.n_sent - 1).flags & AMPI_WIRE_SYNC));
+        ULT_CHECK(!(sent_wire(staged.n_sent - 1).flags & AMPI_AM_SYNC));
     }
     /* The window is used up: large and little data wait for their receives. */
     for (int bytes = BYTES; bytes >= 8; bytes -= BYTES - 8) {
         MPI_Isend(data, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
         MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
-        ULT_CHECK(!flag && (sent_wire(staged.n_sent - 1).flags & AMPI_WIRE_SYNC));
-        put_word(AMPI_WIRE_ACK, sent_wire(staged.n_sent - 1).cookie);
+        ULT_CHECK(!flag && (sent_wire(staged.n_sent - 1).flags & AMPI_AM_SYNC));
+        put_word(AMPI_AM_ACK, sent_wire(staged.n_sent - 1).cookie);
         ULT_CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
     }
     /* The receiver gives room back. */
-    put_word(AMPI_WIRE_CREDIT, used);
+    put_word(AMPI_AM_CREDIT, used);
     ult_progress();
     ULT_CHECK(MPI_Send(data, BYTES, MPI_BYTE, 1, 1, MPI_COMM_WORLD) == MPI_SUCCESS);
-    ULT_CHECK(!(sent_wire(staged.n_sent - 1).flags & AMPI_WIRE_SYNC));
+    ULT_CHECK(!(sent_wire(staged.n_sent - 1).flags & AMPI_AM_SYNC));
 }
 
 START_TEST(a_flood_waits_for_receives_until_room_is_given_back)
@@ -327,7 +327,7 @@ static void receive_a_flood(struct ampi_rank *self)
         received += BYTES + AMPI_WINDOW_MESSAGE_BYTES;
     }
     for (int i = 0; i < staged.n_sent; i++) {
-        ULT_CHECK(sent_wire(i).kind == AMPI_WIRE_CREDIT);
+        ULT_CHECK(sent_wire(i).kind == AMPI_AM_CREDIT);
         returned += sent_wire(i).cookie;
     }
     ULT_CHECK(staged.n_sent > 2 && staged.n_sent < 50);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows the life of a request: a rank that waits for several is woken once, when enough of them are complete;
- * an abandoned one goes at completion; a part tells its whole; a persistent one becomes inactive; memory is
- * used again.
+ * an abandoned one is freed at completion; a part notifies its parent; a persistent one becomes inactive;
+ * memory is reused.
  */
 #include "ampi/p2p/request.h"
 #include "mpi_job.h"
@@ -29,7 +29,7 @@ static void await(struct ampi_rank *self)
         ampi_request_await_n(requests, 6, 3); /* one of the six is complete already */
         ULT_CHECK(!ampi_request_is_active(requests[3]) && ampi_request_is_active(requests[4]));
         for (int i = 0; i < 6; i++)
-            ULT_CHECK(!requests[i]->is_awaited);
+            ULT_CHECK(!requests[i]->awaited_by);
         ampi_request_await_n(requests, 6, 6); /* more than are left */
         ampi_request_await_n(requests, 6, 1); /* none is left */
         for (int i = 0; i < 6; i++)

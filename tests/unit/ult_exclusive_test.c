@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that one ULT at a time is between ult_exclusive_begin and ult_exclusive_end, on all PEs together, but
- * for those that wait; and that what such a ULT waits for can come from another one that needs its turn, too.
+ * Shows that one ULT at a time is between ult_exclusive_begin and ult_exclusive_end, on all PEs together,
+ * except ULTs that wait; and that such a ULT can wait for another one that needs its turn, too.
  */
 #include "ult_job.h"
 
@@ -39,7 +39,7 @@ START_TEST(one_at_a_time)
 }
 END_TEST
 
-static struct wake_note notes[8];
+static struct wake_note wakeups[8];
 static atomic_int n_waiting;
 
 /* The even ones wait inside for the odd ones, which wake them from inside. */
@@ -54,7 +54,7 @@ static void wait_inside(void *arg)
     } else {
         while (atomic_load(&n_waiting) < 4)
             ult_yield();
-        wake(&notes[i], &job.ults[i - 1]);
+        wake(&wakeups[i], &job.ults[i - 1]);
     }
     ult_exclusive_end();
 }

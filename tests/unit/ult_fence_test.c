@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that a fence arrives when its PE has handled all that any PE had posted to it before: what lies in
- * rings, and what waits for room in them.
+ * Shows that a fence completes when its PE has handled all items that any PE had posted to it before: those
+ * in rings, and those that wait for room in them.
  */
 #include "ult_job.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that a PE without work sleeps and is woken by others' posts, timers and sources; that the deadlock
- * hook is called when, and only when, every ULT is blocked and nothing is under way; and that nothing is lost
- * or reordered when a PE does not read its inbox for long.
+ * hook is called if and only if every ULT is blocked and no item is in transit; and that no item is lost or
+ * reordered when a PE does not read its inbox for a long time.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -69,7 +69,7 @@ static void start_without_membarrier(void)
 static struct wake_note ping_notes[2];
 static atomic_bool is_waiting[64];
 
-/* Blocks; who sees is_waiting may post the note that makes it ready: it is handled behind the suspend. */
+/* Blocks; who sees is_waiting may post the wakeup that makes it ready: it is handled behind the suspend. */
 static void block(void)
 {
     atomic_store(&is_waiting[self_index()], true);

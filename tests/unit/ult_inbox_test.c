@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that a ring of the inbox takes as many items as it has cells and not one more, that items of one
- * sender come out once and in order (round the ring's end, from several threads at once), and that notes come
- * out in the order of posting.
+ * sender are delivered once and in order (round the ring's end, from several threads at once), and that
+ * wakeups are delivered in the order of posting.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -138,19 +138,19 @@ END_TEST
 /* ---- Notes ---- */
 
 struct counted_note {
-    struct ult_note note;
+    struct ult_wakeup wakeup;
     uint32_t producer;
     uint32_t number;
 };
 
-static void handle_note(struct ult_note *note)
+static void handle_note(struct ult_wakeup *wakeup)
 {
-    struct counted_note *counted = BASE_CONTAINER(note, struct counted_note, note);
+    struct counted_note *counted = BASE_CONTAINER(wakeup, struct counted_note, wakeup);
 
     if (counted->number != next_of[counted->producer]++)
         n_wrong++;
     n_handled++;
-    free(counted); /* the note is the handler's */
+    free(counted); /* the wakeup is the handler's */
 }
 
 static void *produce_notes(void *arg)
@@ -158,7 +158,7 @@ static void *produce_notes(void *arg)
     for (uint32_t i = 0; i < N_EACH / 10; i++) {
         struct counted_note *counted = malloc(sizeof *counted);
         *counted = (struct counted_note){{NULL, handle_note}, (uint32_t)(uintptr_t)arg, i};
-        ult_inbox_put_note(&inbox, &counted->note);
+        ult_inbox_put_wakeup(&inbox, &counted->wakeup);
     }
     return NULL;
 }
@@ -183,16 +183,16 @@ START_TEST(notes_in_order)
 }
 END_TEST
 
-/* A handler may post to its own inbox: the note comes in a later drain or the same one, once. */
-static struct ult_note again_note;
+/* A handler may post to its own inbox: the wakeup comes in a later drain or the same one, once. */
+static struct ult_wakeup again_note;
 static int n_again;
 
-static void handle_again(struct ult_note *note)
+static void handle_again(struct ult_wakeup *wakeup)
 {
     struct ult_item item = make_item(2, (uint32_t)n_again);
 
     if (++n_again < 100) {
-        ult_inbox_put_note(&inbox, note);
+        ult_inbox_put_wakeup(&inbox, wakeup);
         if (!ult_ring_try_put(rings[2], &item))
             n_wrong++;
     }
@@ -202,7 +202,7 @@ START_TEST(handlers_may_post)
 {
     n_again = 0;
     again_note.handle = handle_again;
-    ult_inbox_put_note(&inbox, &again_note);
+    ult_inbox_put_wakeup(&inbox, &again_note);
     while (ult_inbox_has_mail(&inbox))
         ult_inbox_drain(&inbox);
     ck_assert_int_eq(n_again, 100);

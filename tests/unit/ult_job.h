@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * ult_job.h: runs a job of ULTs inside a unit test. A failed assertion must not happen on a ULT's stack
- * (Check leaves by longjmp): ULTs say ULT_CHECK, and ult_job_start fails the test afterwards, on the test's
+ * (Check leaves by longjmp): ULTs use ULT_CHECK, and ult_job_start fails the test afterwards, on the test's
  * own stack.
  */
 #ifndef ULT_JOB_H
@@ -67,23 +67,23 @@ static inline void ult_job_start(int n_pes, int n_ults, void (*entry)(void *))
     ck_assert_msg(atomic_load(&job.n_wrong) == 0, "%s", job.wrong);
 }
 
-/* A note that makes a blocked ULT ready on its own PE. */
+/* A wakeup that makes a blocked ULT ready on its own PE. */
 struct wake_note {
-    struct ult_note note;
+    struct ult_wakeup wakeup;
     struct ult *u;
 };
 
-static inline void wake_handle(struct ult_note *note)
+static inline void wake_handle(struct ult_wakeup *wakeup)
 {
-    ult_ready(BASE_CONTAINER(note, struct wake_note, note)->u);
+    ult_ready(BASE_CONTAINER(wakeup, struct wake_note, wakeup)->u);
 }
 
-/* Wakes a blocked ULT of any PE; the note must stay valid. */
-static inline void wake(struct wake_note *note, struct ult *u)
+/* Wakes a blocked ULT of any PE; the wakeup must stay valid. */
+static inline void wake(struct wake_note *wakeup, struct ult *u)
 {
-    note->note.handle = wake_handle;
-    note->u = u;
-    ult_post_note(u->pe, &note->note);
+    wakeup->wakeup.handle = wake_handle;
+    wakeup->u = u;
+    ult_post_wakeup(u->pe, &wakeup->wakeup);
 }
 
 /* The main function of a test program. */

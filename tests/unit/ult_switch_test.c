@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that ULTs of a PE take turns in the order in which they became ready, and that a ULT finds everything
- * as it was when it goes on: local variables, registers, errno; that it blocks until it is made ready.
+ * Shows that ULTs of a PE take turns in the order in which they became ready, that a ULT continues with its
+ * local variables, registers and errno, and that it blocks until it is made ready.
  */
 #include <errno.h>
 

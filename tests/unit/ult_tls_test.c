@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that the thread_local bytes that belong to the program go with the ULT, on every PE, and that others
- * stay.
+ * Shows that the program's thread_local bytes move with the ULT, on every PE, and that others stay.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * attr_api.c: the MPI functions on attributes (MPI 5.0, section 7.7), the deprecated ones included, and the
- * predefined attributes of communicators (section 9.1.2). Those on windows are in the chapter on windows.
+ * predefined attributes of communicators (section 9.1.2). Those for windows are in rma/.
  */
 #include <limits.h>
 
@@ -17,10 +17,10 @@
 static const int tag_ub = INT_MAX;
 static const int io = MPI_ANY_SOURCE; /* every rank can do input and output */
 static const int host = MPI_PROC_NULL;
-static const int wtime_is_global = 1; /* ranks of one node read one clock */
+static const int wtime_is_global = 1; /* ranks of one node read the same clock */
 static const int appnum = 0;
 
-/* Where the value of a predefined attribute is; NULL: none has this key. */
+/* The address of a predefined attribute's value; NULL: the key has none. */
 static const int *predefined_value(struct ampi_rank *self, int keyval)
 {
     switch (keyval) {
@@ -201,13 +201,13 @@ int PMPI_Attr_delete(MPI_Comm comm, int keyval)
 
 /* ---- Datatypes ---- */
 
-/* Fills *owner in; raises MPI_ERR_TYPE if the handle is no datatype. */
+/* Fills *owner in; raises MPI_ERR_TYPE if the handle is not a valid datatype. */
 static int type_owner(struct ampi_rank *self, MPI_Datatype handle, struct ampi_attr_owner *owner)
 {
     struct ampi_type *type = ampi_type_of(handle);
 
     if (!type)
-        return ampi_raise_self(MPI_ERR_TYPE, "%p is not a datatype", (void *)handle);
+        return ampi_raise_self(MPI_ERR_TYPE, "%p is not a valid datatype", (void *)handle);
     *owner = (struct ampi_attr_owner){
         .kind = AMPI_ATTR_ON_TYPE, .handle = handle, .attrs = ampi_attr_of_type(self, type)};
     return MPI_SUCCESS;

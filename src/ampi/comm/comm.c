@@ -44,10 +44,10 @@ int PMPI_Comm_free(MPI_Comm *comm)
     if (BASE_UNLIKELY(!comm))
         return ampi_raise_self(MPI_ERR_ARG, "the address of the communicator is NULL");
     object = ampi_comm_of(self, *comm);
-    if (BASE_UNLIKELY(!object || object->is_freed)) /* freed: an error handler has it again */
+    if (BASE_UNLIKELY(!object || object->is_freed)) /* freed: an error handler gets the handle again */
         return ampi_comm_raise_invalid(*comm);
     if (BASE_UNLIKELY(object == self->world || object == self->self))
-        return ampi_raise(object, MPI_ERR_COMM, "%s may not be freed",
+        return ampi_raise(object, MPI_ERR_COMM, "%s must not be freed",
                           object == self->world ? "MPI_COMM_WORLD" : "MPI_COMM_SELF");
     if ((error = ampi_comm_delete_attrs(object)))
         return error;

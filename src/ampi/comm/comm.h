@@ -2,10 +2,10 @@
  *
  * comm.h: communicators (MPI 5.0, chapter 7).
  *
- * State that co-located ranks have in common is stored once per process: struct ampi_comm_shared. It holds
- * one small handle per member rank (struct ampi_comm), all created together by the rank that arrives last at
- * the creating collective, so a message to a member can be delivered even before that member has returned
- * from the creation.
+ * State that ranks of a process share is stored once per process: struct ampi_comm_shared. It contains one
+ * small handle per member rank (struct ampi_comm). The last rank to arrive at the creating collective
+ * creates all of them, so a message to a member can be delivered before that member has returned from the
+ * creation.
  *
  *      ampi_comm_shared ---- side[0] ---- handles[rank] (struct ampi_comm: matching engine, attributes, ...)
  *                       \--- side[1]      layout (which PE runs which member), group
@@ -30,11 +30,12 @@ struct ampi_coll_state;
 /* In ampi_layout.pe_of: the member lives in another process (procs/procs.h). */
 #define AMPI_PE_REMOTE UINT16_MAX
 
-/* Where the members of a group run. Shared by the communicators with the same group. */
+/* The locations of a group's members. Shared by communicators with the same group. */
 struct ampi_layout {
     _Atomic uint32_t refs;
     struct ampi_group *group; /* the members */
-    uint16_t *pe_of; /* PE of each member; AMPI_PE_REMOTE: of another process. The parts are this process's */
+    uint16_t *pe_of; /* PE of each member; AMPI_PE_REMOTE: in another process. The parts below are of this
+                      * process */
     int n_local;     /* members of this process */
     int n_parts;     /* PEs with members */
     int *part_pe;    /* their PE numbers, ascending */
@@ -51,15 +52,24 @@ struct ampi_comm_side {
 };
 
 struct ampi_comm_shared {
-    _Atomic uint32_t refs; /* handles not freed yet, and messages and requests that hold one */
-    uint64_t context_id;   /* tells this communicator's messages from others' */
-    struct ampi_comm_shared *next_context; /* link of the table of communicators over processes: contexts.c */
+    _Atomic uint32_t refs; /* handles not freed yet, and messages and requests that hold a handle */
+    uint64_t context_id;   /* distinguishes this communicator's messages from others' */
+    struct ampi_comm_shared *next_context; /* next in the table of communicators across processes:
+                                            * contexts.c */
     bool is_inter;
     struct ampi_comm_side side[2]; /* [1] is empty for an intracommunicator */
     struct ampi_coll_state *coll;  /* collectives in progress: coll/engine/slot.h */
     struct ampi_topo *topo;        /* process topology; NULL: none */
     _Atomic(struct ampi_comm_shared *)
-        hidden; /* for messages of the library's own; NULL: none yet (ampi_comm_hidden) */
+        hidden; /* for internal messages of the library; NULL: none yet (ampi_comm_hidden) */
+};
+
+/* A blocked probe; on its stack. */
+struct ampi_prober {
+    struct ampi_prober *next; /* link of the handle's list */
+    struct ult *ult;          /* that probes */
+    int source;
+    int tag;
 };
 
 struct ampi_comm {
@@ -71,33 +81,31 @@ struct ampi_comm {
     struct ampi_rank *owner;
     struct ampi_match match;   /* receives posted by the owner and messages to it */
     struct ampi_message *away; /* taken by ampi_recv_try, to be fetched by the ampi_recv_post that follows */
-    bool has_lost;             /* a member's process is lost: ampi_comm_mark_lost */
-    bool is_probing;           /* the owner is blocked in a probe for the following */
-    int probe_source;
-    int probe_tag;
-    uint32_t coll_seq;        /* collectives that the owner started on it, but for persistent ones */
-    uint32_t coll_pending;    /* the slots of those under way, one bit each */
-    uint32_t n_coll_refused;  /* calls of collectives that raised an error and took no part */
-    uint32_t n_series;        /* persistent collectives that the owner initialized on it */
-    uint32_t n_series_starts; /* ... and its starts of them */
-    uint32_t next_channel;    /* hidden communicators: number of the owner's next partitioned send */
+    bool has_failed;           /* a member's process is lost: ampi_comm_mark_failed */
+    struct ampi_prober *probers; /* the owner's threads that are blocked in a probe; NULL: none */
+    uint32_t coll_seq;           /* collectives that the owner started on it, but for persistent ones */
+    uint32_t coll_pending;       /* the slots of those under way, one bit each */
+    uint32_t n_coll_refused;     /* calls of collectives that raised an error and took no part */
+    uint32_t n_series;           /* persistent collectives that the owner initialized on it */
+    uint32_t n_series_starts;    /* ... and its starts of them */
+    uint32_t next_channel;       /* hidden communicators: number of the owner's next partitioned send */
     struct ampi_coll_args *coll_deferred_first; /* collectives that may not start yet, in order */
     struct ampi_coll_args *coll_deferred_last;
-    uint32_t n_pending; /* requests, matched messages and buffered sends under way on it, which keep it alive
-                           after MPI_Comm_free */
+    uint32_t n_pending; /* pending requests, matched messages and buffered sends, which keep it alive after
+                         * MPI_Comm_free */
     bool is_freed;      /* MPI_Comm_free was called */
     struct ampi_errhandler *errhandler; /* NULL: the default (see errhandler.h) */
-    struct ampi_attrs *attrs;           /* cached attributes; NULL: none ever set */
+    struct ampi_attrs *attrs;           /* cached attributes; NULL: none */
     struct ampi_info *info;             /* hints; NULL: none */
     char *name;                         /* MPI_Comm_set_name; NULL: the default */
     struct ampi_bsend_buffer *bsend;    /* MPI_Comm_attach_buffer; NULL: none */
-    struct ampi_session *session;       /* that it comes from, for buffered sends; NULL: none */
+    struct ampi_session *session;       /* origin of the communicator, for buffered sends; NULL: none */
 } BASE_CACHE_ALIGNED;                   /* neighbours may run on different PEs */
 
-/* The running rank's MPI_COMM_SELF, made at first use. */
+/* The running rank's MPI_COMM_SELF, created at first use. */
 struct ampi_comm *ampi_comm_self(struct ampi_rank *self);
 
-/* The object of a handle; NULL if it is none (MPI_COMM_NULL included). */
+/* The object of a handle; NULL if it is not valid (including MPI_COMM_NULL). */
 static inline struct ampi_comm *ampi_comm_of(struct ampi_rank *self, MPI_Comm handle)
 {
     if (BASE_LIKELY(handle == MPI_COMM_WORLD))
@@ -107,7 +115,7 @@ static inline struct ampi_comm *ampi_comm_of(struct ampi_rank *self, MPI_Comm ha
     return ampi_handle_has_magic(handle, AMPI_MAGIC_COMM) ? (struct ampi_comm *)handle : NULL;
 }
 
-/* The handle that the program sees. */
+/* The program's handle. */
 static inline MPI_Comm ampi_comm_handle(struct ampi_comm *comm)
 {
     if (comm == comm->owner->world)
@@ -115,30 +123,31 @@ static inline MPI_Comm ampi_comm_handle(struct ampi_comm *comm)
     return comm == comm->owner->self ? MPI_COMM_SELF : (MPI_Comm)comm;
 }
 
-/* Raises MPI_ERR_COMM for a handle that is no communicator, and returns that. */
+/* Raises MPI_ERR_COMM for a handle that is not a valid communicator, and returns that class. */
 int ampi_comm_raise_invalid(MPI_Comm handle) BASE_COLD;
 
 /* ---- Failed processes (comm_failure.c; procs/procs.h) ---- */
 
-bool ampi_lost_in_group(const struct ampi_group *group);
+bool ampi_failed_in_group(const struct ampi_group *group);
 
-/* All ranks of the job whose process is not lost. */
-struct ampi_group *ampi_lost_survivors(void);
+/* All ranks of the job whose process has not failed. */
+struct ampi_group *ampi_failed_survivors(void);
 
-/* ampi_lost_describe_process of the first lost process with ranks of the group (NULL: of all). */
-void ampi_lost_describe(const struct ampi_group *group, char *text);
+/* ampi_failed_describe_process for the first failed process with ranks in the group (NULL: in the job). */
+void ampi_failed_describe(const struct ampi_group *group, char *text);
 
 /* ---- The rooms above ---- */
 
-/* Functions of another room that keeps state with communicators. Any may be NULL. */
+/* Functions of a higher room that keeps state with communicators. Any may be NULL. */
 struct ampi_comm_client {
-    void (*create)(struct ampi_comm_shared *shared);  /* a new one, that nobody knows of yet */
+    void (*create)(struct ampi_comm_shared *shared);  /* a new communicator, not published yet */
     void (*destroy)(struct ampi_comm_shared *shared); /* nobody uses it any more */
-    void (*close)(struct ampi_comm *comm);   /* before that, each handle of this process; on its owner's PE */
+    void (*close)(struct ampi_comm *comm);   /* before that, for each handle of this process; on its owner's
+                                              * PE */
     void (*release)(struct ampi_comm *comm); /* the owner has freed its handle */
-    /* A member's process has failed: the owner's operations leave the quick path from now on. */
+    /* A member's process has failed: the owner's operations leave the fast path from now on. */
     void (*mark_failed)(struct ampi_comm *comm);
-    /* The same, after that: operations that cannot complete any more fail. On the owner's PE. */
+    /* After that: operations that cannot complete any more fail. On the owner's PE. */
     void (*fail)(struct ampi_comm *comm);
     void (*fail_shared)(struct ampi_comm_shared *shared, int pe_id); /* of all members of the PE */
 };
@@ -149,19 +158,19 @@ extern int ampi_comm_n_clients;
 /* Clients are called in the order in which they were added. Before the first communicator is made. */
 void ampi_comm_add_client(const struct ampi_comm_client *client);
 
-/* Has this room told of failed processes (job/connect.c). */
+/* Registers this room for reports of failed processes (job/connect.c). */
 void ampi_comm_connect(void);
 
 /* ---- Attributes (attr_api.c). May switch: callbacks are the program's. ---- */
 
-/* For MPI_Comm_dup and its kin: the rank's attributes of old to its new communicator. */
+/* For MPI_Comm_dup and similar functions: copies the rank's attributes of old to its new communicator. */
 int ampi_comm_copy_attrs(struct ampi_comm *old, struct ampi_comm *dup);
 
-/* The same for MPI_Comm_idup, whose new communicator is not there yet: to *copies, which that gets later.
- * Raises nothing: the error is the request's. */
+/* The same for MPI_Comm_idup, before its new communicator exists: copies to *copies, for later. Raises
+ * nothing: the error becomes the request's. */
 int ampi_comm_copy_attrs_early(struct ampi_comm *old, struct ampi_attrs **copies);
 
-/* No communicator gets them: calls the delete callbacks, with MPI_COMM_NULL. */
+/* Drops copies that no communicator will get: calls the delete callbacks, with MPI_COMM_NULL. */
 void ampi_comm_drop_attr_copies(struct ampi_attrs **copies);
 
 /* For MPI_Comm_free and, with MPI_COMM_SELF, MPI_Finalize. */
@@ -172,65 +181,66 @@ int ampi_comm_raise(struct ampi_comm *comm, int error_code, const char *text) BA
 
 /* ---- Memory of handles (comm_handles.c) ---- */
 
-/* Zeroed; only what is touched takes memory. */
+/* Zeroed; memory is allocated when touched. */
 struct ampi_comm *ampi_comm_handles_create(int n_ranks);
-/* They stay readable for some time, and are no communicators. */
+/* The handles stay readable for some time, as invalid communicators. */
 void ampi_comm_handles_destroy(struct ampi_comm *handles, int n_ranks);
 
-/* ---- Building (comm_build.c). The creating functions, not these, inherit ranks' error handlers. ---- */
+/* ---- Building (comm_build.c). The creating functions, not these, copy ranks' error handlers. ---- */
 
-struct ampi_layout *ampi_layout_create(struct ampi_group *group); /* takes a reference of the group */
+struct ampi_layout *ampi_layout_create(struct ampi_group *group); /* takes a reference to the group */
 void ampi_layout_ref(struct ampi_layout *layout);
 void ampi_layout_unref(struct ampi_layout *layout);
 
-/* A communicator with a handle for every member of the layout(s), each with rank and owner set; peer NULL: an
- * intracommunicator. Takes its own references of the layouts. Run by one rank for all. */
+/* Creates a communicator with a handle for every member of the layout(s), each with rank and owner set;
+ * peer NULL: an intracommunicator. Takes its own references to the layouts. One rank calls it for all. */
 struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer);
 
-/* The same with a context id that all processes with members have agreed on; 0: this process's choice, as it
- * has all the members. NULL: no id was left. */
+/* The same with a context id that all processes with members have agreed on; 0: this process chooses,
+ * because it has all members. NULL: no context id is left. */
 struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct ampi_layout *peer,
                                             uint64_t context_id);
 
-/* A context id that no live communicator of this process has; raises nothing, 0: exhausted. */
+/* Allocates a context id that no live communicator of this process has; raises nothing, 0: exhausted. */
 uint32_t ampi_comm_context_alloc(void);
 
 void ampi_comm_shared_ref(struct ampi_comm_shared *shared);
 
-/* The same if nobody has begun to destroy it. */
+/* The same unless its destruction has begun. */
 bool ampi_comm_shared_try_ref(struct ampi_comm_shared *shared);
 void ampi_comm_shared_unref(struct ampi_comm_shared *shared);
 
-/* Nobody holds it any more: destroys it when no message to it is in an inbox. Any thread. (comm_retire.c) */
+/* Called when the last reference was dropped: destroys it when no message to it is in an inbox. Any thread.
+ * (comm_retire.c) */
 void ampi_comm_retire(struct ampi_comm_shared *shared);
 
-/* Gives its memory back. */
+/* Frees its memory. */
 void ampi_comm_destroy(struct ampi_comm_shared *shared);
 
-/* The owner's handle of a second communicator with the same members, on which the library can send messages
- * that no receive or probe of the program sees. Made at first use, freed with the communicator. NULL: no
- * context id is left. */
+/* The owner's handle of a second communicator with the same members, on which the library sends messages
+ * that are invisible to the program's receives and probes. Created at first use, freed with the
+ * communicator. NULL: no context id is left. */
 struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm);
 struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared);
 
-/* Is the process of any member lost? (procs/failure.c) */
-bool ampi_comm_has_lost(const struct ampi_comm_shared *shared);
+/* True if the process of any member has failed. (procs/failure.c) */
+bool ampi_comm_has_failed(const struct ampi_comm_shared *shared);
 
-/* From now on the owner's receives that have to be posted (`away`) and its collectives (`coll_pending`) leave
- * the quick path, to be looked at one by one. On the owner's PE, or while nobody knows of the handle. */
-void ampi_comm_mark_lost(struct ampi_comm *comm);
+/* Makes the owner's receives that have to be posted (`away`) and its collectives (`coll_pending`) leave the
+ * fast path from now on, to be checked one by one. On the owner's PE, or before the handle is published. */
+void ampi_comm_mark_failed(struct ampi_comm *comm);
 
 /* A bit of coll_pending that belongs to no slot. */
-#define AMPI_COLL_PENDING_LOST (1u << 31)
+#define AMPI_COLL_PENDING_FAILED (1u << 31)
 
-/* Gives up the owner's handle: MPI_Comm_free. Attributes have been deleted already. The error handler and the
- * memory stay until nothing is pending. */
+/* Releases the owner's handle: MPI_Comm_free. Attributes have been deleted already. The error handler and
+ * the memory stay until nothing is pending. */
 void ampi_comm_release(struct ampi_comm *comm);
 
-/* The last pending operation on a communicator that was freed is over. */
+/* Called when the last pending operation on a freed communicator has ended. */
 void ampi_comm_let_go(struct ampi_comm *comm) BASE_COLD;
 
-/* One of the operations that comm->n_pending counts is over. The communicator may be gone on return. */
+/* Called when one of the operations counted by comm->n_pending has ended. May free the communicator. */
 static inline void ampi_comm_drop_pending(struct ampi_comm *comm)
 {
     if (BASE_UNLIKELY(--comm->n_pending == 0 && comm->is_freed))

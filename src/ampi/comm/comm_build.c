@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_build.c: making and dropping communicators: layouts, the shared part, the members' handles.
+ * comm_build.c: creating and destroying communicators: layouts, the shared part, the members' handles.
  */
 #include "ampi/comm/comm.h"
 
@@ -89,7 +89,7 @@ void ampi_layout_unref(struct ampi_layout *layout)
 
 /* ---- Context ids ---- */
 
-/* Ids in use, one bit each; guarded by a spin flag because any PE may make a communicator. */
+/* Used ids, one bit each; guarded by a spin flag because any PE may create a communicator. */
 #define CONTEXT_IDS (1u << 20)
 static uint64_t *context_used;
 static uint32_t context_hint;
@@ -105,7 +105,8 @@ uint32_t ampi_comm_context_alloc(void)
         context_used = base_calloc(CONTEXT_IDS / 64, sizeof *context_used, "context ids");
     for (uint32_t i = 0; i < CONTEXT_IDS / 64 && !found; i++) {
         uint32_t word = (context_hint + i) % (CONTEXT_IDS / 64);
-        uint64_t free_bits = ~context_used[word] & (word == 0 ? ~(uint64_t)1 : ~(uint64_t)0); /* 0 is no id */
+        uint64_t free_bits = ~context_used[word] & (word == 0 ? ~(uint64_t)1 : ~(uint64_t)0); /* 0 is not a
+                                                                                               * valid id */
         if (!free_bits)
             continue;
         found = word * 64 + (uint32_t)__builtin_ctzll(free_bits);
@@ -149,11 +150,11 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
 }
 
 /* Marks the handles of this process's members. */
-static BASE_COLD void mark_side_lost(struct ampi_comm_side *side)
+static BASE_COLD void mark_side_failed(struct ampi_comm_side *side)
 {
     for (int i = 0; i < side->n_ranks; i++)
         if (side->layout->pe_of[i] != AMPI_PE_REMOTE)
-            ampi_comm_mark_lost(&side->handles[i]);
+            ampi_comm_mark_failed(&side->handles[i]);
 }
 
 struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer)
@@ -168,7 +169,7 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
     bool is_local =
         layout->n_local == layout->group->n_ranks && (!peer || peer->n_local == peer->group->n_ranks);
 
-    /* The two sides of an intercommunicator find each other by the id also within a process. */
+    /* Within a process, too, the two sides of an intercommunicator find each other by the id. */
     if (!context_id || (is_local && !peer) || (is_local && (context_id & AMPI_CONTEXT_HIDDEN)))
         context_id = ampi_comm_context_alloc();
     if (!context_id)
@@ -179,16 +180,17 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
     build_side(shared, 0, layout);
     if (peer)
         build_side(shared, 1, peer);
-    if (BASE_UNLIKELY(ampi_comm_has_lost(shared))) {
-        mark_side_lost(&shared->side[0]);
-        mark_side_lost(&shared->side[1]);
+    if (BASE_UNLIKELY(ampi_comm_has_failed(shared))) {
+        mark_side_failed(&shared->side[0]);
+        mark_side_failed(&shared->side[1]);
     }
     atomic_init(&shared->refs, (uint32_t)(layout->n_local + (peer ? peer->n_local : 0)));
     for (int i = 0; i < ampi_comm_n_clients; i++)
         if (ampi_comm_clients[i]->create)
             ampi_comm_clients[i]->create(shared);
     if ((context_id & AMPI_CONTEXT_CROSS) &&
-        !(context_id & AMPI_CONTEXT_HIDDEN)) /* those are found through the one they belong to */
+        !(context_id & AMPI_CONTEXT_HIDDEN)) /* hidden ones are found through the communicator they belong
+                                              * to */
         ampi_contexts_add(shared);
     return shared;
 }
@@ -203,15 +205,15 @@ struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared
                                shared->context_id | AMPI_CONTEXT_HIDDEN);
         if (!made)
             return NULL;
-        atomic_init(&made->refs, 1); /* the communicator it belongs to */
+        atomic_init(&made->refs, 1); /* held by the communicator that it belongs to */
         if (atomic_compare_exchange_strong(&shared->hidden, &hidden, made))
             hidden = made;
         else
             ampi_comm_shared_unref(made); /* another PE was faster */
-        /* PEs that handled a loss meanwhile did not find it. */
+        /* PEs that handled a failure meanwhile did not find it. */
         atomic_thread_fence(memory_order_seq_cst);
-        if (BASE_UNLIKELY(ampi_comm_has_lost(shared))) {
-            ampi_lost_look_again();
+        if (BASE_UNLIKELY(ampi_comm_has_failed(shared))) {
+            ampi_failed_look_again();
             ult_wake_all();
         }
     }
@@ -256,11 +258,11 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
 {
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
-    /* First of all, as the hidden one is found through this one. */
+    /* Must come first, because the hidden communicator is found through this one. */
     if ((shared->context_id & AMPI_CONTEXT_CROSS) && !(shared->context_id & AMPI_CONTEXT_HIDDEN))
         ampi_contexts_remove(shared);
     if (shared->context_id < CONTEXT_IDS)
-        context_free(shared->context_id); /* no message within a process holds it */
+        context_free(shared->context_id); /* no message within a process has this id any more */
     ampi_comm_retire(shared);
 }
 

@@ -5,8 +5,8 @@
 #include "ampi/comm/comm.h"
 #include "ampi/object/errhandler.h"
 
-/* Calls the handler of a communicator that was freed while operations were pending: the handle is valid again
- * in the handler. */
+/* Calls the handler of a communicator that was freed while operations were pending: inside the handler the
+ * handle is valid again. */
 static int handle_on_freed(struct ampi_comm *comm, MPI_Comm *handle_address, int error_code, const char *text)
 {
     comm->n_pending++;
@@ -26,7 +26,7 @@ static BASE_COLD int raise_on_comm(struct ampi_comm *comm, int error_code, const
     return ampi_error_handle(comm->errhandler, &comm_handle, error_code, text);
 }
 
-/* Where no communicator is at hand. */
+/* For errors without a communicator. */
 static BASE_COLD int raise_on_self(int error_code, const char *text)
 {
     struct ampi_rank *self = ampi_self();
@@ -51,8 +51,7 @@ int ampi_comm_raise_invalid(MPI_Comm handle)
 {
     if (handle == MPI_COMM_NULL)
         return ampi_raise_self(MPI_ERR_COMM, "the communicator is MPI_COMM_NULL");
-    return ampi_raise_self(MPI_ERR_COMM, "the communicator %p is not a communicator, or has been freed",
-                           (void *)handle);
+    return ampi_raise_self(MPI_ERR_COMM, "%p is not a valid communicator, or has been freed", (void *)handle);
 }
 
 AMPI_EXPORT(Comm_set_errhandler);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_failure.c: failed processes in the terms of groups and communicators. See procs/failure.c.
+ * comm_failure.c: the effect of failed processes on groups and communicators. See procs/failure.c.
  */
 #include "ampi/comm/comm.h"
 #include "ampi/comm/contexts.h"
@@ -20,22 +20,22 @@ void ampi_comm_add_client(const struct ampi_comm_client *client)
     ampi_comm_clients[ampi_comm_n_clients++] = client;
 }
 
-bool ampi_lost_in_group(const struct ampi_group *group)
+bool ampi_failed_in_group(const struct ampi_group *group)
 {
-    for (int i = 0; ampi_lost_any() && i < group->n_ranks; i++)
-        if (ampi_lost_is_rank(ampi_group_world_rank(group, i)))
+    for (int i = 0; ampi_failed_any() && i < group->n_ranks; i++)
+        if (ampi_failed_is_rank(ampi_group_world_rank(group, i)))
             return true;
     return false;
 }
 
-struct ampi_group *ampi_lost_survivors(void)
+struct ampi_group *ampi_failed_survivors(void)
 {
     int *ranks = base_malloc((size_t)ampi_job.n_ranks * sizeof *ranks, "a group");
     struct ampi_group *group;
     int n = 0;
 
     for (int i = 0; i < ampi_job.n_ranks; i++)
-        if (!ampi_lost_is_rank(i))
+        if (!ampi_failed_is_rank(i))
             ranks[n++] = i;
     group = ampi_group_create_list(ranks, n);
     free(ranks);
@@ -50,34 +50,35 @@ static bool has_rank_of(int proc_id, const struct ampi_group *group)
     return !group;
 }
 
-void ampi_lost_describe(const struct ampi_group *group, char *text)
+void ampi_failed_describe(const struct ampi_group *group, char *text)
 {
-    snprintf(text, AMPI_LOST_TEXT_MAX, "a process is lost");
+    snprintf(text, AMPI_FAILED_TEXT_MAX, "a process has failed");
     for (int i = 0; i < ampi_job.n_procs; i++)
-        if (ampi_lost_is(i) && has_rank_of(i, group)) {
-            ampi_lost_describe_process(i, text);
+        if (ampi_failed_is(i) && has_rank_of(i, group)) {
+            ampi_failed_describe_process(i, text);
             return;
         }
 }
 
-bool ampi_comm_has_lost(const struct ampi_comm_shared *shared)
+bool ampi_comm_has_failed(const struct ampi_comm_shared *shared)
 {
-    return ampi_lost_any() && (ampi_lost_in_group(shared->side[0].layout->group) ||
-                               (shared->side[1].layout && ampi_lost_in_group(shared->side[1].layout->group)));
+    return ampi_failed_any() &&
+           (ampi_failed_in_group(shared->side[0].layout->group) ||
+            (shared->side[1].layout && ampi_failed_in_group(shared->side[1].layout->group)));
 }
 
-void ampi_comm_mark_lost(struct ampi_comm *comm)
+void ampi_comm_mark_failed(struct ampi_comm *comm)
 {
-    comm->has_lost = true;
-    comm->coll_pending |= AMPI_COLL_PENDING_LOST;
+    comm->has_failed = true;
+    comm->coll_pending |= AMPI_COLL_PENDING_FAILED;
     for (int i = 0; i < ampi_comm_n_clients; i++)
         if (ampi_comm_clients[i]->mark_failed)
             ampi_comm_clients[i]->mark_failed(comm);
 }
 
-/* The side of a communicator may have members of this PE: their handles are marked, and what they wait for
- * that cannot come any more fails. */
-static void lose_side(struct ampi_comm_side *side, int pe_id)
+/* For a side of a communicator with members on this PE: marks their handles, and fails operations that
+ * cannot complete any more. */
+static void fail_side(struct ampi_comm_side *side, int pe_id)
 {
     const struct ampi_layout *layout = side->layout;
     int part = layout ? layout->part_of_pe[pe_id] : -1;
@@ -86,33 +87,34 @@ static void lose_side(struct ampi_comm_side *side, int pe_id)
         return;
     for (int i = layout->part_first[part]; i < layout->part_first[part + 1]; i++) {
         struct ampi_comm *comm = &side->handles[layout->part_members[i]];
-        ampi_comm_mark_lost(comm);
+        ampi_comm_mark_failed(comm);
         for (int j = 0; j < ampi_comm_n_clients; j++)
             if (ampi_comm_clients[j]->fail)
                 ampi_comm_clients[j]->fail(comm);
     }
 }
 
-static void lose_members(struct ampi_comm_shared *shared, void *arg)
+static void fail_members(struct ampi_comm_shared *shared, void *arg)
 {
     int pe_id = *(int *)arg;
-    /* Sequentially consistent: either this finds it, or who makes it finds the loss. */
+    /* Sequentially consistent: either this finds the hidden communicator, or its creator finds the
+     * failure. */
     struct ampi_comm_shared *hidden = atomic_load(&shared->hidden);
 
-    if (!ampi_comm_has_lost(shared))
+    if (!ampi_comm_has_failed(shared))
         return;
-    lose_side(&shared->side[0], pe_id);
-    lose_side(&shared->side[1], pe_id);
+    fail_side(&shared->side[0], pe_id);
+    fail_side(&shared->side[1], pe_id);
     for (int i = 0; i < ampi_comm_n_clients; i++)
         if (ampi_comm_clients[i]->fail_shared)
             ampi_comm_clients[i]->fail_shared(shared, pe_id);
     if (hidden)
-        lose_members(hidden, arg);
+        fail_members(hidden, arg);
 }
 
 static void look_again(int pe_id)
 {
-    ampi_contexts_each(lose_members, &pe_id);
+    ampi_contexts_each(fail_members, &pe_id);
 }
 
 void ampi_comm_connect(void)

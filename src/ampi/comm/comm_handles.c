@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_handles.c: memory of communicators' handles. A program may keep a handle after it freed the
- * communicator, and use it: that has to be found by looking at the handle's magic word, so its memory must
- * stay readable. Small arrays come from the heap, which keeps its pages. Large ones are mappings; when such a
- * one is given back its pages go, but its addresses stay (they read as zero) until so many others have been
- * given back since. Called by comm_build.c.
+ * comm_handles.c: memory of communicators' handles. A program may use a handle after it has freed the
+ * communicator. The check of the magic word must detect that, so the memory of handles must stay readable.
+ * Small arrays are on the heap, which keeps its pages. Large ones are mappings. When one is freed its pages
+ * are released, but its addresses stay reserved (and read as zero) until RETIRED_BYTES_MAX of others have
+ * been freed after it. Called by comm_build.c.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,24 +13,24 @@
 #include "ampi/comm/comm.h"
 #include "base/log.h"
 
-/* From this size on an array is a mapping of its own. malloc does that from 128 KiB on, and unmaps it. */
+/* From this size on, an array is a separate mapping. malloc also does that from 128 KiB on, but unmaps it. */
 #define MAPPED_BYTES ((size_t)64 << 10)
 
-/* Address space of those that have been given back. Neighbours are one mapping to the kernel, which has a
- * limit of those. */
+/* Limit of address space of freed arrays. Adjacent ones are one mapping to the kernel, which limits their
+ * number. */
 #define RETIRED_BYTES_MAX ((size_t)256 << 20)
 
-/* One that has been given back. */
+/* A freed array. */
 struct retired {
-    struct retired *next; /* link of the list, the oldest one first */
+    struct retired *next; /* next in the list, oldest first */
     void *handles;
     size_t n_bytes;
 };
 
 static struct {
     atomic_flag lock;
-    struct retired *first, **end; /* end: where the next one is linked; NULL: list never used */
-    size_t n_bytes;               /* all together */
+    struct retired *first, **end; /* end: where the next one is linked; NULL: the list is unused */
+    size_t n_bytes;               /* total size */
 } retired = {.lock = ATOMIC_FLAG_INIT};
 
 static size_t size_of(int n_ranks)
@@ -47,7 +47,8 @@ struct ampi_comm *ampi_comm_handles_create(int n_ranks)
     mapped = mmap(NULL, size_of(n_ranks), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                   -1, 0);
     if (mapped == MAP_FAILED)
-        base_fatal(1, "out of memory: no %zu bytes for a communicator's handles", size_of(n_ranks));
+        base_fatal(1, "out of memory: cannot allocate %zu bytes for a communicator's handles",
+                   size_of(n_ranks));
     return mapped;
 }
 

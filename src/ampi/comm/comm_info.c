@@ -2,8 +2,8 @@
  *
  * comm_info.c: hints on communicators (MPI 5.0, section 7.4.4).
  *
- * Hints that the library knows are kept and shown by MPI_Comm_get_info; others are ignored, as the standard
- * wants. The assertions are kept without being made use of: matching is as fast without them.
+ * Known hints are kept and returned by MPI_Comm_get_info; others are ignored, as the standard requires. The
+ * assertions are kept but not used: matching is as fast without them.
  */
 #include "ampi/comm/comm_info.h"
 
@@ -46,7 +46,7 @@ int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
     if (!object)
         return ampi_comm_raise_invalid(comm);
     if (!hints)
-        return ampi_raise(object, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+        return ampi_raise(object, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
     kept = ampi_comm_info_filter(object->info, hints);
     ampi_info_destroy(object->info);
     object->info = kept;

@@ -7,8 +7,8 @@
 
 #include "ampi/object/info.h"
 
-/* The hints for a communicator that the library knows, with valid values. NULL if none does (or info
- * is NULL). `old`: hints in use, which stay unless they are set anew; it is not changed. */
+/* Filters the known hints for a communicator, with valid values. NULL if there are none (or info is NULL).
+ * `old`: hints in use, which stay unless info sets them; it is not changed. */
 struct ampi_info *ampi_comm_info_filter(const struct ampi_info *old, const struct ampi_info *info);
 
 #endif

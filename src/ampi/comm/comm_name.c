@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_name.c: names of communicators (MPI 5.0, section 7.8). A rank's handle has its own; the predefined
- * ones are not stored.
+ * comm_name.c: names of communicators (MPI 5.0, section 7.8). A rank's handle has its own name; predefined
+ * names are not stored.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ int PMPI_Comm_set_name(MPI_Comm comm, const char *comm_name)
         return ampi_raise(object, MPI_ERR_ARG, "comm_name is NULL");
     copy = strndup(comm_name, MPI_MAX_OBJECT_NAME - 1);
     if (!copy)
-        return ampi_raise(object, MPI_ERR_NO_MEM, "no memory for the name");
+        return ampi_raise(object, MPI_ERR_NO_MEM, "out of memory: cannot store the name");
     free(object->name);
     object->name = copy;
     return MPI_SUCCESS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_query.c: what a communicator is made of (MPI 5.0, sections 7.4.1 and 7.6.1): groups, comparison, the
- * other side.
+ * comm_query.c: inquiry functions of communicators (MPI 5.0, sections 7.4.1 and 7.6.1): groups, comparison,
+ * the remote group.
  */
 #include "ampi/comm/comm.h"
 
@@ -77,7 +77,7 @@ int PMPI_Comm_test_inter(MPI_Comm comm, int *flag)
     return MPI_SUCCESS;
 }
 
-/* MPI_CONGRUENT, MPI_SIMILAR or MPI_UNEQUAL: two communicators by their members. */
+/* Compares the members of two communicators: MPI_CONGRUENT, MPI_SIMILAR or MPI_UNEQUAL. */
 static int compare_groups(const struct ampi_comm *a, const struct ampi_comm *b)
 {
     int local, remote = MPI_IDENT;
@@ -107,7 +107,7 @@ int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
     return MPI_SUCCESS;
 }
 
-/* No rank of this library was spawned by another job. */
+/* Ranks of this library are never spawned by another job. */
 AMPI_EXPORT(Comm_get_parent);
 int PMPI_Comm_get_parent(MPI_Comm *parent)
 {

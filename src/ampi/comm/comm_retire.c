@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_retire.c: the end of a communicator that all its members have freed.
+ * comm_retire.c: destroys a communicator that all its members have freed.
  *
- * Messages to it may still lie in inboxes: a program may send what nobody receives. Whoever posted them held
- * the communicator then, so they were posted before its last reference was given up. Each PE with members has
- * handled them when a fence that is posted now has arrived there; it then drops the messages that have met no
- * receive. The last PE gives the memory back.
+ * Messages to it may still be in inboxes: a program may send messages that nobody receives. Their senders
+ * held the communicator, so they were posted before its last reference was dropped. When a fence that is
+ * posted now arrives at a PE with members, that PE has handled them all; it then drops the messages that no
+ * receive has matched. The last PE frees the memory.
  */
 #include "ampi/comm/comm.h"
 #include "ampi/comm/contexts.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
-/* A PE's part of it. */
+/* One PE's visit. */
 struct visit {
     struct ult_fence fence;
     struct retirement *all;
@@ -20,7 +20,7 @@ struct visit {
 
 struct retirement {
     struct ampi_comm_shared *shared;
-    _Atomic int n_left; /* visits that have not ended */
+    _Atomic int n_left; /* unfinished visits */
     struct visit visits[];
 };
 
@@ -48,7 +48,7 @@ static void close_side(const struct ampi_comm_side *side, int pe_id)
         close_handle(&side->handles[layout->part_members[i]]);
 }
 
-/* Drops the rest of the communicator on a PE. On that PE. */
+/* Drops the communicator's state on a PE. On that PE. */
 static void leave_pe(struct ampi_comm_shared *shared, int pe_id)
 {
     if (shared->context_id & AMPI_CONTEXT_CROSS)
@@ -79,7 +79,7 @@ void ampi_comm_retire(struct ampi_comm_shared *shared)
     for (int pe = 0; pe < ampi_job.n_pes; pe++)
         n_pes += has_members(shared, pe);
     if (n_pes == 0 ||
-        (n_pes == 1 && own_pe >= 0 && has_members(shared, own_pe))) { /* nothing is in inboxes */
+        (n_pes == 1 && own_pe >= 0 && has_members(shared, own_pe))) { /* no messages are in inboxes */
         if (n_pes == 1)
             leave_pe(shared, own_pe);
         ampi_comm_destroy(shared);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * contexts.c: the communicators of this process that have members in others, by context id.
+ * contexts.c: table of the communicators of this process that have members in others, by context id.
  *
- * A hash table under a spin lock, and in front of it a small cache per PE. Ids are never used again. A
- * communicator that goes is taken out of the caches as well: an erroneous program may still send to it. A PE
- * may put it there again that has just looked it up; so it looks once more before the communicator's memory
- * goes (comm_retire.c).
+ * A hash table under a spin lock, with a small cache per PE in front of it. Ids are never reused. A removed
+ * communicator is also removed from the caches: an erroneous program may still send to it. A PE that has
+ * just looked it up may enter it again, so the caches are cleared once more before the communicator's
+ * memory is freed (comm_retire.c).
  */
 #include <pthread.h>
 
@@ -21,13 +21,13 @@ static struct ampi_comm_shared *table[TABLE_CHAINS];
 static atomic_flag table_lock = ATOMIC_FLAG_INIT;
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t generation;
-static _Atomic uint32_t n_creations = 1; /* 0 is the world's */
+static _Atomic uint32_t n_creations = 1; /* 0 is MPI_COMM_WORLD's */
 
 struct cache {
-    _Atomic uint64_t context_id[CACHE_ENTRIES]; /* 0: none. Another PE may set it to 0 */
+    _Atomic uint64_t context_id[CACHE_ENTRIES]; /* 0: empty. Another PE may set it to 0 */
     struct ampi_comm_shared *shared[CACHE_ENTRIES];
 } BASE_CACHE_ALIGNED;
-static _Atomic(struct cache *) caches; /* by PE; NULL: no communicator was added yet */
+static _Atomic(struct cache *) caches; /* by PE; NULL: no communicator has been added */
 
 static inline uint32_t hash_of(uint64_t context_id)
 {
@@ -79,10 +79,10 @@ void ampi_contexts_add(struct ampi_comm_shared *shared)
     lock();
     add_locked(shared);
     unlock();
-    if (ampi_comm_has_lost(shared))
-        ampi_lost_look_again();
+    if (ampi_comm_has_failed(shared))
+        ampi_failed_look_again();
     if (ampi_job.n_pes > 1)
-        ult_wake_all(); /* messages to it may wait elsewhere */
+        ult_wake_all(); /* messages to it may be waiting on other PEs */
 }
 
 struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
@@ -161,7 +161,7 @@ uint32_t ampi_contexts_generation(void)
     return atomic_load_explicit(&generation, memory_order_seq_cst);
 }
 
-/* A reference of each, of those that still live; NULL: there is none. */
+/* Takes a reference to each live communicator; NULL: there are none. */
 static struct ampi_comm_shared **take_all(size_t *n_out)
 {
     struct ampi_comm_shared **all = NULL;

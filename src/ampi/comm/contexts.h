@@ -2,14 +2,14 @@
  *
  * contexts.h: communicators by context id.
  *
- * Ids of communicators that live in several processes are the same in all of them and never used again: the
- * process of the first member counts them. Others have small numbers, known to their process alone.
+ * A communicator across processes has the same id in all of them, which is never reused: the process of the
+ * first member counts them. Other communicators have small numbers, known only in their process.
  *
  *      bit 63      the hidden communicator of the one without this bit
  *      bit 62      set
- *      48..61      the process that made the number
+ *      48..61      the process that assigned the number
  *      20..47      its count of creations
- *       0..19      which of the communicators that one creation made (colors)
+ *       0..19      index among the communicators of one creation (colors)
  */
 #ifndef AMPI_CONTEXTS_H
 #define AMPI_CONTEXTS_H
@@ -28,14 +28,14 @@ uint64_t ampi_contexts_propose(void);
 void ampi_contexts_add(struct ampi_comm_shared *shared);
 void ampi_contexts_remove(struct ampi_comm_shared *shared);
 
-/* Takes a communicator that was removed, and its hidden one, out of a PE's cache. */
+/* Removes a communicator that is not in the table any more, and its hidden one, from a PE's cache. */
 void ampi_contexts_forget(int pe_id, uint64_t context_id);
 
-/* The communicator with this id; NULL: there is none (yet). */
+/* The communicator with this id; NULL: none (yet). */
 struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id);
 
-/* The communicator with this id, or what make returns, which has added it: the first member of several to
- * come makes it. */
+/* The communicator with this id, or else the result of make, which has added it: the first of several
+ * members to call creates it. */
 struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
                                                     struct ampi_comm_shared *(*make)(void *), void *arg);
 

@@ -2,12 +2,11 @@
  *
  * group.c: group objects (MPI 5.0, section 7.3).
  *
- * Owns the life of groups and the look-up in them. Groups with a list are interned: thousands of ranks that
- * each make the same group get one object. Invariants of the table:
+ * Creates, frees and searches groups. Groups with a list are interned: thousands of ranks that each create
+ * the same group get one object. Invariants of the table:
  *   1. Every live group with a list is in it, once, or twice while one of the two is being freed.
- *   2. Only the look-up under the lock gives a reference to a group that its caller holds none of, and never
- *      one to a group whose references have come down to 0: that group is being freed by whoever dropped the
- *      last.
+ *   2. Only the look-up under the lock returns a reference to a group that the caller does not hold
+ *      already, and never to a group without references: whoever dropped the last one is freeing it.
  *
  * Called by group_set.c, group_api.c and the communicators.
  */
@@ -39,7 +38,7 @@ static uint32_t hash_list(const int *list, int n)
     return hash ^ (hash >> 15);
 }
 
-/* Adds a reference unless there is none left. */
+/* Adds a reference unless there are none left. */
 static bool try_ref(struct ampi_group *group)
 {
     uint32_t refs = atomic_load_explicit(&group->refs, memory_order_relaxed);
@@ -52,7 +51,7 @@ static bool try_ref(struct ampi_group *group)
     return false;
 }
 
-/* The group with this list, with a reference for the caller; NULL: there is none. Under the lock. */
+/* The group with this list, with a reference for the caller; NULL: none. Under the lock. */
 static struct ampi_group *table_find(const int *list, int n, uint32_t hash)
 {
     struct ampi_group *group = table.chains[hash % TABLE_CHAINS];
@@ -74,7 +73,7 @@ static void table_remove(struct ampi_group *group)
     *link = group->next;
 }
 
-/* ---- Making and freeing ---- */
+/* ---- Creating and freeing ---- */
 
 static struct ampi_group *create(int n_ranks)
 {
@@ -98,7 +97,7 @@ struct ampi_group *ampi_group_create_range(int first, int stride, int n_ranks)
     return group;
 }
 
-/* True if the list is first, first + stride, ...; stride is set for any list of two or more. */
+/* True if the list is first, first + stride, ...; sets stride for any list of two or more. */
 static bool is_arithmetic(const int *list, int n, int *stride_out)
 {
     int stride = n > 1 ? list[1] - list[0] : 1;

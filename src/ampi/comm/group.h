@@ -3,8 +3,8 @@
  * group.h: ordered sets of processes (MPI 5.0, section 7.3).
  *
  * Immutable and reference-counted: all ranks of a process share one object. A group whose members are an
- * arithmetic sequence of world ranks is stored as first and stride, however large it is; another group is
- * stored once per process, however many ranks make it (group.c).
+ * arithmetic sequence of world ranks is stored as first and stride, however large it is; any other group is
+ * stored once per process, however many ranks create it (group.c).
  */
 #ifndef AMPI_GROUP_H
 #define AMPI_GROUP_H
@@ -16,26 +16,26 @@ struct ampi_session;
 struct ampi_group {
     _Atomic uint32_t refs; /* handles, communicators, ...; the empty group: not counted */
     int n_ranks;
-    int first;     /* member i is world rank first + i * stride if list is NULL */
+    int first;     /* if list is NULL: member i is world rank first + i * stride */
     int stride;    /* not 0 */
-    int *list;     /* the members' world ranks, otherwise */
+    int *list;     /* otherwise: the members' world ranks */
     int *sorted;   /* positions in the list by ascending world rank, for the inverse look-up; NULL: the list
-                      ascends */
+                    * is ascending */
     uint32_t hash; /* of the list */
-    struct ampi_group *next; /* link of the table of groups with lists */
+    struct ampi_group *next; /* next in the table of groups with lists */
 };
 
 extern struct ampi_group ampi_group_empty;
 
-/* An MPI_Group points to this: each handle has its own, so that a freed one is found though others have the
- * group. */
+/* The target of an MPI_Group: each handle has its own, so that a freed one is detected while others share
+ * the group. */
 struct ampi_group_ref {
     uint32_t magic;               /* AMPI_MAGIC_GROUP */
     struct ampi_group *group;     /* holds a reference */
-    struct ampi_session *session; /* that it comes from, which its communicators will be of; NULL: none */
+    struct ampi_session *session; /* its origin, inherited by communicators; NULL: none */
 };
 
-/* The group of a handle; NULL if it is none (MPI_GROUP_NULL included). */
+/* The group of a handle; NULL if it is not valid (including MPI_GROUP_NULL). */
 static inline struct ampi_group *ampi_group_of(MPI_Group handle)
 {
     if (handle == MPI_GROUP_EMPTY)
@@ -43,17 +43,17 @@ static inline struct ampi_group *ampi_group_of(MPI_Group handle)
     return ampi_handle_has_magic(handle, AMPI_MAGIC_GROUP) ? ((struct ampi_group_ref *)handle)->group : NULL;
 }
 
-/* The session that the group of a handle comes from; NULL: none, or it has ended. */
+/* The session of a group handle; NULL: none, or it has ended. */
 struct ampi_session *ampi_group_session(MPI_Group handle);
 
-/* A new handle, which takes over the reference. session: where it comes from; NULL: no session. */
+/* A new handle, which takes over the reference. session: its origin; NULL: no session. */
 MPI_Group ampi_group_handle_create(struct ampi_group *group, struct ampi_session *session);
 
 /* Frees a handle of a group, and drops its reference. */
 void ampi_group_handle_destroy(MPI_Group handle);
 
-/* New groups, with one reference; the list is copied, and recognised if it is an arithmetic sequence. The
- * empty group for n_ranks == 0. */
+/* New groups, with one reference; a list is copied, and detected if it is an arithmetic sequence. The empty
+ * group for n_ranks == 0. */
 struct ampi_group *ampi_group_create_range(int first, int stride, int n_ranks);
 struct ampi_group *ampi_group_create_list(const int *world_ranks, int n_ranks);
 
@@ -77,13 +77,13 @@ static inline int ampi_group_world_rank(const struct ampi_group *group, int grou
     return group->list ? group->list[group_rank] : group->first + group_rank * group->stride;
 }
 
-/* The position of a world rank in the group; MPI_UNDEFINED if it is not in it. */
+/* The position of a world rank in the group; MPI_UNDEFINED if it is not a member. */
 int ampi_group_find(const struct ampi_group *group, int world_rank);
 
 /* MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
 int ampi_group_compare(const struct ampi_group *a, const struct ampi_group *b);
 
-/* ---- New groups out of others (group_set.c), with one reference. Arguments have been checked. ---- */
+/* ---- New groups from others (group_set.c), with one reference. Arguments have been checked. ---- */
 
 struct ampi_group *ampi_group_incl(const struct ampi_group *group, int n, const int *group_ranks);
 struct ampi_group *ampi_group_excl(const struct ampi_group *group, int n, const int *group_ranks);

@@ -10,7 +10,7 @@
 
 static int raise_no_group(MPI_Group handle)
 {
-    return ampi_raise_self(MPI_ERR_GROUP, "%p is not a group%s", (void *)handle,
+    return ampi_raise_self(MPI_ERR_GROUP, "%p is not a valid group%s", (void *)handle,
                            handle == MPI_GROUP_NULL ? " (MPI_GROUP_NULL)" : "");
 }
 
@@ -143,7 +143,7 @@ int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgrou
 
 /* ---- Inclusion and exclusion by rank ---- */
 
-/* Raises MPI_ERR_RANK unless the ranks are members' and each stands there once. */
+/* Raises MPI_ERR_RANK unless the ranks are distinct members. */
 static int check_distinct(const struct ampi_group *group, int n, const int *ranks)
 {
     bool *is_seen = base_calloc((size_t)group->n_ranks + 1, sizeof *is_seen, "a check of ranks");
@@ -154,7 +154,7 @@ static int check_distinct(const struct ampi_group *group, int n, const int *rank
             error = ampi_raise_self(MPI_ERR_RANK, "ranks[%d] is %d, but the group has %d ranks", i, ranks[i],
                                     group->n_ranks);
         else if (is_seen[ranks[i]])
-            error = ampi_raise_self(MPI_ERR_RANK, "ranks[%d] is %d for the second time", i, ranks[i]);
+            error = ampi_raise_self(MPI_ERR_RANK, "ranks[%d] is %d, which was given before", i, ranks[i]);
         else
             is_seen[ranks[i]] = true;
     }
@@ -196,14 +196,14 @@ int PMPI_Group_excl(MPI_Group group, int n, const int ranks[], MPI_Group *newgro
     return select_ranks(group, n, ranks, newgroup, ampi_group_excl);
 }
 
-/* Raises an error unless the triplet (first, last, stride) names members; else counts them. */
+/* Raises an error unless the triplet (first, last, stride) denotes members; else counts them. */
 static int check_triplet(const struct ampi_group *group, int index, const int triplet[3], int *count_out)
 {
     int first = triplet[0], last = triplet[1], stride = triplet[2];
     int64_t n_steps, end;
 
     if (stride == 0 || (stride > 0 && last < first) || (stride < 0 && last > first))
-        return ampi_raise_self(MPI_ERR_ARG, "range %d from %d to %d does not end with stride %d", index,
+        return ampi_raise_self(MPI_ERR_ARG, "range %d from %d to %d cannot be reached with stride %d", index,
                                first, last, stride);
     n_steps = ((int64_t)last - first) / stride;
     end = first + n_steps * stride;
@@ -214,7 +214,7 @@ static int check_triplet(const struct ampi_group *group, int index, const int tr
     return MPI_SUCCESS;
 }
 
-/* Writes the ranks of all triplets down; *ranks_out is to be freed. */
+/* Expands all triplets to a list of ranks; free *ranks_out. */
 static int expand_triplets(const struct ampi_group *group, int n, int ranges[][3], int **ranks_out,
                            int *n_out)
 {

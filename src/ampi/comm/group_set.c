@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * group_set.c: new groups out of others (MPI 5.0, section 7.3.2).
+ * group_set.c: new groups from others (MPI 5.0, section 7.3.2).
  *
- * Each operation writes the members' world ranks down in the order that the standard gives them, and lets
- * ampi_group_create_list see whether they can be stored shorter. Cost: n log n. No locks but the table's, may
- * be called on any thread; never switches.
+ * Each operation lists the members' world ranks in the order that the standard requires, and
+ * ampi_group_create_list finds a shorter representation if there is one. Cost: n log n. Takes no locks but
+ * the table's, may be called on any thread; never switches.
  */
 #include "ampi/comm/group.h"
 #include "base/log.h"
 
-/* Members on their way into a new group. */
+/* Members of a group under construction. */
 struct members {
     int *world_ranks;
     int n;

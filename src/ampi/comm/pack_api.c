@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * pack_api.c: MPI_Pack and MPI_Unpack (MPI 5.0, section 5.2). The packed form is the data itself, without a
- * header, so what was packed can also be received with the original type.
+ * header, so packed data can also be received with the original type.
  */
 #include <limits.h>
 
@@ -9,7 +9,7 @@
 #include "ampi/datatype/buffer.h"
 #include "ampi/datatype/type_pack.h"
 
-/* Where one of the buffers, or both, are a GPU's. May switch. */
+/* For buffers in GPU memory. May switch. */
 static BASE_COLD int move_on_gpu(const struct ampi_pack_args *args, char *packed, size_t n_bytes,
                                  bool is_pack)
 {
@@ -20,7 +20,7 @@ static BASE_COLD int move_on_gpu(const struct ampi_pack_args *args, char *packed
     return error ? ampi_pack_raise_gpu(args, error) : MPI_SUCCESS;
 }
 
-/* Both directions: checks, moves, and moves *position on. */
+/* Both directions: checks the arguments, moves the data, and advances *position. */
 static int move(struct ampi_pack_args *args, MPI_Comm comm, MPI_Count *position, bool is_pack)
 {
     struct ampi_rank *self = ampi_self();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * removed.c: the functions of MPI 1 that MPI 3.0 removed, for old programs (heddle_mpi_compat.h). Each is the
- * function that took its place.
+ * removed.c: functions of MPI-1 that MPI-3.0 removed, for old programs (heddle_mpi_compat.h). Each calls
+ * its replacement.
  */
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"

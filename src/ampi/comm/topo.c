@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * topo.c: topology objects and the neighbors that they give (MPI 5.0, chapter 8). Creating communicators with
- * one is in topo_create.c; the functions on grids and graphs are in topo_cart.c, topo_graph.c and
- * topo_dist_graph.c.
+ * topo.c: topology objects and their neighbors (MPI 5.0, chapter 8). Creating communicators with one is in
+ * topo_create.c; the functions on grids and graphs are in topo_cart.c, topo_graph.c and topo_dist_graph.c.
  */
 #include "ampi/comm/topo.h"
 
@@ -162,7 +161,7 @@ int ampi_cart_neighbor(const struct ampi_topo_cart *cart, int rank, int dim, int
 
 /* ---- Neighbors ---- */
 
-/* Where a node's edges begin and end. */
+/* The index of a node's first edge. */
 static int graph_begin(const struct ampi_topo_graph *graph, int rank)
 {
     return rank > 0 ? graph->index[rank - 1] : 0;

@@ -2,8 +2,8 @@
  *
  * topo.h: process topologies (MPI 5.0, chapter 8).
  *
- * A topology is immutable, made once when its communicator is, and shared by the members and by duplicates.
- * Ranks are not reordered: all ranks of a process are equally near to each other.
+ * A topology is immutable, created with its communicator, and shared by the members and by duplicates.
+ * Ranks are not reordered: all ranks of a process are equally close to each other.
  */
 #ifndef AMPI_TOPO_H
 #define AMPI_TOPO_H
@@ -60,13 +60,12 @@ struct ampi_topo *ampi_topo_create_dist(int n_ranks, size_t n_in, size_t n_out, 
 struct ampi_topo *ampi_topo_ref(struct ampi_topo *topo);
 void ampi_topo_unref(struct ampi_topo *topo);
 
-/* ---- Neighbors, for the neighborhood collectives, in the order of MPI 5.0, section 8.6. 0 for no topology.
- * ---- */
+/* ---- Neighbors, for neighborhood collectives, in the order of MPI 5.0, section 8.6. 0 without a topology. ---- */
 
 int ampi_topo_in_degree(const struct ampi_comm *comm);
 int ampi_topo_out_degree(const struct ampi_comm *comm);
 
-/* Writes as many ranks as the degree says; MPI_PROC_NULL beyond the border of a grid. */
+/* Writes as many ranks as the degree; MPI_PROC_NULL beyond the border of a grid. */
 void ampi_topo_in_neighbors(const struct ampi_comm *comm, int *ranks_out);
 void ampi_topo_out_neighbors(const struct ampi_comm *comm, int *ranks_out);
 
@@ -77,7 +76,7 @@ int ampi_cart_size(int n_dims, const int *dims);
 
 void ampi_cart_coords(const struct ampi_topo_cart *cart, int rank, int *coords_out);
 
-/* The rank of a point, with periodic coordinates wrapped; MPI_PROC_NULL outside of the grid. */
+/* The rank of a point, with periodic coordinates wrapped; MPI_PROC_NULL outside the grid. */
 int ampi_cart_rank(const struct ampi_topo_cart *cart, const int *coords);
 
 /* The rank disp steps from a rank in one dimension. */
@@ -85,8 +84,8 @@ int ampi_cart_neighbor(const struct ampi_topo_cart *cart, int rank, int dim, int
 
 /* ---- Dims_create (dims.c) ---- */
 
-/* Writes the factors of n, not increasing, whose largest is as small as can be, then the second largest, and
- * so on. */
+/* Writes non-increasing factors of n, the largest as small as possible, then the second largest, and so
+ * on. */
 void ampi_dims_balance(int n, int n_dims, int *dims_out);
 
 #endif

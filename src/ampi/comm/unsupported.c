@@ -12,7 +12,7 @@ int ampi_unsupported(const char *function, MPI_Comm comm_handle)
     struct ampi_comm *comm = NULL;
 
     if (self && self->state == AMPI_RANK_INITIALIZED) {
-        self->call = function;
+        ult_self()->call = function;
         comm = comm_handle == MPI_COMM_NULL ? NULL : ampi_comm_of(self, comm_handle);
     }
     if (comm)

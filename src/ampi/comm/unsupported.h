@@ -8,8 +8,8 @@
 
 #include "ampi/object/handle.h"
 
-/* Raises MPI_ERR_UNSUPPORTED_OPERATION with the function's name, on the communicator if it is a valid one,
- * and returns that. */
+/* Raises MPI_ERR_UNSUPPORTED_OPERATION with the function's name, on the communicator if it is valid, and
+ * returns that class. */
 int ampi_unsupported(const char *function, MPI_Comm comm) BASE_COLD;
 
 #endif

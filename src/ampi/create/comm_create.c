@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_create.c: communicators out of one that exists, all its members taking part: create, split_type,
- * dup_with_info, merge (MPI 5.0, sections 7.4.2 and 7.6.2). Dup and split themselves are in comm.c, what only
- * some members call in comm_meet.c, the nonblocking ones in comm_idup.c.
+ * comm_create.c: creates communicators from an existing one, collectively over all its members: create,
+ * split_type, dup_with_info, merge (MPI 5.0, sections 7.4.2 and 7.6.2). Dup and split are in comm_dup.c,
+ * functions that only some members call in comm_meet.c, nonblocking ones in comm_idup.c.
  */
 #include "ampi/create/comm_create.h"
 
@@ -16,14 +16,14 @@
 const char *ampi_comm_creation_text(int error, const struct ampi_group *group, char *text)
 {
     if (error != MPI_ERR_PROC_ABORTED)
-        return "no context id is left: free communicators that are not needed any more";
-    ampi_lost_describe(group, text);
+        return "no context id is left: free communicators that are not needed";
+    ampi_failed_describe(group, text);
     return text;
 }
 
 int ampi_comm_raise_creation(struct ampi_comm *comm, int error)
 {
-    char text[AMPI_LOST_TEXT_MAX];
+    char text[AMPI_FAILED_TEXT_MAX];
 
     return ampi_raise(comm, error, "%s", ampi_comm_creation_text(error, comm->local->layout->group, text));
 }
@@ -74,7 +74,7 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
     if (!old)
         return ampi_comm_raise_invalid(comm);
     if (!members)
-        return ampi_raise(old, MPI_ERR_GROUP, "%p is not a group", (void *)group);
+        return ampi_raise(old, MPI_ERR_GROUP, "%p is not a valid group", (void *)group);
     if (!newcomm)
         return raise_null(old);
     for (int i = 0; i < members->n_ranks; i++) {
@@ -93,8 +93,8 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 
 /* ---- MPI_Comm_split_type ---- */
 
-/* The color of a kind of hardware that the caller is restricted to; MPI_UNDEFINED: no such kind. A node is
- * named by its lowest process. */
+/* The color of the kind of hardware that the caller is restricted to; MPI_UNDEFINED: unknown kind. A node
+ * is identified by its lowest process. */
 static int color_of_pe(const struct ampi_rank *self)
 {
     return ampi_job.first_rank + self->pe_id; /* a process has no more PEs than ranks */
@@ -111,7 +111,7 @@ static int color_of_resource(const struct ampi_rank *self, const char *resource)
     return strcmp(resource, "heddle://pe") == 0 ? color_of_pe(self) : MPI_UNDEFINED;
 }
 
-/* The largest kind of hardware that has some of the members but not all; NULL: there is none. */
+/* The largest kind of hardware that contains some of the members but not all; NULL: none. */
 static const char *next_resource(const struct ampi_comm *comm)
 {
     const struct ampi_layout *layout = comm->local->layout;
@@ -121,7 +121,7 @@ static const char *next_resource(const struct ampi_comm *comm)
     return layout->n_parts > 1 ? "heddle://pe" : NULL;
 }
 
-/* The color of a process set; MPI_UNDEFINED: no such set. */
+/* The color of a process set; MPI_UNDEFINED: unknown set. */
 static int color_of_pset(const struct ampi_rank *self, const char *pset)
 {
     if (!pset)
@@ -131,7 +131,7 @@ static int color_of_pset(const struct ampi_rank *self, const char *pset)
     return strcmp(pset, "mpi://SELF") == 0 ? self->world_rank : MPI_UNDEFINED;
 }
 
-/* Raises an error for a type that does not exist. */
+/* Raises an error for an unknown type. */
 static int color_of_type(struct ampi_comm *old, int split_type, const struct ampi_info *info, int *color_out)
 {
     const struct ampi_rank *self = old->owner;
@@ -156,7 +156,8 @@ static int color_of_type(struct ampi_comm *old, int split_type, const struct amp
         color = color_of_resource(self, next_resource(old));
         break;
     default:
-        return ampi_raise(old, MPI_ERR_ARG, "split_type is %d, none of MPI_COMM_TYPE_*", split_type);
+        return ampi_raise(old, MPI_ERR_ARG, "split_type is %d, which is not one of MPI_COMM_TYPE_*",
+                          split_type);
     }
     *color_out = color;
     return MPI_SUCCESS;
@@ -176,9 +177,9 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
     if (old->shared->is_inter && split_type == MPI_COMM_TYPE_HW_UNGUIDED)
         return ampi_raise(
             old, MPI_ERR_COMM,
-            "an intercommunicator cannot be split by whatever hardware its groups are spread over");
+            "an intercommunicator cannot be split by the hardware that its groups are spread over");
     if (!hints && info != MPI_INFO_NULL)
-        return ampi_raise(old, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+        return ampi_raise(old, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
     if (!newcomm)
         return raise_null(old);
     error = color_of_type(old, split_type, hints, &color);
@@ -204,7 +205,7 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
     if (!old)
         return ampi_comm_raise_invalid(comm);
     if (!hints && info != MPI_INFO_NULL)
-        return ampi_raise(old, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+        return ampi_raise(old, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
     if (!newcomm)
         return raise_null(old);
     error = ampi_coll_run(&args);
@@ -215,7 +216,7 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
     return ampi_comm_adopt(old, made, true, newcomm);
 }
 
-/* ---- MPI_Intercomm_merge: the side whose members say "low" comes first ---- */
+/* ---- MPI_Intercomm_merge: the side whose members pass high = false comes first ---- */
 
 static void merge_middle(struct ampi_coll_slot *slot)
 {

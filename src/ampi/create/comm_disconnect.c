@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_disconnect.c: MPI_Comm_disconnect (MPI 5.0, section 12.10.4): MPI_Comm_free as a
- * collective. Requests are complete when it is called; what is left inside the library keeps the communicator
- * alive.
+ * comm_disconnect.c: MPI_Comm_disconnect (MPI 5.0, section 12.10.4): MPI_Comm_free as a collective.
+ * Requests are complete when it is called; pending internal operations keep the communicator alive.
  */
 #include "ampi/object/attr.h"
 #include "ampi/coll/engine/coll.h"
@@ -21,12 +20,12 @@ int PMPI_Comm_disconnect(MPI_Comm *comm)
     if (!object || object->is_freed)
         return ampi_comm_raise_invalid(*comm);
     if (object == self->world || object == self->self)
-        return ampi_raise(object, MPI_ERR_COMM, "%s may not be disconnected",
+        return ampi_raise(object, MPI_ERR_COMM, "%s must not be disconnected",
                           object == self->world ? "MPI_COMM_WORLD" : "MPI_COMM_SELF");
     error = ampi_comm_delete_attrs(object);
     if (error)
         return error;
-    self->call = "MPI_Comm_disconnect";
+    ult_self()->call = "MPI_Comm_disconnect";
     ampi_coll_barrier(object);
     ampi_comm_release(object);
     *comm = MPI_COMM_NULL;

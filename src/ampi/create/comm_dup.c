@@ -2,8 +2,8 @@
  *
  * comm_dup.c: MPI_Comm_dup and MPI_Comm_split (MPI 5.0, section 7.4.2).
  *
- * Creating a communicator is a collective like any other: the rank that arrives last builds the new
- * communicator(s) with a handle for every member, and each member picks up its own.
+ * Creating a communicator is a collective like any other: the last rank to arrive builds the new
+ * communicator(s) with a handle for every member, and each member gets its own.
  */
 #include "ampi/coll/engine/coll.h"
 #include "ampi/comm/topo.h"
@@ -13,8 +13,8 @@
 
 /* ---- Creation: the collective part ---- */
 
-/* Hands the handles of one side of a new communicator to the members whose positions in the slot are given;
- * NULL stands for the positions 0, 1, 2 ... behind first. */
+/* Gives the handles of one side of a new communicator to the members at the given positions in the slot;
+ * NULL stands for positions 0, 1, 2 ... after first. */
 static void hand_out(struct ampi_coll_slot *slot, struct ampi_comm_side *side, const int *members, int first)
 {
     for (int i = 0; i < side->n_ranks; i++)
@@ -67,7 +67,7 @@ static int compare_entries(const void *a, const void *b)
     return x->member < y->member ? -1 : x->member > y->member;
 }
 
-/* The layout of new members, whose positions in the slot go to members_out. */
+/* The layout of the new members; stores their positions in the slot in members_out. */
 static struct ampi_layout *layout_of(struct ampi_coll_slot *slot, const struct split_entry *entries,
                                      int n_entries, int *members_out)
 {
@@ -95,8 +95,8 @@ static bool has_local(const struct ampi_coll_slot *slot, const struct split_entr
     return false;
 }
 
-/* Makes the communicator of one color, if any of its members are of this process. An intercommunicator's
- * color that only one side has gets none. */
+/* Creates the communicator of one color, if any of its members are in this process. No intercommunicator is
+ * created for a color that only one side has. */
 static void split_color(struct ampi_coll_slot *slot, const struct split_entry *entries, int n_entries,
                         int *members, uint64_t context_id)
 {

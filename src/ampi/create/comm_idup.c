@@ -2,9 +2,9 @@
  *
  * comm_idup.c: MPI_Comm_idup and MPI_Comm_idup_with_info (MPI 5.0, section 7.4.2).
  *
- * The collective is the one of MPI_Comm_dup. Attributes, error handler and hints are copied in the call: they
- * are those of that moment, and the old communicator may be changed or freed before the new one is there. The
- * new one gets them when the request is found complete, on the rank's stack.
+ * The collective is that of MPI_Comm_dup. The call copies attributes, error handler and hints, because the
+ * old communicator may be changed or freed before the new one exists. The new one gets them when the
+ * request is found complete, on the rank's stack.
  */
 #include "ampi/object/attr.h"
 #include "ampi/coll/engine/slot.h"
@@ -15,7 +15,7 @@
 
 struct duplication {
     struct ampi_coll_args args;
-    MPI_Comm *newcomm;                  /* where the program wants the handle */
+    MPI_Comm *newcomm;                  /* destination of the handle */
     struct ampi_info *hints;            /* for the new communicator; NULL: none */
     struct ampi_attrs *attrs;           /* the same; NULL: none */
     struct ampi_errhandler *errhandler; /* the same, a reference; NULL: the default */
@@ -24,7 +24,7 @@ struct duplication {
     int error; /* of copying the attributes, later the operation's */
 };
 
-/* Gives the new communicator what was copied for it. */
+/* Gives the copies to the new communicator. */
 static void equip(struct duplication *dup, struct ampi_comm *made)
 {
     made->session = dup->session;
@@ -84,7 +84,7 @@ static int idup(struct ampi_rank *self, MPI_Comm comm, MPI_Info info, MPI_Comm *
     if (!old)
         return ampi_comm_raise_invalid(comm);
     if (!hints && info != MPI_INFO_NULL)
-        return ampi_raise(old, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+        return ampi_raise(old, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
     if (!newcomm || !request)
         return ampi_raise(old, MPI_ERR_ARG, "%s is NULL", newcomm ? "request" : "newcomm");
     dup = base_calloc(1, sizeof *dup, "a communicator's duplication");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_meet.c: communicators made by ranks that meet (meet.h): MPI_Comm_create_group,
- * MPI_Comm_create_from_group, MPI_Intercomm_create and MPI_Intercomm_create_from_groups (MPI 5.0,
- * sections 7.4.2 and 7.6.2).
+ * comm_meet.c: communicators created by meetings of ranks (meet.h): MPI_Comm_create_group,
+ * MPI_Comm_create_from_group, MPI_Intercomm_create and MPI_Intercomm_create_from_groups (MPI 5.0, sections
+ * 7.4.2 and 7.6.2).
  *
- * An intercommunicator is made by its two leaders, who meet each other; each then hands the handles of its
- * side out to its group.
+ * The two leaders meet and create an intercommunicator; each then gives the handles of its side to its
+ * group.
  */
 #include "ampi/coll/engine/items.h"
 #include "ampi/comm/contexts.h"
@@ -17,7 +17,7 @@
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
-/* ---- A group makes its communicator ---- */
+/* ---- A group creates its communicator ---- */
 
 static void build_from_group(struct ampi_meet **members, int n_members)
 {
@@ -53,7 +53,7 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
     if (!old)
         return ampi_comm_raise_invalid(comm);
     if (!members)
-        return ampi_raise(old, MPI_ERR_GROUP, "%p is not a group", (void *)group);
+        return ampi_raise(old, MPI_ERR_GROUP, "%p is not a valid group", (void *)group);
     if (old->shared->is_inter)
         return ampi_raise(old, MPI_ERR_COMM, "the communicator is an intercommunicator");
     if (tag < 0)
@@ -65,7 +65,7 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
         if (ampi_group_find(old->local->layout->group, ampi_group_world_rank(members, i)) == MPI_UNDEFINED)
             return ampi_raise(old, MPI_ERR_GROUP, "member %d of the group is not in the communicator", i);
     }
-    if (me.member == MPI_UNDEFINED) { /* nothing to do with it */
+    if (me.member == MPI_UNDEFINED) { /* the caller is not a member */
         *newcomm = MPI_COMM_NULL;
         return MPI_SUCCESS;
     }
@@ -74,9 +74,9 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
     return error ? ampi_comm_raise_creation(old, error) : ampi_comm_adopt(old, me.got, false, newcomm);
 }
 
-/* ---- The same without a communicator: errors go to the handler that is given ---- */
+/* ---- The same without a communicator: the given handler gets the errors ---- */
 
-/* Checks what the two functions below have in common; raises what is wrong. */
+/* Checks the arguments that the two functions below share; raises errors. */
 static int check_from_group(struct ampi_rank *self, MPI_Group group, const char *stringtag, MPI_Info info,
                             MPI_Errhandler errhandler, const MPI_Comm *newcomm)
 {
@@ -87,17 +87,17 @@ static int check_from_group(struct ampi_rank *self, MPI_Group group, const char 
         return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler for communicators",
                                (void *)errhandler);
     if (!ampi_group_of(group))
-        return ampi_raise_on(handler, &none, MPI_ERR_GROUP, "%p is not a group", (void *)group);
+        return ampi_raise_on(handler, &none, MPI_ERR_GROUP, "%p is not a valid group", (void *)group);
     if (!stringtag || strnlen(stringtag, MPI_MAX_STRINGTAG_LEN) == MPI_MAX_STRINGTAG_LEN)
         return ampi_raise_on(handler, &none, MPI_ERR_ARG, "stringtag is %s", stringtag ? "too long" : "NULL");
     if (info != MPI_INFO_NULL && !ampi_info_of(self, info))
-        return ampi_raise_on(handler, &none, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+        return ampi_raise_on(handler, &none, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
     if (!newcomm)
         return ampi_raise_on(handler, &none, MPI_ERR_ARG, "the address of the new communicator is NULL");
     return MPI_SUCCESS;
 }
 
-/* Sets a new communicator up as the program asked for and hands it out. */
+/* Applies the program's settings to a new communicator and returns its handle. */
 static int finish_from_group(struct ampi_rank *self, struct ampi_comm *made, MPI_Group group, MPI_Info info,
                              MPI_Errhandler errhandler, MPI_Comm *newcomm)
 {
@@ -119,7 +119,7 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
     struct ampi_meet me = {
         .function = "create_from_group", .stringtag = stringtag, .build = build_from_group};
     MPI_Comm none = MPI_COMM_NULL;
-    char text[AMPI_LOST_TEXT_MAX];
+    char text[AMPI_FAILED_TEXT_MAX];
 
     if (error)
         return error;
@@ -150,11 +150,11 @@ static bool are_disjoint(const struct ampi_group *a, const struct ampi_group *b)
     return true;
 }
 
-/* An intercommunicator that was agreed on, as it goes to all processes with members. */
+/* A new intercommunicator, as sent to all processes with members. */
 struct agreement {
     uint64_t context_id;
     int error;
-    int side;    /* which side is meant: that of whoever hands it out */
+    int side;    /* the receiver's side */
     int n[2];    /* members of the sides */
     int ranks[]; /* their world ranks */
 };
@@ -165,7 +165,7 @@ static size_t agreement_bytes(const struct agreement *agreement)
            ((size_t)agreement->n[0] + (size_t)agreement->n[1]) * sizeof agreement->ranks[0];
 }
 
-/* The world ranks of a group, malloc'ed: a leader's gift. */
+/* The world ranks of a group, malloc'ed: a leader's payload. */
 static int *ranks_of(const struct ampi_group *group)
 {
     int *ranks = base_malloc((size_t)group->n_ranks * sizeof *ranks, "an intercommunicator");
@@ -175,23 +175,24 @@ static int *ranks_of(const struct ampi_group *group)
     return ranks;
 }
 
-/* In a job of several processes: the leaders get an agreement, malloc'ed, from which each process makes its
- * part. */
+/* In a job of several processes: gives the leaders an agreement, malloc'ed, from which each process creates
+ * its part. */
 static void agree_inter(struct ampi_meet **members, int n_members)
 {
     for (int i = 0; i < n_members; i++) {
-        const struct ampi_meet_gift *gifts = members[i] ? members[i]->gifts : NULL;
+        const struct ampi_meet_payload *payloads = members[i] ? members[i]->payloads : NULL;
         struct ampi_group *first, *second;
         struct agreement *agreement;
-        if (!gifts)
+        if (!payloads)
             continue;
-        agreement =
-            base_calloc(1, sizeof *agreement + gifts[0].n_bytes + gifts[1].n_bytes, "an intercommunicator");
+        agreement = base_calloc(1, sizeof *agreement + payloads[0].n_bytes + payloads[1].n_bytes,
+                                "an intercommunicator");
         agreement->context_id = members[i]->new_context_id;
         agreement->side = i;
         for (int side = 0; side < 2; side++) {
-            agreement->n[side] = (int)(gifts[side].n_bytes / sizeof(int));
-            memcpy(agreement->ranks + (side ? agreement->n[0] : 0), gifts[side].bytes, gifts[side].n_bytes);
+            agreement->n[side] = (int)(payloads[side].n_bytes / sizeof(int));
+            memcpy(agreement->ranks + (side ? agreement->n[0] : 0), payloads[side].bytes,
+                   payloads[side].n_bytes);
         }
         first = ampi_group_create_list(agreement->ranks, agreement->n[0]);
         second = ampi_group_create_list(agreement->ranks + agreement->n[0], agreement->n[1]);
@@ -220,7 +221,7 @@ static struct ampi_comm_shared *make_agreed(void *arg)
     return made;
 }
 
-/* This process's part of what was agreed on: the side meant; NULL: it was not agreed on. */
+/* The side of this process; NULL: there is no agreement. */
 static struct ampi_comm_side *side_agreed(const struct agreement *agreement)
 {
     if (!agreement || agreement->error)
@@ -247,7 +248,7 @@ static void build_inter(struct ampi_meet **members, int n_members)
 }
 
 /* A leader's meeting with the other one, whose world rank is given. key: function, context, tags. Sets
- * *side_out; in a job of several processes *agreement_out instead, malloc'ed. */
+ * *side_out or, in a job of several processes, *agreement_out (malloc'ed). */
 static int meet_leader(struct ampi_rank *self, int remote_world_rank, struct ampi_layout *local,
                        const struct ampi_meet *key, struct ampi_comm_side **side_out,
                        struct agreement **agreement_out)
@@ -267,13 +268,13 @@ static int meet_leader(struct ampi_rank *self, int remote_world_rank, struct amp
     me.build = build_inter;
     if (ampi_machine) {
         me.build = agree_inter;
-        me.gift =
-            (struct ampi_meet_gift){ranks_of(local->group), (size_t)local->group->n_ranks * sizeof(int)};
+        me.payload =
+            (struct ampi_meet_payload){ranks_of(local->group), (size_t)local->group->n_ranks * sizeof(int)};
     }
     error = ampi_meet_run(&me);
     ampi_group_unref(leaders);
     if (ampi_machine) {
-        free((void *)(uintptr_t)me.gift.bytes);
+        free((void *)(uintptr_t)me.payload.bytes);
         *agreement_out = me.got;
     } else {
         *side_out = me.got;
@@ -281,10 +282,10 @@ static int meet_leader(struct ampi_rank *self, int remote_world_rank, struct amp
     return error;
 }
 
-/* ---- MPI_Intercomm_create: handing out is a collective of the local communicator ---- */
+/* ---- MPI_Intercomm_create: a collective of the local communicator distributes the handles ---- */
 
-/* The leader's args->send.buf is its side of the new communicator, in a job of several processes the
- * agreement; key[0] says who leads, key[1] its error. */
+/* The leader's args->send.buf is its side of the new communicator or, in a job of several processes, the
+ * agreement; key[0] marks the leader, key[1] is its error. */
 static void hand_out_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *leader = slot->args[slot->args[0]->key[0]];
@@ -308,7 +309,7 @@ static void hand_out_pack(const struct ampi_coll_slot *slot, const struct ampi_c
 static const struct ampi_coll_plan hand_out_plan = {
     .name = "intercommunicator creation", .pack = hand_out_pack, .middle = hand_out_middle};
 
-/* The leader's part: finds the other leader and meets it. */
+/* The leader's part: finds and meets the other leader. */
 static int lead(struct ampi_rank *self, struct ampi_comm *local, MPI_Comm peer_comm, int remote_leader,
                 int tag, struct ampi_comm_side **side_out, struct agreement **agreement_out)
 {
@@ -329,9 +330,9 @@ static int raise_inter(struct ampi_comm *local, int error)
 {
     switch (error) {
     case MPI_ERR_COMM:
-        return ampi_raise(local, error, "peer_comm is not a communicator at the local leader");
+        return ampi_raise(local, error, "peer_comm is not a valid communicator at the local leader");
     case MPI_ERR_RANK:
-        return ampi_raise(local, error, "remote_leader is not a rank of peer_comm");
+        return ampi_raise(local, error, "remote_leader is not a valid rank in peer_comm");
     case MPI_ERR_GROUP:
         return ampi_raise(local, MPI_ERR_COMM, "the two groups have a rank in common");
     default:
@@ -370,32 +371,32 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
     return error ? raise_inter(local, error) : ampi_comm_adopt(local, args.extra, false, newintercomm);
 }
 
-/* ---- MPI_Intercomm_create_from_groups: handing out is a meeting of the local group ---- */
+/* ---- MPI_Intercomm_create_from_groups: a meeting of the local group distributes the handles ---- */
 
-/* The leader's gift to its group; the others bring NULL. */
+/* The leader's payload for its group; the others' is NULL. */
 struct leader_result {
     struct ampi_comm_side *side;
     struct agreement *agreement;
     int error;
 };
 
-/* The same in a job of several processes: the leader's gift is its error, and the agreement behind that. */
+/* The same in a job of several processes: the leader's payload is its error, followed by the agreement. */
 static void hand_out_agreed(struct ampi_meet **members, int n_members)
 {
-    const struct ampi_meet_gift *gift = NULL;
+    const struct ampi_meet_payload *payload = NULL;
     const struct ampi_comm_side *side = NULL;
     int64_t error = MPI_ERR_RANK;
 
-    for (int i = 0; i < n_members && !gift; i++)
+    for (int i = 0; i < n_members && !payload; i++)
         for (int k = 0; members[i] && k < n_members; k++)
-            if (members[i]->gifts[k].n_bytes)
-                gift = &members[i]->gifts[k];
-    if (gift)
-        memcpy(&error, gift->bytes, sizeof error);
-    if (gift && gift->n_bytes > sizeof error) {
+            if (members[i]->payloads[k].n_bytes)
+                payload = &members[i]->payloads[k];
+    if (payload)
+        memcpy(&error, payload->bytes, sizeof error);
+    if (payload && payload->n_bytes > sizeof error) {
         struct agreement *copy =
-            base_malloc(gift->n_bytes, "an intercommunicator"); /* the gift may lie unaligned */
-        memcpy(copy, (const char *)gift->bytes + sizeof error, gift->n_bytes - sizeof error);
+            base_malloc(payload->n_bytes, "an intercommunicator"); /* the payload may be unaligned */
+        memcpy(copy, (const char *)payload->bytes + sizeof error, payload->n_bytes - sizeof error);
         side = side_agreed(copy);
         free(copy);
     }
@@ -406,7 +407,7 @@ static void hand_out_agreed(struct ampi_meet **members, int n_members)
         }
 }
 
-static struct ampi_meet_gift gift_of(const struct leader_result *result)
+static struct ampi_meet_payload payload_of(const struct leader_result *result)
 {
     int64_t error = result->error;
     size_t n_bytes = result->agreement ? agreement_bytes(result->agreement) : 0;
@@ -415,7 +416,7 @@ static struct ampi_meet_gift gift_of(const struct leader_result *result)
     memcpy(bytes, &error, sizeof error);
     if (n_bytes)
         memcpy(bytes + sizeof error, result->agreement, n_bytes);
-    return (struct ampi_meet_gift){bytes, sizeof error + n_bytes};
+    return (struct ampi_meet_payload){bytes, sizeof error + n_bytes};
 }
 
 static void hand_out_build(struct ampi_meet **members, int n_members)
@@ -456,13 +457,13 @@ static void lead_group(struct ampi_rank *self, struct ampi_group *local, MPI_Gro
 static int raise_inter_from_groups(struct ampi_errhandler *handler, int error)
 {
     MPI_Comm none = MPI_COMM_NULL;
-    char text[AMPI_LOST_TEXT_MAX];
+    char text[AMPI_FAILED_TEXT_MAX];
 
     if (error == MPI_ERR_RANK)
-        return ampi_raise_on(handler, &none, error, "remote_leader is not a rank of the remote group");
+        return ampi_raise_on(handler, &none, error, "remote_leader is not a valid rank in the remote group");
     if (error == MPI_ERR_GROUP)
         return ampi_raise_on(handler, &none, error,
-                             "remote_group is not a group, or has a rank in common with local_group");
+                             "remote_group is not a valid group, or has a rank in common with local_group");
     return ampi_raise_on(handler, &none, error, "%s", ampi_comm_creation_text(error, NULL, text));
 }
 
@@ -496,10 +497,10 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
         lead_group(self, local, remote_group, remote_leader, stringtag, &result);
         me.give = &result;
         if (ampi_machine)
-            me.gift = gift_of(&result);
+            me.payload = payload_of(&result);
     }
     error = ampi_meet_run(&me);
-    free((void *)(uintptr_t)me.gift.bytes);
+    free((void *)(uintptr_t)me.payload.bytes);
     free(result.agreement);
     if (error)
         return raise_inter_from_groups(ampi_errhandler_of(errhandler), error);

@@ -9,7 +9,7 @@
 #include "ampi/object/error.h"
 #include "base/log.h"
 
-/* The numbers of CUDA's errors that have a class of their own; the rest is MPI_ERR_OTHER. */
+/* The numbers of CUDA errors with their own MPI class; all others are MPI_ERR_OTHER. */
 enum { ERROR_INVALID_VALUE = 1, ERROR_OUT_OF_MEMORY = 2 };
 
 int ampi_device_pack(struct ampi_comm *comm, void *out, const void *buf, MPI_Count count,
@@ -58,8 +58,8 @@ int ampi_host_copy_begin(struct ampi_host_copy *copy, const void *buf, MPI_Count
     if (!ampi_device_has(buf, count, type))
         return 0;
     low = type->true_lb_bytes + (last < 0 ? last : 0);
-    copy->memory = base_malloc((size_t)(type->true_extent_bytes + (last < 0 ? -last : last)),
-                               "a copy of a GPU's buffer");
+    copy->memory =
+        base_malloc((size_t)(type->true_extent_bytes + (last < 0 ? -last : last)), "a copy of a GPU buffer");
     copy->buf = ampi_type_address(copy->memory, -low);
     if (is_read)
         error = ampi_device_copy(copy->buf, count, type, buf, count, type);
@@ -94,7 +94,7 @@ int ampi_device_error(struct ampi_rank *owner, int error)
 {
     const char *text = gpu_error_text(error);
     size_t n_bytes = strlen(text) + 1;
-    char *copy = base_malloc(n_bytes, "an error's text");
+    char *copy = base_malloc(n_bytes, "the text of an error");
 
     memcpy(copy, text, n_bytes);
     free(__atomic_exchange_n(&owner->gpu_error, copy, __ATOMIC_ACQ_REL));
@@ -115,7 +115,7 @@ const char *ampi_device_error_text(struct ampi_rank *self, int error_class)
                : NULL;
 }
 
-/* Data of the host's for src/gpu: bytes offset .. offset + n_bytes - 1 to consecutive memory, or back. */
+/* Copies host data for src/gpu: bytes offset .. offset + n_bytes - 1 to consecutive memory, or back. */
 static void copy_host(const struct gpu_data *data, size_t offset, size_t n_bytes, void *flat, bool is_pack)
 {
     struct ampi_cursor cursor;

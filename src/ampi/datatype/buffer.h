@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * buffer.h: buffers that are a GPU's, in the terms of MPI: telling them apart, copying them, and errors.
+ * buffer.h: buffers in GPU memory, at the level of MPI: detecting them, copying them, and their errors.
  *
  * A program that never touches CUDA pays one load for ampi_device_has and nothing else.
  */
@@ -10,53 +10,54 @@
 #include "ampi/datatype/gpu_data.h"
 #include "ampi/object/rank.h"
 
-/* True if the first byte of data of count elements at buf is a GPU's. Never switches. */
+/* True if the first byte of data of count elements at buf is in GPU memory. Never switches. */
 static inline bool ampi_device_has(const void *buf, MPI_Count count, const struct ampi_type *type)
 {
     return gpu_is_used() && count > 0 && type->size_bytes > 0 &&
            gpu_find(ampi_type_address(buf, type->true_lb_bytes))->memory >= GPU_MEMORY_MANAGED;
 }
 
-/* Packs all data of count elements into consecutive host memory, from wherever they are; raises and returns
- * errors. May switch if they are a GPU's. */
+/* Packs all data of count elements into consecutive host memory, from any memory; raises and returns
+ * errors. May switch if the data is in GPU memory. */
 int ampi_device_pack(struct ampi_comm *comm, void *out, const void *buf, MPI_Count count,
                      const struct ampi_type *type) BASE_MUST_CHECK;
 
-/* ampi_type_copy where one side or both may be a GPU's; the PE waits. Returns CUDA's error. Never
+/* ampi_type_copy where either side may be in GPU memory; the PE waits. Returns CUDA's error. Never
  * switches. */
 int ampi_device_copy(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type, const void *src,
                      MPI_Count src_count, const struct ampi_type *src_type) BASE_MUST_CHECK;
 
-/* A buffer as the CPU can use it: itself, or a copy in the host's memory of one that is a GPU's. */
+/* A buffer for the CPU: the original, or a copy in host memory of one in GPU memory. */
 struct ampi_host_copy {
-    void *buf;      /* to be used, with the count and type given */
-    void *memory;   /* allocated; NULL: buf is the buffer itself */
-    void *original; /* the rest is what the copy is of */
+    void *buf;      /* the address to use, with the given count and type */
+    void *memory;   /* allocated; NULL: buf is the original */
+    void *original; /* the original; the following fields describe it */
     const struct ampi_type *type;
     MPI_Count count;
 };
 
-/* Makes the copy; is_read: with the data. Returns CUDA's error, after which there is nothing to end. end:
- * frees it; is_written: writes the data, and nothing between, back before. The PE waits; never switch. */
+/* begin makes the copy; is_read: including the data. Returns CUDA's error, after which end must not be
+ * called. end frees the copy; is_written: writes the data, but no gaps, back first. The PE waits; never
+ * switch. */
 int ampi_host_copy_begin(struct ampi_host_copy *copy, const void *buf, MPI_Count count,
                          const struct ampi_type *type, bool is_read) BASE_MUST_CHECK;
 int ampi_host_copy_end(struct ampi_host_copy *copy, bool is_written) BASE_MUST_CHECK;
 
-/* MPI's class for an error of CUDA's. */
+/* MPI's error class for a CUDA error. */
 int ampi_device_class(int error) BASE_COLD;
 
-/* An operation of the rank has failed with this error of CUDA's: remembers what CUDA says of it, and returns
- * MPI's class for it. On the PE that got the error. */
+/* Records CUDA's text for an operation of the rank that failed with this error, and returns MPI's class. On
+ * the PE that got the error. */
 int ampi_device_error(struct ampi_rank *owner, int error) BASE_COLD;
 
-/* The text of the error that was remembered last, for the operation that has failed with `error_class`; NULL:
- * it had nothing to do with a GPU. Forgets it. */
+/* The recorded text for the operation that failed with `error_class`; NULL: the error is not from a GPU.
+ * Clears it. */
 const char *ampi_device_error_text(struct ampi_rank *self, int error_class) BASE_COLD;
 
 /* The format of that text. */
 #define AMPI_DEVICE_FAILED "data on a GPU could not be moved: %s"
 
-/* Gives src/gpu the functions that know datatypes; before the first rank runs. */
+/* Registers the functions that know datatypes with src/gpu; before the first rank runs. */
 void ampi_device_init(void);
 
 #endif

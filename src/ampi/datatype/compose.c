@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * compose.c: types made of types inside the library. They are recipes like those of the program, in the large
+ * compose.c: types composed inside the library. Their recipes are like those of the program, in the large
  * form.
  */
 #include "ampi/datatype/compose.h"

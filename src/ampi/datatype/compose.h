@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * compose.h: types made of types inside the library, for the layout of array types. Each function takes over
- * the caller's reference to child and returns a new reference; NULL (bounds too large) is handed on.
+ * compose.h: types composed inside the library, for the layout of array types. Each function takes over the
+ * caller's reference to child and returns a new reference; NULL (bounds too large) is passed on.
  */
 #ifndef AMPI_DATATYPE_COMPOSE_H
 #define AMPI_DATATYPE_COMPOSE_H
@@ -11,7 +11,7 @@
 /* count elements of child, stride_bytes apart. */
 struct ampi_type *ampi_compose_vector(struct ampi_type *child, MPI_Count count, MPI_Count stride_bytes);
 
-/* first, and second disp_bytes behind it. Takes over both references. */
+/* first, and second disp_bytes after it. Takes over both references. */
 struct ampi_type *ampi_compose_two(struct ampi_type *first, struct ampi_type *second, MPI_Count disp_bytes);
 
 /* The child moved by disp_bytes. */
@@ -23,7 +23,7 @@ struct ampi_type *ampi_compose_resized(struct ampi_type *child, MPI_Count extent
 /* a * b; the largest or smallest number if the product is too large. */
 MPI_Count ampi_compose_product(MPI_Count a, MPI_Count b);
 
-/* True if an array of this many bytes (negative: its extent is) may be made. */
+/* True if an array of this many bytes (negative: because of its extent) is allowed. */
 static inline bool ampi_compose_fits(MPI_Count n_bytes)
 {
     return n_bytes < (MPI_Count)1 << 61 && n_bytes > -((MPI_Count)1 << 61);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * construct.h: what the constructors share. A constructor checks its arguments, makes an object with room for
- * them (ampi_type_new), stores them, and lets ampi_construct_done find the bounds and set the handle.
+ * construct.h: shared functions of the constructors. A constructor checks its arguments, creates an object
+ * with room for them (ampi_type_new), stores them, and calls ampi_construct_done to compute the bounds and
+ * set the handle.
  */
 #ifndef AMPI_DATATYPE_CONSTRUCT_H
 #define AMPI_DATATYPE_CONSTRUCT_H
 
 #include "ampi/datatype/recipe.h"
 
-/* Raises an error and returns its class if an argument that all constructors have is wrong. */
+/* Checks the arguments that all constructors have; raises and returns an error class if one is wrong. */
 int ampi_construct_check(MPI_Count count, MPI_Count blocklength, MPI_Datatype oldtype, MPI_Datatype *newtype);
 
-/* Stores a valid handle as the argument with this number. */
+/* Stores a valid handle as argument `index`. */
 void ampi_construct_set_type(struct ampi_type *type, MPI_Count index, MPI_Datatype oldtype);
 
 /* Sets *newtype, or raises MPI_ERR_VALUE_TOO_LARGE and destroys the type. Returns the error class. */

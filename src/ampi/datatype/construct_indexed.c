@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * construct_indexed.c: the constructors with arrays of block lengths and displacements: indexed, hindexed,
- * indexed_block, hindexed_block, struct. One body serves all ten functions: struct ampi_layout_args says where
- * the arrays are.
+ * indexed_block, hindexed_block, struct. One body serves all ten functions: struct ampi_layout_args has the
+ * arrays.
  */
 #include "ampi/datatype/datatype_calls.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * contents.c: decoding a datatype (MPI 5.0, section 5.1.13): the constructor and its arguments, as they were
+ * contents.c: decoding a datatype (MPI 5.0, section 5.1.13): returns the constructor and its arguments as
  * given.
  */
 #include "ampi/datatype/recipe.h"
@@ -11,7 +11,7 @@
 
 static const struct ampi_type_recipe named = {.combiner = MPI_COMBINER_NAMED};
 
-/* The recipe to report, or NULL after an error was raised. */
+/* The recipe to return, or NULL after raising an error. */
 static const struct ampi_type_recipe *recipe_of(MPI_Datatype datatype, bool is_large_call)
 {
     const struct ampi_type *type = ampi_type_arg(datatype, "datatype");
@@ -22,7 +22,7 @@ static const struct ampi_type_recipe *recipe_of(MPI_Datatype datatype, bool is_l
     r = type->recipe ? type->recipe : &named;
     if (r->n_counts > 0 && !is_large_call) {
         ampi_raise_self(MPI_ERR_TYPE,
-                        "the datatype was made with large counts: use the _c form of this function");
+                        "the datatype was created with large counts: use the _c form of this function");
         return NULL;
     }
     return r;
@@ -71,7 +71,7 @@ int PMPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI
     return MPI_SUCCESS;
 }
 
-/* One of the four arrays of arguments, and the room that the caller has for it. */
+/* One of the four arrays of arguments, and the size of the caller's array. */
 struct array {
     const char *what;
     MPI_Count room, n;
@@ -83,14 +83,14 @@ struct array {
 static int check_array(const struct array *a)
 {
     if (a->room < a->n)
-        return ampi_raise_self(MPI_ERR_ARG, "there is room for %lld %s, but the datatype has %lld",
+        return ampi_raise_self(MPI_ERR_ARG, "the array has room for %lld %s, but the datatype has %lld",
                                (long long)a->room, a->what, (long long)a->n);
     if (a->n > 0 && !a->out)
         return ampi_raise_self(MPI_ERR_ARG, "the array of %s is NULL", a->what);
     return MPI_SUCCESS;
 }
 
-/* Handles that the program must free are counted. */
+/* Counts handles that the program must free. */
 static void hand_out_types(const struct ampi_type_recipe *r, MPI_Datatype *out)
 {
     for (MPI_Count i = 0; i < r->n_types; i++) {

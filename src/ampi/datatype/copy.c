@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copy.c: moves data between two layouts, run against run, without an intermediate buffer. Packing is the
- * case that one of the two is a single block.
+ * copy.c: copies data between two layouts, run by run, without an intermediate buffer. Packing is the case
+ * that one of the two is a single block.
  *
- * Runs of one short block each would spend their time in the walk. So where it can, a step takes more at
- * once: many repetitions of a small leaf (copy_columns.c), or many entries of a table (copy_table below).
+ * Runs of one short block each would spend their time in the walk. So where possible, a step handles more
+ * at once: many repetitions of a small leaf (copy_columns.c), or many entries of a table (copy_table
+ * below).
  */
 #include "ampi/datatype/copy.h"
 
-/* Moves the position of a run n_bytes on: to the middle of the current block, or over whole blocks. */
+/* Advances the position in a run by n_bytes: into the middle of the current block, or over whole blocks. */
 static void run_advance(struct ampi_cursor_run *run, size_t n_bytes, size_t n_blocks)
 {
     run->used += n_bytes;
@@ -27,7 +28,8 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Copies as much as is simple, at most n_bytes > 0, from one run to the other. Returns the bytes copied. */
+/* Copies the next simple portion, at most n_bytes > 0, from one run to the other. Returns the bytes
+ * copied. */
 static size_t copy_runs(struct ampi_cursor_run *dst, struct ampi_cursor_run *src, size_t n_bytes)
 {
     size_t dst_left = dst->block - dst->used;
@@ -59,7 +61,7 @@ static size_t copy_runs(struct ampi_cursor_run *dst, struct ampi_cursor_run *src
     return n * block;
 }
 
-/* The rest of the table of a leaf, against a flat cursor. Returns the bytes copied, 0 if nothing was. */
+/* Copies the rest of a leaf's table to or from a flat cursor. Returns the bytes copied, 0 if none. */
 static size_t copy_table(struct ampi_cursor *cursor, struct ampi_cursor *flat, size_t n_bytes, bool is_pack)
 {
     struct ampi_cursor_frame *frame = ampi_cursor_frame_at(cursor, cursor->depth - 1);
@@ -89,7 +91,7 @@ static size_t copy_table(struct ampi_cursor *cursor, struct ampi_cursor *flat, s
     return done;
 }
 
-/* True if the cursor stands in one block of consecutive memory and nothing else. */
+/* True if the cursor is in a single block of consecutive memory. */
 static bool is_flat(const struct ampi_cursor *cursor)
 {
     return cursor->depth == 0 && cursor->run.n_blocks == 1;
@@ -109,7 +111,7 @@ static size_t copy_step(struct ampi_cursor *dst, struct ampi_cursor *src, size_t
     return done ? done : copy_runs(&dst->run, &src->run, n_bytes);
 }
 
-/* Copies up to n_bytes between the positions of two cursors and moves both on. */
+/* Copies up to n_bytes between the positions of two cursors and advances both. */
 static size_t copy_cursors(struct ampi_cursor *dst, struct ampi_cursor *src, size_t n_bytes)
 {
     size_t left = n_bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copy_columns.c: copies an array of small things with gaps (structs, short vectors) column by column: the
- * first block of many repetitions in one strided loop, then the second block, and so on. Each loop has a
- * fixed block size and no decisions in it. Repetitions are taken in portions that stay in the first-level
+ * copy_columns.c: copies an array of small elements with gaps (structs, short vectors) column by column:
+ * the first block of many repetitions in one strided loop, then the second block, and so on. Each loop has
+ * a fixed block size and no branches. Repetitions are handled in portions that stay in the first-level
  * cache.
  */
 #include "ampi/datatype/copy.h"
@@ -14,12 +14,12 @@
 struct view {
     const struct base_node *leaf; /* NULL: consecutive memory */
     uintptr_t base;               /* of the current repetition */
-    int64_t stride;               /* from repetition to repetition; of consecutive memory: the leaf's size */
+    int64_t stride;               /* distance between repetitions; in consecutive memory: the leaf's size */
     size_t n;                     /* repetitions left */
-    struct ampi_cursor_frame *loop, *table; /* frames to move on; table: of OFFSETS and BLOCKS */
+    struct ampi_cursor_frame *loop, *table; /* frames to advance; table: of OFFSETS and BLOCKS */
 };
 
-/* A block of the leaf: its place in a repetition, and its bytes. */
+/* A block of the leaf: its displacement in a repetition, and its size. */
 static int64_t block_at(const struct base_node *leaf, int64_t index, int64_t *disp_out)
 {
     if (leaf->kind == BASE_NODE_BLOCKS) {
@@ -48,7 +48,7 @@ static const struct base_node *loop_child(const struct ampi_cursor *cursor, stru
     return base_layout_node(map->words, loop->node->unit);
 }
 
-/* True if the cursor stands at the first byte of a small leaf that a loop repeats. */
+/* True if the cursor is at the first byte of a small leaf that a loop repeats. */
 static bool loop_view(struct ampi_cursor *cursor, struct view *view)
 {
     unsigned depth = cursor->depth;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copy_kernels.c: the innermost loops: blocks at equal distances, and blocks at the places of a table. Small
- * sizes have a loop of their own, in which the copy is one or a few instructions.
+ * copy_kernels.c: the innermost loops: blocks at equal distances, and blocks at the displacements of a
+ * table. Small sizes have specialised loops, in which the copy is one or a few instructions.
  */
 #include "ampi/datatype/copy.h"
 
-/* Units of a block: unaligned, and they may alias anything. */
+/* Units of a block: unaligned, and allowed to alias anything. */
 typedef uint8_t unit1 __attribute__((may_alias));
 typedef uint16_t unit2 __attribute__((aligned(1), may_alias));
 typedef uint32_t unit4 __attribute__((aligned(1), may_alias));
 typedef uint64_t unit8 __attribute__((aligned(1), may_alias));
 typedef uint64_t unit16 __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* In each of these loops all loads of a turn come before its stores: that is up to 1.4 times as fast as
- * taking turns. */
+/* In each of these loops all loads of an iteration precede its stores: that is up to 1.4 times as fast as
+ * alternating. */
 #define BLOCKS_OF_1(name, unit)                                                                        \
     static void name(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t n)     \
     {                                                                                                  \
@@ -75,7 +75,7 @@ static void blocks_64(char *dst, int64_t dst_stride, const char *src, int64_t sr
         copy_64(dst, src);
 }
 
-/* Blocks of a multiple of 64 bytes, but so short that a call of memcpy each would cost more. */
+/* Blocks of a multiple of 64 bytes, but too short for a memcpy call each. */
 static void blocks_64s(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block,
                        size_t n)
 {
@@ -85,7 +85,7 @@ static void blocks_64s(char *dst, int64_t dst_stride, const char *src, int64_t s
     }
 }
 
-/* Blocks of 32 bytes or multiples of 64, where the processor moves 32 bytes at once. */
+/* Blocks of 32 bytes or multiples of 64, where the processor can move 32 bytes at once. */
 #ifdef __x86_64__
 #define WIDE __attribute__((target("avx")))
 typedef uint64_t unit32 __attribute__((vector_size(32), aligned(1), may_alias));
@@ -135,7 +135,7 @@ WIDE static void wide_blocks_64s(char *dst, int64_t dst_stride, const char *src,
     }
 }
 
-/* True if it has copied the blocks. */
+/* Returns true if it has copied the blocks. */
 static bool try_wide(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, size_t block,
                      size_t n)
 {
@@ -204,7 +204,7 @@ void ampi_copy_blocks(uintptr_t to, int64_t dst_stride, uintptr_t from, int64_t 
     }
 }
 
-/* Copies n blocks between the places of a table and consecutive memory. */
+/* Copies n blocks between the displacements of a table and consecutive memory. */
 static inline __attribute__((always_inline)) void
 table_fixed(uintptr_t base, const int64_t *disps, char *flat, size_t block, size_t n, bool is_pack)
 {

@@ -22,7 +22,7 @@ static void set_block(struct ampi_cursor *cursor, uintptr_t ptr, int64_t bytes, 
     cursor->run = (struct ampi_cursor_run){ptr, bytes, (size_t)bytes, 1, (size_t)used};
 }
 
-/* The address of a repetition, and the node there; NULL for the blocks of OFFSETS and BLOCKS. */
+/* The address of a repetition, and its node; NULL for the blocks of OFFSETS and BLOCKS. */
 static const struct base_node *child_at(const struct base_layout *map, const struct base_node *node,
                                         int64_t index, uintptr_t *base)
 {
@@ -50,7 +50,7 @@ static int64_t block_bytes(const struct base_node *node, int64_t index)
     return node->kind == BASE_NODE_OFFSETS ? node->unit : base_node_entries(node)[index].unit;
 }
 
-/* Descends to the data byte with this number in the node, and sets the run. */
+/* Descends to data byte `offset` of the node, and sets the run. */
 static void descend(struct ampi_cursor *cursor, const struct base_node *node, uintptr_t base, int64_t offset)
 {
     const struct base_layout *map = cursor->type->map;
@@ -86,7 +86,7 @@ static void descend(struct ampi_cursor *cursor, const struct base_node *node, ui
     }
 }
 
-/* The whole data as one run, if it is one. */
+/* The whole data as one run, if possible. */
 static bool is_one_run(const struct ampi_cursor *cursor, struct ampi_cursor_run *run_out)
 {
     const struct ampi_type *type = cursor->type;

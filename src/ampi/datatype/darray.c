@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * darray.c: MPI_Type_create_darray (MPI 5.0, section 5.1.4): the part of a distributed array that one process
- * of a grid owns. Like a subarray, one dimension is put on top of the other, from the fastest to the slowest;
- * a cyclic dimension is a vector of blocks with perhaps a shorter block at the end.
+ * darray.c: MPI_Type_create_darray (MPI 5.0, section 5.1.4): the part of a distributed array that one
+ * process of a grid owns. Like a subarray, it is composed dimension by dimension, from the fastest to the
+ * slowest; a cyclic dimension is a vector of blocks, possibly with a shorter block at the end.
  */
 #include "ampi/datatype/compose.h"
 #include "ampi/datatype/construct.h"
@@ -12,7 +12,7 @@
 struct darray_args {
     int size, rank, ndims;
     const int *gsizes;
-    const MPI_Count *large_gsizes; /* in place of gsizes in the large form */
+    const MPI_Count *large_gsizes; /* replaces gsizes in the large form */
     const int *distribs, *dargs, *psizes;
     int order;
 };
@@ -74,7 +74,7 @@ static int check_args(const struct darray_args *args)
     return MPI_SUCCESS;
 }
 
-/* The part of dimension d that the process at this coordinate owns, relative to its first element, which is
+/* The process's part of dimension d at this coordinate, relative to its first element, which is
  * *start_out. */
 static struct ampi_type *one_dim(const struct darray_args *args, int d, MPI_Count coord,
                                  struct ampi_type *type, MPI_Count stride, MPI_Count *start_out)
@@ -96,7 +96,7 @@ static struct ampi_type *one_dim(const struct darray_args *args, int d, MPI_Coun
         *start_out = 0;
         return ampi_compose_vector(type, 0, stride);
     }
-    /* Whole blocks that it owns, and the elements of a short last block if that is its own. */
+    /* Whole blocks that it owns, and the elements of a short last block if that is its own, too. */
     n_blocks = is_cyclic ? (g / block - coord + p - 1) / p : g - *start_out >= block;
     rest = is_cyclic ? (g / block % p == coord ? g % block : 0) : (n_blocks ? 0 : g - *start_out);
     if (n_blocks == 0)

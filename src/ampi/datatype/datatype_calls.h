@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * datatype_calls.h: between the entry points of datatypes (datatype.bindings) and what they do. Each function
- * raises its errors and returns them. is_large: the _c form was called, so MPI_Type_get_contents_c gives the
- * arguments back.
+ * datatype_calls.h: the functions behind the entry points of datatypes (datatype.bindings). Each raises its
+ * errors and returns them. is_large: the _c form was called, so MPI_Type_get_contents_c returns the
+ * arguments.
  */
 #ifndef AMPI_DATATYPE_CALLS_H
 #define AMPI_DATATYPE_CALLS_H
@@ -15,13 +15,12 @@ int ampi_construct_vector(MPI_Count count, MPI_Count blocklength, MPI_Count stri
 int ampi_construct_resized(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype,
                            bool is_large);
 
-/* The arrays as the program gave them; of each pair one is set, or none if the constructor has no such
- * array. */
+/* The program's arrays; one of each pair is set, or none if the constructor has no such array. */
 struct ampi_layout_args {
     int combiner;
     bool is_large;
     MPI_Count count;
-    MPI_Count blocklength; /* of all blocks, if there is no array */
+    MPI_Count blocklength; /* of all blocks, without an array */
     const int *lens;
     const MPI_Count *large_lens;
     const int *disps; /* in elements */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * external32.c: packing in the portable representation (MPI 5.0, sections 5.3 and 14.5.2): big-endian, IEEE,
- * and a few sizes of its own: MPI_LONG and MPI_UNSIGNED_LONG have 4 bytes there, MPI_WCHAR 2, long double is
- * IEEE binary128.
+ * external32.c: packing in the portable representation (MPI 5.0, sections 5.3 and 14.5.2): big-endian,
+ * IEEE, and a few sizes of its own: MPI_LONG and MPI_UNSIGNED_LONG have 4 bytes there, MPI_WCHAR 2, long
+ * double is IEEE binary128.
  *
- * Works basic element by basic element, down the recipe of the type: this is for files and for exchange with
- * other machines, not for speed.
+ * Converts one basic element after the other, recursively through the type's recipe: this is for files and
+ * for exchange with other machines, not for speed.
  */
 #include "ampi/datatype/type_pack.h"
 #include "ampi/datatype/buffer.h"
@@ -16,7 +16,7 @@
 #include <limits.h>
 #include <wchar.h>
 
-/* How one basic type is written. */
+/* The conversion of one basic type. */
 enum conversion {
     SWAP,     /* n_units units in reversed byte order */
     NARROW,   /* a signed integer of 8 bytes as 4 */
@@ -152,7 +152,7 @@ static void read_unit(const struct format *f, void *out, const char *in)
 /* Bytes of one element in external32. */
 static MPI_Count external_size(const struct ampi_type *type)
 {
-    struct ampi_part parts[2];
+    struct ampi_recipe_piece parts[2];
     struct format f;
     MPI_Count size = 0;
 
@@ -162,21 +162,21 @@ static MPI_Count external_size(const struct ampi_type *type)
         f = format_of(type);
         return (MPI_Count)(f.external_bytes * f.n_units);
     }
-    if (ampi_recipe_parts(type) == 0)
+    if (ampi_recipe_pieces(type) == 0)
         return 0;
-    if (type->recipe->combiner != MPI_COMBINER_STRUCT) /* all parts have the same child */
-        return type->size_bytes ? type->size_bytes / ampi_recipe_part(type, 0).child->size_bytes *
-                                      external_size(ampi_recipe_part(type, 0).child)
+    if (type->recipe->combiner != MPI_COMBINER_STRUCT) /* all pieces have the same child */
+        return type->size_bytes ? type->size_bytes / ampi_recipe_piece_of(type, 0).child->size_bytes *
+                                      external_size(ampi_recipe_piece_of(type, 0).child)
                                 : 0;
-    for (MPI_Count i = 0; i < ampi_recipe_parts(type); i++) {
-        struct ampi_part part = ampi_recipe_part(type, i);
+    for (MPI_Count i = 0; i < ampi_recipe_pieces(type); i++) {
+        struct ampi_recipe_piece part = ampi_recipe_piece_of(type, i);
         if (part.len > 0)
             size += part.len * external_size(part.child);
     }
     return size;
 }
 
-/* The direction and the place in the packed buffer. */
+/* The direction and the position in the packed buffer. */
 struct stream {
     char *packed;
     bool is_pack;
@@ -203,7 +203,7 @@ static void move_basics(struct stream *stream, const struct ampi_type *type, uin
 static void move_elements(struct stream *stream, const struct ampi_type *type, uintptr_t base,
                           MPI_Count count)
 {
-    struct ampi_part pair[2];
+    struct ampi_recipe_piece pair[2];
     bool is_pair = ampi_type_pair_parts(type, pair);
     MPI_Count n_parts;
 
@@ -213,17 +213,17 @@ static void move_elements(struct stream *stream, const struct ampi_type *type, u
         move_basics(stream, type, base, count);
         return;
     }
-    n_parts = is_pair ? 2 : ampi_recipe_parts(type);
+    n_parts = is_pair ? 2 : ampi_recipe_pieces(type);
     for (MPI_Count k = 0; k < count; k++) {
         for (MPI_Count i = 0; i < n_parts; i++) {
-            struct ampi_part part = is_pair ? pair[i] : ampi_recipe_part(type, i);
+            struct ampi_recipe_piece part = is_pair ? pair[i] : ampi_recipe_piece_of(type, i);
             move_elements(stream, part.child, base + (uintptr_t)(k * type->extent_bytes + part.disp_bytes),
                           part.len);
         }
     }
 }
 
-/* Moves all elements between the buffers, or between copies of those that are a GPU's. */
+/* Moves all elements between the buffers, or between host copies of GPU buffers. */
 static int move_copies(const struct ampi_pack_args *args, struct stream *stream, char *packed,
                        MPI_Count n_bytes)
 {
@@ -251,13 +251,13 @@ static int check_datarep(const char *datarep)
     return MPI_SUCCESS;
 }
 
-/* Bytes of stack for each level of nesting. */
+/* Bytes of stack per nesting level. */
 #define LEVEL_BYTES 512
 
-/* Bytes that are assumed to be left of the stack of a process with one rank. */
+/* Assumed remaining stack of a process with one rank. */
 #define PROCESS_STACK_BYTES ((size_t)4 << 20)
 
-/* This file goes down a type by recursion. Is there room for that on the stack? */
+/* This file recurses through a type. Checks that the stack suffices. */
 static int check_depth(const struct ampi_type *type)
 {
     const struct ult *self = ult_self();
@@ -268,10 +268,9 @@ static int check_depth(const struct ampi_type *type)
         room_bytes = (size_t)(here - self->stack_lo);
     if (type->depth < room_bytes / LEVEL_BYTES)
         return MPI_SUCCESS;
-    return ampi_raise_self(
-        MPI_ERR_TYPE,
-        "the datatype is nested %u levels deep, for which the stack is too small here (+stacksize)",
-        type->depth);
+    return ampi_raise_self(MPI_ERR_TYPE,
+                           "the datatype is nested %u levels deep, too deep for the stack (+stacksize)",
+                           type->depth);
 }
 
 static int move(const char *datarep, struct ampi_pack_args *args, MPI_Count *position, bool is_pack)
@@ -298,7 +297,7 @@ static int move(const char *datarep, struct ampi_pack_args *args, MPI_Count *pos
     if (rc != MPI_SUCCESS)
         return rc;
     if (stream.has_overflow)
-        return ampi_raise_self(MPI_ERR_CONVERSION, "a value does not fit into its external32 form");
+        return ampi_raise_self(MPI_ERR_CONVERSION, "a value does not fit into its external32 representation");
     *position += args->count * each_bytes;
     return MPI_SUCCESS;
 }

@@ -66,7 +66,7 @@ static MPI_Datatype get_type(int combiner, const int *args, int n_args, MPI_Data
     return made->type.predefined;
 }
 
-/* The real and complex kinds that gfortran has here, by decimal precision and exponent range. */
+/* gfortran's real and complex kinds on this machine, by decimal precision and exponent range. */
 static const struct real_kind {
     int precision, range;
     MPI_Datatype real, complex;
@@ -164,7 +164,7 @@ int PMPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype)
     return ampi_raise_self(MPI_ERR_ARG, "no datatype of class %d has %d bytes", typeclass, size);
 }
 
-/* Pairs for which there is no predefined type give MPI_DATATYPE_NULL, as the standard says. */
+/* Pairs without a predefined type yield MPI_DATATYPE_NULL, as the standard says. */
 AMPI_EXPORT(Type_get_value_index);
 int PMPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype *pair_type)
 {

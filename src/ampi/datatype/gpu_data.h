@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gpu_data.h: datatypes in the terms of src/gpu.
+ * gpu_data.h: converts datatypes to the form of src/gpu.
  */
 #ifndef AMPI_DATATYPE_DEVICE_H
 #define AMPI_DATATYPE_DEVICE_H

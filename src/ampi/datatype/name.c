@@ -2,9 +2,8 @@
  *
  * name.c: names of datatypes (MPI 5.0, section 7.8).
  *
- * All ranks of a process share the predefined types, but the name that one of them gives such a type is its
- * own: it is kept in a list that only grows, by rank and type. Only its own rank reads or changes an entry's
- * name.
+ * All ranks of a process share the predefined types, but each rank has its own names for them: they are
+ * kept in a list that only grows, by rank and type. Only its own rank reads or changes an entry's name.
  */
 #include "ampi/datatype/recipe.h"
 #include "ampi/object/error.h"

@@ -2,8 +2,8 @@
  *
  * predefined.c: the predefined datatypes (MPI 5.0, sections 3.2.2 and 5.1, and the table of the ABI).
  *
- * The table is filled once by ampi_type_init, before any rank runs, and is read-only afterwards. C types are
- * as the compiler has them; Fortran types as gfortran has them without options.
+ * The table is filled once by ampi_type_init, before any rank runs, and is read-only afterwards. C types
+ * are those of the compiler, Fortran types those of gfortran without options.
  */
 #include "ampi/datatype/recipe.h"
 #include "ampi/datatype/typemap.h"
@@ -81,7 +81,8 @@ static const struct predefined table[] = {
     TYPE(MPI_WCHAR, wchar_t, WCHAR),
     TYPE(MPI_INT8_T, int8_t, INT8),
     TYPE(MPI_UINT8_T, uint8_t, UINT8),
-    TYPE(MPI_CHAR, char, INT8), /* reductions as on signed char, which the standard forbids and others do */
+    TYPE(MPI_CHAR, char, INT8), /* reduced like signed char, which the standard forbids but other MPIs
+                                 * allow */
     TYPE(MPI_SIGNED_CHAR, signed char, INT8),
     TYPE(MPI_UNSIGNED_CHAR, unsigned char, UINT8),
     SIZED(MPI_BYTE, 1, 1, BYTE),
@@ -113,7 +114,7 @@ static const struct predefined table[] = {
 
 static struct ampi_type objects[BASE_COUNT(table)];
 
-/* The markers of MPI 1. */
+/* The markers of MPI-1. */
 static struct ampi_type lower_bound, upper_bound;
 
 /* The types of the two elements of a pair, by its basic kind. The second follows at its own alignment. */
@@ -126,7 +127,7 @@ static const struct pair {
     [AMPI_BASIC_2FLOAT] = {MPI_FLOAT, MPI_FLOAT},  [AMPI_BASIC_2DOUBLE] = {MPI_DOUBLE, MPI_DOUBLE},
 };
 
-bool ampi_type_pair_parts(const struct ampi_type *type, struct ampi_part parts[2])
+bool ampi_type_pair_parts(const struct ampi_type *type, struct ampi_recipe_piece parts[2])
 {
     const struct pair *pair = &pairs[type->basic];
     struct ampi_type *second;
@@ -134,8 +135,8 @@ bool ampi_type_pair_parts(const struct ampi_type *type, struct ampi_part parts[2
     if (!type->is_predefined || type->recipe || !pair->first)
         return false;
     second = ampi_type_of(pair->second);
-    parts[0] = (struct ampi_part){0, 1, ampi_type_of(pair->first)};
-    parts[1] = (struct ampi_part){
+    parts[0] = (struct ampi_recipe_piece){0, 1, ampi_type_of(pair->first)};
+    parts[1] = (struct ampi_recipe_piece){
         (MPI_Count)base_round_up((size_t)parts[0].child->extent_bytes, second->align_bytes), 1, second};
     return true;
 }
@@ -171,7 +172,7 @@ static void set_marker(struct ampi_type *type, MPI_Datatype handle, const char *
 
 static void set_pair(struct ampi_type *type)
 {
-    struct ampi_part parts[2];
+    struct ampi_recipe_piece parts[2];
 
     if (!ampi_type_pair_parts(type, parts))
         return;

@@ -2,8 +2,8 @@
  *
  * status_count.c: reading and writing statuses (MPI 5.0, sections 3.2.5, 5.1.11 and 13.3).
  *
- * A status knows bytes. How many basic elements they are is found by descending the type's recipe: whole
- * elements are counted at once, only the last, partial one is looked into.
+ * A status has the number of bytes. The number of basic elements is found by descending the type's recipe:
+ * whole elements are counted at once, and only the last, partial one is descended into.
  */
 #include "ampi/object/status.h"
 
@@ -13,9 +13,9 @@
 
 #include <limits.h>
 
-/* Basic elements in the first *bytes of len copies of the child, as far as these are whole; takes off *bytes
- * what was counted. *partial_out: the child, if a part of one more follows; else it is left alone. */
-static MPI_Count elements_in_part(struct ampi_part part, MPI_Count *bytes,
+/* Basic elements in the first *bytes of len copies of the child, as far as these are whole; subtracts the
+ * counted bytes from *bytes. *partial_out: the child, if a part of another copy follows; else unchanged. */
+static MPI_Count elements_in_part(struct ampi_recipe_piece part, MPI_Count *bytes,
                                   const struct ampi_type **partial_out)
 {
     MPI_Count size = part.child->size_bytes;
@@ -29,35 +29,35 @@ static MPI_Count elements_in_part(struct ampi_part part, MPI_Count *bytes,
     return whole * part.child->n_basics;
 }
 
-/* The same for one element of which *bytes are fewer than its size: its last, partial child is for the
- * caller. */
+/* The same for one element of which only *bytes exist, fewer than its size; the caller handles its last,
+ * partial child. */
 static MPI_Count elements_in_level(const struct ampi_type *type, MPI_Count *bytes,
                                    const struct ampi_type **partial_out)
 {
-    struct ampi_part pair[2];
+    struct ampi_recipe_piece pair[2];
     bool is_pair = ampi_type_pair_parts(type, pair);
     MPI_Count n = 0, n_parts;
 
     if (!is_pair && !type->recipe)
         return 0;
-    n_parts = is_pair ? 2 : ampi_recipe_parts(type);
+    n_parts = is_pair ? 2 : ampi_recipe_pieces(type);
     if (!is_pair && ampi_recipe_is_strided(type)) {
-        struct ampi_part part = ampi_recipe_part(type, 0);
+        struct ampi_recipe_piece part = ampi_recipe_piece_of(type, 0);
         part.len *= n_parts;
         return elements_in_part(part, bytes, partial_out);
     }
     for (MPI_Count i = 0; i<n_parts && * bytes> 0; i++) {
-        struct ampi_part part = is_pair ? pair[i] : ampi_recipe_part(type, i);
+        struct ampi_recipe_piece part = is_pair ? pair[i] : ampi_recipe_piece_of(type, i);
         MPI_Count before = *bytes;
         n += elements_in_part(part, bytes, partial_out);
         if (*partial_out || before - *bytes < part.len * part.child->size_bytes)
-            break; /* it ends in this part */
+            break; /* it ends in this piece */
     }
     return n;
 }
 
-/* Basic elements in the first *bytes of one element, fewer than its size. What is left of *bytes is a part of
- * a basic element. */
+/* Basic elements in the first *bytes of one element, fewer than its size. The remaining *bytes are a part
+ * of a basic element. */
 static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes)
 {
     MPI_Count n = 0;
@@ -71,8 +71,8 @@ static MPI_Count elements_in(const struct ampi_type *type, MPI_Count *bytes)
     return n;
 }
 
-/* The type for MPI_Get_count and its kin, after all arguments were checked; NULL and an error code in *rc_out
- * otherwise. */
+/* The type for MPI_Get_count and similar functions, after checking all arguments; else NULL and an error
+ * code in *rc_out. */
 static const struct ampi_type *check_get(const MPI_Status *status, MPI_Datatype datatype, const void *count,
                                          int *rc_out)
 {
@@ -129,7 +129,7 @@ static int get_elements(const MPI_Status *status, MPI_Datatype datatype, MPI_Cou
     return MPI_SUCCESS;
 }
 
-/* A count as the int forms give it. */
+/* A count as returned by the int forms. */
 static int narrow(MPI_Count count)
 {
     return count > INT_MAX ? MPI_UNDEFINED : (int)count;
@@ -184,7 +184,7 @@ int PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Cou
 
 /* ---- Writing ---- */
 
-/* Checks a status that is to be read or written; raises the error. */
+/* Checks a status argument; raises the error. */
 static int check_status(const void *status, const void *out)
 {
     if (!status)
@@ -192,19 +192,19 @@ static int check_status(const void *status, const void *out)
     return out ? MPI_SUCCESS : ampi_raise_self(MPI_ERR_ARG, "the address for the result is NULL");
 }
 
-/* Bytes of the first *rest (fewer than n_basics) basic elements of a type, as far as its children are whole;
- * the child in which they end and what is left of *rest there, or NULL. */
+/* Bytes of the first *rest (fewer than n_basics) basic elements of a type, as far as its children are
+ * whole; outputs the child in which they end and the remaining *rest there, or NULL. */
 static MPI_Count bytes_of_level(const struct ampi_type *type, MPI_Count *rest,
                                 const struct ampi_type **partial_out)
 {
-    struct ampi_part parts[2];
+    struct ampi_recipe_piece parts[2];
     MPI_Count n_parts, bytes = 0;
     bool is_pair = ampi_type_pair_parts(type, parts);
 
     *partial_out = NULL;
-    n_parts = is_pair ? 2 : type->recipe ? ampi_recipe_parts(type) : 0;
+    n_parts = is_pair ? 2 : type->recipe ? ampi_recipe_pieces(type) : 0;
     for (MPI_Count i = 0; i<n_parts && * rest> 0; i++) {
-        struct ampi_part part = is_pair ? parts[i] : ampi_recipe_part(type, i);
+        struct ampi_recipe_piece part = is_pair ? parts[i] : ampi_recipe_piece_of(type, i);
         MPI_Count each = part.child->n_basics, whole;
         if (each == 0)
             continue;

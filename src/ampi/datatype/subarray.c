@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * subarray.c: MPI_Type_create_subarray (MPI 5.0, section 5.1.3). Its layout is one vector per dimension, from
- * the fastest to the slowest, moved to the start of the subarray, with the bounds of the full array.
+ * subarray.c: MPI_Type_create_subarray (MPI 5.0, section 5.1.3). Its layout is one vector per dimension,
+ * from the fastest to the slowest, displaced to the start of the subarray, with the bounds of the full
+ * array.
  */
 #include "ampi/datatype/compose.h"
 #include "ampi/datatype/construct.h"

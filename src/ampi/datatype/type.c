@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * type.c: the life of a datatype object: made, finished (its bounds are found), committed, duplicated, freed.
+ * type.c: the life of a datatype object: created, finished (its bounds are computed), committed,
+ * duplicated, freed.
  */
 #include "ampi/datatype/recipe.h"
 #include "ampi/datatype/typemap.h"
@@ -38,8 +39,8 @@ struct ampi_type *ampi_type_new(int combiner, bool is_large, MPI_Count n_ints, M
     return type;
 }
 
-/* Takes a reference away. If it was the last one the type goes onto the list of types that wait for their
- * end, which are linked by what nobody reads any more. */
+/* Drops a reference. If it was the last one, adds the type to the list of types to destroy, linked through
+ * a field that nobody reads any more. */
 static void drop(struct ampi_type *type, struct ampi_type **waiting)
 {
     if (!ampi_type_drop_ref(type))
@@ -49,7 +50,7 @@ static void drop(struct ampi_type *type, struct ampi_type **waiting)
     *waiting = type;
 }
 
-/* A list instead of recursion: types may be nested as deep as the program likes, on a stack of any size. */
+/* Uses a list instead of recursion: types may be nested to any depth, on a stack of any size. */
 void ampi_type_destroy(struct ampi_type *type)
 {
     struct ampi_type *waiting = NULL;
@@ -72,7 +73,7 @@ void ampi_type_destroy(struct ampi_type *type)
     }
 }
 
-/* The typemap's bounds while parts are added to it; wide, so that nothing overflows before it is checked. */
+/* The typemap's bounds while pieces are added to it; wide, so that nothing overflows before it is checked. */
 struct bounds {
     __int128 size, n_basics;
     __int128 true_lb, true_ub; /* of the data; meaningful if size > 0 */
@@ -96,7 +97,7 @@ static void raise_to(__int128 *high, bool is_first, __int128 new_high)
         *high = new_high;
 }
 
-static void add_part(struct bounds *b, struct ampi_part part)
+static void add_part(struct bounds *b, struct ampi_recipe_piece part)
 {
     const struct ampi_type *child = part.child;
     __int128 step = (__int128)(part.len - 1) * child->extent_bytes;
@@ -131,26 +132,26 @@ static void add_part(struct bounds *b, struct ampi_part part)
         b->align_bytes = child->align_bytes;
 }
 
-/* Vectors have parts beyond number: the first and the last one bound them all. */
+/* Vectors may have any number of pieces: the first and the last one determine the bounds. */
 static void add_vector(struct bounds *b, const struct ampi_type *type)
 {
-    MPI_Count n = ampi_recipe_parts(type);
+    MPI_Count n = ampi_recipe_pieces(type);
     __int128 size;
 
     if (n == 0)
         return;
-    add_part(b, ampi_recipe_part(type, 0));
+    add_part(b, ampi_recipe_piece_of(type, 0));
     if (n == 1 || b->is_too_large)
         return;
     size = b->size;
-    add_part(b, ampi_recipe_part(type, n - 1));
+    add_part(b, ampi_recipe_piece_of(type, n - 1));
     b->n_basics = b->n_basics / 2 * n;
     b->size = size * n;
     if (b->size >= LIMIT)
         b->is_too_large = true;
 }
 
-/* The bounds that no marker sets: from the data, padded to its alignment; without data, none of its own. */
+/* Bounds that no marker sets: from the data, padded to its alignment; empty without data. */
 static void find_bounds(struct bounds *b)
 {
     if (!b->has_lb)
@@ -196,9 +197,9 @@ bool ampi_type_finish(struct ampi_type *type)
     if (ampi_recipe_is_strided(type)) {
         add_vector(&b, type);
     } else {
-        MPI_Count n = ampi_recipe_parts(type);
+        MPI_Count n = ampi_recipe_pieces(type);
         for (MPI_Count i = 0; i < n; i++)
-            add_part(&b, ampi_recipe_part(type, i));
+            add_part(&b, ampi_recipe_piece_of(type, i));
     }
     if (r->combiner == MPI_COMBINER_RESIZED) {
         b.lb = r->is_large ? r->counts[0] : r->aints[0];
@@ -224,7 +225,7 @@ struct ampi_type *ampi_type_arg(MPI_Datatype handle, const char *what)
     if (handle == MPI_DATATYPE_NULL)
         ampi_raise_self(MPI_ERR_TYPE, "%s is MPI_DATATYPE_NULL", what);
     else
-        ampi_raise_self(MPI_ERR_TYPE, "%s is not a datatype, or one that was freed", what);
+        ampi_raise_self(MPI_ERR_TYPE, "%s is not a valid datatype, or was freed", what);
     return NULL;
 }
 
@@ -241,8 +242,8 @@ struct ampi_type *ampi_type_arg_committed(MPI_Datatype handle, const char *what)
 
 static void commit(struct ampi_type *type)
 {
-    if (!type->map && !type->is_dense) /* it has one if its handle was freed and found again through
-                                          MPI_Type_get_contents */
+    if (!type->map && !type->is_dense) /* a type has a map already if its handle was freed and returned again
+                                        * by MPI_Type_get_contents */
         ampi_typemap_build(type);
     type->is_committed = true;
 }
@@ -282,7 +283,7 @@ int PMPI_Type_free(MPI_Datatype *datatype)
             return error;
     }
     if (atomic_fetch_sub(&type->handles, 1) == 1)
-        type->is_committed = false; /* no new operation may use it, however long those under way take */
+        type->is_committed = false; /* no new operation may use it, however long pending ones take */
     ampi_type_unref(type);
     *datatype = MPI_DATATYPE_NULL;
     return MPI_SUCCESS;
@@ -304,7 +305,7 @@ int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
     dup->recipe->types[0] = old;
     ampi_type_ref(old);
     if (!ampi_type_finish(dup))
-        return ampi_raise_self(MPI_ERR_INTERN, "the datatype's own bounds were refused");
+        return ampi_raise_self(MPI_ERR_INTERN, "the datatype's own bounds were rejected");
     if (old->is_committed)
         commit(dup);
     if (old->attrs || old->is_predefined)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * type.h: datatypes (MPI 5.0, chapter 5) as the rest of the library sees them.
+ * type.h: datatypes (MPI 5.0, chapter 5): the interface for the rest of the library.
  *
- * An object is immutable once committed and reference-counted; a message under way holds a reference, so a
- * type may be freed while it is in use. Co-located ranks may read each other's types.
+ * An object is immutable once committed and reference-counted; a pending message holds a reference, so a
+ * type may be freed while in use. Ranks of a process may read each other's types.
  */
 #ifndef AMPI_TYPE_H
 #define AMPI_TYPE_H
@@ -13,12 +13,12 @@
 #include "ampi/object/handle.h"
 
 struct base_layout;      /* the flattened program: datatype/typemap.h */
-struct ampi_type_recipe; /* how it was made: datatype/recipe.h */
+struct ampi_type_recipe; /* constructor and arguments: datatype/recipe.h */
 struct ampi_attrs;       /* attr.h */
 
-/* The basic types as the machine sees them: what a reduction or a byte swap works on. */
+/* The basic types of the machine: the units of reductions and byte swaps. */
 enum ampi_basic {
-    AMPI_BASIC_NONE, /* not one basic type throughout */
+    AMPI_BASIC_NONE, /* not one basic type only */
     AMPI_BASIC_BYTE, /* MPI_BYTE and MPI_PACKED */
     AMPI_BASIC_CHAR, /* characters: no arithmetic */
     AMPI_BASIC_WCHAR,
@@ -68,19 +68,20 @@ struct ampi_type {
     MPI_Count true_lb_bytes; /* first byte of data */
     MPI_Count true_extent_bytes; /* from the first to the last byte of data */
     MPI_Count n_basics;          /* basic elements in one element */
-    enum ampi_basic basic;       /* the kind of all of them if it is one; else AMPI_BASIC_NONE */
+    enum ampi_basic basic;       /* the kind of all of them if there is only one; else AMPI_BASIC_NONE */
     bool is_dense;               /* the data of one element is one block, in order: size == true extent */
-    bool is_committed;           /* and a handle is left: may be used in operations */
-    bool is_predefined;          /* may not be freed */
-    bool has_lb;          /* the lower bound was set by a constructor (a marker), not found from the data */
-    bool has_ub;          /* the same with the upper bound, lb_bytes + extent_bytes */
-    uint32_t depth;       /* of nesting: 0 for predefined types */
-    uint32_t align_bytes; /* the largest alignment of its basic elements */
-    _Atomic uint32_t handles;        /* handles the program holds; attributes are deleted with the last one */
-    MPI_Datatype predefined;         /* the constant, for predefined types; else MPI_DATATYPE_NULL */
-    struct base_layout *map;         /* the flattened program; NULL for dense types and before commit */
+    bool is_committed;           /* and a handle is left: allowed in operations */
+    bool is_predefined;          /* must not be freed */
+    bool has_lb;              /* a constructor (a marker) set the lower bound, which is not derived from the
+                           * data */
+    bool has_ub;              /* the same for the upper bound, lb_bytes + extent_bytes */
+    uint32_t depth;           /* of nesting: 0 for predefined types */
+    uint32_t align_bytes;     /* the largest alignment of its basic elements */
+    _Atomic uint32_t handles; /* handles the program holds; attributes are deleted with the last one */
+    MPI_Datatype predefined;  /* the constant, for predefined types; else MPI_DATATYPE_NULL */
+    struct base_layout *map;  /* the flattened program; NULL for dense types and before commit */
     struct ampi_type_recipe *recipe; /* constructor and arguments; NULL for predefined types */
-    struct ampi_attrs *attrs;        /* cached attributes; NULL: none ever set */
+    struct ampi_attrs *attrs;        /* cached attributes; NULL: none */
     char *name;                      /* MPI_Type_set_name; NULL: the default */
 };
 
@@ -92,7 +93,7 @@ extern struct ampi_type *ampi_type_predefined[AMPI_TYPE_COUNT];
 /* Fills ampi_type_predefined; once per process, before any rank runs. */
 void ampi_type_init(void);
 
-/* The object of a handle; NULL if it is none (MPI_DATATYPE_NULL included). */
+/* The object of a handle; NULL if it is not valid (including MPI_DATATYPE_NULL). */
 static inline struct ampi_type *ampi_type_of(MPI_Datatype handle)
 {
     if (BASE_LIKELY(ampi_handle_is_predefined(handle))) {
@@ -117,7 +118,7 @@ void ampi_type_destroy(struct ampi_type *type);
 int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup);
 int ampi_type_delete_attrs(struct ampi_type *type);
 
-/* Where the attributes of a datatype are; a rank has its own for the predefined types, which all ranks share.
+/* The attributes of a datatype; a rank has its own for the predefined types, which all ranks share.
  * (type_attr.c) */
 struct ampi_rank;
 struct ampi_attrs **ampi_attr_of_type(struct ampi_rank *self, struct ampi_type *type);
@@ -128,7 +129,7 @@ static inline void ampi_type_ref(struct ampi_type *type)
         atomic_fetch_add_explicit(&type->refs, 1, memory_order_relaxed);
 }
 
-/* Takes a reference away; true if it was the last one, and the caller has to destroy the type. */
+/* Drops a reference; returns true if it was the last one, and the caller must destroy the type. */
 static inline bool ampi_type_drop_ref(struct ampi_type *type)
 {
     return !type->is_predefined && atomic_fetch_sub_explicit(&type->refs, 1, memory_order_acq_rel) == 1;
@@ -140,14 +141,14 @@ static inline void ampi_type_unref(struct ampi_type *type)
         ampi_type_destroy(type);
 }
 
-/* True if count elements are one block of memory, which starts true_lb_bytes behind the buffer's address. */
+/* True if count elements are one block of memory, which starts true_lb_bytes after the buffer's address. */
 static inline bool ampi_type_is_block(const struct ampi_type *type, MPI_Count count)
 {
     return type->is_dense && (type->extent_bytes == type->size_bytes || count <= 1);
 }
 
-/* Is count elements more data than 64 bits count? Every call that takes data raises MPI_ERR_COUNT then: later
- * on sizes are multiplied without looking. */
+/* True if the size of count elements exceeds 64 bits. Every call with data raises MPI_ERR_COUNT then, so
+ * that sizes can be multiplied later without checks. */
 static inline bool ampi_type_is_too_much(const struct ampi_type *type, MPI_Count count)
 {
     MPI_Count n_bytes;
@@ -155,17 +156,17 @@ static inline bool ampi_type_is_too_much(const struct ampi_type *type, MPI_Count
     return BASE_UNLIKELY(__builtin_mul_overflow(count, type->size_bytes, &n_bytes));
 }
 
-/* What such a count is raised with: the count and the type's size follow as long long. */
+/* The error text for such a count; arguments: the count and the type's size as long long. */
 #define AMPI_TYPE_TOO_MUCH "the count %lld of elements of %lld bytes each is more than there can be"
 
 /* ---- Moving data (datatype/copy.c). Never switch. ---- */
 
-/* Copies the data of src to dst, element signature by element signature, straight from layout to layout: as
- * many bytes as the smaller of the two has. Returns the bytes copied. The buffers may not overlap. */
+/* Copies the data of src to dst, element signature by element signature, directly from layout to layout: as
+ * many bytes as the smaller of the two. Returns the bytes copied. The buffers must not overlap. */
 size_t ampi_type_copy_general(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type,
                               const void *src, MPI_Count src_count, const struct ampi_type *src_type);
 
-/* The address disp_bytes behind buf, which may be MPI_BOTTOM. */
+/* The address disp_bytes after buf, which may be MPI_BOTTOM. */
 static inline void *ampi_type_address(const void *buf, MPI_Count disp_bytes)
 {
     return (void *)((uintptr_t)buf + (uintptr_t)disp_bytes);
@@ -187,21 +188,21 @@ static inline size_t ampi_type_copy(void *dst, MPI_Count dst_count, const struct
 }
 
 /* A position in the data of count elements at buf, which can be packed or unpacked in pieces of any size.
- * Addresses are integers because buf may be MPI_BOTTOM. It holds the innermost frames of the walk through the
- * typemap program; those further out are found again by a seek when the walk comes back to them. */
+ * Addresses are integers because buf may be MPI_BOTTOM. It has the innermost frames of the walk through the
+ * typemap program; when the walk returns to outer ones, a seek restores them. */
 #define AMPI_CURSOR_FRAMES 8
 struct base_node;
 struct ampi_cursor_frame {
-    const struct base_node *node; /* what repeats; NULL: the count elements of the cursor */
-    int64_t index;                /* the repetition or table entry the walk is in */
+    const struct base_node *node; /* the repeated node; NULL: the count elements of the cursor */
+    int64_t index;                /* the current repetition or table entry */
     uintptr_t base;               /* address of the node's first repetition */
 };
 struct ampi_cursor_run {
     uintptr_t ptr;   /* address of the current block */
     int64_t stride;  /* bytes from block to block */
     size_t block;    /* bytes of a block */
-    size_t n_blocks; /* that are left, the current one included; 0: the run is used up */
-    size_t used;     /* bytes of the current block that lie before the position */
+    size_t n_blocks; /* remaining, including the current one; 0: the run is exhausted */
+    size_t used;     /* bytes of the current block before the position */
 };
 struct ampi_cursor {
     uintptr_t buf;
@@ -216,10 +217,10 @@ struct ampi_cursor {
 void ampi_cursor_init(struct ampi_cursor *cursor, const void *buf, MPI_Count count,
                       const struct ampi_type *type);
 
-/* Moves to the byte of data with this number, 0 <= packed_bytes <= count * size. */
+/* Moves to data byte `packed_bytes`, 0 <= packed_bytes <= count * size. */
 void ampi_cursor_seek(struct ampi_cursor *cursor, MPI_Count packed_bytes);
 
-/* Copies up to n_bytes of data from the position on to out (or from in to the position); returns the bytes
+/* Copies up to n_bytes of data from the position to out (or from in to the position); returns the bytes
  * copied, fewer only at the end of the data. Pieces may end within a basic element. */
 size_t ampi_cursor_pack(struct ampi_cursor *cursor, void *out, size_t n_bytes);
 size_t ampi_cursor_unpack(struct ampi_cursor *cursor, const void *in, size_t n_bytes);

@@ -19,7 +19,7 @@ int ampi_type_copy_attrs(struct ampi_type *old, struct ampi_type *dup)
     struct ampi_attr_owner from = {.kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(old)};
     struct ampi_attr_owner to = {.kind = AMPI_ATTR_ON_TYPE, .handle = ampi_type_handle(dup)};
 
-    if (!self->keyvals) /* no key, no attribute; spares duplicates of predefined types the table */
+    if (!self->keyvals) /* no key, no attribute; saves the table for duplicates of predefined types */
         return MPI_SUCCESS;
     from.attrs = ampi_attr_of_type(self, old);
     to.attrs = ampi_attr_of_type(self, dup);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * type_pack.c: the arguments of packing, checked. See type_pack.h.
+ * type_pack.c: checks the arguments of packing. See type_pack.h.
  */
 #include "ampi/datatype/type_pack.h"
 #include "ampi/datatype/buffer.h"
@@ -23,8 +23,7 @@ int ampi_pack_check(struct ampi_pack_args *args, MPI_Count position)
         return ampi_pack_raise(args, MPI_ERR_ARG, "the size of the packed buffer must not be negative, but",
                                args->packed_bytes);
     if (position < 0 || position > args->packed_bytes)
-        return ampi_pack_raise(args, MPI_ERR_ARG, "the position must lie in the packed buffer, but",
-                               position);
+        return ampi_pack_raise(args, MPI_ERR_ARG, "the position must be in the packed buffer, but", position);
     return MPI_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * type_pack.h: arguments and checks of packing, in the machine's form (comm/pack_api.c) and in external32.
+ * type_pack.h: arguments and checks of packing, in native form (comm/pack_api.c) and in external32.
  */
 #ifndef AMPI_DATATYPE_PACK_H
 #define AMPI_DATATYPE_PACK_H
@@ -16,20 +16,20 @@ struct ampi_pack_args {
     struct ampi_type *type; /* the same; set by ampi_pack_check */
     char *packed;           /* the packed buffer */
     MPI_Count packed_bytes; /* its size */
-    struct ampi_comm *comm; /* where errors are raised; NULL: where there is no communicator */
+    struct ampi_comm *comm; /* raises the errors; may be NULL */
 };
 
-/* Raises an error that names a wrong number: "<what> is <value>". Returns the code. */
+/* Raises an error about a wrong number: "<what> is <value>". Returns the code. */
 int ampi_pack_raise(const struct ampi_pack_args *args, int error_code, const char *what,
                     long long value) BASE_COLD;
 
-/* Raises an error of CUDA's. Returns the class. */
+/* Raises a CUDA error. Returns the class. */
 int ampi_pack_raise_gpu(const struct ampi_pack_args *args, int error) BASE_COLD;
 
-/* Checks the arguments but for the room, and sets args->type. Returns an error class. */
+/* Checks the arguments except the space, and sets args->type. Returns an error class. */
 int ampi_pack_check(struct ampi_pack_args *args, MPI_Count position) BASE_MUST_CHECK;
 
-/* Checks that the data, each_bytes per element when packed, fits behind the position. Returns an error
+/* Checks that the data, each_bytes per element when packed, fits after the position. Returns an error
  * class. */
 int ampi_pack_check_room(const struct ampi_pack_args *args, MPI_Count each_bytes,
                          MPI_Count position) BASE_MUST_CHECK;

@@ -2,10 +2,9 @@
  *
  * typemap_build.c: flattens a datatype into its typemap program.
  *
- * Bottom-up: each type becomes a node and the displacement of its first byte; loops and tables of
- * neighbouring or evenly spaced blocks are merged on the way. A type that is used in several places is
- * flattened once. What merging left behind is dropped at the end, when the nodes that can be reached from the
- * root are copied out.
+ * Bottom-up: each type becomes a node and the displacement of its first byte; loops and tables of adjacent
+ * or evenly spaced blocks are merged on the way. A type that is used several times is flattened once. Nodes
+ * that merging made unreachable are dropped at the end, when the reachable nodes are copied out.
  */
 #include "ampi/datatype/recipe.h"
 #include "ampi/datatype/typemap.h"
@@ -16,7 +15,7 @@
 
 #define NO_NODE (-1)
 
-/* Data at a place: nothing (bytes == 0), a block of bytes (node == NO_NODE), or a node. */
+/* Data at a displacement: nothing (bytes == 0), a block of bytes (node == NO_NODE), or a node. */
 struct piece {
     int64_t disp;  /* of its first byte */
     int64_t bytes; /* of data */
@@ -31,7 +30,7 @@ struct memo {
 struct builder {
     int64_t *words;
     size_t n_words, cap_words;
-    struct memo *memos; /* hash table of types that were flattened; its size is a power of two */
+    struct memo *memos; /* hash table of flattened types; its size is a power of two */
     size_t n_memos, cap_memos;
 };
 
@@ -91,7 +90,7 @@ static void remember(struct builder *b, const struct ampi_type *type, struct pie
 
 /* ---- Loops ---- */
 
-/* The node of a piece; made for a block. */
+/* The node of a piece; created for a block. */
 static int64_t piece_node(struct builder *b, struct piece piece)
 {
     if (piece.node != NO_NODE)
@@ -146,7 +145,7 @@ static void push_block(struct pieces *table, int64_t disp, int64_t bytes)
         push(table, (struct piece){disp, bytes, NO_NODE});
 }
 
-/* Adds a piece; blocks that touch become one, small leaves are taken apart. */
+/* Adds a piece; adjacent blocks are merged, small leaves are split up. */
 static void push_piece(struct builder *b, struct pieces *table, struct piece piece)
 {
     const struct base_node *node;
@@ -177,9 +176,8 @@ static bool is_same_piece(const struct piece *p, const struct piece *q)
     return p->node == q->node && p->bytes == q->bytes;
 }
 
-/* A table of blocks of various sizes that has more than TABLE_SMALL entries is cut into blocks of one size if
- * that does not make more than CUT_MAX times as many: a loop without decisions is worth more than few
- * iterations. */
+/* A table of blocks of various sizes with more than TABLE_SMALL entries is split into blocks of one size if
+ * that yields at most CUT_MAX times as many: a loop without branches is worth more than few iterations. */
 #define TABLE_SMALL 16
 #define CUT_MAX 3
 
@@ -193,7 +191,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* The size of the blocks to cut a table of n blocks into; 0: leave it. */
+/* The block size to split a table of n blocks into; 0: do not split. */
 static int64_t cut_bytes(const struct piece *p, int64_t n, int64_t size)
 {
     int64_t unit = p[0].bytes;
@@ -215,8 +213,7 @@ static int64_t cut_table(struct builder *b, const struct piece *p, int64_t n, in
     return index;
 }
 
-/* The table of pieces as one piece. All that can be told from a scan of the table is told by the three
- * flags. */
+/* Makes one piece of the table. The three flags summarise a scan of the table. */
 static struct piece close_table(struct builder *b, const struct pieces *table)
 {
     const struct piece *p = table->items;
@@ -262,8 +259,8 @@ static struct piece close_table(struct builder *b, const struct pieces *table)
 
 static struct piece flatten(struct builder *b, const struct ampi_type *type);
 
-/* len copies of the part's child. */
-static struct piece flatten_part(struct builder *b, struct ampi_part part)
+/* len copies of the piece's child. */
+static struct piece flatten_part(struct builder *b, struct ampi_recipe_piece part)
 {
     struct piece piece = {0, 0, NO_NODE};
 
@@ -275,13 +272,13 @@ static struct piece flatten_part(struct builder *b, struct ampi_part part)
 
 static struct piece flatten_table(struct builder *b, const struct ampi_type *type)
 {
-    MPI_Count n = ampi_recipe_parts(type);
+    MPI_Count n = ampi_recipe_pieces(type);
     struct pieces table = {NULL, 0, 0};
-    struct ampi_part last = {0, 0, NULL};
+    struct ampi_recipe_piece last = {0, 0, NULL};
     struct piece piece = {0, 0, NO_NODE}, result;
 
     for (MPI_Count i = 0; i < n; i++) {
-        struct ampi_part part = ampi_recipe_part(type, i);
+        struct ampi_recipe_piece part = ampi_recipe_piece_of(type, i);
         if (part.child != last.child || part.len != last.len) {
             piece = flatten_part(b, part);
             piece.disp -= part.disp_bytes;
@@ -294,7 +291,7 @@ static struct piece flatten_table(struct builder *b, const struct ampi_type *typ
     return result;
 }
 
-static struct piece flatten_pair(struct builder *b, const struct ampi_part parts[2])
+static struct piece flatten_pair(struct builder *b, const struct ampi_recipe_piece parts[2])
 {
     struct pieces table = {NULL, 0, 0};
     struct piece result;
@@ -308,7 +305,7 @@ static struct piece flatten_pair(struct builder *b, const struct ampi_part parts
 
 static struct piece flatten(struct builder *b, const struct ampi_type *type)
 {
-    struct ampi_part pair[2];
+    struct ampi_recipe_piece pair[2];
     struct piece piece;
 
     if (type->size_bytes == 0)
@@ -323,11 +320,11 @@ static struct piece flatten(struct builder *b, const struct ampi_type *type)
     if (!type->recipe) {
         ampi_type_pair_parts(type, pair);
         piece = flatten_pair(b, pair);
-    } else if (ampi_recipe_is_strided(type) && ampi_recipe_parts(type) > 1) {
-        piece = flatten_part(b, ampi_recipe_part(type, 0));
-        piece = loop(b, ampi_recipe_parts(type), ampi_recipe_part(type, 1).disp_bytes, piece);
-    } else if (ampi_recipe_parts(type) == 1) {
-        piece = flatten_part(b, ampi_recipe_part(type, 0));
+    } else if (ampi_recipe_is_strided(type) && ampi_recipe_pieces(type) > 1) {
+        piece = flatten_part(b, ampi_recipe_piece_of(type, 0));
+        piece = loop(b, ampi_recipe_pieces(type), ampi_recipe_piece_of(type, 1).disp_bytes, piece);
+    } else if (ampi_recipe_pieces(type) == 1) {
+        piece = flatten_part(b, ampi_recipe_piece_of(type, 0));
     } else {
         piece = flatten_table(b, type);
     }
@@ -337,7 +334,7 @@ static struct piece flatten(struct builder *b, const struct ampi_type *type)
 
 /* ---- The finished program ---- */
 
-/* Marks the nodes that can be reached. Children come before their parents, so one pass from the end does. */
+/* Marks reachable nodes. Children come before their parents, so one pass from the end suffices. */
 static void mark(struct builder *b, int64_t *new_index, int64_t root)
 {
     int64_t *starts = base_malloc((b->n_words + 1) * sizeof *starts, "a datatype");
@@ -399,7 +396,7 @@ static struct base_layout *copy_out(struct builder *b, struct piece root)
 
 /* ---- Nesting ---- */
 
-/* Types whose children are to be flattened before them. */
+/* Stack of types whose children must be flattened first. */
 struct nesting {
     const struct ampi_type **items;
     size_t n, cap;
@@ -411,7 +408,7 @@ static bool is_flattened(struct builder *b, const struct ampi_type *type)
            (b->cap_memos && find_memo(b->memos, b->cap_memos, type)->type);
 }
 
-/* Puts the type onto the stack, if it is not flattened yet. */
+/* Pushes the type if it is not flattened yet. */
 static void want(struct builder *b, struct nesting *nesting, const struct ampi_type *type)
 {
     if (!type || is_flattened(b, type))
@@ -423,8 +420,8 @@ static void want(struct builder *b, struct nesting *nesting, const struct ampi_t
     nesting->items[nesting->n++] = type;
 }
 
-/* Flattens what the type consists of, the innermost first: flatten() finds the children remembered then, and
- * does not go deeper than one level, however deep the nesting and small the rank's stack. */
+/* Flattens the type's constituents, the innermost first: flatten() then finds its children in the memo and
+ * recurses only one level, however deep the nesting and small the rank's stack. */
 static void flatten_children(struct builder *b, const struct ampi_type *type)
 {
     struct nesting nesting = {0};
@@ -451,7 +448,7 @@ void ampi_typemap_build(struct ampi_type *type)
     struct builder b = {0};
     struct piece root;
 
-    type->is_dense = false; /* or a predefined pair would be taken for a block */
+    type->is_dense = false; /* otherwise a predefined pair would be treated as a block */
     if (type->depth > 1)
         flatten_children(&b, type);
     root = flatten(&b, type);

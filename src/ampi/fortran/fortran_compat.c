@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fortran_compat.c: handles and statuses in Fortran's form, by the names of MPI 4.1 (heddle_mpi_compat.h).
- * The integers are those of MPI_*_toint; a status in Fortran is MPI_F_STATUS_SIZE integers, laid out as
- * MPI_Status is.
+ * fortran_compat.c: handles and statuses in Fortran's form, under the names of MPI 4.1
+ * (heddle_mpi_compat.h). The integers are those of MPI_*_toint; a status in Fortran is MPI_F_STATUS_SIZE
+ * integers, laid out as MPI_Status is.
  */
 #include <string.h>
 

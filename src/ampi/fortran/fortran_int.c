@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fortran_int.c: integers for handles (MPI 5.0, section 19.3 and chapter 20): MPI_*_toint and MPI_*_fromint.
+ * fortran_int.c: integers for handles (MPI 5.0, section 19.3 and chapter 20): MPI_*_toint and
+ * MPI_*_fromint.
  *
- * A predefined handle is its own integer. Other handles are addresses, which get consecutive integers from
- * AMPI_PREDEFINED_END on, in a table of the rank; the same address always has the same integer. Invariants:
+ * A predefined handle is its own integer value. Other handles are addresses, which get consecutive integers
+ * from AMPI_PREDEFINED_END on, in a table of the rank; the same address always has the same integer.
+ * Invariants:
  *   1. handles[i] has integer AMPI_PREDEFINED_END + i.
- *   2. The hash table of 1 << log2_slots slots holds i + 1 for each i < n_handles, 0 elsewhere; it is at most
- *      half full. Entries stay when the object is freed: the integer of a freed object is as stale as its
- *      handle.
+ *   2. The hash table of 1 << log2_slots slots holds i + 1 for each i < n_handles, 0 elsewhere; it is at
+ *      most half full. Entries stay when the object is freed: the integer of a freed object is as invalid
+ *      as its handle.
  */
 #include "ampi/fortran/fortran_int.h"
 
@@ -26,7 +28,7 @@ static size_t slot_of(const struct ampi_handle_ints *table, const void *handle)
     return (size_t)(((uint64_t)(uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - table->log2_slots));
 }
 
-/* The slot that holds the handle, or the free one where it would be put. */
+/* The slot of the handle, or the free slot for it. */
 static int *find_slot(const struct ampi_handle_ints *table, const void *handle)
 {
     size_t mask = ((size_t)1 << table->log2_slots) - 1;
@@ -69,7 +71,7 @@ static int to_int(void *handle)
     return (int)AMPI_PREDEFINED_END + *slot - 1;
 }
 
-/* The handle of an integer; null_handle for one that stands for none. */
+/* The handle of an integer; null_handle for an invalid integer. */
 static void *from_int(int number, void *null_handle)
 {
     const struct ampi_rank *self = ampi_self();

@@ -7,7 +7,7 @@
 
 struct ampi_rank;
 
-/* Drops the rank's table; at its end. */
+/* Frees the rank's table; at its end. */
 void ampi_fortran_int_fini(struct ampi_rank *rank);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * abi_query.c: what the standard ABI can be asked (MPI 5.0, chapter 20).
+ * abi_query.c: inquiry functions of the standard ABI (MPI 5.0, chapter 20).
  *
- * The sizes of Fortran's types are fixed here, those of gfortran, flang and ifx by default; setting other
- * ones is refused. The values of .TRUE. and .FALSE. can be set once per rank and size: reductions on logicals
- * do not need them, because they hand on the operands' own representation of true (op_kernels.c).
+ * The sizes of Fortran's types are fixed here: those of gfortran, flang and ifx by default; setting other
+ * ones is refused. The values of .TRUE. and .FALSE. can be set once per rank and size: reductions on
+ * logicals do not need them, because they preserve the operands' own representation of true (op_kernels.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -115,7 +115,7 @@ int PMPI_Abi_get_fortran_info(MPI_Info *info)
     return MPI_SUCCESS;
 }
 
-/* Accepts what is true already. */
+/* Accepts values that are equal to the present ones. */
 AMPI_EXPORT(Abi_set_fortran_info);
 int PMPI_Abi_set_fortran_info(MPI_Info info)
 {
@@ -154,12 +154,12 @@ static void from_hex(const char *hex, int n_bytes, void *bytes)
     }
 }
 
-/* Raises what is wrong with the arguments of the two functions below. */
+/* Checks the arguments of the two functions below; raises errors. */
 static int check_booleans(struct ampi_rank *self, int logical_size, const void *logical_true,
                           const void *logical_false)
 {
     if (!self)
-        return ampi_raise_self(MPI_ERR_OTHER, "called on a thread that runs no rank");
+        return ampi_raise_self(MPI_ERR_OTHER, "called on a thread that does not run a rank");
     if (!is_logical_size(logical_size))
         return ampi_raise_self(MPI_ERR_ARG, "logical_size is %d, not 1, 2, 4, 8 or 16", logical_size);
     if (!logical_true || !logical_false)

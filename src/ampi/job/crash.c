@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * crash.c: which rank it was, and where, when a signal ends the process.
+ * crash.c: reports the rank and the location when a signal ends the process.
  *
- * The handler runs on the thread's signal stack with the rank's stack as it was. The crash may have
+ * The handler runs on the thread's signal stack and leaves the rank's stack untouched. The crash may have
  * interrupted malloc, ld.so or printf: nothing here takes a lock, allocates or formats with the C library
  * (base/text.h, image/describe.c). Then the default action ends the process with the signal.
  */
@@ -18,16 +18,16 @@
 #include "image/image.h"
 #include "ult/arch/ult_arch.h"
 
-#define SIGNAL_STACK_BYTES 65536
+#define SIGNAL_STACK_BYTES (256 << 10)
 
-/* As far as the stack of a thread that is no rank's ULT is searched for a return address. */
+/* How far the stack of a thread that is not a rank's ULT is searched for a return address. */
 #define SEARCH_BYTES 65536
 
-/* An access this far below the stack pointer still is one to the stack: a large frame is touched from its
- * other end. */
+/* An access up to this far below the stack pointer counts as a stack access: a large frame is touched from
+ * its other end. */
 #define BELOW_STACK_BYTES 65536
 
-/* By which programs mean different things: named as strsignal does, which is not safe here. */
+/* Names of the signals, as returned by strsignal, which is not safe here. */
 static const struct {
     int number;
     const char *name;
@@ -43,12 +43,12 @@ static atomic_bool is_installed;
 struct crash {
     int signal_number;
     const siginfo_t *info;
-    const char *pc, *sp;          /* where it happened */
-    const struct ampi_rank *rank; /* that ran, or that the thread belongs to; NULL: none */
-    bool is_on_ult;               /* the rank itself, not a thread of its */
+    const char *pc, *sp;          /* location */
+    const struct ampi_rank *rank; /* the running rank, or that of the thread; NULL: none */
+    bool is_on_ult;               /* the rank itself, not one of its threads */
 };
 
-/* ---- Questions ---- */
+/* ---- Analysis ---- */
 
 static const char *name_of(int signal_number)
 {
@@ -58,7 +58,7 @@ static const char *name_of(int signal_number)
     return "signal";
 }
 
-/* Did kill, raise or their kin send it, instead of an instruction that failed? */
+/* True if kill, raise or a similar function sent the signal, rather than an instruction that faulted. */
 static bool is_sent(const siginfo_t *info)
 {
     return info->si_code <= 0;
@@ -74,8 +74,8 @@ static bool is_memory_fault(const struct crash *crash)
     return (crash->signal_number == SIGSEGV || crash->signal_number == SIGBUS) && !is_sent(crash->info);
 }
 
-/* Is the stack of the rank full? The stack pointer tells that of a frame that stepped over the whole guard,
- * the address that of code that looks before it leaps. */
+/* True if the rank's stack is full. The stack pointer shows this for a frame that skipped the whole guard,
+ * the address for code that touches the guard first. */
 static bool is_stack_full(const struct crash *crash)
 {
     const struct ult *u = &crash->rank->ult;
@@ -86,7 +86,7 @@ static bool is_stack_full(const struct crash *crash)
            ampi_memory_guard_of(crash->info->si_addr) == crash->rank->world_rank - ampi_job.first_rank;
 }
 
-/* The same of any other stack: a thread's, or one that the program made for itself. */
+/* The same for any other stack: a thread's, or one that the program created. */
 static bool is_other_stack_full(const struct crash *crash)
 {
     const char *addr = crash->info->si_addr;
@@ -94,8 +94,8 @@ static bool is_other_stack_full(const struct crash *crash)
     return is_memory_fault(crash) && addr < crash->sp + 4096 && addr + BELOW_STACK_BYTES >= crash->sp;
 }
 
-/* From where in the rank's program the code was called that crashed: the newest return address on the stack.
- * It may have been left there by an earlier call, so this can be wrong, but seldom is. NULL: not found. */
+/* The caller, in the rank's program, of the code that crashed: the newest return address on the stack. It
+ * may be a remnant of an earlier call, so this can be wrong, but seldom is. NULL: not found. */
 static const char *find_caller(const struct crash *crash)
 {
     const struct ult *u = &crash->rank->ult;
@@ -120,7 +120,7 @@ static const char *find_caller(const struct crash *crash)
     return NULL;
 }
 
-/* ---- The line ---- */
+/* ---- The report ---- */
 
 static void add_origin(struct base_text *text, const struct crash *crash)
 {
@@ -139,13 +139,13 @@ static void add_origin(struct base_text *text, const struct crash *crash)
         base_text_add(text, ")");
     }
     base_text_add(text, ": ");
-    if (crash->rank && crash->is_on_ult && crash->rank->call) {
-        base_text_add(text, crash->rank->call);
+    if (crash->rank && crash->is_on_ult && crash->rank->ult.call) {
+        base_text_add(text, crash->rank->ult.call);
         base_text_add(text, ": ");
     }
 }
 
-/* The function that crashed, or, in a shared library, this and the place that it was called from. */
+/* Adds the function that crashed or, in a shared library, that function and its caller. */
 static void add_place(struct base_text *text, const struct crash *crash)
 {
     bool is_abort = crash->signal_number == SIGABRT && is_sent(crash->info);
@@ -175,11 +175,10 @@ static void add_overflow(struct base_text *text, const struct crash *crash)
         base_text_add_number(text, (long long)(ampi_memory_stack_bytes() >> 10));
         base_text_add(text, " KiB is full; give ranks larger ones with +stacksize;");
     } else if (crash->is_on_ult) {
-        base_text_add(text, "stack overflow of a stack that the program made for itself;");
+        base_text_add(text, "overflow of a stack that the program created;");
     } else {
-        base_text_add(
-            text, "stack overflow: the thread's stack is full; pthread_attr_setstacksize or OMP_STACKSIZE "
-                  "give threads larger ones;");
+        base_text_add(text, "stack overflow: the thread's stack is full; pthread_attr_setstacksize or "
+                            "OMP_STACKSIZE set its size;");
     }
     add_place(text, crash);
 }
@@ -206,7 +205,7 @@ static void add_signal(struct base_text *text, const struct crash *crash)
         base_text_add_hex(text, (uintptr_t)crash->info->si_addr);
     }
     add_place(text, crash);
-    if (crash->rank && crash->is_on_ult && crash->rank->call)
+    if (crash->rank && crash->is_on_ult && crash->rank->ult.call)
         base_text_add(text, "; the call named is the last one of MPI");
 }
 
@@ -243,8 +242,7 @@ static void end_by(int signal_number)
 
 static void handle_crash(int signal_number, siginfo_t *info, void *context)
 {
-    static __thread volatile sig_atomic_t
-        is_reporting; /* a second crash, of the report itself: it ends here */
+    static __thread volatile sig_atomic_t is_reporting; /* a crash inside the report itself: end here */
     struct crash crash = {.signal_number = signal_number,
                           .info = info,
                           .pc = ult_arch_context_pc(context),
@@ -257,7 +255,7 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
     is_reporting = 1;
     crash.rank = rank_here(&crash.is_on_ult);
     if (is_from_outside(info))
-        crash.rank = NULL; /* it is meant for the process */
+        crash.rank = NULL; /* the signal is meant for the process */
     add_origin(&text, &crash);
     if (crash.rank && (is_stack_full(&crash) || is_other_stack_full(&crash)))
         add_overflow(&text, &crash);
@@ -267,8 +265,8 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
     end_by(signal_number);
 }
 
-/* Gives the calling thread a stack for signals, unless it has one: AddressSanitizer does that, too, and takes
- * what it finds at the thread's end for its own. */
+/* Gives the calling thread a signal stack, unless it has one: AddressSanitizer does that, too, and frees
+ * the current one at the thread's end. */
 static void give_signal_stack(void)
 {
     stack_t stack;
@@ -279,7 +277,7 @@ static void give_signal_stack(void)
     stack.ss_sp = mmap(NULL, SIGNAL_STACK_BYTES, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (stack.ss_sp == MAP_FAILED)
-        base_fatal(1, "no memory for a signal stack: %s; raise `ulimit -v`", strerror(errno));
+        base_fatal(1, "cannot allocate a signal stack: %s; raise `ulimit -v`", strerror(errno));
     sigaltstack(&stack, NULL);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * env.c: inquiries, clock and memory (MPI 5.0, sections 9.1, 9.2, 9.6 and 11.6), and the end of what the
- * environment chapters keep per rank. MPI_Init and its kin are in init.c; the ABI's inquiries in abi_query.c.
+ * env.c: inquiries, clock and memory (MPI 5.0, sections 9.1, 9.2, 9.6 and 11.6), and freeing the per-rank
+ * state of the environment functions. MPI_Init and similar functions are in init.c; the ABI's inquiries in
+ * abi_query.c.
  */
 #include "ampi/job/env.h"
 
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ampi/datatype/program_memory.h"
 #include "ampi/object/attr.h"
 #include "ampi/object/error.h"
 #include "ampi/object/error_class.h"
@@ -42,8 +44,7 @@ static int raise_null(const char *argument)
     return ampi_raise_self(MPI_ERR_ARG, "%s is NULL", argument);
 }
 
-/* ---- Clock: one for all ranks of a node. No check of the state: tools time what comes before MPI_Init too.
- * ---- */
+/* ---- Clock: one for all ranks of a node. The state is not checked: tools also measure time before MPI_Init. ---- */
 
 AMPI_EXPORT(Wtime);
 double PMPI_Wtime(void)
@@ -63,7 +64,7 @@ double PMPI_Wtick(void)
     return (double)tick.tv_sec + 1e-9 * (double)tick.tv_nsec;
 }
 
-/* ---- Who and what ---- */
+/* ---- Identity and version ---- */
 
 AMPI_EXPORT(Get_version);
 int PMPI_Get_version(int *version, int *subversion)
@@ -98,8 +99,8 @@ int PMPI_Get_processor_name(char *name, int *resultlen)
     return MPI_SUCCESS;
 }
 
-/* The resources that a rank can be restricted to. "true": this one is. The same names guide
- * MPI_Comm_split_type. */
+/* The resources that a rank can be restricted to. "true": this one is. MPI_Comm_split_type uses the same
+ * names. */
 AMPI_EXPORT(Get_hw_resource_info);
 int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
 {
@@ -116,7 +117,7 @@ int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
     return MPI_SUCCESS;
 }
 
-/* For profilers, which put their own in front. */
+/* For profilers, which override it. */
 AMPI_EXPORT(Pcontrol);
 int PMPI_Pcontrol(const int level, ...)
 {
@@ -126,7 +127,7 @@ int PMPI_Pcontrol(const int level, ...)
 
 /* ---- Memory ---- */
 
-/* The alignment that the hint asks for, 64 at least; 0: the hint is no power of two. */
+/* The alignment that the hint requests, at least 64; 0: the hint is not a power of two. */
 static size_t wanted_alignment(const struct ampi_info *info)
 {
     const char *hint = ampi_info_get(info, "mpi_minimum_memory_alignment");
@@ -146,6 +147,7 @@ int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 {
     struct ampi_rank *self = ampi_enter("MPI_Alloc_mem");
     struct ampi_info *hints = ampi_info_of(self, info);
+    enum gpu_memory kind;
     size_t alignment;
     void *memory;
 
@@ -157,9 +159,14 @@ int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
         return ampi_info_raise_invalid(info);
     alignment = wanted_alignment(hints);
     if (alignment == 0)
-        return ampi_raise_self(MPI_ERR_INFO_VALUE, "mpi_minimum_memory_alignment is \"%s\", no power of two",
+        return ampi_raise_self(MPI_ERR_INFO_VALUE,
+                               "mpi_minimum_memory_alignment is \"%s\", which is not a power of two",
                                ampi_info_get(hints, "mpi_minimum_memory_alignment"));
-    if (posix_memalign(&memory, alignment, size ? (size_t)size : 1))
+    if (!ampi_program_memory_kind(hints, &kind))
+        return ampi_raise_self(MPI_ERR_NO_MEM, "mpi_memory_alloc_kinds is \"%s\", but no CUDA is in use",
+                               ampi_info_get(hints, "mpi_memory_alloc_kinds"));
+    memory = ampi_program_memory_alloc(kind, alignment, size ? (size_t)size : 1);
+    if (!memory)
         return ampi_raise_self(MPI_ERR_NO_MEM, "no memory for %lld bytes", (long long)size);
     *(void **)baseptr = memory;
     return MPI_SUCCESS;
@@ -169,6 +176,6 @@ AMPI_EXPORT(Free_mem);
 int PMPI_Free_mem(void *base)
 {
     ampi_enter("MPI_Free_mem");
-    free(base);
+    ampi_program_memory_free(base);
     return MPI_SUCCESS;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * env.h: the end of what the environment chapters keep per rank.
+ * env.h: frees the per-rank state of the environment functions.
  */
 #ifndef AMPI_ENV_H
 #define AMPI_ENV_H
 
 struct ampi_rank;
 
-/* Frees what a rank holds of its own in attributes, info, error classes, error handlers and handle numbers.
- * At its end, when no MPI function can be called any more; calls nothing of the program. */
+/* Frees a rank's own attributes, info, error classes, error handlers and handle numbers. At its end, when
+ * no MPI function can be called any more; does not call the program's callbacks. */
 void ampi_env_fini(struct ampi_rank *rank);
 
 #endif

@@ -12,11 +12,13 @@
 
 BASE_FLATTEN int AMPI_Yield(void)
 {
-    struct ampi_rank *self = ampi_self();
+    struct ult *u = ult_self();
 
-    if (self) {
-        self->ult.resume_at = __builtin_return_address(0);
+    if (u) {
+        ult_enter(u);
+        u->resume_at = __builtin_return_address(0);
         ult_yield();
+        ult_leave(u);
     }
     return MPI_SUCCESS;
 }

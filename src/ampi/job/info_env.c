@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * info_env.c: what MPI_INFO_ENV and MPI_Info_create_env tell (MPI 5.0, section 11.2.1): command, argv,
- * maxprocs, host, arch, wd, thread_level. `soft` and `file` are left out: nobody gave them.
+ * info_env.c: the contents of MPI_INFO_ENV and MPI_Info_create_env (MPI 5.0, section 11.2.1): command,
+ * argv, maxprocs, host, arch, wd, thread_level. `soft` and `file` are missing: they were not given.
  */
 #include "ampi/job/info_env.h"
 #include "ampi/object/error.h"
@@ -28,7 +28,8 @@ static const char *thread_level_name(int level)
     }
 }
 
-/* A value longer than an info value may be is left out rather than cut: half a path is worse than none. */
+/* Sets a key. A value longer than an info value is omitted rather than truncated: half a path is worse than
+ * none. */
 static void set(struct ampi_info *info, const char *key, const char *value)
 {
     if (value && strlen(value) < MPI_MAX_INFO_VAL)

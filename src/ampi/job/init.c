@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * init.c: MPI_Init, MPI_Finalize, MPI_Abort and their kin (MPI 5.0, sections 11.2 to 11.4).
+ * init.c: MPI_Init, MPI_Finalize, MPI_Abort and related functions (MPI 5.0, sections 11.2 to 11.4).
  */
 #include <stdio.h>
 
 #include "ampi/object/attr.h"
 #include "ampi/coll/engine/coll.h"
 #include "ampi/object/error.h"
+#include "ampi/object/gate.h"
 #include "ampi/job/job.h"
 #include "gpu/nccl.h"
 
-/* The thread level that a rank gets: its own thread may call MPI, others of its threads may not. */
-static int thread_level(int required)
-{
-    return required < MPI_THREAD_FUNNELED ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED;
-}
-
 static int init(const char *call, int required, int *provided)
 {
-    struct ampi_rank *self = ampi_rank_or_move();
+    struct ampi_rank *self;
 
+    if (required >= MPI_THREAD_SERIALIZED)
+        ampi_thread_count_before();
+    self = ampi_rank_or_move();
+    if (required >= MPI_THREAD_SERIALIZED)
+        ampi_thread_count_after();
     if (ampi_job.is_forked)
         ampi_refuse_forked(call);
     if (!self || self->world_state >= AMPI_RANK_INITIALIZED) {
         if (self)
-            self->call = call;
+            ult_self()->call = call;
         return ampi_raise_self(MPI_ERR_OTHER, !self ? "called by a thread that is not a rank's main thread"
                                               : self->world_state == AMPI_RANK_INITIALIZED
                                                   ? "called twice"
                                                   : "called after MPI_Finalize");
     }
-    self->call = call;
+    ult_self()->call = call;
     ampi_rank_set_world_state(self, AMPI_RANK_INITIALIZED);
-    self->thread_level = thread_level(required);
+    self->thread_level = ampi_gate_level(required);
+    ampi_gate_set_level(self, self->thread_level);
     if (provided)
         *provided = self->thread_level;
     return MPI_SUCCESS;
@@ -60,16 +61,23 @@ AMPI_EXPORT(Finalize);
 int PMPI_Finalize(void)
 {
     struct ampi_rank *self = ampi_enter("MPI_Finalize");
+    const struct ampi_thread *other = ampi_gate_other_in_call(self);
     int error = MPI_SUCCESS;
+
+    if (BASE_UNLIKELY(!ampi_rank_is_on_main(self)))
+        return ampi_raise_self(MPI_ERR_OTHER, "called by another thread than the one that initialized MPI");
+    if (BASE_UNLIKELY(other != NULL))
+        return ampi_raise_self(MPI_ERR_OTHER, "another thread of the rank is still in %s",
+                               other->ult.call ? other->ult.call : "MPI");
 
     /* Attributes of MPI_COMM_SELF go first: their callbacks may still use MPI. */
     if (self->self)
         error = ampi_comm_delete_attrs(self->self);
     if (error)
         return error;
-    self->call = "MPI_Finalize";
+    ult_self()->call = "MPI_Finalize";
     ampi_coll_finalize(self->world);
-    if (ampi_job.n_local == 1) /* else at the end of the job: CUDA is still there then */
+    if (ampi_job.n_local == 1) /* otherwise at the end of the job, while CUDA still exists */
         gpu_nccl_settle(GPU_NCCL_SETTLE_S);
     ampi_rank_set_world_state(self, AMPI_RANK_FINALIZED);
     return MPI_SUCCESS;
@@ -80,11 +88,13 @@ int PMPI_Abort(MPI_Comm comm, int errorcode)
 {
     struct ampi_rank *self = ampi_rank_or_adopt();
 
-    (void)comm; /* all ranks of the job end, whichever communicator it is */
+    (void)comm; /* all ranks of the job end, for any communicator */
     if (ampi_job.is_forked)
         ampi_refuse_forked("MPI_Abort");
     if (self)
-        self->call = NULL;
+        ult_self()->call = NULL;
+    else
+        self = ampi_rank_of_thread(__builtin_return_address(0));
     ampi_report(self, "MPI_Abort was called with error code %d; the job ends", errorcode);
     ampi_job_abort(errorcode);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * job.c: from the start of the process to its end: the client of src/image and src/ult.
+ * job.c: the process from start to end: the client of src/image and src/ult.
  *
- * Two ways to start. Virtualized (more than one rank): takeover calls wants_images and run before the
- * program's main; each PE makes its ranks' stacks and copies, then runs them. Not virtualized (one rank): the
- * program runs as it is, and the thread that calls MPI_Init becomes the rank.
+ * There are two ways to start. Virtualized (more than one rank): takeover calls wants_images and run before
+ * the program's main; each PE creates its ranks' stacks and copies, then runs them. Not virtualized (one
+ * rank): the program runs unchanged, and the thread that calls MPI_Init becomes the rank.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,6 +20,7 @@
 #include "ampi/datatype/buffer.h"
 #include "ampi/job/env.h"
 #include "ampi/object/error.h"
+#include "ampi/object/gate.h"
 #include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
 #include "ampi/op/op.h"
@@ -37,7 +38,7 @@
 #include "gpu/gpu.h"
 #include "image/image.h"
 
-/* The arguments of every rank's main; copied for each, because programs change their arguments. */
+/* The arguments of every rank's main; copied for each rank, because programs modify their arguments. */
 static struct {
     int argc;
     char **argv;
@@ -48,26 +49,27 @@ static struct {
 void ampi_job_end(int exit_code)
 {
     if (ampi_job.is_forked)
-        _exit(ampi_exit_code_of(exit_code)); /* the job goes on */
+        _exit(ampi_exit_code_of(exit_code)); /* the job continues */
     base_flush_stdout();
     ampi_procs_abort(ampi_exit_code_of(exit_code));
     _exit(ampi_exit_code_of(exit_code));
 }
 
-/* The rank's program is over. Ends the job if others may still wait for the rank. */
+/* Called when the rank's program has ended. Ends the job if others may still wait for the rank. */
 static void rank_end(struct ampi_rank *rank, int code) BASE_NORETURN;
 static void rank_end(struct ampi_rank *rank, int code)
 {
     int none = 0;
 
+    ult_enter(&rank->ult);
     if (rank->state == AMPI_RANK_INITIALIZED) {
-        rank->call = NULL;
+        rank->ult.call = NULL;
         ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize; the job ends",
                     code & 0xff);
         ampi_job_abort(code);
     }
     if (code & 0xff) {
-        rank->call = NULL;
+        rank->ult.call = NULL;
         ampi_report(rank, "ended with exit code %d", code & 0xff);
         atomic_compare_exchange_strong(&ampi_job.exit_code, &none, code & 0xff);
     }
@@ -78,13 +80,55 @@ static void rank_end(struct ampi_rank *rank, int code)
     ult_end();
 }
 
-/* ---- What src/image wants to know of ranks ---- */
+/* ---- Functions for src/image ---- */
 
 static struct image *current_image(void)
 {
     const struct ult *u = ult_self();
 
-    return u && u->world_rank >= 0 ? ((const struct ampi_rank *)u)->image : NULL;
+    return u && u->owner && u == &((struct ampi_rank *)u->owner)->ult ? ((struct ampi_rank *)u->owner)->image
+                                                                      : NULL;
+}
+
+/* What the program's code calls: it enters the library. */
+static void sleep_ns(uint64_t duration_ns)
+{
+    struct ult *self = ult_self();
+
+    ult_enter(self);
+    ult_sleep_ns(duration_ns);
+    ult_leave(self);
+}
+
+static void yield(void)
+{
+    struct ult *self = ult_self();
+
+    ult_enter(self);
+    ult_yield();
+    ult_leave(self);
+}
+
+static void begin_exclusive(void)
+{
+    struct ult *self = ult_self();
+
+    if (self)
+        ult_enter(self);
+    ult_exclusive_begin();
+    if (self)
+        ult_leave(self);
+}
+
+static void end_exclusive(void)
+{
+    struct ult *self = ult_self();
+
+    if (self)
+        ult_enter(self);
+    ult_exclusive_end();
+    if (self)
+        ult_leave(self);
 }
 
 static void exit_rank(int code) BASE_NORETURN;
@@ -102,7 +146,7 @@ static void abort_rank(void)
     abort();
 }
 
-/* A process that a rank has forked has its memory, but is no part of the job. */
+/* A process that a rank has forked has its memory, but is not part of the job. */
 static void leave_job(void)
 {
     const struct ampi_rank *self = ampi_self();
@@ -116,13 +160,13 @@ static void leave_job(void)
 
 /* ---- exit() on another thread of a rank ---- */
 
-/* How long the rank's main thread may take to notice. */
+/* Number of checks before the rank's main thread must have noticed. */
 #define EXIT_LOOKS 1000
 #define EXIT_LOOK_NS 10000000
 
 /* Ends a rank on its own stack. */
 struct last_errand {
-    struct ult_note note;
+    struct ult_wakeup wakeup;
     struct ult_errand errand;
     struct ampi_rank *rank;
 };
@@ -137,18 +181,18 @@ static void run_last_errand(struct ult_errand *errand)
 }
 
 /* On the rank's PE. */
-static void send_last_errand(struct ult_note *note)
+static void send_last_errand(struct ult_wakeup *wakeup)
 {
-    struct last_errand *last = BASE_CONTAINER(note, struct last_errand, note);
+    struct last_errand *last = BASE_CONTAINER(wakeup, struct last_errand, wakeup);
 
     if (last->rank->state != AMPI_RANK_ENDED)
-        ult_send(&last->rank->ult, &last->errand);
+        ult_send(&last->rank->ult, &last->errand); /* on the main thread */
     else
         free(last);
 }
 
-/* The rank ends as soon as its main thread calls something that lets other ranks run. A process would end at
- * once, wherever it is: if it computes on or blocks its PE, the job has to end. */
+/* The rank ends as soon as its main thread calls a function that lets other ranks run. A process would end
+ * at once, wherever it is: if the rank keeps computing or blocks its PE, the job has to end. */
 static void exit_by_thread(struct image *image, int code) BASE_NORETURN;
 static void exit_by_thread(struct image *image, int code)
 {
@@ -162,8 +206,8 @@ static void exit_by_thread(struct image *image, int code)
     }
     rank->exit_code = code;
     *last =
-        (struct last_errand){.note.handle = send_last_errand, .errand.run = run_last_errand, .rank = rank};
-    ult_post_note(ult_pe_get(rank->pe_id), &last->note);
+        (struct last_errand){.wakeup.handle = send_last_errand, .errand.run = run_last_errand, .rank = rank};
+    ult_post_wakeup(ult_pe_get(rank->pe_id), &last->wakeup);
     for (int i = 0; i < EXIT_LOOKS; i++) {
         nanosleep(&(struct timespec){.tv_nsec = EXIT_LOOK_NS}, NULL);
         if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_ENDED)
@@ -185,16 +229,18 @@ const struct image_rebind_client image_rebind_client = {
     .exit = exit_rank,
     .quick_exit = exit_rank,
     .abort = abort_rank,
-    .sleep_ns = ult_sleep_ns,
-    .yield = ult_yield,
-    .begin_exclusive = ult_exclusive_begin,
-    .end_exclusive = ult_exclusive_end,
+    .sleep_ns = sleep_ns,
+    .yield = yield,
+    .begin_exclusive = begin_exclusive,
+    .end_exclusive = end_exclusive,
+    .thread_begins = ampi_gate_thread_begins,
+    .thread_ended = ult_wake_all,
     .report = report_rank,
     .forked = leave_job,
     .exit_by_thread = exit_by_thread,
 };
 
-/* ---- The set-up ---- */
+/* ---- Set-up ---- */
 
 static const char *host_name(void)
 {
@@ -235,6 +281,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
         rank->state = AMPI_RANK_STARTED;
         rank->world_rank = ampi_job.first_rank + i;
         rank->ult.world_rank = rank->world_rank;
+        rank->ult.owner = rank;
         rank->pe_id = ampi_job_pe_of(rank->world_rank);
         rank->messages = &pools[rank->pe_id];
     }
@@ -244,6 +291,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     ult_job_init(n_pes, hooks);
     gpu_detect_init();
     gpu_streams_begin(is_virtual ? n_local : 1);
+    ampi_procs_tell_begin();
     create_world();
     if (ampi_machine)
         ampi_procs_open();
@@ -261,10 +309,11 @@ static void run_rank(void *arg)
     for (int i = 0; i < program_args.argc; i++) {
         argv[i] = strdup(program_args.argv[i]);
         if (!argv[i])
-            base_fatal(1, "out of memory: no room for the arguments of rank %d", rank->world_rank);
+            base_fatal(1, "out of memory: cannot copy the arguments of rank %d", rank->world_rank);
     }
     argv[program_args.argc] = NULL;
     rank->argv = argv;
+    ult_leave(&rank->ult);
     code = image_run(rank->image, program_args.argc, argv);
     image_finish(rank->image);
     if (image_is_forked_child())
@@ -279,11 +328,10 @@ static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
     ampi_memory_map_stack(rank->world_rank - ampi_job.first_rank, &stack_lo, &stack_hi);
     rank->image = image_create(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank));
     if (!rank->image)
-        base_fatal(
-            1,
-            "no memory for the copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or raise "
-            "vm.max_map_count or `ulimit -v`",
-            rank->world_rank, ampi_job.n_ranks, strerror(errno));
+        base_fatal(1,
+                   "cannot create a copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or "
+                   "raise vm.max_map_count or `ulimit -v`",
+                   rank->world_rank, ampi_job.n_ranks, strerror(errno));
     ampi_sanitizer_add_roots(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank),
                              image_span_bytes());
     if (ult_tls_total_bytes() > 0) {
@@ -304,7 +352,13 @@ static void start_pe(struct ult_pe *pe)
 }
 
 static const struct ult_hooks hooks = {
-    .deadlock = ampi_report_deadlock, .quiet = ampi_procs_quiet, .pe_start = start_pe};
+    .deadlock = ampi_report_deadlock,
+    .check_termination = ampi_procs_check_termination,
+    .pe_start = start_pe,
+    .may_keep_thread = ampi_thread_may_keep,
+    .carrier_start = ampi_crash_handler_install,
+    .has_other_threads = ampi_thread_any_other,
+};
 
 /* At the exit of a process that never called MPI_Init. */
 static void detach_unused(int code, void *arg)
@@ -314,9 +368,9 @@ static void detach_unused(int code, void *arg)
         ampi_procs_close(code & 0xff);
 }
 
-/* With one rank per process the launcher hears nothing of this process before MPI_Init: a program that does
- * not call it (app --help) is no part of the job. With several, and where only PMIx knows how many processes
- * there are, it has to be asked now. */
+/* With one rank per process, the launcher is not contacted before MPI_Init: a program that does not call it
+ * (app --help) is not part of the job. With several, it has to be contacted now if only PMIx knows the
+ * number of processes. */
 static bool wants_images(int *argc, char **argv)
 {
     int n_launched;
@@ -337,8 +391,8 @@ static bool wants_images(int *argc, char **argv)
     return ampi_machine ? ampi_job.n_local > 1 : ampi_options.n_ranks > 1;
 }
 
-/* Each rank's copy of OpenBLAS starts a pool of threads, one per core that it sees. Together they shall have
- * the cores once, unless the user says more. */
+/* Each rank's copy of OpenBLAS starts a thread pool, with one thread per visible core. Limits the total to
+ * the number of cores, unless the user sets more. */
 static void limit_thread_pools(int n_ranks, int n_cores)
 {
     char share[16];
@@ -350,22 +404,22 @@ static void limit_thread_pools(int n_ranks, int n_cores)
     setenv("OPENBLAS_NUM_THREADS", share, 0);
 }
 
-/* The ranks share the standard output, and no rank looks at whether all of it was written. */
+/* The ranks share the standard output, and no rank checks whether all of it was written. */
 static void check_output(void)
 {
     int none = 0, error = fflush(stdout) != 0 ? errno : 0;
 
     if (!error && !ferror(stdout))
         return;
-    if (error == EPIPE || fcntl(STDOUT_FILENO, F_GETFD) < 0) /* nobody wants to read it */
+    if (error == EPIPE || fcntl(STDOUT_FILENO, F_GETFD) < 0) /* the reader has closed it */
         return;
     base_log("the standard output could not be written%s%s", error ? ": " : " completely",
              error ? strerror(error) : "");
     atomic_compare_exchange_strong(&ampi_job.exit_code, &none, 1);
 }
 
-/* The library's descriptors must not get the numbers of standard files that are closed: what a rank prints
- * would go there. */
+/* The library's descriptors must not take the numbers of closed standard files: ranks' output would go
+ * there. */
 static void open_standard_files(void)
 {
     int fd;
@@ -389,7 +443,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     if (n_pes > n_ranks)
         n_pes = n_ranks;
     if (n_pes > n_cores && ampi_job.proc_id == 0)
-        base_log("%d PEs on %d cores: they take turns, so everything takes longer", n_pes, n_cores);
+        base_log("%d PEs on %d cores: PEs share cores, so everything takes longer", n_pes, n_cores);
     ampi_sanitizer_init();
     program_args.argc = argc;
     program_args.argv = argv;
@@ -401,17 +455,18 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
         base_fatal(1, "%s", error);
     ampi_memory_plan(n_ranks);
     ampi_job_create(n_ranks, n_pes, true, &hooks);
+    ampi_rank_env_open();
     base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks,
                      n_pes, ampi_memory_stack_bytes() >> 10, (image_span_bytes() - image_late_bytes()) >> 10);
     ampi_stuck_watch();
     ult_job_run();
     check_output();
     ampi_procs_close(atomic_load(&ampi_job.exit_code));
-    ult_job_leave(); /* what libraries do at the process's exit is no rank's */
+    ult_job_leave(); /* actions of libraries at the process's exit belong to no rank */
     return atomic_load(&ampi_job.exit_code);
 }
 
-/* Several ranks are asked for by +vp, in the arguments or the environment. */
+/* True if +vp requests several ranks, in the arguments or the environment. */
 static bool may_want_images(int argc, char **argv, char **envp)
 {
     for (int i = 1; i < argc; i++)
@@ -440,15 +495,15 @@ static void check_finalized(int code, void *arg)
         ampi_procs_close(code & 0xff);
         return;
     }
-    rank->call = NULL;
+    rank->ult.call = NULL;
     ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize", code & 0xff);
     ampi_job_abort(code);
 }
 
-/* The destructor of a key, which is called if the process's main thread ends by pthread_exit, but not by
- * exit. The threads of UCX and PMIx would keep the process, and so the job, for ever: they end here, and the
- * process ends with the last thread of the program. After a loss UCX's thread cannot be ended (table.c of
- * machine_ucx), so the process ends with its main thread. */
+/* The destructor of a key. It runs if the process's main thread ends by pthread_exit, but not by exit. The
+ * threads of UCX and PMIx would keep the process, and so the job, alive for ever: they end here, and the
+ * process ends with the last thread of the program. After a failure UCX's thread cannot be ended (table.c
+ * of machine_ucx), so the process ends with its main thread. */
 static void end_main(void *arg)
 {
     const struct ampi_rank *rank = arg;
@@ -459,10 +514,10 @@ static void end_main(void *arg)
         check_finalized(0, NULL);
     if (rank->state != AMPI_RANK_FINALIZED || gettid() != getpid())
         return;
-    if (ampi_lost_any())
+    if (ampi_failed_any())
         exit(0);
     ampi_procs_close(0);
-    if (ampi_lost_any()) /* meanwhile */
+    if (ampi_failed_any()) /* in the meantime */
         exit(0);
 }
 
@@ -474,7 +529,7 @@ static void watch_main_end(struct ampi_rank *rank)
         pthread_setspecific(key, rank);
 }
 
-/* CUDA's driver and runtime end in handlers of their own; these were registered earlier. */
+/* CUDA's driver and runtime end in exit handlers of their own, which were registered before this one. */
 static void leave_nccl(int code, void *arg)
 {
     if (ampi_job.is_forked)
@@ -492,19 +547,21 @@ void ampi_job_watch_exit(void)
 struct ampi_rank *ampi_rank_or_adopt(void)
 {
     static const struct ult_hooks single_hooks = {.deadlock = ampi_report_deadlock,
-                                                  .quiet = ampi_procs_quiet};
+                                                  .check_termination = ampi_procs_check_termination,
+                                                  .has_other_threads = ampi_thread_any_other};
     static atomic_flag is_adopted = ATOMIC_FLAG_INIT;
     int n_launched;
     long n_local;
 
     if (ampi_self() || ampi_job.is_virtual || atomic_flag_test_and_set(&is_adopted))
         return ampi_self();
-    if (!ampi_job.program) { /* libmpi came in by dlopen: nothing was taken over */
+    if (!ampi_job.program) { /* libmpi was loaded by dlopen: no takeover */
         ampi_launched_take();
         ampi_options_read(NULL, NULL);
         ampi_launched_report(ampi_options.n_ranks);
     }
-    gpu_service_us = 0; /* it is for messages within a process, and the program's calls are not seen here */
+    gpu_resident_us = 0; /* it serves messages within a process, and the program's calls are not intercepted
+                          * here */
     n_launched = ampi_launched_count();
     if (!ampi_machine && n_launched != 0 && n_launched != 1)
         ampi_procs_attach(ampi_options.n_ranks > 1 ? ampi_options.n_ranks : 0);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * job_arena.c: where in the address space the ranks' slots begin.
+ * job_arena.c: chooses the address of the ranks' slots.
  *
- * At another address in each run, as the kernel does with programs, libraries and stacks; an attacker who has
- * seen one run knows nothing of the next. At a fixed one where the kernel does so, too (setarch -R, gdb), and
- * beside sanitizers and valgrind, whose own areas are laid out around it. The addresses are no part of the
- * schedule: with one PE all ranks do the same in every run, wherever they lie.
+ * The address is random in each run, like the kernel's for programs, libraries and stacks, so an attacker
+ * who has seen one run cannot predict the next. It is fixed where the kernel's are fixed (setarch -R, gdb),
+ * and under sanitizers and valgrind, whose own areas are laid out around it. The addresses do not affect
+ * the schedule: with one PE all ranks act the same in every run, wherever they are.
  */
 #include "ampi/job/job.h"
 
@@ -18,16 +18,16 @@
 #include "ampi/object/settings.h"
 #include "base/log.h"
 
-/* The kernel's own choices lie above and below: libraries and stacks from 0x7ff.. down, programs and heaps
+/* The kernel's own choices are above and below: libraries and stacks from 0x7ff.. down, programs and heaps
  * around 0x55.., fixed ones and some drivers' areas below 16 TiB. */
 #define FIXED_BASE ((uintptr_t)0x200000000000)
 #define LOWEST ((uintptr_t)0x110000000000)
 #define HIGHEST ((uintptr_t)0x500000000000)
 
-/* Draws before the fixed base is taken. */
+/* Random attempts before the fixed base is used. */
 #define DRAWS 64
 
-/* ---- Does the kernel choose addresses at random? ---- */
+/* ---- Address space randomisation of the kernel ---- */
 
 static bool is_kernel_fixed(void)
 {
@@ -52,7 +52,7 @@ static bool has_sanitizer(void)
     return false;
 }
 
-/* ---- What is mapped already ---- */
+/* ---- Existing mappings ---- */
 
 /* Calls visit(from, to, name, arg) for each mapping of the process until it returns true, and returns
  * that. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * job_memory.c: where each rank's stack and copy of the program lie.
+ * job_memory.c: the memory layout of ranks' stacks and copies of the program.
  *
- * All ranks have slots of one size, one behind the other, in a part of the address space that the kernel does
- * not use by itself (job_arena.c):
+ * All ranks have slots of one size, contiguous, in a part of the address space that the kernel does not use
+ * by itself (job_arena.c):
  *
  *      | guard (a hole, nothing mapped) | stack ......... | copy of the program | (up to the slot's end)
  *      slot                                       stack_hi^
  *
- * A hole costs no mapping, of which a process has few (vm.max_map_count); an overflowing stack runs into it.
- * Code that does not touch each page of a large frame in turn (-fstack-clash-protection, which mpicc asks
- * for) may step over the guard into the rank below. So guards are as large as the address space has room for.
- * The used end of the stack and the copy lie side by side, so that they share page tables. Stacks of
- * different ranks end at different cache lines of a page, or all would compete for the same cache sets.
+ * A hole costs no mapping, of which a process has few (vm.max_map_count); an overflowing stack runs into
+ * it. Code that does not touch each page of a large frame in turn (-fstack-clash-protection, which mpicc
+ * sets) may skip the guard and reach the rank below. So guards are as large as the address space permits.
+ * The used end of the stack and the copy are adjacent, so that they share page tables. Stacks of different
+ * ranks end at different cache lines of a page, or all would compete for the same cache sets.
  */
 #include "ampi/job/job.h"
 
@@ -29,27 +29,27 @@
 /* Address space for all slots. */
 #define ARENA_BYTES ((size_t)10 << 40)
 
-/* All guards together take at most GUARDS_BYTES. Where that leaves less than GUARD_MIN_BYTES for each, stacks
- * have the precedence. A guard of more than GUARD_MAX_BYTES finds no larger frames in practice. */
+/* All guards together take at most GUARDS_BYTES. If that leaves less than GUARD_MIN_BYTES for each, stacks
+ * take precedence. Frames larger than GUARD_MAX_BYTES do not occur in practice. */
 #define GUARDS_BYTES ((size_t)2 << 40)
 #define GUARD_MIN_BYTES ((size_t)1 << 20)
 #define GUARD_MAX_BYTES ((size_t)4 << 30)
-#define SLOT_ALIGN ((size_t)2 << 20) /* what one page of page tables covers */
+#define SLOT_ALIGN ((size_t)2 << 20) /* size covered by one page table */
 #define PAGE_BYTES ((size_t)4096)
 
-/* Address space of a rank for libraries that it opens: as much as there is room for, LATE_BYTES for all
+/* Address space of a rank for libraries that it opens: as much as fits, with a total of LATE_BYTES for all
  * ranks. */
 #define LATE_BYTES ((size_t)2 << 40)
 #define LATE_MIN_BYTES ((size_t)16 << 20)
 #define LATE_MAX_BYTES ((size_t)1 << 30)
 
-/* When `ulimit -s` says unlimited. */
+/* Used if `ulimit -s` is unlimited. */
 #define STACK_DEFAULT_BYTES ((size_t)8 << 20)
 
 /* Mappings left to the C library, the program and its libraries. */
 #define MAPPINGS_SPARE 1000
 
-/* The colours of stack tops: this many, this far apart. */
+/* Offsets of stack tops (cache colouring): this many, this far apart. */
 #define COLOURS 16
 #define COLOUR_BYTES 192
 
@@ -57,7 +57,7 @@ static struct {
     char *arena; /* the first slot */
     size_t stack_bytes;
     size_t slot_bytes;
-    size_t image_offset; /* of the copy in the slot */
+    size_t image_offset; /* offset of the copy in the slot */
     int n_ranks;
 } memory;
 
@@ -85,14 +85,14 @@ static long max_mappings(void)
     return count;
 }
 
-/* Of all ranks: the stack and the copy's. */
+/* Mappings of n_ranks ranks: stacks and copies. */
 static long mappings_of(int n_ranks)
 {
     return (long)n_ranks * (1 + image_mappings_per_copy());
 }
 
-/* Gives up write protection of relocated constants if that makes room for all ranks, then that libraries have
- * mappings of their own; else says what would. */
+/* Drops the write protection of relocated constants if that makes room for all ranks, then merges the
+ * mappings of libraries; otherwise reports the limit. */
 static void check_mappings(int n_ranks)
 {
     long room = max_mappings() - MAPPINGS_SPARE;
@@ -102,14 +102,13 @@ static void check_mappings(int n_ranks)
         image_set_protect_relro(false);
         wanted = mappings_of(n_ranks);
         base_log_verbose(
-            1, "relocated constants stay writable: %d ranks would need more memory mappings otherwise",
+            1, "relocated constants stay writable: otherwise %d ranks would need too many memory mappings",
             n_ranks);
     }
     if (wanted > room && image_join_libraries()) {
         base_log_verbose(1,
-                         "the libraries of a rank are one mapping, writable and executable: %d ranks would "
-                         "need more memory "
-                         "mappings otherwise",
+                         "the libraries of a rank are one mapping, writable and executable: otherwise %d "
+                         "ranks would need too many memory mappings",
                          n_ranks);
         image_set_protect_relro(!ampi_options.no_relro);
         if (mappings_of(n_ranks) > room)
@@ -135,8 +134,8 @@ size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_by
     return guard_bytes;
 }
 
-/* How much of that there is: room_bytes for all ranks, of which each needs rest_bytes for other things. 0:
- * none. */
+/* Space for opened libraries: room_bytes for all ranks, of which each needs rest_bytes for other purposes.
+ * 0: none. */
 static size_t late_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
 {
     size_t bytes = LATE_MAX_BYTES;
@@ -186,15 +185,14 @@ void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_
 {
     char *end = ampi_memory_image_base(world_rank);
     char *lo = end - memory.stack_bytes;
-    /* MAP_STACK also keeps huge pages off, of which a rank would touch one for a few words. */
+    /* MAP_STACK also prevents huge pages, of which a rank would touch one for a few words. */
     char *got = mmap(lo, memory.stack_bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
 
     if (got != lo)
         base_fatal(1,
-                   "no stack of %zu KiB for rank %d of %d: %s; use fewer ranks (+vp) or smaller stacks "
-                   "(+stacksize), or "
-                   "raise vm.max_map_count or `ulimit -v`",
+                   "cannot allocate a stack of %zu KiB for rank %d of %d: %s; use fewer ranks (+vp) or "
+                   "smaller stacks (+stacksize), or raise vm.max_map_count or `ulimit -v`",
                    memory.stack_bytes >> 10, world_rank, memory.n_ranks, strerror(errno));
     *stack_lo_out = lo;
     *stack_hi_out = end - (size_t)(world_rank % COLOURS) * COLOUR_BYTES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * job_options.c: the table of our options. docs/options.md is what +help prints.
+ * job_options.c: the table of options. docs/options.md is the output of +help.
  */
 #include "ampi/object/settings.h"
 
@@ -15,7 +15,7 @@
 #include "gpu/gpu.h"
 #include "gpu/nccl.h"
 
-/* Most ranks that a command line may ask for; how many fit is found out later (job_memory.c). */
+/* Upper limit of ranks on a command line; job_memory.c finds out later how many fit. */
 #define RANKS_MAX 1000000
 #define PES_MAX 1024
 #define STACK_MIN (16l << 10)
@@ -26,23 +26,22 @@ static const struct base_option option_table[] = {
     {"+p", BASE_OPTION_INT, &ampi_options.n_pes, 1, PES_MAX, "N",
      "run the ranks on N PEs (OS threads); default: the usable cores, at most one per rank"},
     {"+stacksize", BASE_OPTION_SIZE, &ampi_options.stack_bytes, STACK_MIN, STACK_MAX, "SIZE",
-     "stack of a rank, such as 512K or 8M; default: `ulimit -s`"},
+     "stack size of a rank, such as 512K or 8M; default: `ulimit -s`"},
     {"+private", BASE_OPTION_STRING, &ampi_options.private_libs, 0, 0, "LIBS",
-     "exceptions from the list of libraries that ranks share: libfoo,-libbar (each rank has its own libfoo, "
+     "exceptions to the list of libraries that ranks share: libfoo,-libbar (each rank has its own libfoo, "
      "all share libbar)"},
     {"+norelro", BASE_OPTION_FLAG, &ampi_options.no_relro, 0, 0, NULL,
-     "do not write-protect the ranks' relocated constants: one memory mapping less per rank"},
+     "do not write-protect the ranks' relocated constants: saves one memory mapping per rank"},
     {"+aslr", BASE_OPTION_STRING, &ampi_options.aslr, 0, 0, "on|off",
-     "place the ranks' copies and stacks at random addresses, or always at the same ones; default: as the "
-     "kernel does with programs, and off under setarch -R, gdb, sanitizers and valgrind"},
+     "place the ranks' copies and stacks at random or at fixed addresses; default: like the kernel does for "
+     "programs, and off under setarch -R, gdb, sanitizers and valgrind"},
     {"+stuck", BASE_OPTION_INT, &ampi_options.stuck_s, 0, 86400, "S",
-     "report a rank that keeps its PE for S seconds in a system call, such as a read from a terminal or a "
-     "wait "
-     "for a lock; 0: never; default: 60, and 10 for locks if ranks share libraries that are on no list"},
+     "report a rank that blocks its PE for S seconds in a system call, such as a read from a terminal or a "
+     "wait for a lock; 0: never; default: 60, and 10 for locks if ranks share libraries that are on no list"},
     {"+v", BASE_OPTION_COUNT, &ampi_options.verbosity, 0, 0, NULL,
      "print the configuration; twice: in more detail"},
     {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",
-     "from which sizes on collectives use which algorithm: "
+     "message sizes from which collectives use each algorithm: "
      "OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]], separated by commas (+help collectives)"},
     {"+check", BASE_OPTION_STRING, &ampi_options.check, 0, 0, "usage",
      "check the program; usage: roots, operations and data sizes that differ between the ranks of a "
@@ -57,7 +56,7 @@ static const struct base_option option_table[] = {
      "assign the node's GPUs to its PEs: block (the default), cyclic, or a number for each PE, such as "
      "0,0,1,1 "
      "(+help devices)"},
-    {"+gpu-service", BASE_OPTION_STRING, &ampi_options.gpu_service, 0, 0, "off|US",
+    {"+gpu-service", BASE_OPTION_STRING, &ampi_options.gpu_resident, 0, 0, "off|US",
      "keep a copy kernel resident for US microseconds after a small message between device buffers: halves "
      "the "
      "latency of such messages, also beside kernels that fill the GPU; calls that wait for the GPU evict it; "
@@ -67,15 +66,14 @@ static const struct base_option option_table[] = {
     {"+gpu-waits", BASE_OPTION_STRING, &ampi_options.gpu_waits, 0, 0, "suspend|block",
      "a rank that waits for its GPU lets the other ranks of its PE run (the default), or blocks them"},
     {"+gpu-graphs", BASE_OPTION_STRING, &ampi_options.gpu_graphs, 0, 0, "on|off",
-     "launches and copies that a rank makes again and again in the same order go to the GPU's driver as one "
-     "graph (the default), or call by call"},
+     "launches and copies that a rank repeats in the same order go to the GPU's driver as one graph (the "
+     "default), or call by call"},
     {"+nccl", BASE_OPTION_STRING, &gpu_nccl_library, 0, 0, "off|PATH",
      "large collectives between processes on device buffers: do not use NCCL, or use the library at PATH; "
      "default: the libnccl.so.2 that the loader finds, if there are GPUs"},
     {"+help", BASE_OPTION_TOPIC, &ampi_options.help_topic, 0, 0, "[TOPIC]",
-     "print this list and stop; topic collectives: their algorithms; topic devices: GPUs and the PEs that "
-     "use "
-     "them"},
+     "print this list and exit; topic collectives: their algorithms; topic devices: GPUs and the PEs that "
+     "use them"},
 };
 
 static void print_help(const char *topic) BASE_NORETURN;
@@ -97,15 +95,15 @@ static void print_help(const char *topic)
     printf("Options of Heddle %s, for any MPI program built with its mpicc:\n\n", HEDDLE_VERSION);
     base_options_print(option_table, (int)BASE_COUNT(option_table));
     printf("  %-20s %s\n\n", "+-", "everything after this belongs to the program, even if it begins with +");
-    printf("Options may be anywhere after the program's name, or in the environment variable "
-           "HEDDLE_OPTIONS.\n");
+    printf(
+        "Options may be anywhere after the program's name, or in the environment variable HEDDLE_OPTIONS.\n");
     fflush(stdout);
     _Exit(0);
 }
 
-/* A program with rights that its caller lacks takes no options: some name libraries, and several ranks are
- * more code than it needs to trust. Said aloud, because a program that was asked for ranks must not run as
- * one. */
+/* A program with privileges that its caller lacks accepts no options: some name libraries, and several
+ * ranks are more code than it should trust. This is an error, because a program that was asked for several
+ * ranks must not run as one. */
 static void refuse_options(int argc, char **argv, const char *text)
 {
     const char *refused = text && text[strspn(text, " \t\n")] ? text : NULL;
@@ -117,13 +115,14 @@ static void refuse_options(int argc, char **argv, const char *text)
         base_fatal(
             2,
             "%s: refused: this program has rights that its caller lacks (setuid, setgid or capabilities), so "
-            "it takes no options of Heddle's, neither as arguments nor from HEDDLE_OPTIONS",
+            "it accepts no options of Heddle, neither as arguments nor from HEDDLE_OPTIONS",
             refused);
 }
 
 void ampi_options_read(int *argc, char **argv)
 {
-    const char *text = getenv("HEDDLE_OPTIONS"); /* not secure_getenv: refused, not overlooked */
+    const char *text = getenv("HEDDLE_OPTIONS"); /* not secure_getenv: refuse the variable instead of ignoring
+                                                  * it */
     const char *error = NULL;
     bool is_right = true;
 
@@ -153,9 +152,9 @@ void ampi_options_read(int *argc, char **argv)
                    ampi_options.gpus);
     if (ampi_options.aslr && strcmp(ampi_options.aslr, "on") != 0 && strcmp(ampi_options.aslr, "off") != 0)
         base_fatal(2, "+aslr %s: expected on or off", ampi_options.aslr);
-    if (!gpu_service_set(ampi_options.gpu_service))
+    if (!gpu_resident_set(ampi_options.gpu_resident))
         base_fatal(2, "+gpu-service %s: expected off, or microseconds from 0 to 1000",
-                   ampi_options.gpu_service);
+                   ampi_options.gpu_resident);
     if (!gpu_streams_set(ampi_options.gpu_streams))
         base_fatal(2, "+gpu-streams %s: expected private or shared", ampi_options.gpu_streams);
     if (!gpu_waits_set(ampi_options.gpu_waits))

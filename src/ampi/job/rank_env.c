@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * rank_env.c: see rank_env.h. A launcher gives a process one set of these variables; a rank that shares the
- * process with others has its own here, and the process's environment stays as it is.
+ * process with others has its own copy, and the process's environment is unchanged.
  */
 #include "ampi/job/rank_env.h"
 
@@ -10,8 +10,8 @@
 #include "base/rank_variables.h"
 #include "image/image.h"
 
-/* The first rank of the process that would be the number-th of this node, from this node's first rank on; of
- * processes that do not follow one another, room for the most ranks that one of them can have. */
+/* The first rank of process `number` of this node, relative to this node's first rank; if processes are not
+ * consecutive, an upper bound from the most ranks that one of them can have. */
 static int ranks_before(int number)
 {
     int most = (ampi_job.n_ranks + ampi_job.n_procs - 1) / ampi_job.n_procs;
@@ -21,19 +21,53 @@ static int ranks_before(int number)
     return ampi_procs_first_rank(ampi_job.node_first + number) - ampi_procs_first_rank(ampi_job.node_first);
 }
 
-static void set_variable(const char *name, const char *value, bool is_added, void *arg)
-{
-    const struct ampi_rank *rank = arg;
+/* Variables whose value differs between ranks: RANK or LOCAL_RANK. */
+#define OWN_MAX 32
+static enum base_rank_value own[OWN_MAX];
+static int n_own;
 
-    if (!image_env_preset(rank->image, name, value, is_added))
-        base_fatal(1, "out of memory: no room for the environment of rank %d", rank->world_rank);
+static BASE_NORETURN void end_without_memory(void)
+{
+    base_fatal(1, "out of memory: cannot set the environment of the ranks");
+}
+
+static bool is_own(enum base_rank_value value)
+{
+    return value == BASE_RANK || value == BASE_RANK_LOCAL;
+}
+
+void ampi_rank_env_open(void)
+{
+    const char *name;
+    enum base_rank_value value;
+    bool is_added;
+    char size[16], local_size[16];
+
+    snprintf(size, sizeof size, "%d", ampi_job.n_ranks);
+    snprintf(local_size, sizeof local_size, "%d", ranks_before(ampi_job.node_n_procs));
+    for (size_t i = 0; base_rank_variable_at(i, &name, &value, &is_added); i++)
+        if (!is_own(value) && (is_added || image_env_has(name)) &&
+            !image_env_set_all(name, value == BASE_RANK_SIZE ? size : local_size))
+            end_without_memory();
+    for (size_t i = 0; base_rank_variable_at(i, &name, &value, &is_added); i++)
+        if (is_own(value) && (is_added || image_env_has(name))) {
+            BASE_ASSERT(n_own < OWN_MAX);
+            if (!image_env_add_own(name))
+                end_without_memory();
+            own[n_own++] = value;
+        }
 }
 
 void ampi_rank_env_init(struct ampi_rank *rank)
 {
-    struct base_rank_place place = {.rank = rank->world_rank, .size = ampi_job.n_ranks};
+    char number[16], local[16];
+    const char *values[OWN_MAX];
 
-    place.local_rank = ranks_before(ampi_job.node_index) + rank->world_rank - ampi_job.first_rank;
-    place.local_size = ranks_before(ampi_job.node_n_procs);
-    base_rank_variables_set(&place, set_variable, rank);
+    snprintf(number, sizeof number, "%d", rank->world_rank);
+    snprintf(local, sizeof local, "%d",
+             ranks_before(ampi_job.node_index) + rank->world_rank - ampi_job.first_rank);
+    for (int i = 0; i < n_own; i++)
+        values[i] = own[i] == BASE_RANK ? number : local;
+    if (!image_env_init_own(rank->image, values))
+        end_without_memory();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rank_gpu.c: what src/gpu knows of ranks, and CUDA's functions that ranks call in the library's form.
+ * rank_gpu.c: provides src/gpu with facts about ranks, and binds ranks' CUDA calls to the library's
+ * replacements.
  */
 #include "ampi/datatype/buffer.h"
 #include "ampi/job/job.h"

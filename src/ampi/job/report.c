@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * report.c: which ranks wait for what when none can go on. Crashes: crash.c.
+ * report.c: reports the blocking calls of all ranks in a deadlock. Crashes: crash.c.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,16 +9,17 @@
 
 #include "ampi/comm/comm.h"
 #include "ampi/object/error.h"
+#include "ampi/object/gate.h"
 #include "ampi/job/job.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/p2p/request.h"
 #include "base/log.h"
 #include "image/image.h"
 
-/* Ranks that a deadlock report names one by one. */
+/* Maximum number of ranks that a deadlock report lists. */
 #define DEADLOCK_RANKS_MAX 32
 
-/* Requests that it names for each. */
+/* Maximum number of requests that it lists for each. */
 #define DEADLOCK_REQUESTS_MAX 4
 
 int ampi_exit_code_of(int code)
@@ -28,7 +29,7 @@ int ampi_exit_code_of(int code)
 
 /* ---- Deadlocks ---- */
 
-/* Appends to a text; what does not fit is left out. */
+/* Appends to a text; truncates it if it does not fit. */
 static void append(char *text, size_t size_bytes, const char *fmt, ...) BASE_PRINTF(3, 4);
 static void append(char *text, size_t size_bytes, const char *fmt, ...)
 {
@@ -66,16 +67,18 @@ static void append_request(char *text, size_t size_bytes, const struct ampi_requ
         append(text, size_bytes, " (of a communicator of %d ranks)", request->comm->peer->n_ranks);
 }
 
-/* Describes where a rank is blocked: its requests, and the place of its call of MPI. */
-static void describe_blocked(const struct ampi_rank *rank, char *text, size_t size_bytes)
+/* Describes where a thread of a rank is blocked: its requests, and the place of its call of MPI. */
+static void describe_blocked(const struct ult *u, char *text, size_t size_bytes)
 {
+    struct ampi_request *const *wait_for = u->wait_for;
+    const struct ampi_rank *rank = u->owner;
     char place[256];
     int n_shown = 0;
     int n_left = 0;
 
     snprintf(text, size_bytes, "blocked");
-    for (int i = 0; i < rank->n_wait_for; i++) {
-        const struct ampi_request *request = rank->wait_for[i];
+    for (int i = 0; i < u->n_wait_for; i++) {
+        const struct ampi_request *request = wait_for[i];
         if (!request || !ampi_request_is_active(request))
             continue;
         if (n_shown < DEADLOCK_REQUESTS_MAX) {
@@ -87,10 +90,22 @@ static void describe_blocked(const struct ampi_rank *rank, char *text, size_t si
     }
     if (n_left > 0)
         append(text, size_bytes, " and %d more", n_left);
-    if (image_describe(rank->ult.resume_at, place, sizeof place))
+    if (image_describe(u->called_from ? u->called_from : u->resume_at, place, sizeof place))
         append(text, size_bytes, "; called at %s", place);
     if (rank->coll_refused)
-        append(text, size_bytes, "; it took no part in a collective before: %s", rank->coll_refused);
+        append(text, size_bytes, "; it did not take part in an earlier collective: %s", rank->coll_refused);
+}
+
+/* Other threads of a rank that are blocked. */
+static void report_threads(const struct ampi_rank *rank)
+{
+    char text[1024];
+
+    for (const struct ampi_thread *thread = rank->threads; thread; thread = thread->next)
+        if (ult_is_blocked(&thread->ult)) {
+            describe_blocked(&thread->ult, text, sizeof text);
+            ampi_report_on(&thread->ult, "another thread: %s", text);
+        }
 }
 
 void ampi_report_blocked(void)
@@ -105,8 +120,9 @@ void ampi_report_blocked(void)
             continue;
         if (n_blocked++ >= DEADLOCK_RANKS_MAX)
             continue;
-        describe_blocked(rank, text, sizeof text);
+        describe_blocked(&rank->ult, text, sizeof text);
         ampi_report(rank, "%s", text);
+        report_threads(rank);
     }
     if (n_blocked > DEADLOCK_RANKS_MAX)
         base_log("... and %d more ranks", n_blocked - DEADLOCK_RANKS_MAX);

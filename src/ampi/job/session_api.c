@@ -13,6 +13,7 @@
 
 #include "ampi/object/error.h"
 #include "ampi/object/errhandler.h"
+#include "ampi/object/gate.h"
 #include "ampi/comm/group.h"
 #include "ampi/object/info.h"
 #include "ampi/job/job.h"
@@ -32,18 +33,31 @@ static int raise_info(struct ampi_session *session, MPI_Info info)
 {
     MPI_Session handle = (MPI_Session)session;
 
-    return ampi_raise_on(session->errhandler, &handle, MPI_ERR_INFO, "%p is not an info object",
+    return ampi_raise_on(session->errhandler, &handle, MPI_ERR_INFO, "%p is not a valid info object",
                          (void *)info);
 }
 
-/* ---- Life ---- */
+/* ---- Creation and end ---- */
 
-/* Threads other than a rank's own may not call MPI. */
+static const struct {
+    int level;
+    const char *name;
+} levels[] = {{MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE"},
+              {MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED"},
+              {MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED"},
+              {MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE"}};
+
+/* The level that is asked for, as an index of `levels`; of a name that is not one, MPI_THREAD_FUNNELED. */
 static int provided_level(const struct ampi_info *info)
 {
     const char *wanted = ampi_info_get(info, "thread_level");
 
-    return !wanted || strcmp(wanted, "MPI_THREAD_SINGLE") == 0 ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED;
+    if (!wanted)
+        return 0;
+    for (size_t i = 0; i < BASE_COUNT(levels); i++)
+        if (strcmp(wanted, levels[i].name) == 0)
+            return (int)i;
+    return 1;
 }
 
 AMPI_EXPORT(Session_init);
@@ -55,14 +69,15 @@ int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *ses
     const struct ampi_info *hints = ampi_info_of(self, info);
     MPI_Session none = MPI_SESSION_NULL;
     struct ampi_session *object;
+    int level;
 
     if (!self)
-        return ampi_raise_self(MPI_ERR_OTHER, "called on a thread that runs no rank");
+        return ampi_raise_self(MPI_ERR_OTHER, "called on a thread that does not run a rank");
     if (!handler || !ampi_errhandler_fits(handler, AMPI_ERRHANDLER_SESSION))
-        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler for sessions",
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not a valid error handler for sessions",
                                (void *)errhandler);
     if (!hints && info != MPI_INFO_NULL)
-        return ampi_raise_on(handler, &none, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+        return ampi_raise_on(handler, &none, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
     if (!session)
         return ampi_raise_on(handler, &none, MPI_ERR_ARG, "session is NULL");
     object = base_calloc(1, sizeof *object, "a session");
@@ -70,10 +85,11 @@ int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *ses
     object->errhandler = handler;
     ampi_errhandler_ref(handler);
     ampi_errhandler_chosen(handler);
-    object->thread_level = provided_level(hints);
+    level = provided_level(hints);
+    object->thread_level = levels[level].level;
     object->info = ampi_info_create();
-    ampi_info_set(object->info, "thread_level",
-                  object->thread_level == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE" : "MPI_THREAD_FUNNELED");
+    ampi_info_set(object->info, "thread_level", levels[level].name);
+    ampi_gate_set_level(self, object->thread_level);
     ampi_rank_open_session(self);
     *session = (MPI_Session)object;
     return MPI_SUCCESS;
@@ -90,7 +106,7 @@ int PMPI_Session_finalize(MPI_Session *session)
     object = ampi_session_of(*session);
     if (!object)
         return ampi_session_raise_invalid(*session);
-    ampi_bsend_flush(object->bsend); /* what is left of it goes with the session */
+    ampi_bsend_flush(object->bsend); /* its remaining messages end with the session */
     object->magic = AMPI_MAGIC_DEAD;
     ampi_bsend_release(object->bsend);
     ampi_errhandler_unref(object->errhandler);
@@ -155,8 +171,7 @@ int PMPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *ps
     return MPI_SUCCESS;
 }
 
-/* The set's number, by its name in any case; raises MPI_ERR_ARG and returns -1 if there is none of this
- * name. */
+/* The index of the set with this name, in any case; raises MPI_ERR_ARG and returns -1 if there is none. */
 static int find_pset(struct ampi_session *session, const char *pset_name)
 {
     MPI_Session handle = (MPI_Session)session;

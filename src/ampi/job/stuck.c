@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stuck.c: says which rank keeps its PE in a system call.
+ * stuck.c: reports ranks that block their PE in a system call.
  *
- * Calls that wait inside the C library (fgets, std::cin, condition variables, writev) block the thread of the
- * PE, and with it all its ranks. So does a mutex of a library that the ranks share, which belongs to the OS
- * thread: a rank that holds one and is then switched away from (in a callback that waits for a message)
- * leaves it locked, and the next rank of the PE that wants it waits for ever. In none of these cases does the
- * PE sleep, so no deadlock is reported.
+ * Calls that wait inside the C library (fgets, std::cin, condition variables, writev) block the thread of
+ * the PE, and with it all its ranks. So does a mutex of a library that the ranks share, because it belongs
+ * to the OS thread: a rank that holds one and is then switched away from (in a callback that waits for a
+ * message) leaves it locked, and the next rank of the PE that needs it waits for ever. In none of these
+ * cases does the PE sleep, so no deadlock is reported.
  *
- * Only somebody outside of the PEs can see that: a thread of its own. It looks at the PEs' counters of
- * switches, a few times in the limit, and where one stands still asks /proc in which system call the PE's
- * thread is and whether it has run since, so PEs do nothing for it. Locks have a shorter limit, as long as
- * the ranks share libraries that are not known to hold no lock while a rank's code runs. There is no such
- * thread where every rank has a PE of its own.
+ * Only an observer outside the PEs can detect that: a separate thread. It reads the PEs' switch counters a
+ * few times within the limit. For a PE whose counter has not changed it asks /proc for the system call of
+ * the PE's thread and whether the thread has run since, so PEs do nothing for it. Locks have a shorter
+ * limit, as long as the ranks share libraries that may hold a lock while a rank's code runs. The thread
+ * does not exist if every rank has its own PE.
  */
 #include "ampi/job/job.h"
 
@@ -36,36 +36,36 @@
 #define LOOKS_PER_LIMIT 4
 #define STACK_BYTES ((size_t)128 << 10)
 
-/* Most words of a blocked rank's stack that are looked at. */
+/* Maximum number of words of a blocked rank's stack that are examined. */
 #define STACK_WORDS 2048
 
-/* Where a thread is blocked. */
+/* The system call that a thread is blocked in. */
 struct blocked {
     long call;
-    unsigned long args[6]; /* of a lock, the first is its address */
+    unsigned long args[6]; /* for a lock, the first is its address */
     uintptr_t stack;
-    unsigned long n_runs; /* how often the thread has been given up by its core */
+    unsigned long n_runs; /* number of context switches of the thread */
 };
 
-/* The state of a PE as the thread saw it last. */
+/* The state of a PE at the thread's last look. */
 struct seen {
     uint64_t n_switches;
     struct blocked blocked;
-    int n_looks; /* that have seen it there, after the first one */
+    int n_looks; /* later looks that found it unchanged */
     bool is_said;
 };
 
 static struct {
-    long period_ms; /* between two looks */
-    int lock_looks; /* so many make the limit; 0: locks are nothing special */
+    long period_ms; /* time between two looks */
+    int lock_looks; /* looks within the limit for locks; 0: no special limit for locks */
     int call_looks; /* the same for other calls */
     long call_limit_s;
     struct seen *seen; /* by PE */
 } watched;
 
-/* ---- What the kernel says ---- */
+/* ---- Data from the kernel ---- */
 
-/* How often the thread has lost its core, of its own will or not; 0: the kernel does not tell. */
+/* The thread's voluntary and involuntary context switches; 0: unknown. */
 static unsigned long count_runs(pid_t tid)
 {
     char path[64], line[256];
@@ -83,7 +83,7 @@ static unsigned long count_runs(pid_t tid)
     return n_runs;
 }
 
-/* false: it runs, or the kernel does not tell. */
+/* false: it is running, or its state is unknown. */
 static bool where_blocked(pid_t tid, struct blocked *blocked_out)
 {
     char path[64];
@@ -105,13 +105,14 @@ static bool where_blocked(pid_t tid, struct blocked *blocked_out)
 
 /* ---- Locks ---- */
 
-/* A wait for a lock; those for conditions, threads and semaphores may be long, and have another operation. */
+/* True for a wait for a lock; waits for conditions, threads and semaphores may be long, and use another
+ * operation. */
 static bool is_lock(const struct blocked *blocked)
 {
     return blocked->call == SYS_futex && (blocked->args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT;
 }
 
-/* The library that waits: the first in the calls on the stack that is not the C library or this one. */
+/* The waiting library: the first one in the calls on the stack that is neither the C library nor this one. */
 static const char *library_of(const struct blocked *blocked, int rank)
 {
     const uintptr_t *word = (const uintptr_t *)(blocked->stack & ~(sizeof(uintptr_t) - 1));
@@ -119,7 +120,7 @@ static const char *library_of(const struct blocked *blocked, int rank)
 
     if (!dladdr((void *)(uintptr_t)pthread_mutex_lock, &c_library) || !dladdr(&ampi_job, &own))
         return NULL;
-    /* The lock is a variable of the library, as a rule. */
+    /* The lock usually is a variable of the library. */
     if (dladdr((void *)blocked->args[0], &info) && info.dli_fbase != c_library.dli_fbase)
         return info.dli_fname;
     for (int i = 0;
@@ -136,15 +137,15 @@ static void say_lock(int pe_id, int slot, const struct blocked *blocked)
 {
     const char *library = library_of(blocked, slot);
 
-    base_log("rank %d of %d waits for a lock of %s, and with it all ranks of PE %d: if another rank of the "
-             "PE holds the lock while it waits for a message, this is for ever; each rank can have a copy of "
-             "the library (+private)",
+    base_log("rank %d of %d waits for a lock of %s, and blocks all ranks of PE %d: if another rank of the PE "
+             "holds the lock while it waits for a message, this is for ever; +private gives each rank a copy "
+             "of the library",
              ampi_job.first_rank + slot, ampi_job.n_ranks, library ? library : "a library", pe_id);
 }
 
 /* ---- Other calls ---- */
 
-/* Calls that wait: of a descriptor, which is the first argument, or of something else. */
+/* Waiting calls: on a descriptor, which is the first argument, or on another object. */
 static const struct {
     long call;
     const char *name;
@@ -188,7 +189,7 @@ static const struct {
     {SYS_msgrcv, "msgrcv", false},
     {SYS_msgsnd, "msgsnd", false},
     {SYS_semop, "semop", false},
-#ifdef SYS_poll /* newer processors have the calls with a p and with at only */
+#ifdef SYS_poll /* newer architectures have only the calls with a p and with at */
     {SYS_poll, "poll", false},
     {SYS_select, "select", false},
     {SYS_pause, "pause", false},
@@ -197,7 +198,7 @@ static const struct {
 #endif
 };
 
-/* "read of descriptor 0 (/dev/pts/1)" */
+/* Describes a call: "read of descriptor 0 (/dev/pts/1)". */
 static void describe(const struct blocked *blocked, char *text, size_t size_bytes)
 {
     char path[64], target[256];
@@ -220,7 +221,7 @@ static void describe(const struct blocked *blocked, char *text, size_t size_byte
     }
 }
 
-/* Is there another rank on the PE that could run? */
+/* True if the PE has other ranks that could run. */
 static bool has_company(int pe_id, int slot)
 {
     for (int i = 0; i < ampi_job.n_local; i++)
@@ -235,13 +236,13 @@ static void say_call(int pe_id, int slot, const struct blocked *blocked)
     char text[400];
 
     describe(blocked, text, sizeof text);
-    base_log("rank %d of %d has not returned from %s for %ld s; all other ranks of PE %d wait meanwhile",
+    base_log("rank %d of %d has not returned from %s for %ld s; all other ranks of PE %d are waiting",
              ampi_job.first_rank + slot, ampi_job.n_ranks, text, watched.call_limit_s, pe_id);
 }
 
 /* ---- The thread ---- */
 
-/* Is the PE's thread where it was at the last look, without having run meanwhile? */
+/* True if the PE's thread is in the same call as at the last look, without having run meanwhile. */
 static bool is_still_there(struct ult_pe *pe, struct seen *seen)
 {
     uint64_t n_switches = ult_pe_switches_seen(pe);
@@ -298,7 +299,8 @@ static void *watch(void *arg)
     return NULL;
 }
 
-/* +stuck is the limit for all; locks are watched by default where they may be what ranks wait for. */
+/* +stuck sets the limit for all calls; by default locks have a shorter one if ranks may wait for each other
+ * through them. */
 static void choose_limits(void)
 {
     bool watches_locks = ampi_options.stuck_s > 0 || image_has_shared_libraries();
@@ -319,14 +321,14 @@ void ampi_stuck_watch(void)
     if (ampi_options.stuck_s == 0 || ampi_job.n_local <= ult_pe_count())
         return;
     choose_limits();
-    watched.seen = base_calloc((size_t)ult_pe_count(), sizeof *watched.seen, "the watch for blocked ranks");
+    watched.seen = base_calloc((size_t)ult_pe_count(), sizeof *watched.seen, "detecting blocked ranks");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &attributes, watch, NULL) != 0)
-        base_log_verbose(1, "no thread to watch for ranks that keep their PE: %s", strerror(errno));
+        base_log_verbose(1, "cannot start a thread to detect ranks that block their PE: %s", strerror(errno));
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * thread.c: threads that the program starts (MPI 5.0, section 11.6): which rank is theirs, and what they may
- * ask.
+ * thread.c: threads that the program starts (MPI 5.0, section 11.6): their ranks, and the MPI functions
+ * they may call.
  *
- * The thread level is MPI_THREAD_FUNNELED: such a thread runs no rank, so ampi_self() is NULL on it. But it
- * is some rank's: the one that wanted it (src/image/threads.h), or, of threads that serve all ranks, the one
- * in whose copy of the program the call is. What is left gets the answer of most ranks.
+ * Outside of the functions of MPI such a thread runs no rank: ampi_self() is NULL on it. But it is some
+ * rank's: the one that wanted it (src/image/threads.h), or, of threads that serve all ranks, the one in whose
+ * copy of the program the call is. What is left gets the answer of most ranks. How they call MPI: gate.h.
  */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+
 #include "ampi/object/error.h"
+#include "ampi/object/gate.h"
 #include "ampi/job/job.h"
 #include "image/image.h"
 
-/* The rank that the calling thread runs or belongs to; NULL: not known. caller: where it was called from. */
-static const struct ampi_rank *rank_of_thread(const void *caller)
+struct ampi_rank *ampi_rank_of_thread(const void *caller)
 {
-    const struct ampi_rank *self = ampi_self();
+    struct ampi_rank *self = ampi_self();
     const struct image *image;
     int slot;
 
@@ -27,19 +32,19 @@ static const struct ampi_rank *rank_of_thread(const void *caller)
     return slot >= 0 ? &ampi_job.ranks[slot] : NULL;
 }
 
-/* ---- What any thread may ask ---- */
+/* ---- Functions for any thread ---- */
 
-/* Where the rank's world model is; read by its threads while it moves on. */
+/* The state of the rank's world model; its threads read it while it changes. */
 static enum ampi_rank_state world_state_of(const struct ampi_rank *rank)
 {
     return __atomic_load_n(&rank->world_state, __ATOMIC_RELAXED);
 }
 
-/* Has the calling thread's rank come that far? Of a thread whose rank is not known: has any rank, or, for the
- * end, have all? */
+/* True if the calling thread's rank has reached this state. If its rank is unknown: if any rank has or, for
+ * the end, if all have. */
 static bool has_reached(enum ampi_rank_state state, const void *caller)
 {
-    const struct ampi_rank *rank = rank_of_thread(caller);
+    const struct ampi_rank *rank = ampi_rank_of_thread(caller);
     bool wants_all = state >= AMPI_RANK_FINALIZED;
 
     if (rank)
@@ -71,7 +76,7 @@ int PMPI_Finalized(int *flag)
 AMPI_EXPORT(Query_thread);
 int PMPI_Query_thread(int *provided)
 {
-    const struct ampi_rank *rank = rank_of_thread(__builtin_return_address(0));
+    const struct ampi_rank *rank = ampi_rank_of_thread(__builtin_return_address(0));
     bool is_known = rank || !ampi_job.is_virtual;
 
     if (is_known &&
@@ -79,18 +84,100 @@ int PMPI_Query_thread(int *provided)
         rank = ampi_enter("MPI_Query_thread");
     if (!provided)
         return ampi_raise_self(MPI_ERR_ARG, "provided is NULL");
-    *provided = rank ? rank->thread_level : MPI_THREAD_FUNNELED; /* not known: what ranks with threads get */
+    *provided = rank ? rank->thread_level : MPI_THREAD_FUNNELED; /* unknown: the level of ranks with
+                                                                  * threads */
     return MPI_SUCCESS;
 }
 
-/* A rank is its main thread; threads that the program starts run no rank. */
+/* Other threads may be in a call whose callback asks. */
 AMPI_EXPORT(Is_thread_main);
 int PMPI_Is_thread_main(int *flag)
 {
-    if (ampi_self())
+    const struct ampi_rank *self = ampi_self();
+
+    if (self)
         ampi_enter("MPI_Is_thread_main");
     if (!flag)
         return ampi_raise_self(MPI_ERR_ARG, "flag is NULL");
-    *flag = ampi_self() != NULL;
+    *flag = self && ampi_rank_is_on_main(self);
     return MPI_SUCCESS;
+}
+
+/* ---- How many there are ---- */
+
+/* In a process with one rank: threads that this library has started, or has had started; -1: not known. */
+static int n_own_threads = -1;
+
+static int count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int n_threads = 0;
+
+    if (!tasks)
+        return INT_MAX;
+    for (const struct dirent *entry; (entry = readdir(tasks));)
+        n_threads += entry->d_name[0] != '.';
+    closedir(tasks);
+    return n_threads;
+}
+
+void ampi_thread_count_before(void)
+{
+    if (!ampi_job.is_virtual)
+        n_own_threads = count_threads() == 1 ? 0 : -1;
+}
+
+void ampi_thread_count_after(void)
+{
+    if (!ampi_job.is_virtual && n_own_threads == 0)
+        n_own_threads = count_threads() - 1;
+}
+
+/* Does this library hear of each thread that is started? Not if it was loaded later than the C library. */
+static bool hears_of_threads(void)
+{
+    Dl_info found, own;
+    void *create = dlsym(RTLD_DEFAULT, "pthread_create");
+
+    return create && dladdr(create, &found) && dladdr(&ampi_job, &own) && found.dli_fbase == own.dli_fbase;
+}
+
+/* Threads of a rank with an image are counted. Else all have to be taken for threads that may call MPI, but
+ * for those that this library has brought, if there were none before. */
+bool ampi_rank_has_threads(const struct ampi_rank *rank)
+{
+    if (ampi_job.is_virtual)
+        return rank->image && image_count_threads(rank->image) > 0;
+    return !hears_of_threads() || n_own_threads < 0 || count_threads() - 1 != n_own_threads;
+}
+
+/* Those of the rank that wait in MPI. */
+static int count_waiting(const struct ampi_rank *rank)
+{
+    int n_waiting = 0;
+
+    for (const struct ampi_thread *thread = rank->threads; thread; thread = thread->next)
+        n_waiting += ult_is_blocked(&thread->ult);
+    return n_waiting;
+}
+
+bool ampi_thread_any_other(void)
+{
+    for (int i = 0; i < ampi_job.n_local; i++) {
+        const struct ampi_rank *rank = &ampi_job.ranks[i];
+        if (rank->threads_level < MPI_THREAD_SERIALIZED)
+            continue;
+        if (ampi_job.is_virtual
+                ? rank->image && image_count_threads(rank->image) > count_waiting(rank)
+                : n_own_threads < 0 || count_threads() - 1 > n_own_threads + count_waiting(rank))
+            return true;
+    }
+    return false;
+}
+
+bool ampi_thread_may_keep(const struct ult *u)
+{
+    const struct ampi_rank *rank = u->owner;
+
+    return rank->threads_level >= MPI_THREAD_SERIALIZED && ampi_rank_has_threads(rank);
 }

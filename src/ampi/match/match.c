@@ -7,7 +7,7 @@
 #include "ampi/object/handle.h"
 #include "base/log.h"
 
-/* A table gets more chains when they hold this many nodes on average. */
+/* A table grows when its chains have this many nodes on average. */
 #define NODES_PER_CHAIN 2
 
 /* ---- Hash tables of nodes ---- */
@@ -42,7 +42,7 @@ static inline void chain_append(struct ampi_match_chain *chain, struct ampi_matc
     chain->last = node;
 }
 
-/* Four times the chains. A node keeps its order among those with its key: they stood in one chain and move in
+/* Quadruples the chains. Nodes with the same key keep their order: they were in one chain and are moved in
  * order. */
 static BASE_COLD void table_grow(struct ampi_match_table *table)
 {
@@ -52,7 +52,7 @@ static BASE_COLD void table_grow(struct ampi_match_table *table)
     struct ampi_match_chain *new_chains = calloc((size_t)4 << old.log2_chains, sizeof *new_chains);
 
     if (!new_chains)
-        return; /* longer chains, still right */
+        return; /* longer chains, but still correct */
     table->log2_chains += 2;
     table->chains = new_chains;
     for (uint32_t i = 0; i < n_old; i++) {
@@ -230,7 +230,7 @@ struct ampi_match_node *ampi_match_next_unexpected(const struct ampi_match_node 
     return chain_find(node->next, node->source, node->tag);
 }
 
-/* Inline: receives do this. */
+/* Inline, because receives call it. */
 static inline void remove_unexpected(struct ampi_match *match, struct ampi_match_node *node)
 {
     if (node->earlier)

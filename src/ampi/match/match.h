@@ -6,12 +6,13 @@
  * *unexpected* messages. Both are hash tables whose chains keep the order of insertion.
  *
  * Invariants:
- *   1. Nodes with the same key stand in one chain in the order in which they were inserted.
+ *   1. Nodes with the same key are in one chain in the order of insertion.
  *   2. No posted receive matches an unexpected message of the same engine.
- *   3. n_posted_of[c] counts the posted nodes of wildcard class c; classes without a node are not looked up.
+ *   3. n_posted_of[c] counts the posted nodes of wildcard class c; classes without a node are not looked
+ *      up.
  *   4. The unexpected nodes are also on one list by arrival, which receives with wildcards search.
  *
- * Cost: O(1) for a message, and for a receive without wildcards; a receive with wildcards costs the
+ * Cost: O(1) for a message, and for a receive without wildcards; a receive with wildcards visits the
  * unexpected messages before its match. A rank's engines belong to its PE alone: no locks. Called by p2p/.
  */
 #ifndef AMPI_P2P_MATCH_H
@@ -20,10 +21,10 @@
 #include "base/base.h"
 
 struct ampi_match_node {
-    struct ampi_match_node *next;    /* link of the hash chain */
-    struct ampi_match_node *prev;    /* link of the hash chain; the first node's is NULL */
-    struct ampi_match_node *later;   /* link of the arrival list (unexpected nodes only) */
-    struct ampi_match_node *earlier; /* link of the arrival list */
+    struct ampi_match_node *next;    /* next in the hash chain */
+    struct ampi_match_node *prev;    /* previous in the hash chain; NULL: the first */
+    struct ampi_match_node *later;   /* next in the arrival list (unexpected nodes only) */
+    struct ampi_match_node *earlier; /* previous in the arrival list */
     uint64_t seq;                    /* order of posting (posted nodes only) */
     int source;                      /* comm rank, or MPI_ANY_SOURCE */
     int tag;                         /* or MPI_ANY_TAG */
@@ -48,7 +49,7 @@ struct ampi_match {
     uint64_t next_seq;                     /* of the next posted node */
     struct ampi_match_node *first_arrived; /* the unexpected nodes by arrival */
     struct ampi_match_node *last_arrived;
-    uint64_t n_unexpected_ever; /* messages that were added as unexpected; for the tool interface */
+    uint64_t n_unexpected_ever; /* total number of unexpected messages; for the tool interface */
 };
 
 void ampi_match_init(struct ampi_match *match);
@@ -56,20 +57,20 @@ void ampi_match_init(struct ampi_match *match);
 /* Frees the tables; the nodes are the caller's. */
 void ampi_match_fini(struct ampi_match *match);
 
-/* A message (source, tag) came: removes and returns the receive that it matches, the one posted first; NULL:
+/* A message (source, tag) arrived: removes and returns the earliest posted receive that matches it; NULL:
  * none. */
 struct ampi_match_node *ampi_match_take_posted(struct ampi_match *match, int source, int tag);
 
 /* Adds a message that matched no receive. */
 void ampi_match_add_unexpected(struct ampi_match *match, struct ampi_match_node *node, int source, int tag);
 
-/* A receive or probe (source, tag; wildcards allowed) is made: the unexpected message that it matches, the
- * one that came first; NULL: none. find leaves it in place, take removes it. */
+/* For a receive or probe (source, tag; wildcards allowed): the earliest unexpected message that matches;
+ * NULL: none. find leaves it in place, take removes it. */
 struct ampi_match_node *ampi_match_find_unexpected(const struct ampi_match *match, int source, int tag);
 struct ampi_match_node *ampi_match_take_unexpected(struct ampi_match *match, int source, int tag);
 
-/* For messages that are taken back: the unexpected messages with exactly this key in their order, the first
- * and the one behind node (NULL: there is none); removes one. */
+/* For cancelling messages: iterate over the unexpected messages with exactly this key, in order (NULL: the
+ * end); remove one. */
 struct ampi_match_node *ampi_match_first_unexpected(const struct ampi_match *match, int source, int tag);
 struct ampi_match_node *ampi_match_next_unexpected(const struct ampi_match_node *node);
 void ampi_match_remove_unexpected(struct ampi_match *match, struct ampi_match_node *node);
@@ -77,11 +78,11 @@ void ampi_match_remove_unexpected(struct ampi_match *match, struct ampi_match_no
 /* Adds a receive that matched no message. */
 void ampi_match_add_posted(struct ampi_match *match, struct ampi_match_node *node, int source, int tag);
 
-/* Removes a receive that is to be cancelled. */
+/* Removes a receive that is being cancelled. */
 void ampi_match_remove_posted(struct ampi_match *match, struct ampi_match_node *node);
 
-/* Removes all posted receives whose source is_meant tells of, and returns them, linked by next, in the order
- * of posting within each key. */
+/* Removes all posted receives whose source satisfies is_meant, and returns them, linked by next, in the
+ * order of posting within each key. */
 struct ampi_match_node *ampi_match_take_all_posted(struct ampi_match *match,
                                                    bool (*is_meant)(int source, void *arg), void *arg);
 

@@ -2,13 +2,13 @@
  *
  * meet.c: meetings of ranks that need no communicator in common. See meet.h.
  *
- * Owns the table of meetings that not all have come to. Invariants:
- *   1. A meeting is in the table from its first member's arrival to its last one's; who takes it out builds.
- *      One with members in other processes then stands in `told` until those have come, too, or one of them
- *      is lost.
- *   2. At most one meeting with a given key is in the table: a member cannot come twice before the last one
- *      has come.
- *   3. A member's struct may be gone as soon as its request was completed.
+ * Owns the table of incomplete meetings. Invariants:
+ *   1. A meeting is in the table from its first member's arrival to its last one's; whoever removes it
+ *      builds. A meeting with members in other processes is then in `told` until those have arrived, too,
+ *      or one of them has failed.
+ *   2. At most one meeting with a given key is in the table: a member cannot arrive twice before the last
+ *      one has arrived.
+ *   3. A member's struct may be gone as soon as its request is complete.
  */
 #include "ampi/meet/meet.h"
 #include "ampi/comm/contexts.h"
@@ -20,13 +20,13 @@
 #include "base/log.h"
 
 struct meeting {
-    struct meeting *next;        /* link of the table's chain */
-    struct ampi_meet **members;  /* by rank in the group; NULL: has not come, or is of another process */
+    struct meeting *next;        /* next in the table's chain */
+    struct ampi_meet **members;  /* by rank in the group; NULL: not arrived, or in another process */
     const struct ampi_meet *key; /* a member's, for comparison */
     int n_arrived;
     int n_local;     /* members of this process */
-    uint64_t number; /* by which the collector knows it, once told */
-    bool is_telling; /* in `told`, and its last member is still at work with it */
+    uint64_t number; /* assigned when the collector is notified */
+    bool is_telling; /* in `told`, and its last member is still using it */
 };
 
 #define TABLE_CHAINS 256u
@@ -72,16 +72,17 @@ static struct meeting *open_meeting(struct meeting **chain, const struct ampi_me
     return meeting;
 }
 
-/* Enters the caller; returns the meeting if it was the last to come, and takes it out of the table.
- * *is_lost_out: it was not entered, because not all can come. */
-static struct meeting *arrive(struct ampi_meet *me, bool *is_lost_out)
+/* Enters the caller; returns the meeting, removed from the table, if it was the last to arrive.
+ * *is_failed_out: it was not entered, because not all members can arrive. */
+static struct meeting *arrive(struct ampi_meet *me, bool *is_failed_out)
 {
     struct meeting **link = chain_of(me);
     struct meeting *meeting;
 
     pthread_mutex_lock(&table.lock);
-    *is_lost_out = ampi_lost_in_group(me->group); /* with the lock: later losses are ampi_meet_lose's */
-    if (*is_lost_out) {
+    *is_failed_out = ampi_failed_in_group(me->group); /* with the lock: later failures are handled by
+                                          * ampi_meet_handle_failure */
+    if (*is_failed_out) {
         pthread_mutex_unlock(&table.lock);
         return NULL;
     }
@@ -106,7 +107,7 @@ static struct meeting *arrive(struct ampi_meet *me, bool *is_lost_out)
     return meeting;
 }
 
-/* Takes a meeting out of `told`; NULL: it has failed before. */
+/* Removes a meeting from `told`; NULL: it has failed before. */
 static struct meeting *take_told(uint64_t number)
 {
     struct meeting **link = &table.told;
@@ -122,23 +123,23 @@ static struct meeting *take_told(uint64_t number)
     return meeting;
 }
 
-static void handle_done(struct ult_note *note)
+static void handle_done(struct ult_wakeup *wakeup)
 {
-    ampi_request_complete(&BASE_CONTAINER(note, struct ampi_meet, note)->request);
+    ampi_request_complete(&BASE_CONTAINER(wakeup, struct ampi_meet, wakeup)->request);
 }
 
-/* Lets the member go on; invariant 3. */
+/* Completes the member's wait; invariant 3. */
 static void let_go(struct ampi_meet *member, const struct ampi_rank *self)
 {
-    member->note.handle = handle_done;
+    member->wakeup.handle = handle_done;
     if (member->owner->ult.pe == self->ult.pe)
-        handle_done(&member->note);
+        handle_done(&member->wakeup);
     else
-        ult_post_note(member->owner->ult.pe, &member->note);
+        ult_post_wakeup(member->owner->ult.pe, &member->wakeup);
 }
 
-/* All members of the group have come, in all processes. On the PE of the last one of this process. */
-static void finish(struct meeting *meeting, uint64_t new_context_id, const struct ampi_meet_gift *gifts)
+/* All members of the group have arrived, in all processes. On the PE of the last one of this process. */
+static void finish(struct meeting *meeting, uint64_t new_context_id, const struct ampi_meet_payload *payloads)
 {
     const struct ampi_rank *self = ampi_self();
     int n_members = meeting->key->group->n_ranks;
@@ -148,7 +149,7 @@ static void finish(struct meeting *meeting, uint64_t new_context_id, const struc
         if (meeting->members[i]) {
             first = first ? first : meeting->members[i];
             meeting->members[i]->new_context_id = new_context_id;
-            meeting->members[i]->gifts = gifts;
+            meeting->members[i]->payloads = payloads;
         }
     first->build(meeting->members, n_members);
     for (int i = 0; i < n_members; i++)
@@ -158,22 +159,22 @@ static void finish(struct meeting *meeting, uint64_t new_context_id, const struc
     free(meeting);
 }
 
-/* The collector was told of the meeting with this number, of this group. It may have answered already: then
- * the meeting is over. */
+/* Called after the collector was notified of the meeting with this number, of this group. It may have
+ * replied already: then the meeting is over. */
 static void have_told(uint64_t number, const struct ampi_group *group)
 {
     struct meeting *meeting;
-    bool is_lost;
+    bool is_failed;
 
     pthread_mutex_lock(&table.lock);
     for (meeting = table.told; meeting && meeting->number != number; meeting = meeting->next)
         ;
     if (meeting)
         meeting->is_telling = false;
-    is_lost = meeting && ampi_lost_in_group(group);
+    is_failed = meeting && ampi_failed_in_group(group);
     pthread_mutex_unlock(&table.lock);
-    if (BASE_UNLIKELY(is_lost))
-        ampi_meet_lose();
+    if (BASE_UNLIKELY(is_failed))
+        ampi_meet_handle_failure();
 }
 
 static const struct ampi_request_kind meet_kind = {.name = "meeting"};
@@ -183,45 +184,46 @@ int ampi_meet_run(struct ampi_meet *me)
     struct ampi_rank *self = ampi_self();
     int n_members = me->group->n_ranks;
     struct meeting *meeting;
-    bool is_lost;
+    bool is_failed;
 
     me->owner = self;
     me->error = MPI_SUCCESS;
     ampi_request_init_on_stack(&me->request, self, &meet_kind, NULL);
-    meeting = arrive(me, &is_lost);
-    if (BASE_UNLIKELY(is_lost))
+    meeting = arrive(me, &is_failed);
+    if (BASE_UNLIKELY(is_failed))
         return MPI_ERR_PROC_ABORTED;
     if (meeting && meeting->n_local < n_members) {
         uint64_t number = meeting->number;
         ampi_meet_tell(meeting->members, n_members, number);
         have_told(number, me->group);
     } else if (meeting) {
-        struct ampi_meet_gift *gifts = base_calloc((size_t)n_members, sizeof *gifts, "a meeting of ranks");
+        struct ampi_meet_payload *payloads =
+            base_calloc((size_t)n_members, sizeof *payloads, "a meeting of ranks");
         for (int i = 0; i < n_members; i++)
-            gifts[i] = meeting->members[i]->gift;
-        finish(meeting, ampi_machine ? ampi_contexts_propose() : 0, gifts);
-        free(gifts);
+            payloads[i] = meeting->members[i]->payload;
+        finish(meeting, ampi_machine ? ampi_contexts_propose() : 0, payloads);
+        free(payloads);
     }
     ampi_request_await(&me->request);
     return me->error;
 }
 
-void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct ampi_meet_gift *gifts)
+void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct ampi_meet_payload *payloads)
 {
     struct meeting *meeting = take_told(number);
 
     if (meeting)
-        finish(meeting, new_context_id, gifts);
+        finish(meeting, new_context_id, payloads);
 }
 
-/* ---- Lost members ---- */
+/* ---- Failed members ---- */
 
-/* Takes the meetings of a list that not all can come to, and puts them in front of others. */
-static struct meeting *take_lost(struct meeting **list, struct meeting *others)
+/* Moves the meetings of a list that not all members can reach to the front of others. */
+static struct meeting *take_failed(struct meeting **list, struct meeting *others)
 {
     while (*list) {
         struct meeting *meeting = *list;
-        if (meeting->is_telling || !ampi_lost_in_group(meeting->key->group)) {
+        if (meeting->is_telling || !ampi_failed_in_group(meeting->key->group)) {
             list = &meeting->next;
             continue;
         }
@@ -232,15 +234,15 @@ static struct meeting *take_lost(struct meeting **list, struct meeting *others)
     return others;
 }
 
-void ampi_meet_lose(void)
+void ampi_meet_handle_failure(void)
 {
     const struct ampi_rank *self = ampi_self();
     struct meeting *failed;
 
     pthread_mutex_lock(&table.lock);
-    failed = take_lost(&table.told, NULL);
+    failed = take_failed(&table.told, NULL);
     for (unsigned i = 0; i < TABLE_CHAINS; i++)
-        failed = take_lost(&table.chains[i], failed);
+        failed = take_failed(&table.chains[i], failed);
     pthread_mutex_unlock(&table.lock);
     while (failed) {
         struct meeting *meeting = failed;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * meet_procs.c: meetings over processes (meet.h). The process of the group's first member, on that member's
- * PE, collects who has come, and then tells every process what all have brought.
+ * meet_procs.c: meetings across processes (meet.h). The process of the group's first member, on that
+ * member's PE, collects arrivals, and then sends all members' data to every process.
  *
- *      to the collector    key, then for each member of the process its rank in the group and its gift
+ *      to the collector    key, then for each member of the process its rank in the group and its payload
  *      from it             the new context id, then the same for all members
  */
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
-/* ---- Bytes that grow ---- */
+/* ---- A growing buffer ---- */
 
 struct bytes {
     unsigned char *at;
@@ -46,11 +46,11 @@ static int64_t get_int(const unsigned char **at)
     return value;
 }
 
-static void put_member(struct bytes *out, int member, struct ampi_meet_gift gift)
+static void put_member(struct bytes *out, int member, struct ampi_meet_payload payload)
 {
     put_int(out, member);
-    put_int(out, (int64_t)gift.n_bytes);
-    put(out, gift.bytes, gift.n_bytes);
+    put_int(out, (int64_t)payload.n_bytes);
+    put(out, payload.bytes, payload.n_bytes);
 }
 
 /* ---- The members' side ---- */
@@ -72,7 +72,7 @@ static void put_key(struct bytes *out, const struct ampi_meet *me)
 
 void ampi_meet_tell(struct ampi_meet *const *members, int n_members, uint64_t number)
 {
-    struct ampi_wire wire = {.kind = AMPI_WIRE_MEET, .cookie = number};
+    struct ampi_am_header am = {.kind = AMPI_AM_MEET, .cookie = number};
     const struct ampi_meet *first = NULL;
     struct bytes out = {0};
     int collector, n_local = 0;
@@ -90,84 +90,86 @@ void ampi_meet_tell(struct ampi_meet *const *members, int n_members, uint64_t nu
     put_int(&out, n_local);
     for (int i = 0; i < n_members; i++)
         if (members[i])
-            put_member(&out, i, members[i]->gift);
+            put_member(&out, i, members[i]->payload);
     if (ampi_procs_pe_of(collector) < 0)
         free(out.at);
     else
-        ampi_procs_post(ampi_procs_of_rank(collector), ampi_procs_pe_of(collector), &wire, out.at, out.n);
-    /* If it is lost, ampi_meet_lose ends the meeting. */
+        ampi_procs_post(ampi_procs_of_rank(collector), ampi_procs_pe_of(collector), &am, out.at, out.n);
+    /* If the collector has failed, ampi_meet_handle_failure ends the meeting. */
 }
 
-/* The collector says that all have come. */
-static void handle_done(const struct ampi_wire *wire, const unsigned char *at)
+/* The collector reports that all members have arrived. */
+static void handle_done(const struct ampi_am_header *am, const unsigned char *at)
 {
     uint64_t new_context_id = (uint64_t)get_int(&at);
     int n_members = (int)get_int(&at);
-    struct ampi_meet_gift *gifts = base_calloc((size_t)n_members, sizeof *gifts, "a meeting of ranks");
+    struct ampi_meet_payload *payloads =
+        base_calloc((size_t)n_members, sizeof *payloads, "a meeting of ranks");
 
     for (int i = 0; i < n_members; i++) {
         int member = (int)get_int(&at);
-        gifts[member].n_bytes = (size_t)get_int(&at);
-        gifts[member].bytes = at;
-        at += gifts[member].n_bytes;
+        payloads[member].n_bytes = (size_t)get_int(&at);
+        payloads[member].bytes = at;
+        at += payloads[member].n_bytes;
     }
-    ampi_meet_finish(wire->cookie, new_context_id, gifts);
-    free(gifts);
+    ampi_meet_finish(am->cookie, new_context_id, payloads);
+    free(payloads);
 }
 
 /* ---- The collector ---- */
 
-/* A process that has come. */
-struct guest {
-    struct guest *next;
-    struct ampi_wire wire;
-    unsigned char *bytes;         /* what it sent; malloc'ed */
-    const unsigned char *members; /* the part behind the key and the numbers */
+/* A process that has arrived. */
+struct participant {
+    struct participant *next;
+    struct ampi_am_header am;
+    unsigned char *bytes;         /* its message; malloc'ed */
+    const unsigned char *members; /* the part after the key and the numbers */
     const unsigned char *end;
 };
 
 struct collection {
     struct collection *next;
-    struct guest *guests;
-    const unsigned char *key; /* a guest's */
+    struct participant *participants;
+    const unsigned char *key; /* of any participant */
     size_t key_bytes;
     int n_members;
     int n_arrived;
 };
 
-/* By PE, which alone uses its list. */
+/* By PE; each PE uses only its own list. */
 static struct collection *collections[AMPI_PES_MAX];
 
-/* All have come: tells them. */
+/* Replies to all when all have arrived. */
 static void answer(struct collection *collection)
 {
     struct bytes out = {0};
 
     put_int(&out, (int64_t)ampi_contexts_propose());
     put_int(&out, collection->n_members);
-    for (const struct guest *guest = collection->guests; guest; guest = guest->next)
-        put(&out, guest->members, (size_t)(guest->end - guest->members));
-    while (collection->guests) {
-        struct guest *guest = collection->guests;
-        struct ampi_wire wire = {
-            .kind = AMPI_WIRE_MEET, .flags = AMPI_WIRE_DONE, .cookie = guest->wire.cookie};
+    for (const struct participant *participant = collection->participants; participant;
+         participant = participant->next)
+        put(&out, participant->members, (size_t)(participant->end - participant->members));
+    while (collection->participants) {
+        struct participant *participant = collection->participants;
+        struct ampi_am_header am = {
+            .kind = AMPI_AM_MEET, .flags = AMPI_AM_DONE, .cookie = participant->am.cookie};
         unsigned char *copy = base_malloc(out.n, "a meeting of ranks");
         memcpy(copy, out.at, out.n);
-        ampi_procs_post((int)guest->wire.src_proc, guest->wire.src_pe, &wire, copy, out.n);
-        collection->guests = guest->next;
-        free(guest->bytes);
-        free(guest);
+        ampi_procs_post((int)participant->am.src_proc, participant->am.src_pe, &am, copy, out.n);
+        collection->participants = participant->next;
+        free(participant->bytes);
+        free(participant);
     }
     free(out.at);
     free(collection);
 }
 
-static void handle_guest(const struct ampi_wire *wire, unsigned char *bytes, size_t n_bytes)
+static void handle_participant(const struct ampi_am_header *am, unsigned char *bytes, size_t n_bytes)
 {
     struct collection **link = &collections[ult_pe_id(ult_self()->pe)];
     const unsigned char *at = bytes;
     size_t key_bytes = (size_t)get_int(&at);
-    struct guest *guest = base_calloc(1, sizeof *guest, "a meeting of ranks");
+    struct participant *participant = base_calloc(1, sizeof *participant, "a meeting of ranks");
     struct collection *collection;
     const unsigned char *key = at;
 
@@ -182,16 +184,16 @@ static void handle_guest(const struct ampi_wire *wire, unsigned char *bytes, siz
     at += key_bytes;
     collection->n_members = (int)get_int(&at);
     collection->n_arrived += (int)get_int(&at);
-    *guest = (struct guest){collection->guests, *wire, bytes, at, bytes + n_bytes};
-    collection->guests = guest;
+    *participant = (struct participant){collection->participants, *am, bytes, at, bytes + n_bytes};
+    collection->participants = participant;
     if (collection->n_arrived == collection->n_members) {
         *link = collection->next;
         answer(collection);
     }
 }
 
-/* Will somebody never come? The others hear of the loss themselves. */
-static bool has_lost_member(const struct collection *collection)
+/* True if some member can never arrive. The other processes detect the failure themselves. */
+static bool has_failed_member(const struct collection *collection)
 {
     const unsigned char *at = collection->key;
     int64_t n_chars, n_ranks;
@@ -203,56 +205,56 @@ static bool has_lost_member(const struct collection *collection)
     at += n_chars > 0 ? n_chars : 0;
     n_ranks = get_int(&at);
     for (int64_t i = 0; i < n_ranks; i++)
-        if (ampi_lost_is_rank((int)get_int(&at)))
+        if (ampi_failed_is_rank((int)get_int(&at)))
             return true;
     return false;
 }
 
-static void lose_guests(int pe_id)
+static void fail_participants(int pe_id)
 {
     struct collection **link = &collections[pe_id];
 
     while (*link) {
         struct collection *collection = *link;
-        if (!has_lost_member(collection)) {
+        if (!has_failed_member(collection)) {
             link = &collection->next;
             continue;
         }
         *link = collection->next;
-        while (collection->guests) {
-            struct guest *guest = collection->guests;
-            collection->guests = guest->next;
-            free(guest->bytes);
-            free(guest);
+        while (collection->participants) {
+            struct participant *participant = collection->participants;
+            collection->participants = participant->next;
+            free(participant->bytes);
+            free(participant);
         }
         free(collection);
     }
 }
 
-static void handle_meeting(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
+static void handle_meeting(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
-    if (wire->flags & AMPI_WIRE_DONE) {
-        handle_done(wire, bytes);
+    if (am->flags & AMPI_AM_DONE) {
+        handle_done(am, bytes);
         free(bytes);
     } else {
-        handle_guest(wire, bytes, n_bytes);
+        handle_participant(am, bytes, n_bytes);
     }
 }
 
-static bool handle(int pe_id, const struct ampi_wire *wire, const void *header,
+static bool handle(int pe_id, const struct ampi_am_header *am, const void *header,
                    const struct machine_data *data)
 {
-    return ampi_procs_take(pe_id, wire, data, handle_meeting);
+    return ampi_procs_take(pe_id, am, data, handle_meeting);
 }
 
 static void forget(int pe_id, int proc_id)
 {
-    lose_guests(pe_id);
+    fail_participants(pe_id);
 }
 
 static void look_again(int pe_id)
 {
-    ampi_meet_lose();
+    ampi_meet_handle_failure();
 }
 
 void ampi_meet_connect(void)
@@ -260,5 +262,5 @@ void ampi_meet_connect(void)
     static const struct ampi_procs_client client = {.forget = forget, .look_again = look_again};
 
     ampi_procs_add_client(&client);
-    ampi_procs_set_handler(AMPI_WIRE_MEET, handle);
+    ampi_procs_set_handler(AMPI_AM_MEET, handle);
 }

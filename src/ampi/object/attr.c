@@ -3,14 +3,14 @@
  * attr.c: attribute keys, and the lists of attributes (MPI 5.0, section 7.7).
  *
  * Invariants:
- *   1. keyval->n_uses is the number of attributes with that key, plus one until the program frees it; at 0 it
- *      is freed.
+ *   1. keyval->n_uses is the number of attributes with that key, plus one until the program frees it; it is
+ *      destroyed at 0.
  *   2. An attribute is in its list while its delete callback runs, and leaves it only if that returns
  *      MPI_SUCCESS.
- *   3. Callbacks may change the list that is being walked: nothing is remembered across one but keys.
+ *   3. Callbacks may change the list that is being walked: only keys are remembered across a callback.
  *
- * Called by attr_api.c and, through ampi_*_copy_attrs and ampi_*_delete_attrs, by what duplicates and frees
- * objects.
+ * Called by attr_api.c and, through ampi_*_copy_attrs and ampi_*_delete_attrs, by functions that duplicate
+ * and free objects.
  */
 #include "ampi/object/attr.h"
 
@@ -21,7 +21,7 @@
 
 struct keyval {
     enum ampi_attr_on kind;
-    int number;    /* what the program sees */
+    int number;    /* the program's number for it */
     bool is_freed; /* by the program */
     int n_uses;    /* invariant 1 */
     union ampi_attr_copy_fn copy;
@@ -32,14 +32,14 @@ struct keyval {
 /* A rank's keys. */
 struct ampi_keyvals {
     struct keyval **keyvals; /* by number - FIRST_KEYVAL; NULL: free */
-    int n_keyvals;           /* entries, the free ones included */
+    int n_keyvals;           /* entries, including free ones */
     int n_used;              /* entries that are not free: at most half */
-    int next;                /* where the search for a free one begins, so that numbers come back late */
+    int next;                /* start of the search for a free one, so that numbers are reused late */
     struct ampi_attrs **of_predefined; /* attributes of predefined datatypes; NULL: none yet */
     size_t n_predefined;               /* entries of it */
 };
 
-/* The numbers of the ABI's own keys lie below. */
+/* The ABI's own keys have smaller numbers. */
 #define FIRST_KEYVAL 10000
 
 struct attr {
@@ -50,7 +50,7 @@ struct attr {
 struct ampi_attrs {
     int n_attrs;
     int capacity;
-    struct attr *attrs; /* in the order in which they were set */
+    struct attr *attrs; /* in the order of setting */
 };
 
 static const char *const keyval_kinds[] = {"communicators", "datatypes", "windows"};
@@ -64,8 +64,8 @@ static struct ampi_keyvals *keyvals_of(struct ampi_rank *self)
     return self->keyvals;
 }
 
-/* The key with this number; NULL: none of this kind. One that the program freed is found while attributes use
- * it, which may still be read and deleted. */
+/* The key with this number; NULL: none of this kind. A freed key is found while attributes use it, which
+ * may still be read and deleted. */
 static struct keyval *find_keyval(enum ampi_attr_on kind, int number)
 {
     const struct ampi_keyvals *table = ampi_self()->keyvals;
@@ -152,7 +152,7 @@ static int call_copy(const struct ampi_attr_owner *from, const struct attr *attr
                      int *flag_out)
 {
     const struct keyval *keyval = attr->keyval;
-    MPI_Comm_copy_attr_function *fn = keyval->copy.comm; /* to be compared only */
+    MPI_Comm_copy_attr_function *fn = keyval->copy.comm; /* for comparison only */
 
     *flag_out = 0;
     if (fn == MPI_COMM_NULL_COPY_FN)
@@ -193,13 +193,14 @@ static int call_delete(const struct ampi_attr_owner *owner, const struct attr *a
     return MPI_ERR_INTERN;
 }
 
-/* The error of a call whose callback returned this: its own code if it is one, else MPI_ERR_OTHER. */
+/* The error of a call whose callback returned this value: the value itself if it is an error code, else
+ * MPI_ERR_OTHER. */
 static int error_of_callback(int returned)
 {
     return ampi_error_is_predefined(returned) || ampi_error_user_string(returned) ? returned : MPI_ERR_OTHER;
 }
 
-/* Raises what a callback returned. */
+/* Raises a callback's error. */
 static int raise_callback(const struct ampi_attr_owner *owner, const char *which, int returned)
 {
     int error = error_of_callback(returned);
@@ -244,14 +245,14 @@ static void append(struct ampi_attrs **list, struct keyval *keyval, void *value)
     keyval->n_uses++;
 }
 
-/* Takes the attribute with this key out of the list; the list goes with its last one. */
+/* Removes the attribute with this key from the list; frees an empty list. */
 static void take_out(struct ampi_attrs **list, struct keyval *keyval)
 {
     struct ampi_attrs *attrs = *list;
     int index = find_attr(attrs, keyval);
 
     if (index < 0)
-        return; /* the callback did it */
+        return; /* the callback removed it */
     for (int i = index + 1; i < attrs->n_attrs; i++)
         attrs->attrs[i - 1] = attrs->attrs[i];
     drop_use(keyval);
@@ -285,7 +286,7 @@ int ampi_attr_set(const struct ampi_attr_owner *owner, int number, void *value)
         return raise_keyval(owner, number);
     keyval->n_uses++; /* the callback may free the key */
     index = find_attr(*owner->attrs, keyval);
-    if (index >= 0) /* a new value is a deletion of the old one first */
+    if (index >= 0) /* a new value first deletes the old one */
         error = delete_at(owner, index);
     if (!error)
         append(owner->attrs, keyval, value);
@@ -317,7 +318,8 @@ int ampi_attr_delete(const struct ampi_attr_owner *owner, int number)
     return delete_at(owner, index);
 }
 
-/* Copies what the copy callbacks want copied, up to the first that fails; returns what that returned. */
+/* Copies the attributes whose copy callbacks say so, up to the first that fails; returns that callback's
+ * result. */
 static int copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
 {
     for (int i = 0; *from->attrs && i < (*from->attrs)->n_attrs; i++) {

@@ -2,8 +2,8 @@
  *
  * attr.h: caching attributes on communicators, windows and datatypes (MPI 5.0, section 7.7).
  *
- * Keys are a rank's own. An object holds a list of (key, value) in the order in which they were set; they are
- * deleted in the reverse order. A key that was freed lives on until no attribute uses it.
+ * Each rank has its own keys. An object has a list of (key, value) in the order of setting; they are
+ * deleted in reverse order. A freed key exists until no attribute uses it.
  */
 #ifndef AMPI_ATTR_H
 #define AMPI_ATTR_H
@@ -16,32 +16,31 @@ struct ampi_rank;
 
 enum ampi_attr_on { AMPI_ATTR_ON_COMM, AMPI_ATTR_ON_TYPE, AMPI_ATTR_ON_WIN };
 
-/* An object that attributes are cached on, as the functions below see it. */
+/* An object with attributes, as an argument of the functions below. */
 struct ampi_attr_owner {
     enum ampi_attr_on kind;
-    void *handle;              /* what the callbacks get: MPI_Comm, MPI_Datatype or MPI_Win */
+    void *handle;              /* passed to the callbacks: MPI_Comm, MPI_Datatype or MPI_Win */
     struct ampi_attrs **attrs; /* the object's list */
-    struct ampi_comm *comm;    /* whose error handler is called; NULL: as ampi_raise_self does */
+    struct ampi_comm *comm;    /* its error handler is called; NULL: like ampi_raise_self */
 };
 
-/* All of these raise the errors that they return, callbacks' included, and may switch: callbacks are the
- * program's. */
+/* All of these raise the errors that they return, including callbacks', and may switch: callbacks are the
+ * program's code. */
 
 int ampi_attr_set(const struct ampi_attr_owner *owner, int keyval, void *value);
 int ampi_attr_get(const struct ampi_attr_owner *owner, int keyval, void *value_out, int *flag_out);
 int ampi_attr_delete(const struct ampi_attr_owner *owner, int keyval);
 
-/* Copies what the copy callbacks want copied. After an error `to` has no attributes. */
+/* Copies the attributes whose copy callbacks say so. After an error `to` has no attributes. */
 int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to);
 
-/* The same without raising: returns the error code of the callback that failed, and leaves what was
- * copied. */
+/* The same without raising: returns the error code of the failed callback, and keeps earlier copies. */
 int ampi_attr_copy_quietly(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to);
 
-/* Deletes all, the last set first. After an error those that are left stay. */
+/* Deletes all, the last set first. After an error the remaining ones stay. */
 int ampi_attr_delete_all(const struct ampi_attr_owner *owner);
 
-/* Drops the rank's keys, and the attributes of predefined datatypes without calling anything; at its end. */
+/* Frees the rank's keys, and the attributes of predefined datatypes without calling callbacks; at its end. */
 void ampi_attr_fini(struct ampi_rank *rank);
 
 /* ---- Keys; used by attr_api.c ---- */
@@ -62,8 +61,8 @@ int ampi_keyval_create(enum ampi_attr_on kind, union ampi_attr_copy_fn copy, uni
                        void *extra_state, int *keyval_out);
 int ampi_keyval_free(enum ampi_attr_on kind, int *keyval);
 
-/* The rank's attributes of a predefined object, which all ranks share: by its index among n_objects, the same
- * number at each call. */
+/* The rank's attributes of a predefined object, which all ranks share: by its index among n_objects, which
+ * must be the same at each call. */
 struct ampi_attrs **ampi_attr_of_predefined(struct ampi_rank *self, size_t index, size_t n_objects);
 
 #endif

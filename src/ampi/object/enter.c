@@ -25,8 +25,37 @@ void ampi_refuse_forked(const char *call)
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
+/* A thread that is not a rank's main thread may not make this call. rank: whose thread it is, NULL if not
+ * known. */
+static void refuse_thread(const char *call, const struct ampi_rank *rank) BASE_NORETURN;
+static void refuse_thread(const char *call, const struct ampi_rank *rank)
+{
+    int level = rank ? rank->threads_level : 0;
+
+    if (!rank)
+        ampi_report(NULL,
+                    "%s: MPI_ERR_OTHER: the calling thread belongs to no rank: no rank has started it by "
+                    "pthread_create",
+                    call);
+    else if (rank->state != AMPI_RANK_INITIALIZED)
+        ampi_report(NULL, "%s: MPI_ERR_OTHER: called by a thread of rank %d %s", call, rank->world_rank,
+                    rank->state == AMPI_RANK_STARTED ? "before MPI_Init" : "after MPI_Finalize");
+    else if (level < MPI_THREAD_SERIALIZED)
+        ampi_report(
+            NULL,
+            "%s: MPI_ERR_OTHER: the calling thread is not the main thread of rank %d, whose thread level "
+            "is MPI_THREAD_%s; MPI_Init_thread gives MPI_THREAD_MULTIPLE to a program that asks for it",
+            call, rank->world_rank, level == MPI_THREAD_SINGLE ? "SINGLE" : "FUNNELED");
+    else
+        ampi_report(NULL,
+                    "%s: MPI_ERR_OTHER: called by a thread of rank %d that was not started by pthread_create",
+                    call, rank->world_rank);
+    ampi_job_abort(MPI_ERR_OTHER);
+}
+
 struct ampi_rank *ampi_enter_wrong(const char *call)
 {
+    const void *from = __builtin_return_address(0);
     struct ampi_rank *self = ampi_upper.adopt_caller();
 
     if (ampi_job.is_forked)
@@ -35,20 +64,15 @@ struct ampi_rank *ampi_enter_wrong(const char *call)
         ampi_report(NULL, "%s: MPI_ERR_OTHER: called after the end of all ranks", call);
         ampi_job_abort(MPI_ERR_OTHER);
     }
-    if (!self) {
-        ampi_report(NULL,
-                    "%s: MPI_ERR_OTHER: the calling thread is not a rank's main thread; the thread level is "
-                    "MPI_THREAD_FUNNELED",
-                    call);
-        ampi_job_abort(MPI_ERR_OTHER);
-    }
-    self->call = call;
+    if (!self)
+        refuse_thread(call, ampi_upper.rank_of_thread(from));
+    ult_self()->call = call;
     ampi_report(self, "MPI_ERR_OTHER: called %s",
                 self->state == AMPI_RANK_STARTED ? "before MPI_Init" : "after MPI_Finalize");
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
-/* Another thread than the process's first may ask before the one that is to be the rank calls MPI_Init. */
+/* A thread other than the process's first may call this before the thread that becomes the rank calls MPI_Init. */
 struct ampi_rank *ampi_enter_first(void)
 {
     return gettid() == getpid() ? ampi_upper.adopt_caller() : NULL;

@@ -2,9 +2,9 @@
  *
  * errhandler.c: error handler objects and attaching them (MPI 5.0, section 9.3).
  *
- * Owns the three predefined handlers and the life of users' ones. Calling a handler is error.c's. Windows and
- * files attach theirs in their own chapters, with the functions of errhandler.h; here is what works without
- * them: making handlers, and the handler of MPI_FILE_NULL, which files get when they are opened.
+ * Owns the three predefined handlers, and creates and frees users' handlers. error.c calls them. Windows
+ * and files attach handlers with the functions of errhandler.h. This file creates handlers and has the
+ * handler of MPI_FILE_NULL, which files inherit when opened.
  */
 #include "ampi/object/errhandler.h"
 
@@ -64,7 +64,7 @@ int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, en
     struct ampi_errhandler *errhandler = ampi_errhandler_of(handle);
 
     if (!errhandler)
-        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler", (void *)handle);
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not a valid error handler", (void *)handle);
     if (!ampi_errhandler_fits(errhandler, kind))
         return ampi_raise_self(MPI_ERR_ERRHANDLER, "this error handler is for %s, not for %s",
                                kinds[errhandler->kind], kinds[kind]);
@@ -93,9 +93,9 @@ int ampi_errhandler_get(struct ampi_errhandler *const *slot, struct ampi_errhand
     return MPI_SUCCESS;
 }
 
-/* ---- Making and freeing handlers ---- */
+/* ---- Creating and freeing handlers ---- */
 
-/* A new handler without its function; NULL after an error was raised. */
+/* A new handler without its function; NULL after raising an error. */
 static struct ampi_errhandler *create(enum ampi_errhandler_for kind, bool has_function,
                                       MPI_Errhandler *handle_out)
 {
@@ -167,7 +167,8 @@ int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errh
     return MPI_SUCCESS;
 }
 
-/* Predefined handlers are accepted too: what MPI_Comm_get_errhandler gave must be freed, whatever it was. */
+/* Predefined handlers are accepted too: the result of MPI_Comm_get_errhandler must be freed, whatever it
+ * is. */
 AMPI_EXPORT(Errhandler_free);
 int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 {
@@ -178,17 +179,17 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
         return ampi_raise_self(MPI_ERR_ARG, "errhandler is NULL");
     object = ampi_errhandler_of(*errhandler);
     if (!object)
-        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not an error handler", (void *)*errhandler);
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not a valid error handler", (void *)*errhandler);
     *errhandler = MPI_ERRHANDLER_NULL;
     ampi_errhandler_unref(object);
     return MPI_SUCCESS;
 }
 
-/* ---- MPI_FILE_NULL: the handler that files get when they are opened ---- */
+/* ---- MPI_FILE_NULL: the handler that files inherit when opened ---- */
 
 static int raise_no_file(MPI_File file)
 {
-    return ampi_raise_self(MPI_ERR_FILE, "%p is not a file", (void *)file);
+    return ampi_raise_self(MPI_ERR_FILE, "%p is not a valid file", (void *)file);
 }
 
 AMPI_EXPORT(File_set_errhandler);

@@ -33,26 +33,26 @@ extern struct ampi_errhandler ampi_errors_are_fatal;
 extern struct ampi_errhandler ampi_errors_abort;
 extern struct ampi_errhandler ampi_errors_return;
 
-/* The object of a handle; NULL if it is none (MPI_ERRHANDLER_NULL included). */
+/* The object of a handle; NULL if it is not valid (including MPI_ERRHANDLER_NULL). */
 struct ampi_errhandler *ampi_errhandler_of(MPI_Errhandler handle);
 MPI_Errhandler ampi_errhandler_handle(struct ampi_errhandler *errhandler);
 
 /* True if the handler may be attached to objects of this kind. */
 bool ampi_errhandler_fits(const struct ampi_errhandler *errhandler, enum ampi_errhandler_for kind);
 
-/* Replaces the handler in *slot by the one with this handle; raises (on MPI_COMM_SELF) MPI_ERR_ERRHANDLER if
- * that is none or fits no object of this kind. */
+/* Replaces the handler in *slot by the one with this handle; raises MPI_ERR_ERRHANDLER (on MPI_COMM_SELF)
+ * if that is not valid or not for this kind of object. */
 int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, enum ampi_errhandler_for kind);
 
-/* The program has attached it to something: if errors are to return, so are those of lost processes. */
+/* Called when the program has attached it: if it returns errors, errors of failed processes return, too. */
 void ampi_errhandler_chosen(const struct ampi_errhandler *errhandler);
 
-/* The handle for MPI_*_get_errhandler: a reference is added, which MPI_Errhandler_free gives back. when_null:
- * what a NULL in the slot stands for. */
+/* The handle for MPI_*_get_errhandler: adds a reference, which MPI_Errhandler_free drops. when_null:
+ * meaning of NULL in the slot. */
 int ampi_errhandler_get(struct ampi_errhandler *const *slot, struct ampi_errhandler *when_null,
                         MPI_Errhandler *handle_out);
 
 void ampi_errhandler_ref(struct ampi_errhandler *errhandler);
-void ampi_errhandler_unref(struct ampi_errhandler *errhandler); /* NULL: nothing */
+void ampi_errhandler_unref(struct ampi_errhandler *errhandler); /* NULL: no effect */
 
 #endif

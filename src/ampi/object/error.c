@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * error.c: from a detected error to the error handler. The texts of the classes are in error_text.c.
+ * error.c: calls the error handler for a detected error. error_text.c has the texts of the classes.
  */
 #include "ampi/object/error.h"
 
@@ -11,32 +11,48 @@
 #include "ampi/object/rank.h"
 #include "base/log.h"
 
-/* Longest sentence of an error. */
+/* Longest error text. */
 #define TEXT_MAX 1024
 
 /* The line that every report of a rank begins with; empty where there is no rank. */
-static void format_origin(char *out, size_t size_bytes, const struct ampi_rank *rank)
+static void format_origin(char *out, size_t size_bytes, const struct ampi_rank *rank, const char *call)
 {
     const char *host = ampi_job.host ? ampi_job.host : "this host";
 
     if (rank)
         snprintf(out, size_bytes, "rank %d of %d on host %s (PE %d): %s%s", rank->world_rank,
-                 ampi_job.n_ranks, host, rank->pe_id, rank->call ? rank->call : "", rank->call ? ": " : "");
+                 ampi_job.n_ranks, host, rank->pe_id, call ? call : "", call ? ": " : "");
     else
         snprintf(out, size_bytes, "host %s: ", host);
 }
 
-void ampi_report(const struct ampi_rank *rank, const char *fmt, ...)
+static void report(const struct ampi_rank *rank, const char *call, const char *fmt, va_list args)
 {
     char origin[256];
     char text[TEXT_MAX];
+
+    format_origin(origin, sizeof origin, rank, call);
+    vsnprintf(text, sizeof text, fmt, args);
+    base_log_plain("%s%s", origin, text);
+}
+
+void ampi_report(const struct ampi_rank *rank, const char *fmt, ...)
+{
+    const struct ult *u = rank && ampi_self() == rank ? ult_self() : rank ? &rank->ult : NULL;
     va_list args;
 
-    format_origin(origin, sizeof origin, rank);
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    report(rank, u ? u->call : NULL, fmt, args);
     va_end(args);
-    base_log_plain("%s%s", origin, text);
+}
+
+void ampi_report_on(const struct ult *u, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    report(u->owner, u->call, fmt, args);
+    va_end(args);
 }
 
 /* Calls a user's handler with the address of its object's handle. */

@@ -2,9 +2,9 @@
  *
  * error.h: raising MPI errors (MPI 5.0, section 9.3).
  *
- * The code that detects an error raises it, once, with a sentence that says what was wrong with
- * which argument; callers hand the returned code on and do not raise it again.
- * Printed as: rank 3 of 64 on host h (PE 1): MPI_Send: MPI_ERR_RANK: <sentence>
+ * The code that detects an error raises it, once, with a sentence about the wrong argument; callers pass
+ * the returned code on and do not raise it again. Printed as: rank 3 of 64 on host h (PE 1): MPI_Send:
+ * MPI_ERR_RANK: <sentence>
  */
 #ifndef AMPI_ERROR_H
 #define AMPI_ERROR_H
@@ -19,13 +19,12 @@ struct ampi_rank;
  * handler may switch. */
 int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...) BASE_PRINTF(3, 4) BASE_COLD;
 
-/* The same where no communicator is at hand (a wrong handle, a datatype): the handler of MPI_COMM_SELF is
- * called; if the program never set one there, that of MPI_COMM_WORLD, as programs written for MPI-3
- * expect. */
+/* The same for errors without a communicator (a wrong handle, a datatype): calls the handler of
+ * MPI_COMM_SELF or, if the program never set one there, that of MPI_COMM_WORLD, as programs written for
+ * MPI-3 expect. */
 int ampi_raise_self(int error_code, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_COLD;
 
-/* On the communicator, or where that is NULL as ampi_raise_self does: for requests, of which some have
- * none. */
+/* On the communicator or, if that is NULL, like ampi_raise_self: for requests, some of which have none. */
 int ampi_raise_on_comm(struct ampi_comm *comm, int error_code, const char *fmt, ...)
     BASE_PRINTF(3, 4) BASE_COLD;
 
@@ -39,17 +38,20 @@ int ampi_raise_on(struct ampi_errhandler *errhandler, void *handle_address, int 
 int ampi_error_handle(struct ampi_errhandler *errhandler, void *handle_address, int error_code,
                       const char *text) BASE_COLD;
 
-/* "MPI_ERR_RANK" for MPI_ERR_RANK; the class's name for a user's class is its string. Never NULL. */
+/* "MPI_ERR_RANK" for MPI_ERR_RANK; for a user's class, its string. Never NULL. */
 const char *ampi_error_name(int error_code);
 
-/* The sentence of the standard for a class. Never NULL. */
+/* The standard's sentence for a class. Never NULL. */
 const char *ampi_error_text(int error_code);
 
 /* The error class of a code. */
 int ampi_error_class(int error_code);
 
-/* Prints "rank R of N on host H (PE P): <call>: <text>" for the running rank (fewer fields where there is
- * none). */
+/* Prints "rank R of N on host H (PE P): <call>: <text>" for the running rank (fewer fields without one). */
 void ampi_report(const struct ampi_rank *rank, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_COLD;
+
+/* The same for a thread of a rank, by its ULT. */
+struct ult;
+void ampi_report_on(const struct ult *u, const char *fmt, ...) BASE_PRINTF(2, 3) BASE_COLD;
 
 #endif

@@ -4,7 +4,7 @@
  *
  * Owns a rank's table: entry i is error code MPI_ERR_LASTCODE + 1 + i. Removing clears an entry; cleared
  * entries at the end are dropped, so MPI_LASTUSEDCODE follows. Numbers of cleared entries in the middle are
- * not given out again. All functions here may be called before MPI_Init and after MPI_Finalize.
+ * not reused. All functions here may be called before MPI_Init and after MPI_Finalize.
  */
 #include "ampi/object/error_class.h"
 
@@ -88,7 +88,7 @@ static int add(enum entry_kind kind, int error_class, int *code_out)
     int code;
 
     if (!self)
-        return ampi_raise_self(MPI_ERR_OTHER, "called on a thread that runs no rank");
+        return ampi_raise_self(MPI_ERR_OTHER, "called on a thread that does not run a rank");
     if (!self->error_classes)
         self->error_classes = base_calloc(1, sizeof *self->error_classes, "error classes");
     table = self->error_classes;
@@ -102,7 +102,7 @@ static int add(enum entry_kind kind, int error_class, int *code_out)
     return MPI_SUCCESS;
 }
 
-/* Clears an entry, and drops it and those before it if they are the table's cleared end. */
+/* Clears an entry, and drops cleared entries at the end of the table. */
 static void clear(struct entry *entry)
 {
     struct ampi_rank *self = ampi_self();
@@ -152,7 +152,7 @@ int PMPI_Add_error_string(int errorcode, const char *string)
         return ampi_raise_self(MPI_ERR_ARG, "the string is %s", string ? "too long" : "NULL");
     copy = strdup(string);
     if (!copy)
-        return ampi_raise_self(MPI_ERR_NO_MEM, "no memory for the string");
+        return ampi_raise_self(MPI_ERR_NO_MEM, "out of memory: cannot store the string");
     free(entry->string);
     entry->string = copy;
     return MPI_SUCCESS;

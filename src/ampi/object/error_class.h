@@ -13,16 +13,16 @@ struct ampi_rank;
 /* True for the classes of the standard: error_text.c. */
 bool ampi_error_is_predefined(int error_code);
 
-/* The running rank's string for a class or code that it added: "" without one; NULL if it added no such. */
+/* The running rank's string for a class or code that it added: "" without one; NULL if it did not add it. */
 const char *ampi_error_user_string(int error_code);
 
-/* The class of a code that the running rank added; MPI_ERR_UNKNOWN if it added no such. */
+/* The class of a code that the running rank added; MPI_ERR_UNKNOWN if it did not add it. */
 int ampi_error_user_class(int error_code);
 
 /* The highest class or code in use by the rank: MPI_LASTUSEDCODE. */
 int ampi_error_last_used(const struct ampi_rank *rank);
 
-/* Drops what the rank added; at its end. */
+/* Frees the rank's classes, codes and strings; at its end. */
 void ampi_error_classes_fini(struct ampi_rank *rank);
 
 #endif

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * handle.h: what all MPI handles have in common.
+ * handle.h: the common form of all MPI handles.
  *
- * A handle of the standard ABI is either a small constant (a predefined object, below 4096) or the
- * address of our object. Every object starts with a magic word that tells its kind, and is
- * overwritten when the object is freed, so a wrong or stale handle is found and reported.
+ * A handle of the standard ABI is either a small constant (a predefined object, below 4096) or the address
+ * of an object. Every object starts with a magic word that identifies its kind; freeing the object
+ * overwrites it, so a wrong or stale handle is detected and reported.
  */
 #ifndef AMPI_HANDLE_H
 #define AMPI_HANDLE_H
 
 #include "base/base.h"
 
-/* The standard interface is what the library exports; everything else is hidden. */
+/* The library exports only the standard interface; everything else is hidden. */
 #pragma GCC visibility push(default)
 #define HEDDLE_NO_MPI_DEPRECATION
 #include "mpi.h"
 #pragma GCC visibility pop
 
-/* Written before the definition of PMPI_<name>, as AMPI_EXPORT(name); exports MPI_<name> as its weak alias,
- * and tells tools/gen_unsupported.py that the function is implemented. With the semicolon at its uses, ctags
- * and editors see a declaration there, and behind it the function. */
-#define AMPI_EXPORT(name)                     \
+/* Written before the definition of PMPI_<name>, as AMPI_EXPORT(name): what is defined is the code behind the
+ * gate of that name (gate.h), ampi_call_<name>. It also tells tools/gen_unsupported.py that the function is
+ * implemented. With the semicolon at its uses, ctags and editors see a declaration there, and behind it the
+ * function. */
+#define AMPI_EXPORT(name) extern __typeof__(PMPI_##name) PMPI_##name __asm__("ampi_call_" #name)
+
+/* For a function that is not in MPI 5.0 (heddle_mpi_compat.h), which calls others that are: it has no gate. */
+#define AMPI_EXPORT_COMPAT(name)              \
     extern __typeof__(PMPI_##name) MPI_##name \
         __attribute__((weak, alias("PMPI_" #name), visibility("default")))
 
-/* The same for a function that is not in MPI 5.0 (heddle_mpi_compat.h). */
-#define AMPI_EXPORT_COMPAT(name) AMPI_EXPORT(name)
-
 enum ampi_magic {
-    AMPI_MAGIC_DEAD = 0x44454144, /* what a freed object of any kind carries */
+    AMPI_MAGIC_DEAD = 0x44454144, /* a freed object of any kind */
     AMPI_MAGIC_COMM = 0x434f4d4d,
     AMPI_MAGIC_GROUP = 0x47525550,
     AMPI_MAGIC_TYPE = 0x54595045,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * info.c: info objects and the MPI functions on them (MPI 5.0, chapter 10). All may be called before MPI_Init
- * and after MPI_Finalize. What MPI_INFO_ENV holds is in info_env.c.
+ * info.c: info objects and the MPI functions on them (MPI 5.0, chapter 10). All may be called before
+ * MPI_Init and after MPI_Finalize. info_env.c creates the contents of MPI_INFO_ENV.
  */
 #include "ampi/object/info.h"
 
@@ -123,11 +123,11 @@ void ampi_info_fini(struct ampi_rank *rank)
 
 int ampi_info_raise_invalid(MPI_Info handle)
 {
-    return ampi_raise_self(MPI_ERR_INFO, "%p is not an info object%s", (void *)handle,
+    return ampi_raise_self(MPI_ERR_INFO, "%p is not a valid info object%s", (void *)handle,
                            handle == MPI_INFO_NULL ? " (MPI_INFO_NULL)" : "");
 }
 
-/* Finds the object and checks the key; raises what is wrong with them. */
+/* Finds the object and checks the key; raises errors. */
 static int look_up(struct ampi_rank *self, MPI_Info handle, const char *key, struct ampi_info **info_out)
 {
     struct ampi_info *info = ampi_info_of(self, handle);
@@ -143,7 +143,7 @@ static int look_up(struct ampi_rank *self, MPI_Info handle, const char *key, str
     return MPI_SUCCESS;
 }
 
-/* The same for calls that change the object. */
+/* The same for calls that modify the object. */
 static int look_up_to_change(struct ampi_rank *self, MPI_Info handle, const char *key,
                              struct ampi_info **info_out)
 {

@@ -17,11 +17,12 @@ struct ampi_info_pair {
 struct ampi_info {
     uint32_t magic; /* AMPI_MAGIC_INFO */
     int n_pairs;
-    struct ampi_info_pair *pairs; /* in the order in which the keys were first set */
+    struct ampi_info_pair *pairs; /* in the order of first setting */
 };
 
-/* The object of a handle; NULL if the handle is not valid (MPI_INFO_NULL included). MPI_INFO_ENV is the
- * rank's own, made at first use; self may be NULL on a thread that is not a PE: it has no MPI_INFO_ENV. */
+/* The object of a handle; NULL if the handle is not valid (including MPI_INFO_NULL). MPI_INFO_ENV is the
+ * rank's own, created at first use; self may be NULL on a thread that is not a PE, which has no
+ * MPI_INFO_ENV. */
 struct ampi_info *ampi_info_of(struct ampi_rank *self, MPI_Info handle);
 
 /* Raises MPI_ERR_INFO because the handle is not a valid info object; returns the error code. */
@@ -29,7 +30,7 @@ int ampi_info_raise_invalid(MPI_Info handle) BASE_COLD;
 
 struct ampi_info *ampi_info_create(void);
 struct ampi_info *ampi_info_dup(const struct ampi_info *info); /* NULL: an empty one */
-void ampi_info_destroy(struct ampi_info *info);                /* NULL: nothing */
+void ampi_info_destroy(struct ampi_info *info);                /* NULL: no effect */
 
 /* The value of a key; NULL: it is not set, or info is NULL. */
 const char *ampi_info_get(const struct ampi_info *info, const char *key);
@@ -43,7 +44,7 @@ bool ampi_info_delete(struct ampi_info *info, const char *key);
 /* True for "true", false for anything else; for hints. */
 bool ampi_info_is_true(const struct ampi_info *info, const char *key);
 
-/* Drops the rank's MPI_INFO_ENV; at its end. */
+/* Frees the rank's MPI_INFO_ENV; at its end. */
 void ampi_info_fini(struct ampi_rank *rank);
 
 #endif

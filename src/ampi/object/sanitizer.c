@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sanitizer.c: what the sanitizers of the program have to know of ranks, or ranks of them.
+ * sanitizer.c: informs the program's sanitizers of ranks, and ranks of sanitizers.
  */
 #include "ampi/object/sanitizer.h"
 
@@ -11,16 +11,16 @@
 #include "ampi/object/rank.h"
 #include "base/log.h"
 
-/* LeakSanitizer's; NULL: it is not there. */
+/* LeakSanitizer's function; NULL: absent. */
 static void (*register_root_region)(const void *lo, size_t size_bytes);
 
-/* A sanitizer ends the process: its report says what is wrong and where, but not which rank it was. */
+/* Called when a sanitizer ends the process: its report has the error and its location, but not the rank. */
 static void name_rank(void)
 {
     const struct ult *u = ult_self();
 
     if (u && u->world_rank >= 0)
-        ampi_report((const struct ampi_rank *)u, "the sanitizer's report above is of this rank");
+        ampi_report((const struct ampi_rank *)u, "the sanitizer's report above concerns this rank");
 }
 
 void ampi_sanitizer_init(void)
@@ -28,11 +28,9 @@ void ampi_sanitizer_init(void)
     void (*set_death_callback)(void (*callback)(void));
 
     if (dlsym(RTLD_DEFAULT, "__tsan_init"))
-        base_fatal(1,
-                   "ThreadSanitizer cannot watch several ranks in a process, because the ranks' copies of "
-                   "the program "
-                   "lie where its layout of the address space has no room for them: give each rank a process "
-                   "(mpirun --procs N -n N)");
+        base_fatal(1, "ThreadSanitizer does not support several ranks in a process, because its address "
+                      "space layout has no room for the ranks' copies of the program: give each rank a "
+                      "process (mpirun --procs N -n N)");
     *(void **)&register_root_region = dlsym(RTLD_DEFAULT, "__lsan_register_root_region");
     *(void **)&set_death_callback = dlsym(RTLD_DEFAULT, "__sanitizer_set_death_callback");
     if (set_death_callback)
@@ -41,8 +39,8 @@ void ampi_sanitizer_init(void)
 
 void ampi_sanitizer_prepare_ucx(void)
 {
-    /* UCX hooks madvise, which the C library calls at the end of a thread; there ThreadSanitizer has
-     * forgotten the thread already, and crashes in the hook's lock. */
+    /* UCX hooks madvise, which the C library calls at the end of a thread; ThreadSanitizer has dropped the
+     * thread by then, and crashes in the hook's lock. */
     if (dlsym(RTLD_DEFAULT, "__tsan_init"))
         setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0);
 }

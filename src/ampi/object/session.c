@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session.c: handles of sessions that are not valid. The MPI functions are in job/session_api.c.
+ * session.c: invalid handles of sessions. The MPI functions are in job/session_api.c.
  */
 #include "ampi/object/session.h"
 
@@ -8,6 +8,6 @@
 
 int ampi_session_raise_invalid(MPI_Session handle)
 {
-    return ampi_raise_self(MPI_ERR_SESSION, "%p is not a session%s", (void *)handle,
+    return ampi_raise_self(MPI_ERR_SESSION, "%p is not a valid session%s", (void *)handle,
                            handle == MPI_SESSION_NULL ? " (MPI_SESSION_NULL)" : "");
 }

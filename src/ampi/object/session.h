@@ -15,7 +15,7 @@ struct ampi_session {
     struct ampi_bsend_buffer *bsend;    /* MPI_Session_attach_buffer; NULL: none */
 };
 
-/* The object of a handle; NULL if it is none (MPI_SESSION_NULL included). */
+/* The object of a handle; NULL if it is not valid (including MPI_SESSION_NULL). */
 static inline struct ampi_session *ampi_session_of(MPI_Session handle)
 {
     return ampi_handle_has_magic(handle, AMPI_MAGIC_SESSION) ? (struct ampi_session *)handle : NULL;

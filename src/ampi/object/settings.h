@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * settings.h: what the command line and HEDDLE_OPTIONS say.
+ * settings.h: the settings of the command line and HEDDLE_OPTIONS.
  */
 #ifndef AMPI_OPTIONS_H
 #define AMPI_OPTIONS_H
@@ -8,30 +8,30 @@
 #include "base/base.h"
 
 struct ampi_options {
-    long n_ranks;             /* +vp; 0: not given */
-    long n_pes;               /* +p; 0: not given */
+    long n_ranks;             /* +vp; 0: unspecified */
+    long n_pes;               /* +p; 0: unspecified */
     size_t stack_bytes;       /* +stacksize; 0: as `ulimit -s` */
     long verbosity;           /* +v */
-    const char *private_libs; /* +private; NULL: by their folders */
+    const char *private_libs; /* +private; NULL: decided by their folders */
     const char *check;        /* +check; NULL: nothing */
     bool check_usage;         /* +check usage */
     bool no_relro;            /* +norelro */
-    long stuck_s;             /* +stuck; -1: not given */
-    const char *aslr;         /* +aslr; NULL: as the kernel does */
-    const char *help_topic;   /* +help; NULL: not given */
-    const char *coll;         /* +coll; NULL: as selected */
+    long stuck_s;             /* +stuck; -1: unspecified */
+    const char *aslr;         /* +aslr; NULL: the kernel's setting */
+    const char *help_topic;   /* +help; NULL: unspecified */
+    const char *coll;         /* +coll; NULL: the built-in selection */
     const char *gpus;         /* +gpus; NULL: block */
-    const char *gpu_service;  /* +gpu-service; NULL: not given */
-    const char *gpu_streams;  /* +gpu-streams; NULL: not given */
-    const char *gpu_waits;    /* +gpu-waits; NULL: not given */
-    const char *gpu_graphs;   /* +gpu-graphs; NULL: not given */
+    const char *gpu_resident; /* +gpu-service; NULL: unspecified */
+    const char *gpu_streams;  /* +gpu-streams; NULL: unspecified */
+    const char *gpu_waits;    /* +gpu-waits; NULL: unspecified */
+    const char *gpu_graphs;   /* +gpu-graphs; NULL: unspecified */
     const char *ucx;          /* +ucx; NULL: the one that the machine was built with */
 };
 extern struct ampi_options ampi_options;
 
-/* Reads HEDDLE_OPTIONS and takes ours out of argv (argc NULL: the environment alone). Ends the process with a
- * message, code 2, when one is wrong; prints the help and ends it with code 0 if that was asked for. Called
- * once per process. */
+/* Reads HEDDLE_OPTIONS and removes our options from argv (argc NULL: only the environment). If one is
+ * wrong, ends the process with a message and code 2; after +help, prints the help and ends it with code 0.
+ * Called once per process. */
 void ampi_options_read(int *argc, char **argv);
 
 #endif

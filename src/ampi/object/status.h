@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * status.h: what the hidden fields of an MPI_Status hold (MPI 5.0, section 3.2.5).
+ * status.h: the hidden fields of an MPI_Status (MPI 5.0, section 3.2.5).
  *
  *      MPI_internal[0..1]  the bytes received, as a 64-bit integer
  *      MPI_internal[2]     flags: AMPI_STATUS_CANCELLED
  *      MPI_internal[3..4]  zero
  *
- * The library sets these through the functions below only; none of them accepts MPI_STATUS_IGNORE.
+ * The library sets these only through the functions below; none of them accepts MPI_STATUS_IGNORE.
  */
 #ifndef AMPI_STATUS_H
 #define AMPI_STATUS_H
@@ -40,8 +40,8 @@ static inline bool ampi_status_is_cancelled(const MPI_Status *status)
     return status->MPI_internal[2] & AMPI_STATUS_CANCELLED;
 }
 
-/* Hands a status out to the program, member by member: a wider copy would have to wait until the stores that
- * filled the members have left the core. MPI_ERROR stays: only calls that return MPI_ERR_IN_STATUS set it. */
+/* Copies a status to the program, member by member: a wider load would have to wait until the stores of the
+ * members have left the core. MPI_ERROR is unchanged: only calls that return MPI_ERR_IN_STATUS set it. */
 static inline void ampi_status_hand_out(MPI_Status *to, const MPI_Status *from)
 {
     if (to == MPI_STATUS_IGNORE)
@@ -53,7 +53,7 @@ static inline void ampi_status_hand_out(MPI_Status *to, const MPI_Status *from)
     to->MPI_internal[3] = to->MPI_internal[4] = 0;
 }
 
-/* The empty status (MPI 5.0, section 3.7.3): from any source, any tag, no error, nothing received. */
+/* The empty status (MPI 5.0, section 3.7.3): any source, any tag, no error, no data. */
 static inline void ampi_status_set_empty(MPI_Status *status)
 {
     memset(status, 0, sizeof *status);

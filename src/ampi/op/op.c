@@ -2,8 +2,8 @@
  *
  * op.c: operation objects and applying them (MPI 5.0, section 6.9).
  *
- * Owns the table of predefined operations and the life of users' ones. How a predefined operation is applied
- * depends on how the elements lie in memory:
+ * Owns the table of predefined operations, and creates and frees users' operations. The way to apply a
+ * predefined operation depends on the layout of the elements:
  *
  *      a block, or pairs at the distance of their C struct      one kernel call on the users' buffers
  *      anything else                                            in pieces: packed, combined, unpacked
@@ -29,7 +29,7 @@ void (*ampi_op_take_up)(const struct ampi_op_aside *aside);
         .name = #constant, .kernels = ampi_op_kernels[kind], .kernels_4 = ampi_op_kernels_4[kind],     \
     }
 
-/* MPI_REPLACE is no function of both operands in either order; the standard has it non-commutative. */
+/* MPI_REPLACE depends on the order of its operands; the standard defines it as non-commutative. */
 static struct ampi_op predefined_ops[] = {
     PREDEFINED(MPI_SUM, AMPI_OP_SUM),       PREDEFINED(MPI_PROD, AMPI_OP_PROD),
     PREDEFINED(MPI_MIN, AMPI_OP_MIN),       PREDEFINED(MPI_MAX, AMPI_OP_MAX),
@@ -85,7 +85,7 @@ static void apply_user(const struct ampi_op *op, const void *in, void *inout, MP
         op->user_fn_c(a, b, &count, &handle);
         return;
     }
-    while (count > 0) { /* the int form cannot be told of more than INT_MAX elements */
+    while (count > 0) { /* the int form takes at most INT_MAX elements */
         int n = count < INT_MAX ? (int)count : INT_MAX;
         MPI_Count done = n;
         op->user_fn(a, b, &n, &handle);
@@ -95,7 +95,7 @@ static void apply_user(const struct ampi_op *op, const void *in, void *inout, MP
     }
 }
 
-/* Elements with holes between their data: in pieces that are packed first. */
+/* Elements with gaps between their data: in pieces that are packed first. */
 static void apply_in_pieces(ampi_op_kernel_fn kernel, size_t stride_bytes, const void *in, void *inout,
                             MPI_Count count, struct ampi_type *type)
 {
@@ -144,11 +144,12 @@ void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Co
     }
 }
 
-/* Of each far input this much is combined, and of the next four as much fetched, before the next piece. */
+/* For far inputs: bytes of each input that are combined, while as many bytes of the next four are
+ * prefetched. */
 #define FAR_PIECE_BYTES 256
 
-/* Four inputs, n_bytes of each; next: the four after them, or NULL. The processor fetches ahead by itself
- * only within a page, and there is another input after every few pages. */
+/* Combines four inputs, n_bytes of each; next: the four after them, or NULL. The processor prefetches by
+ * itself only within a page, and each input spans only a few pages. */
 static void apply_4_far(ampi_op_kernel_4_fn kernel, const char *const *ins, const char *const *next,
                         char *inout, size_t n_bytes, size_t elem_bytes)
 {
@@ -164,7 +165,7 @@ static void apply_4_far(ampi_op_kernel_4_fn kernel, const char *const *ins, cons
     }
 }
 
-/* As many of the inputs as come in fours; returns how many. All are pieces of memory. */
+/* Combines inputs in groups of four; returns how many it has combined. All are consecutive memory. */
 static int apply_fours(ampi_op_kernel_4_fn kernel, const void *const *ins, int n, bool are_far, void *inout,
                        MPI_Count count, const struct ampi_type *type)
 {
@@ -198,7 +199,7 @@ void ampi_op_apply_many(const struct ampi_op *op, const void *const *ins, int n,
         ampi_op_apply(op, ins[done], inout, count, type);
 }
 
-/* ---- MPI_Op_create and its kin ---- */
+/* ---- MPI_Op_create and related functions ---- */
 
 static int op_create(MPI_User_function *fn, MPI_User_function_c *fn_c, int commute, MPI_Op *handle_out)
 {
@@ -238,7 +239,7 @@ int PMPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op)
 
 static int raise_no_op(MPI_Op handle)
 {
-    return ampi_raise_self(MPI_ERR_OP, "%p is not an operation%s", (void *)handle,
+    return ampi_raise_self(MPI_ERR_OP, "%p is not a valid operation%s", (void *)handle,
                            handle == MPI_OP_NULL ? " (MPI_OP_NULL)" : "");
 }
 
@@ -283,7 +284,7 @@ static int reduce_local(const void *in, void *inout, MPI_Count count, MPI_Dataty
     if (count < 0)
         return ampi_raise_self(MPI_ERR_COUNT, "count is %lld", (long long)count);
     if (!type || !type->is_committed)
-        return ampi_raise_self(MPI_ERR_TYPE, "%p is not a committed datatype", (void *)datatype);
+        return ampi_raise_self(MPI_ERR_TYPE, "%p is not a valid committed datatype", (void *)datatype);
     if (ampi_type_is_too_much(type, count))
         return ampi_raise_self(MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)count,
                                (long long)type->size_bytes);

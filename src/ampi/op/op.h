@@ -15,15 +15,15 @@ typedef void (*ampi_op_kernel_4_fn)(const void *const ins[4], void *inout, size_
 
 struct ampi_op {
     uint32_t magic;        /* AMPI_MAGIC_OP */
-    _Atomic uint32_t refs; /* handles and operations under way; predefined: not counted */
+    _Atomic uint32_t refs; /* handles and pending operations; predefined: not counted */
     bool is_commutative;
     bool is_predefined;                   /* may not be freed */
     MPI_Op predefined;                    /* the constant; else MPI_OP_NULL */
     const char *name;                     /* "MPI_SUM" */
     MPI_User_function *user_fn;           /* MPI_Op_create; NULL otherwise */
     MPI_User_function_c *user_fn_c;       /* MPI_Op_create_c; NULL otherwise */
-    const ampi_op_kernel_fn *kernels;     /* by basic type; NULL entry: not allowed on it (users': all) */
-    const ampi_op_kernel_4_fn *kernels_4; /* by basic type; NULL entry: there is none */
+    const ampi_op_kernel_fn *kernels;     /* by basic type; NULL: not allowed on it (users': on none) */
+    const ampi_op_kernel_4_fn *kernels_4; /* by basic type; NULL: none */
 };
 
 /* ---- Kernels (op_kernels.c) ---- */
@@ -42,14 +42,14 @@ enum ampi_op_kind {
     AMPI_OP_LXOR,
     AMPI_OP_MINLOC,
     AMPI_OP_MAXLOC,
-    AMPI_OP_NONE, /* MPI_REPLACE, MPI_NO_OP and users': a table without kernels */
+    AMPI_OP_NONE, /* MPI_REPLACE, MPI_NO_OP and users' operations: no kernels */
     AMPI_OP_KIND_COUNT,
 };
 extern const ampi_op_kernel_fn ampi_op_kernels[AMPI_OP_KIND_COUNT][AMPI_BASIC_COUNT];
 extern const ampi_op_kernel_4_fn ampi_op_kernels_4[AMPI_OP_KIND_COUNT][AMPI_BASIC_COUNT];
 
-/* Distance in bytes of the elements that a kernel works on: for pairs the size of the C struct, with its
- * padding; 0 for a type that this compiler does not have. */
+/* Size in bytes of the elements that a kernel works on: for pairs the size of the C struct, with its
+ * padding; 0 for a type that this compiler lacks. */
 extern const unsigned char ampi_op_stride_bytes[AMPI_BASIC_COUNT];
 
 /* The pairs of MPI_MINLOC and MPI_MAXLOC. */
@@ -58,8 +58,8 @@ static inline bool ampi_op_is_pair(enum ampi_basic basic)
     return basic >= AMPI_BASIC_FLOAT_INT;
 }
 
-/* How many elements the kernels see in count elements of a type: a pair is one, though MPI_Get_elements
- * counts two. */
+/* Number of kernel elements in count elements of a type: a pair is one, though MPI_Get_elements counts
+ * two. */
 static inline size_t ampi_op_elems(const struct ampi_type *type, MPI_Count count)
 {
     return (size_t)count * (ampi_op_is_pair(type->basic) ? 1 : (size_t)type->n_basics);
@@ -73,7 +73,7 @@ static inline size_t ampi_op_elems(const struct ampi_type *type, MPI_Count count
 extern struct ampi_op *ampi_op_predefined[AMPI_OP_COUNT];
 void ampi_op_init(void);
 
-/* The object of a handle; NULL if it is none (MPI_OP_NULL included). */
+/* The object of a handle; NULL if it is not valid (including MPI_OP_NULL). */
 static inline struct ampi_op *ampi_op_of(MPI_Op handle)
 {
     if (BASE_LIKELY(ampi_handle_is_predefined(handle))) {
@@ -83,8 +83,8 @@ static inline struct ampi_op *ampi_op_of(MPI_Op handle)
     return ampi_handle_has_magic(handle, AMPI_MAGIC_OP) ? (struct ampi_op *)handle : NULL;
 }
 
-/* A user's function may let other ranks run: what an unfinished operation keeps for its PE is put aside
- * before, and taken up after. The collectives set these two; NULL: there is nothing to keep. */
+/* A user's function may let other ranks run: state that an unfinished operation keeps for its PE is saved
+ * before the call, and restored after it. The collectives set these two; NULL: there is no such state. */
 struct ampi_op_aside {
     void *words[3];
 };
@@ -105,18 +105,18 @@ static inline void ampi_op_unref(struct ampi_op *op)
         ampi_op_destroy(op);
 }
 
-/* True if the operation may be used in a reduction on this type (MPI 5.0, 6.9.2): predefined operations on
- * the predefined types that the standard lists and on what equals one of them (MPI_Type_dup, the f90 types),
- * users' on every committed type. MPI_REPLACE and MPI_NO_OP are for RMA alone. */
+/* True if the operation is allowed in a reduction on this type (MPI 5.0, 6.9.2): predefined operations on
+ * the predefined types that the standard lists and on equal types (MPI_Type_dup, the f90 types), users'
+ * operations on every committed type. MPI_REPLACE and MPI_NO_OP are for RMA only. */
 bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type);
 
-/* inout[i] = in[i] op inout[i] for count elements of the type; the order of the operands is the standard's.
- * in and inout may not overlap. A user's function runs on the caller's stack. */
+/* inout[i] = in[i] op inout[i] for count elements of the type, with the standard's order of operands. in
+ * and inout must not overlap. A user's function runs on the caller's stack. */
 void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
                    struct ampi_type *type);
 
-/* Does it for n inputs, one after the other: ins[0] first. are_far: the inputs are in memory rather than in a
- * cache, so the next ones are fetched meanwhile. */
+/* The same for n inputs, one after the other: ins[0] first. are_far: the inputs are in memory rather than
+ * in a cache, so the next ones are prefetched. */
 void ampi_op_apply_many(const struct ampi_op *op, const void *const *ins, int n, bool are_far, void *inout,
                         MPI_Count count, struct ampi_type *type);
 

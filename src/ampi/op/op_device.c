@@ -6,11 +6,11 @@
 
 #include "gpu/kernels/kernels.h"
 
-/* MPI's types in the terms of the kernels: one more than enum gpu_type; 0: none. */
+/* MPI's types as types of the kernels: enum gpu_type plus one; 0: none. */
 #define TYPE_OF(X, type) [AMPI_BASIC_##type] = GPU_TYPE_##type + 1,
 static const signed char type_of[AMPI_BASIC_COUNT] = {GPU_TYPES(TYPE_OF, )};
 
-/* The operation's place in MPI's table, which is that of the kernels. */
+/* The operation's index in MPI's table, which is also that of the kernels. */
 static int op_of(const struct ampi_op *op)
 {
     return (int)((op->kernels - ampi_op_kernels[0]) / AMPI_BASIC_COUNT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bsend.c: the calls of buffered mode (MPI 5.0, sections 3.4 and 3.6) for ranks, communicators and sessions.
+ * bsend.c: buffered-mode functions (MPI 5.0, sections 3.4 and 3.6) for ranks, communicators and sessions.
  */
 #include "ampi/p2p/p2p_calls.h"
 
@@ -96,7 +96,7 @@ int ampi_bsend_init(struct ampi_rank *self, struct ampi_send_args *args, MPI_Dat
 
 /* ---- The rank's buffer ---- */
 
-/* Hands a size out to an MPI_Count or an int. */
+/* Stores a size in an MPI_Count or an int. */
 static int hand_out(MPI_Count size, void *size_out, bool is_large)
 {
     if (is_large) {
@@ -192,7 +192,7 @@ int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
     return MPI_SUCCESS;
 }
 
-/* ---- A session's buffer: for its communicators that have none of their own ---- */
+/* ---- A session's buffer: for its communicators without a buffer ---- */
 
 /* Raises an error about a session's buffer. */
 static int raise_session(struct ampi_session *session, int error, const char *text)

@@ -52,8 +52,8 @@ static size_t room_of(size_t size_bytes)
     return base_round_up(sizeof(struct ampi_bsend_segment) + size_bytes, 16);
 }
 
-/* The first gap of the buffer that takes a segment; NULL: none does. *prev_out: the segment before it, if
- * any. */
+/* The first gap of the buffer that is large enough for a segment; NULL: none. *prev_out: the segment before
+ * it, if any. */
 static struct ampi_bsend_segment *find_gap(const struct ampi_bsend_buffer *buffer, size_t size_bytes,
                                            struct ampi_bsend_segment **prev_out)
 {
@@ -83,7 +83,7 @@ static struct ampi_bsend_segment *segment_alloc(struct ampi_bsend_buffer *buffer
     bool is_outside;
 
     if (!has_room(buffer, size_bytes)) {
-        ult_progress(); /* some may have been fetched */
+        ult_progress(); /* data of some segments may have been fetched */
         if (!has_room(buffer, size_bytes))
             return NULL;
     }
@@ -103,7 +103,7 @@ static struct ampi_bsend_segment *segment_alloc(struct ampi_bsend_buffer *buffer
     return segment;
 }
 
-/* The number of the oldest segment that is left; next_number if none is. */
+/* The number of the oldest remaining segment; next_number if there is none. */
 static uint64_t oldest(const struct ampi_bsend_buffer *buffer)
 {
     /* Messages outside are in the order of their numbers. */
@@ -115,7 +115,7 @@ static uint64_t oldest(const struct ampi_bsend_buffer *buffer)
     return number;
 }
 
-/* Completes the flushes that have nothing left to wait for. */
+/* Completes the flushes that no longer wait for any message. */
 static void complete_flushes(struct ampi_bsend_buffer *buffer)
 {
     struct ampi_request **link = &buffer->flushes;
@@ -172,8 +172,8 @@ int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
         wrong = "the buffer is NULL";
     if (wrong)
         return ampi_raise_on_comm(comm, size_bytes < 0 ? MPI_ERR_ARG : MPI_ERR_BUFFER, "%s", wrong);
-    /* The memory may have been another buffer's, given up when its messages had arrived: what other PEs have
-     * to say of that has been sent, but perhaps not been looked at. */
+    /* The memory may have been part of another buffer that was released when its messages had arrived:
+     * other PEs have sent their last wake-ups for it, which may not have been handled yet. */
     ult_progress();
     made = base_calloc(1, sizeof *made, "an attached buffer");
     made->user_address = buffer;
@@ -241,7 +241,7 @@ int ampi_bsend_detach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
 
 /* ---- Sending ---- */
 
-/* The communicator's, else that of the session it comes from, else the rank's. */
+/* The communicator's buffer, else its session's, else the rank's. */
 static struct ampi_bsend_buffer *buffer_for(const struct ampi_rank *self, const struct ampi_comm *comm)
 {
     if (comm->bsend)

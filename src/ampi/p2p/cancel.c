@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cancel.c: taking back sends that no receive has matched (MPI 5.0, section 3.8.4): those whose request waits
- * at the destination. Sends that were buffered or delivered at once are complete, and stay sent.
+ * cancel.c: cancelling sends that no receive has matched (MPI 5.0, section 3.8.4): those whose request
+ * waits at the destination. Sends that were buffered or delivered at once are complete, and stay sent.
  *
- *      same PE          the message is looked up in the destination's table, and removed
- *      other PE         the same there, by an item behind the message's own; the answer comes as an item, too
+ *      same PE          removes the message from the destination's table
+ *      other PE         the same there, by an item after the message's own; the answer is an item, too
  *      other process    the same by messages (remote_cancel.c)
  *
- * Whether the message was there, or had matched, only the destination's PE can say: until its answer has come
- * neither the request nor its communicator goes.
+ * Only the destination's PE knows whether the message was still there, or had matched: until its answer
+ * arrives neither the request nor its communicator is freed.
  */
 #include "ampi/p2p/p2p_device.h"
 
-/* The note that travels to the destination's PE and back. */
+/* The item that travels to the destination's PE and back. */
 struct cancel_item {
     struct ampi_comm *dest;
-    struct ampi_comm *comm;       /* the sender's; counts this as pending */
-    struct ampi_request *request; /* there it is compared only: it may be complete by then */
+    struct ampi_comm *comm;       /* of the sender; has a pending operation for this */
+    struct ampi_request *request; /* only compared there: it may be complete by then */
     int source;
     int tag;
     int sender_pe;
     bool is_found;
 };
-_Static_assert(sizeof(struct cancel_item) <= ULT_ITEM_BYTES, "fits into an item of the inbox");
+_Static_assert(sizeof(struct cancel_item) <= ULT_ITEM_BYTES, "fits into an inbox item");
 
-/* Removes the message that the request is the sender of. On the destination's PE. False: it has matched. */
+/* Removes the message whose sender is the request. On the destination's PE. False: it has matched. */
 static bool take_back(struct ampi_comm *dest, int source, int tag, const struct ampi_request *request)
 {
     struct ampi_match_node *node = ampi_match_first_unexpected(&dest->match, source, tag);

@@ -4,7 +4,7 @@
  */
 #include "ampi/p2p/p2p_device.h"
 
-/* A function of its own, so that the common case has no cursor in its frame, and no check of the frame. */
+/* A separate function, so that the common case has no cursor in its frame, and no stack protector. */
 static BASE_NOINLINE void unpack_layout(const void *data, size_t n_bytes, void *buf, MPI_Count count,
                                         const struct ampi_type *type)
 {
@@ -21,7 +21,7 @@ void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void
     size_t copy_bytes = n_bytes < room_bytes ? n_bytes : room_bytes;
 
     if (BASE_LIKELY(ampi_type_is_block(type, count))) {
-        if (copy_bytes == 8) /* the commonest small message, without a call */
+        if (copy_bytes == 8) /* the most common small message, without a call */
             memcpy((char *)buf + type->true_lb_bytes, data, 8);
         else if (copy_bytes)
             memcpy((char *)buf + type->true_lb_bytes, data, copy_bytes);

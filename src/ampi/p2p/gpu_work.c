@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gpu_work.c: work of a GPU as an operation of MPI: AMPI_GPU_Iinvoke and its like (mpi-ext.h).
+ * gpu_work.c: GPU work as an MPI operation: AMPI_GPU_Iinvoke and similar functions (mpi-ext.h).
  */
 #include "ampi/datatype/buffer.h"
 #include "ampi/object/error.h"
@@ -32,7 +32,7 @@ static void release(struct ampi_request *request)
     free(request->u.extra);
 }
 
-static const struct ampi_request_kind work_kind = {.name = "work of a GPU", .release = release};
+static const struct ampi_request_kind work_kind = {.name = "GPU work", .release = release};
 
 static int begin(const char *call, int (*function)(struct gpu_work *, void *), void *what,
                  struct ampi_request **request_out)
@@ -43,7 +43,7 @@ static int begin(const char *call, int (*function)(struct gpu_work *, void *), v
 
     if (!gpu_is_used())
         return ampi_raise_self(MPI_ERR_OTHER, "CUDA is not in use in this process");
-    pending = base_calloc(1, sizeof *pending, "work of a GPU");
+    pending = base_calloc(1, sizeof *pending, "GPU work");
     pending->work.done = work_done;
     error = function(&pending->work, what);
     if (error) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * grequest.c: generalized requests (MPI 5.0, section 13.2): operations of the program's own behind a request.
+ * grequest.c: generalized requests (MPI 5.0, section 13.2): requests for operations of the program.
  */
 #include "ampi/p2p/request.h"
 #include "base/log.h"
@@ -76,7 +76,7 @@ int PMPI_Grequest_complete(MPI_Request request)
 
     ampi_enter("MPI_Grequest_complete");
     if (BASE_UNLIKELY(!object || object->kind != &grequest_kind || !ampi_request_is_active(object)))
-        return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a generalized request that is under way");
+        return ampi_raise_self(MPI_ERR_REQUEST, "the request is not an active generalized request");
     ampi_request_complete(object);
     return MPI_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * message.c: pools of messages, and handing a message over to its receive.
+ * message.c: pools of messages, and delivering a message to its receive.
  */
 #include "ampi/p2p/message.h"
 
@@ -9,10 +9,10 @@
 #include "ampi/p2p/remote.h"
 #include "base/log.h"
 
-/* Bytes of a slab that is cut into messages. */
+/* Size of a slab that is divided into messages. */
 #define SLAB_BYTES 65536
 
-/* Messages of another PE that are collected before they go home. */
+/* Messages of another PE that are collected before they are returned. */
 #define HOMEWARD_BATCH 16
 
 static inline int size_class_of(size_t size_bytes)
@@ -25,7 +25,7 @@ static inline size_t class_bytes(int size_class)
     return sizeof(struct ampi_message) + ((size_t)64 << size_class);
 }
 
-/* The process's, by PE. */
+/* Of the process, by PE. */
 static struct ampi_message_pool *pools;
 
 struct ampi_message_pool *ampi_message_pools_create(int n_pes)
@@ -44,7 +44,7 @@ struct ampi_message_pool *ampi_message_pool_of(int pe_id)
     return &pools[pe_id];
 }
 
-/* Takes back what other PEs returned. */
+/* Takes back messages that other PEs returned. */
 static void collect_returned(struct ampi_message_pool *pool)
 {
     struct ampi_message *message = atomic_exchange_explicit(&pool->returned, NULL, memory_order_acquire);
@@ -57,7 +57,7 @@ static void collect_returned(struct ampi_message_pool *pool)
     }
 }
 
-/* Cuts a new slab into messages of a class. */
+/* Divides a new slab into messages of a class. */
 static BASE_COLD void add_slab(struct ampi_message_pool *pool, int size_class)
 {
     size_t each_bytes = class_bytes(size_class);
@@ -95,7 +95,7 @@ struct ampi_message *ampi_message_alloc(struct ampi_message_pool *pool, size_t s
     return message;
 }
 
-/* Sends a batch of another PE's messages home. */
+/* Returns a batch of another PE's messages. */
 static void flush_homeward(struct ampi_message_pool *pool, int home_pe)
 {
     struct ampi_message_pool *home = pool - pool->pe_id + home_pe;
@@ -144,20 +144,31 @@ void ampi_message_scratch_free(struct ampi_message_pool *pool, void *scratch, si
         ampi_message_free(pool, BASE_CONTAINER(scratch, struct ampi_message, data));
 }
 
+/* Those that probe for the message go on. */
+static BASE_COLD void wake_probers(struct ampi_comm *dest, int source, int tag)
+{
+    struct ampi_prober **link = &dest->probers, *prober;
+
+    while ((prober = *link)) {
+        if ((prober->source == MPI_ANY_SOURCE || prober->source == source) &&
+            (prober->tag == MPI_ANY_TAG || prober->tag == tag)) {
+            *link = prober->next;
+            ult_ready(prober->ult);
+        } else {
+            link = &prober->next;
+        }
+    }
+}
+
 void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int source, int tag)
 {
     message->comm = dest;
     ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
-    if (BASE_UNLIKELY(dest->is_probing) &&
-        (dest->probe_source == MPI_ANY_SOURCE || dest->probe_source == source) &&
-        (dest->probe_tag == MPI_ANY_TAG || dest->probe_tag == tag)) {
-        dest->is_probing = false;
-        dest->owner->wait_left = 0;
-        ult_ready(&dest->owner->ult);
-    }
+    if (BASE_UNLIKELY(dest->probers != NULL))
+        wake_probers(dest, source, tag);
 }
 
-/* No receive will match it. A local sender that still waits keeps the communicator, so there is none. */
+/* No receive will match it. It has no local sender, because a waiting one would keep the communicator. */
 static void drop(struct ampi_comm *dest, struct ampi_message *message)
 {
     if (message->is_remote) {

@@ -3,9 +3,9 @@
  * p2p.h: sending and receiving, below the argument checks of the public functions.
  *
  * The life of a message between two ranks of a process:
- *      ampi_send_try       matched already, or little data: delivered or buffered; the send is complete
+ *      ampi_send_try       matched already, or little data: delivers or buffers it; the send is complete
  *      ampi_send_queue     else: the send request waits at the destination until a receive fetches its data
- *      ampi_recv_try       a message is there: fetched at once
+ *      ampi_recv_try       a message has arrived: fetches it at once
  *      ampi_recv_post      else: the receive request waits in the table of posted receives
  */
 #ifndef AMPI_P2P_P2P_H
@@ -38,8 +38,8 @@ struct ampi_recv_args {
     struct ampi_comm *comm;
 };
 
-/* ---- Checking arguments: the right class through the error handler, or MPI_SUCCESS. The handles come from
- * the program; the objects go to *args_out (comm, type). (p2p_check.c) ---- */
+/* ---- Checking arguments: raises the right class, or returns MPI_SUCCESS. The handles come from the program;
+ *      the objects go to *args_out (comm, type). (p2p_check.c) ---- */
 int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm,
                     struct ampi_send_args *args) BASE_MUST_CHECK;
 int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm,
@@ -59,11 +59,11 @@ void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request);
  * call. */
 void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args);
 
-/* A request for a send that has been started: MPI_Isend and its kin; ampi_request_done if it is complete
- * already. */
+/* Starts a send and returns its request (for MPI_Isend and similar functions); ampi_request_done if it is
+ * complete already. */
 struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args);
 
-/* Sends and waits; raises and returns the error if the destination's process is lost. May switch. */
+/* Sends and waits; raises and returns the error if the destination's process has failed. May switch. */
 int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args);
 
 /* Copies all data of the send into contiguous memory. */
@@ -82,40 +82,38 @@ static inline void ampi_p2p_pack(void *out, const struct ampi_send_args *args, s
 
 /* ---- Receiving (recv.c). source is not MPI_PROC_NULL. ---- */
 
-/* True: a message was there; it has been received and *status filled, MPI_ERROR included. False: post a
- * request, at once: it may have to fetch the data of a message that was there from another process. Never
- * switches. */
+/* True: a message had arrived; it has been received and *status filled in, including MPI_ERROR. False: post
+ * a request, at once: it may have to fetch the data of a message from another process. Never switches. */
 bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
 
 /* Posts the (ACTIVE) request, filled with the arguments. Never switches. */
 void ampi_recv_post(struct ampi_request *request, int source, int tag);
 void ampi_recv_fill(struct ampi_request *request, const struct ampi_recv_args *args);
 
-/* A new request for a receive that has been started: MPI_Irecv. */
+/* Starts a receive and returns its new request: MPI_Irecv. */
 struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_recv_args *args);
 
-/* Receives, waits, hands the status out (which may be MPI_STATUS_IGNORE), and raises and returns the result.
+/* Receives, waits, stores the status (which may be MPI_STATUS_IGNORE), and raises and returns the result.
  * May switch. */
 int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
 
 /* The status of a receive from MPI_PROC_NULL. */
 void ampi_status_set_proc_null(MPI_Status *status);
 
-/* Raises the error that a finished operation left in its status, if any, and returns it. comm NULL: on
- * MPI_COMM_SELF. */
+/* Raises the error in a finished operation's status, if any, and returns it. comm NULL: on MPI_COMM_SELF. */
 int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status);
 
 /* ---- Delivering (deliver.c): on the destination's PE. Never switch. ---- */
 
-/* A message of n contiguous bytes has come: into the receive it matches, or kept. */
+/* Delivers a message of n contiguous bytes: to the matching receive, or keeps it. */
 void ampi_p2p_deliver_bytes(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
                             const void *data, size_t n_bytes);
 
-/* The same for data that was packed into a message already; takes over the message. */
+/* The same for data that is already packed in a message; takes over the message. */
 void ampi_p2p_deliver_message(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
                               struct ampi_message *message);
 
-/* A send request waits for a receive. */
+/* Delivers a send request that waits for a receive. */
 void ampi_p2p_deliver_rendezvous(struct ampi_message_pool *pool, struct ampi_comm *dest, int source, int tag,
                                  struct ampi_request *sender, size_t size_bytes);
 
@@ -138,21 +136,20 @@ void ampi_p2p_unpack(const void *data, size_t n_bytes, int source, int tag, void
 void ampi_p2p_copy_from_sender(const struct ampi_request *sender, size_t size_bytes, int source, int tag,
                                void *buf, MPI_Count count, const struct ampi_type *type, MPI_Status *status);
 
-/* Completes a send request whose data has been fetched, on the PE that it belongs to; pe_id is the
- * caller's. */
+/* Completes a send request whose data has been fetched, on its own PE; pe_id is the caller's. */
 void ampi_p2p_complete_sender(int pe_id, int sender_pe, struct ampi_request *sender);
 
-/* MPI_Cancel of an ACTIVE or COMPLETE send: takes it back if no receive has matched it; completes it then,
- * now or when the destination's PE has answered. Never switches. (cancel.c) */
+/* MPI_Cancel of an ACTIVE or COMPLETE send: cancels it if no receive has matched it; completes it then, now
+ * or when the destination's PE has answered. Never switches. (cancel.c) */
 int ampi_send_cancel(struct ampi_request *request);
 
-/* Completes a send that was taken back. On its owner's PE. */
+/* Completes a cancelled send. On its owner's PE. */
 void ampi_send_end_cancelled(struct ampi_request *request);
 
 extern const struct ampi_request_kind ampi_send_kind;
 extern const struct ampi_request_kind ampi_recv_kind;
 
-/* Gives the rooms below what they need of this one (job/connect.c). */
+/* Registers this room's functions with lower rooms (job/connect.c). */
 void ampi_p2p_connect(void);
 
 #endif

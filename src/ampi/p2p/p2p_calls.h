@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * p2p_calls.h: between the entry points of point-to-point communication (p2p.bindings) and what they do. self
- * is the rank that calls; args hold what the program gave, without mode, type and communicator, which are
- * filled in when the arguments have been checked. All raise their errors and return them. Blocking ones may
- * switch.
+ * p2p_calls.h: the functions behind the entry points of point-to-point communication (p2p.bindings). self
+ * is the calling rank; args have the program's arguments, without mode, type and communicator, which are
+ * filled in after the checks. All raise their errors and return them. Blocking ones may switch.
  */
 #ifndef AMPI_P2P_CALLS_H
 #define AMPI_P2P_CALLS_H

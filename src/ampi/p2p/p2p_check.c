@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * p2p_check.c: the arguments of point-to-point calls, checked once for all of them.
+ * p2p_check.c: checks the arguments of point-to-point calls, once for all of them.
  */
 #include "ampi/p2p/p2p.h"
 
 #include <limits.h>
 
-/* The error of a send or receive; out of line because it never does. */
+/* The error of a send or receive; out of line because it is rare. */
 static BASE_COLD int raise_type(struct ampi_comm *comm, MPI_Datatype handle, const struct ampi_type *type)
 {
     if (handle == MPI_DATATYPE_NULL)
         return ampi_raise(comm, MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL");
     if (!type)
-        return ampi_raise(comm, MPI_ERR_TYPE, "the datatype %p is not a datatype, or has been freed",
+        return ampi_raise(comm, MPI_ERR_TYPE, "the datatype %p is not a valid datatype, or has been freed",
                           (void *)handle);
     return ampi_raise(comm, MPI_ERR_TYPE,
                       "the datatype has been freed, or not been committed (MPI_Type_commit)");
@@ -20,7 +20,7 @@ static BASE_COLD int raise_type(struct ampi_comm *comm, MPI_Datatype handle, con
 
 static BASE_COLD int raise_rank(struct ampi_comm *comm, const char *what, int rank)
 {
-    return ampi_raise(comm, MPI_ERR_RANK, "%s %d, but the communicator has %d ranks%s", what, rank,
+    return ampi_raise(comm, MPI_ERR_RANK, "the %s is %d, but the communicator has %d ranks%s", what, rank,
                       comm->peer->n_ranks, comm->shared->is_inter ? " in its remote group" : "");
 }
 
@@ -36,8 +36,8 @@ static int check_buffer(struct ampi_comm *comm, MPI_Count count, MPI_Datatype ha
     return MPI_SUCCESS;
 }
 
-/* MPI_BOTTOM is a valid buffer for types with absolute addresses; a NULL buffer for data of a basic type is a
- * mistake. */
+/* MPI_BOTTOM is valid for types with absolute addresses; a NULL buffer for data of a basic type is an
+ * error. */
 static int check_address(struct ampi_comm *comm, const void *buf, MPI_Count count,
                          const struct ampi_type *type)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * p2p_connect.c: what point-to-point messages have in the rooms below: handlers of what comes from other
- * processes, and what is kept with a communicator.
+ * p2p_connect.c: registers point-to-point messages with the rooms below: handlers of messages from other
+ * processes, and state of communicators.
  */
 #include <string.h>
 
 #include "ampi/p2p/bsend_buffer.h"
 #include "ampi/p2p/p2p_failure.h"
-#include "ampi/p2p/pipe.h"
+#include "ampi/p2p/staged.h"
 #include "ampi/p2p/remote.h"
 
 /* ---- Messages between processes ---- */
 
-/* An offer: its data is away, but not at the machine. */
+/* An offer: its data is away, but the machine does not have it. */
 static bool handle_offer(int pe_id, const void *header)
 {
     struct ampi_offer offer;
@@ -20,50 +20,50 @@ static bool handle_offer(int pe_id, const void *header)
 
     memcpy(&offer, header, sizeof offer);
     data.n_bytes = offer.n_bytes;
-    ampi_remote_handle(pe_id, &offer.wire, &data);
+    ampi_remote_handle(pe_id, &offer.am, &data);
     return false;
 }
 
-static bool handle_send(int pe_id, const struct ampi_wire *wire, const void *header,
+static bool handle_send(int pe_id, const struct ampi_am_header *am, const void *header,
                         const struct machine_data *data)
 {
-    if (BASE_UNLIKELY(wire->flags & AMPI_WIRE_PIPE))
+    if (BASE_UNLIKELY(am->flags & AMPI_AM_STAGED))
         return handle_offer(pe_id, header);
-    return ampi_remote_handle(pe_id, wire, data);
+    return ampi_remote_handle(pe_id, am, data);
 }
 
-static bool handle_ack(int pe_id, const struct ampi_wire *wire, const void *header,
+static bool handle_ack(int pe_id, const struct ampi_am_header *am, const void *header,
                        const struct machine_data *data)
 {
-    ampi_remote_handle_ack(wire);
+    ampi_remote_handle_ack(am);
     return false;
 }
 
-static bool handle_cancelled(int pe_id, const struct ampi_wire *wire, const void *header,
+static bool handle_cancelled(int pe_id, const struct ampi_am_header *am, const void *header,
                              const struct machine_data *data)
 {
-    ampi_remote_handle_cancelled(wire);
+    ampi_remote_handle_cancelled(am);
     return false;
 }
 
-static bool handle_credit(int pe_id, const struct ampi_wire *wire, const void *header,
+static bool handle_credit(int pe_id, const struct ampi_am_header *am, const void *header,
                           const struct machine_data *data)
 {
-    ampi_remote_handle_credit(pe_id, wire);
+    ampi_remote_handle_credit(pe_id, am);
     return false;
 }
 
-static bool handle_pull(int pe_id, const struct ampi_wire *wire, const void *header,
+static bool handle_pull(int pe_id, const struct ampi_am_header *am, const void *header,
                         const struct machine_data *data)
 {
-    ampi_pipe_handle_pull(pe_id, wire);
+    ampi_staged_handle_pull(pe_id, am);
     return false;
 }
 
-static bool handle_piece(int pe_id, const struct ampi_wire *wire, const void *header,
+static bool handle_piece(int pe_id, const struct ampi_am_header *am, const void *header,
                          const struct machine_data *data)
 {
-    return ampi_pipe_handle_piece(pe_id, wire, data);
+    return ampi_staged_handle_piece(pe_id, am, data);
 }
 
 /* ---- Communicators ---- */
@@ -77,24 +77,25 @@ static void release(struct ampi_comm *comm)
 static void mark_failed(struct ampi_comm *comm)
 {
     if (!comm->away)
-        comm->away = &ampi_message_lost_mark;
+        comm->away = &ampi_message_failed_mark;
 }
 
 void ampi_p2p_connect(void)
 {
-    static const struct ampi_procs_client procs_client = {
-        .retry = ampi_remote_retry, .must_retry = ampi_remote_must_retry, .forget = ampi_remote_lose};
+    static const struct ampi_procs_client procs_client = {.retry = ampi_remote_retry,
+                                                          .must_retry = ampi_remote_must_retry,
+                                                          .forget = ampi_remote_handle_failure};
     static const struct ampi_comm_client comm_client = {.close = ampi_message_drop_all,
                                                         .release = release,
                                                         .mark_failed = mark_failed,
-                                                        .fail = ampi_p2p_lose};
+                                                        .fail = ampi_p2p_handle_failure};
 
     ampi_procs_add_client(&procs_client);
     ampi_comm_add_client(&comm_client);
-    ampi_procs_set_handler(AMPI_WIRE_SEND, handle_send);
-    ampi_procs_set_handler(AMPI_WIRE_ACK, handle_ack);
-    ampi_procs_set_handler(AMPI_WIRE_CANCELLED, handle_cancelled);
-    ampi_procs_set_handler(AMPI_WIRE_CREDIT, handle_credit);
-    ampi_procs_set_handler(AMPI_WIRE_PULL, handle_pull);
-    ampi_procs_set_handler(AMPI_WIRE_PIECE, handle_piece);
+    ampi_procs_set_handler(AMPI_AM_SEND, handle_send);
+    ampi_procs_set_handler(AMPI_AM_ACK, handle_ack);
+    ampi_procs_set_handler(AMPI_AM_CANCELLED, handle_cancelled);
+    ampi_procs_set_handler(AMPI_AM_CREDIT, handle_credit);
+    ampi_procs_set_handler(AMPI_AM_PULL, handle_pull);
+    ampi_procs_set_handler(AMPI_AM_PIECE, handle_piece);
 }

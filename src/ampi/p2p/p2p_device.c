@@ -4,18 +4,19 @@
  */
 #include "ampi/p2p/p2p_device.h"
 
-#include "ampi/p2p/later.h"
+#include "ampi/p2p/deferred_work.h"
 #include "ampi/p2p/remote.h"
 #include "base/log.h"
 
-/* A move under way for a receive, from a send request or from bytes; or into a message. */
+/* A pending move into a receive, from a send request or from bytes; or into a message. */
 struct transfer {
     struct gpu_move move;
-    struct ampi_request *recv;   /* completed at the end; fetch: the receive that awaits it, NULL: none yet */
-    struct ampi_request *sender; /* completed at the end; NULL: none */
-    int sender_pe;               /* the PE that it belongs to */
-    struct ampi_message *message;   /* fetch: what is filled */
-    struct ampi_later later;        /* fetch: begins it */
+    struct ampi_request *recv;    /* completed at the end; for a fetch: the receive that awaits it, NULL: none
+                                  * yet */
+    struct ampi_request *sender;  /* completed at the end; NULL: none */
+    int sender_pe;                /* the PE that it belongs to */
+    struct ampi_message *message; /* for a fetch: the destination */
+    struct ampi_deferred later;   /* for a fetch: begins it */
     ampi_device_release_fn release; /* NULL: nothing to release */
     void *what;
 };
@@ -23,7 +24,7 @@ struct transfer {
 static struct transfer *transfer_create(struct gpu_data dst, struct gpu_data src, size_t n_bytes,
                                         void (*done)(struct gpu_move *, int))
 {
-    struct transfer *transfer = base_calloc(1, sizeof *transfer, "a message of a GPU");
+    struct transfer *transfer = base_calloc(1, sizeof *transfer, "a GPU message");
 
     transfer->move.dst = dst;
     transfer->move.src = src;
@@ -39,7 +40,7 @@ static struct gpu_data request_data(const struct ampi_request *request)
     return ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
 }
 
-/* Completes the send of a transfer whose data is there, or cannot be had. */
+/* Completes the send of a transfer whose data has arrived, or cannot be read. */
 static void finish_sender(int pe_id, struct transfer *transfer, int error)
 {
     struct ampi_request *sender = transfer->sender;
@@ -71,7 +72,7 @@ static void received(struct gpu_move *move, int error)
     finish_recv(recv, error);
 }
 
-/* Fills the status and starts the move, of as much as there is room for. */
+/* Fills the status and starts the move, truncated to the buffer's size. */
 static void start_receive(struct ampi_request *recv, struct gpu_data src, int source, int tag,
                           struct ampi_request *sender, ampi_device_release_fn release, void *what)
 {
@@ -86,7 +87,7 @@ static void start_receive(struct ampi_request *recv, struct gpu_data src, int so
     transfer->what = what;
     if (n_bytes)
         gpu_move_start(&transfer->move);
-    /* After the start: what another PE has written last takes a while to read. */
+    /* After the start: data that another PE has just written takes a while to read. */
     transfer->sender_pe = sender ? sender->owner->pe_id : -1;
     if (n_bytes == 0)
         received(&transfer->move, 0);
@@ -128,7 +129,7 @@ void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sen
 
 /* ---- Without a receive ---- */
 
-/* Takes a message whose bytes are here to a receive that has matched it. */
+/* Delivers a message whose bytes are here to a receive that has matched it. */
 static void take_bytes(struct ampi_request *recv, struct ampi_message *message)
 {
     int source = message->node.source, tag = message->node.tag;
@@ -143,8 +144,8 @@ static void take_bytes(struct ampi_request *recv, struct ampi_message *message)
     ampi_request_complete(recv);
 }
 
-/* A message has been filled; or not: then the error goes to both ends, and the message waits on for its
- * receive, which learns of it. */
+/* A message has been filled, or not: then both ends get the error, and the message waits for its receive,
+ * which gets the error. */
 static void fetched(struct gpu_move *move, int error)
 {
     struct transfer *transfer = BASE_CONTAINER(move, struct transfer, move);
@@ -171,12 +172,12 @@ static void fetched(struct gpu_move *move, int error)
     finish_recv(recv, error);
 }
 
-static void begin_fetch(struct ampi_later *later)
+static void begin_fetch(struct ampi_deferred *later)
 {
     gpu_move_start(&BASE_CONTAINER(later, struct transfer, later)->move);
 }
 
-/* How many sends of the PE's ranks another PE is to move. */
+/* Number of sends of the PE's ranks that another PE will move. */
 struct away {
     struct ult_source source;
     uint64_t n_sends;
@@ -188,13 +189,11 @@ static int poll_nothing(struct ult_source *source)
     return 0;
 }
 
-/* The PE has nothing to poll meanwhile, but will be told soon. */
+/* The PE has nothing to poll meanwhile, but a completion will arrive soon. */
 static bool is_sending(const struct ult_source *source)
 {
     return BASE_CONTAINER(source, const struct away, source)->n_sends > 0;
 }
-
-static __thread struct away *away_of_thread __attribute__((tls_model("initial-exec")));
 
 static BASE_COLD struct away *make_away(void)
 {
@@ -202,13 +201,13 @@ static BASE_COLD struct away *make_away(void)
 
     away->source = (struct ult_source){.poll = poll_nothing, .fd = -1, .is_moving = is_sending};
     ult_pe_add_source(ult_self()->pe, &away->source);
-    away_of_thread = away;
+    *ult_pe_slot(ULT_PE_SLOT_AWAY) = away;
     return away;
 }
 
 void ampi_device_count_away(int n)
 {
-    struct away *away = away_of_thread;
+    struct away *away = *ult_pe_slot(ULT_PE_SLOT_AWAY);
 
     if (BASE_UNLIKELY(!away))
         away = make_away();
@@ -224,18 +223,18 @@ void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender
     transfer->sender = sender;
     transfer->sender_pe = sender->owner->pe_id;
     message->fetch = transfer;
-    ampi_later_add(&transfer->later, begin_fetch);
+    ampi_deferred_add(&transfer->later, begin_fetch);
 }
 
-/* A receive has matched a message whose fetch waits or is under way, or has failed. */
+/* A receive has matched a message whose fetch is waiting, in progress, or failed. */
 static void receive_fetched(struct ampi_message *message, struct ampi_request *recv)
 {
     struct transfer *transfer = message->fetch;
     int source = message->node.source, tag = message->node.tag;
 
-    if (ampi_later_waits(&transfer->later)) {
+    if (ampi_deferred_waits(&transfer->later)) {
         struct ampi_request *sender = transfer->sender;
-        ampi_later_cancel(&transfer->later);
+        ampi_deferred_cancel(&transfer->later);
         free(transfer);
         ampi_message_free(recv->owner->messages, message);
         ampi_device_take_sender(recv, sender, source, tag);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * p2p_device.h: messages from and to memory of GPUs: what is different where data cannot be copied at once.
+ * p2p_device.h: messages from and to GPU memory: differences because data cannot be copied at once.
  *
- *      sender          receiver   what happens
+ *      sender          receiver   action
  *      device          posted     at the match: one move from buffer to buffer; it completes both requests
- *      device, little  none       the ranks that are ready on the destination's PE have their turn; a receive
- *                                 that comes by then is as above. Then the data is fetched into a message
- *                                 (ampi_device_fetch), which completes the sender; a receive that comes
+ *      device, small   none       the ready ranks on the destination's PE run once; a receive that is posted
+ *                                 by then is as above. Then the data is fetched into a message
+ *                                 (ampi_device_fetch), which completes the sender; a receive that is posted
  *                                 meanwhile waits for that
- *      device, much    none       the sender's request waits, as that of a large host message
+ *      device, large   none       the sender's request waits, like that of a large host message
  *      host, eager     device     the bytes, in a message, are moved to the buffer; the receive completes then
  *      host, waiting   device     one move from buffer to buffer
  *
- * So a send from a GPU is always a request that waits at its destination, and a small one never waits for its
- * receive. Matching, and its order, are those of all messages. Everything here runs on the destination's PE;
- * nothing switches.
+ * So a send from a GPU is always a request that waits at its destination, and a small one never waits for
+ * its receive. Matching, and its order, are those of all messages. All functions run on the destination's
+ * PE; none switches.
  *
- * A buffer is a device's if the first byte of its first element's data is.
+ * A buffer is a device's if the first byte of its first element's data is in device memory.
  */
 #ifndef AMPI_P2P_DEVICE_H
 #define AMPI_P2P_DEVICE_H
@@ -24,8 +24,8 @@
 #include "ampi/datatype/buffer.h"
 #include "ampi/p2p/remote.h"
 
-/* Moves n consecutive bytes in host memory into the buffer of a receive that has matched, and completes it;
- * calls release(recv's owner, what) when the bytes are not needed any more. */
+/* Moves n consecutive bytes of host memory into the buffer of a matched receive, and completes it; calls
+ * release(recv's owner, what) when the bytes are no longer needed. */
 typedef void (*ampi_device_release_fn)(struct ampi_rank *owner, void *what);
 void ampi_device_unpack(struct ampi_request *recv, const void *data, size_t n_bytes, int source, int tag,
                         ampi_device_release_fn release, void *what);
@@ -33,27 +33,27 @@ void ampi_device_unpack(struct ampi_request *recv, const void *data, size_t n_by
 /* The same with an eager message, which it frees. */
 void ampi_device_take_message(struct ampi_request *recv, struct ampi_message *message, int source, int tag);
 
-/* Moves the data of a send request that waits into the receive's buffer, where one of the two is a device's;
+/* Moves the data of a waiting send request into the receive's buffer, where either buffer is a device's;
  * completes both. */
 void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sender, int source, int tag);
 
-/* Is a copy from the send request's buffer to this one better done by a GPU, though both are the host's? Only
+/* True if a GPU should copy from the send request's buffer to this one, though both are host memory. Only
  * if gpu_is_active. */
 bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, MPI_Count count,
                            const struct ampi_type *type);
 
-/* No receive is there for a send from a device that need not wait for one: fetches its data into the message,
+/* For a send from a device without a receive that need not wait for one: fetches its data into the message,
  * which has room for it and has been kept. */
 void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender);
 
-/* Drops what is left of such a fetch, whose sender is complete: it has failed, and no receive has come. */
+/* Drops a failed fetch without a receive; its sender is complete. */
 void ampi_device_drop_fetch(struct ampi_message *message);
 
-/* So many sends of the PE's ranks more (or less) wait at other PEs of the process for their data to be moved
- * there. */
+/* Adds n (which may be negative) to the number of the PE's sends that wait at other PEs of the process for
+ * their data to be moved. */
 void ampi_device_count_away(int n);
 
-/* True if it takes a request to receive a kept message into this buffer: its data has to be fetched from
+/* True if receiving a kept message into this buffer needs a request: its data has to be fetched from
  * another process, or moved by a GPU. */
 static inline bool ampi_message_is_away(const struct ampi_message *message, const void *buf, MPI_Count count,
                                         const struct ampi_type *type)
@@ -67,7 +67,7 @@ static inline bool ampi_message_is_away(const struct ampi_message *message, cons
                                   ampi_device_is_better(message->sender, buf, count, type)))));
 }
 
-/* Receives it with an (ACTIVE) request, which completes when the data is there; frees the message. */
+/* Receives it with an (ACTIVE) request, which completes when the data has arrived; frees the message. */
 void ampi_message_receive(struct ampi_message *message, struct ampi_request *recv);
 
 #endif

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * p2p_failure.c: receives and probes whose sender is lost. See p2p_failure.h. Sends are remote_send.c's.
+ * p2p_failure.c: receives and probes whose sender has failed. See p2p_failure.h. remote_send.c handles
+ * sends.
  */
 #include "ampi/p2p/p2p_failure.h"
 
 #include "ampi/object/error.h"
 #include "ampi/p2p/message.h"
 
-struct ampi_message ampi_message_lost_mark;
+struct ampi_message ampi_message_failed_mark;
 
-bool ampi_p2p_is_lost(const struct ampi_comm *comm, int source)
+bool ampi_p2p_is_failed(const struct ampi_comm *comm, int source)
 {
     const struct ampi_group *senders = comm->peer->layout->group;
 
-    return source == MPI_ANY_SOURCE ? ampi_lost_in_group(senders)
-                                    : ampi_lost_is_rank(ampi_group_world_rank(senders, source));
+    return source == MPI_ANY_SOURCE ? ampi_failed_in_group(senders)
+                                    : ampi_failed_is_rank(ampi_group_world_rank(senders, source));
 }
 
-static bool is_lost_source(int source, void *arg)
+static bool is_failed_source(int source, void *arg)
 {
-    return ampi_p2p_is_lost(arg, source);
+    return ampi_p2p_is_failed(arg, source);
 }
 
 void ampi_p2p_fail_recv(struct ampi_request *request)
@@ -31,9 +32,10 @@ void ampi_p2p_fail_recv(struct ampi_request *request)
     ampi_request_complete(request);
 }
 
-void ampi_p2p_lose(struct ampi_comm *comm)
+void ampi_p2p_handle_failure(struct ampi_comm *comm)
 {
-    struct ampi_match_node *node = ampi_match_take_all_posted(&comm->match, is_lost_source, comm);
+    struct ampi_match_node *node = ampi_match_take_all_posted(&comm->match, is_failed_source, comm);
+    struct ampi_prober **link = &comm->probers, *prober;
 
     while (node) {
         struct ampi_request *request = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
@@ -41,17 +43,20 @@ void ampi_p2p_lose(struct ampi_comm *comm)
         request->u.p2p.is_posted = false;
         ampi_p2p_fail_recv(request);
     }
-    if (comm->is_probing && ampi_p2p_is_lost(comm, comm->probe_source)) {
-        comm->is_probing = false;
-        comm->owner->wait_left = 0;
-        ult_ready(&comm->owner->ult);
+    while ((prober = *link)) {
+        if (ampi_p2p_is_failed(comm, prober->source)) {
+            *link = prober->next;
+            ult_ready(prober->ult);
+        } else {
+            link = &prober->next;
+        }
     }
 }
 
-int ampi_p2p_raise_lost(struct ampi_comm *comm)
+int ampi_p2p_raise_failed(struct ampi_comm *comm)
 {
-    char text[AMPI_LOST_TEXT_MAX];
+    char text[AMPI_FAILED_TEXT_MAX];
 
-    ampi_lost_describe(comm ? comm->peer->layout->group : NULL, text);
+    ampi_failed_describe(comm ? comm->peer->layout->group : NULL, text);
     return ampi_raise_on_comm(comm, MPI_ERR_PROC_ABORTED, "%s", text);
 }

@@ -2,11 +2,11 @@
  *
  * partitioned.c: partitioned point-to-point communication (MPI 5.0, chapter 4).
  *
- * The two ends agree on a channel when they are made: MPI_Psend_init sends its channel number as a message
- * with the user's tag; MPI_Precv_init receives it, so channels pair up in the order of the init calls, as the
- * standard asks. The data of a started channel is one message with the channel's own tag, sent when the last
- * partition is ready. Both kinds of messages travel on the hidden communicator, where no receive of the
- * program can match them.
+ * The two ends agree on a channel when they are created: MPI_Psend_init sends its channel number as a
+ * message with the user's tag; MPI_Precv_init receives it, so channels pair up in the order of the init
+ * calls, as the standard requires. The data of a started channel is one message with the channel's own tag,
+ * sent when the last partition is ready. Both kinds of messages travel on the hidden communicator, where no
+ * receive of the program can match them.
  */
 #include "ampi/object/info.h"
 #include "ampi/p2p/p2p.h"
@@ -17,11 +17,11 @@
 #define CHANNEL_TAG_BASE (-2000000000)
 #define CHANNELS_MAX 1900000000
 
-/* One end of a channel; hangs on the persistent request that the program has. */
+/* One end of a channel; attached to the program's persistent request. */
 struct partitioned {
     bool is_send;
     int n_partitions;
-    bool *is_ready; /* send: which partitions MPI_Pready was called for */
+    bool *is_ready; /* send: partitions for which MPI_Pready was called */
     int n_ready;
     void *buf;
     MPI_Count count; /* elements of the whole buffer */
@@ -29,10 +29,10 @@ struct partitioned {
     int peer_rank;
     int tag; /* the user's */
     struct ampi_comm *hidden;
-    int channel;               /* receive: -1 until the hello has come */
-    int hello;                 /* the message of MPI_Psend_init: the channel */
-    bool is_waiting_for_hello; /* receive: started before it came */
-    bool is_dropped;           /* receive: the request is gone, the hello still has to come */
+    int channel;               /* receive: -1 until the hello has arrived */
+    int hello;                 /* the message of MPI_Psend_init: the channel number */
+    bool is_waiting_for_hello; /* receive: started before the hello arrived */
+    bool is_dropped;           /* receive: the request was freed, the hello has not arrived */
 };
 
 /* ---- Data ---- */
@@ -79,7 +79,7 @@ static void receive_data(struct ampi_request *request)
     ampi_request_attach(request, ampi_recv_start(request->owner, &args), data_done);
 }
 
-/* ---- Making and dropping an end ---- */
+/* ---- Creating and freeing an end ---- */
 
 static void free_end(struct partitioned *end)
 {
@@ -133,7 +133,7 @@ static bool is_partitioned(const struct ampi_request *request)
     return request && request->kind == &partitioned_kind;
 }
 
-/* NULL, and an error is raised, if there is no context id for the hidden communicator. */
+/* NULL after raising an error if no context id is left for the hidden communicator. */
 static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_partitions, void *buf,
                                    MPI_Count count, struct ampi_type *type, int peer_rank, int tag,
                                    struct ampi_comm *comm)
@@ -143,8 +143,7 @@ static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_p
     struct partitioned *end;
 
     if (BASE_UNLIKELY(!hidden)) {
-        ampi_raise(comm, MPI_ERR_OTHER,
-                   "no context id is left: free communicators that are not needed any more");
+        ampi_raise(comm, MPI_ERR_OTHER, "no context id is left: free communicators that are not needed");
         return NULL;
     }
     request = ampi_request_create(self, &partitioned_kind, comm, true);
@@ -165,7 +164,7 @@ static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_p
     return request;
 }
 
-/* The hello of a receiving end has come. whole is the program's request, which may be gone. */
+/* The hello of a receiving end has arrived. whole is the program's request, which may have been freed. */
 static void hello_done(struct ampi_request *part, struct ampi_request *whole)
 {
     struct partitioned *end = BASE_CONTAINER(part->u.p2p.buf, struct partitioned, hello);
@@ -188,7 +187,7 @@ static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Count co
     MPI_Count n_elems;
 
     if (BASE_UNLIKELY(info != MPI_INFO_NULL && !ampi_info_of(comm->owner, info)))
-        return ampi_raise(comm, MPI_ERR_INFO, "the info argument is not an info object");
+        return ampi_raise(comm, MPI_ERR_INFO, "the info argument is not a valid info object");
     if (BASE_UNLIKELY(partitions < 0))
         return ampi_raise(comm, MPI_ERR_ARG, "the number of partitions %d is negative", partitions);
     if (BASE_UNLIKELY(__builtin_mul_overflow(count, partitions, &n_elems) ||
@@ -245,7 +244,7 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
         return error;
     if (BASE_UNLIKELY(source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG))
         return ampi_raise(args.comm, source == MPI_ANY_SOURCE ? MPI_ERR_RANK : MPI_ERR_TAG,
-                          "a partitioned receive takes no wildcards");
+                          "partitioned receives do not support wildcards");
     made = create(self, false, partitions, buf, count, args.type, source, tag, args.comm);
     if (BASE_UNLIKELY(!made))
         return MPI_ERR_OTHER;
@@ -265,7 +264,7 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
 
 /* ---- Partitions ---- */
 
-/* The sending end that MPI_Pready is called for, with a check of a range of its partitions. */
+/* The sending end for MPI_Pready, after checking a range of its partitions. */
 static int check_ready(MPI_Request handle, int low, int high, struct ampi_request **request_out)
 {
     struct ampi_request *request = ampi_request_of(handle);
@@ -288,8 +287,7 @@ static int mark_ready(struct ampi_request *request, int partition)
     struct partitioned *end = request->u.extra;
 
     if (BASE_UNLIKELY(end->is_ready[partition]))
-        return ampi_raise(request->comm, MPI_ERR_ARG, "partition %d is marked ready for the second time",
-                          partition);
+        return ampi_raise(request->comm, MPI_ERR_ARG, "partition %d was already marked ready", partition);
     end->is_ready[partition] = true;
     if (++end->n_ready < end->n_partitions)
         return MPI_SUCCESS;

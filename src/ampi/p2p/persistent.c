@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * persistent.c: MPI_Start and MPI_Startall (MPI 5.0, section 3.9) for all kinds of persistent requests, and
- * the making of persistent receives and sends.
+ * creating persistent receives and sends.
  */
 #include "ampi/p2p/p2p_calls.h"
 
 static BASE_COLD int raise_start(MPI_Request handle, const struct ampi_request *object)
 {
     if (!object)
-        return ampi_raise_self(MPI_ERR_REQUEST, "the request %p is not a request, or has been freed",
+        return ampi_raise_self(MPI_ERR_REQUEST, "%p is not a valid request, or has been freed",
                                (void *)handle);
     if (!object->is_persistent)
         return ampi_raise_on_comm(object->comm, MPI_ERR_REQUEST,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * probe.c: looking for a message without receiving it, and matched probes (MPI 5.0, section 3.8).
+ * probe.c: probing for a message without receiving it, and matched probes (MPI 5.0, section 3.8).
  *
  * A blocking probe leaves word in the communicator's handle: the next unexpected message that matches wakes
- * it (ampi_message_keep). A rank can be in one probe only.
+ * it (ampi_message_keep). Each thread of a rank can be in one; those that match are all woken, and look again.
  */
 #include "ampi/p2p/p2p_calls.h"
 
@@ -30,8 +30,8 @@ static void fill_proc_null(MPI_Status *status)
     ampi_status_hand_out(status, &nobody);
 }
 
-/* The first message that matches, taken out of the table if asked to; NULL: none yet. */
-static struct ampi_message *look(struct ampi_comm *comm, int source, int tag, bool take)
+/* The first message that matches, removed from the table if `take`; NULL: none yet. */
+static struct ampi_message *find_message(struct ampi_comm *comm, int source, int tag, bool take)
 {
     struct ampi_match_node *node = take ? ampi_match_take_unexpected(&comm->match, source, tag)
                                         : ampi_match_find_unexpected(&comm->match, source, tag);
@@ -42,30 +42,28 @@ static struct ampi_message *look(struct ampi_comm *comm, int source, int tag, bo
 /* The same, with one round of progress if there is none. */
 static struct ampi_message *poll(struct ampi_comm *comm, int source, int tag, bool take)
 {
-    struct ampi_message *message = look(comm, source, tag, take);
+    struct ampi_message *message = find_message(comm, source, tag, take);
 
     if (message)
         return message;
     ult_progress();
-    return look(comm, source, tag, take);
+    return find_message(comm, source, tag, take);
 }
 
-/* Is there no message yet, and for sure none to come? */
+/* True if there is no message yet, and the sender may have failed. */
 static inline bool is_hopeless(const struct ampi_comm *comm, int source)
 {
-    return BASE_UNLIKELY(comm->has_lost) && ampi_p2p_is_lost(comm, source);
+    return BASE_UNLIKELY(comm->has_failed) && ampi_p2p_is_failed(comm, source);
 }
 
-/* NULL: hopeless. */
+/* NULL: it may never arrive. */
 static struct ampi_message *await(struct ampi_comm *comm, int source, int tag, bool take)
 {
     struct ampi_message *message;
 
     while (!(message = poll(comm, source, tag, take)) && !is_hopeless(comm, source)) {
-        comm->probe_source = source;
-        comm->probe_tag = tag;
-        comm->is_probing = true;
-        comm->owner->wait_left = 1;
+        struct ampi_prober prober = {comm->probers, ult_self(), source, tag};
+        comm->probers = &prober;
         ult_suspend();
     }
     return message;
@@ -86,7 +84,7 @@ int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
     }
     found = await(object, source, tag, false);
     if (!found)
-        return ampi_p2p_raise_lost(object);
+        return ampi_p2p_raise_failed(object);
     fill_status(status, found);
     return MPI_SUCCESS;
 }
@@ -110,13 +108,13 @@ int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
     } else {
         *flag = 0;
         if (is_hopeless(object, source))
-            return ampi_p2p_raise_lost(object);
+            return ampi_p2p_raise_failed(object);
         ult_yield();
     }
     return MPI_SUCCESS;
 }
 
-/* Hands a message that was taken out of matching to the program. It keeps its communicator until it is
+/* Returns a message that was removed from matching to the program. It keeps its communicator until it is
  * received. */
 static MPI_Message hand_out(struct ampi_message *message)
 {
@@ -143,7 +141,7 @@ int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_St
     taken = await(object, source, tag, true);
     if (!taken) {
         *message = MPI_MESSAGE_NULL;
-        return ampi_p2p_raise_lost(object);
+        return ampi_p2p_raise_failed(object);
     }
     fill_status(status, taken);
     *message = hand_out(taken);
@@ -172,7 +170,7 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
         *flag = 0;
         *message = MPI_MESSAGE_NULL;
         if (is_hopeless(object, source))
-            return ampi_p2p_raise_lost(object);
+            return ampi_p2p_raise_failed(object);
         ult_yield();
     }
     return MPI_SUCCESS;
@@ -205,7 +203,7 @@ static int check_mrecv(MPI_Count count, MPI_Datatype datatype, MPI_Message *hand
     return MPI_SUCCESS;
 }
 
-/* Receives it into the buffer; *status is always filled. May switch. */
+/* Receives it into the buffer; always fills *status. May switch. */
 static void receive(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
                     const struct ampi_type *type, MPI_Status *status)
 {

@@ -24,9 +24,9 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
             status->MPI_SOURCE, status->MPI_TAG, (long long)ampi_status_bytes(status));
     if (status->MPI_ERROR == MPI_ERR_TRUNCATE)
         return ampi_raise_on_comm(comm, MPI_ERR_TRUNCATE,
-                                  "another rank sent more data than this rank's buffer takes");
+                                  "another rank sent more data than fits into this rank's buffer");
     if (status->MPI_ERROR == MPI_ERR_PROC_ABORTED)
-        return ampi_p2p_raise_lost(comm);
+        return ampi_p2p_raise_failed(comm);
     gpu_text = ampi_device_error_text(ampi_self(), status->MPI_ERROR);
     if (gpu_text)
         return ampi_raise_on_comm(comm, status->MPI_ERROR, AMPI_DEVICE_FAILED, gpu_text);
@@ -49,16 +49,16 @@ bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MP
     return true;
 }
 
-/* A message has to be fetched, or the communicator has lost members. False: the receive is to be posted. */
+/* For a message that has to be fetched, or a communicator with failed members. False: post the receive. */
 static BASE_COLD bool post_specially(struct ampi_request *request, int source)
 {
     struct ampi_comm *comm = request->comm;
     struct ampi_message *away = comm->away;
 
-    comm->away = comm->has_lost ? &ampi_message_lost_mark : NULL;
-    if (away != &ampi_message_lost_mark)
+    comm->away = comm->has_failed ? &ampi_message_failed_mark : NULL;
+    if (away != &ampi_message_failed_mark)
         ampi_message_receive(away, request);
-    else if (ampi_p2p_is_lost(comm, source))
+    else if (ampi_p2p_is_failed(comm, source))
         ampi_p2p_fail_recv(request);
     else
         return false;

@@ -3,28 +3,28 @@
  * remote.c: receiving messages from ranks of other processes. See remote.h; the sending half is in
  * remote_send.c.
  *
- * Order: messages between the same two PEs are numbered; one that comes too early waits in its peer's list.
- * Messages to communicators that this process has not made yet wait in the PE's list of orphans. Another PE
- * may add the communicator at any moment; a message that finds it then must not pass those that came before,
- * so it waits behind them. No message of a communicator is in the list while the list's generation is the
- * current one and the communicator was there before it.
+ * Order: messages between the same two PEs are numbered; an early one waits in its peer's list. Messages to
+ * communicators that this process has not created yet wait in the PE's list of orphans. Another PE may add
+ * the communicator at any moment; a message that finds it then must not overtake earlier ones, so it waits
+ * behind them. While the list's generation is the current one, the list has no message of a communicator
+ * that existed before it.
  *
- * A message that leaves its data at the sender ("away") waits there for its receive, but for small ones:
- * those are fetched at once, so that no small send waits for its receive.
+ * A message whose data stays at the sender ("away") waits for its receive, except small ones: those are
+ * fetched at once, so that no small send waits for its receive.
  *
- * Kept until its receive comes: large data (EAGER_KEEP_BYTES) that came with its header stays where
- * the machine put it; less is copied into a message of the pools, because the machine's pieces of memory are
- * some KiB each, and a flood of small messages would hold as many of them.
+ * Until its receive is posted, large data (EAGER_KEEP_BYTES) that arrived with its header stays in the
+ * machine's memory; smaller data is copied into a message of the pools, because the machine's pieces of
+ * memory are some KiB each, and a flood of small messages would hold one of them each.
  */
 #include "ampi/p2p/remote.h"
 #include "ampi/comm/contexts.h"
 
 #include "ampi/p2p/p2p_device.h"
-#include "ampi/p2p/pipe.h"
+#include "ampi/p2p/staged.h"
 #include "ampi/p2p/remote_kept.h"
 #include "base/log.h"
 
-/* Data of this size or more is kept where the machine put it. */
+/* Data of this size or more stays in the machine's memory. */
 #define EAGER_KEEP_BYTES 4096
 
 struct ampi_remote ampi_remotes[AMPI_PES_MAX];
@@ -54,26 +54,26 @@ struct ampi_peer *ampi_remote_add_peer(struct ampi_remote *remote, int proc_id, 
     return of_proc->peers[pe_id];
 }
 
-/* A message that was not synchronous has been received: gives its part of the window back. */
+/* A non-synchronous message has been received: returns its share of the window. */
 void ampi_remote_give_back(struct ampi_peer *peer, size_t n_bytes)
 {
     peer->owed_bytes += n_bytes + AMPI_WINDOW_MESSAGE_BYTES;
     if (BASE_UNLIKELY(peer->owed_bytes >= ampi_remote_window_bytes() / 4)) {
-        struct ampi_wire wire = {.kind = AMPI_WIRE_CREDIT, .cookie = peer->owed_bytes};
+        struct ampi_am_header am = {.kind = AMPI_AM_CREDIT, .cookie = peer->owed_bytes};
         peer->owed_bytes = 0;
-        ampi_procs_post(peer->proc_id, peer->pe_id, &wire, NULL, 0);
+        ampi_procs_post(peer->proc_id, peer->pe_id, &am, NULL, 0);
     }
 }
 
-/* Tells a synchronous send that it was matched. */
+/* Notifies a synchronous send that it was matched. */
 static void acknowledge(const struct ampi_peer *peer, uint64_t cookie)
 {
-    struct ampi_wire wire = {.kind = AMPI_WIRE_ACK, .cookie = cookie};
+    struct ampi_am_header am = {.kind = AMPI_AM_ACK, .cookie = cookie};
 
-    ampi_procs_post(peer->proc_id, peer->pe_id, &wire, NULL, 0);
+    ampi_procs_post(peer->proc_id, peer->pe_id, &am, NULL, 0);
 }
 
-/* A receive has taken a message: tells the sender, one way or the other. */
+/* A receive has taken a message: notifies the sender, one way or the other. */
 static inline void received(struct ampi_peer *peer, bool is_sync, uint64_t cookie, size_t n_bytes)
 {
     if (BASE_UNLIKELY(is_sync))
@@ -84,7 +84,7 @@ static inline void received(struct ampi_peer *peer, bool is_sync, uint64_t cooki
 
 /* ---- Receiving ---- */
 
-/* Where a copy of a message's data goes: behind it, or into memory if it has no room there. */
+/* Destination of a copy of a message's data: after it, or malloc'ed memory if there is no room. */
 static void *kept_room(struct kept *kept)
 {
     return kept->memory ? kept->memory : kept->copy;
@@ -107,7 +107,7 @@ struct fetch {
     size_t n_bytes;
     int source;
     int tag;
-    unsigned char staged[]; /* where the receive's buffer cannot take it as it is */
+    unsigned char staged[]; /* used if the data cannot go directly into the receive's buffer */
 };
 
 static void fill_status(struct ampi_request *recv, size_t n_bytes, int source, int tag, int result)
@@ -172,7 +172,7 @@ enum machine_memory ampi_remote_memory(const struct ampi_p2p *p2p)
     enum machine_memory memory = kind == GPU_MEMORY_MANAGED ? MACHINE_CUDA_MANAGED : MACHINE_CUDA;
 
     if (BASE_UNLIKELY(kind == GPU_MEMORY_NOWHERE))
-        return MACHINE_HOST; /* the move to the host's memory fails, and says why */
+        return MACHINE_HOST; /* the move to host memory fails, and reports the error */
     return ampi_type_is_block(p2p->type, p2p->count) && ampi_machine->takes(memory) ? memory : MACHINE_HOST;
 }
 
@@ -181,8 +181,8 @@ void ampi_remote_tell_slow(void)
     static atomic_flag is_told = ATOMIC_FLAG_INIT;
 
     if (!ampi_machine->takes(MACHINE_CUDA) && !atomic_flag_test_and_set(&is_told))
-        base_log("messages of GPUs to other processes go through the host's memory, which is slow: this UCX "
-                 "was built without CUDA");
+        base_log("GPU messages to other processes go through host memory, which is slow: this UCX was built "
+                 "without CUDA");
 }
 
 static void start_fetch(struct ampi_request *recv, int src_proc, void *token, size_t n_bytes, int source,
@@ -228,8 +228,8 @@ static void fetch_kept(struct ampi_message *message, struct ampi_request *recv)
         return;
     }
     if (BASE_UNLIKELY(kept->is_offer)) {
-        ampi_pipe_receive(recv, kept->peer, kept->cookie, message->size_bytes, message->node.source,
-                          message->node.tag);
+        ampi_staged_receive(recv, kept->peer, kept->cookie, message->size_bytes, message->node.source,
+                            message->node.tag);
     } else {
         received(kept->peer, kept->is_sync, kept->cookie, message->size_bytes);
         start_fetch(recv, kept->peer->proc_id, kept->token, message->size_bytes, message->node.source,
@@ -274,7 +274,7 @@ void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv
 
 /* ---- Small messages whose data is away ---- */
 
-/* Takes one whose fetch has ended to its receive. */
+/* Delivers a message whose fetch has ended to its receive. */
 static void take_fetched(struct ampi_message *message, struct ampi_request *recv)
 {
     const struct kept *kept = kept_of(message);
@@ -330,29 +330,28 @@ static void release_token(struct ampi_rank *owner, void *token)
     ampi_machine->release(owner->pe_id, token);
 }
 
-/* The bytes of a message that has matched go to a GPU. Returns true if its data is kept until then. */
-static bool deliver_to_device(struct ampi_request *recv, const struct ampi_wire *wire,
+/* Moves the bytes of a matched message to a GPU. Returns true if its data is kept until then. */
+static bool deliver_to_device(struct ampi_request *recv, const struct ampi_am_header *am,
                               const struct machine_data *data)
 {
     void *copy;
 
     if (data->can_keep) {
-        ampi_device_unpack(recv, data->bytes, data->n_bytes, wire->source, wire->tag, release_token,
-                           data->token);
+        ampi_device_unpack(recv, data->bytes, data->n_bytes, am->source, am->tag, release_token, data->token);
         return true;
     }
     copy = base_malloc(data->n_bytes, "a message from another process");
     memcpy(copy, data->bytes, data->n_bytes);
-    ampi_device_unpack(recv, copy, data->n_bytes, wire->source, wire->tag, release_memory, copy);
+    ampi_device_unpack(recv, copy, data->n_bytes, am->source, am->tag, release_memory, copy);
     return false;
 }
 
-/* No receive is there: keeps the message. Returns true if its data is kept where it is. */
-static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct ampi_wire *wire,
+/* Keeps a message without a receive. Returns true if its data stays where it is. */
+static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct ampi_am_header *am,
                  const struct machine_data *data)
 {
     bool is_copied = data->bytes && (!data->can_keep || data->n_bytes < EAGER_KEEP_BYTES);
-    bool is_early = !data->bytes && data->n_bytes > 0 && !(wire->flags & (AMPI_WIRE_PIPE | AMPI_WIRE_SYNC)) &&
+    bool is_early = !data->bytes && data->n_bytes > 0 && !(am->flags & (AMPI_AM_STAGED | AMPI_AM_SYNC)) &&
                     data->n_bytes <= AMPI_EAGER_MAX_BYTES;
     size_t room = sizeof(struct kept) + (is_copied || is_early ? data->n_bytes : 0);
     bool has_room = room <= AMPI_EAGER_MAX_BYTES;
@@ -363,11 +362,11 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
     message->is_remote = true;
     *kept = (struct kept){.bytes = data->bytes,
                           .token = is_copied || data->n_bytes == 0 ? NULL : data->token,
-                          .cookie = wire->cookie,
+                          .cookie = am->cookie,
                           .peer = peer,
-                          .seq = wire->seq,
-                          .is_sync = (wire->flags & AMPI_WIRE_SYNC) != 0,
-                          .is_offer = (wire->flags & AMPI_WIRE_PIPE) != 0};
+                          .seq = am->seq,
+                          .is_sync = (am->flags & AMPI_AM_SYNC) != 0,
+                          .is_offer = (am->flags & AMPI_AM_STAGED) != 0};
     if (BASE_UNLIKELY(!has_room))
         kept->memory = base_malloc(data->n_bytes, "a message from another process");
     if (is_copied && data->n_bytes) {
@@ -375,53 +374,53 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
     } else if (data->n_bytes == 0) {
         kept->bytes = kept->copy;
     }
-    ampi_message_keep(dest, message, wire->source, wire->tag);
+    ampi_message_keep(dest, message, am->source, am->tag);
     if (BASE_UNLIKELY(is_early))
         fetch_early(message);
     return !is_copied && data->n_bytes > 0;
 }
 
 /* Matches a message. Returns true if its data is kept or being fetched. */
-static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, const struct ampi_wire *wire,
+static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, const struct ampi_am_header *am,
                     const struct machine_data *data)
 {
-    struct ampi_comm *dest = &shared->side[wire->flags & AMPI_WIRE_SIDE ? 1 : 0].handles[wire->dest];
-    struct ampi_match_node *node = ampi_match_take_posted(&dest->match, wire->source, wire->tag);
+    struct ampi_comm *dest = &shared->side[am->flags & AMPI_AM_SIDE ? 1 : 0].handles[am->dest];
+    struct ampi_match_node *node = ampi_match_take_posted(&dest->match, am->source, am->tag);
     struct ampi_request *recv;
 
     if (!node)
-        return keep(peer, dest, wire, data);
+        return keep(peer, dest, am, data);
     recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
     recv->u.p2p.is_posted = false;
-    if (BASE_UNLIKELY(wire->flags & AMPI_WIRE_PIPE)) {
-        ampi_pipe_receive(recv, peer, wire->cookie, data->n_bytes, wire->source, wire->tag);
+    if (BASE_UNLIKELY(am->flags & AMPI_AM_STAGED)) {
+        ampi_staged_receive(recv, peer, am->cookie, data->n_bytes, am->source, am->tag);
         return true;
     }
-    received(peer, (wire->flags & AMPI_WIRE_SYNC) != 0, wire->cookie, data->n_bytes);
+    received(peer, (am->flags & AMPI_AM_SYNC) != 0, am->cookie, data->n_bytes);
     if (!data->bytes && data->n_bytes > 0) {
-        start_fetch(recv, peer->proc_id, data->token, data->n_bytes, wire->source, wire->tag);
+        start_fetch(recv, peer->proc_id, data->token, data->n_bytes, am->source, am->tag);
         return true;
     }
     if (BASE_UNLIKELY(recv->u.p2p.is_device) && data->n_bytes > 0)
-        return deliver_to_device(recv, wire, data);
-    ampi_p2p_unpack(data->bytes, data->n_bytes, wire->source, wire->tag, recv->u.p2p.buf, recv->u.p2p.count,
+        return deliver_to_device(recv, am, data);
+    ampi_p2p_unpack(data->bytes, data->n_bytes, am->source, am->tag, recv->u.p2p.buf, recv->u.p2p.count,
                     recv->u.p2p.type, &recv->status);
     ampi_request_complete(recv);
     return false;
 }
 
-/* ---- Messages that have to wait ---- */
+/* ---- Deferred messages ---- */
 
-/* Makes a message wait; *is_kept_out says whether its data is kept where it is. */
-static struct waiting *set_aside(int pe_id, const struct ampi_wire *wire, const struct machine_data *data,
+/* Makes a message wait; *is_kept_out: its data stays where it is. */
+static struct waiting *set_aside(int pe_id, const struct ampi_am_header *am, const struct machine_data *data,
                                  bool *is_kept_out)
 {
     bool is_copied = data->bytes && !data->can_keep;
     size_t room_bytes = sizeof(struct waiting) + (is_copied ? data->n_bytes : 0);
     struct waiting *waiting =
-        ampi_message_scratch(ampi_message_pool_of(pe_id), room_bytes, "a message that came early");
+        ampi_message_scratch(ampi_message_pool_of(pe_id), room_bytes, "a message that arrived early");
 
-    *waiting = (struct waiting){.wire = *wire,
+    *waiting = (struct waiting){.am = *am,
                                 .bytes = data->bytes,
                                 .n_bytes = data->n_bytes,
                                 .token = data->token,
@@ -435,10 +434,10 @@ static struct waiting *set_aside(int pe_id, const struct ampi_wire *wire, const 
     return waiting;
 }
 
-static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_wire *wire,
+static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_am_header *am,
                               const struct machine_data *data);
 
-/* Delivers a message that had to wait; its data is the machine's or behind it. */
+/* Delivers a message that had to wait; its data is the machine's or follows it. */
 static void deliver_waiting(struct ampi_remote *remote, int pe_id, struct waiting *waiting)
 {
     struct machine_data data = {.bytes = waiting->bytes,
@@ -446,16 +445,16 @@ static void deliver_waiting(struct ampi_remote *remote, int pe_id, struct waitin
                                 .token = waiting->token,
                                 .can_keep = waiting->token != NULL};
 
-    if (!deliver_or_orphan(remote, pe_id, &waiting->wire, &data) && waiting->token)
+    if (!deliver_or_orphan(remote, pe_id, &waiting->am, &data) && waiting->token)
         ampi_machine->release(pe_id, waiting->token);
     ampi_message_scratch_free(ampi_message_pool_of(pe_id), waiting, waiting->room_bytes);
 }
 
-static BASE_COLD bool make_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_wire *wire,
+static BASE_COLD bool make_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_am_header *am,
                                   const struct machine_data *data)
 {
     bool is_kept;
-    struct waiting *waiting = set_aside(pe_id, wire, data, &is_kept);
+    struct waiting *waiting = set_aside(pe_id, am, data, &is_kept);
 
     if (remote->orphans_last)
         remote->orphans_last->next = waiting;
@@ -493,34 +492,34 @@ int ampi_remote_retry(int pe_id)
     return 1;
 }
 
-/* The next message in order. The generation is read after the look-up: if the communicator was added since
- * the orphans were last tried, some of them may be for it. */
-static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_wire *wire,
+/* Handles the next message in order. The generation is read after the look-up: if the communicator was
+ * added since the last attempt with the orphans, some of them may be for it. */
+static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_am_header *am,
                               const struct machine_data *data)
 {
-    struct ampi_comm_shared *shared = ampi_contexts_find(pe_id, wire->context_id);
+    struct ampi_comm_shared *shared = ampi_contexts_find(pe_id, am->context_id);
 
-    if (BASE_UNLIKELY(wire->flags & AMPI_WIRE_CANCEL)) {
-        ampi_remote_handle_cancel(remote, pe_id, shared, wire, data);
+    if (BASE_UNLIKELY(am->flags & AMPI_AM_CANCEL)) {
+        ampi_remote_handle_cancel(remote, pe_id, shared, am, data);
         return false;
     }
     if (BASE_UNLIKELY(!shared) || ampi_remote_must_retry(pe_id))
-        return make_orphan(remote, pe_id, wire, data);
-    return deliver(ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe), shared, wire, data);
+        return make_orphan(remote, pe_id, am, data);
+    return deliver(ampi_remote_peer(remote, (int)am->src_proc, am->src_pe), shared, am, data);
 }
 
-/* Messages that come on different ways overtake each other, but hardly ever on the same one: most that come
- * early are the latest. */
-static BASE_COLD bool make_early(struct ampi_peer *peer, int pe_id, const struct ampi_wire *wire,
+/* Messages on different transports overtake each other, but hardly ever on the same one: most early
+ * messages are the latest so far. */
+static BASE_COLD bool make_early(struct ampi_peer *peer, int pe_id, const struct ampi_am_header *am,
                                  const struct machine_data *data)
 {
     bool is_kept;
-    struct waiting *waiting = set_aside(pe_id, wire, data, &is_kept);
+    struct waiting *waiting = set_aside(pe_id, am, data, &is_kept);
     struct waiting **link = &peer->early;
 
-    if (*link && (int32_t)(wire->seq - peer->early_last->wire.seq) > 0)
+    if (*link && (int32_t)(am->seq - peer->early_last->am.seq) > 0)
         link = &peer->early_last->next;
-    while (*link && (int32_t)(wire->seq - (*link)->wire.seq) > 0)
+    while (*link && (int32_t)(am->seq - (*link)->am.seq) > 0)
         link = &(*link)->next;
     waiting->next = *link;
     *link = waiting;
@@ -531,7 +530,7 @@ static BASE_COLD bool make_early(struct ampi_peer *peer, int pe_id, const struct
 
 static BASE_COLD void deliver_early(struct ampi_remote *remote, int pe_id, struct ampi_peer *peer)
 {
-    while (peer->early && peer->early->wire.seq == peer->next_expected) {
+    while (peer->early && peer->early->am.seq == peer->next_expected) {
         struct waiting *waiting = peer->early;
         peer->early = waiting->next;
         peer->next_expected++;
@@ -539,24 +538,24 @@ static BASE_COLD void deliver_early(struct ampi_remote *remote, int pe_id, struc
     }
 }
 
-bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data)
+bool ampi_remote_handle(int pe_id, const struct ampi_am_header *am, const struct machine_data *data)
 {
     struct ampi_remote *remote = &ampi_remotes[pe_id];
-    struct ampi_peer *peer = ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe);
+    struct ampi_peer *peer = ampi_remote_peer(remote, (int)am->src_proc, am->src_pe);
     struct machine_data passing;
     bool is_kept;
 
-    if (BASE_UNLIKELY(wire->seq != peer->next_expected))
-        return make_early(peer, pe_id, wire, data);
+    if (BASE_UNLIKELY(am->seq != peer->next_expected))
+        return make_early(peer, pe_id, am, data);
     if (BASE_UNLIKELY(peer->early !=
-                      NULL)) { /* the next one may cancel it: it cannot be released before we return */
+                      NULL)) { /* the next message may cancel it: it cannot be released before this returns */
         passing = *data;
         passing.can_keep = !data->bytes;
         data = &passing;
     }
     peer->next_expected++;
     ampi_remote_retry(pe_id); /* older messages first */
-    is_kept = deliver_or_orphan(remote, pe_id, wire, data);
+    is_kept = deliver_or_orphan(remote, pe_id, am, data);
     if (BASE_UNLIKELY(peer->early != NULL))
         deliver_early(remote, pe_id, peer);
     return is_kept;

@@ -2,10 +2,10 @@
  *
  * remote.h: the third route of a message: to and from a rank of another process.
  *
- * Little data is copied and sent without a request. Otherwise the sender's request waits until its buffer may
- * be changed and, in synchronous mode, until the match is reported. Data that came with its header is kept
- * where the machine put it, or copied if it is little; other data stays at the sender and is fetched straight
- * into the receive's buffer at the match.
+ * Small data is copied and sent without a request. Otherwise the sender's request waits until its buffer
+ * may be changed and, in synchronous mode, until the match is reported. Data that arrived with its header
+ * stays in the machine's memory, or is copied if it is small; other data stays at the sender and is fetched
+ * directly into the receive's buffer at the match.
  */
 #ifndef AMPI_P2P_REMOTE_H
 #define AMPI_P2P_REMOTE_H
@@ -13,26 +13,25 @@
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
 
-/* ampi_send_try for another process: true if the message has left or lies in the library's memory. */
+/* ampi_send_try for another process: true if the message has left or is in the library's memory. */
 bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *args, size_t n_bytes);
 
-/* Starts the (ACTIVE) send request, whose destination lives in another process; it may be COMPLETE on
- * return. */
+/* Starts the (ACTIVE) send request, whose destination is in another process; it may be COMPLETE on return. */
 void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request);
 
-/* Asks the destination to give back the (ACTIVE) send request's message if it has not matched; the request
- * waits for the answer. (remote_send.c) */
+/* Asks the destination to return the message of the (ACTIVE) send request if it has not matched; the
+ * request waits for the answer. (remote_send.c) */
 void ampi_remote_cancel(struct ampi_request *request);
 
-/* Its communicator goes, and it is in no table any more: drops a message, or keeps it where its sender may
- * still take it back. owner: the rank that it was sent to; on that one's PE. (remote_cancel.c) */
+/* Called when its communicator is freed and it is in no table: drops a message, or keeps it if its sender
+ * may still cancel it. owner: the rank it was sent to; on that rank's PE. (remote_cancel.c) */
 void ampi_remote_drop(struct ampi_rank *owner, struct ampi_message *message);
 
-/* A kept message's data is still at its sender: it takes a request to receive it. */
+/* True if a kept message's data is still at its sender: receiving it needs a request. */
 bool ampi_remote_is_away(const struct ampi_message *message);
 
-/* Receives it, or one that is here into a GPU's buffer, with an (ACTIVE) request, which completes when the
- * data is there; frees the message. */
+/* Receives such a message, or one that is here into a GPU buffer, with an (ACTIVE) request, which completes
+ * when the data has arrived; frees the message. */
 void ampi_remote_receive(struct ampi_message *message, struct ampi_request *recv);
 
 /* ampi_message_consume for messages that are remote and not away. */
@@ -41,12 +40,12 @@ void ampi_remote_consume(struct ampi_rank *self, struct ampi_message *message, v
 
 /* ---- On the destination's PE (p2p_connect.c) ---- */
 
-bool ampi_remote_handle(int pe_id, const struct ampi_wire *wire, const struct machine_data *data);
-void ampi_remote_handle_ack(const struct ampi_wire *wire);
-void ampi_remote_handle_cancelled(const struct ampi_wire *wire);
-void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire);
+bool ampi_remote_handle(int pe_id, const struct ampi_am_header *am, const struct machine_data *data);
+void ampi_remote_handle_ack(const struct ampi_am_header *am);
+void ampi_remote_handle_cancelled(const struct ampi_am_header *am);
+void ampi_remote_handle_credit(int pe_id, const struct ampi_am_header *am);
 
-/* Messages to communicators that this process has not made yet: tries again. */
+/* Retries messages to communicators that this process has not created yet. */
 int ampi_remote_retry(int pe_id);
 bool ampi_remote_must_retry(int pe_id);
 

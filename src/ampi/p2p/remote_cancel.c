@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * remote_cancel.c: giving back messages that have not matched to senders in other processes; see cancel.c.
- * The asking half is in remote_send.c.
+ * remote_cancel.c: returns messages that have not matched to senders in other processes that cancel them;
+ * see cancel.c. remote_send.c has the requesting side.
  *
- * The attempt comes behind the message that it means. That message is an orphan, because its communicator has
- * not been made here yet, or never will be found again; or it waits at its destination; or its communicator
- * was freed here while it waited (outlived); or it has matched.
+ * The request to cancel follows its message. That message is an orphan, because its communicator has not
+ * been created here yet, or no longer exists; or it waits at its destination; or its communicator was freed
+ * here while it waited (outlived); or it has matched.
  */
 #include <pthread.h>
 
@@ -13,14 +13,15 @@
 #include "ampi/p2p/remote_kept.h"
 #include "base/log.h"
 
-/* ---- Messages whose communicator is gone ---- */
+/* ---- Messages whose communicator was freed ---- */
 
 static struct {
     pthread_mutex_t lock;
     struct ampi_match_node *first; /* linked by next */
 } outlived = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Does the sender's request wait for the match? The others are complete whatever becomes of the message. */
+/* True if the sender's request waits for the match. Other sends are complete whatever happens to the
+ * message. */
 static bool is_awaited(const struct ampi_message *message)
 {
     const struct kept *kept = kept_of(message);
@@ -56,13 +57,13 @@ static struct ampi_message *take_outlived(const struct ampi_peer *peer, uint32_t
     return found;
 }
 
-/* ---- Messages that wait at their destination ---- */
+/* ---- Messages waiting at their destination ---- */
 
 /* The kept message with this number; NULL: it has matched, or is about to leave the sender in any case. */
 static struct ampi_message *find(const struct ampi_comm *dest, const struct ampi_peer *peer,
-                                 const struct ampi_wire *wire, uint32_t seq)
+                                 const struct ampi_am_header *am, uint32_t seq)
 {
-    struct ampi_match_node *node = ampi_match_first_unexpected(&dest->match, wire->source, wire->tag);
+    struct ampi_match_node *node = ampi_match_first_unexpected(&dest->match, am->source, am->tag);
 
     for (; node; node = ampi_match_next_unexpected(node)) {
         struct ampi_message *message = BASE_CONTAINER(node, struct ampi_message, node);
@@ -79,7 +80,8 @@ static void discarded(void *data, int result)
     free(data);
 }
 
-/* The sender has its buffer back when the machine has done with it: the data is fetched to nowhere. */
+/* The sender gets its buffer back when the machine has finished with it: the data is fetched and
+ * discarded. */
 static void discard(const struct kept *kept, size_t n_bytes)
 {
     void *data = base_malloc(n_bytes, "a message that was cancelled");
@@ -90,15 +92,15 @@ static void discard(const struct kept *kept, size_t n_bytes)
         free(data);
 }
 
-/* No piece of an offer is wanted: that ends it. */
+/* Ends an offer by requesting no piece. */
 static void decline(const struct kept *kept)
 {
-    struct ampi_wire wire = {.kind = AMPI_WIRE_PULL, .cookie = kept->cookie};
+    struct ampi_am_header am = {.kind = AMPI_AM_PULL, .cookie = kept->cookie};
 
-    ampi_procs_post(kept->peer->proc_id, kept->peer->pe_id, &wire, NULL, 0);
+    ampi_procs_post(kept->peer->proc_id, kept->peer->pe_id, &am, NULL, 0);
 }
 
-/* Gives the sender its buffer and its part of the window back; for a message that is dropped. */
+/* Returns the sender's buffer and its share of the window; for a message that is dropped. */
 static void refuse(const struct kept *kept, size_t n_bytes)
 {
     if (!kept->is_sync && !kept->is_offer)
@@ -115,7 +117,7 @@ static void drop(struct ampi_rank *owner, struct ampi_message *message)
 
     refuse(kept, message->size_bytes);
     if (!kept->bytes)
-        kept->token = NULL; /* used up */
+        kept->token = NULL; /* consumed */
     ampi_remote_release_message(owner, message);
 }
 
@@ -133,10 +135,10 @@ void ampi_remote_drop(struct ampi_rank *owner, struct ampi_message *message)
     }
 }
 
-static bool take_kept(struct ampi_comm *dest, const struct ampi_peer *peer, const struct ampi_wire *wire,
+static bool take_kept(struct ampi_comm *dest, const struct ampi_peer *peer, const struct ampi_am_header *am,
                       uint32_t seq)
 {
-    struct ampi_message *message = find(dest, peer, wire, seq);
+    struct ampi_message *message = find(dest, peer, am, seq);
 
     if (message) {
         ampi_match_remove_unexpected(&dest->match, &message->node);
@@ -151,10 +153,10 @@ static void drop_orphan(int pe_id, struct ampi_peer *peer, struct waiting *orpha
 {
     struct kept kept = {.bytes = orphan->bytes,
                         .token = orphan->token,
-                        .cookie = orphan->wire.cookie,
+                        .cookie = orphan->am.cookie,
                         .peer = peer,
-                        .is_sync = (orphan->wire.flags & AMPI_WIRE_SYNC) != 0,
-                        .is_offer = (orphan->wire.flags & AMPI_WIRE_PIPE) != 0};
+                        .is_sync = (orphan->am.flags & AMPI_AM_SYNC) != 0,
+                        .is_offer = (orphan->am.flags & AMPI_AM_STAGED) != 0};
 
     refuse(&kept, orphan->n_bytes);
     if (kept.bytes && kept.token)
@@ -167,8 +169,8 @@ static bool take_orphan(struct ampi_remote *remote, int pe_id, struct ampi_peer 
     struct waiting *before = NULL, *orphan = remote->orphans_first;
 
     for (; orphan; before = orphan, orphan = orphan->next)
-        if ((int)orphan->wire.src_proc == peer->proc_id && orphan->wire.src_pe == peer->pe_id &&
-            orphan->wire.seq == seq)
+        if ((int)orphan->am.src_proc == peer->proc_id && orphan->am.src_pe == peer->pe_id &&
+            orphan->am.seq == seq)
             break;
     if (!orphan)
         return false;
@@ -180,10 +182,10 @@ static bool take_orphan(struct ampi_remote *remote, int pe_id, struct ampi_peer 
 }
 
 void ampi_remote_handle_cancel(struct ampi_remote *remote, int pe_id, struct ampi_comm_shared *shared,
-                               const struct ampi_wire *wire, const struct machine_data *data)
+                               const struct ampi_am_header *am, const struct machine_data *data)
 {
-    struct ampi_peer *peer = ampi_remote_peer(remote, (int)wire->src_proc, wire->src_pe);
-    struct ampi_wire answer = {.kind = AMPI_WIRE_CANCELLED, .cookie = wire->cookie};
+    struct ampi_peer *peer = ampi_remote_peer(remote, (int)am->src_proc, am->src_pe);
+    struct ampi_am_header answer = {.kind = AMPI_AM_CANCELLED, .cookie = am->cookie};
     struct ampi_message *message;
     uint32_t seq;
     bool is_taken;
@@ -192,13 +194,13 @@ void ampi_remote_handle_cancel(struct ampi_remote *remote, int pe_id, struct amp
     memcpy(&seq, data->bytes, sizeof seq);
     is_taken = take_orphan(remote, pe_id, peer, seq);
     if (!is_taken && shared)
-        is_taken = take_kept(&shared->side[wire->flags & AMPI_WIRE_SIDE ? 1 : 0].handles[wire->dest], peer,
-                             wire, seq);
+        is_taken =
+            take_kept(&shared->side[am->flags & AMPI_AM_SIDE ? 1 : 0].handles[am->dest], peer, am, seq);
     if (!is_taken && (message = take_outlived(peer, seq))) {
         drop(kept_of(message)->owner, message);
         is_taken = true;
     }
     if (is_taken)
-        answer.flags = AMPI_WIRE_DONE;
+        answer.flags = AMPI_AM_DONE;
     ampi_procs_post(peer->proc_id, peer->pe_id, &answer, NULL, 0);
 }

@@ -12,31 +12,31 @@
 /* A message that cannot be delivered yet. */
 struct waiting {
     struct waiting *next;
-    struct ampi_wire wire;
+    struct ampi_am_header am;
     const void *bytes; /* NULL: away */
     size_t n_bytes;
-    void *token;       /* NULL: bytes lie behind this struct */
-    size_t room_bytes; /* of this struct */
+    void *token;       /* NULL: the bytes follow this struct */
+    size_t room_bytes; /* allocated size of this struct */
     unsigned char copy[];
 };
 
 /* The beginning of a kept message's data[]. */
 struct kept {
     const void *bytes;      /* NULL: away */
-    void *token;            /* NULL: the bytes lie behind this */
+    void *token;            /* NULL: the bytes follow this struct */
     uint64_t cookie;        /* of a synchronous send */
-    struct ampi_peer *peer; /* that it came from */
+    struct ampi_peer *peer; /* the sender */
     bool is_sync;
-    bool is_offer;        /* pipe.h; the cookie is that of the offer */
-    bool is_fetching : 1; /* its data is on its way to copy */
-    bool is_dropped : 1;  /* ... and is not wanted any more */
-    bool has_failed;      /* it never came */
+    bool is_offer;        /* staged.h; the cookie is that of the offer */
+    bool is_fetching : 1; /* its data is being copied to copy */
+    bool is_dropped : 1;  /* ... and is no longer needed */
+    bool has_failed;      /* its data will never arrive */
     uint32_t seq;         /* the message's number between the two PEs */
     union {
-        struct ampi_request *recv; /* fetching: the receive that waits for it; NULL: none yet */
-        struct ampi_rank *owner;   /* the communicator is gone: the rank that it was sent to */
+        struct ampi_request *recv; /* fetching: the waiting receive; NULL: none yet */
+        struct ampi_rank *owner;   /* after the communicator was freed: the rank it was sent to */
     };
-    void *memory; /* malloc'ed, where there is no room behind this; else NULL */
+    void *memory; /* malloc'ed, if there is no room after this struct; else NULL */
     unsigned char copy[];
 };
 _Static_assert(sizeof(struct kept) <= 64, "fits into the smallest message");
@@ -46,15 +46,15 @@ static inline struct kept *kept_of(const struct ampi_message *message)
     return (struct kept *)(uintptr_t)message->data;
 }
 
-/* Gives a message's part of the sender's window back. (remote.c) */
+/* Returns a message's share of the sender's window. (remote.c) */
 void ampi_remote_give_back(struct ampi_peer *peer, size_t n_bytes);
 
 /* Drops a kept message, a struct ampi_message, whose bytes are here. (remote.c) */
 void ampi_remote_release_message(struct ampi_rank *owner, void *what);
 
-/* A message that takes back another one has come, in its order; shared: the communicator of both, NULL: it is
- * not there yet, or not any more. (remote_cancel.c) */
+/* Handles a cancel message, in its order; shared: the communicator of both messages, NULL: it does not
+ * exist yet, or no longer. (remote_cancel.c) */
 void ampi_remote_handle_cancel(struct ampi_remote *remote, int pe_id, struct ampi_comm_shared *shared,
-                               const struct ampi_wire *wire, const struct machine_data *data) BASE_COLD;
+                               const struct ampi_am_header *am, const struct machine_data *data) BASE_COLD;
 
 #endif

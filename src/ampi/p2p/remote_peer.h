@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * remote_peer.h: what a PE knows of PEs of other processes; for remote.c and remote_send.c alone.
+ * remote_peer.h: the state of a PE about PEs of other processes; for remote.c and remote_send.c alone.
  */
 #ifndef AMPI_P2P_REMOTE_PEER_H
 #define AMPI_P2P_REMOTE_PEER_H
 
 #include "ampi/procs/procs.h"
 
-/* Floods: a PE may have a window of messages on the way to, or unreceived at, another PE: their bytes, and
- * this much more for each. Beyond that a standard send waits for its receive like a synchronous one. The
- * receiver gives the window back in large pieces, as receives take messages. */
+/* Flow control: a PE may have a window of messages that are under way to, or not yet received at, another
+ * PE: their data, plus this many bytes for each. Beyond that a standard send waits for its receive like a
+ * synchronous one. The receiver returns the window in large pieces, as receives take messages. */
 #define AMPI_WINDOW_MESSAGE_BYTES 256u
 
-/* The window: less in a job of many processes, all of which may flood one. */
+/* The window: smaller in a job of many processes, all of which may send to one. */
 static inline size_t ampi_remote_window_bytes(void)
 {
     const size_t most = (size_t)64 << 20, least = (size_t)1 << 20;
@@ -25,39 +25,39 @@ struct ampi_p2p;
 struct ampi_request;
 struct waiting;
 
-/* A PE of another process, as one of this process's sees it. */
+/* A PE of another process, from the view of one of this process's. */
 struct ampi_peer {
     int proc_id;
     int pe_id;
     uint32_t next_sent;     /* number of the next message to it */
     uint32_t next_expected; /* number of the next message from it */
-    struct waiting *early;  /* messages from it with later numbers, in their order */
+    struct waiting *early;  /* messages from it with later numbers, in order */
     struct waiting *early_last;
     size_t used_bytes; /* of the window, by messages to it */
-    size_t owed_bytes; /* of the window, received and not given back yet */
+    size_t owed_bytes; /* of the window, received and not returned yet */
 };
 
 struct ampi_peers_of_proc {
-    struct ampi_peer **peers; /* by PE; NULL: never heard of */
-    int n_pes;                /* entries */
+    struct ampi_peer **peers; /* by PE; NULL: no message so far */
+    int n_pes;                /* number of entries */
 };
 
-/* Where a rank is: found by arithmetic with several divisions, so it is remembered. */
+/* A cache of a rank's location, whose computation takes several divisions. */
 struct ampi_route_entry {
     int world_rank_plus_1; /* 0: empty */
     struct ampi_peer *peer;
 };
-#define AMPI_ROUTE_ENTRIES 256 /* by the low bits of the world rank */
+#define AMPI_ROUTE_ENTRIES 256 /* index: the low bits of the world rank */
 
-/* A PE's. */
+/* State of a PE. */
 struct ampi_remote {
     struct ampi_peers_of_proc *procs; /* by process */
     struct waiting *orphans_first;
     struct waiting *orphans_last;
-    uint32_t generation;             /* of the communicators when the orphans were last tried */
-    struct ampi_route_entry *routes; /* AMPI_ROUTE_ENTRIES of them; NULL: nothing was sent yet */
+    uint32_t generation;             /* of the communicators at the last attempt with the orphans */
+    struct ampi_route_entry *routes; /* AMPI_ROUTE_ENTRIES entries; NULL: nothing was sent yet */
     struct ampi_parcel *parcels;     /* free ones */
-    int n_parcels_out;               /* how many the machine has */
+    int n_parcels_out;               /* held by the machine */
     struct ampi_request *unmatched;  /* sends that wait to be matched */
 } BASE_CACHE_ALIGNED;
 extern struct ampi_remote ampi_remotes[AMPI_PES_MAX];
@@ -74,13 +74,13 @@ static inline struct ampi_peer *ampi_remote_peer(struct ampi_remote *remote, int
 
 struct ampi_p2p;
 
-/* The machine has done with a send's buffer, or the process is lost. (remote_send.c) */
+/* The machine has finished with a send's buffer, or the process has failed. (remote_send.c) */
 void ampi_remote_send_done(struct ampi_request *request, int result);
 
-/* What memory the machine is to take a GPU's buffer as; MACHINE_HOST: it takes it from a copy only. */
+/* The machine's kind of memory for sending from a GPU buffer; MACHINE_HOST: only from a copy. */
 enum machine_memory ampi_remote_memory(const struct ampi_p2p *p2p);
 
-/* Says once that it is slow without. */
+/* Reports once that messages are slow without such support. */
 void ampi_remote_tell_slow(void);
 
 #endif

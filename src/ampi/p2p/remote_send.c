@@ -2,19 +2,19 @@
  *
  * remote_send.c: sending messages to ranks of other processes. See remote.h.
  *
- * Little data leaves in a parcel: the machine gets a copy of it, and the send is complete at once. Other data
- * leaves from the sender's buffer (or packed, if it is noncontiguous), and its request waits for the machine.
- * A GPU's data leaves from the GPU if the machine takes that; else much of it in pieces (pipe.h), little from
- * a copy in the host's memory.
+ * Small data leaves in a parcel: the machine gets a copy, and the send is complete at once. Other data
+ * leaves from the sender's buffer (or packed, if it is noncontiguous), and its request waits for the
+ * machine. GPU data leaves from the GPU if the machine supports that; otherwise large data in pieces
+ * (staged.h), small data from a copy in host memory.
  */
 #include "ampi/datatype/buffer.h"
 #include "ampi/p2p/p2p_failure.h"
-#include "ampi/p2p/pipe.h"
+#include "ampi/p2p/staged.h"
 #include "ampi/p2p/remote.h"
 #include "ampi/p2p/remote_peer.h"
 #include "base/log.h"
 
-/* Largest data of a parcel, and most parcels of a PE that the machine may hold. */
+/* Maximum data size of a parcel, and maximum number of a PE's parcels that the machine may hold. */
 #define PARCEL_BYTES 256
 #define PARCELS_OUT_MAX 1024
 
@@ -38,7 +38,7 @@ static BASE_COLD struct ampi_peer *find_peer(struct ampi_remote *remote, int wor
     return entry->peer;
 }
 
-/* The PE of a member of the communicator's peer side; NULL: its process cannot be found. */
+/* The PE of a member of the communicator's peer side; NULL: its process is unknown. */
 static inline struct ampi_peer *peer_of_member(struct ampi_remote *remote, const struct ampi_comm *comm,
                                                int dest)
 {
@@ -53,9 +53,9 @@ static inline struct ampi_peer *peer_of_member(struct ampi_remote *remote, const
     return entry->peer;
 }
 
-void ampi_remote_handle_credit(int pe_id, const struct ampi_wire *wire)
+void ampi_remote_handle_credit(int pe_id, const struct ampi_am_header *am)
 {
-    ampi_remote_peer(&ampi_remotes[pe_id], (int)wire->src_proc, wire->src_pe)->used_bytes -= wire->cookie;
+    ampi_remote_peer(&ampi_remotes[pe_id], (int)am->src_proc, am->src_pe)->used_bytes -= am->cookie;
 }
 
 static inline bool is_window_used(const struct ampi_peer *peer)
@@ -63,12 +63,12 @@ static inline bool is_window_used(const struct ampi_peer *peer)
     return BASE_UNLIKELY(peer->used_bytes > ampi_remote_window_bytes());
 }
 
-static inline void fill_wire(struct ampi_wire *wire, const struct ampi_comm *comm, int pe_id, int dest,
-                             int tag, uint32_t seq)
+static inline void fill_am(struct ampi_am_header *am, const struct ampi_comm *comm, int pe_id, int dest,
+                           int tag, uint32_t seq)
 {
-    *wire = (struct ampi_wire){
-        .kind = AMPI_WIRE_SEND,
-        .flags = comm->peer == &comm->shared->side[1] ? AMPI_WIRE_SIDE : 0,
+    *am = (struct ampi_am_header){
+        .kind = AMPI_AM_SEND,
+        .flags = comm->peer == &comm->shared->side[1] ? AMPI_AM_SIDE : 0,
         .src_pe = (uint16_t)pe_id,
         .src_proc = (uint32_t)ampi_job.proc_id,
         .context_id = comm->shared->context_id,
@@ -83,8 +83,8 @@ static inline void fill_wire(struct ampi_wire *wire, const struct ampi_comm *com
 
 struct ampi_parcel {
     struct ampi_parcel *next;   /* link of the free ones */
-    struct ampi_remote *remote; /* whose it is */
-    struct ampi_wire wire;
+    struct ampi_remote *remote; /* the owner */
+    struct ampi_am_header am;
     unsigned char data[PARCEL_BYTES];
 };
 
@@ -105,7 +105,7 @@ static void parcel_sent(void *arg, int result)
     struct ampi_parcel *parcel = arg;
     struct ampi_remote *remote = parcel->remote;
 
-    (void)result; /* the send was complete before; who waits for an answer learns of the loss */
+    (void)result; /* the send was complete before; whoever waits for an answer is notified of the failure */
     parcel->next = remote->parcels;
     remote->parcels = parcel;
     remote->n_parcels_out--;
@@ -127,12 +127,12 @@ bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *a
     if (BASE_UNLIKELY(!remote->parcels))
         add_parcels(remote);
     parcel = remote->parcels;
-    fill_wire(&parcel->wire, args->comm, self->pe_id, args->dest, args->tag, peer->next_sent);
+    fill_am(&parcel->am, args->comm, self->pe_id, args->dest, args->tag, peer->next_sent);
     ampi_p2p_pack(parcel->data, args, n_bytes);
-    result = ampi_machine->send(self->pe_id, peer->proc_id, peer->pe_id, &parcel->wire, sizeof parcel->wire,
+    result = ampi_machine->send(self->pe_id, peer->proc_id, peer->pe_id, &parcel->am, sizeof parcel->am,
                                 parcel->data, n_bytes, MACHINE_HOST, parcel_sent, parcel);
     if (BASE_UNLIKELY(result < 0))
-        return false; /* the request will tell */
+        return false; /* the request will report it */
     if (result == MACHINE_PENDING) {
         remote->parcels = parcel->next;
         remote->n_parcels_out++;
@@ -145,8 +145,8 @@ bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *a
 
 /* ---- Requests ---- */
 
-/* Sends that wait to be matched are listed: nothing else would tell of them when the other process is lost.
- * The list's links are those of the request's pool, which it is not in, and one of its own. */
+/* Lists sends that wait to be matched: nothing else would find them when the other process fails. The list
+ * uses the link of the request's pool, which it is not in, and another one. */
 static void add_unmatched(struct ampi_remote *remote, struct ampi_request *request)
 {
     request->u.p2p.is_unmatched = true;
@@ -166,7 +166,7 @@ static void remove_unmatched(struct ampi_request *request)
         request->next->u.p2p.prev_unmatched = prev;
 }
 
-/* One of the two things that a send waits for has happened: its buffer is free, or it was matched. */
+/* One of the two events that a send waits for has happened: its buffer is free, or it was matched. */
 static void send_part_done(struct ampi_request *request)
 {
     struct ampi_p2p *p2p = &request->u.p2p;
@@ -178,7 +178,7 @@ static void send_part_done(struct ampi_request *request)
     if (p2p->staged)
         ampi_message_scratch_free(request->owner->messages, p2p->staged,
                                   (size_t)(p2p->count * p2p->type->size_bytes));
-    request->status.MPI_ERROR = p2p->is_lost ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+    request->status.MPI_ERROR = p2p->is_failed ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
     if (BASE_UNLIKELY(p2p->gpu_error))
         request->status.MPI_ERROR = ampi_device_error(request->owner, p2p->gpu_error);
     if (BASE_UNLIKELY(p2p->is_cancelled))
@@ -190,7 +190,7 @@ static void send_part_done(struct ampi_request *request)
 void ampi_remote_send_done(struct ampi_request *request, int result)
 {
     if (BASE_UNLIKELY(result < 0)) {
-        request->u.p2p.is_lost = true;
+        request->u.p2p.is_failed = true;
         request->u.p2p.n_remote_parts = 1; /* no match will be reported */
     }
     send_part_done(request);
@@ -201,7 +201,7 @@ static void sent(void *arg, int result)
     ampi_remote_send_done(arg, result);
 }
 
-/* The data as one piece of memory. */
+/* The data as consecutive memory. */
 static const void *gather(struct ampi_message_pool *pool, struct ampi_p2p *p2p, size_t n_bytes)
 {
     struct ampi_cursor cursor;
@@ -216,13 +216,13 @@ static const void *gather(struct ampi_message_pool *pool, struct ampi_p2p *p2p, 
     return p2p->staged;
 }
 
-/* The header is filled in. */
+/* The header is filled in already. */
 static void send_data(struct ampi_request *request, const struct ampi_peer *peer, const void *data,
                       size_t n_bytes, enum machine_memory memory)
 {
     struct ampi_p2p *p2p = &request->u.p2p;
-    int result = ampi_machine->send(request->owner->pe_id, peer->proc_id, peer->pe_id, &p2p->wire,
-                                    sizeof p2p->wire, data, n_bytes, memory, sent, request);
+    int result = ampi_machine->send(request->owner->pe_id, peer->proc_id, peer->pe_id, &p2p->am,
+                                    sizeof p2p->am, data, n_bytes, memory, sent, request);
 
     if (result != MACHINE_PENDING)
         sent(request, result);
@@ -233,7 +233,7 @@ struct staging {
     struct gpu_move move;
     struct ampi_request *request; /* NULL: complete */
     const struct ampi_peer *peer;
-    struct ampi_wire wire; /* what the request had */
+    struct ampi_am_header am; /* the request's header */
     int pe_id;
     unsigned char bytes[];
 };
@@ -247,18 +247,18 @@ static void staging_sent(void *arg, int result)
     free(staging);
 }
 
-/* The data is the library's now: unless the send waits for its match it is complete, whenever the machine
- * is. */
+/* The data is in the library's memory: unless the send waits for its match it is complete now, whenever the
+ * machine finishes. */
 static void send_staging(struct staging *staging)
 {
     struct ampi_request *request = staging->request;
-    bool is_sync = (staging->wire.flags & AMPI_WIRE_SYNC) != 0;
+    bool is_sync = (staging->am.flags & AMPI_AM_SYNC) != 0;
     int result;
 
     if (!is_sync)
         staging->request = NULL;
-    result = ampi_machine->send(staging->pe_id, staging->peer->proc_id, staging->peer->pe_id, &staging->wire,
-                                sizeof staging->wire, staging->bytes, staging->move.n_bytes, MACHINE_HOST,
+    result = ampi_machine->send(staging->pe_id, staging->peer->proc_id, staging->peer->pe_id, &staging->am,
+                                sizeof staging->am, staging->bytes, staging->move.n_bytes, MACHINE_HOST,
                                 staging_sent, staging);
     if (result != MACHINE_PENDING)
         staging_sent(staging, result);
@@ -266,7 +266,7 @@ static void send_staging(struct staging *staging)
         ampi_remote_send_done(request, result < 0 ? result : MACHINE_DONE);
 }
 
-/* The message goes in any case: those behind it wait for its number. */
+/* The message is sent in any case: later ones wait for its number. */
 static void staged(struct gpu_move *move, int error)
 {
     struct staging *staging = BASE_CONTAINER(move, struct staging, move);
@@ -274,13 +274,13 @@ static void staged(struct gpu_move *move, int error)
     const struct ampi_peer *peer = staging->peer;
 
     if (BASE_UNLIKELY(error)) {
-        ampi_pipe_send_failure(&request->u.p2p.wire, peer, move->n_bytes, error);
+        ampi_staged_send_failure(&request->u.p2p.am, peer, move->n_bytes, error);
         request->u.p2p.gpu_error = error;
         request->u.p2p.n_remote_parts = 1; /* no match will be reported */
         ampi_remote_send_done(request, MACHINE_DONE);
         free(staging);
     } else {
-        staging->wire = request->u.p2p.wire;
+        staging->am = request->u.p2p.am;
         send_staging(staging);
     }
 }
@@ -288,7 +288,7 @@ static void staged(struct gpu_move *move, int error)
 static void stage(struct ampi_request *request, const struct ampi_peer *peer, size_t n_bytes)
 {
     const struct ampi_p2p *p2p = &request->u.p2p;
-    struct staging *staging = base_malloc(sizeof *staging + n_bytes, "a message of a GPU to another process");
+    struct staging *staging = base_malloc(sizeof *staging + n_bytes, "a GPU message to another process");
 
     *staging = (struct staging){.request = request, .peer = peer, .pe_id = request->owner->pe_id};
     staging->move.src = ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
@@ -304,10 +304,10 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
     struct ampi_peer *peer = peer_of_member(&ampi_remotes[self->pe_id], request->comm, p2p->peer_rank);
     bool is_sync = p2p->mode == AMPI_SEND_SYNCHRONOUS;
-    bool is_staged = false; /* a GPU's, and not taken from there */
+    bool is_staged = false; /* GPU data that the machine cannot send from there */
     enum machine_memory memory = MACHINE_HOST;
 
-    p2p->is_lost = p2p->is_unmatched = p2p->is_cancelling = p2p->is_cancelled = false;
+    p2p->is_failed = p2p->is_unmatched = p2p->is_cancelling = p2p->is_cancelled = false;
     p2p->gpu_error = 0;
     p2p->staged = NULL;
     p2p->n_remote_parts = 1;
@@ -315,19 +315,19 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
         sent(request, MACHINE_LOST);
         return;
     }
-    fill_wire(&p2p->wire, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
+    fill_am(&p2p->am, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
     if (BASE_UNLIKELY(p2p->is_device)) {
         memory = ampi_remote_memory(p2p);
         is_staged = memory == MACHINE_HOST;
         if (is_staged)
             ampi_remote_tell_slow();
     }
-    if (BASE_UNLIKELY(is_staged && n_bytes > AMPI_PIPE_FROM_BYTES)) {
-        ampi_pipe_send(request, peer, n_bytes);
+    if (BASE_UNLIKELY(is_staged && n_bytes > AMPI_STAGED_FROM_BYTES)) {
+        ampi_staged_send(request, peer, n_bytes);
     } else {
         if (is_sync || is_window_used(peer)) {
-            p2p->wire.flags |= AMPI_WIRE_SYNC;
-            p2p->wire.cookie = (uint64_t)(uintptr_t)request;
+            p2p->am.flags |= AMPI_AM_SYNC;
+            p2p->am.cookie = (uint64_t)(uintptr_t)request;
             p2p->n_remote_parts = 2;
             add_unmatched(&ampi_remotes[self->pe_id], request);
         } else {
@@ -340,19 +340,19 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     }
 }
 
-void ampi_remote_handle_ack(const struct ampi_wire *wire)
+void ampi_remote_handle_ack(const struct ampi_am_header *am)
 {
-    send_part_done((struct ampi_request *)(uintptr_t)wire->cookie);
+    send_part_done((struct ampi_request *)(uintptr_t)am->cookie);
 }
 
-/* The attempt travels as a message of its own behind the one that it means: there that has arrived, or
- * matched. */
+/* The request to cancel is a separate message after the one that it concerns, which has arrived or matched
+ * by then. */
 void ampi_remote_cancel(struct ampi_request *request)
 {
     struct ampi_p2p *p2p = &request->u.p2p;
     struct ampi_remote *remote = &ampi_remotes[request->owner->pe_id];
     struct ampi_peer *peer;
-    struct ampi_wire wire;
+    struct ampi_am_header am;
     uint32_t *meant;
 
     if (p2p->is_cancelling)
@@ -360,35 +360,35 @@ void ampi_remote_cancel(struct ampi_request *request)
     peer = peer_of_member(remote, request->comm, p2p->peer_rank);
     p2p->is_cancelling = true;
     p2p->n_remote_parts++;
-    if (!p2p->is_unmatched) /* nothing but the answer, or the process's loss, may be left to come */
+    if (!p2p->is_unmatched) /* only the answer, or the process's failure, may be outstanding */
         add_unmatched(remote, request);
     meant = base_malloc(sizeof *meant, "MPI_Cancel");
-    *meant = p2p->wire.seq;
-    fill_wire(&wire, request->comm, request->owner->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
-    wire.flags |= AMPI_WIRE_CANCEL;
-    wire.cookie = (uint64_t)(uintptr_t)request;
-    ampi_procs_post(peer->proc_id, peer->pe_id, &wire, meant, sizeof *meant);
+    *meant = p2p->am.seq;
+    fill_am(&am, request->comm, request->owner->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
+    am.flags |= AMPI_AM_CANCEL;
+    am.cookie = (uint64_t)(uintptr_t)request;
+    ampi_procs_post(peer->proc_id, peer->pe_id, &am, meant, sizeof *meant);
 }
 
-void ampi_remote_handle_cancelled(const struct ampi_wire *wire)
+void ampi_remote_handle_cancelled(const struct ampi_am_header *am)
 {
-    struct ampi_request *request = (struct ampi_request *)(uintptr_t)wire->cookie;
+    struct ampi_request *request = (struct ampi_request *)(uintptr_t)am->cookie;
     struct ampi_p2p *p2p = &request->u.p2p;
 
     p2p->is_cancelling = false;
-    if (wire->flags & AMPI_WIRE_DONE) {
+    if (am->flags & AMPI_AM_DONE) {
         p2p->is_cancelled = true;
-        if (p2p->wire.flags & AMPI_WIRE_SYNC)
+        if (p2p->am.flags & AMPI_AM_SYNC)
             p2p->n_remote_parts--; /* no match will be reported */
     }
     send_part_done(request);
 }
 
-void ampi_remote_lose(int pe_id, int proc_id)
+void ampi_remote_handle_failure(int pe_id, int proc_id)
 {
     struct ampi_request *request = ampi_remotes[pe_id].unmatched;
 
-    ampi_pipe_lose(pe_id, proc_id);
+    ampi_staged_handle_failure(pe_id, proc_id);
     while (request) {
         const struct ampi_comm *comm = request->comm;
         int world_rank = ampi_group_world_rank(comm->peer->layout->group, request->u.p2p.peer_rank);

@@ -6,8 +6,10 @@
 
 #include "base/log.h"
 
-/* Requests that are made at a time when a rank's pool is empty. */
-#define REQUESTS_PER_SLAB 16
+/* The fewest and most requests made at once when a rank's pool is empty: as many as the rank has, within these
+ * limits. A million ranks with some requests each need little memory, and pools grow quickly. */
+#define SLAB_MIN 4
+#define SLAB_MAX 64
 
 static const struct ampi_request_kind done_kind = {.name = "completed send"};
 
@@ -20,9 +22,12 @@ struct ampi_request ampi_request_done = {
 
 static BASE_COLD void add_slab(struct ampi_rank *self)
 {
-    struct ampi_request *slab = base_malloc(REQUESTS_PER_SLAB * sizeof *slab, "requests");
+    int n = self->n_requests < SLAB_MIN   ? SLAB_MIN
+            : self->n_requests < SLAB_MAX ? self->n_requests
+                                          : SLAB_MAX;
+    struct ampi_request *slab = base_malloc((size_t)n * sizeof *slab, "requests");
 
-    for (int i = REQUESTS_PER_SLAB; i-- > 0;) {
+    for (int i = n; i-- > 0;) {
         slab[i].magic = AMPI_MAGIC_DEAD;
         slab[i].next = self->free_requests;
         self->free_requests = &slab[i];
@@ -34,7 +39,7 @@ static inline void init(struct ampi_request *request, struct ampi_rank *self,
 {
     request->magic = AMPI_MAGIC_REQUEST;
     request->state = is_persistent ? AMPI_REQUEST_INACTIVE : AMPI_REQUEST_ACTIVE;
-    request->is_awaited = false;
+    request->awaited_by = NULL;
     request->is_persistent = is_persistent;
     request->kind = kind;
     request->owner = self;
@@ -68,10 +73,11 @@ void ampi_request_init_on_stack(struct ampi_request *request, struct ampi_rank *
 void ampi_request_complete(struct ampi_request *request)
 {
     request->state = AMPI_REQUEST_COMPLETE;
-    if (request->is_awaited) {
-        request->is_awaited = false;
-        if (--request->owner->wait_left == 0)
-            ult_ready(&request->owner->ult);
+    if (request->awaited_by) {
+        struct ult *waiter = request->awaited_by;
+        request->awaited_by = NULL;
+        if (--waiter->wait_left == 0)
+            ult_ready(waiter);
     }
     if (BASE_UNLIKELY(request->on_complete != NULL))
         request->on_complete(request, request->whole);
@@ -103,25 +109,28 @@ void ampi_request_abandon(struct ampi_request *request)
 
 void ampi_request_await(struct ampi_request *request)
 {
+    struct ult *self;
+
     if (request->state == AMPI_REQUEST_COMPLETE)
         return;
-    request->is_awaited = true;
-    request->owner->wait_left = 1;
-    request->owner->wait_for = &request;
-    request->owner->n_wait_for = 1;
+    self = ult_self();
+    request->awaited_by = self;
+    self->wait_left = 1;
+    self->wait_for = &request;
+    self->n_wait_for = 1;
     ult_suspend();
-    request->owner->n_wait_for = 0;
+    self->n_wait_for = 0;
     BASE_ASSERT(request->state == AMPI_REQUEST_COMPLETE);
 }
 
 void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, int n)
 {
-    struct ampi_rank *self = ampi_self();
+    struct ult *self = ult_self();
     int n_marked = 0;
 
     for (int i = 0; i < n_requests; i++)
-        if (requests[i] && ampi_request_is_active(requests[i]) && !requests[i]->is_awaited) {
-            requests[i]->is_awaited = true;
+        if (requests[i] && ampi_request_is_active(requests[i]) && !requests[i]->awaited_by) {
+            requests[i]->awaited_by = self;
             n_marked++;
         }
     if (n > n_marked)
@@ -134,10 +143,10 @@ void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, 
         self->n_wait_for = 0;
     }
     if (n == n_marked)
-        return; /* completing took the mark off each */
+        return; /* completing has removed the mark from each */
     for (int i = 0; i < n_requests; i++)
-        if (requests[i] && requests[i]->is_awaited)
-            requests[i]->is_awaited = false;
+        if (requests[i] && requests[i]->awaited_by == self)
+            requests[i]->awaited_by = NULL;
 }
 
 void ampi_request_destroy(struct ampi_request *request)

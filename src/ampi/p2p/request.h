@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * request.h: operations under way, and waiting for them (MPI 5.0, section 3.7).
+ * request.h: pending operations, and waiting for them (MPI 5.0, section 3.7).
  *
- * States of a request, and who moves it on:
+ * States of a request, and the calls that change them:
  *
  *      1 INACTIVE  --MPI_Start: kind->start-->             2 ACTIVE (persistent, partitioned requests)
  *      2 ACTIVE    --ampi_request_complete-->              3 COMPLETE
@@ -10,8 +10,8 @@
  *
  * Invariants:
  *   1. Only the owner's PE touches a request's state; other PEs' completions come through the inbox.
- *   2. A rank that waits is counted down: `is_awaited` is set on each request it waits for, and completing
- *      one of these takes one off rank->wait_left; at zero the rank becomes ready.
+ *   2. A ULT that waits is counted down: `awaited_by` of each request it waits for points to it, and
+ *      completing one of these takes one off ult->wait_left; at zero the ULT becomes ready.
  *   3. What is to happen at completion besides that is `on_complete`: a request that the user freed while
  *      ACTIVE is destroyed, a part of a larger operation tells that.
  *
@@ -29,7 +29,8 @@ struct ampi_request;
 
 enum ampi_request_state { AMPI_REQUEST_INACTIVE = 1, AMPI_REQUEST_ACTIVE = 2, AMPI_REQUEST_COMPLETE = 3 };
 
-/* Called when a request completes; may free it; may not switch. whole: what it is a part of, or NULL. */
+/* Called when a request completes; may free it; may not switch. whole: the operation that it is a part of,
+ * or NULL. */
 typedef void (*ampi_request_complete_fn)(struct ampi_request *request, struct ampi_request *whole);
 
 /* The behaviour of a kind of requests. All members but name may be NULL. */
@@ -37,73 +38,73 @@ struct ampi_request_kind {
     const char *name; /* for reports: "receive" */
     /* MPI_Start: INACTIVE -> ACTIVE. Returns an error code. May not switch. */
     int (*start)(struct ampi_request *request);
-    /* MPI_Cancel of an ACTIVE or COMPLETE request; completes it if that succeeds. Returns an error code. */
+    /* MPI_Cancel of an ACTIVE or COMPLETE request; completes it on success. Returns an error code. */
     int (*cancel)(struct ampi_request *request);
     /* At Wait or Test, once complete: may fill the status and returns the request's error (generalized
      * requests). */
     int (*query)(struct ampi_request *request, MPI_Status *status);
-    /* When the program's last call for the request returns, before release: the error is that call's, if
-     * there is none yet (generalized requests). */
+    /* When the program's last call for the request returns, before release: its error becomes the call's,
+     * if there is none yet (generalized requests). */
     int (*finish)(struct ampi_request *request);
-    /* Before the request's memory goes back: drops what it holds. */
+    /* Before the request's memory is freed: drops its resources. */
     void (*release)(struct ampi_request *request);
-    /* For reports, instead of the name: what the owner is blocked in. */
+    /* For reports, instead of the name: the operation that blocks the owner. */
     void (*describe)(const struct ampi_request *request, char *text, size_t size_bytes);
-    bool is_collective; /* may not be cancelled, nor freed once started */
+    bool is_collective; /* must not be cancelled, nor freed once started */
 };
 
 /* A point-to-point operation. */
 struct ampi_p2p {
     union {
         struct ampi_match_node node; /* receive: in the posted table; the key is its source and tag */
-        struct ampi_wire wire;       /* send to another process: its header */
+        struct ampi_am_header am;    /* send to another process: its header */
     };
     void *buf;
     MPI_Count count;
-    struct ampi_type *type; /* a reference is held while the request lives, blocking calls excepted */
+    struct ampi_type *type; /* holds a reference while the request lives, except in blocking calls */
     int peer_rank;          /* send: destination */
     int tag;                /* send */
     uint8_t mode;           /* send: enum ampi_send_mode */
-    bool is_posted;         /* receive: stands in the posted table */
-    bool is_device;         /* the buffer is a GPU's */
-    bool is_lost;           /* send to another process: that is gone */
-    bool is_unmatched;      /* send to another process: on the list of those that wait for their match */
-    bool is_cancelling;     /* send to another process: waits for the answer to an attempt to take it back */
-    bool is_cancelled;      /* send to another process: it was taken back */
-    uint8_t n_remote_parts; /* send to another process: what it still waits for */
-    int gpu_error;          /* send to another process: CUDA's, if the data could not be had */
+    bool is_posted;         /* receive: is in the posted table */
+    bool is_device;         /* the buffer is in GPU memory */
+    bool is_failed;         /* send to another process: that process has failed */
+    bool is_unmatched;      /* send to another process: on the list of sends waiting for their match */
+    bool is_cancelling;     /* send to another process: waits for the answer to its cancel request */
+    bool is_cancelled;      /* send to another process: was cancelled */
+    uint8_t n_remote_parts; /* send to another process: number of events it still waits for */
+    int gpu_error;          /* send to another process: CUDA's error if the data could not be read */
     void *staged;           /* send to another process: packed data; NULL: none */
-    struct ampi_request *prev_unmatched; /* send to another process: link of the list */
+    struct ampi_request *prev_unmatched; /* send to another process: previous in the list */
 };
 
 struct ampi_request {
-    uint32_t magic;  /* AMPI_MAGIC_REQUEST */
-    uint8_t state;   /* enum ampi_request_state */
-    bool is_awaited; /* invariant 2 */
+    uint32_t magic; /* AMPI_MAGIC_REQUEST */
+    uint8_t state;  /* enum ampi_request_state */
     bool is_persistent;
+    struct ult *awaited_by; /* invariant 2; NULL: nobody waits for it */
     const struct ampi_request_kind *kind;
     struct ampi_rank *owner;
     struct ampi_comm *comm;               /* NULL: none (generalized requests) */
-    ampi_request_complete_fn on_complete; /* invariant 3; NULL: nothing */
+    ampi_request_complete_fn on_complete; /* invariant 3; NULL: no action */
     struct ampi_request *whole;           /* the operation that this is a part of; for on_complete */
     MPI_Status status;                    /* valid once COMPLETE; MPI_ERROR is the operation's result */
-    struct ampi_request *next;            /* link of the pool; of remote_send.c's list while under way */
+    struct ampi_request *next;            /* next in the pool; in remote_send.c's list while pending */
     union {
         struct ampi_p2p p2p;
-        void *extra; /* what other kinds hang on it */
+        void *extra; /* state of other kinds */
     } u;
 };
 
-/* A request of the pool, ACTIVE (INACTIVE if persistent), with an empty status. Raises nothing; ends the job
- * when there is no memory. comm may be NULL; else it is counted in comm->n_pending. */
+/* A request from the pool, ACTIVE (INACTIVE if persistent), with an empty status. Raises nothing; ends the
+ * job if memory is exhausted. comm may be NULL; else it is counted in comm->n_pending. */
 struct ampi_request *ampi_request_create(struct ampi_rank *self, const struct ampi_request_kind *kind,
                                          struct ampi_comm *comm, bool is_persistent);
 
-/* The request of an MPI_Isend whose message was delivered or buffered at once: one object for all, COMPLETE
- * for good, never written. Destroying it does nothing. */
+/* The request of an MPI_Isend whose message was delivered or buffered at once: one object for all, always
+ * COMPLETE, never written. Destroying it has no effect. */
 extern struct ampi_request ampi_request_done;
 
-/* Sets up a request of a blocking call on its stack: never in the program's hands, nothing to free. */
+/* Sets up a request of a blocking call on its stack: invisible to the program, with nothing to free. */
 void ampi_request_init_on_stack(struct ampi_request *request, struct ampi_rank *self,
                                 const struct ampi_request_kind *kind, struct ampi_comm *comm);
 
@@ -111,22 +112,22 @@ void ampi_request_init_on_stack(struct ampi_request *request, struct ampi_rank *
  * the owner's PE. Never switches. */
 void ampi_request_complete(struct ampi_request *request);
 
-/* Makes a started request a part of a larger operation: on_complete(part, whole) is called when it completes,
- * now if it has. */
+/* Makes a started request a part of a larger operation: on_complete(part, whole) is called when it
+ * completes, or now if it already has. */
 void ampi_request_attach(struct ampi_request *whole, struct ampi_request *part,
                          ampi_request_complete_fn on_complete);
 
-/* An ACTIVE request that nobody will wait for: destroys it when it completes. */
+/* For an ACTIVE request that nobody will wait for: destroys it when it completes. */
 void ampi_request_abandon(struct ampi_request *request);
 
 /* Blocks until the request is COMPLETE. May switch. */
 void ampi_request_await(struct ampi_request *request);
 
-/* Blocks until n of the requests that are not COMPLETE yet have completed (n of those non-NULL and ACTIVE; n
- * <= their number). May switch. */
+/* Blocks until n more of the requests have completed (of those that are non-NULL and ACTIVE; n <= their
+ * number). May switch. */
 void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, int n);
 
-/* After Wait or Test found it COMPLETE: hands out the status (which may be MPI_STATUS_IGNORE) and the
+/* After Wait or Test found it COMPLETE: returns the status (which may be MPI_STATUS_IGNORE) and the
  * operation's result, and makes a persistent request INACTIVE, or frees it and sets *handle to
  * MPI_REQUEST_NULL. */
 int ampi_request_retire(MPI_Request *handle, struct ampi_request *request, MPI_Status *status);
@@ -134,7 +135,7 @@ int ampi_request_retire(MPI_Request *handle, struct ampi_request *request, MPI_S
 /* Drops a request that is COMPLETE or INACTIVE. */
 void ampi_request_destroy(struct ampi_request *request);
 
-/* The object of a handle; NULL if it is none (MPI_REQUEST_NULL included). */
+/* The object of a handle; NULL if it is not valid (including MPI_REQUEST_NULL). */
 static inline struct ampi_request *ampi_request_of(MPI_Request handle)
 {
     return ampi_handle_has_magic(handle, AMPI_MAGIC_REQUEST) ? (struct ampi_request *)handle : NULL;

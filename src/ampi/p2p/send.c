@@ -2,14 +2,14 @@
  *
  * send.c: the sending half of a message, from MPI_Send down to the destination's PE.
  *
- * Routes: same PE, straight into the destination's matching engine; other PE of this process, an item
- * through that PE's inbox, with the data inside it, beside it (a message of the pool), or left in the
- * sender's buffer for the receiver to fetch; other process, through the machine (remote_send.c). Data on a
- * GPU always waits in the sender's buffer (p2p_device.h).
+ * Routes. Same PE: directly into the destination's matching engine. Other PE of this process: an item
+ * through that PE's inbox, with the data in it, in a message of the pool, or in the sender's buffer until
+ * the receiver fetches it. Other process: through the machine (remote_send.c). Data on a GPU always waits
+ * in the sender's buffer (p2p_device.h).
  */
 #include "ampi/p2p/p2p_device.h"
 
-/* The content of the items that travel between PEs. */
+/* The content of the items between PEs. */
 struct send_item {
     struct ampi_comm *dest; /* the destination's handle */
     int source;             /* the sender's rank in the communicator */
@@ -26,7 +26,7 @@ struct send_item {
         } rendezvous;
     } u;
 };
-_Static_assert(sizeof(struct send_item) <= ULT_ITEM_BYTES, "fits into an item of the inbox");
+_Static_assert(sizeof(struct send_item) <= ULT_ITEM_BYTES, "fits into an inbox item");
 
 #define INLINE_MAX_BYTES sizeof(((struct send_item *)0)->u.inline_data.data)
 
@@ -47,7 +47,7 @@ static inline bool try_same_pe(struct ampi_rank *self, const struct ampi_send_ar
     struct ampi_message *message;
 
     if (BASE_UNLIKELY(gpu_is_active) && n_bytes > AMPI_EAGER_MAX_BYTES)
-        return false; /* the receive may be into a device's buffer, which takes a while */
+        return false; /* the receive may be into a device buffer, which takes a while */
     node = ampi_match_take_posted(&dest->match, source, args->tag);
     if (node) {
         struct ampi_request *recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
@@ -102,7 +102,7 @@ static void handle_rendezvous(const struct ult_item *item)
 {
     const struct send_item *send = (const struct send_item *)item->body;
 
-    __builtin_prefetch(&send->u.rendezvous.request->u.p2p.buf); /* on its way while the match is looked for */
+    __builtin_prefetch(&send->u.rendezvous.request->u.p2p.buf); /* prefetched during matching */
     __builtin_prefetch(&send->u.rendezvous.request->u.p2p.is_device);
     ampi_p2p_deliver_rendezvous(send->dest->owner->messages, send->dest, send->source, send->tag,
                                 send->u.rendezvous.request, send->u.rendezvous.size_bytes);

@@ -16,7 +16,7 @@ static int check(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Da
     return error ? error : ampi_check_recv(self, recvtype, comm, &both->recv);
 }
 
-/* Replaces the send half by one of a packed copy, which the caller frees. May switch. */
+/* Replaces the send half by one with a packed copy, which the caller frees. May switch. */
 static int pack_copy(struct ampi_send_args *send, void **copy_out)
 {
     size_t n_bytes = (size_t)(send->count * send->type->size_bytes);
@@ -73,8 +73,8 @@ int ampi_sendrecv_replace(struct ampi_rank *self, struct ampi_sendrecv_args *bot
 /* ---- Nonblocking: one request for both halves ---- */
 
 struct isendrecv {
-    int n_left; /* halves that are not complete */
-    void *copy; /* what the _replace form sends; NULL: the other form */
+    int n_left; /* incomplete halves */
+    void *copy; /* the data that the _replace form sends; NULL: the other form */
 };
 
 static void release_isendrecv(struct ampi_request *request)

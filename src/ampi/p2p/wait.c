@@ -3,14 +3,14 @@
  * wait.c: all forms of Wait and Test (MPI 5.0, sections 3.7.3 and 3.7.5), Request_free, Request_get_status,
  * Cancel.
  *
- * A Test looks at what has arrived for the PE first; one that finds nothing lets the other ranks of the PE
- * run before it returns, so that loops around it make progress.
+ * A Test first polls for the PE; if it finds nothing it lets the other ranks of the PE run before it
+ * returns, so that loops around it make progress.
  */
 #include "ampi/datatype/buffer.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 
-/* Longest array of requests that is looked up on the stack. */
+/* Longest array of requests that is stored on the stack. */
 #define REQUESTS_ON_STACK 64
 
 /* The objects of an array of handles. NULL stands for MPI_REQUEST_NULL. */
@@ -24,9 +24,8 @@ struct request_set {
 
 static BASE_COLD int raise_request(MPI_Request handle)
 {
-    return ampi_raise_self(MPI_ERR_REQUEST,
-                           "the request %p is not a request, or has been freed or completed already",
-                           (void *)handle);
+    return ampi_raise_self(
+        MPI_ERR_REQUEST, "%p is not a valid request, or has been freed or completed already", (void *)handle);
 }
 
 static inline void count_one(struct request_set *set, const struct ampi_request *request)
@@ -35,7 +34,7 @@ static inline void count_one(struct request_set *set, const struct ampi_request 
     set->n_active += ampi_request_is_active(request);
 }
 
-/* Recounts what is live and active. */
+/* Recounts the live and active requests. */
 static void set_count(struct request_set *set)
 {
     set->n_live = set->n_active = 0;
@@ -50,7 +49,7 @@ static void set_close(struct request_set *set)
         free(set->requests);
 }
 
-/* Looks the handles up. On an error nothing is left to close. */
+/* Looks up the handles. After an error there is nothing to close. */
 static int set_open(struct request_set *set, int count, MPI_Request handles[])
 {
     if (BASE_UNLIKELY(count < 0))
@@ -89,17 +88,17 @@ static inline bool is_complete(const struct ampi_request *request)
 static inline void set_status_empty(MPI_Status *status)
 {
     if (status != MPI_STATUS_IGNORE)
-        ampi_status_set_empty(status); /* MPI_ERROR included: section 3.7.3 */
+        ampi_status_set_empty(status); /* including MPI_ERROR: section 3.7.3 */
 }
 
-/* Can retiring a complete request give no error? */
+/* True if retiring a complete request cannot return an error. */
 static inline bool is_fine(const struct ampi_request *request)
 {
     return request->status.MPI_ERROR == MPI_SUCCESS && !request->kind->query && !request->kind->finish;
 }
 
-/* Retires a complete request whose communicator has to stay for the error handler, although the request may
- * be the last to keep it. The caller drops *comm_out, unless it is NULL: the request has none. */
+/* Retires a complete request and keeps its communicator for the error handler, although the request may be
+ * the last to hold it. The caller drops *comm_out, unless it is NULL: the request has none. */
 static BASE_COLD int retire_keeping_comm(MPI_Request *handle, struct ampi_request *request,
                                          MPI_Status *status, struct ampi_comm **comm_out)
 {
@@ -138,8 +137,8 @@ static inline int retire_one_of(MPI_Request *handle, struct ampi_request *reques
     return error;
 }
 
-/* Raises that some of several requests have failed, on the communicator of the first; on MPI_COMM_SELF if
- * that has none. */
+/* Raises that some of several requests have failed, on the communicator of the first of these; on
+ * MPI_COMM_SELF if it has none. */
 static BASE_COLD int raise_in_status(const struct failure *failure)
 {
     static const char text[] = "an operation failed; see the statuses%s%s";
@@ -223,7 +222,7 @@ static BASE_COLD void set_no_error(MPI_Status statuses[], int n)
         statuses[i].MPI_ERROR = MPI_SUCCESS;
 }
 
-/* Retires all live requests, which are complete, and fills the statuses. Their MPI_ERROR is set only if one
+/* Retires all live requests, which are complete, and fills the statuses. Sets their MPI_ERROR only if one
  * failed. */
 static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status statuses[])
 {
@@ -289,7 +288,7 @@ int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Stat
 
 /* ---- Any ---- */
 
-/* The first complete request, retired; false: there is none. */
+/* Retires the first complete request; false: there is none. */
 static bool retire_any(struct request_set *set, MPI_Request handles[], int *index, MPI_Status *status,
                        int *error_out)
 {
@@ -424,10 +423,10 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, i
     return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, false);
 }
 
-/* ---- Without completing them ---- */
+/* ---- Without completing requests ---- */
 
-/* The status of a request that stays as it is. */
-static void look_at(struct ampi_request *request, MPI_Status *status)
+/* The status of a request, which is unchanged. */
+static void copy_status(struct ampi_request *request, MPI_Status *status)
 {
     if (request->kind->query)
         request->kind->query(request, &request->status);
@@ -452,7 +451,7 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
     if (!is_complete(object))
         ult_progress();
     if (is_complete(object)) {
-        look_at(object, status);
+        copy_status(object, status);
         return MPI_SUCCESS;
     }
     *flag = 0;
@@ -479,7 +478,7 @@ int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[]
     *flag = set.n_active == 0;
     for (int i = 0; *flag && i < count && array_of_statuses != MPI_STATUSES_IGNORE; i++) {
         if (is_live(set.requests[i]))
-            look_at(set.requests[i], &array_of_statuses[i]);
+            copy_status(set.requests[i], &array_of_statuses[i]);
         else
             set_status_empty(&array_of_statuses[i]);
     }
@@ -509,7 +508,7 @@ int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[]
         set_status_empty(status);
     for (int i = 0; i < count && !*flag; i++)
         if (is_complete(set.requests[i])) {
-            look_at(set.requests[i], status);
+            copy_status(set.requests[i], status);
             *index = i;
             *flag = 1;
         }
@@ -537,9 +536,9 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
     *outcount = set.n_live == 0 ? MPI_UNDEFINED : 0;
     for (int i = 0; i < incount; i++)
         if (is_complete(set.requests[i])) {
-            look_at(set.requests[i], array_of_statuses == MPI_STATUSES_IGNORE
-                                         ? MPI_STATUS_IGNORE
-                                         : &array_of_statuses[*outcount]);
+            copy_status(set.requests[i], array_of_statuses == MPI_STATUSES_IGNORE
+                                             ? MPI_STATUS_IGNORE
+                                             : &array_of_statuses[*outcount]);
             array_of_indices[(*outcount)++] = i;
         }
     set_close(&set);
@@ -548,9 +547,9 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
     return MPI_SUCCESS;
 }
 
-/* ---- Giving up ---- */
+/* ---- Freeing and cancelling ---- */
 
-/* The request of a call that takes no MPI_REQUEST_NULL. */
+/* The request of a call that does not allow MPI_REQUEST_NULL. */
 static int find_request(const MPI_Request *handle, struct ampi_request **object_out)
 {
     if (BASE_UNLIKELY(!handle))
@@ -576,7 +575,8 @@ int PMPI_Request_free(MPI_Request *request)
     if (BASE_UNLIKELY(object->kind->is_collective)) {
         if (ampi_request_is_active(object))
             return raise_collective(object, "freed before it is complete");
-        if (object->kind->query && object->state == AMPI_REQUEST_COMPLETE) /* MPI_Comm_idup: hands it out */
+        if (object->kind->query && object->state == AMPI_REQUEST_COMPLETE) /* MPI_Comm_idup: sets the new
+                                                                            * handle */
             error = object->kind->query(object, &object->status);
     }
     *request = MPI_REQUEST_NULL;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * failure.c: what follows when a process of the job is gone.
+ * failure.c: the consequences of a failed process.
  *
- * The thread that learns of it (the launcher's, a PE whose connection broke) sets the process's flag and wakes
- * all PEs. Each PE then, in its next poll, ends what its own ranks have under way with that process: nobody
- * touches another PE's requests, and the message path has no part in it. The communicators that lose a member
- * get a mark at each handle (ampi_comm_mark_lost), which sends later receives and collectives past the quick
- * path.
+ * The thread that detects the failure (the launcher's, or a PE whose connection broke) sets the process's
+ * flag and wakes all PEs. In its next poll each PE ends its own ranks' communication with that process: no
+ * PE touches another PE's requests, and the message path is not involved. Communicators that lose a member
+ * get a mark in each handle (ampi_comm_mark_failed), which keeps later receives and collectives off the
+ * fast path.
  *
- * `epoch` counts the reasons for a PE to look at all communicators again: a loss, or a communicator that was
- * made after one.
+ * `epoch` counts the reasons for a PE to check all communicators again: a failure, or a communicator that
+ * was created after one.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,35 +20,35 @@
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
-/* Our mpirun is given this long to end a job that has lost a process, and to say how that ended, before we do
- * it with the little that we know. */
+/* Time for Heddle's mpirun to end a job that has lost a process, and to report the cause, before this
+ * process does it with less information. */
 #define LAUNCHER_US 300000
 
-/* Longest text of why. */
+/* Maximum length of a reason. */
 #define WHY_MAX 160
 
-struct lost_process {
-    _Atomic bool is_lost;
-    char why[WHY_MAX]; /* written before is_lost is set */
+struct failed_process {
+    _Atomic bool is_failed;
+    char why[WHY_MAX]; /* written before is_failed is set */
 };
 
 static struct {
-    struct lost_process *processes; /* by process */
-    _Atomic uint32_t n_lost;
+    struct failed_process *processes; /* by process number */
+    _Atomic uint32_t n_failed;
     _Atomic uint32_t epoch;
-    _Atomic bool is_tolerant; /* a rank of this process wants errors rather than the job's end */
+    _Atomic bool is_tolerant; /* a rank of this process prefers errors to the job's end */
     struct {
-        uint32_t epoch;  /* that it has handled */
-        bool *forgotten; /* by process: what was under way with it has ended; NULL: none yet */
+        uint32_t epoch;  /* last epoch that it has handled */
+        bool *forgotten; /* by process: communication with it has ended; NULL: none yet */
     } BASE_CACHE_ALIGNED pes[AMPI_PES_MAX];
 } lost;
 
-void ampi_lost_init(void)
+void ampi_failed_init(void)
 {
     lost.processes = base_calloc((size_t)ampi_job.n_procs, sizeof *lost.processes, "processes");
 }
 
-void ampi_lost_tolerate(void)
+void ampi_failed_tolerate(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -56,54 +56,55 @@ void ampi_lost_tolerate(void)
 
     if (!ampi_machine || atomic_load(&is_told))
         return;
-    pthread_mutex_lock(&lock); /* who comes second returns when the launcher knows, too */
+    pthread_mutex_lock(&lock); /* the second caller returns when the launcher knows, too */
     if (!atomic_exchange(&lost.is_tolerant, true))
         ampi_machine->tolerate();
     atomic_store(&is_told, true);
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- What is known ---- */
+/* ---- Queries ---- */
 
-void ampi_lost_note(int proc_id, const char *why)
+void ampi_failed_record(int proc_id, const char *why)
 {
-    struct lost_process *process = &lost.processes[proc_id];
+    struct failed_process *process = &lost.processes[proc_id];
 
     snprintf(process->why, sizeof process->why, "%s", why);
-    atomic_store(&process->is_lost, true);
-    atomic_fetch_add(&lost.n_lost, 1);
+    atomic_store(&process->is_failed, true);
+    atomic_fetch_add(&lost.n_failed, 1);
     atomic_fetch_add(&lost.epoch, 1);
     ult_wake_all();
 }
 
-bool ampi_lost_any(void)
+bool ampi_failed_any(void)
 {
-    return atomic_load_explicit(&lost.n_lost, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&lost.n_failed, memory_order_relaxed) > 0;
 }
 
-bool ampi_lost_is(int proc_id)
+bool ampi_failed_is(int proc_id)
 {
-    return ampi_lost_any() && atomic_load_explicit(&lost.processes[proc_id].is_lost, memory_order_seq_cst);
+    return ampi_failed_any() &&
+           atomic_load_explicit(&lost.processes[proc_id].is_failed, memory_order_seq_cst);
 }
 
-bool ampi_lost_is_rank(int world_rank)
+bool ampi_failed_is_rank(int world_rank)
 {
-    return ampi_lost_any() && ampi_lost_is(ampi_procs_of_rank(world_rank));
+    return ampi_failed_any() && ampi_failed_is(ampi_procs_of_rank(world_rank));
 }
 
-uint32_t ampi_lost_fingerprint(const bool *is_lost)
+uint32_t ampi_failed_fingerprint(const bool *is_failed)
 {
     uint32_t sum = 0;
 
     for (int i = 0; i < ampi_job.n_procs; i++)
-        if (is_lost[i]) {
+        if (is_failed[i]) {
             uint32_t hash = ((uint32_t)i + 1) * 0x9e3779b1u;
             sum += (hash ^ hash >> 15) * 0x85ebca6bu;
         }
     return sum;
 }
 
-void ampi_lost_describe_process(int proc_id, char *text)
+void ampi_failed_describe_process(int proc_id, char *text)
 {
     int first = ampi_procs_first_rank(proc_id);
     int last = ampi_procs_first_rank(proc_id + 1) - 1;
@@ -113,23 +114,23 @@ void ampi_lost_describe_process(int proc_id, char *text)
         snprintf(ranks, sizeof ranks, "rank %d", first);
     else
         snprintf(ranks, sizeof ranks, "ranks %d to %d", first, last);
-    snprintf(text, AMPI_LOST_TEXT_MAX, "process %d of %d (%s) is lost: %s", proc_id, ampi_job.n_procs, ranks,
-             lost.processes[proc_id].why);
+    snprintf(text, AMPI_FAILED_TEXT_MAX, "process %d of %d (%s) is lost: %s", proc_id, ampi_job.n_procs,
+             ranks, lost.processes[proc_id].why);
 }
 
-/* ---- What a PE does ---- */
+/* ---- Handling on a PE ---- */
 
 static BASE_COLD void end_job(int proc_id)
 {
-    char text[AMPI_LOST_TEXT_MAX];
+    char text[AMPI_FAILED_TEXT_MAX];
 
-    ampi_lost_describe_process(proc_id, text);
+    ampi_failed_describe_process(proc_id, text);
     usleep(LAUNCHER_US);
     base_log("%s; the job ends", text);
     ampi_job_abort(MPI_ERR_PROC_ABORTED);
 }
 
-bool ampi_lost_must_handle(int pe_id)
+bool ampi_failed_must_handle(int pe_id)
 {
     return atomic_load_explicit(&lost.epoch, memory_order_seq_cst) != lost.pes[pe_id].epoch;
 }
@@ -142,7 +143,7 @@ static BASE_COLD int handle(int pe_id)
     if (!*forgotten)
         *forgotten = base_calloc((size_t)ampi_job.n_procs, sizeof(bool), "processes");
     for (int i = 0; i < ampi_job.n_procs; i++) {
-        if (!ampi_lost_is(i) || (*forgotten)[i])
+        if (!ampi_failed_is(i) || (*forgotten)[i])
             continue;
         if (!atomic_load(&lost.is_tolerant))
             end_job(i);
@@ -154,14 +155,14 @@ static BASE_COLD int handle(int pe_id)
     return 1;
 }
 
-int ampi_lost_handle(int pe_id)
+int ampi_failed_handle(int pe_id)
 {
     return BASE_LIKELY(atomic_load_explicit(&lost.epoch, memory_order_relaxed) == lost.pes[pe_id].epoch)
                ? 0
                : handle(pe_id);
 }
 
-void ampi_lost_look_again(void)
+void ampi_failed_look_again(void)
 {
     atomic_fetch_add(&lost.epoch, 1);
 }

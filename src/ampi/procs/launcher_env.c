@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * launcher_env.c: what a launcher tells this process through the environment. The variables that make a
- * process a member of a job are taken out at the start: a rank that starts another MPI program (system,
- * popen, fork and exec, mpirun) starts a job of its own, which otherwise would take the rank's place in this
- * one. A shell, an interpreter or env in front of the program hands them on, because the first program of
- * this library in such a chain is the one to take them; unless a program of another MPI has done so
- * (launcher_taken.c).
+ * launcher_env.c: the launcher's variables in the environment of this process. Those that make a process a
+ * member of a job are removed at the start: a rank that starts another MPI program (system, popen, fork and
+ * exec, mpirun) starts a job of its own, which otherwise would take the rank's place in this one. A shell,
+ * an interpreter or env in front of the program passes them on, because the first program of this library
+ * in such a chain takes them; unless a program of another MPI has done so (launcher_taken.c).
  */
 #include "ampi/procs/launcher_env.h"
 
@@ -22,18 +21,18 @@
 
 extern char **environ;
 
-/* How long mpirun may take to read reports when many processes start at once. */
+/* Time limit for mpirun to read reports when many processes start at once. */
 #define REPORT_TIMEOUT_S 5
 
-/* The variables that were taken, as in environ; the strings stay where they are. */
+/* The removed variables, as in environ; the strings stay in place. */
 static struct {
     char **entries;
     size_t n;
-    char **lent;   /* the environment that has them; NULL: none yet */
-    bool is_other; /* they were of a process that started this one, and are forgotten */
+    char **lent;   /* the environment that contains them; NULL: none yet */
+    bool is_other; /* they belonged to a process that started this one, and are dropped */
 } taken;
 
-/* The value of a variable that was taken; NULL: there was none. */
+/* The value of a removed variable; NULL: not set. */
 static const char *find(const char *name)
 {
     size_t n_name = strlen(name);
@@ -44,8 +43,8 @@ static const char *find(const char *name)
     return NULL;
 }
 
-/* Removes the variables in place, without allocation: a thread that reads the environment meanwhile sees each
- * other variable at least once. */
+/* Removes the variables in place, without allocation: a thread that reads the environment meanwhile sees
+ * each other variable at least once. */
 static void remove_members(void)
 {
     char **to = environ;
@@ -57,7 +56,7 @@ static void remove_members(void)
         *to = NULL;
 }
 
-/* The variables of Heddle's own mpirun stay. */
+/* Drops PMIx's variables; those of Heddle's own mpirun stay. */
 static void forget_pmix(void)
 {
     size_t n = 0;
@@ -94,8 +93,7 @@ void ampi_launched_lend(void)
 
     while (environ && environ[n])
         n++;
-    /* Never freed: another thread may be reading it. Kept in a variable, so that a search for leaks finds
-     * it. */
+    /* Never freed: another thread may be reading it. Kept in a variable, so that leak checkers find it. */
     lent = base_malloc((n + taken.n + 1) * sizeof *lent, "the environment");
     if (n)
         memcpy(lent, environ, n * sizeof *lent);
@@ -118,8 +116,8 @@ int ampi_launched_count(void)
     int size = 0;
 
     if (taken.is_other)
-        base_log_verbose(1,
-                         "the process that started this one is the launcher's: this one is a job of its own");
+        base_log_verbose(
+            1, "the launcher started the parent of this process, which is therefore a job of its own");
     if (!getenv("PMIX_RANK") || !job)
         return 0;
     if (said && n_job && strncmp(said, job, n_job) == 0 && said[n_job] == ':')

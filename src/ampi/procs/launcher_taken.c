@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * launcher_taken.c: a rank of another MPI that starts a program of this library (system, posix_spawn, fork
- * and exec) hands the variables of its launcher on, although it is connected to that launcher itself: the
- * place in the job is its own. A shell or an interpreter in front of a program has the same variables, and is
- * not connected.
+ * and exec) passes on the variables of its launcher, although it is connected to that launcher itself, and
+ * so its place in the job is taken. A shell or an interpreter in front of a program has the same variables,
+ * and is not connected.
  *
- * A client of PMIx keeps a connection to the address in PMIX_SERVER_URI. It is looked for here, where it may
- * have been inherited, and in the processes above this one, as far as they have the same place. The kernel's
- * tables of connections take long to read on a busy node, and are not read if there is no such process.
+ * A client of PMIx keeps a connection to the address in PMIX_SERVER_URI. This file looks for that
+ * connection in this process, which may have inherited it, and in its ancestors with the same place. The
+ * kernel's tables of connections take long to read on a busy node, and are not read if there is no such
+ * ancestor.
  */
 #include "ampi/procs/launcher_taken.h"
 
@@ -22,18 +23,18 @@
 
 #include "base/log.h"
 
-/* Most addresses of servers, and most connections to them, that are looked at: a launcher writes the same
- * address into several variables. */
+/* Maximum number of server addresses, and of connections to them: a launcher writes the same address into
+ * several variables. */
 #define SERVERS_MAX 16
 #define CONNECTIONS_MAX 1024
 
-/* How far up the processes are looked at. */
+/* Maximum number of ancestors to check. */
 #define ANCESTORS_MAX 64
 
-/* An environment of more bytes than this is not read to its end. */
+/* Longer environments are read only in part. */
 #define ENVIRONMENT_MAX ((size_t)1 << 20)
 
-/* A server's address as /proc/net/tcp writes it. */
+/* A server's address in the format of /proc/net/tcp. */
 struct server {
     char text[48];
     bool is_v6;
@@ -129,7 +130,7 @@ static bool is_connected_here(const struct servers *servers)
 
 /* ---- Other processes' sockets ---- */
 
-/* The sockets of this network namespace that are connected to a server, by their numbers (inodes). */
+/* The sockets of this network namespace that are connected to a server, by inode number. */
 struct connections {
     unsigned long inodes[CONNECTIONS_MAX];
     int n;
@@ -161,7 +162,7 @@ static struct connections *read_connections(const struct servers *servers)
     return connections;
 }
 
-/* Has a process one of these sockets? */
+/* True if the process has one of these sockets. */
 static bool has_connection(pid_t pid, const struct connections *connections)
 {
     char path[64], target[64];
@@ -185,7 +186,7 @@ static bool has_connection(pid_t pid, const struct connections *connections)
     return is_found;
 }
 
-/* ---- Processes above this one ---- */
+/* ---- Ancestors ---- */
 
 static pid_t parent_of(pid_t pid)
 {
@@ -200,7 +201,7 @@ static pid_t parent_of(pid_t pid)
     if (fd >= 0)
         close(fd);
     text[n > 0 ? n : 0] = '\0';
-    end = strrchr(text, ')'); /* the program's name may hold anything */
+    end = strrchr(text, ')'); /* the program's name may contain any character */
     return end && sscanf(end, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
@@ -221,7 +222,7 @@ static size_t read_environment(pid_t pid, char *text, size_t size)
     return n;
 }
 
-/* Was a process started with this variable? */
+/* True if a process was started with this variable. */
 static bool has_entry(const char *environment, size_t n_bytes, const char *entry)
 {
     for (const char *at = environment; at < environment + n_bytes; at += strlen(at) + 1)
@@ -230,7 +231,7 @@ static bool has_entry(const char *environment, size_t n_bytes, const char *entry
     return false;
 }
 
-/* Was it started with the variables that name this process's place? */
+/* True if it was started with the variables of this process's place. */
 static bool has_same_place(pid_t pid, const char *job, const char *rank)
 {
     char *environment = base_malloc(ENVIRONMENT_MAX, "the environment of a process");
@@ -249,7 +250,7 @@ static const char *find_entry(char *const *entries, size_t n, const char *start)
     return NULL;
 }
 
-/* Is a process above this one, which has the same place, connected to a server? */
+/* True if an ancestor with the same place is connected to a server. */
 static bool is_connected_above(const char *job, const struct servers *servers)
 {
     const char *value = secure_getenv("PMIX_RANK");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * load.c: loads the machine, and with it UCX: the one that it was built with, or another that the user names
- * (+ucx), one that knows CUDA for instance. See procs.h.
+ * load.c: loads the machine, and with it UCX: the version that it was built with, or another one that the
+ * user names (+ucx), for example with CUDA support. See procs.h.
  *
- * UCX consists of four libraries that need each other by their names. Those of the wanted folder are loaded
- * first, by their paths; who needs one of these names later, the machine too, gets them. UCX finds its own
- * modules beside them.
+ * UCX consists of four libraries that need each other by name. Those of the chosen folder are loaded first,
+ * by path; later references to their names, also by the machine, resolve to them. UCX finds its own modules
+ * next to them.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -16,11 +16,11 @@
 #include "base/place.h"
 #include "base/privilege.h"
 
-/* Each needs those before it; but ucm calls ucs, too, and names it nowhere. */
+/* Each needs those before it; but ucm also calls ucs, without a DT_NEEDED entry. */
 static const char *const libraries[] = {"libucm.so.0", "libucs.so.0", "libuct.so.0", "libucp.so.0"};
 
-/* Where they may be below what the user names: a folder of libraries, a prefix, or what `pip install
- * --target` has made of the package libucx-cu12 or -cu13. */
+/* Subfolders to search: the user may name a folder of libraries, a prefix, or the result of `pip install
+ * --target` for the package libucx-cu12 or -cu13. */
 static const char *const folders[] = {"", "/lib", "/lib64", "/libucx/lib"};
 
 static bool find_folder(const char *given, char *folder, size_t folder_bytes)
@@ -46,19 +46,18 @@ static void load_ucx(const char *given)
             given);
     for (size_t i = 0; i < BASE_COUNT(libraries); i++)
         if (dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD))
-            base_fatal(2,
-                       "+ucx %s: %s is in this process already: the program is linked with a UCX of its own",
+            base_fatal(2, "+ucx %s: %s is in this process already: the program is linked with its own UCX",
                        given, libraries[i]);
     for (size_t i = 0; i < BASE_COUNT(libraries); i++) {
         snprintf(path, sizeof path, "%s/%s", folder, libraries[i]);
-        /* Global and lazy: so ucm finds ucs, which comes later. */
+        /* Global and lazy: so ucm finds ucs, which is loaded later. */
         if (!dlopen(path, RTLD_LAZY | RTLD_GLOBAL))
             base_fatal(2, "+ucx %s: %s", given, dlerror());
     }
 }
 
-/* UCX looks at these when it is loaded, and by default takes what is the program's: its output, and signals
- * (SIGSEGV among them, which tells us of stack overflows, and SIGHUP). */
+/* UCX reads these when it is loaded. By default it takes over parts of the program: its output, and signals
+ * (including SIGSEGV, which reports stack overflows, and SIGHUP). */
 static const char *const settings[][2] = {
     {"UCX_LOG_FILE", "stderr"},
     {"UCX_HANDLE_ERRORS", "none"},
@@ -66,7 +65,7 @@ static const char *const settings[][2] = {
     {"UCX_VFS_ENABLE", "n"}, /* a thread that waits for a daemon in /tmp */
 };
 
-/* The shared object of the machine lies beside libmpi, in heddle/. */
+/* The machine's shared object is next to libmpi, in heddle/. */
 const struct machine *ampi_procs_load(const char *ucx)
 {
     const char *given = secure_getenv("HEDDLE_MACHINE");
@@ -88,10 +87,10 @@ const struct machine *ampi_procs_load(const char *ucx)
         load_ucx(ucx);
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        base_fatal(1, "this job has several processes, but what connects them cannot be loaded: %s",
+        base_fatal(1, "this job has several processes, but the transport between them cannot be loaded: %s",
                    dlerror());
     machine = dlsym(library, MACHINE_SYMBOL);
     if (!machine)
-        base_fatal(1, "%s is not a machine of this library: %s", path, dlerror());
+        base_fatal(1, "%s is not a machine for this library: %s", path, dlerror());
     return machine;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * procs.c: the life of a job of several processes, and what its messages have in common. See procs.h.
+ * procs.c: the life of a job of several processes, and the common handling of its messages. See procs.h.
  */
 #include "ampi/procs/procs.h"
 
@@ -23,7 +23,7 @@ const struct machine *ampi_machine;
 #define CLIENTS_MAX 8
 static const struct ampi_procs_client *clients[CLIENTS_MAX];
 static int n_clients;
-static ampi_wire_handler_fn handlers[AMPI_WIRE_KINDS];
+static ampi_am_handler_fn handlers[AMPI_AM_KINDS];
 
 void ampi_procs_add_client(const struct ampi_procs_client *client)
 {
@@ -31,9 +31,16 @@ void ampi_procs_add_client(const struct ampi_procs_client *client)
     clients[n_clients++] = client;
 }
 
-void ampi_procs_set_handler(enum ampi_wire_kind kind, ampi_wire_handler_fn handler)
+void ampi_procs_set_handler(enum ampi_am_kind kind, ampi_am_handler_fn handler)
 {
     handlers[kind] = handler;
+}
+
+void ampi_procs_tell_begin(void)
+{
+    for (int i = 0; i < n_clients && ampi_machine; i++)
+        if (clients[i]->begin)
+            clients[i]->begin();
 }
 
 void ampi_procs_tell_failure(int pe_id, int proc_id)
@@ -50,10 +57,10 @@ void ampi_procs_tell_look_again(int pe_id)
             clients[i]->look_again(pe_id);
 }
 
-static bool handle_quiet(int pe_id, const struct ampi_wire *wire, const void *header,
-                         const struct machine_data *data)
+static bool handle_termination(int pe_id, const struct ampi_am_header *am, const void *header,
+                               const struct machine_data *data)
 {
-    ampi_procs_handle_quiet(wire);
+    ampi_procs_handle_termination(am);
     return false;
 }
 
@@ -78,7 +85,7 @@ void ampi_procs_attach(long n_ranks)
     if (n_ranks == 0)
         n_ranks = place.n_procs;
     if (n_ranks < place.n_procs)
-        base_fatal(2, "%ld ranks are fewer than the %d processes that were started; each needs one", n_ranks,
+        base_fatal(2, "%ld ranks are fewer than the %d processes; each process needs at least one", n_ranks,
                    place.n_procs);
     ampi_machine = machine;
     ampi_job.n_procs = place.n_procs;
@@ -90,8 +97,8 @@ void ampi_procs_attach(long n_ranks)
     ampi_job.node_index = place.node_index;
     ampi_job.node_n_procs = place.node_n_procs;
     ult_job_share_node(place.node_index, place.node_n_procs);
-    ampi_lost_init();
-    ampi_procs_set_handler(AMPI_WIRE_QUIET, handle_quiet);
+    ampi_failed_init();
+    ampi_procs_set_handler(AMPI_AM_TERMINATION, handle_termination);
 }
 
 /* ---- Progress ---- */
@@ -111,7 +118,7 @@ static int poll_source(struct ult_source *source)
     for (int i = 0; i < n_clients; i++)
         if (clients[i]->retry)
             n_events += clients[i]->retry(pe_id);
-    return n_events + ampi_lost_handle(pe_id);
+    return n_events + ampi_failed_handle(pe_id);
 }
 
 static bool arm_source(struct ult_source *source)
@@ -121,7 +128,7 @@ static bool arm_source(struct ult_source *source)
     for (int i = 0; i < n_clients; i++)
         if (clients[i]->must_retry && clients[i]->must_retry(pe_id))
             return false;
-    return !ampi_lost_must_handle(pe_id) && ampi_machine->arm(pe_id);
+    return !ampi_failed_must_handle(pe_id) && ampi_machine->arm(pe_id);
 }
 
 static bool is_moving_source(const struct ult_source *source)
@@ -129,11 +136,11 @@ static bool is_moving_source(const struct ult_source *source)
     return ampi_machine->is_moving && ampi_machine->is_moving(((const struct machine_source *)source)->pe_id);
 }
 
-/* ---- What comes ---- */
+/* ---- Received messages ---- */
 
 /* Data that is being fetched. */
 struct incoming {
-    struct ampi_wire wire;
+    struct ampi_am_header am;
     ampi_procs_then_fn then;
     void *bytes;
     size_t n_bytes;
@@ -144,13 +151,13 @@ static void fetched(void *arg, int result)
     struct incoming *in = arg;
 
     if (result == MACHINE_DONE)
-        in->then(&in->wire, in->bytes, in->n_bytes);
+        in->then(&in->am, in->bytes, in->n_bytes);
     else
         free(in->bytes);
     free(in);
 }
 
-bool ampi_procs_take(int pe_id, const struct ampi_wire *wire, const struct machine_data *data,
+bool ampi_procs_take(int pe_id, const struct ampi_am_header *am, const struct machine_data *data,
                      ampi_procs_then_fn then)
 {
     void *bytes = data->n_bytes ? base_malloc(data->n_bytes, "a message between processes") : NULL;
@@ -160,12 +167,12 @@ bool ampi_procs_take(int pe_id, const struct ampi_wire *wire, const struct machi
     if (data->bytes || data->n_bytes == 0) {
         if (bytes)
             memcpy(bytes, data->bytes, data->n_bytes);
-        then(wire, bytes, data->n_bytes);
+        then(am, bytes, data->n_bytes);
         return false;
     }
     in = base_malloc(sizeof *in, "a message between processes");
-    *in = (struct incoming){*wire, then, bytes, data->n_bytes};
-    result = ampi_machine->fetch(pe_id, (int)wire->src_proc, data->token, bytes, data->n_bytes, MACHINE_HOST,
+    *in = (struct incoming){*am, then, bytes, data->n_bytes};
+    result = ampi_machine->fetch(pe_id, (int)am->src_proc, data->token, bytes, data->n_bytes, MACHINE_HOST,
                                  fetched, in);
     if (result != MACHINE_PENDING)
         fetched(in, result);
@@ -174,24 +181,24 @@ bool ampi_procs_take(int pe_id, const struct ampi_wire *wire, const struct machi
 
 static bool handle(int pe_id, const void *header, size_t header_bytes, const struct machine_data *data)
 {
-    struct ampi_wire wire;
+    struct ampi_am_header am;
 
-    BASE_ASSERT(header_bytes >= sizeof wire);
-    memcpy(&wire, header, sizeof wire);
-    if (BASE_UNLIKELY(ampi_lost_is((int)wire.src_proc)))
-        return false; /* what it meant may be gone: requests that it answers have failed */
-    if (BASE_LIKELY(wire.kind < AMPI_WIRE_KINDS && handlers[wire.kind]))
-        return handlers[wire.kind](pe_id, &wire, header, data);
-    base_log("a message of unknown kind %d from process %u was dropped", wire.kind, wire.src_proc);
+    BASE_ASSERT(header_bytes >= sizeof am);
+    memcpy(&am, header, sizeof am);
+    if (BASE_UNLIKELY(ampi_failed_is((int)am.src_proc)))
+        return false; /* the object it refers to may be gone: requests that it answers have failed */
+    if (BASE_LIKELY(am.kind < AMPI_AM_KINDS && handlers[am.kind]))
+        return handlers[am.kind](pe_id, &am, header, data);
+    base_log("a message of unknown kind %d from process %u was dropped", am.kind, am.src_proc);
     return false;
 }
 
 static int source_of(const void *header)
 {
-    struct ampi_wire wire;
+    struct ampi_am_header am;
 
-    memcpy(&wire, header, sizeof wire);
-    return (int)wire.src_proc;
+    memcpy(&am, header, sizeof am);
+    return (int)am.src_proc;
 }
 
 static void say_machine(void)
@@ -207,7 +214,7 @@ static void say_machine(void)
 void ampi_procs_open(void)
 {
     static const struct machine_client client = {
-        .handle = handle, .lost = ampi_lost_note, .source = source_of};
+        .handle = handle, .failed = ampi_failed_record, .source = source_of};
     struct machine_source *sources;
     const char *error = NULL;
 
@@ -226,10 +233,10 @@ void ampi_procs_open(void)
     }
 }
 
-/* How long a process that has failed lets the others end by themselves, and say what they have to say. */
+/* Time that a failed process gives the others to end by themselves, and to print their messages. */
 #define PATIENCE_S 1.0
 
-/* Another thread may be closing. False: it takes too long for a process that has failed. */
+/* Another thread may be closing. False: that takes too long for a failed process. */
 static bool lock_end(pthread_mutex_t *lock, int exit_code)
 {
     struct timespec until;
@@ -273,12 +280,12 @@ int ampi_procs_pe_of(int world_rank)
     return (int)((int64_t)(world_rank - first) * n_pes / (ampi_procs_first_rank(proc_id + 1) - first));
 }
 
-/* ---- What leaves ---- */
+/* ---- Sent messages ---- */
 
-/* A message of the library's that the machine may still need. */
+/* A message of the library that the machine may still need. */
 struct outgoing {
-    struct outgoing *next; /* link of the free ones */
-    struct ampi_wire wire;
+    struct outgoing *next; /* next free one */
+    struct ampi_am_header am;
     machine_done_fn done;
     void *arg;
     int pe_id;
@@ -317,20 +324,20 @@ static void left(void *arg, int result)
     out.done(out.arg, result);
 }
 
-int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_wire *wire, const void *data,
+int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_am_header *am, const void *data,
                     size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
 {
     int pe_id = ult_pe_id(ult_self()->pe);
     struct outgoing *out = outgoing_alloc(pe_id);
     int result;
 
-    out->wire = *wire;
+    out->am = *am;
     out->done = done;
     out->arg = arg;
-    out->wire.src_proc = (uint32_t)ampi_job.proc_id;
-    out->wire.src_pe = (uint16_t)pe_id;
-    result = ampi_machine->send(pe_id, dest_proc, dest_pe, &out->wire, sizeof out->wire, data, n_bytes,
-                                memory, left, out);
+    out->am.src_proc = (uint32_t)ampi_job.proc_id;
+    out->am.src_pe = (uint16_t)pe_id;
+    result = ampi_machine->send(pe_id, dest_proc, dest_pe, &out->am, sizeof out->am, data, n_bytes, memory,
+                                left, out);
     if (result != MACHINE_PENDING)
         outgoing_free(out);
     return result;
@@ -342,9 +349,9 @@ static void posted(void *data, int result)
     free(data);
 }
 
-bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_wire *wire, void *data, size_t n_bytes)
+bool ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_am_header *am, void *data, size_t n_bytes)
 {
-    int result = ampi_procs_send(dest_proc, dest_pe, wire, data, n_bytes, MACHINE_HOST, posted, data);
+    int result = ampi_procs_send(dest_proc, dest_pe, am, data, n_bytes, MACHINE_HOST, posted, data);
 
     if (result != MACHINE_PENDING)
         free(data);

@@ -14,13 +14,13 @@ static int raise_op(const struct ampi_rma *rma)
     struct ampi_op *op = ampi_op_of(rma->op_handle);
 
     if (!op)
-        return ampi_win_raise(rma->win, MPI_ERR_OP, "%p is not an operation", (void *)rma->op_handle);
+        return ampi_win_raise(rma->win, MPI_ERR_OP, "%p is not a valid operation", (void *)rma->op_handle);
     if (!op->is_predefined)
-        return ampi_win_raise(rma->win, MPI_ERR_OP, "only predefined operations may be used");
+        return ampi_win_raise(rma->win, MPI_ERR_OP, "only predefined operations are allowed");
     return ampi_win_raise(rma->win, MPI_ERR_OP, "%s is not allowed on this datatype", op->name);
 }
 
-/* Sets rma->op. NO_OP is for what fetches. */
+/* Sets rma->op. MPI_NO_OP is only valid for fetching operations. */
 static inline int check_op(struct ampi_rma *rma, bool is_fetching)
 {
     rma->op = ampi_op_of(rma->op_handle);
@@ -30,7 +30,7 @@ static inline int check_op(struct ampi_rma *rma, bool is_fetching)
     return MPI_SUCCESS;
 }
 
-/* Elements of one basic type, the same on both sides; whatever is only copied may be anything. */
+/* Requires elements of one basic type, equal on both sides; data that is only copied may have any type. */
 static inline int check_types(struct ampi_rma *rma)
 {
     const struct ampi_type *to = rma->target.type, *from = rma->origin.type;
@@ -58,7 +58,7 @@ static inline int check_sizes(const struct ampi_rma *rma)
     return MPI_SUCCESS;
 }
 
-/* is_fetching: there is a result. */
+/* is_fetching: the operation returns a result. */
 static inline int check(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
 {
     int error = ampi_rma_open(rma, handle);
@@ -82,7 +82,7 @@ static int raise_device(const struct ampi_rma *rma, int error)
     return ampi_win_raise(rma->win, ampi_device_class(error), AMPI_DEVICE_FAILED, gpu_error_text(error));
 }
 
-static inline int accumulate(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
+static BASE_NOINLINE int accumulate(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
 {
     int error = check(rma, handle, is_fetching);
 
@@ -109,7 +109,7 @@ static inline int check_one(struct ampi_rma *rma)
     return ampi_win_raise(rma->win, MPI_ERR_TYPE, "the datatype must be a predefined one");
 }
 
-static inline int fetch_and_op(struct ampi_rma *rma, MPI_Win handle)
+static BASE_NOINLINE int fetch_and_op(struct ampi_rma *rma, MPI_Win handle)
 {
     int error = check(rma, handle, true);
 
@@ -128,7 +128,7 @@ static bool can_compare(enum ampi_basic basic)
            (basic >= AMPI_BASIC_BOOL && basic <= AMPI_BASIC_LOGICAL128);
 }
 
-/* In the host's memory, whatever the program gave. */
+/* Copies the operand to host memory, wherever it is. */
 static int fetch_operand(struct ampi_win *win, void *out, const struct ampi_rma_side *side)
 {
     struct ampi_rma_side host = *side;
@@ -158,7 +158,8 @@ static int compare_and_swap_here(struct ampi_rma *rma, const char *expected, con
     return MPI_SUCCESS;
 }
 
-static int compare_and_swap(struct ampi_rma *rma, MPI_Win handle, struct ampi_rma_side *expected_side)
+static BASE_NOINLINE int compare_and_swap(struct ampi_rma *rma, MPI_Win handle,
+                                          struct ampi_rma_side *expected_side)
 {
     char expected[16], desired[16];
     int error = ampi_rma_open(rma, handle);
@@ -188,7 +189,70 @@ static int check_request(MPI_Win handle, const MPI_Request *request)
     return ampi_win_raise(win, MPI_ERR_ARG, "the address of the request is NULL");
 }
 
-/* ---- The functions of MPI. The arguments as the standard names them ---- */
+/* ---- The usual case ---- */
+
+static inline void copy_block(void *to, const void *from, size_t n_bytes)
+{
+    if (BASE_LIKELY(n_bytes == sizeof(uint64_t)))
+        memcpy(to, from, sizeof(uint64_t));
+    else
+        memcpy(to, from, n_bytes);
+}
+
+/* The fast case: count elements of one basic type that is not a pair, equal on all sides; result NULL: not needed.
+ * Returns true if it applies; then the operation is complete. */
+static inline __attribute__((always_inline)) bool combine_at_once(const void *origin, void *result,
+                                                                  MPI_Count count, MPI_Datatype handle,
+                                                                  int rank, MPI_Aint disp, MPI_Op op_handle,
+                                                                  MPI_Win win)
+{
+    const struct ampi_type *type = ampi_type_of(handle);
+    const struct ampi_op *op = ampi_op_of(op_handle);
+    ampi_op_kernel_fn kernel;
+    struct ampi_rma_spot to;
+    size_t n_bytes;
+
+    if (BASE_UNLIKELY(!type || !op || !op->is_predefined || !origin || ampi_op_is_pair(type->basic)))
+        return false;
+    kernel = op->kernels[type->basic];
+    if (BASE_UNLIKELY(!kernel && op->predefined != MPI_REPLACE && (op->predefined != MPI_NO_OP || !result)))
+        return false;
+    to = ampi_rma_usual(win, rank, disp, count, type);
+    if (BASE_UNLIKELY(!to.data || count * type->size_bytes > AMPI_RMA_GUARDED_BYTES))
+        return false;
+    n_bytes = (size_t)(count * type->size_bytes);
+    ampi_win_combine_begin(to.at);
+    if (result)
+        copy_block(result, to.data, n_bytes);
+    if (BASE_LIKELY(kernel != NULL))
+        kernel(origin, to.data, (size_t)(count * type->n_basics));
+    else if (op->predefined == MPI_REPLACE)
+        copy_block(to.data, origin, n_bytes);
+    ampi_win_combine_end(to.at);
+    return true;
+}
+
+/* MPI_Compare_and_swap of a predefined type. True if it was the usual case, and is done. */
+static inline bool compare_at_once(const void *desired, const void *expected, void *result,
+                                   MPI_Datatype handle, int rank, MPI_Aint disp, MPI_Win win)
+{
+    const struct ampi_type *type = ampi_type_of(handle);
+    struct ampi_rma_spot to;
+
+    if (BASE_UNLIKELY(!type || !can_compare(type->basic)))
+        return false;
+    to = ampi_rma_usual(win, rank, disp, 1, type);
+    if (BASE_UNLIKELY(!to.data))
+        return false;
+    ampi_win_combine_begin(to.at);
+    copy_block(result, to.data, (size_t)type->size_bytes);
+    if (memcmp(result, expected, (size_t)type->size_bytes) == 0)
+        copy_block(to.data, desired, (size_t)type->size_bytes);
+    ampi_win_combine_end(to.at);
+    return true;
+}
+
+/* ---- The MPI functions, with the standard's argument names ---- */
 
 #define SIDE(address, count, datatype)                          \
     {                                                           \
@@ -207,10 +271,12 @@ int PMPI_Accumulate(const void *origin_addr, int origin_count, MPI_Datatype orig
                     MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
                     MPI_Win win)
 {
-    struct ampi_rma rma = ARGUMENTS(NULL, );
-
     ampi_enter("MPI_Accumulate");
-    return accumulate(&rma, win, false);
+    if (BASE_LIKELY(origin_count == target_count && origin_datatype == target_datatype &&
+                    combine_at_once(origin_addr, NULL, origin_count, origin_datatype, target_rank,
+                                    target_disp, op, win)))
+        return MPI_SUCCESS;
+    return accumulate(&(struct ampi_rma)ARGUMENTS(NULL, ), win, false);
 }
 
 AMPI_EXPORT(Accumulate_c);
@@ -218,10 +284,12 @@ int PMPI_Accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datat
                       int target_rank, MPI_Aint target_disp, MPI_Count target_count,
                       MPI_Datatype target_datatype, MPI_Op op, MPI_Win win)
 {
-    struct ampi_rma rma = ARGUMENTS(NULL, );
-
     ampi_enter("MPI_Accumulate_c");
-    return accumulate(&rma, win, false);
+    if (BASE_LIKELY(origin_count == target_count && origin_datatype == target_datatype &&
+                    combine_at_once(origin_addr, NULL, origin_count, origin_datatype, target_rank,
+                                    target_disp, op, win)))
+        return MPI_SUCCESS;
+    return accumulate(&(struct ampi_rma)ARGUMENTS(NULL, ), win, false);
 }
 
 AMPI_EXPORT(Raccumulate);
@@ -256,10 +324,13 @@ int PMPI_Get_accumulate(const void *origin_addr, int origin_count, MPI_Datatype 
                         MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
                         MPI_Win win)
 {
-    struct ampi_rma rma = ARGUMENTS(NULL, RESULT);
-
     ampi_enter("MPI_Get_accumulate");
-    return accumulate(&rma, win, true);
+    if (BASE_LIKELY(result_addr && result_count == target_count && result_datatype == target_datatype &&
+                    origin_count == target_count && origin_datatype == target_datatype &&
+                    combine_at_once(origin_addr, result_addr, origin_count, origin_datatype, target_rank,
+                                    target_disp, op, win)))
+        return MPI_SUCCESS;
+    return accumulate(&(struct ampi_rma)ARGUMENTS(NULL, RESULT), win, true);
 }
 
 AMPI_EXPORT(Get_accumulate_c);
@@ -268,10 +339,13 @@ int PMPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_D
                           int target_rank, MPI_Aint target_disp, MPI_Count target_count,
                           MPI_Datatype target_datatype, MPI_Op op, MPI_Win win)
 {
-    struct ampi_rma rma = ARGUMENTS(NULL, RESULT);
-
     ampi_enter("MPI_Get_accumulate_c");
-    return accumulate(&rma, win, true);
+    if (BASE_LIKELY(result_addr && result_count == target_count && result_datatype == target_datatype &&
+                    origin_count == target_count && origin_datatype == target_datatype &&
+                    combine_at_once(origin_addr, result_addr, origin_count, origin_datatype, target_rank,
+                                    target_disp, op, win)))
+        return MPI_SUCCESS;
+    return accumulate(&(struct ampi_rma)ARGUMENTS(NULL, RESULT), win, true);
 }
 
 AMPI_EXPORT(Rget_accumulate);
@@ -306,15 +380,18 @@ AMPI_EXPORT(Fetch_and_op);
 int PMPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype datatype, int target_rank,
                       MPI_Aint target_disp, MPI_Op op, MPI_Win win)
 {
-    struct ampi_rma rma = {.rank = target_rank,
-                           .disp = target_disp,
-                           .op_handle = op,
-                           .origin = SIDE(origin_addr, 1, datatype),
-                           .result = SIDE(result_addr, 1, datatype),
-                           .target = SIDE(NULL, 1, datatype)};
-
     ampi_enter("MPI_Fetch_and_op");
-    return fetch_and_op(&rma, win);
+    if (BASE_LIKELY(
+            result_addr && ampi_handle_is_predefined(datatype) &&
+            combine_at_once(origin_addr, result_addr, 1, datatype, target_rank, target_disp, op, win)))
+        return MPI_SUCCESS;
+    return fetch_and_op(&(struct ampi_rma){.rank = target_rank,
+                                           .disp = target_disp,
+                                           .op_handle = op,
+                                           .origin = SIDE(origin_addr, 1, datatype),
+                                           .result = SIDE(result_addr, 1, datatype),
+                                           .target = SIDE(NULL, 1, datatype)},
+                        win);
 }
 
 AMPI_EXPORT(Compare_and_swap);
@@ -322,12 +399,16 @@ int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, voi
                           MPI_Datatype datatype, int target_rank, MPI_Aint target_disp, MPI_Win win)
 {
     struct ampi_rma_side expected = SIDE(compare_addr, 1, datatype);
-    struct ampi_rma rma = {.rank = target_rank,
-                           .disp = target_disp,
-                           .origin = SIDE(origin_addr, 1, datatype),
-                           .result = SIDE(result_addr, 1, datatype),
-                           .target = SIDE(NULL, 1, datatype)};
 
     ampi_enter("MPI_Compare_and_swap");
-    return compare_and_swap(&rma, win, &expected);
+    if (BASE_LIKELY(
+            origin_addr && compare_addr && result_addr && ampi_handle_is_predefined(datatype) &&
+            compare_at_once(origin_addr, compare_addr, result_addr, datatype, target_rank, target_disp, win)))
+        return MPI_SUCCESS;
+    return compare_and_swap(&(struct ampi_rma){.rank = target_rank,
+                                               .disp = target_disp,
+                                               .origin = SIDE(origin_addr, 1, datatype),
+                                               .result = SIDE(result_addr, 1, datatype),
+                                               .target = SIDE(NULL, 1, datatype)},
+                            win, &expected);
 }

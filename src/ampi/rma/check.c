@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * check.c: what is wrong with a one-sided operation, and the ranges of targets outside the quick case.
+ * check.c: reports errors of one-sided operations, and checks target ranges outside the fast path.
  */
 #include "ampi/datatype/cursor.h"
 #include "ampi/rma/rma.h"
 
 int ampi_rma_raise_rank(struct ampi_win *win, int rank)
 {
-    return ampi_win_raise(win, MPI_ERR_RANK, "target rank %d, but the window has %d ranks", rank,
+    return ampi_win_raise(win, MPI_ERR_RANK, "the target rank is %d, but the window has %d ranks", rank,
                           win->shared->n_ranks);
 }
 
@@ -16,7 +16,7 @@ int ampi_rma_raise_epoch(struct ampi_win *win, int rank)
     if (win->access == AMPI_ACCESS_NONE)
         return ampi_win_raise(
             win, MPI_ERR_RMA_SYNC,
-            "no access epoch is open: MPI_Win_fence, MPI_Win_start or MPI_Win_lock comes before");
+            "no access epoch is open: call MPI_Win_fence, MPI_Win_start or MPI_Win_lock first");
     return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "the access epoch does not include rank %d", rank);
 }
 
@@ -35,8 +35,8 @@ int ampi_rma_raise_side(struct ampi_win *win, const char *what, const struct amp
     if (side->handle == MPI_DATATYPE_NULL)
         return ampi_win_raise(win, MPI_ERR_TYPE, "%s datatype is MPI_DATATYPE_NULL", what);
     if (!type)
-        return ampi_win_raise(win, MPI_ERR_TYPE, "%s datatype %p is not a datatype, or has been freed", what,
-                              (void *)side->handle);
+        return ampi_win_raise(win, MPI_ERR_TYPE, "%s datatype %p is not a valid datatype, or has been freed",
+                              what, (void *)side->handle);
     if (!type->is_committed)
         return ampi_win_raise(win, MPI_ERR_TYPE,
                               "%s datatype has been freed, or not been committed (MPI_Type_commit)", what);
@@ -55,7 +55,8 @@ int ampi_rma_raise_truncated(struct ampi_win *win, MPI_Count bytes, MPI_Count ro
 
 /* ---- Ranges ---- */
 
-/* The first and one past the last byte of the data, behind the address 0; false: too far away for 64 bits. */
+/* The offsets of the first byte of the data and of one past the last, relative to address 0; false: they
+ * exceed 64 bits. */
 static bool hull(const struct ampi_rma_side *side, int64_t *first_out, int64_t *end_out)
 {
     const struct ampi_type *type = side->type;
@@ -70,14 +71,13 @@ static bool hull(const struct ampi_rma_side *side, int64_t *first_out, int64_t *
 
 static int raise_range(struct ampi_rma *rma, int64_t first, int64_t end)
 {
-    return ampi_win_raise(
-        rma->win, MPI_ERR_RMA_RANGE,
-        "the data lies at the bytes %lld to %lld of the window of rank %d, which has %lld bytes",
-        (long long)first, (long long)end - 1, rma->rank,
-        (long long)rma->win->shared->targets[rma->rank].size_bytes);
+    return ampi_win_raise(rma->win, MPI_ERR_RMA_RANGE,
+                          "the data is at bytes %lld to %lld of the window of rank %d, which has %lld bytes",
+                          (long long)first, (long long)end - 1, rma->rank,
+                          (long long)rma->win->shared->targets[rma->rank].size_bytes);
 }
 
-/* Is every block of the data attached? */
+/* True if every block of the data is attached. */
 static bool are_attached(struct ampi_rma *rma)
 {
     struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX];
@@ -93,7 +93,7 @@ static bool are_attached(struct ampi_rma *rma)
     return true;
 }
 
-/* Displacements are addresses of the target's process. If that is another one, it looks itself. */
+/* Displacements are addresses of the target's process. If that is another one, it checks them itself. */
 static int locate_dynamic(struct ampi_rma *rma, bool is_empty, int64_t first, int64_t end)
 {
     rma->target.buf = (void *)rma->disp;

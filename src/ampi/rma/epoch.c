@@ -3,8 +3,8 @@
  * epoch.c: active target synchronisation: fence, post, start, complete, wait (MPI 5.0, section 12.5.1 and
  * 12.5.2).
  *
- * A fence is a barrier: operations within the process are over already. Post and complete are signals to the
- * other member's PE, which alone changes the sets and counts of its members: no lock.
+ * A fence is a barrier: operations within the process are complete already. Post and complete are signals
+ * to the other member's PE; only that PE changes the sets and counts of its members, so no lock is needed.
  */
 #include "ampi/rma/epoch.h"
 
@@ -12,28 +12,27 @@
 #include <string.h>
 
 #include "ampi/coll/engine/coll.h"
+#include "ampi/rma/rma_access.h"
 #include "ampi/rma/rma_remote.h"
 
 /* ---- Checks ---- */
 
-int ampi_epoch_check(MPI_Win handle, int asserted, int allowed, struct ampi_win **win_out)
+int ampi_epoch_raise(MPI_Win handle, int asserted)
 {
     struct ampi_win *win = ampi_win_of(handle);
 
-    if (BASE_UNLIKELY(!win))
+    if (!win)
         return ampi_win_raise_invalid(handle);
-    if (BASE_UNLIKELY(asserted & ~allowed))
-        return ampi_win_raise(win, MPI_ERR_ASSERT,
-                              "assert is %d, which has assertions that this call does not know", asserted);
-    *win_out = win;
-    return MPI_SUCCESS;
+    return ampi_win_raise(win, MPI_ERR_ASSERT,
+                          "assert is %d, which contains assertions that are not allowed in this call",
+                          asserted);
 }
 
 static const char *const epoch_names[] = {
     [AMPI_ACCESS_FENCE] = "operations were issued since the last MPI_Win_fence, which needs another one",
-    [AMPI_ACCESS_START] = "the epoch of MPI_Win_start is open: MPI_Win_complete comes before",
-    [AMPI_ACCESS_LOCK] = "targets are locked: MPI_Win_unlock comes before",
-    [AMPI_ACCESS_LOCK_ALL] = "all targets are locked: MPI_Win_unlock_all comes before",
+    [AMPI_ACCESS_START] = "the epoch of MPI_Win_start is open: call MPI_Win_complete first",
+    [AMPI_ACCESS_LOCK] = "targets are locked: call MPI_Win_unlock first",
+    [AMPI_ACCESS_LOCK_ALL] = "all targets are locked: call MPI_Win_unlock_all first",
 };
 
 int ampi_epoch_check_closed(struct ampi_win *win)
@@ -43,8 +42,6 @@ int ampi_epoch_check_closed(struct ampi_win *win)
         return MPI_SUCCESS;
     return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "%s", epoch_names[win->access]);
 }
-
-/* ---- Waiting ---- */
 
 static int block_once(struct ampi_win *win, const struct ampi_request_kind *kind)
 {
@@ -59,24 +56,101 @@ static int block_once(struct ampi_win *win, const struct ampi_request_kind *kind
     return request.status.MPI_ERROR;
 }
 
-int ampi_epoch_await(struct ampi_win *win, const uint32_t *count, const struct ampi_request_kind *kind)
+/* A thread of the rank that waits until another one has finished its wait for the window. */
+struct ampi_epoch_turn {
+    struct ampi_request request;
+    struct ampi_epoch_turn *next; /* of the window's queue */
+};
+
+static const struct ampi_request_kind turn_kind = {.name = "another thread's one-sided operations"};
+
+/* A window has one waiter, to which waiting, is_draining, drained and n_to_drain belong: other threads of the
+ * rank queue. May switch. */
+static void take_turn(struct ampi_win *win)
+{
+    struct ampi_epoch_turn turn, **end = &win->turns;
+
+    if (BASE_LIKELY(!win->is_awaited)) {
+        win->is_awaited = true;
+        return;
+    }
+    ampi_request_init_on_stack(&turn.request, win->owner, &turn_kind, NULL);
+    turn.next = NULL;
+    while (*end)
+        end = &(*end)->next;
+    *end = &turn;
+    ampi_request_await(&turn.request);
+}
+
+static void pass_turn(struct ampi_win *win)
+{
+    struct ampi_epoch_turn *next = win->turns;
+
+    if (BASE_LIKELY(!next)) {
+        win->is_awaited = false;
+        return;
+    }
+    win->turns = next->next;
+    ampi_request_complete(&next->request);
+}
+
+/* In the caller's turn. */
+static int await_count(struct ampi_win *win, const uint32_t *count, const struct ampi_request_kind *kind)
 {
     int error = MPI_SUCCESS;
 
-    win->is_draining = count == &win->n_under_way;
+    win->is_draining = count == &win->n_under_way || count == &win->n_to_drain;
     while (!error && *count > 0)
-        error = BASE_UNLIKELY(win->has_lost && count != &win->n_under_way) ? MPI_ERR_PROC_ABORTED
-                                                                           : block_once(win, kind);
+        error = BASE_UNLIKELY(win->has_failed && !win->is_draining && count != &win->n_grants)
+                    ? MPI_ERR_PROC_ABORTED
+                    : block_once(win, kind);
+    win->is_draining = false;
+    return error;
+}
+
+int ampi_epoch_await(struct ampi_win *win, const uint32_t *count, const struct ampi_request_kind *kind)
+{
+    int error;
+
+    if (*count == 0)
+        return MPI_SUCCESS;
+    take_turn(win);
+    win->drained = -1; /* n_to_drain does not count */
+    error = await_count(win, count, kind);
+    pass_turn(win);
     return error;
 }
 
 static const struct ampi_request_kind drain_kind = {.name = "one-sided operations"};
 
-int ampi_epoch_drain_remote(struct ampi_win *win)
+/* Waits for the operations at one target, with those that other threads of the rank start meanwhile: their ends
+ * count, too. */
+static int drain_target(struct ampi_win *win, int rank)
 {
-    int error = ampi_epoch_await(win, &win->n_under_way, &drain_kind);
+    int error = MPI_SUCCESS;
 
+    if (ampi_rma_count_under_way(win, rank) == 0)
+        return MPI_SUCCESS;
+    take_turn(win);
+    win->drained = rank;
+    while (!error && (win->n_to_drain = ampi_rma_count_under_way(win, rank)) > 0)
+        error = await_count(win, &win->n_to_drain, &drain_kind);
+    pass_turn(win);
+    return error;
+}
+
+int ampi_epoch_drain_remote(struct ampi_win *win, int rank)
+{
+    int error;
+
+    if (win->has_unflushed)
+        ampi_rma_access_flush(win, rank);
+    error = rank < 0 ? ampi_epoch_await(win, &win->n_under_way, &drain_kind) : drain_target(win, rank);
     error = error ? error : win->error;
+    if (BASE_UNLIKELY(ampi_failed_any()) && ampi_win_count_torn(win->shared) != win->n_torn_told) {
+        win->n_torn_told = ampi_win_count_torn(win->shared);
+        error = MPI_ERR_PROC_ABORTED;
+    }
     win->error = MPI_SUCCESS;
     return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(win, error);
 }
@@ -85,22 +159,20 @@ int ampi_epoch_drain_remote(struct ampi_win *win)
 
 static int fence_barrier(struct ampi_win *win)
 {
-    char text[AMPI_LOST_TEXT_MAX];
+    char text[AMPI_FAILED_TEXT_MAX];
     int error = ampi_coll_barrier(win->comm);
 
     if (BASE_LIKELY(!error))
         return MPI_SUCCESS;
-    ampi_lost_describe(win->comm->local->layout->group, text);
+    ampi_failed_describe(win->comm->local->layout->group, text);
     return ampi_win_raise(win, error, "%s", text);
 }
 
-AMPI_EXPORT(Win_fence);
-int PMPI_Win_fence(int assert, MPI_Win win)
+static BASE_NOINLINE int fence(int assert, MPI_Win win)
 {
     struct ampi_win *object = NULL;
     int error;
 
-    ampi_enter("MPI_Win_fence");
     error = ampi_epoch_check(
         win, assert, MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED, &object);
     if (BASE_UNLIKELY(error))
@@ -109,7 +181,7 @@ int PMPI_Win_fence(int assert, MPI_Win win)
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "%s", epoch_names[object->access]);
     if (BASE_UNLIKELY(object->is_exposed))
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC,
-                              "the window is exposed by MPI_Win_post: MPI_Win_wait comes before");
+                              "the window is exposed by MPI_Win_post: call MPI_Win_wait first");
     if (BASE_UNLIKELY((assert &MPI_MODE_NOPRECEDE) && object->access == AMPI_ACCESS_FENCE &&
                       object->has_accessed))
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC,
@@ -119,7 +191,21 @@ int PMPI_Win_fence(int assert, MPI_Win win)
     object->has_accessed = false;
     object->access = assert &MPI_MODE_NOSUCCEED ? AMPI_ACCESS_NONE : AMPI_ACCESS_FENCE;
     if ((assert &MPI_MODE_NOPRECEDE) && (assert &MPI_MODE_NOSUCCEED))
-        return MPI_SUCCESS; /* all members say so: there is nothing to wait for */
+        return MPI_SUCCESS; /* all members assert this: there is nothing to wait for */
+    return fence_barrier(object);
+}
+
+AMPI_EXPORT(Win_fence);
+int PMPI_Win_fence(int assert, MPI_Win win)
+{
+    struct ampi_win *object = ampi_win_of(win);
+
+    ampi_enter("MPI_Win_fence");
+    if (BASE_UNLIKELY(!object || assert != 0 || object->access > AMPI_ACCESS_FENCE || object->is_exposed ||
+                      object->shared->is_remote))
+        return fence(assert, win);
+    object->has_accessed = false;
+    object->access = AMPI_ACCESS_FENCE;
     return fence_barrier(object);
 }
 
@@ -139,7 +225,7 @@ void ampi_epoch_signalled(struct ampi_win *win, enum ampi_epoch_signal signal, i
     }
 }
 
-/* A signal on its way to another PE: the body of an item. */
+/* A signal to another PE: the body of an item. */
 struct signal_item {
     struct ampi_win *win;
     enum ampi_epoch_signal signal;
@@ -170,7 +256,7 @@ static void signal_member(struct ampi_win *win, int to, enum ampi_epoch_signal s
     }
 }
 
-/* The rank in the window of a member of a group, which has been checked. */
+/* The rank in the window of a group's member, which has been checked. */
 static int rank_of(const struct ampi_win *win, const struct ampi_group *group, int member)
 {
     return ampi_group_find(win->comm->local->layout->group, ampi_group_world_rank(group, member));
@@ -181,7 +267,7 @@ static int check_group(struct ampi_win *win, MPI_Group handle, struct ampi_group
     struct ampi_group *group = ampi_group_of(handle);
 
     if (!group)
-        return ampi_win_raise(win, MPI_ERR_GROUP, "%p is not a group", (void *)handle);
+        return ampi_win_raise(win, MPI_ERR_GROUP, "%p is not a valid group", (void *)handle);
     for (int i = 0; i < group->n_ranks; i++)
         if (rank_of(win, group, i) == MPI_UNDEFINED)
             return ampi_win_raise(win, MPI_ERR_GROUP,
@@ -213,7 +299,7 @@ static void describe_start(const struct ampi_request *request, char *text, size_
 
 static const struct ampi_request_kind start_kind = {.name = "MPI_Win_start", .describe = describe_start};
 
-/* Waits for the posts of the group. */
+/* Waits for the posts of all members of the group. */
 static int await_posts(struct ampi_win *win, const struct ampi_group *group)
 {
     for (int i = 0; i < group->n_ranks; i++) {
@@ -228,7 +314,7 @@ static int await_posts(struct ampi_win *win, const struct ampi_group *group)
     return ampi_epoch_await(win, &win->n_awaited, &start_kind);
 }
 
-/* A target is lost. */
+/* Ends the epoch when a target has failed. */
 static BASE_COLD int fail_start(struct ampi_win *win, int error)
 {
     memset(win->awaited, 0, ((size_t)win->shared->n_ranks + 63) / 64 * sizeof *win->awaited);
@@ -299,7 +385,7 @@ int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win)
         return error;
     if (object->is_exposed)
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC,
-                              "the window is exposed already: MPI_Win_wait comes before");
+                              "the window is exposed already: call MPI_Win_wait first");
     if (object->access == AMPI_ACCESS_FENCE && (error = ampi_epoch_check_closed(object)))
         return error;
     if ((error = check_group(object, group, &origins)))
@@ -319,8 +405,8 @@ static int check_exposed(MPI_Win handle, struct ampi_win **win_out)
     int error = ampi_epoch_check(handle, 0, 0, win_out);
 
     if (!error && !(*win_out)->is_exposed)
-        error = ampi_win_raise(*win_out, MPI_ERR_RMA_SYNC,
-                               "the window is not exposed: no MPI_Win_post came before");
+        error =
+            ampi_win_raise(*win_out, MPI_ERR_RMA_SYNC, "the window is not exposed: call MPI_Win_post first");
     return error;
 }
 

@@ -2,29 +2,29 @@
  *
  * lock.c: passive target synchronisation: lock, unlock, flush, sync (MPI 5.0, section 12.5.3 to 12.5.4).
  *
- * A target has a lock (win_lock.h), and a process has one for MPI_Win_lock_all against exclusive locks of its
- * members:
+ * Each target has a lock (win_lock.h), and each process has one that excludes MPI_Win_lock_all and
+ * exclusive locks of its members:
  *
  *      MPI_Win_lock shared       the target's, shared
- *      MPI_Win_lock exclusive    the process's, exclusive (among themselves these do not exclude each other);
+ *      MPI_Win_lock exclusive    the process's, exclusive (these do not exclude each other);
  *                                then the target's, exclusive
  *      MPI_Win_lock_all          each process's, shared
  *
- * MPI_MODE_NOCHECK says that nobody holds a conflicting lock, so taking it anyway does not wait.
+ * MPI_MODE_NOCHECK asserts that nobody holds a conflicting lock, so taking it nevertheless does not wait.
  */
 #include "ampi/rma/epoch.h"
 
 #include <stdio.h>
 
-#include "ampi/rma/rma_remote_wire.h"
+#include "ampi/rma/rma_remote_header.h"
 
-/* ---- A rank that waits ---- */
+/* ---- A waiting rank ---- */
 
 /* On its stack. */
 struct ampi_rank_waiter {
     struct ampi_win_waiter waiter;
     struct ampi_request request;
-    struct ult_note note;
+    struct ult_wakeup wakeup;
     struct ampi_win_lock *lock;
     int target; /* -1: all */
 };
@@ -32,7 +32,7 @@ struct ampi_rank_waiter {
 static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
 {
     const struct ampi_rank_waiter *waiting = request->u.extra;
-    uint64_t word = atomic_load(&waiting->lock->word) & ~AMPI_WIN_LOCK_WAITING;
+    uint64_t word = atomic_load(&waiting->lock->word) & AMPI_WIN_LOCK_HOLDERS;
     size_t n;
 
     if (waiting->target >= 0)
@@ -49,9 +49,9 @@ static void describe_lock(const struct ampi_request *request, char *text, size_t
 
 static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
 
-static void handle_granted(struct ult_note *note)
+static void handle_granted(struct ult_wakeup *wakeup)
 {
-    ampi_request_complete(&BASE_CONTAINER(note, struct ampi_rank_waiter, note)->request);
+    ampi_request_complete(&BASE_CONTAINER(wakeup, struct ampi_rank_waiter, wakeup)->request);
 }
 
 static void granted(struct ampi_win_waiter *waiter)
@@ -62,12 +62,12 @@ static void granted(struct ampi_win_waiter *waiter)
     if (ult_self() && pe == ult_self()->pe) {
         ampi_request_complete(&waiting->request);
     } else {
-        waiting->note.handle = handle_granted;
-        ult_post_note(pe, &waiting->note);
+        waiting->wakeup.handle = handle_granted;
+        ult_post_wakeup(pe, &waiting->wakeup);
     }
 }
 
-/* MPI_ERR_PROC_ABORTED: a member is lost, who may hold it. */
+/* MPI_ERR_PROC_ABORTED: who held it exclusively is lost. */
 static BASE_NOINLINE int take_slowly(struct ampi_win *win, struct ampi_win_lock *lock,
                                      enum ampi_win_lock_as as, int target)
 {
@@ -77,26 +77,16 @@ static BASE_NOINLINE int take_slowly(struct ampi_win *win, struct ampi_win_lock 
     waiting.lock = lock;
     waiting.target = target;
     ampi_request_init_on_stack(&waiting.request, win->owner, &lock_kind, NULL);
-    waiting.request.status.MPI_ERROR = MPI_SUCCESS;
     waiting.request.u.extra = &waiting;
-    if (ampi_win_lock_take(lock, &waiting.waiter, win->n_open > 0))
+    switch (ampi_win_lock_take(lock, &waiting.waiter, win->n_open > 0)) {
+    case AMPI_LOCK_QUEUED:
+        ampi_request_await(&waiting.request);
+        return waiting.waiter.is_refused ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+    case AMPI_LOCK_REFUSED:
+        return MPI_ERR_PROC_ABORTED;
+    default:
         return MPI_SUCCESS;
-    win->waiting_lock = &waiting;
-    if (BASE_UNLIKELY(win->has_lost))
-        ampi_rma_lose_lock(win);
-    ampi_request_await(&waiting.request);
-    win->waiting_lock = NULL;
-    return waiting.request.status.MPI_ERROR;
-}
-
-void ampi_rma_lose_lock(struct ampi_win *win)
-{
-    struct ampi_rank_waiter *waiting = win->waiting_lock;
-
-    if (!waiting || !ampi_win_lock_cancel(waiting->lock, &waiting->waiter))
-        return;
-    waiting->request.status.MPI_ERROR = MPI_ERR_PROC_ABORTED;
-    ampi_request_complete(&waiting->request);
+    }
 }
 
 static inline int take(struct ampi_win *win, struct ampi_win_lock *lock, enum ampi_win_lock_as as, int target)
@@ -110,7 +100,7 @@ static inline int take(struct ampi_win *win, struct ampi_win_lock *lock, enum am
 static int check_rank(struct ampi_win *win, int rank)
 {
     if (BASE_UNLIKELY((unsigned)rank >= (unsigned)win->shared->n_ranks && rank != MPI_PROC_NULL))
-        return ampi_win_raise(win, MPI_ERR_RANK, "rank %d, but the window has %d ranks", rank,
+        return ampi_win_raise(win, MPI_ERR_RANK, "the rank is %d, but the window has %d ranks", rank,
                               win->shared->n_ranks);
     return MPI_SUCCESS;
 }
@@ -127,7 +117,7 @@ static int check_lock(struct ampi_win *win, int rank)
     if (rank < 0)
         return MPI_SUCCESS;
     if (BASE_UNLIKELY(win->access == AMPI_ACCESS_LOCK && ampi_win_bit(win->open_to, rank)))
-        return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "rank %d is locked already", rank);
+        return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "rank %d is already locked", rank);
     target = win->shared->targets[rank].handle;
     if (BASE_UNLIKELY(target && __atomic_load_n(&target->is_exposed, __ATOMIC_RELAXED)))
         return ampi_win_raise(win, MPI_ERR_RMA_CONFLICT, "the window of rank %d is exposed by MPI_Win_post",
@@ -208,7 +198,7 @@ int PMPI_Win_unlock(int rank, MPI_Win win)
         return MPI_SUCCESS;
     if (BASE_UNLIKELY(object->access != AMPI_ACCESS_LOCK || !ampi_win_bit(object->open_to, rank)))
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "rank %d is not locked by MPI_Win_lock", rank);
-    error = ampi_epoch_drain(object);
+    error = object->shared->is_remote ? ampi_epoch_drain_remote(object, rank) : MPI_SUCCESS;
     if (ampi_win_bit(object->exclusive, rank)) {
         ampi_win_clear_bit(object->exclusive, rank);
         as = AMPI_LOCK_EXCLUSIVE;
@@ -267,7 +257,7 @@ int PMPI_Win_unlock_all(MPI_Win win)
 /* ---- Flush, sync ---- */
 
 /* rank -1: all targets. */
-static int flush(MPI_Win handle, int rank)
+static BASE_NOINLINE int flush(MPI_Win handle, int rank)
 {
     struct ampi_win *win = NULL;
     int error;
@@ -284,19 +274,22 @@ static int flush(MPI_Win handle, int rank)
         if (rank == -1)
             return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "no target is locked");
     }
-    error = ampi_epoch_drain(win);
+    error = win->shared->is_remote ? ampi_epoch_drain_remote(win, rank) : MPI_SUCCESS;
     atomic_thread_fence(memory_order_acq_rel);
     ampi_win_take_turns(win);
     return error;
 }
 
-static int flush_one(MPI_Win handle, int rank)
+static inline int flush_one(MPI_Win handle, int rank)
 {
     struct ampi_win *win = ampi_win_of(handle);
 
-    if (BASE_UNLIKELY(win && rank == -1))
-        return check_rank(win, rank);
-    return flush(handle, rank);
+    if (BASE_UNLIKELY(!win || (unsigned)rank >= (unsigned)win->shared->n_ranks || win->shared->is_remote ||
+                      win->access != AMPI_ACCESS_LOCK_ALL))
+        return win && rank == -1 ? check_rank(win, rank) : flush(handle, rank);
+    atomic_thread_fence(memory_order_acq_rel);
+    ampi_win_take_turns(win);
+    return MPI_SUCCESS;
 }
 
 AMPI_EXPORT(Win_flush);
@@ -313,7 +306,7 @@ int PMPI_Win_flush_all(MPI_Win win)
     return flush(win, -1);
 }
 
-/* Data is taken out of origins' buffers when the operation is called, but results come with the answer. */
+/* Origin buffers are read when the operation is called, but results arrive with the answer. */
 AMPI_EXPORT(Win_flush_local);
 int PMPI_Win_flush_local(int rank, MPI_Win win)
 {
@@ -338,6 +331,6 @@ int PMPI_Win_sync(MPI_Win win)
     if ((error = ampi_epoch_check(win, 0, 0, &object)))
         return error;
     atomic_thread_fence(memory_order_seq_cst);
-    ult_yield(); /* programs call it while they wait for a store of another rank */
+    ult_yield(); /* programs call it while they wait for another rank's store */
     return MPI_SUCCESS;
 }

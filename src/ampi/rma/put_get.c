@@ -5,6 +5,8 @@
 #include "ampi/rma/rma_remote.h"
 #include "ampi/rma/rma.h"
 
+#include <string.h>
+
 int ampi_rma_copy_device(struct ampi_win *win, const struct ampi_rma_side *dst,
                          const struct ampi_rma_side *src)
 {
@@ -16,7 +18,7 @@ int ampi_rma_copy_device(struct ampi_win *win, const struct ampi_rma_side *dst,
                  : MPI_SUCCESS;
 }
 
-/* Copies what lies in memory of this process. */
+/* Copies data in memory of this process. */
 static inline int copy(struct ampi_win *win, const struct ampi_rma_side *dst, const struct ampi_rma_side *src)
 {
     if (gpu_is_used() && (ampi_device_has(dst->buf, dst->count, dst->type) ||
@@ -26,7 +28,7 @@ static inline int copy(struct ampi_win *win, const struct ampi_rma_side *dst, co
     return MPI_SUCCESS;
 }
 
-/* Put and get share this; from and to are sides of the operation. */
+/* Common checks of put and get; from and to are sides of the operation. */
 static inline int check(struct ampi_rma *rma, MPI_Win handle, const struct ampi_rma_side *from,
                         const struct ampi_rma_side *to)
 {
@@ -42,7 +44,7 @@ static inline int check(struct ampi_rma *rma, MPI_Win handle, const struct ampi_
     return MPI_SUCCESS;
 }
 
-/* The operation is over. */
+/* Completes the operation. */
 static inline int done(const struct ampi_rma *rma)
 {
     if (rma->request)
@@ -50,7 +52,7 @@ static inline int done(const struct ampi_rma *rma)
     return MPI_SUCCESS;
 }
 
-static inline int put(struct ampi_rma *rma, MPI_Win handle)
+static int run_put(struct ampi_rma *rma, MPI_Win handle)
 {
     int error = check(rma, handle, &rma->origin, &rma->target);
 
@@ -64,7 +66,7 @@ static inline int put(struct ampi_rma *rma, MPI_Win handle)
     return BASE_UNLIKELY(error) ? error : done(rma);
 }
 
-static inline int get(struct ampi_rma *rma, MPI_Win handle)
+static int run_get(struct ampi_rma *rma, MPI_Win handle)
 {
     int error = check(rma, handle, &rma->target, &rma->origin);
 
@@ -87,7 +89,7 @@ static int check_request(MPI_Win handle, const MPI_Request *request)
     return ampi_win_raise(win, MPI_ERR_ARG, "the address of the request is NULL");
 }
 
-/* The arguments of both, as the standard names them. */
+/* The arguments of both, with the standard's names. */
 #define ORIGIN_AND_TARGET(request_address)                                               \
     {                                                                                    \
         .rank = target_rank, .disp = target_disp, .request = (request_address),          \
@@ -95,24 +97,69 @@ static int check_request(MPI_Win handle, const MPI_Request *request)
         .target = {NULL, target_count, target_datatype, NULL},                           \
     }
 
+/* All but the usual case. */
+static BASE_NOINLINE int put(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                             int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                             MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request)
+{
+    struct ampi_rma rma = ORIGIN_AND_TARGET(request);
+
+    return run_put(&rma, win);
+}
+
+static BASE_NOINLINE int get(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                             int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                             MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request)
+{
+    struct ampi_rma rma = ORIGIN_AND_TARGET(request);
+
+    return run_get(&rma, win);
+}
+
+/* The usual case of both: true if it was that, and is done. */
+static inline __attribute__((always_inline)) bool
+move_at_once(void *origin, MPI_Count count, MPI_Datatype handle, int rank, MPI_Aint disp,
+             MPI_Count target_count, MPI_Datatype target_handle, MPI_Win win, bool is_put)
+{
+    const struct ampi_type *type = ampi_type_of(handle);
+    struct ampi_rma_spot spot;
+    size_t n_bytes;
+
+    if (BASE_UNLIKELY(handle != target_handle || count != target_count || !origin))
+        return false;
+    spot = ampi_rma_usual(win, rank, disp, count, type);
+    if (BASE_UNLIKELY(!spot.data))
+        return false;
+    n_bytes = (size_t)(count * type->size_bytes);
+    if (BASE_LIKELY(n_bytes == sizeof(uint64_t)))
+        memcpy(is_put ? spot.data : origin, is_put ? origin : spot.data, sizeof(uint64_t));
+    else
+        memcpy(is_put ? spot.data : origin, is_put ? origin : spot.data, n_bytes);
+    return true;
+}
+
 AMPI_EXPORT(Put);
 int PMPI_Put(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
              MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(NULL);
-
     ampi_enter("MPI_Put");
-    return put(&rma, win);
+    if (BASE_LIKELY(move_at_once((void *)(uintptr_t)origin_addr, origin_count, origin_datatype, target_rank,
+                                 target_disp, target_count, target_datatype, win, true)))
+        return MPI_SUCCESS;
+    return put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+               target_datatype, win, NULL);
 }
 
 AMPI_EXPORT(Put_c);
 int PMPI_Put_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank,
                MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(NULL);
-
     ampi_enter("MPI_Put_c");
-    return put(&rma, win);
+    if (BASE_LIKELY(move_at_once((void *)(uintptr_t)origin_addr, origin_count, origin_datatype, target_rank,
+                                 target_disp, target_count, target_datatype, win, true)))
+        return MPI_SUCCESS;
+    return put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+               target_datatype, win, NULL);
 }
 
 AMPI_EXPORT(Rput);
@@ -120,12 +167,13 @@ int PMPI_Rput(const void *origin_addr, int origin_count, MPI_Datatype origin_dat
               MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win,
               MPI_Request *request)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(request);
     int error;
 
     ampi_enter("MPI_Rput");
     error = check_request(win, request);
-    return error ? error : put(&rma, win);
+    return error ? error
+                 : put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                       target_datatype, win, request);
 }
 
 AMPI_EXPORT(Rput_c);
@@ -133,32 +181,37 @@ int PMPI_Rput_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype or
                 int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype,
                 MPI_Win win, MPI_Request *request)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(request);
     int error;
 
     ampi_enter("MPI_Rput_c");
     error = check_request(win, request);
-    return error ? error : put(&rma, win);
+    return error ? error
+                 : put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                       target_datatype, win, request);
 }
 
 AMPI_EXPORT(Get);
 int PMPI_Get(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
              MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(NULL);
-
     ampi_enter("MPI_Get");
-    return get(&rma, win);
+    if (BASE_LIKELY(move_at_once(origin_addr, origin_count, origin_datatype, target_rank, target_disp,
+                                 target_count, target_datatype, win, false)))
+        return MPI_SUCCESS;
+    return get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+               target_datatype, win, NULL);
 }
 
 AMPI_EXPORT(Get_c);
 int PMPI_Get_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank,
                MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(NULL);
-
     ampi_enter("MPI_Get_c");
-    return get(&rma, win);
+    if (BASE_LIKELY(move_at_once(origin_addr, origin_count, origin_datatype, target_rank, target_disp,
+                                 target_count, target_datatype, win, false)))
+        return MPI_SUCCESS;
+    return get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+               target_datatype, win, NULL);
 }
 
 AMPI_EXPORT(Rget);
@@ -166,12 +219,13 @@ int PMPI_Rget(void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
               MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win,
               MPI_Request *request)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(request);
     int error;
 
     ampi_enter("MPI_Rget");
     error = check_request(win, request);
-    return error ? error : get(&rma, win);
+    return error ? error
+                 : get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                       target_datatype, win, request);
 }
 
 AMPI_EXPORT(Rget_c);
@@ -179,10 +233,11 @@ int PMPI_Rget_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_d
                 MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win,
                 MPI_Request *request)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(request);
     int error;
 
     ampi_enter("MPI_Rget_c");
     error = check_request(win, request);
-    return error ? error : get(&rma, win);
+    return error ? error
+                 : get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                       target_datatype, win, request);
 }

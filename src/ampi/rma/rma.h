@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rma.h: what one-sided operations share: their arguments, and the checks of these.
+ * rma.h: arguments of one-sided operations, and their checks.
  *
- * The life of an operation, MPI_Put for instance:
- *      PMPI_Put            puts what the program gave into a struct ampi_rma
+ * The life of an operation, MPI_Put for example:
+ *      PMPI_Put            puts its arguments into a struct ampi_rma
  *      put (put_get.c)     opens it: checks the window, the epoch, both sides, the range
- *                          copies straight from the origin's layout to the target's, if it is of this
- * process; else hands it to rma_remote.c
+ *                          copies directly from the origin's layout to the target's, if that is in this
+ *                          process; else passes it to rma_remote.c
  */
 #ifndef AMPI_RMA_H
 #define AMPI_RMA_H
@@ -19,21 +19,21 @@
 struct ampi_rma_side {
     void *buf;
     MPI_Count count;
-    MPI_Datatype handle;    /* of the type, as the program gave it */
+    MPI_Datatype handle;    /* of the type, as passed by the program */
     struct ampi_type *type; /* set by the checks */
 };
 
 struct ampi_rma {
-    int rank; /* of the target; may be MPI_PROC_NULL: then nothing is to be done */
+    int rank; /* of the target; may be MPI_PROC_NULL: then there is nothing to do */
     MPI_Aint disp;
     MPI_Op op_handle;
-    MPI_Request *request; /* request forms: where it goes; NULL: another form */
+    MPI_Request *request; /* request forms: destination of the request; NULL: another form */
     struct ampi_rma_side origin;
-    struct ampi_rma_side result; /* of fetching operations */
-    struct ampi_rma_side target; /* buf is set by the checks: an address of the target's process */
+    struct ampi_rma_side result; /* for fetching operations */
+    struct ampi_rma_side target; /* the checks set buf: an address of the target's process */
     struct ampi_win *win;        /* set by the checks */
-    struct ampi_win *at;         /* ... the target's memory; NULL: out of reach */
-    const struct ampi_op *op;    /* ... of the checks of accumulate.c */
+    struct ampi_win *at;         /* ... the target's memory; NULL: inaccessible */
+    const struct ampi_op *op;    /* ... set by the checks of accumulate.c */
 };
 
 static inline MPI_Count ampi_rma_bytes(const struct ampi_rma_side *side)
@@ -61,7 +61,7 @@ static inline bool ampi_rma_is_open(struct ampi_win *win, int rank)
     return win->access != AMPI_ACCESS_NONE && ampi_win_bit(win->open_to, rank);
 }
 
-/* The window, the rank, the epoch and the form of the call. */
+/* Checks the window, the rank, the epoch and the form of the call. */
 static inline int ampi_rma_open(struct ampi_rma *rma, MPI_Win handle)
 {
     struct ampi_win *win = ampi_win_of(handle);
@@ -79,7 +79,7 @@ static inline int ampi_rma_open(struct ampi_rma *rma, MPI_Win handle)
     return MPI_SUCCESS;
 }
 
-/* Count and type of a side; the address unless it is the target's. */
+/* Checks count and type of a side, and the address except the target's. */
 static inline int ampi_rma_check_side(struct ampi_win *win, const char *what, struct ampi_rma_side *side,
                                       bool is_local)
 {
@@ -92,10 +92,10 @@ static inline int ampi_rma_check_side(struct ampi_win *win, const char *what, st
     return MPI_SUCCESS;
 }
 
-/* The target's range outside the quick case: raises errors, and sets the address. */
+/* Checks the target's range outside the fast path: raises errors, and sets the address. */
 int ampi_rma_locate_slowly(struct ampi_rma *rma);
 
-/* Count, type and range of the target; sets its address. */
+/* Checks count, type and range of the target; sets its address. */
 static inline int ampi_rma_locate(struct ampi_rma *rma)
 {
     const struct ampi_win_target *target = &rma->win->shared->targets[rma->rank];
@@ -106,7 +106,7 @@ static inline int ampi_rma_locate(struct ampi_rma *rma)
     if (BASE_UNLIKELY(error))
         return error;
     if (BASE_LIKELY(side->type->is_dense && side->type->extent_bytes == side->type->size_bytes &&
-                    side->type->lb_bytes == 0 && (uint64_t)rma->disp < (uint64_t)target->size_bytes &&
+                    side->type->true_lb_bytes == 0 && (uint64_t)rma->disp < (uint64_t)target->size_bytes &&
                     !__builtin_mul_overflow(rma->disp, target->disp_unit, &at) && at <= target->size_bytes &&
                     ampi_rma_bytes(side) <= target->size_bytes - at)) {
         side->buf = target->base + at;
@@ -115,40 +115,72 @@ static inline int ampi_rma_locate(struct ampi_rma *rma)
     return ampi_rma_locate_slowly(rma);
 }
 
+/* Bytes that are combined while the target's flag is held. */
+#define AMPI_RMA_GUARDED_BYTES (16 << 10)
+
+/* ---- The usual case ---- */
+
+/* The target's data of an operation. */
+struct ampi_rma_spot {
+    char *data; /* NULL: it is not the usual case, or something is wrong */
+    struct ampi_win *at;
+};
+
+/* The fast case: both sides have the same number of consecutive elements, in accessible host memory. Avoids a
+ * struct ampi_rma, which takes longer to fill than such an operation. */
+static inline struct ampi_rma_spot ampi_rma_usual(MPI_Win handle, int rank, MPI_Aint disp, MPI_Count count,
+                                                  const struct ampi_type *type)
+{
+    struct ampi_win *win = ampi_win_of(handle);
+    const struct ampi_win_target *target;
+    MPI_Aint at, n_bytes;
+
+    if (BASE_UNLIKELY(!win || !type || (unsigned)rank >= (unsigned)win->shared->n_ranks || gpu_is_used()))
+        return (struct ampi_rma_spot){NULL, NULL};
+    target = &win->shared->targets[rank];
+    if (BASE_UNLIKELY(!type->is_committed || !type->is_dense || type->extent_bytes != type->size_bytes ||
+                      type->true_lb_bytes != 0 || (count | disp) < 0 ||
+                      __builtin_mul_overflow(count, type->size_bytes, &n_bytes) ||
+                      __builtin_mul_overflow(disp, target->disp_unit, &at) || at >= target->size_bytes ||
+                      n_bytes > target->size_bytes - at || !target->at || !ampi_rma_is_open(win, rank)))
+        return (struct ampi_rma_spot){NULL, NULL};
+    return (struct ampi_rma_spot){target->base + at, target->at};
+}
+
 /* ---- Accumulates on memory of this process (rma_combine.c) ---- */
 
-/* A stretch of the target's memory. */
+/* A range of the target's memory. */
 struct ampi_rma_piece {
     uintptr_t address;
     size_t n_bytes;
 };
 
-/* Most bytes of data that are combined at a time where layouts differ. */
+/* Maximum number of bytes that are combined at a time if layouts differ. */
 #define AMPI_RMA_PIECE_BYTES 1024
 
-/* Where a target's data lies: the next stretches of up to so many bytes, which are a multiple of elem_bytes.
- * Returns their number, 0 at the end, and their bytes. */
+/* Iterates over the target's data: outputs the next ranges of up to max_bytes, which is a multiple of
+ * elem_bytes. Returns their number, 0 at the end, and their bytes. */
 #define AMPI_RMA_PIECES_MAX 512
 int ampi_rma_next_pieces(struct ampi_cursor *cursor, size_t elem_bytes, size_t most_bytes,
                          struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX], size_t *n_bytes_out);
 
-/* Bytes of data of one element of a basic type, pairs as a whole; 1: no basic type. */
+/* Data bytes of one element of a basic type, pairs as a whole; 1: not a basic type. */
 size_t ampi_rma_elem_bytes(enum ampi_basic basic);
 
 /* Combines packed data with the pieces, under the target's lock (at NULL: without); fetched (NULL: not
- * wanted) gets what was there before, packed. in: not read for MPI_NO_OP. Returns CUDA's error. Never
- * switches. */
+ * needed) gets the old data, packed. in: not read for MPI_NO_OP. Returns CUDA's error. Never switches. */
 int ampi_rma_combine_pieces(struct ampi_win *at, const struct ampi_op *op, enum ampi_basic basic,
                             const struct ampi_rma_piece *pieces, int n_pieces, const char *in, char *fetched);
 
-/* The whole operation: origin into target, old data into result (type NULL: not wanted). */
+/* The whole operation: combines origin into target, old data goes to result (type NULL: not needed). */
 int ampi_rma_combine(const struct ampi_rma *rma);
 
-/* If the memory is as expected, replaces it; result gets what was there. All of n_bytes. */
+/* Replaces the memory if it has the expected value; result gets the old value. All have n_bytes. */
 int ampi_rma_compare_and_swap(struct ampi_win *at, void *address, const void *expected, const void *desired,
                               void *result, size_t n_bytes);
 
-/* Copies between the sides of an operation, either a GPU's; raises errors. May switch if one is. */
+/* Copies between the sides of an operation, either of which may be in GPU memory; raises errors. May switch
+ * then. */
 int ampi_rma_copy_device(struct ampi_win *win, const struct ampi_rma_side *dst,
                          const struct ampi_rma_side *src);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rma_combine.c: accumulates on memory of this process. What makes them atomic: all members of one PE, or the
- * target's flag `combining`, held for some KiB of data at a time. Elements that lie one after the other on
- * both sides are combined where they are; otherwise the origin's data is packed, and the target's taken piece
- * by piece.
+ * rma_combine.c: accumulates on memory of this process. They are atomic because all members are on one PE,
+ * or because the target's flag `combining` is held for some KiB of data at a time. Elements that are
+ * consecutive on both sides are combined in place; otherwise the origin's data is packed, and the target's
+ * processed piece by piece.
  */
 #include <string.h>
 
@@ -11,9 +11,6 @@
 #include "ampi/op/op_device.h"
 #include "ampi/rma/rma.h"
 #include "base/log.h"
-
-/* Bytes that are combined while the flag is held. */
-#define BYTES_AT_A_TIME ((size_t)16 << 10)
 
 /* ---- Pieces ---- */
 
@@ -34,7 +31,7 @@ size_t ampi_rma_elem_bytes(enum ampi_basic basic)
     return ampi_op_stride_bytes[basic] ? ampi_op_stride_bytes[basic] : 1; /* characters are only copied */
 }
 
-/* Moves a run on by n_bytes of its current block. */
+/* Advances a run by n_bytes in its current block. */
 static void advance(struct ampi_cursor_run *run, size_t n_bytes)
 {
     run->used += n_bytes;
@@ -45,7 +42,7 @@ static void advance(struct ampi_cursor_run *run, size_t n_bytes)
     run->n_blocks--;
 }
 
-/* The pieces were too many to end with an element: gives back what is too much. */
+/* The last piece does not end with an element: gives back the excess. */
 static int end_with_element(struct ampi_cursor *cursor, size_t elem_bytes, struct ampi_rma_piece *pieces,
                             int n, size_t *n_bytes)
 {
@@ -118,13 +115,13 @@ static int scatter(const struct ampi_rma_piece *pieces, int n_pieces, const char
     return error;
 }
 
-/* in op inout for packed pairs, which kernels want with their padding. */
+/* in op inout for packed pairs, which kernels require with padding. */
 static void combine_pairs(ampi_op_kernel_fn kernel, enum ampi_basic basic, const char *in, char *inout,
                           size_t n_bytes)
 {
     const struct ampi_type *type = pair_type(basic);
     _Alignas(16) char a[AMPI_RMA_PIECE_BYTES * 2],
-        b[AMPI_RMA_PIECE_BYTES * 2]; /* padding is less than data */
+        b[AMPI_RMA_PIECE_BYTES * 2]; /* padding is smaller than the data */
     size_t most = AMPI_RMA_PIECE_BYTES / (size_t)type->size_bytes * (size_t)type->size_bytes;
     struct ampi_cursor cursor;
 
@@ -141,7 +138,7 @@ static void combine_pairs(ampi_op_kernel_fn kernel, enum ampi_basic basic, const
     }
 }
 
-/* For pairs, and for a GPU's memory: gathered, combined and scattered. */
+/* For pairs, and for GPU memory: gathers, combines and scatters. */
 static int combine_gathered(const struct ampi_op *op, enum ampi_basic basic,
                             const struct ampi_rma_piece *pieces, int n_pieces, const char *in, bool is_device)
 {
@@ -226,7 +223,7 @@ static int combine_layouts(const struct ampi_rma *rma)
     while (!error &&
            (n = ampi_rma_next_pieces(&at, elem_bytes, AMPI_RMA_PIECE_BYTES, pieces, &n_bytes)) > 0) {
         has = has_input ? ampi_cursor_pack(&get, in, n_bytes) : n_bytes;
-        while (n_bytes > has) { /* the origin has less data than the target's has room for */
+        while (n_bytes > has) { /* the origin has less data than the target has room for */
             size_t cut = base_min_u64(n_bytes - has, pieces[n - 1].n_bytes);
             pieces[n - 1].n_bytes -= cut;
             n_bytes -= cut;
@@ -242,9 +239,9 @@ static int combine_layouts(const struct ampi_rma *rma)
     return error;
 }
 
-/* ---- Elements one after the other ---- */
+/* ---- Consecutive elements ---- */
 
-/* Does a kernel find them as it wants them? */
+/* True if the elements have the layout that kernels require. */
 static bool are_elements(const struct ampi_rma_side *side)
 {
     const struct ampi_type *type = side->type;
@@ -257,7 +254,7 @@ static bool are_elements(const struct ampi_rma_side *side)
     return ampi_type_is_block(type, side->count);
 }
 
-/* n elements, at these numbers of bytes. */
+/* n elements, at these byte offsets. */
 static inline void combine_some(const struct ampi_rma *rma, char *to, const char *from, char *result,
                                 size_t n)
 {
@@ -281,13 +278,13 @@ static inline void combine_some(const struct ampi_rma *rma, char *to, const char
     ampi_win_combine_end(rma->at);
 }
 
-/* All are blocks of elements of one type; the origin has no fewer than the target. */
+/* All sides are blocks of elements of one type; the origin has at least as many as the target. */
 static void combine_elements(const struct ampi_rma *rma)
 {
     const struct ampi_type *type = rma->target.type;
     size_t n = ampi_op_elems(type, rma->target.count);
     size_t stride = ampi_op_stride_bytes[type->basic];
-    size_t most = rma->at->shared->is_one_pe ? n : BYTES_AT_A_TIME / stride;
+    size_t most = rma->at->shared->is_one_pe ? n : (size_t)AMPI_RMA_GUARDED_BYTES / stride;
     char *to = ampi_type_address(rma->target.buf, type->true_lb_bytes);
     const char *from = NULL;
     char *result = NULL;
@@ -314,14 +311,14 @@ static bool is_simple(const struct ampi_rma *rma)
            (are_elements(&rma->result) && rma->result.type->basic == rma->target.type->basic);
 }
 
-/* ---- A GPU's memory ---- */
+/* ---- GPU memory ---- */
 
 static bool is_device(const struct ampi_rma_side *side)
 {
     return ampi_device_has(side->buf, side->count, side->type);
 }
 
-/* The origin's and the result's side in the host's memory; the target's pieces are moved one by one. */
+/* Copies the origin's and the result's side through host memory; the target's pieces are moved one by one. */
 static int combine_device(const struct ampi_rma *rma)
 {
     struct ampi_rma host = *rma;
@@ -345,7 +342,7 @@ static int combine_device(const struct ampi_rma *rma)
     return error ? error : end_error;
 }
 
-/* Large blocks on GPUs: by a kernel, under the flag for as long as that takes. */
+/* True for large blocks on GPUs: a kernel combines them, under the flag for its whole duration. */
 static bool has_kernel(const struct ampi_rma *rma)
 {
     return !rma->result.type && rma->op->predefined != MPI_NO_OP && is_simple(rma) &&

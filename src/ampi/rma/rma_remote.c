@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rma_remote.c: operations on targets of other processes, at the origin. See rma_remote.h; what the target does is
- * rma_remote_target.c's.
+ * rma_remote.c: operations on targets of other processes, at the origin. See rma_remote.h;
+ * rma_remote_target.c is the target's side.
  */
 #include "ampi/rma/rma_remote.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "ampi/rma/rma_remote_wire.h"
+#include "ampi/rma/rma_access.h"
+#include "ampi/rma/rma_remote_header.h"
 #include "base/log.h"
 
-/* Most bytes of data in a message. */
+/* Maximum data size of a message. */
 #define DATA_BYTES ((size_t)128 << 10)
 
-/* An operation of the program's: as many messages as its data needs. */
+/* An operation of the program, split into as many messages as its data needs. */
 struct operation {
     struct ampi_win *win;
     struct ampi_request *request; /* NULL: none */
-    int n_left;                   /* messages without an answer, and one while they are being sent */
+    int n_left;                   /* unanswered messages, and one while they are being sent */
     int error;
     struct ampi_rma_side result; /* type NULL: none; else it holds a reference */
-    char *staged;                /* the result is a GPU's: packed data for it */
+    char *staged;                /* packed data for a result in GPU memory */
     size_t n_bytes;              /* of data */
 };
 
-/* A message that waits for its answer: the cookie. */
+/* A message that waits for its answer; identified by the cookie. */
 struct ampi_rma_part {
     struct operation *operation;
     size_t offset;                      /* of its data */
@@ -37,12 +38,12 @@ struct ampi_rma_part {
 
 int ampi_rma_raise_remote(struct ampi_win *win, int error)
 {
-    char text[AMPI_LOST_TEXT_MAX];
+    char text[AMPI_FAILED_TEXT_MAX];
 
     if (error == MPI_ERR_RMA_RANGE)
-        return ampi_win_raise(win, error, "an operation went to memory that its target has not attached");
+        return ampi_win_raise(win, error, "an operation accessed memory that its target has not attached");
     if (error == MPI_ERR_PROC_ABORTED) {
-        ampi_lost_describe(win->comm->local->layout->group, text);
+        ampi_failed_describe(win->comm->local->layout->group, text);
         return ampi_win_raise(win, error, "%s", text);
     }
     return ampi_win_raise(win, error, "an operation failed at its target");
@@ -80,6 +81,8 @@ static struct ampi_rma_part *add_part(struct operation *operation, int target, s
     if (*first)
         (*first)->link = &part->next;
     *first = part;
+    operation->n_left++;
+    operation->win->n_under_way++;
     return part;
 }
 
@@ -97,15 +100,36 @@ static void drop_part(struct operation *operation)
         finish(operation);
 }
 
-void ampi_rma_handle_answer(const struct ampi_wire *wire, const void *bytes, size_t n_bytes)
+uint32_t ampi_rma_count_under_way(const struct ampi_win *win, int rank)
 {
-    struct ampi_rma_part *part = (struct ampi_rma_part *)(uintptr_t)wire->cookie;
+    uint32_t n = 0;
+
+    for (const struct ampi_rma_part *part = win->parts; part; part = part->next)
+        n += part->target == rank;
+    return n;
+}
+
+/* It is not under way any more. */
+static void end_part(struct ampi_rma_part *part)
+{
     struct operation *operation = part->operation;
     struct ampi_win *win = operation->win;
+    bool is_drained = win->is_draining && part->target == win->drained && --win->n_to_drain == 0;
+
+    remove_part(part);
+    drop_part(operation);
+    if (--win->n_under_way == 0 || is_drained)
+        ampi_epoch_wake(win);
+}
+
+void ampi_rma_handle_answer(const struct ampi_am_header *am, const void *bytes, size_t n_bytes)
+{
+    struct ampi_rma_part *part = (struct ampi_rma_part *)(uintptr_t)am->cookie;
+    struct operation *operation = part->operation;
     struct ampi_cursor cursor;
 
-    if (wire->seq && !operation->error)
-        operation->error = (int)wire->seq;
+    if (am->seq && !operation->error)
+        operation->error = (int)am->seq;
     if (n_bytes > 0 && operation->staged) {
         memcpy(operation->staged + part->offset, bytes, n_bytes);
     } else if (n_bytes > 0) {
@@ -113,34 +137,46 @@ void ampi_rma_handle_answer(const struct ampi_wire *wire, const void *bytes, siz
         ampi_cursor_seek(&cursor, (MPI_Count)part->offset);
         ampi_cursor_unpack(&cursor, bytes, n_bytes);
     }
-    remove_part(part);
-    drop_part(operation);
-    if (--win->n_under_way == 0)
-        ampi_epoch_wake(win);
+    end_part(part);
+}
+
+void ampi_rma_part_end(struct ampi_rma_part *part, int error)
+{
+    if (error && !part->operation->error)
+        part->operation->error = error;
+    end_part(part);
+}
+
+void ampi_rma_handle_key(const struct ampi_am_header *am, const void *bytes, size_t n_bytes)
+{
+    struct ampi_rma_part *part = (struct ampi_rma_part *)(uintptr_t)am->cookie;
+
+    ampi_rma_access_handle_key(part->operation->win, am->source, bytes, n_bytes);
+    end_part(part);
 }
 
 /* ---- Sending ---- */
 
-struct ampi_wire ampi_rma_wire(const struct ampi_win *win, enum ampi_rma_message message, int to)
+struct ampi_am_header ampi_rma_am(const struct ampi_win *win, enum ampi_rma_message message, int to)
 {
-    return (struct ampi_wire){.kind = AMPI_WIRE_RMA,
-                              .context_id = win->shared->comm->context_id,
-                              .tag = message,
-                              .source = win->rank,
-                              .dest = to};
+    return (struct ampi_am_header){.kind = AMPI_AM_RMA,
+                                   .context_id = win->shared->comm->context_id,
+                                   .tag = message,
+                                   .source = win->rank,
+                                   .dest = to};
 }
 
-bool ampi_rma_post(const struct ampi_win_shared *shared, const struct ampi_wire *wire, void *data,
+bool ampi_rma_post(const struct ampi_win_shared *shared, const struct ampi_am_header *am, void *data,
                    size_t n_bytes)
 {
-    int world_rank = ampi_group_world_rank(shared->comm->side[0].layout->group, wire->dest);
+    int world_rank = ampi_group_world_rank(shared->comm->side[0].layout->group, am->dest);
     int pe_id = ampi_procs_pe_of(world_rank);
 
     if (BASE_UNLIKELY(pe_id < 0)) {
         free(data);
         return false;
     }
-    return ampi_procs_post(ampi_procs_of_rank(world_rank), pe_id, wire, data, n_bytes);
+    return ampi_procs_post(ampi_procs_of_rank(world_rank), pe_id, am, data, n_bytes);
 }
 
 /* Sends a message of an operation: head, pieces, data. */
@@ -148,7 +184,7 @@ static void send_part(struct operation *operation, int rank, const struct ampi_r
                       const struct ampi_rma_piece *pieces, const char *data, size_t offset)
 {
     struct ampi_win *win = operation->win;
-    struct ampi_wire wire = ampi_rma_wire(win, AMPI_RMA_OP, rank);
+    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_OP, rank);
     size_t pieces_bytes = (size_t)head->n_pieces * sizeof *pieces;
     size_t data_bytes = data ? head->n_bytes * (head->kind == AMPI_RMA_COMPARE_AND_SWAP ? 2 : 1) : 0;
     char *message = base_malloc(sizeof *head + pieces_bytes + data_bytes, "a one-sided operation");
@@ -159,13 +195,10 @@ static void send_part(struct operation *operation, int rank, const struct ampi_r
     if (data_bytes)
         memcpy(message + sizeof *head + pieces_bytes, data, data_bytes);
     part = add_part(operation, rank, offset);
-    wire.cookie = (uintptr_t)part;
-    operation->n_left++;
-    win->n_under_way++;
-    if (BASE_UNLIKELY(
-            !ampi_rma_post(win->shared, &wire, message, sizeof *head + pieces_bytes + data_bytes))) {
-        wire.seq = MPI_ERR_PROC_ABORTED;
-        ampi_rma_handle_answer(&wire, NULL, 0);
+    am.cookie = (uintptr_t)part;
+    if (BASE_UNLIKELY(!ampi_rma_post(win->shared, &am, message, sizeof *head + pieces_bytes + data_bytes))) {
+        am.seq = MPI_ERR_PROC_ABORTED;
+        ampi_rma_handle_answer(&am, NULL, 0);
     }
 }
 
@@ -184,6 +217,15 @@ static struct operation *begin(struct ampi_rma *rma)
     return operation;
 }
 
+struct ampi_rma_part *ampi_rma_part_begin(struct ampi_rma *rma)
+{
+    struct operation *operation = begin(rma);
+    struct ampi_rma_part *part = add_part(operation, rma->rank, 0);
+
+    operation->n_left--; /* no more parts are sent */
+    return part;
+}
+
 static void set_result(struct operation *operation, const struct ampi_rma_side *result, size_t n_bytes)
 {
     operation->result = *result;
@@ -193,7 +235,7 @@ static void set_result(struct operation *operation, const struct ampi_rma_side *
         operation->staged = base_malloc(n_bytes, "the result of a one-sided operation");
 }
 
-/* The origin's data, packed piece by piece; a GPU's is packed as a whole before. */
+/* The origin's data, packed piece by piece; data in GPU memory is first packed as a whole. */
 struct input {
     struct ampi_cursor cursor;
     char *staged; /* NULL: none */
@@ -232,7 +274,7 @@ static void input_take(struct input *input, char *out, size_t n_bytes)
     }
 }
 
-/* Sends an operation: the messages for n_bytes of the target's data. input NULL: it takes none. */
+/* Sends an operation: the messages for n_bytes of the target's data. input NULL: no origin data. */
 static void send_all(struct operation *operation, struct ampi_rma *rma, struct ampi_rma_head head,
                      struct input *input, size_t n_bytes)
 {
@@ -260,9 +302,9 @@ int ampi_rma_remote_put(struct ampi_rma *rma)
 {
     struct ampi_rma_head head = {.kind = AMPI_RMA_PLAIN, .op = (uint16_t)(uintptr_t)MPI_REPLACE};
     struct input input;
-    int error = input_begin(&input, rma->win, &rma->origin);
+    int error;
 
-    if (error)
+    if (ampi_rma_access(rma, true, &error) || (error = input_begin(&input, rma->win, &rma->origin)))
         return error;
     send_all(begin(rma), rma, head, &input, (size_t)ampi_rma_bytes(&rma->origin));
     free(input.staged);
@@ -273,15 +315,19 @@ int ampi_rma_remote_get(struct ampi_rma *rma)
 {
     struct ampi_rma_head head = {
         .kind = AMPI_RMA_PLAIN, .op = (uint16_t)(uintptr_t)MPI_NO_OP, .is_fetching = true};
-    struct operation *operation = begin(rma);
     size_t n_bytes = (size_t)ampi_rma_bytes(&rma->target);
+    struct operation *operation;
+    int error;
 
+    if (ampi_rma_access(rma, false, &error))
+        return error;
+    operation = begin(rma);
     set_result(operation, &rma->origin, n_bytes);
     send_all(operation, rma, head, NULL, n_bytes);
     return MPI_SUCCESS;
 }
 
-/* Accumulates on one target happen in order: see rma_remote.h. */
+/* Keeps accumulates on one target in order: see rma_remote.h. */
 static int keep_order(struct ampi_rma *rma)
 {
     struct ampi_win *win = rma->win;
@@ -290,7 +336,7 @@ static int keep_order(struct ampi_rma *rma)
     if (win->is_unordered)
         return MPI_SUCCESS;
     if (win->n_under_way > 0 && ampi_win_bit(win->combining_at, rma->rank))
-        error = ampi_epoch_drain(win);
+        error = ampi_epoch_drain_remote(win, rma->rank);
     if (win->n_under_way == 0 && win->combining_at)
         memset(win->combining_at, 0, ((size_t)win->shared->n_ranks + 63) / 64 * sizeof *win->combining_at);
     ampi_win_set_bit(win, &win->combining_at, rma->rank);
@@ -348,7 +394,7 @@ static void describe_lock(const struct ampi_request *request, char *text, size_t
 {
     const struct ampi_win *win = request->u.extra;
 
-    snprintf(text, size_bytes, "%s, for %u other process%s", win->owner->call, win->n_grants,
+    snprintf(text, size_bytes, "%s, for %u other process%s", win->owner->ult.call, win->n_grants,
              win->n_grants == 1 ? "" : "es");
 }
 
@@ -357,39 +403,58 @@ static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .desc
 static bool ask_for_lock(struct ampi_win *win, enum ampi_rma_message message, int rank,
                          enum ampi_win_lock_as as)
 {
-    struct ampi_wire wire = ampi_rma_wire(win, message, rank);
+    struct ampi_am_header am = ampi_rma_am(win, message, rank);
 
-    wire.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
-    if (win->n_open > 0 || message == AMPI_RMA_LOCK_ALL) /* which holds the own process's */
-        wire.flags |= AMPI_RMA_HAS_OTHERS;
-    wire.cookie = (uintptr_t)win;
+    am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
+    if (win->n_open > 0 || message == AMPI_RMA_LOCK_ALL) /* which holds that of the own process */
+        am.flags |= AMPI_RMA_HAS_OTHERS;
+    am.cookie = (uintptr_t)win;
+    if (BASE_UNLIKELY(!ampi_rma_post(win->shared, &am, NULL, 0)))
+        return false;
+    ampi_win_set_bit(win, &win->asked, rank);
     win->n_grants++;
-    if (BASE_LIKELY(ampi_rma_post(win->shared, &wire, NULL, 0)))
-        return true;
-    win->n_grants--;
-    return false;
+    return true;
 }
 
-void ampi_rma_handle_grant(const struct ampi_wire *wire)
+/* A lock that was asked for is granted, or not. */
+static void end_grant(struct ampi_win *win, int rank, int error)
 {
-    struct ampi_win *win = (struct ampi_win *)(uintptr_t)wire->cookie;
-
+    ampi_win_clear_bit(win->asked, rank);
+    if (error)
+        win->lock_error = error;
     if (--win->n_grants == 0)
         ampi_epoch_wake(win);
 }
 
-static int await_grants(struct ampi_win *win, bool is_asked)
+void ampi_rma_handle_grant(const struct ampi_am_header *am)
+{
+    end_grant((struct ampi_win *)(uintptr_t)am->cookie, am->source, (int)am->seq);
+}
+
+void ampi_rma_fail_grants(struct ampi_win *win)
+{
+    const struct ampi_group *group = win->comm->local->layout->group;
+
+    for (int i = 0; i < win->shared->n_ranks && win->n_grants > 0; i++)
+        if (ampi_win_bit(win->asked, i) && ampi_failed_is_rank(ampi_group_world_rank(group, i)))
+            end_grant(win, i, MPI_ERR_PROC_ABORTED);
+}
+
+/* MPI_ERR_PROC_ABORTED: not all are granted; those that are have to be given back. */
+static int await_grants(struct ampi_win *win)
 {
     int error = ampi_epoch_await(win, &win->n_grants, &lock_kind);
 
-    if (BASE_LIKELY(!error && is_asked))
-        return MPI_SUCCESS;
-    return ampi_rma_raise_remote(win, MPI_ERR_PROC_ABORTED);
+    error = error ? error : win->lock_error;
+    win->lock_error = MPI_SUCCESS;
+    return error;
 }
 
 int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
 {
-    return await_grants(win, ask_for_lock(win, AMPI_RMA_LOCK, rank, as));
+    int error = ask_for_lock(win, AMPI_RMA_LOCK, rank, as) ? await_grants(win) : MPI_ERR_PROC_ABORTED;
+
+    return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(win, error);
 }
 
 /* Calls fn for the first member in each other process. */
@@ -409,22 +474,28 @@ static bool lock_process(struct ampi_win *win, int rank)
 
 int ampi_rma_remote_lock_all(struct ampi_win *win)
 {
-    return await_grants(win, for_each_process(win, lock_process));
+    bool is_asked = for_each_process(win, lock_process);
+    int error = await_grants(win);
+
+    if (BASE_LIKELY(!error && is_asked))
+        return MPI_SUCCESS;
+    ampi_rma_remote_unlock_all(win); /* the lost processes do not care */
+    return ampi_rma_raise_remote(win, MPI_ERR_PROC_ABORTED);
 }
 
 void ampi_rma_remote_unlock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
 {
-    struct ampi_wire wire = ampi_rma_wire(win, AMPI_RMA_UNLOCK, rank);
+    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK, rank);
 
-    wire.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
-    ampi_rma_post(win->shared, &wire, NULL, 0);
+    am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
+    ampi_rma_post(win->shared, &am, NULL, 0);
 }
 
 static bool unlock_process(struct ampi_win *win, int rank)
 {
-    struct ampi_wire wire = ampi_rma_wire(win, AMPI_RMA_UNLOCK_ALL, rank);
+    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK_ALL, rank);
 
-    return ampi_rma_post(win->shared, &wire, NULL, 0);
+    return ampi_rma_post(win->shared, &am, NULL, 0);
 }
 
 void ampi_rma_remote_unlock_all(struct ampi_win *win)
@@ -436,24 +507,24 @@ void ampi_rma_remote_unlock_all(struct ampi_win *win)
 
 void ampi_rma_remote_signal(struct ampi_win *win, int to, enum ampi_epoch_signal signal)
 {
-    struct ampi_wire wire =
-        ampi_rma_wire(win, signal == AMPI_SIGNAL_POST ? AMPI_RMA_POST : AMPI_RMA_COMPLETE, to);
+    struct ampi_am_header am =
+        ampi_rma_am(win, signal == AMPI_SIGNAL_POST ? AMPI_RMA_POST : AMPI_RMA_COMPLETE, to);
 
-    ampi_rma_post(win->shared, &wire, NULL, 0);
+    ampi_rma_post(win->shared, &am, NULL, 0);
 }
 
-/* ---- Lost processes ---- */
+/* ---- Failed processes ---- */
 
-void ampi_rma_lose_parts(struct ampi_win *win)
+void ampi_rma_fail_pieces(struct ampi_win *win)
 {
     const struct ampi_group *group = win->comm->local->layout->group;
-    struct ampi_wire wire = {.seq = MPI_ERR_PROC_ABORTED};
+    struct ampi_am_header am = {.seq = MPI_ERR_PROC_ABORTED};
     struct ampi_rma_part *next;
 
     for (struct ampi_rma_part *part = win->parts; part; part = next) {
         next = part->next;
-        wire.cookie = (uintptr_t)part;
-        if (ampi_lost_is_rank(ampi_group_world_rank(group, part->target)))
-            ampi_rma_handle_answer(&wire, NULL, 0);
+        am.cookie = (uintptr_t)part;
+        if (ampi_failed_is_rank(ampi_group_world_rank(group, part->target)))
+            ampi_rma_handle_answer(&am, NULL, 0);
     }
 }

@@ -2,11 +2,11 @@
  *
  * rma_remote.h: one-sided operations, locks and signals between processes.
  *
- * Everything is a message (AMPI_WIRE_RMA) to the PE of the target, which does what the origin would do within
- * a process, and most are answered. An operation is one message for every so many KiB of data; it is complete
- * at the target when all are answered, so MPI_Win_flush and the ends of epochs wait for answers. Messages may
- * overtake each other: accumulates of one origin on one target, which have an order, wait for the answer to
- * the one before, unless the hint accumulate_ordering says "none".
+ * Large puts and gets may need no message (rma_access.c). All others are messages (AMPI_AM_RMA) to the PE of the
+ * target, which acts as the origin would within a process. Most are answered. An operation is split into messages of
+ * limited size; it is complete at the target when all are answered, so MPI_Win_flush and the ends of epochs wait for
+ * answers. Messages may overtake each other: accumulates of one origin on one target, which are ordered, wait for
+ * the previous answer, unless the hint accumulate_ordering is "none".
  *
  *      origin                                     target's PE
  *      OP      window, target, pieces, data  -->  combines pieces and data
@@ -15,9 +15,11 @@
  *                                            <--  GRANT
  *      UNLOCK                                -->  lets go
  *      LOCK_ALL, UNLOCK_ALL                       the same with a process's lock for all its members
+ *      KEY_WANTED                            -->
+ *                                            <--  KEY  of the target's memory: rma_access.c
  *      POST, COMPLETE                        -->  epoch.c's signals
  *
- * A target's process has to poll for that: its PEs do so whenever their ranks wait, and between ranks.
+ * The target's process has to poll: its PEs do so whenever their ranks wait, and between ranks.
  */
 #ifndef AMPI_RMA_REMOTE_H
 #define AMPI_RMA_REMOTE_H
@@ -25,17 +27,20 @@
 #include "ampi/rma/epoch.h"
 #include "ampi/rma/rma.h"
 
-/* Windows that messages can come for: added before any member returns from the creation. */
+/* Adds a window to those that messages can refer to, before any member returns from the creation. */
 void ampi_rma_remote_add(struct ampi_win_shared *shared);
 void ampi_rma_remote_remove(struct ampi_win_shared *shared);
 
-/* Operations whose target is of another process; checked. Raise errors; may switch. */
+/* Operations whose target is in another process; already checked. Raise errors; may switch. */
 int ampi_rma_remote_put(struct ampi_rma *rma);
 int ampi_rma_remote_get(struct ampi_rma *rma);
 int ampi_rma_remote_accumulate(struct ampi_rma *rma);
 int ampi_rma_remote_compare_and_swap(struct ampi_rma *rma, const void *expected, const void *desired);
 
-/* An operation has failed with this error, which came with its answer. */
+/* The number of the owner's pending messages and accesses to a target of another process. */
+uint32_t ampi_rma_count_under_way(const struct ampi_win *win, int rank);
+
+/* Raises the error in the answer to an operation. */
 int ampi_rma_raise_remote(struct ampi_win *win, int error) BASE_COLD;
 
 /* Locks. May switch until they are granted; raise errors. */
@@ -46,7 +51,7 @@ void ampi_rma_remote_unlock_all(struct ampi_win *win);
 
 void ampi_rma_remote_signal(struct ampi_win *win, int to, enum ampi_epoch_signal signal);
 
-/* Gives the rooms below what they need of this one (job/connect.c). */
+/* Registers this room's functions with lower rooms (job/connect.c). */
 void ampi_rma_connect(void);
 
 #endif

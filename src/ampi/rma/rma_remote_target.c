@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rma_remote_target.c: messages of other processes' origins, on the target's PE. See rma_remote.h.
+ * rma_remote_target.c: handles messages from origins in other processes, on the target's PE. See
+ * rma_remote.h.
  *
- * Owns the table of windows over several processes, by the context id of their communicator.
+ * Owns the table of windows across several processes, by the context id of their communicator.
  */
-#include "ampi/rma/rma_remote_wire.h"
+#include "ampi/rma/rma_access.h"
+#include "ampi/rma/rma_remote_header.h"
 
 #include "base/log.h"
 
@@ -14,6 +16,16 @@ static struct {
     pthread_mutex_t lock;
     struct ampi_win_shared *first;
 } windows = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A lock that an origin of another process has: in the list of the window, so that it can be broken if that process
+ * is lost. */
+struct ampi_remote_holder {
+    struct ampi_remote_holder *next;
+    struct ampi_win *at; /* LOCK: the target; LOCK_ALL: a member of the process */
+    int rank;            /* of the origin */
+    bool is_all;         /* LOCK_ALL */
+    enum ampi_win_lock_as as;
+};
 
 /* The first member in each other process, for messages to processes. */
 static void find_others(struct ampi_win_shared *shared)
@@ -35,6 +47,8 @@ static void find_others(struct ampi_win_shared *shared)
 void ampi_rma_remote_add(struct ampi_win_shared *shared)
 {
     find_others(shared);
+    pthread_mutex_init(&shared->holders_lock, NULL);
+    shared->keys = base_calloc((size_t)ampi_job.n_pes, sizeof(struct ampi_win_keys *), "a window");
     pthread_mutex_lock(&windows.lock);
     shared->next = windows.first;
     windows.first = shared;
@@ -50,31 +64,38 @@ void ampi_rma_remote_remove(struct ampi_win_shared *shared)
         link = &(*link)->next;
     *link = shared->next;
     pthread_mutex_unlock(&windows.lock);
+    while (shared->holders) { /* of members whose unlocking message is late */
+        struct ampi_remote_holder *holder = shared->holders;
+        shared->holders = holder->next;
+        free(holder);
+    }
+    pthread_mutex_destroy(&shared->holders_lock);
     free(shared->others);
+    free(shared->keys);
     shared->others = NULL;
+    shared->keys = NULL;
 }
 
-/* The member that a message is for; NULL: the window is gone (a late UNLOCK). */
-static struct ampi_win *find_target(const struct ampi_wire *wire)
+/* The member that a message is for; NULL: the window was freed (a late UNLOCK). */
+static struct ampi_win *find_target(const struct ampi_am_header *am)
 {
     struct ampi_win_shared *shared;
 
     pthread_mutex_lock(&windows.lock);
-    for (shared = windows.first; shared && shared->comm->context_id != wire->context_id;
-         shared = shared->next)
+    for (shared = windows.first; shared && shared->comm->context_id != am->context_id; shared = shared->next)
         ;
     pthread_mutex_unlock(&windows.lock);
-    return shared ? shared->targets[wire->dest].handle : NULL;
+    return shared ? shared->targets[am->dest].handle : NULL;
 }
 
-/* Answers a message: swaps its ends. */
-static struct ampi_wire answer_to(const struct ampi_wire *wire, enum ampi_rma_message message)
+/* The header of an answer: swaps source and destination. */
+static struct ampi_am_header answer_to(const struct ampi_am_header *am, enum ampi_rma_message message)
 {
-    struct ampi_wire answer = *wire;
+    struct ampi_am_header answer = *am;
 
     answer.tag = message;
-    answer.source = wire->dest;
-    answer.dest = wire->source;
+    answer.source = am->dest;
+    answer.dest = am->source;
     answer.flags = 0;
     return answer;
 }
@@ -89,7 +110,7 @@ static bool are_attached(struct ampi_win *at, const struct ampi_rma_piece *piece
     return true;
 }
 
-/* Does it; returns MPI's class of an error. */
+/* Performs the operation; returns MPI's error class. */
 static int apply(struct ampi_win *at, const struct ampi_rma_head *head, const struct ampi_rma_piece *pieces,
                  const char *data, char *fetched)
 {
@@ -108,10 +129,10 @@ static int apply(struct ampi_win *at, const struct ampi_rma_head *head, const st
     return error ? ampi_device_class(error) : MPI_SUCCESS;
 }
 
-static void handle_op(const struct ampi_wire *wire, const char *bytes)
+static void handle_op(const struct ampi_am_header *am, const char *bytes)
 {
-    struct ampi_win *at = find_target(wire);
-    struct ampi_wire answer = answer_to(wire, AMPI_RMA_ANSWER);
+    struct ampi_win *at = find_target(am);
+    struct ampi_am_header answer = answer_to(am, AMPI_RMA_ANSWER);
     struct ampi_rma_head head;
     const struct ampi_rma_piece *pieces = (const void *)(bytes + sizeof head);
     char *fetched = NULL;
@@ -130,30 +151,88 @@ static void handle_op(const struct ampi_wire *wire, const char *bytes)
 
 /* ---- Locks ---- */
 
-/* Stands in queues for an origin of another process. */
+/* Waits in queues for an origin in another process. */
 struct remote_waiter {
     struct ampi_win_waiter waiter;
-    struct ampi_wire wire; /* of the request */
+    struct ampi_am_header am; /* of the request */
     struct ampi_win *at;
-    bool has_process; /* exclusive: the process's lock is taken, the target's comes next */
+    bool has_process; /* exclusive: holds the process's lock, the target's comes next */
 };
 
-static void let_go(struct ampi_win *at, const struct ampi_wire *wire, enum ampi_win_lock_as as)
+static void add_holder(const struct remote_waiter *remote)
 {
-    if (wire->tag == AMPI_RMA_LOCK || wire->tag == AMPI_RMA_UNLOCK)
-        ampi_win_lock_drop(&at->lock, as);
-    else
+    struct ampi_win_shared *shared = remote->at->shared;
+    struct ampi_remote_holder *holder = base_malloc(sizeof *holder, "a lock of a window");
+
+    *holder = (struct ampi_remote_holder){.at = remote->at,
+                                          .rank = remote->am.source,
+                                          .is_all = remote->am.tag == AMPI_RMA_LOCK_ALL,
+                                          .as = remote->waiter.as};
+    pthread_mutex_lock(&shared->holders_lock);
+    holder->next = shared->holders;
+    shared->holders = holder;
+    pthread_mutex_unlock(&shared->holders_lock);
+}
+
+/* Takes a holder out of the list; NULL: there is none, as it was lost. at NULL: any whose process has failed. */
+static struct ampi_remote_holder *take_holder(struct ampi_win_shared *shared, const struct ampi_win *at,
+                                              int rank, bool is_all)
+{
+    const struct ampi_group *group = shared->comm->side[0].layout->group;
+    struct ampi_remote_holder **link = &shared->holders, *holder;
+
+    pthread_mutex_lock(&shared->holders_lock);
+    for (; (holder = *link); link = &holder->next)
+        if (at ? holder->at == at && holder->rank == rank && holder->is_all == is_all
+               : ampi_failed_is_rank(ampi_group_world_rank(group, holder->rank)))
+            break;
+    if (holder)
+        *link = holder->next;
+    pthread_mutex_unlock(&shared->holders_lock);
+    return holder;
+}
+
+/* is_lost: an exclusive holder is; what it has written may not be whole. */
+static void let_go(struct ampi_win *at, bool is_all, enum ampi_win_lock_as as, bool is_lost)
+{
+    if (is_all) {
         ampi_win_lock_drop(&at->shared->everybody, as);
-    if (wire->tag != AMPI_RMA_LOCK_ALL && wire->tag != AMPI_RMA_UNLOCK_ALL && as == AMPI_LOCK_EXCLUSIVE)
+        return;
+    }
+    if (is_lost && as == AMPI_LOCK_EXCLUSIVE)
+        ampi_win_lock_break(&at->lock, at->shared->n_ranks);
+    else
+        ampi_win_lock_drop(&at->lock, as);
+    if (as == AMPI_LOCK_EXCLUSIVE)
         ampi_win_lock_drop(&at->shared->everybody, as);
 }
 
 static void grant(struct remote_waiter *remote)
 {
-    struct ampi_wire answer = answer_to(&remote->wire, AMPI_RMA_GRANT);
+    struct ampi_am_header answer = answer_to(&remote->am, AMPI_RMA_GRANT);
+    bool is_all = remote->am.tag == AMPI_RMA_LOCK_ALL;
+    struct ampi_remote_holder *holder;
 
-    if (BASE_UNLIKELY(!ampi_rma_post(remote->at->shared, &answer, NULL, 0)))
-        let_go(remote->at, &remote->wire, remote->waiter.as); /* who wanted it is lost */
+    answer.seq = MPI_SUCCESS;
+    add_holder(remote); /* the answer to the grant may be handled on another PE at once */
+    if (BASE_UNLIKELY(!ampi_rma_post(remote->at->shared, &answer, NULL, 0)) &&
+        (holder = take_holder(remote->at->shared, remote->at, remote->am.source, is_all))) {
+        let_go(remote->at, is_all, remote->waiter.as,
+               false); /* who wanted it is lost, and has written nothing */
+        free(holder);
+    }
+    free(remote);
+}
+
+/* The target's lock was broken. */
+static void refuse(struct remote_waiter *remote)
+{
+    struct ampi_am_header answer = answer_to(&remote->am, AMPI_RMA_GRANT);
+
+    if (remote->waiter.as == AMPI_LOCK_EXCLUSIVE)
+        ampi_win_lock_drop(&remote->at->shared->everybody, AMPI_LOCK_EXCLUSIVE);
+    answer.seq = MPI_ERR_PROC_ABORTED;
+    ampi_rma_post(remote->at->shared, &answer, NULL, 0);
     free(remote);
 }
 
@@ -163,7 +242,9 @@ static void granted(struct ampi_win_waiter *waiter)
 {
     struct remote_waiter *remote = BASE_CONTAINER(waiter, struct remote_waiter, waiter);
 
-    if (remote->wire.tag == AMPI_RMA_LOCK && !remote->has_process) {
+    if (waiter->is_refused) {
+        refuse(remote);
+    } else if (remote->am.tag == AMPI_RMA_LOCK && !remote->has_process) {
         remote->has_process = true;
         take_next(remote);
     } else {
@@ -171,114 +252,157 @@ static void granted(struct ampi_win_waiter *waiter)
     }
 }
 
-/* The process's lock for all, and for exclusive ones before the target's. */
+/* Takes the process's lock for LOCK_ALL and, for exclusive locks, before the target's. */
 static void take_next(struct remote_waiter *remote)
 {
     struct ampi_win_lock *lock = remote->has_process ? &remote->at->lock : &remote->at->shared->everybody;
 
-    if (ampi_win_lock_take(lock, &remote->waiter, remote->wire.flags & AMPI_RMA_HAS_OTHERS))
+    switch (ampi_win_lock_take(lock, &remote->waiter, remote->am.flags & AMPI_RMA_HAS_OTHERS)) {
+    case AMPI_LOCK_TAKEN:
         granted(&remote->waiter);
+        break;
+    case AMPI_LOCK_REFUSED:
+        refuse(remote);
+        break;
+    case AMPI_LOCK_QUEUED:
+        break;
+    }
 }
 
-static void handle_lock(const struct ampi_wire *wire)
+static void handle_lock(const struct ampi_am_header *am)
 {
     struct remote_waiter *remote = base_calloc(1, sizeof *remote, "a lock of a window");
-    bool is_exclusive = wire->flags & AMPI_RMA_EXCLUSIVE;
+    bool is_exclusive = am->flags & AMPI_RMA_EXCLUSIVE;
 
-    remote->at = find_target(wire);
+    remote->at = find_target(am);
     BASE_ASSERT(remote->at);
-    remote->wire = *wire;
+    remote->am = *am;
     remote->waiter.as = is_exclusive ? AMPI_LOCK_EXCLUSIVE : AMPI_LOCK_SHARED;
-    remote->waiter.rank = wire->source;
+    remote->waiter.rank = am->source;
     remote->waiter.granted = granted;
-    remote->has_process = wire->tag == AMPI_RMA_LOCK && !is_exclusive;
+    remote->has_process = am->tag == AMPI_RMA_LOCK && !is_exclusive;
     take_next(remote);
 }
 
-static void handle_unlock(const struct ampi_wire *wire)
+static void handle_unlock(const struct ampi_am_header *am)
 {
-    struct ampi_win *at = find_target(wire);
-    enum ampi_win_lock_as as = wire->flags & AMPI_RMA_EXCLUSIVE ? AMPI_LOCK_EXCLUSIVE : AMPI_LOCK_SHARED;
+    struct ampi_win *at = find_target(am);
+    bool is_all = am->tag == AMPI_RMA_UNLOCK_ALL;
+    struct ampi_remote_holder *holder = at ? take_holder(at->shared, at, am->source, is_all) : NULL;
 
-    if (at)
-        let_go(at, wire, as);
+    if (!holder)
+        return;
+    let_go(at, is_all, holder->as, false);
+    free(holder);
+}
+
+/* ---- Keys ---- */
+
+static void handle_key_wanted(const struct ampi_am_header *am)
+{
+    struct ampi_win *at = find_target(am);
+    struct ampi_am_header answer = answer_to(am, AMPI_RMA_KEY);
+    size_t n_bytes;
+    void *key;
+
+    BASE_ASSERT(at);
+    key = ampi_rma_access_pack_key(at, &n_bytes);
+    ampi_rma_post(at->shared, &answer, key, n_bytes);
 }
 
 /* ---- All messages ---- */
 
-static void handle_signal(const struct ampi_wire *wire)
+static void handle_signal(const struct ampi_am_header *am)
 {
-    struct ampi_win *at = find_target(wire);
+    struct ampi_win *at = find_target(am);
 
     if (at)
-        ampi_epoch_signalled(at, wire->tag == AMPI_RMA_POST ? AMPI_SIGNAL_POST : AMPI_SIGNAL_COMPLETE,
-                             wire->source);
+        ampi_epoch_signalled(at, am->tag == AMPI_RMA_POST ? AMPI_SIGNAL_POST : AMPI_SIGNAL_COMPLETE,
+                             am->source);
 }
 
-static void handle_message(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
+static void handle_message(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
-    switch ((enum ampi_rma_message)wire->tag) {
+    switch ((enum ampi_rma_message)am->tag) {
     case AMPI_RMA_OP:
-        handle_op(wire, bytes);
+        handle_op(am, bytes);
         break;
     case AMPI_RMA_ANSWER:
-        ampi_rma_handle_answer(wire, bytes, n_bytes);
+        ampi_rma_handle_answer(am, bytes, n_bytes);
         break;
     case AMPI_RMA_LOCK:
     case AMPI_RMA_LOCK_ALL:
-        handle_lock(wire);
+        handle_lock(am);
         break;
     case AMPI_RMA_GRANT:
-        ampi_rma_handle_grant(wire);
+        ampi_rma_handle_grant(am);
         break;
     case AMPI_RMA_UNLOCK:
     case AMPI_RMA_UNLOCK_ALL:
-        handle_unlock(wire);
+        handle_unlock(am);
+        break;
+    case AMPI_RMA_KEY_WANTED:
+        handle_key_wanted(am);
+        break;
+    case AMPI_RMA_KEY:
+        ampi_rma_handle_key(am, bytes, n_bytes);
         break;
     case AMPI_RMA_POST:
     case AMPI_RMA_COMPLETE:
-        handle_signal(wire);
+        handle_signal(am);
         break;
     }
     free(bytes);
 }
 
-/* ---- Lost processes ---- */
+/* ---- Failed processes ---- */
+
+/* Lets go for origins that are lost. */
+static void break_locks(struct ampi_win_shared *shared)
+{
+    struct ampi_remote_holder *holder;
+
+    while ((holder = take_holder(shared, NULL, -1, false))) {
+        let_go(holder->at, holder->is_all, holder->as, true);
+        free(holder);
+    }
+}
 
 /* The members of this PE learn of it. */
-static void lose_window(struct ampi_win_shared *shared, int pe_id)
+static void fail_window(struct ampi_win_shared *shared, int pe_id)
 {
+    break_locks(shared);
     for (int i = 0; i < shared->n_local; i++) {
         struct ampi_win *win = &shared->handles[i];
         if (win->magic != AMPI_MAGIC_WIN || win->owner->pe_id != pe_id)
             continue;
-        win->has_lost = true;
-        ampi_rma_lose_parts(win);
-        ampi_rma_lose_lock(win);
-        if (win->waiting && !win->is_draining) {
+        win->has_failed = true;
+        ampi_rma_fail_pieces(win);
+        ampi_rma_fail_grants(win);
+        if (win->waiting && !win->is_draining && win->n_grants == 0) {
             win->waiting->status.MPI_ERROR = MPI_ERR_PROC_ABORTED;
             ampi_epoch_wake(win);
         }
     }
 }
 
-/* Ends the waits of the PE's members in windows with lost members. */
+/* Ends the waits of the PE's members in windows with failed members. */
 static void look_again(int pe_id)
 {
     pthread_mutex_lock(&windows.lock);
     for (struct ampi_win_shared *shared = windows.first; shared; shared = shared->next)
-        if (ampi_lost_in_group(shared->comm->side[0].layout->group))
-            lose_window(shared, pe_id);
+        if (ampi_failed_in_group(shared->comm->side[0].layout->group))
+            fail_window(shared, pe_id);
     pthread_mutex_unlock(&windows.lock);
 }
 
 /* ---- Connecting ---- */
 
-static bool handle(int pe_id, const struct ampi_wire *wire, const void *header,
+static bool handle(int pe_id, const struct ampi_am_header *am, const void *header,
                    const struct machine_data *data)
 {
     (void)header;
-    return ampi_procs_take(pe_id, wire, data, handle_message);
+    return ampi_procs_take(pe_id, am, data, handle_message);
 }
 
 void ampi_rma_connect(void)
@@ -286,5 +410,5 @@ void ampi_rma_connect(void)
     static const struct ampi_procs_client client = {.look_again = look_again};
 
     ampi_procs_add_client(&client);
-    ampi_procs_set_handler(AMPI_WIRE_RMA, handle);
+    ampi_procs_set_handler(AMPI_AM_RMA, handle);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * win.c: the life of windows. See win.h.
+ * win.c: creating and freeing windows. See win.h.
  *
- * Creation is a collective with a plan of its own: what members bring goes to all processes, and in each the
- * one that arrives last makes the window for all members there.
+ * Creation is a collective with its own plan: the members' data goes to all processes, and in each the last
+ * member to arrive creates the window for all members there.
  */
 #include "ampi/rma/win.h"
 
@@ -14,15 +14,17 @@
 
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/items.h"
+#include "ampi/datatype/program_memory.h"
 #include "ampi/object/attr.h"
 #include "ampi/object/errhandler.h"
+#include "ampi/rma/rma_access.h"
 #include "ampi/rma/rma_remote.h"
 #include "base/log.h"
 #include "ult/arch/ult_arch.h"
 
 /* ---- Errors ---- */
 
-/* A user's handler may have changed the code, but callers must not go on. */
+/* A user's handler may have changed the code, but callers must not continue. */
 static int still_an_error(int returned, int error_code)
 {
     return returned ? returned : error_code;
@@ -45,7 +47,7 @@ int ampi_win_raise_invalid(MPI_Win handle)
     if (handle == MPI_WIN_NULL)
         return still_an_error(ampi_raise_self(MPI_ERR_WIN, "the window is MPI_WIN_NULL"), MPI_ERR_WIN);
     return still_an_error(
-        ampi_raise_self(MPI_ERR_WIN, "the window %p is not a window, or has been freed", (void *)handle),
+        ampi_raise_self(MPI_ERR_WIN, "%p is not a valid window, or has been freed", (void *)handle),
         MPI_ERR_WIN);
 }
 
@@ -61,37 +63,60 @@ void ampi_win_set_bit(struct ampi_win *win, uint64_t **bits, int rank)
 
 /* ---- Waiting for the target's memory ---- */
 
+/* Takes the guard from a process that is lost. */
+static bool take_from_lost(struct ampi_win_guard *guard)
+{
+    uint32_t owner = atomic_load_explicit(&guard->owner, memory_order_relaxed);
+
+    if (owner == 0 || !ampi_failed_is((int)owner - 1) ||
+        !atomic_compare_exchange_strong_explicit(&guard->owner, &owner, (uint32_t)ampi_job.proc_id + 1,
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+    atomic_fetch_add_explicit(&guard->n_torn, 1, memory_order_release);
+    return true;
+}
+
 /* Another PE combines. It may have been interrupted. */
 void ampi_win_combine_await(struct ampi_win *target)
 {
     do {
         for (int i = 0; i < 200; i++) {
-            if (!atomic_flag_test_and_set_explicit(target->guard, memory_order_acquire))
+            if (ampi_win_guard_try(target->guard))
                 return;
             ult_arch_relax();
         }
         sched_yield();
-    } while (true);
+    } while (!ampi_failed_any() || !take_from_lost(target->guard));
+}
+
+uint32_t ampi_win_count_torn(const struct ampi_win_shared *shared)
+{
+    uint32_t n = 0;
+
+    for (int i = 0; i < shared->n_ranks; i++)
+        if (shared->targets[i].at)
+            n += atomic_load_explicit(&shared->targets[i].at->guard->n_torn, memory_order_acquire);
+    return n;
 }
 
 /* ---- Creation ---- */
 
-static size_t shared_bytes(const struct ampi_win_gift *gift)
+static size_t shared_bytes(const struct ampi_win_payload *payload)
 {
-    size_t n_bytes = (size_t)gift->size_bytes;
+    size_t n_bytes = (size_t)payload->size_bytes;
 
-    return gift->is_noncontiguous ? base_round_up(n_bytes, gift->alignment_bytes) : n_bytes;
+    return payload->is_noncontiguous ? base_round_up(n_bytes, payload->alignment_bytes) : n_bytes;
 }
 
-/* MPI_Win_allocate_shared: one stretch of memory, the members' parts by rank. False: there is no memory. */
-static bool allocate_shared(struct ampi_win_shared *shared, const struct ampi_win_gift *const *gifts)
+/* MPI_Win_allocate_shared: one range of memory, the members' parts by rank. False: out of memory. */
+static bool allocate_shared(struct ampi_win_shared *shared, const struct ampi_win_payload *const *payloads)
 {
     size_t at = 0, alignment = BASE_CACHE_LINE;
 
     for (int i = 0; i < shared->n_ranks; i++) {
-        if (__builtin_add_overflow(at, shared_bytes(gifts[i]), &at))
+        if (__builtin_add_overflow(at, shared_bytes(payloads[i]), &at))
             return false;
-        alignment = base_max_u64(alignment, gifts[i]->alignment_bytes);
+        alignment = base_max_u64(alignment, payloads[i]->alignment_bytes);
     }
     shared->memory_bytes = at;
     if (at > 0 && posix_memalign(&shared->memory, alignment, at))
@@ -99,7 +124,7 @@ static bool allocate_shared(struct ampi_win_shared *shared, const struct ampi_wi
     at = 0;
     for (int i = 0; i < shared->n_ranks; i++) {
         shared->targets[i].base = shared->memory ? (char *)shared->memory + at : NULL;
-        at += shared_bytes(gifts[i]);
+        at += shared_bytes(payloads[i]);
     }
     return true;
 }
@@ -116,7 +141,6 @@ static void init_handle(struct ampi_win *win, struct ampi_win_shared *shared, in
     win->disp_unit = (int)shared->targets[rank].disp_unit;
     win->model = MPI_WIN_UNIFIED;
     ampi_win_lock_init(&win->lock, false);
-    atomic_flag_clear(&win->combining);
     win->guard = &win->combining;
     shared->targets[rank].at = win;
 }
@@ -129,8 +153,9 @@ static void free_shared(struct ampi_win_shared *shared)
     free(shared);
 }
 
-/* Makes the window for the members of this process; NULL: there is no memory. Takes over the communicator. */
-static struct ampi_win_shared *build(struct ampi_comm_shared *comm, const struct ampi_win_gift *const *gifts)
+/* Creates the window for the members of this process; NULL: out of memory. Takes over the communicator. */
+static struct ampi_win_shared *build(struct ampi_comm_shared *comm,
+                                     const struct ampi_win_payload *const *payloads)
 {
     const struct ampi_layout *layout = comm->side[0].layout;
     struct ampi_win_shared *shared = base_calloc(1, sizeof *shared, "a window");
@@ -138,7 +163,7 @@ static struct ampi_win_shared *build(struct ampi_comm_shared *comm, const struct
 
     shared->n_ranks = comm->side[0].n_ranks;
     shared->n_local = layout->n_local;
-    shared->flavor = gifts[0]->flavor;
+    shared->flavor = payloads[0]->flavor;
     shared->is_remote = layout->n_local < shared->n_ranks;
     shared->is_one_pe = layout->n_parts == 1;
     shared->comm = comm;
@@ -146,11 +171,14 @@ static struct ampi_win_shared *build(struct ampi_comm_shared *comm, const struct
     shared->targets = base_calloc((size_t)shared->n_ranks, sizeof *shared->targets, "a window");
     shared->handles = base_calloc_aligned((size_t)shared->n_local, sizeof *shared->handles, "a window");
     for (int i = 0; i < shared->n_ranks; i++)
-        shared->targets[i] = (struct ampi_win_target){.base = gifts[i]->base,
-                                                      .size_bytes = gifts[i]->size_bytes,
-                                                      .disp_unit = gifts[i]->disp_unit,
-                                                      .node = gifts[i]->node};
-    if (shared->flavor == MPI_WIN_FLAVOR_SHARED && !shared->is_remote && !allocate_shared(shared, gifts)) {
+        shared->targets[i] = (struct ampi_win_target){.base = payloads[i]->base,
+                                                      .size_bytes = payloads[i]->size_bytes,
+                                                      .disp_unit = payloads[i]->disp_unit,
+                                                      .node = payloads[i]->node,
+                                                      .is_device = payloads[i]->is_device};
+    for (int i = 0; i < shared->n_ranks; i++)
+        shared->has_own_memory |= payloads[i]->has_own_memory;
+    if (shared->flavor == MPI_WIN_FLAVOR_SHARED && !shared->is_remote && !allocate_shared(shared, payloads)) {
         free_shared(shared);
         return NULL;
     }
@@ -163,25 +191,25 @@ static struct ampi_win_shared *build(struct ampi_comm_shared *comm, const struct
     return shared;
 }
 
-/* The first error that a member brought, or that they have together. */
-static int first_error(const struct ampi_win_gift *const *gifts, int n_members)
+/* The first error of a member, or an inconsistency between members. */
+static int first_error(const struct ampi_win_payload *const *payloads, int n_members)
 {
     for (int i = 0; i < n_members; i++)
-        if (gifts[i]->error)
-            return gifts[i]->error;
-    for (int i = 1; i < n_members && gifts[0]->flavor == MPI_WIN_FLAVOR_SHARED; i++)
-        if (gifts[i]->node != gifts[0]->node)
+        if (payloads[i]->error)
+            return payloads[i]->error;
+    for (int i = 1; i < n_members && payloads[0]->flavor == MPI_WIN_FLAVOR_SHARED; i++)
+        if (payloads[i]->node != payloads[0]->node)
             return MPI_ERR_RMA_SHARED;
     return MPI_SUCCESS;
 }
 
 static struct ampi_win_shared *try_build(struct ampi_coll_slot *slot,
-                                         const struct ampi_win_gift *const *gifts, int *error_out)
+                                         const struct ampi_win_payload *const *payloads, int *error_out)
 {
     struct ampi_comm_shared *comm;
     struct ampi_win_shared *shared;
 
-    *error_out = first_error(gifts, slot->state->n_members);
+    *error_out = first_error(payloads, slot->state->n_members);
     if (*error_out)
         return NULL;
     *error_out = MPI_ERR_OTHER;
@@ -189,7 +217,7 @@ static struct ampi_win_shared *try_build(struct ampi_coll_slot *slot,
     if (!comm)
         return NULL;
     *error_out = MPI_ERR_NO_MEM;
-    shared = build(comm, gifts);
+    shared = build(comm, payloads);
     if (!shared) {
         for (int i = 0; i < comm->side[0].n_ranks; i++)
             if (comm->side[0].layout->pe_of[i] != AMPI_PE_REMOTE)
@@ -204,13 +232,13 @@ static struct ampi_win_shared *try_build(struct ampi_coll_slot *slot,
 static void make_middle(struct ampi_coll_slot *slot)
 {
     int n_members = slot->state->n_members;
-    const struct ampi_win_gift **gifts = base_calloc((size_t)n_members, sizeof *gifts, "a window");
+    const struct ampi_win_payload **payloads = base_calloc((size_t)n_members, sizeof *payloads, "a window");
     struct ampi_win_shared *shared;
     int error;
 
     for (int i = 0; i < n_members; i++)
-        gifts[i] = slot->args[i]->send.buf;
-    shared = try_build(slot, gifts, &error);
+        payloads[i] = slot->args[i]->send.buf;
+    shared = try_build(slot, payloads, &error);
     for (int i = 0; i < n_members; i++) {
         if (slot->args[i]->is_remote)
             continue;
@@ -219,14 +247,14 @@ static void make_middle(struct ampi_coll_slot *slot)
         else
             slot->args[i]->error = error;
     }
-    free(gifts);
+    free(payloads);
 }
 
 static void make_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                       struct ampi_coll_packer *out)
 {
     (void)slot;
-    ampi_coll_put_bytes(out, 0, args->send.buf, sizeof(struct ampi_win_gift));
+    ampi_coll_put_bytes(out, 0, args->send.buf, sizeof(struct ampi_win_payload));
 }
 
 static void make_unpack(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
@@ -245,31 +273,30 @@ static const struct ampi_coll_plan make_plan = {.name = "window creation",
 
 static int raise_creation(struct ampi_comm *comm, int error)
 {
-    char text[AMPI_LOST_TEXT_MAX];
+    char text[AMPI_FAILED_TEXT_MAX];
 
     switch (error) {
     case MPI_ERR_PROC_ABORTED:
-        ampi_lost_describe(comm->local->layout->group, text);
+        ampi_failed_describe(comm->local->layout->group, text);
         return ampi_raise(comm, error, "%s", text);
     case MPI_ERR_NO_MEM:
-        return ampi_raise(comm, error, "there is no memory for the window");
+        return ampi_raise(comm, error, "out of memory: cannot allocate the window");
     case MPI_ERR_RMA_SHARED:
         return ampi_raise(comm, error, "the members of the communicator do not share memory");
     default:
-        return ampi_raise(comm, error,
-                          "no context id is left: free communicators that are not needed any more");
+        return ampi_raise(comm, error, "no context id is left: free communicators that are not needed");
     }
 }
 
-/* ---- Giving back ---- */
+/* ---- Freeing ---- */
 
-/* The last freed ones are kept, so that a handle that is used again is found to be no window: a number of them,
- * and not more than so many bytes but for the last one. */
+/* Recently freed windows are kept, so that a reused handle is detected as invalid: RETIRED_MAX windows,
+ * and, except for the newest, at most RETIRED_BYTES_MAX. */
 #define RETIRED_MAX 64
 #define RETIRED_BYTES_MAX ((size_t)16 << 20)
 static struct {
     pthread_mutex_t lock;
-    struct ampi_win_shared *windows[RETIRED_MAX]; /* the oldest one first */
+    struct ampi_win_shared *windows[RETIRED_MAX]; /* oldest first */
     int n;
     size_t n_bytes;
 } retired = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -317,50 +344,56 @@ static void release(struct ampi_win *win)
     ampi_errhandler_unref(win->errhandler);
     ampi_info_destroy(win->info);
     free(win->name);
-    free(win->allocated);
+    ampi_program_memory_free(win->allocated);
     free(win->open_to);
     free(win->exclusive);
     free(win->posted);
     free(win->awaited);
     free(win->combining_at);
+    free(win->asked);
+    if (win->shared->is_remote)
+        ampi_rma_access_release(win);
     free(win->regions);
     ampi_win_lock_fini(&win->lock);
     unref(win->shared);
-    ampi_comm_release(comm); /* behind: as long as the window can be found, its communicator is there */
+    ampi_comm_release(comm); /* afterwards, so that the communicator exists as long as the window can be
+                              * found */
 }
 
-/* ---- Making ---- */
+/* ---- Creating ---- */
 
-/* Between processes: memory; and no message about the window may come to a process that has not made it. */
-static int settle(struct ampi_win *win, const struct ampi_win_gift *gift)
+/* Across processes: allocates shared memory; no message about the window may reach a process that has not
+ * created it. */
+static int settle(struct ampi_win *win, const struct ampi_win_payload *payload)
 {
-    if (gift->flavor == MPI_WIN_FLAVOR_SHARED || gift->flavor == MPI_WIN_FLAVOR_ALLOCATE)
-        return ampi_win_share(win, gift->is_noncontiguous);
+    if (payload->flavor == MPI_WIN_FLAVOR_SHARED || payload->flavor == MPI_WIN_FLAVOR_ALLOCATE)
+        return ampi_win_share(win, payload->is_noncontiguous);
     return ampi_coll_barrier(win->comm);
 }
 
-int ampi_win_make(struct ampi_comm *comm, struct ampi_win_gift *gift, const struct ampi_info *info,
+int ampi_win_make(struct ampi_comm *comm, struct ampi_win_payload *payload, const struct ampi_info *info,
                   void *allocated, struct ampi_win **win_out)
 {
     struct ampi_coll_args args;
     struct ampi_win *win;
     int error;
 
-    gift->node = ampi_job.node_first;
+    payload->node = ampi_job.node_first;
+    payload->is_device = payload->base && gpu_is_device(payload->base);
     memset(&args, 0, sizeof args);
     ampi_coll_args_init(&args, &make_plan);
     args.comm = comm;
-    args.send.buf = gift;
+    args.send.buf = payload;
     error = ampi_coll_run(&args);
     if (error) {
-        free(allocated);
+        ampi_program_memory_free(allocated);
         return raise_creation(comm, error);
     }
     win = args.extra;
     win->allocated = allocated;
     win->info = ampi_win_info_filter(NULL, info);
     ampi_win_apply_hints(win);
-    error = win->shared->is_remote ? settle(win, gift) : MPI_SUCCESS;
+    error = win->shared->is_remote ? settle(win, payload) : MPI_SUCCESS;
     if (error) {
         release(win);
         return raise_creation(comm, error);
@@ -371,11 +404,11 @@ int ampi_win_make(struct ampi_comm *comm, struct ampi_win_gift *gift, const stru
 
 /* ---- MPI_Win_free ---- */
 
-/* Only between epochs. */
+/* Checks that no epoch is open. */
 static int check_idle(struct ampi_win *win)
 {
     if (win->is_exposed)
-        return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "the window is exposed: MPI_Win_wait comes before");
+        return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "the window is exposed: call MPI_Win_wait first");
     if (win->access > AMPI_ACCESS_FENCE)
         return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "an access epoch is open");
     if (win->access == AMPI_ACCESS_FENCE && win->has_accessed)
@@ -387,10 +420,10 @@ static int check_idle(struct ampi_win *win)
 AMPI_EXPORT(Win_free);
 int PMPI_Win_free(MPI_Win *win)
 {
-    struct ampi_rank *self = ampi_enter("MPI_Win_free");
     struct ampi_win *object;
     int error;
 
+    ampi_enter("MPI_Win_free");
     if (!win)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the window is NULL");
     object = ampi_win_of(*win);
@@ -402,7 +435,7 @@ int PMPI_Win_free(MPI_Win *win)
         .kind = AMPI_ATTR_ON_WIN, .handle = *win, .attrs = &object->attrs, .comm = NULL});
     if (error)
         return error;
-    self->call = "MPI_Win_free";
+    ult_self()->call = "MPI_Win_free";
     ampi_coll_barrier(object->comm);
     release(object);
     *win = MPI_WIN_NULL;

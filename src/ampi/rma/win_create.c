@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * win_create.c: the calls that make windows (MPI 5.0, section 12.2).
+ * win_create.c: the functions that create windows (MPI 5.0, section 12.2).
  */
 #include "ampi/rma/win.h"
 
 #include <limits.h>
 
+#include "ampi/datatype/program_memory.h"
 #include "ampi/object/errhandler.h"
 
-/* Arguments that the calls have in common: the communicator, hints and the address of the window. */
+/* Common arguments: the communicator, hints and the address of the window. */
 struct create {
     struct ampi_comm *comm;
     const struct ampi_info *info;
@@ -21,10 +22,10 @@ static int check(struct ampi_rank *self, MPI_Comm comm, MPI_Info info, MPI_Win *
     if (!out->comm)
         return ampi_comm_raise_invalid(comm);
     if (out->comm->shared->is_inter)
-        return ampi_raise(out->comm, MPI_ERR_COMM, "windows are made of intracommunicators only");
+        return ampi_raise(out->comm, MPI_ERR_COMM, "windows can only be created on intracommunicators");
     out->info = ampi_info_of(self, info);
     if (!out->info && info != MPI_INFO_NULL)
-        return ampi_raise(out->comm, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+        return ampi_raise(out->comm, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
     if (!win)
         return ampi_raise(out->comm, MPI_ERR_ARG, "the address of the window is NULL");
     out->win = win;
@@ -41,24 +42,24 @@ static int check_memory(const struct create *create, MPI_Aint size, MPI_Aint dis
     return MPI_SUCCESS;
 }
 
-static int make(const struct create *create, struct ampi_win_gift *gift, void *allocated)
+static int make(const struct create *create, struct ampi_win_payload *payload, void *allocated)
 {
     struct ampi_win *made;
-    int error = ampi_win_make(create->comm, gift, create->info, allocated, &made);
+    int error = ampi_win_make(create->comm, payload, create->info, allocated, &made);
 
     if (!error)
         *create->win = (MPI_Win)made;
     return error;
 }
 
-/* The alignment that is asked for, at least a cache line. */
+/* The requested alignment, at least a cache line. */
 static size_t alignment_of(const struct ampi_info *info)
 {
     const char *text = ampi_info_get(info, "mpi_minimum_memory_alignment");
     unsigned long long wanted = text ? strtoull(text, NULL, 10) : 0;
 
     if (wanted > (1ull << 30) || (wanted & (wanted - 1)))
-        wanted = 0; /* a hint that cannot be followed */
+        wanted = 0; /* an unusable hint */
     return base_max_u64(wanted, BASE_CACHE_LINE);
 }
 
@@ -68,7 +69,7 @@ static int win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Ain
                       MPI_Comm comm, MPI_Win *win)
 {
     struct create create;
-    struct ampi_win_gift gift = {
+    struct ampi_win_payload payload = {
         .base = base, .size_bytes = size, .disp_unit = disp_unit, .flavor = MPI_WIN_FLAVOR_CREATE};
     int error;
 
@@ -76,7 +77,7 @@ static int win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Ain
         return error;
     if (!base && size > 0)
         return ampi_raise(create.comm, MPI_ERR_BUFFER, "base is NULL, but the size is %lld", (long long)size);
-    return make(&create, &gift, NULL);
+    return make(&create, &payload, NULL);
 }
 
 AMPI_EXPORT(Win_create);
@@ -94,35 +95,53 @@ int PMPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info in
 
 /* ---- MPI_Win_allocate ---- */
 
-/* Then memory that processes share is found for all members together. */
+/* If true, all members together allocate memory that processes share. */
 static bool is_over_processes(const struct ampi_comm *comm)
 {
     return comm->local->layout->n_local < comm->local->n_ranks;
 }
 
-/* No process can address more bytes: a sanitizer's allocator would end the program that asks for them. */
+/* No process can address more bytes: a sanitizer's allocator would end a program that asks for them. */
 #define ADDRESSES_MAX ((MPI_Aint)1 << 48)
+
+/* The member's own memory, unless the processes of a node are to share it; the others have to know of an error. */
+static void *bring_memory(const struct create *create, struct ampi_win_payload *payload)
+{
+    enum gpu_memory kind;
+    void *memory = NULL;
+
+    if (!ampi_program_memory_kind(create->info, &kind)) {
+        payload->error = MPI_ERR_NO_MEM;
+        return NULL;
+    }
+    payload->has_own_memory = kind != GPU_MEMORY_HOST;
+    if (payload->size_bytes == 0 || (!payload->has_own_memory && is_over_processes(create->comm)))
+        return NULL;
+    if (payload->size_bytes <= ADDRESSES_MAX)
+        memory = ampi_program_memory_alloc(kind, alignment_of(create->info), (size_t)payload->size_bytes);
+    if (!memory)
+        payload->error = MPI_ERR_NO_MEM;
+    payload->base = memory;
+    return memory;
+}
 
 static int win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
                         MPI_Comm comm, void *baseptr, MPI_Win *win)
 {
     struct create create;
-    struct ampi_win_gift gift = {
+    struct ampi_win_payload payload = {
         .size_bytes = size, .disp_unit = disp_unit, .flavor = MPI_WIN_FLAVOR_ALLOCATE};
     struct ampi_win *made;
-    void *memory = NULL;
+    void *memory;
     int error;
 
     if ((error = check(self, comm, info, win, &create)) || (error = check_memory(&create, size, disp_unit)))
         return error;
     if (!baseptr)
         return ampi_raise(create.comm, MPI_ERR_ARG, "baseptr is NULL");
-    gift.is_noncontiguous = true;
-    if (!is_over_processes(create.comm) && size > 0 &&
-        (size > ADDRESSES_MAX || posix_memalign(&memory, alignment_of(create.info), (size_t)size)))
-        gift.error = MPI_ERR_NO_MEM; /* the others have to know */
-    gift.base = memory;
-    error = ampi_win_make(create.comm, &gift, create.info, memory, &made);
+    payload.is_noncontiguous = true;
+    memory = bring_memory(&create, &payload);
+    error = ampi_win_make(create.comm, &payload, create.info, memory, &made);
     if (error)
         return error;
     *win = (MPI_Win)made;
@@ -149,7 +168,8 @@ static int win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint d
                                MPI_Comm comm, void *baseptr, MPI_Win *win)
 {
     struct create create;
-    struct ampi_win_gift gift = {.size_bytes = size, .disp_unit = disp_unit, .flavor = MPI_WIN_FLAVOR_SHARED};
+    struct ampi_win_payload payload = {
+        .size_bytes = size, .disp_unit = disp_unit, .flavor = MPI_WIN_FLAVOR_SHARED};
     struct ampi_win *made;
     int error;
 
@@ -157,9 +177,9 @@ static int win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint d
         return error;
     if (!baseptr)
         return ampi_raise(create.comm, MPI_ERR_ARG, "baseptr is NULL");
-    gift.is_noncontiguous = ampi_info_is_true(create.info, "alloc_shared_noncontig");
-    gift.alignment_bytes = alignment_of(create.info);
-    error = ampi_win_make(create.comm, &gift, create.info, NULL, &made);
+    payload.is_noncontiguous = ampi_info_is_true(create.info, "alloc_shared_noncontig");
+    payload.alignment_bytes = alignment_of(create.info);
+    error = ampi_win_make(create.comm, &payload, create.info, NULL, &made);
     if (error)
         return error;
     *win = (MPI_Win)made;
@@ -183,7 +203,7 @@ int PMPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
                                win);
 }
 
-/* The first member with memory, for MPI_PROC_NULL; -1: none has any. */
+/* The first member with memory, for MPI_PROC_NULL; -1: none. */
 static int first_with_memory(const struct ampi_win_shared *shared)
 {
     for (int i = 0; i < shared->n_ranks; i++)
@@ -192,8 +212,8 @@ static int first_with_memory(const struct ampi_win_shared *shared)
     return -1;
 }
 
-/* Memory of members of this process is in reach, whatever made the window; of others only what was allocated for
- * it. */
+/* Memory of members of this process is always accessible, for any flavor; that of others only if it was
+ * allocated as shared memory. */
 static int shared_query(MPI_Win handle, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr)
 {
     struct ampi_win *win = ampi_win_of(handle);
@@ -204,7 +224,7 @@ static int shared_query(MPI_Win handle, int rank, MPI_Aint *size, MPI_Aint *disp
     if (win->shared->flavor == MPI_WIN_FLAVOR_DYNAMIC)
         return ampi_win_raise(win, MPI_ERR_RMA_FLAVOR, "a dynamic window has no memory of its own");
     if ((unsigned)rank >= (unsigned)win->shared->n_ranks && rank != MPI_PROC_NULL)
-        return ampi_win_raise(win, MPI_ERR_RANK, "rank %d, but the window has %d ranks", rank,
+        return ampi_win_raise(win, MPI_ERR_RANK, "the rank is %d, but the window has %d ranks", rank,
                               win->shared->n_ranks);
     if (!size || !disp_unit || !baseptr)
         return ampi_win_raise(win, MPI_ERR_ARG, "%s is NULL",
@@ -249,8 +269,8 @@ int PMPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win)
 {
     struct ampi_rank *self = ampi_enter("MPI_Win_create_dynamic");
     struct create create;
-    struct ampi_win_gift gift = {.disp_unit = 1, .flavor = MPI_WIN_FLAVOR_DYNAMIC};
+    struct ampi_win_payload payload = {.disp_unit = 1, .flavor = MPI_WIN_FLAVOR_DYNAMIC};
     int error = check(self, comm, info, win, &create);
 
-    return error ? error : make(&create, &gift, NULL);
+    return error ? error : make(&create, &payload, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * win_dynamic.c: memory of dynamic windows (MPI 5.0, section 12.2.4). Regions are sorted and do not overlap;
- * origins of other PEs look at them while `combining` is held.
+ * win_dynamic.c: memory of dynamic windows (MPI 5.0, section 12.2.4). Regions are sorted and do not
+ * overlap; origins on other PEs read them while holding `combining`.
  */
 #include "ampi/rma/win.h"
 
@@ -22,7 +22,7 @@ static int find(const struct ampi_win *win, uintptr_t address)
     return low;
 }
 
-/* Regions may lie side by side. */
+/* True if regions cover the range; they may be adjacent. */
 static bool covers(const struct ampi_win *target, uintptr_t from, uintptr_t to)
 {
     int i = find(target, from) - 1;
@@ -96,7 +96,7 @@ int PMPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
     free(is_attached ? unused : room);
     if (!is_attached)
         return ampi_win_raise(object, MPI_ERR_RMA_ATTACH,
-                              "the memory overlaps some that is attached already");
+                              "the memory overlaps a region that is already attached");
     return MPI_SUCCESS;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * win_info.c: hints on windows (MPI 5.0, section 12.2.7). Those that the library knows are kept and shown;
- * `no_locks` and `accumulate_ordering` change what it does.
+ * win_info.c: hints on windows (MPI 5.0, section 12.2.7). Known hints are kept and returned; `no_locks` and
+ * `accumulate_ordering` change the library's behaviour.
  */
 #include "ampi/rma/win.h"
 
 #include <string.h>
 
-/* Known hints and what holds without them; NULL: not shown then. */
+/* Known hints and their defaults; NULL: not returned by default. */
 static const struct {
     const char *key;
     const char *usual;
@@ -28,7 +28,7 @@ static bool is_boolean(const char *value)
     return strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
 }
 
-/* "none", or some of rar, raw, war and waw with commas between them. */
+/* "none", or a comma-separated list of rar, raw, war and waw. */
 static bool is_ordering(const char *value)
 {
     static const char *const words[] = {"rar", "raw", "war", "waw"};
@@ -91,7 +91,7 @@ int PMPI_Win_set_info(MPI_Win win, MPI_Info info)
     if (!object)
         return ampi_win_raise_invalid(win);
     if (!given)
-        return ampi_win_raise(object, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+        return ampi_win_raise(object, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
     kept = ampi_win_info_filter(object->info, given);
     ampi_info_destroy(object->info);
     object->info = kept;

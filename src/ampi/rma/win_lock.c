@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * win_lock.c: see win_lock.h. Called by epochs (lock.c) and for ranks of other processes (rma_remote.c).
+ * win_lock.c: see win_lock.h. Called by epochs (lock.c) and for ranks in other processes
+ * (rma_remote_target.c).
  */
 #include "ampi/rma/win_lock.h"
+
+#include <string.h>
+
+#include "base/log.h"
 
 void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group)
 {
@@ -11,11 +16,13 @@ void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group)
     lock->is_group = is_group;
     pthread_mutex_init(&lock->mutex, NULL);
     lock->first = lock->last = NULL;
+    lock->refused = NULL;
 }
 
 void ampi_win_lock_fini(struct ampi_win_lock *lock)
 {
     pthread_mutex_destroy(&lock->mutex);
+    free(lock->refused);
 }
 
 static inline uint64_t one_of(enum ampi_win_lock_as as)
@@ -23,10 +30,10 @@ static inline uint64_t one_of(enum ampi_win_lock_as as)
     return as == AMPI_LOCK_SHARED ? AMPI_WIN_LOCK_ONE_SHARED : AMPI_WIN_LOCK_ONE_EXCLUSIVE;
 }
 
-/* Do the holders allow another one? */
+/* True if the current holders allow another one. */
 static inline bool fits(const struct ampi_win_lock *lock, uint64_t word, enum ampi_win_lock_as as)
 {
-    uint64_t holders = word & ~AMPI_WIN_LOCK_WAITING;
+    uint64_t holders = word & AMPI_WIN_LOCK_HOLDERS;
 
     if (as == AMPI_LOCK_SHARED)
         return holders < AMPI_WIN_LOCK_ONE_EXCLUSIVE;
@@ -37,7 +44,7 @@ bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int
 {
     uint64_t word = atomic_load_explicit(&lock->word, memory_order_relaxed);
 
-    while (fits(lock, word, as) && !(word & AMPI_WIN_LOCK_WAITING))
+    while (fits(lock, word, as) && !(word & ~AMPI_WIN_LOCK_HOLDERS))
         if (atomic_compare_exchange_weak_explicit(&lock->word, &word, word + one_of(as), memory_order_acquire,
                                                   memory_order_relaxed)) {
             if (as == AMPI_LOCK_EXCLUSIVE)
@@ -47,35 +54,61 @@ bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int
     return false;
 }
 
-bool ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter, bool has_others)
+/* With the mutex held: has the lock been broken, and the rank not been told? Then it is now. */
+static bool refuse(struct ampi_win_lock *lock, int rank)
 {
-    uint64_t word;
-    bool is_taken;
+    uint64_t bit = (uint64_t)1 << (rank % 64);
 
-    if (BASE_LIKELY(ampi_win_lock_try(lock, waiter->as, waiter->rank)))
-        return true;
-    pthread_mutex_lock(&lock->mutex);
-    word = atomic_fetch_or_explicit(&lock->word, AMPI_WIN_LOCK_WAITING, memory_order_acquire);
-    is_taken = fits(lock, word, waiter->as) && (!lock->first || has_others);
-    if (is_taken) {
-        atomic_fetch_add_explicit(&lock->word, one_of(waiter->as), memory_order_acquire);
-        if (waiter->as == AMPI_LOCK_EXCLUSIVE)
-            atomic_store_explicit(&lock->holder, waiter->rank, memory_order_relaxed);
-        if (!lock->first)
-            atomic_fetch_and_explicit(&lock->word, ~AMPI_WIN_LOCK_WAITING, memory_order_relaxed);
-    } else {
-        waiter->next = NULL;
-        if (lock->first)
-            lock->last->next = waiter;
-        else
-            lock->first = waiter;
-        lock->last = waiter;
-    }
-    pthread_mutex_unlock(&lock->mutex);
-    return is_taken;
+    if (BASE_LIKELY(!lock->refused) || (lock->refused[rank / 64] & bit))
+        return false;
+    lock->refused[rank / 64] |= bit;
+    return true;
 }
 
-/* With the mutex held: takes those out of the queue whose turn it is, and counts them as holders. */
+static void stand_in_queue(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter)
+{
+    waiter->next = NULL;
+    if (lock->first)
+        lock->last->next = waiter;
+    else
+        lock->first = waiter;
+    lock->last = waiter;
+}
+
+/* With the mutex held. */
+static enum ampi_win_lock_result take_or_wait(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter,
+                                              bool has_others)
+{
+    uint64_t word = atomic_fetch_or_explicit(&lock->word, AMPI_WIN_LOCK_WAITING, memory_order_acquire);
+
+    if (!fits(lock, word, waiter->as) || (lock->first && !has_others)) {
+        stand_in_queue(lock, waiter);
+        return AMPI_LOCK_QUEUED;
+    }
+    atomic_fetch_add_explicit(&lock->word, one_of(waiter->as), memory_order_acquire);
+    if (waiter->as == AMPI_LOCK_EXCLUSIVE)
+        atomic_store_explicit(&lock->holder, waiter->rank, memory_order_relaxed);
+    if (!lock->first)
+        atomic_fetch_and_explicit(&lock->word, ~AMPI_WIN_LOCK_WAITING, memory_order_relaxed);
+    return AMPI_LOCK_TAKEN;
+}
+
+enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter,
+                                             bool has_others)
+{
+    enum ampi_win_lock_result result;
+
+    waiter->is_refused = false;
+    if (BASE_LIKELY(ampi_win_lock_try(lock, waiter->as, waiter->rank)))
+        return AMPI_LOCK_TAKEN;
+    pthread_mutex_lock(&lock->mutex);
+    result = BASE_UNLIKELY(refuse(lock, waiter->rank)) ? AMPI_LOCK_REFUSED
+                                                       : take_or_wait(lock, waiter, has_others);
+    pthread_mutex_unlock(&lock->mutex);
+    return result;
+}
+
+/* Removes the waiters whose turn it is from the queue, and counts them as holders. With the mutex held. */
 static struct ampi_win_waiter *take_granted(struct ampi_win_lock *lock)
 {
     struct ampi_win_waiter *granted = lock->first, **end = &granted;
@@ -103,26 +136,24 @@ static void tell(struct ampi_win_waiter *granted)
     }
 }
 
-bool ampi_win_lock_cancel(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter)
+void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks)
 {
-    struct ampi_win_waiter **link = &lock->first, *granted = NULL, *before = NULL;
-    bool is_there;
+    size_t n_words = ((size_t)n_ranks + 63) / 64;
+    struct ampi_win_waiter *refused;
 
     pthread_mutex_lock(&lock->mutex);
-    while (*link && *link != waiter) {
-        before = *link;
-        link = &(*link)->next;
-    }
-    is_there = *link != NULL;
-    if (is_there) {
-        *link = waiter->next;
-        if (lock->last == waiter)
-            lock->last = before;
-        granted = take_granted(lock); /* who stood behind it may fit */
-    }
+    if (!lock->refused)
+        lock->refused = base_calloc(n_words, sizeof *lock->refused, "a lock of a window");
+    memset(lock->refused, 0, n_words * sizeof *lock->refused);
+    refused = lock->first;
+    lock->first = NULL;
+    for (struct ampi_win_waiter *waiter = refused; waiter; waiter = waiter->next)
+        waiter->is_refused = refuse(lock, waiter->rank);
+    atomic_fetch_or_explicit(&lock->word, AMPI_WIN_LOCK_BROKEN, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&lock->word, AMPI_WIN_LOCK_ONE_EXCLUSIVE, memory_order_release);
+    atomic_fetch_and_explicit(&lock->word, ~AMPI_WIN_LOCK_WAITING, memory_order_relaxed);
     pthread_mutex_unlock(&lock->mutex);
-    tell(granted);
-    return is_there;
+    tell(refused);
 }
 
 void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as)

@@ -2,13 +2,16 @@
  *
  * win_lock.h: locks with shared and exclusive holders, for windows.
  *
- * Free or compatible, it costs one atomic instruction. Who has to wait stands in a queue, first come, first
- * served, and is told when the lock is its own: a rank is suspended meanwhile, for one of another process a
- * message is sent.
+ * If the lock is free or compatible, taking it costs one atomic instruction. Waiters queue up, first come,
+ * first served, and are notified when they hold the lock: a rank is suspended meanwhile; a rank in another
+ * process gets a message.
+ *
+ * A lock whose exclusive holder is lost is broken: it is free again, but what it protects may be half written. So
+ * each rank is refused once: those that wait at once, the others when they want it next.
  *
  * Invariants:
  *   1. The word counts the holders. While WAITING is not set, anybody changes it, atomically; while it is
- *      set, only who has the mutex.
+ *      set, only who has the mutex. Nobody takes the lock without the mutex once BROKEN is set.
  *   2. WAITING is set if and only if the queue is not empty, but for moments with the mutex held.
  */
 #ifndef AMPI_WIN_LOCK_H
@@ -23,39 +26,51 @@ enum ampi_win_lock_as { AMPI_LOCK_SHARED, AMPI_LOCK_EXCLUSIVE };
 #define AMPI_WIN_LOCK_ONE_SHARED ((uint64_t)1)
 #define AMPI_WIN_LOCK_ONE_EXCLUSIVE ((uint64_t)1 << 32)
 #define AMPI_WIN_LOCK_WAITING ((uint64_t)1 << 63)
+#define AMPI_WIN_LOCK_BROKEN ((uint64_t)1 << 62)
+#define AMPI_WIN_LOCK_HOLDERS (AMPI_WIN_LOCK_BROKEN - 1) /* bits of the word that count */
 
-/* Somebody who waits; its own memory, valid until granted is called. */
+/* A waiter; its memory is valid until granted is called. */
 struct ampi_win_waiter {
     struct ampi_win_waiter *next;
     enum ampi_win_lock_as as;
-    int rank; /* of the window */
-    /* The lock is the waiter's. On the thread of who let go; may free the waiter; never switches. */
+    int rank;        /* of the window */
+    bool is_refused; /* when granted is called: it does not get the lock, as that was broken */
+    /* The lock is the waiter's, or it is refused. On the thread of who let go; may free the waiter; never
+     * switches. */
     void (*granted)(struct ampi_win_waiter *waiter);
+};
+
+enum ampi_win_lock_result {
+    AMPI_LOCK_TAKEN,
+    AMPI_LOCK_QUEUED, /* the waiter stands in the queue */
+    AMPI_LOCK_REFUSED /* the lock was broken, and the rank had not been told */
 };
 
 struct ampi_win_lock {
     _Atomic uint64_t word;
-    _Atomic int holder; /* a rank of the window that was the last to lock it exclusively; for reports */
-    bool is_group;      /* exclusive holders exclude shared ones only */
+    _Atomic int holder; /* the last rank of the window that locked it exclusively; for reports */
+    bool is_group;      /* exclusive holders exclude only shared ones */
     pthread_mutex_t mutex;
     struct ampi_win_waiter *first;
     struct ampi_win_waiter *last;
+    uint64_t *refused; /* BROKEN: a bit for each rank that has been told */
 };
 
 void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group);
 void ampi_win_lock_fini(struct ampi_win_lock *lock);
 
-/* Takes the lock if it can be had at once. */
+/* Takes the lock if that is possible at once. */
 bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int rank);
 
-/* Takes the lock; false: the waiter stands in the queue. has_others: the caller holds other locks of the
- * window, which those in the queue may wait for, directly or not: it passes them if the holders allow. */
-bool ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter, bool has_others);
+/* Takes the lock, or stands in its queue. has_others: the caller holds other locks of the window, which those in the
+ * queue may wait for, directly or not: it passes them if the holders allow. */
+enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter,
+                                             bool has_others);
 
-/* Takes the waiter out of the queue; false: it is not there any more, the lock is its own. */
-bool ampi_win_lock_cancel(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter);
+/* Lets go for an exclusive holder that is lost, and refuses all that wait. n_ranks: of the window. */
+void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks);
 
-/* Lets go, and tells those whose turn it is. */
+/* Releases the lock, and notifies waiters whose turn it is. */
 void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as);
 
 #endif

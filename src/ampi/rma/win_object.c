@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * win_object.c: what windows have like other objects: a group, a name, attributes, an error handler (MPI 5.0,
- * sections 7.7, 7.8, 9.3 and 12.2). Keys are made in comm/attr_api.c.
+ * win_object.c: group, name, attributes and error handler of windows (MPI 5.0, sections 7.7, 7.8, 9.3 and
+ * 12.2). Keys are created in comm/attr_api.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ int PMPI_Win_set_name(MPI_Win win, const char *win_name)
         return ampi_win_raise(object, MPI_ERR_ARG, "win_name is NULL");
     copy = strndup(win_name, MPI_MAX_OBJECT_NAME - 1);
     if (!copy)
-        return ampi_win_raise(object, MPI_ERR_NO_MEM, "no memory for the name");
+        return ampi_win_raise(object, MPI_ERR_NO_MEM, "out of memory: cannot store the name");
     free(object->name);
     object->name = copy;
     return MPI_SUCCESS;
@@ -70,7 +70,7 @@ int PMPI_Win_get_name(MPI_Win win, char *win_name, int *resultlen)
 
 /* ---- Attributes ---- */
 
-/* The value of a predefined one; false: none has this key. */
+/* The value of a predefined attribute; false: the key is not predefined. */
 static bool predefined_value(struct ampi_win *win, int keyval, void **value_out)
 {
     struct ampi_win_target *own = &win->shared->targets[win->rank];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * win_share.c: windows of MPI_Win_allocate and MPI_Win_allocate_shared over several processes: the members of a
- * node have their memory in one segment, which all processes of the node map. So origins reach it as within a
- * process; only locks and signals are messages.
+ * win_share.c: windows of MPI_Win_allocate and MPI_Win_allocate_shared over several processes: the memory
+ * of a node's members is in one segment, which all processes of the node map. So origins access it as
+ * within a process; only locks and signals are messages.
  *
- *      a cache line for each member: its flag `combining` | the members' memory by rank
+ *      a cache line for each member: its guard | the members' memory by rank
  *
- * The first member of each node makes the segment. Members tell each other in two or three rounds, each a
- * collective: where the segments are; whether all processes have mapped theirs, and where members that are out
- * of reach have their memory; if some have not, where members have memory of their own instead.
+ * The first member of each node creates the segment. Members exchange data in two or three rounds, each a
+ * collective: the locations of the segments; whether all processes have mapped theirs, and the addresses of
+ * inaccessible members' memory; if some have not, the addresses of the members' own memory instead.
  */
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/items.h"
@@ -16,10 +16,10 @@
 #include "base/log.h"
 
 /* A member's message in a round. */
-struct share_gift {
-    struct ampi_segment_place place; /* of the segment of its node, if it made that */
-    char *base;                      /* its memory, as its process sees it */
-    bool is_noncontiguous;           /* of the member that makes the segment: parts begin at pages */
+struct share_payload {
+    struct ampi_segment_place place; /* of the segment of its node, if it has created that */
+    char *base;                      /* its memory, as an address in its own process */
+    bool is_noncontiguous;           /* of the member that creates the segment: parts begin at pages */
     int error;
 };
 
@@ -43,8 +43,8 @@ static int first_of(const struct ampi_win_shared *shared, int node)
     return i;
 }
 
-/* Sets the members' bases in the segment at `memory`; returns the bytes that it needs, 0: too many. memory NULL:
- * only that. */
+/* Sets the members' bases in the segment at `memory`; returns the size that it needs, 0: too large. memory
+ * NULL: only computes the size. */
 static size_t lay_out(struct ampi_win_shared *shared, int node, bool is_noncontiguous, char *memory)
 {
     size_t at = 0;
@@ -67,7 +67,7 @@ static size_t lay_out(struct ampi_win_shared *shared, int node, bool is_nonconti
     return at;
 }
 
-/* Accumulates use the flags in the segment, and members of other processes get what stands in for them. */
+/* Makes accumulates use the flags in the segment, and creates stand-ins for members in other processes. */
 static void reach(struct ampi_win_shared *shared, int node)
 {
     int n = 0, n_others = 0;
@@ -84,25 +84,26 @@ static void reach(struct ampi_win_shared *shared, int node)
             target->at->shared = shared;
             target->at->rank = i;
         }
-        target->at->guard = (atomic_flag *)(void *)(shared->segment + (size_t)n++ * BASE_CACHE_LINE);
+        target->at->guard =
+            (struct ampi_win_guard *)(void *)(shared->segment + (size_t)n++ * BASE_CACHE_LINE);
     }
     shared->is_one_pe = false;
 }
 
 /* ---- Rounds ---- */
 
-static const struct share_gift *gift_of(const struct ampi_coll_slot *slot, int member)
+static const struct share_payload *payload_of(const struct ampi_coll_slot *slot, int member)
 {
     return slot->args[member]->send.buf;
 }
 
-/* The first error of a member's; it is everybody's. */
+/* The first error of a member; all members return it. */
 static int common_error(struct ampi_coll_slot *slot)
 {
     int error = MPI_SUCCESS;
 
     for (int i = 0; i < slot->state->n_members && !error; i++)
-        error = gift_of(slot, i)->error;
+        error = payload_of(slot, i)->error;
     for (int i = 0; i < slot->state->n_members && error; i++)
         if (!slot->args[i]->is_remote)
             slot->args[i]->error = error;
@@ -113,21 +114,21 @@ static void map_middle(struct ampi_coll_slot *slot)
 {
     struct ampi_win_shared *shared = slot->last->extra;
     int node = node_of(shared), first = first_of(shared, node);
-    const struct share_gift *gift = gift_of(slot, first);
+    const struct share_payload *payload = payload_of(slot, first);
 
     if (common_error(slot))
         return;
     if (!shared->targets[first].handle) {
-        shared->place = gift->place;
-        shared->segment = ampi_segment_open(&gift->place);
+        shared->place = payload->place;
+        shared->segment = ampi_segment_open(&payload->place);
     }
     if (!shared->segment)
         return;
-    lay_out(shared, node, gift->is_noncontiguous, shared->segment);
+    lay_out(shared, node, payload->is_noncontiguous, shared->segment);
     reach(shared, node);
 }
 
-/* Members that are out of reach tell where their memory is. */
+/* Inaccessible members send the addresses of their memory. */
 static void settle_middle(struct ampi_coll_slot *slot)
 {
     struct ampi_win_shared *shared = slot->last->extra;
@@ -136,17 +137,17 @@ static void settle_middle(struct ampi_coll_slot *slot)
         return;
     for (int i = 0; i < shared->n_ranks; i++)
         if (!shared->targets[i].at)
-            shared->targets[i].base = gift_of(slot, i)->base;
+            shared->targets[i].base = payload_of(slot, i)->base;
 }
 
-/* All have memory of their own. */
+/* All members use their own memory. */
 static void own_middle(struct ampi_coll_slot *slot)
 {
     struct ampi_win_shared *shared = slot->last->extra;
 
     for (int i = 0; i < shared->n_ranks; i++) {
         struct ampi_win_target *target = &shared->targets[i];
-        target->base = gift_of(slot, i)->base;
+        target->base = payload_of(slot, i)->base;
         target->at = target->handle;
         if (target->handle)
             target->handle->guard = &target->handle->combining;
@@ -158,7 +159,7 @@ static void share_pack(const struct ampi_coll_slot *slot, const struct ampi_coll
                        struct ampi_coll_packer *out)
 {
     (void)slot;
-    ampi_coll_put_bytes(out, 0, args->send.buf, sizeof(struct share_gift));
+    ampi_coll_put_bytes(out, 0, args->send.buf, sizeof(struct share_payload));
 }
 
 static void share_unpack(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
@@ -177,57 +178,59 @@ static const struct ampi_coll_plan map_plan = ROUND(map_middle);
 static const struct ampi_coll_plan settle_plan = ROUND(settle_middle);
 static const struct ampi_coll_plan own_plan = ROUND(own_middle);
 
-static int run(struct ampi_win *win, const struct ampi_coll_plan *plan, struct share_gift *gift)
+static int run(struct ampi_win *win, const struct ampi_coll_plan *plan, struct share_payload *payload)
 {
     struct ampi_coll_args args;
 
     memset(&args, 0, sizeof args);
     ampi_coll_args_init(&args, plan);
     args.comm = win->comm;
-    args.send.buf = gift;
+    args.send.buf = payload;
     args.extra = win->shared;
     return ampi_coll_run(&args);
 }
 
 /* ---- Each member's part ---- */
 
-static void make_segment(struct ampi_win_shared *shared, int node, struct share_gift *gift)
+static void make_segment(struct ampi_win_shared *shared, int node, struct share_payload *payload)
 {
-    size_t n_bytes = lay_out(shared, node, gift->is_noncontiguous, NULL);
+    size_t n_bytes = lay_out(shared, node, payload->is_noncontiguous, NULL);
 
     if (n_bytes > 0)
-        shared->segment = ampi_segment_create(n_bytes, &gift->place);
-    shared->place = gift->place;
+        shared->segment = ampi_segment_create(n_bytes, &payload->place);
+    shared->place = payload->place;
     if (!shared->segment)
-        gift->error = MPI_ERR_NO_MEM;
+        payload->error = MPI_ERR_NO_MEM;
 }
 
 static int use_own_memory(struct ampi_win *win)
 {
-    struct share_gift gift = {0};
+    struct share_payload payload = {0};
     size_t n_bytes = (size_t)win->shared->targets[win->rank].size_bytes;
 
-    if (n_bytes > 0 && posix_memalign(&win->allocated, PAGE_BYTES, n_bytes))
-        gift.error = MPI_ERR_NO_MEM;
-    gift.base = win->allocated;
-    return run(win, &own_plan, &gift);
+    if (n_bytes > 0 && !win->allocated && posix_memalign(&win->allocated, PAGE_BYTES, n_bytes))
+        payload.error = MPI_ERR_NO_MEM;
+    payload.base = win->allocated;
+    return run(win, &own_plan, &payload);
 }
 
 int ampi_win_share(struct ampi_win *win, bool is_noncontiguous)
 {
     struct ampi_win_shared *shared = win->shared;
-    struct share_gift gift = {.is_noncontiguous = is_noncontiguous};
+    struct share_payload payload = {.is_noncontiguous = is_noncontiguous};
     int node = shared->targets[win->rank].node;
     bool is_first = first_of(shared, node) == win->rank;
     int error;
 
+    if (shared->has_own_memory)
+        return use_own_memory(win);
     if (is_first)
-        make_segment(shared, node, &gift);
-    error = run(win, &map_plan, &gift);
+        make_segment(shared, node, &payload);
+    error = run(win, &map_plan, &payload);
     if (!error) {
-        gift.error = shared->segment ? MPI_SUCCESS : MPI_ERR_RMA_SHARED;
-        gift.base = shared->targets[win->rank].base;
-        error = run(win, &settle_plan, &gift);
+        payload.error = shared->segment ? MPI_SUCCESS : MPI_ERR_RMA_SHARED;
+        payload.base = shared->targets[win->rank].base;
+        error = run(win, &settle_plan, &payload);
     }
     if (is_first && shared->place.pid)
         ampi_segment_close(&shared->place);

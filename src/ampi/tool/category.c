@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * category.c: categories of variables (MPI 5.0, section 15.3.9). None has categories below it, and nothing
- * changes.
+ * category.c: categories of variables (MPI 5.0, section 15.3.9). They have no subcategories and never
+ * change.
  */
 #include <string.h>
 
@@ -11,10 +11,10 @@ static const struct {
     const char *name;
     const char *description;
 } categories[AMPI_TOOL_CATEGORY_COUNT] = {
-    [AMPI_TOOL_JOB] = {"heddle_job", "how the job was set up"},
-    [AMPI_TOOL_SCHEDULER] = {"heddle_scheduler", "how ranks share the PEs"},
+    [AMPI_TOOL_JOB] = {"heddle_job", "setup of the job"},
+    [AMPI_TOOL_SCHEDULER] = {"heddle_scheduler", "scheduling of ranks on PEs"},
     [AMPI_TOOL_MESSAGES] = {"heddle_messages", "messages, requests and collectives"},
-    [AMPI_TOOL_DEVICES] = {"heddle_devices", "how device buffers are told from the host's"},
+    [AMPI_TOOL_DEVICES] = {"heddle_devices", "detection of device buffers"},
 };
 
 /* The lists of a category. */
@@ -26,7 +26,7 @@ static bool is_index(int cat_index)
     return cat_index >= 0 && cat_index < AMPI_TOOL_CATEGORY_COUNT;
 }
 
-/* Writes the first len of the variables in a category; returns how many there are. */
+/* Writes the first len variables of a category; returns their total number. */
 static int list(int cat_index, count_fn *count, category_fn *category_of, int len, int *indices)
 {
     int n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cvar.c: control variables (MPI 5.0, section 15.3.6): what the command line and the build decided. They are
+ * cvar.c: control variables (MPI 5.0, section 15.3.6): settings of the command line and the build. They are
  * fixed while ranks run, so all of them are constant.
  */
 #include <string.h>
@@ -61,19 +61,19 @@ static const struct cvar {
     {"heddle_ranks", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_ranks,
      "ranks of the job (+vp, mpirun -n)"},
     {"heddle_pes", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_pes,
-     "PEs (OS threads) that carry the ranks of this process (+p)"},
+     "PEs (OS threads) that run the ranks of this process (+p)"},
     {"heddle_processes", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_processes,
-     "processes that carry the ranks of the job (mpirun --procs)"},
+     "processes that run the ranks of the job (mpirun --procs)"},
     {"heddle_virtual", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_DETAIL, get_virtual,
      "1 if ranks run on copies of the program, 0 if the process is one rank"},
     {"heddle_stack_bytes", AMPI_TOOL_JOB, MPI_UNSIGNED_LONG, MPI_T_VERBOSITY_USER_BASIC, get_stack_bytes,
-     "stack of a rank (+stacksize); 0: as `ulimit -s` says"},
+     "stack size of a rank (+stacksize); 0: the limit of `ulimit -s`"},
     {"heddle_verbosity", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_verbosity,
-     "how often +v was given"},
+     "number of +v options"},
     {"heddle_spin_polls", AMPI_TOOL_SCHEDULER, MPI_INT, MPI_T_VERBOSITY_TUNER_DETAIL, get_spin_polls,
-     "how often at most a PE without a rank that can run looks for messages before it sleeps"},
+     "maximum number of polls by a PE without a ready rank before it sleeps"},
     {"heddle_eager_max_bytes", AMPI_TOOL_MESSAGES, MPI_INT, MPI_T_VERBOSITY_TUNER_BASIC, get_eager_max,
-     "longest message that is sent before its receive is known"},
+     "longest message that is sent before its receive is known (eager limit)"},
 };
 
 #define N_CVARS ((int)BASE_COUNT(cvars))

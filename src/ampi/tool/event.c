@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * event.c: events and their sources (MPI 5.0, section 15.3.8). The library has none: their number is 0, every
- * index is invalid, no name is known, and every handle is wrong.
+ * event.c: events and their sources (MPI 5.0, section 15.3.8). The library has none: their number is 0, and
+ * every index, name and handle is invalid.
  */
 #include "ampi/tool/tool.h"
 

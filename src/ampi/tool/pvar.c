@@ -2,9 +2,9 @@
  *
  * pvar.c: performance variables (MPI 5.0, section 15.3.7).
  *
- * What can be read is pvar_table.c's. Numbers run continuously. A handle on a counter has a zero of its own,
- * which writing and resetting move, so that sessions do not see each other; levels cannot be written. A
- * handle on a communicator keeps that communicator's memory until it is freed.
+ * pvar_table.c lists the variables. They are always running. A handle on a counter has its own zero, which
+ * writing and resetting change, so that sessions are independent; levels cannot be written. A handle on a
+ * communicator keeps that communicator's memory until the handle is freed.
  */
 #include <string.h>
 
@@ -16,9 +16,9 @@ struct MPI_ABI_T_pvar_handle {
     uint32_t magic; /* AMPI_MAGIC_TOOL_PVAR */
     const struct ampi_tool_pvar *pvar;
     struct ampi_comm *comm; /* NULL: not bound */
-    uint64_t zero;          /* counters: what reads as 0 */
+    uint64_t zero;          /* counters: the value that reads as 0 */
     struct MPI_ABI_T_pvar_session *session;
-    struct MPI_ABI_T_pvar_handle *next; /* link of the session's list */
+    struct MPI_ABI_T_pvar_handle *next; /* next in the session's list */
 };
 
 struct MPI_ABI_T_pvar_session {
@@ -221,7 +221,8 @@ int PMPI_T_pvar_read(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void 
     return MPI_SUCCESS;
 }
 
-/* With MPI_T_PVAR_ALL_HANDLES variables that cannot be started and stopped are passed over, which are all. */
+/* With MPI_T_PVAR_ALL_HANDLES, variables that cannot be started and stopped are skipped; that is all of
+ * them. */
 static int refuse_startstop(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
 {
     int error = check_handle(session, handle, true);

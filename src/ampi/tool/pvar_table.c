@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pvar_table.c: what can be read as performance variables: one row each, by category.
+ * pvar_table.c: the performance variables: one row each, by category.
  *
- * A rank's own numbers are those of an MPI process. What ranks share is counted per PE and read for the
- * calling rank's: no number is shared between PEs, so counting costs an addition.
+ * A rank's own numbers are those of an MPI process. Shared numbers are counted per PE and read for the
+ * calling rank's PE: PEs share no counter, so counting costs an addition.
  */
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/tool/tool.h"
@@ -102,7 +102,7 @@ static uint64_t get_device_queries(const struct ampi_rank *self, const struct am
 
 static uint64_t get_sent_away(const struct ampi_rank *self, const struct ampi_comm *comm)
 {
-    return gpu_service_times_sent_away();
+    return gpu_resident_times_sent_away();
 }
 
 static uint64_t get_nccl(const struct ampi_rank *self, const struct ampi_comm *comm)
@@ -119,38 +119,37 @@ static const struct ampi_tool_pvar pvars[] = {
     {"heddle_switches", AMPI_TOOL_SCHEDULER, COUNTER, NO_OBJECT, get_switches,
      "switches between ranks on this rank's PE"},
     {"heddle_sleeps", AMPI_TOOL_SCHEDULER, COUNTER, NO_OBJECT, get_sleeps,
-     "times that this rank's PE slept because none of its ranks could run"},
+     "times that this rank's PE slept because none of its ranks was ready"},
     {"heddle_sent_same_pe", AMPI_TOOL_MESSAGES, COUNTER, NO_OBJECT, get_sent_same_pe,
-     "messages of this rank to ranks of its PE"},
+     "messages from this rank to ranks of its PE"},
     {"heddle_sent_other_pe", AMPI_TOOL_MESSAGES, COUNTER, NO_OBJECT, get_sent_other_pe,
-     "messages of this rank to ranks of other PEs of its process"},
+     "messages from this rank to ranks of other PEs of its process"},
     {"heddle_sent_other_process", AMPI_TOOL_MESSAGES, COUNTER, NO_OBJECT, get_sent_other_process,
-     "messages of this rank to ranks of other processes"},
+     "messages from this rank to ranks of other processes"},
     {"heddle_backlog", AMPI_TOOL_MESSAGES, LEVEL, NO_OBJECT, get_backlog,
-     "messages of this rank's PE that wait for room in other PEs' inboxes"},
+     "messages from this rank's PE that wait for room in other PEs' inboxes"},
     {"heddle_message_bytes", AMPI_TOOL_MESSAGES, LEVEL, NO_OBJECT, get_message_bytes,
-     "memory that this rank's PE has for messages that wait for their receives"},
+     "memory of this rank's PE for messages that wait for their receives"},
     {"heddle_posted_receives", AMPI_TOOL_MESSAGES, LEVEL, COMM, get_posted,
-     "receives of this rank that have met no message yet"},
+     "receives of this rank that have not matched a message yet"},
     {"heddle_unexpected_messages", AMPI_TOOL_MESSAGES, LEVEL, COMM, get_unexpected,
-     "messages to this rank that have met no receive yet"},
+     "messages to this rank that have not matched a receive yet"},
     {"heddle_unexpected_total", AMPI_TOOL_MESSAGES, COUNTER, COMM, get_unexpected_ever,
-     "messages to this rank that came before their receive"},
+     "messages to this rank that arrived before their receive"},
     {"heddle_pending_requests", AMPI_TOOL_MESSAGES, LEVEL, COMM, get_pending,
-     "requests, matched messages and buffered sends of this rank on the communicator"},
+     "pending requests, matched messages and buffered sends of this rank on the communicator"},
     {"heddle_collectives", AMPI_TOOL_MESSAGES, COUNTER, COMM, get_collectives,
      "collectives that this rank started on the communicator"},
     {"heddle_device_hits", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_hits,
-     "buffers that this rank's PE knew to be a device's or the host's; none are looked up without CUDA"},
+     "buffers found in the address cache of this rank's PE; none are looked up without CUDA"},
     {"heddle_device_misses", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_misses,
-     "buffers that this rank's PE did not know, or no longer"},
+     "buffers missing or stale in the address cache of this rank's PE"},
     {"heddle_device_queries", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_queries,
-     "times that this rank's PE asked CUDA's driver what memory an address is in"},
+     "queries of this rank's PE to CUDA's driver for the memory at an address"},
     {"heddle_gpu_service_sent_away", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_sent_away,
-     "times that a call of CUDA in this rank's process that waits for a GPU sent a kernel of ours away "
-     "(+gpu-service)"},
+     "evictions of the resident kernel by blocking CUDA calls in this rank's process (+gpu-service)"},
     {"heddle_nccl_collectives", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_nccl,
-     "collectives of this rank's process that NCCL has done"},
+     "collectives of this rank's process that ran through NCCL"},
 };
 
 const struct ampi_tool_pvar *ampi_tool_pvar_get(int index)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tool.c: starting and ending the tool interface, and its enumerations, of which there are none
- * (MPI 5.0, sections 15.3.4 and 15.3.5).
+ * tool.c: starting and ending the tool interface, and its enumerations, of which it has none (MPI 5.0,
+ * sections 15.3.4 and 15.3.5).
  */
+#include "ampi/object/gate.h"
 #include "ampi/object/rank.h"
 #include "ampi/tool/tool.h"
 
@@ -35,7 +36,8 @@ int PMPI_T_init_thread(int required, int *provided)
     if (!provided)
         return MPI_T_ERR_INVALID;
     self->n_tool_inits++;
-    *provided = required < MPI_THREAD_FUNNELED ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED;
+    *provided = ampi_gate_level(required);
+    ampi_gate_set_level(self, *provided);
     return MPI_SUCCESS;
 }
 

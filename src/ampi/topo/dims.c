@@ -2,18 +2,20 @@
  *
  * dims.c: MPI_Dims_create (MPI 5.0, section 8.5.2).
  *
- * The factors are to be as close to each other as possible: the difference of the largest and the smallest
- * one is the least that there is; among the sequences (not increasing) with that difference, the least in
- * lexicographic order is taken. All divisors are tried as the largest factor, from the root upwards, each
- * with the smallest factor from the root downwards, until the difference to the root alone is no better. No
- * factor can be less than a prime factor of what is left, which cuts nearly all fruitless branches off.
+ * The factors are as close to each other as possible: the difference between the largest and the smallest
+ * is minimal; among the non-increasing sequences with that difference, the result is the lexicographically
+ * smallest. The search tries all divisors as the largest factor, from the root upwards, each with the
+ * smallest factor from the root downwards, until the difference to the root alone is no better. No factor
+ * can be less than a prime factor of the remaining product, which prunes nearly all fruitless branches.
  */
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
 #include "ampi/comm/topo.h"
+#include "base/log.h"
 
 static int largest_prime_factor(int n)
 {
@@ -28,7 +30,7 @@ static int largest_prime_factor(int n)
     return n > 1 ? n : largest;
 }
 
-/* base ** exponent, or something greater than n if that is. */
+/* base ** exponent, or a number greater than n if that is greater. */
 static int64_t power_up_to(int base, int exponent, int n)
 {
     int64_t power = 1;
@@ -51,22 +53,19 @@ struct divisors {
 
 static void find_divisors(int n, struct divisors *divisors)
 {
-    int n_large = 0, large[BASE_COUNT(divisors->list) / 2];
-
     divisors->n = 0;
-    for (int d = 1; (int64_t)d * d <= n; d++) {
-        if (n % d != 0)
-            continue;
-        divisors->list[divisors->n++] = d;
-        if (d != n / d)
-            large[n_large++] = n / d;
+    for (int d = 1; (int64_t)d * d <= n; d++)
+        if (n % d == 0)
+            divisors->list[divisors->n++] = d;
+    for (int i = divisors->n - 1; i >= 0; i--) { /* each has a partner above the root, or is the root */
+        int partner = n / divisors->list[i];
+        if (partner != divisors->list[i])
+            divisors->list[divisors->n++] = partner;
     }
-    while (n_large > 0)
-        divisors->list[divisors->n++] = large[--n_large];
 }
 
-/* Writes n as n_dims factors, not increasing, from `least` to `most`: the first such sequence in
- * lexicographic order; false: there is none. The factors are among the divisors. */
+/* Writes n as n_dims non-increasing factors between `least` and `most`, the lexicographically smallest such
+ * sequence; false: there is none. The factors are among the divisors. */
 static bool factorize(const struct divisors *divisors, int n, int n_dims, int least, int most, int *dims_out)
 {
     int from;
@@ -90,8 +89,8 @@ static bool factorize(const struct divisors *divisors, int n, int n_dims, int le
     return false;
 }
 
-/* Finds factors with this largest one and a smallest one, at most `root`, that is more than most_below;
- * returns the smallest one, or 0. */
+/* Finds factors with this largest one and a smallest one that is at most `root` and greater than
+ * most_below; returns the smallest one, or 0. */
 static int factorize_below(const struct divisors *divisors, int n, int n_dims, int largest, int root,
                            int most_below, int *dims_out)
 {
@@ -109,7 +108,7 @@ static int factorize_below(const struct divisors *divisors, int n, int n_dims, i
 
 void ampi_dims_balance(int n, int n_dims, int *dims_out)
 {
-    struct divisors divisors;
+    struct divisors *divisors;
     int trial[32], root = 1, spread = INT_MAX;
 
     if (n_dims == 1)
@@ -118,21 +117,24 @@ void ampi_dims_balance(int n, int n_dims, int *dims_out)
         return;
     while (power_up_to(root + 1, n_dims, n) <= n)
         root++;
-    find_divisors(n, &divisors);
-    for (int i = 0; i < divisors.n && divisors.list[i] - root < spread; i++) {
-        int largest = divisors.list[i], smallest;
+    divisors =
+        base_malloc(sizeof *divisors, "MPI_Dims_create"); /* would take two pages of each rank's stack */
+    find_divisors(n, divisors);
+    for (int i = 0; i < divisors->n && divisors->list[i] - root < spread; i++) {
+        int largest = divisors->list[i], smallest;
         if (!power_reaches(largest, n_dims, n))
             continue;
-        smallest = factorize_below(&divisors, n, n_dims, largest, root,
+        smallest = factorize_below(divisors, n, n_dims, largest, root,
                                    spread == INT_MAX ? 0 : largest - spread, trial);
         if (smallest > 0) {
             spread = largest - smallest;
             memcpy(dims_out, trial, (size_t)n_dims * sizeof *trial);
         }
     }
+    free(divisors);
 }
 
-/* Counts the dimensions that are 0 and divides the nodes by the others; raises what is wrong. */
+/* Counts the dimensions that are 0 and divides the nodes by the others; raises errors. */
 static int check(int nnodes, int ndims, const int *dims, int *n_free_out, int *n_left_out)
 {
     int n_free = 0;
@@ -151,7 +153,7 @@ static int check(int nnodes, int ndims, const int *dims, int *n_free_out, int *n
             break;
     }
     if (nnodes % product != 0 || (ndims > 0 && n_free == 0 && product != nnodes))
-        return ampi_raise_self(MPI_ERR_DIMS, "%d nodes do not fit the dimensions that are given", nnodes);
+        return ampi_raise_self(MPI_ERR_DIMS, "%d nodes do not fit the given dimensions", nnodes);
     *n_free_out = n_free;
     *n_left_out = (int)(nnodes / product);
     return MPI_SUCCESS;
@@ -160,7 +162,7 @@ static int check(int nnodes, int ndims, const int *dims, int *n_free_out, int *n
 AMPI_EXPORT(Dims_create);
 int PMPI_Dims_create(int nnodes, int ndims, int dims[])
 {
-    int factors[32]; /* 2 ** 31 has no more that are not 1 */
+    int factors[32]; /* 2 ** 31 has no more factors greater than 1 */
     int n_free = 0, n_left = 1, next = 0;
     int error;
 

@@ -25,7 +25,7 @@ static int look_up(struct ampi_rank *self, MPI_Comm handle, struct ampi_comm **c
     return MPI_SUCCESS;
 }
 
-/* Checks a grid that is to be laid over a communicator, and counts its points. */
+/* Checks a grid for a communicator, and counts its points. */
 static int check_grid(struct ampi_comm *comm, int ndims, const int *dims, const int *periods, int *size_out)
 {
     int size;
@@ -141,7 +141,7 @@ int PMPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank)
     found = ampi_cart_rank(cart, coords);
     if (found == MPI_PROC_NULL)
         return ampi_raise(object, MPI_ERR_ARG,
-                          "the coordinates lie outside of the grid, which is not periodic there");
+                          "the coordinates are outside the grid, which is not periodic there");
     *rank = found;
     return MPI_SUCCESS;
 }
@@ -156,7 +156,7 @@ int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[])
     if (error)
         return error;
     if (rank < 0 || rank >= object->local->n_ranks)
-        return ampi_raise(object, MPI_ERR_RANK, "rank %d, but the communicator has %d ranks", rank,
+        return ampi_raise(object, MPI_ERR_RANK, "the rank is %d, but the communicator has %d ranks", rank,
                           object->local->n_ranks);
     if (maxdims < cart->n_dims)
         return ampi_raise(object, MPI_ERR_ARG, "maxdims is %d, but the grid has %d dimensions", maxdims,
@@ -186,8 +186,8 @@ int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, in
     return MPI_SUCCESS;
 }
 
-/* The grid of the remaining dimensions, and where the caller lies: among the grids (color), and in its own
- * (key). */
+/* The grid of the remaining dimensions; outputs which of the grids is the caller's (color) and its rank
+ * there (key). */
 static struct ampi_topo *sub_grid(const struct ampi_comm *comm, const struct ampi_topo_cart *cart,
                                   const int *remain_dims, int *color_out, int *key_out)
 {

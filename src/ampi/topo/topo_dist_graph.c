@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * topo_dist_graph.c: graphs of which every rank tells a part (MPI 5.0, section 8.5.4).
+ * topo_dist_graph.c: graphs of which every rank specifies a part (MPI 5.0, section 8.5.4).
  *
  * Creation is the collective of MPI_Comm_dup and then, in the same middle stage, one pass over all members'
- * edges that counts them per rank and one that writes them down. In the adjacent form each end's own list is
- * taken, in its order; in the general form an edge goes to its two ends, in the order of the members that
- * told it.
+ * edges that counts them per rank and one that stores them. In the adjacent form each end's own list is
+ * used, in its order; in the general form an edge is stored at its two ends, in the order of the members
+ * that specified it.
  */
 #include <string.h>
 
@@ -13,15 +13,15 @@
 #include "ampi/create/comm_create.h"
 #include "ampi/comm/comm_info.h"
 
-/* A member's arguments; handed to the middle stage through args->send.buf. */
+/* A member's arguments; passed to the middle stage through args->send.buf. */
 struct told {
     bool is_adjacent;
     bool is_weighted;
-    int n_in; /* adjacent: edges that end here; general: sources told of */
+    int n_in; /* adjacent: edges that end here; general: specified sources */
     const int *sources;
     const int *in_weights; /* general: the only weights */
-    const int *degrees;    /* general: how many destinations of each source */
-    int n_out;             /* adjacent: edges that begin here; general: edges told of */
+    const int *degrees;    /* general: number of destinations of each source */
+    int n_out;             /* adjacent: edges that begin here; general: specified edges */
     const int *destinations;
     const int *out_weights;
 };
@@ -33,7 +33,7 @@ static const struct told *told_by(const struct ampi_coll_slot *slot, int member)
 
 /* ---- Middle stage ---- */
 
-/* first[] holds the counts, shifted by one; makes it where each rank's edges begin. */
+/* first[] has the counts, shifted by one; converts them to the index of each rank's first edge. */
 static void sum_up(int *first, int n_ranks)
 {
     for (int i = 0; i < n_ranks; i++)
@@ -72,7 +72,7 @@ static struct ampi_topo *build_adjacent(const struct ampi_coll_slot *slot, int n
     return topo;
 }
 
-/* Calls visit for every edge that a member tells of. */
+/* Calls visit for every edge that a member specifies. */
 typedef void visit_fn(struct ampi_topo_dist *dist, int source, int destination, int weight);
 
 static void visit_edges(const struct told *told, struct ampi_topo_dist *dist, visit_fn *visit)
@@ -93,8 +93,7 @@ static void count_edge(struct ampi_topo_dist *dist, int source, int destination,
     dist->in.first[destination + 1]++;
 }
 
-/* first[] is used as the next free place, and has moved on to the next rank's beginning when all are
- * placed. */
+/* first[] is used as the next free index, and is the next rank's first index when all are placed. */
 static void place_edge(struct ampi_topo_dist *dist, int source, int destination, int weight)
 {
     put_edge(&dist->out, dist->out.first[source]++, destination, weight);
@@ -143,7 +142,7 @@ static void create_middle(struct ampi_coll_slot *slot)
                                             : build_general(slot, n_ranks, first->is_weighted);
 }
 
-/* A member's arguments for other processes: the numbers, then each array that there is. */
+/* Packs a member's arguments for other processes: the numbers, then each existing array. */
 static void create_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                         struct ampi_coll_packer *out)
 {
@@ -210,7 +209,8 @@ static const int *weights_of(const int *weights)
 static int check_weights(struct ampi_comm *comm, const char *what, int n, const int *weights)
 {
     if (n > 0 && !weights)
-        return ampi_raise(comm, MPI_ERR_ARG, "%s is NULL; without weights it is MPI_UNWEIGHTED", what);
+        return ampi_raise(comm, MPI_ERR_ARG, "%s is NULL; use MPI_UNWEIGHTED for edges without weights",
+                          what);
     if (n > 0 && weights == MPI_WEIGHTS_EMPTY)
         return ampi_raise(comm, MPI_ERR_ARG, "%s is MPI_WEIGHTS_EMPTY, but there are %d edges", what, n);
     for (int i = 0; i < n && weights_of(weights); i++) {
@@ -226,7 +226,7 @@ static int check_comm(struct ampi_rank *self, struct ampi_comm *old, MPI_Info in
     if (old->shared->is_inter)
         return ampi_raise(old, MPI_ERR_COMM, "the communicator is an intercommunicator");
     if (info != MPI_INFO_NULL && !ampi_info_of(self, info))
-        return ampi_raise(old, MPI_ERR_INFO, "%p is not an info object", (void *)info);
+        return ampi_raise(old, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
     if (!newcomm)
         return ampi_raise(old, MPI_ERR_ARG, "comm_dist_graph is NULL");
     return MPI_SUCCESS;
@@ -276,7 +276,7 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int s
     return create(old, &told, info, comm_dist_graph);
 }
 
-/* The number of edges, the sum of the degrees; raises what is wrong with them. */
+/* The number of edges, which is the sum of the degrees; raises errors. */
 static int check_degrees(struct ampi_comm *comm, int n, const int *degrees, int *n_edges_out)
 {
     int64_t n_edges = 0;
@@ -374,7 +374,7 @@ static void copy_edges(const struct ampi_topo_edges *edges, int rank, int n_max,
     }
 }
 
-/* True if the caller is to get weights but gave no room for them. */
+/* True if the graph has weights but the caller gave no array for them. */
 static bool lacks_weights(const struct ampi_topo_edges *edges, int rank, int n_max, const int *weights)
 {
     return edges->weights && !weights && n_max > 0 && edges->first[rank + 1] > edges->first[rank];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * topo_graph.c: the MPI functions on graphs that every rank knows all of (MPI 5.0, sections 8.5.3, 8.5.5
- * and 8.5.8).
+ * topo_graph.c: the MPI functions on graphs that every rank knows completely (MPI 5.0, sections 8.5.3,
+ * 8.5.5 and 8.5.8).
  */
 #include <string.h>
 
@@ -40,7 +40,8 @@ static int check_graph(struct ampi_comm *comm, int nnodes, const int *index, con
         return raise_null(comm, "indx");
     for (int i = 0; i < nnodes; i++) {
         if (index[i] < n_edges)
-            return ampi_raise(comm, MPI_ERR_ARG, "indx[%d] is %d, less than the one before", i, index[i]);
+            return ampi_raise(comm, MPI_ERR_ARG, "indx[%d] is %d, less than the previous element", i,
+                              index[i]);
         n_edges = index[i];
     }
     if (n_edges > 0 && !edges)
@@ -126,8 +127,8 @@ int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int ed
     n_edges = edges_of(graph);
     if (maxindex < graph->n_nodes || maxedges < n_edges)
         return ampi_raise(object, MPI_ERR_ARG,
-                          "there is room for %d nodes and %d edges, but the graph has %d and %d", maxindex,
-                          maxedges, graph->n_nodes, n_edges);
+                          "the arrays have room for %d nodes and %d edges, but the graph has %d and %d",
+                          maxindex, maxedges, graph->n_nodes, n_edges);
     if (!indx || (n_edges > 0 && !edges))
         return raise_null(object, indx ? "edges" : "indx");
     memcpy(indx, graph->index, (size_t)graph->n_nodes * sizeof *indx);
@@ -136,12 +137,13 @@ int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int ed
     return MPI_SUCCESS;
 }
 
-/* The edges of one rank: the first one's number, and how many. */
+/* The edges of one rank: the index of the first one, and their number. */
 static int edges_of_rank(struct ampi_comm *comm, const struct ampi_topo_graph *graph, int rank,
                          int *first_out, int *n_out)
 {
     if (rank < 0 || rank >= graph->n_nodes)
-        return ampi_raise(comm, MPI_ERR_RANK, "rank %d, but the graph has %d nodes", rank, graph->n_nodes);
+        return ampi_raise(comm, MPI_ERR_RANK, "the rank is %d, but the graph has %d nodes", rank,
+                          graph->n_nodes);
     *first_out = rank > 0 ? graph->index[rank - 1] : 0;
     *n_out = graph->index[rank] - *first_out;
     return MPI_SUCCESS;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dlsym on x86-64 (System V ABI), in front of the C library's: see gpu/driver_symbols.h. Part of the shared library only,
- * never of a unit test (but for gpu_watch_test).
+ * dlsym on x86-64 (System V ABI), preceding the C library's: see gpu/driver_symbols.h. Part of the shared library only,
+ * never of a unit test (except gpu_monitor_test).
  *
- * The C library looks at the return address to know which library calls, and so decides which modules it searches
- * for RTLD_DEFAULT and RTLD_NEXT. Therefore this is a jump, not a call. Names that begin with "cu" are first shown
- * to gpu_dlsym; where that returns NULL the C library answers, too.
+ * The C library identifies the calling library by the return address, which determines the modules that it searches
+ * for RTLD_DEFAULT and RTLD_NEXT. Therefore this is a jump, not a call. Names that begin with "cu" are first passed
+ * to gpu_dlsym; if that returns NULL the C library's result is used.
  */
 #if defined(__x86_64__)
 
@@ -26,7 +26,7 @@ dlsym:
     .cfi_adjust_cfa_offset 8
     pushq   %rsi
     .cfi_adjust_cfa_offset 8
-    movq    16(%rsp), %rdx  /* the return address: who calls */
+    movq    16(%rsp), %rdx  /* the return address: the caller */
     subq    $8, %rsp        /* the stack is aligned to 16 bytes at a call */
     .cfi_adjust_cfa_offset 8
     call    gpu_dlsym

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * combine_kernels.h: the predefined operations on any number of inputs, the same expressions in the same
- * order as ampi/op/op_kernels.c, so that the results are the same bits. Compiled without fused
+ * combine_kernels.h: the predefined operations on any number of inputs, with the same expressions in the
+ * same order as ampi/op/op_kernels.c, so that results are bitwise equal. Compiled without fused
  * multiply-add.
  *
- * Data that is all aligned is read and written in vectors of 16 bytes.
+ * Aligned data is read and written in vectors of 16 bytes.
  */
 #ifndef GPU_KERNELS_COMBINE_KERNELS_H
 #define GPU_KERNELS_COMBINE_KERNELS_H
@@ -14,10 +14,10 @@
 
 /* ---- Loops ---- */
 
-/* Vectors that a thread has on their way at once: one of each of several inputs, or more of fewer inputs.
- * More than that would only get into each other's way on the links between GPUs. */
+/* Loads in flight per thread: one vector of each of several inputs, or more of fewer inputs. More would
+ * only compete for the links between GPUs. */
 #define COMBINE_LOADS 4
-#define COMBINE_FEW_INPUTS 2 /* so many at most */
+#define COMBINE_FEW_INPUTS 2 /* the upper limit of "few" */
 
 /* n elements that are read and written at once; their address is a multiple of `align`. */
 template <typename T, int n, int align>
@@ -25,9 +25,9 @@ struct alignas(align) vector {
     T elems[n];
 };
 
-/* Vectors i, i + step, ... (`flight` of them) of all inputs, which begin `at` bytes behind their addresses;
- * `loads` are read at once. All are read before one is written: an output may be an input. The addresses are
- * the same for all threads. */
+/* Vectors i, i + step, ... (`flight` of them) of all inputs, starting `at` bytes after their addresses;
+ * `loads` are read at once. All are read before one is written: an output may be an input. The addresses
+ * are equal for all threads. */
 template <typename Op, typename V, int flight, int loads>
 GPU_FN void combine_vectors(const struct gpu_kernel_combine &a, uint64_t at, uint64_t step)
 {
@@ -63,7 +63,7 @@ GPU_FN void combine_vectors(const struct gpu_kernel_combine &a, uint64_t at, uin
     }
 }
 
-/* The first n_vectors of them, from `at` on. */
+/* The first n_vectors vectors, from `at` on. */
 template <typename Op, typename V>
 GPU_FN void combine_row(const struct gpu_kernel_combine &a, uint64_t at, uint64_t n_vectors, uint64_t thread,
                         uint64_t n_threads)
@@ -111,12 +111,12 @@ OPERATION(op_land, (T)((a != 0) & (b != 0)))
 OPERATION(op_lor, (T)((a != 0) | (b != 0)))
 OPERATION(op_lxor, (T)((a != 0) ^ (b != 0)))
 
-/* Fortran's: any value that is not 0 is true, and stays what it is. */
+/* Fortran's logicals: any nonzero value is true, and is kept. */
 OPERATION(op_logical_and, (T)(a ? b : 0))
 OPERATION(op_logical_or, (T)(a ? a : b))
 OPERATION(op_logical_xor, (T)(a ? (b ? 0 : a) : b))
 
-/* Numbers whose arithmetic is another type's: float16 calculates as float. */
+/* Types that compute in another type: float16 computes in float. */
 OPERATION(op_half_sum, T::from((float)a + (float)b))
 OPERATION(op_half_prod, T::from((float)a *(float)b))
 OPERATION(op_half_min, (float)a < (float)b ? a : b)
@@ -232,7 +232,7 @@ GPU_FN void combine_complex(const struct gpu_kernel_combine &a, uint64_t thread,
         return combine<op_complex_prod<T, U>, struct complex_of<T>>(a, thread, n_threads);
 }
 
-/* Of equal values the smaller index wins. The bytes between pairs stay as they are. */
+/* Of equal values the smaller index wins. Padding between pairs is unchanged. */
 template <typename V, typename I>
 GPU_FN void combine_pair(const struct gpu_kernel_combine &a, uint64_t thread, uint64_t n_threads)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * embedded_kernels.c: the kernels as the library carries them: what nvcc made of kernels.cu
- * (cmake/Cuda.cmake), and their names.
+ * embedded_kernels.c: the kernels in the library: nvcc's output for kernels.cu (cmake/Cuda.cmake), and
+ * their names.
  */
 #include "gpu/kernels/kernels.h"
 #include "gpu/queue.h"
 
-/* The file, as part of the library's constants. */
+/* The file, in the library's read-only data. */
 __asm__(".pushsection .rodata\n"
         ".balign 64\n"
         ".hidden gpu_fatbin\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * float16.h: IEEE binary16, which calculates as float and rounds to nearest, ties to even.
+ * float16.h: IEEE binary16, which computes in float and rounds to nearest, ties to even.
  */
 #ifndef GPU_KERNELS_FLOAT16_H
 #define GPU_KERNELS_FLOAT16_H
@@ -73,9 +73,9 @@ inline struct float16 float16::from(float value)
     magnitude = in & 0x7fffffff;
     if (magnitude > 0x7f800000)
         return {(uint16_t)(sign | 0x7e00)};
-    if (magnitude >= 0x47800000) /* 65536 and more */
+    if (magnitude >= 0x47800000) /* 65536 or more */
         return {(uint16_t)(sign | 0x7c00)};
-    if (magnitude < 0x33000000) /* less than half of the smallest */
+    if (magnitude < 0x33000000) /* less than half of the smallest subnormal */
         return {(uint16_t)sign};
     if (magnitude < 0x38800000) { /* subnormal: the fraction's unit is 2^-24 */
         shift = 126 - (magnitude >> 23);
@@ -87,13 +87,13 @@ inline struct float16 float16::from(float value)
     rest = magnitude & ((1u << shift) - 1);
     half = 1u << (shift - 1);
     if (rest > half || (rest == half && (out & 1)))
-        out++; /* may carry into the exponent, up to infinity: as it should */
+        out++; /* may carry into the exponent, up to infinity: as intended */
     return {(uint16_t)(sign | out)};
 }
 
 #endif
 
-/* A result in the type that it is stored in. */
+/* Converts a result to the type that it is stored in. */
 GPU_FN struct float16 round_to(float value, struct float16 *)
 {
     return float16::from(value);

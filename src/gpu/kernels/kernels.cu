@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * kernels.cu: the module of kernels. nvcc makes it into the code for GPUs that the library carries
- * (cuda.cmake), the C++ compiler into functions for the fake driver of the tests.
+ * kernels.cu: the module of kernels. nvcc compiles it to the GPU code in the library (cuda.cmake), the C++
+ * compiler to functions for the fake driver of the tests.
  */
 #include "gpu/kernels/combine_kernels.h"
 #include "gpu/kernels/pack_kernels.h"
-#include "gpu/kernels/service_kernel.h"
+#include "gpu/kernels/resident_kernel.h"
 
 GPU_KERNEL(heddle_copy, struct gpu_kernel_copy, copy_body)
 GPU_KERNEL(heddle_copies, struct gpu_kernel_copies, copies_body)
 GPU_KERNEL(heddle_pack_box, struct gpu_kernel_box, pack_box_body)
 GPU_KERNEL(heddle_pack_program, struct gpu_kernel_pack, pack_program_body)
 
-GPU_RESIDENT_KERNEL(heddle_service, struct gpu_kernel_service, service_body)
+GPU_RESIDENT_KERNEL(heddle_resident, struct gpu_kernel_resident, resident_body)
 
 #define COMBINE_KERNEL(type, ...) GPU_KERNEL(heddle_combine_##type, struct gpu_kernel_combine, (__VA_ARGS__))
 
-/* The second type is what is calculated in: unsigned, so that integers wrap around, and at least an int. */
+/* The second type is used for the computation: unsigned, so that integers wrap around, and at least an
+ * int. */
 COMBINE_KERNEL(INT8, combine_integer<int8_t, unsigned>)
 COMBINE_KERNEL(INT16, combine_integer<int16_t, unsigned>)
 COMBINE_KERNEL(INT32, combine_integer<int32_t, uint32_t>)

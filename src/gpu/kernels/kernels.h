@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * kernels.h: the kernels and what they are told; shared by those who launch them (gpu/gpu_pack.c,
- * gpu/combine.c) and the kernels themselves (kernels.cu), so it is both C and CUDA C++.
+ * kernels.h: the kernels and their arguments; shared by their callers (gpu/gpu_pack.c, gpu/combine.c) and
+ * the kernels themselves (kernels.cu), so it is both C and CUDA C++.
  *
- * Addresses are integers: a kernel turns them into pointers with GPU_AT (portable.h), because in the fake
- * driver of the tests the address of device memory is not where its bytes are.
+ * Addresses are integers: a kernel converts them to pointers with GPU_AT (portable.h), because in the fake
+ * driver of the tests device memory is stored at other addresses.
  */
 #ifndef GPU_KERNELS_KERNELS_H
 #define GPU_KERNELS_KERNELS_H
 
 #include "base/layout.h"
 
-/* The types that a GPU can combine: Y(X, type). The names and what they mean are MPI's basic types
+/* The types that a GPU can combine: Y(X, type). Names and meanings are those of MPI's basic types
  * (ampi/datatype/type.h). */
 /* clang-format off */
 #define GPU_TYPES(Y, X)                                                                                   \
@@ -23,13 +23,13 @@
 #define GPU_TYPE_ENUM(X, type) GPU_TYPE_##type,
 enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
 
-/* X(ENUM, name in the module, type of its one argument). All are called with one struct by value. */
+/* X(ENUM, name in the module, type of its only argument). All are called with one struct by value. */
 #define GPU_KERNELS(X)                                           \
     X(COPY, heddle_copy, struct gpu_kernel_copy)                 \
     X(COPIES, heddle_copies, struct gpu_kernel_copies)           \
     X(PACK_BOX, heddle_pack_box, struct gpu_kernel_box)          \
     X(PACK_PROGRAM, heddle_pack_program, struct gpu_kernel_pack) \
-    X(SERVICE, heddle_service, struct gpu_kernel_service)        \
+    X(RESIDENT, heddle_resident, struct gpu_kernel_resident)     \
     GPU_TYPES(GPU_KERNEL_OF_TYPE, X)
 #define GPU_KERNEL_OF_TYPE(X, type) X(COMBINE_##type, heddle_combine_##type, struct gpu_kernel_combine)
 
@@ -39,8 +39,8 @@ enum gpu_kernel { GPU_KERNELS(GPU_KERNEL_ENUM) GPU_KERNEL_COUNT };
 /* The kernel that combines elements of a type. */
 #define GPU_KERNEL_COMBINE(type) ((enum gpu_kernel)(GPU_KERNEL_COMBINE_INT8 + (type)))
 
-/* All threads of a kernel's launch step through the units of their data with a grid-stride loop, so any
- * number of blocks and threads is right; but for the service. */
+/* All threads of a launch iterate over the units of their data with a grid-stride loop, so any number of
+ * blocks and threads works, except for the resident kernel. */
 
 /* Consecutive bytes to consecutive bytes. */
 struct gpu_kernel_copy {
@@ -49,13 +49,13 @@ struct gpu_kernel_copy {
     uint64_t n_bytes;
 };
 
-/* Several of them. */
-#define GPU_KERNEL_COPIES_MAX 160 /* the arguments may have 4 KiB */
-#define GPU_COPIES_WARP 32        /* threads that do a piece together */
-#define GPU_COPIES_PIECE 2048     /* its bytes */
+/* Several copies. */
+#define GPU_KERNEL_COPIES_MAX 160 /* the arguments have a limit of 4 KiB */
+#define GPU_COPIES_WARP 32        /* threads that copy a piece together */
+#define GPU_COPIES_PIECE 2048     /* bytes of a piece */
 struct gpu_kernel_copies {
     uint64_t n;        /* of copies */
-    uint64_t n_pieces; /* of the longest */
+    uint64_t n_pieces; /* of the longest copy */
     struct gpu_kernel_copy copies[GPU_KERNEL_COPIES_MAX];
 };
 
@@ -69,80 +69,81 @@ struct gpu_divisor {
 /* Blocks of one size in up to GPU_BOX_DIMS nested loops, the innermost first. */
 #define GPU_BOX_DIMS 4
 struct gpu_kernel_box {
-    uint64_t base;   /* address of the data's first block */
-    uint64_t flat;   /* where the unit `first` is in consecutive memory */
-    uint64_t first;  /* unit to begin with */
-    uint32_t n;      /* units to copy; < 2^31 */
-    uint16_t unit;   /* bytes that are copied at once: 1, 2, 4, 8 or 16; all addresses are multiples */
-    uint8_t n_dims;  /* loops */
-    uint8_t is_pack; /* 0: from flat to base */
-    struct gpu_divisor block;             /* units per block */
-    struct gpu_divisor dim[GPU_BOX_DIMS]; /* repetitions; not used of the last */
+    uint64_t base;            /* address of the data's first block */
+    uint64_t flat;            /* address of unit `first` in consecutive memory */
+    uint64_t first;           /* unit to begin with */
+    uint32_t n;               /* units to copy; < 2^31 */
+    uint16_t unit;            /* bytes per load or store: 1, 2, 4, 8 or 16; all addresses are multiples */
+    uint8_t n_dims;           /* loops */
+    uint8_t is_pack;          /* 0: from flat to base */
+    struct gpu_divisor block; /* units per block */
+    struct gpu_divisor dim[GPU_BOX_DIMS]; /* repetitions; unused for the last one */
     int64_t stride[GPU_BOX_DIMS];         /* bytes between repetitions */
 };
 
 /* Any program. */
-#define GPU_PROGRAM_WORDS 440 /* that can travel in the arguments, which may have 4 KiB */
+#define GPU_PROGRAM_WORDS 440 /* maximum size in the arguments, which have a limit of 4 KiB */
 struct gpu_kernel_pack {
     uint64_t base;        /* address of element 0's displacement 0 */
-    uint64_t flat;        /* where the byte `first` is in consecutive memory */
+    uint64_t flat;        /* address of byte `first` in consecutive memory */
     uint64_t first;       /* byte of data to begin with */
     uint64_t n;           /* units to copy; bytes if unit is 1 */
-    uint32_t unit;        /* bytes that are copied at once: 8 or 16; 1: whatever the blocks allow */
+    uint32_t unit;        /* bytes per load or store: 8 or 16; 1: as the blocks allow */
     uint32_t is_pack;     /* 0: from flat to base */
     int64_t size_bytes;   /* of an element's data */
     int64_t extent_bytes; /* from element to element */
     int64_t disp_bytes;   /* of an element's first byte of data */
     int64_t root;         /* word index of the outermost node */
-    uint64_t program;     /* address of the words in the GPU's memory; 0: they are here */
-    int64_t n_words;      /* in words */
+    uint64_t program;     /* address of the words in the GPU's memory; 0: they are in this struct */
+    int64_t n_words;      /* number of words */
     int64_t words[GPU_PROGRAM_WORDS];
 };
 
-/* ---- The service: a kernel that stays and copies what it is ordered to (gpu/service.c) ---- */
+/* ---- The resident kernel, which copies what it is ordered to (gpu/resident.c) ---- */
 
-#define GPU_SERVICE_ORDERS 16 /* in the mailbox */
-#define GPU_SERVICE_BATCH 8   /* that the kernel takes at a time */
-#define GPU_SERVICE_THREADS 512
-#define GPU_SERVICE_ADDRESS_BITS 48
+#define GPU_RESIDENT_ORDERS 16 /* capacity of the mailbox */
+#define GPU_RESIDENT_BATCH 8   /* orders that the kernel takes at a time */
+#define GPU_RESIDENT_THREADS 512
+#define GPU_RESIDENT_ADDRESS_BITS 48
 
-/* Words: to, from, bytes, and the call to leave, which is not 0 in all orders or in none. Each of the first
- * three carries the order's number above GPU_SERVICE_ADDRESS_BITS, so an order is complete when all of them
- * say so, in whatever sequence they arrive. */
-struct gpu_service_order {
+/* Words: destination, source, bytes, and the eviction word, which is nonzero in all orders or in none. Each
+ * of the first three carries the order's number above GPU_RESIDENT_ADDRESS_BITS, so an order is complete
+ * when all of them have it, in whatever order they arrive. */
+struct gpu_resident_order {
     uint64_t words[4];
 };
 
-#define GPU_SERVICE_LEAVE 3 /* the word that calls it away */
+#define GPU_RESIDENT_LEAVE 3 /* the eviction word */
 
-/* Pinned memory of the host's. Order n is in orders[n % GPU_SERVICE_ORDERS]. */
+/* Pinned host memory. Order n is in orders[n % GPU_RESIDENT_ORDERS]. */
 struct gpu_mailbox {
-    struct gpu_service_order orders[GPU_SERVICE_ORDERS]; /* written by the CPU */
-    uint32_t done;                                       /* the last order done; written by the kernel */
-    uint32_t state;                                      /* GPU_SERVICE_SAYS; likewise */
+    struct gpu_resident_order orders[GPU_RESIDENT_ORDERS]; /* written by the CPU */
+    uint32_t done;                                         /* the last order done; written by the kernel */
+    uint32_t state;                                        /* enum gpu_resident_phase and launch; written by
+                                                            * the kernel */
 };
 
-/* What a launch says of itself: it is there; it is about to leave, and looks for orders a last time; it has
+/* The states a launch reports: it is there; it is about to leave, and checks for orders a last time; it has
  * left: nothing will be done any more. */
-enum gpu_service_phase { GPU_SERVICE_HERE = 1, GPU_SERVICE_LEAVING, GPU_SERVICE_LEFT };
-#define GPU_SERVICE_SAYS(launch, phase) ((uint32_t)(launch)*4 + (uint32_t)(phase))
+enum gpu_resident_phase { GPU_RESIDENT_HERE = 1, GPU_RESIDENT_LEAVING, GPU_RESIDENT_LEFT };
+#define GPU_RESIDENT_SAYS(launch, phase) ((uint32_t)(launch)*4 + (uint32_t)(phase))
 
-struct gpu_kernel_service {
+struct gpu_kernel_resident {
     uint64_t mailbox;
     uint32_t launch;  /* its number */
     uint32_t first;   /* number of the first order */
-    uint32_t wait_ns; /* leave when nothing has come for so long */
-    uint32_t stay_ns; /* leave after so long in any case */
+    uint32_t wait_ns; /* leave after this time without orders */
+    uint32_t stay_ns; /* leave after this time in any case */
 };
 
-/* The operations that combine elements: X(ENUM). The order is that of MPI's operations in ampi/op/op.h. */
+/* The operations that combine elements: X(ENUM). In the order of MPI's operations in ampi/op/op.h. */
 #define GPU_OPS(X) \
     X(SUM) X(PROD) X(MIN) X(MAX) X(BAND) X(BOR) X(BXOR) X(LAND) X(LOR) X(LXOR) X(MINLOC) X(MAXLOC)
 #define GPU_OP_ENUM(op) GPU_OP_##op,
 enum gpu_op { GPU_OPS(GPU_OP_ENUM) GPU_OP_COUNT };
 
 /* out[i] = inputs[n - 1][i] op (... (inputs[1][i] op inputs[0][i])), for each output. */
-#define GPU_COMBINE_ADDRESSES 480 /* all inputs and outputs; the arguments may have 4 KiB */
+#define GPU_COMBINE_ADDRESSES 480 /* inputs and outputs together; the arguments have a limit of 4 KiB */
 struct gpu_kernel_combine {
     int64_t count; /* of elements */
     int32_t n_inputs;

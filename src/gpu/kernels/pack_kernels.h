@@ -3,9 +3,9 @@
  * pack_kernels.h: copies between a layout and consecutive memory.
  *
  * Consecutive threads take consecutive units of the consecutive side, whatever the layout: that side is
- * always coalesced, and the other as well as the layout allows. Each thread finds the place of its unit by
- * itself, by a division per loop or a binary search per table, so a launch may begin and end anywhere. A
- * thread has several units under way at once.
+ * always coalesced, and the other one as far as the layout allows. Each thread locates its unit by itself,
+ * by a division per loop or a binary search per table, so a launch may begin and end anywhere. A thread has
+ * several units in flight at once.
  */
 #ifndef GPU_KERNELS_PACK_KERNELS_H
 #define GPU_KERNELS_PACK_KERNELS_H
@@ -19,7 +19,7 @@
 
 /* ---- Consecutive bytes ---- */
 
-/* n units, all of which are aligned. */
+/* n aligned units. */
 template <typename U>
 GPU_FN void copy_units(uint64_t to, uint64_t from, uint64_t n, uint64_t thread, uint64_t n_threads)
 {
@@ -52,8 +52,8 @@ GPU_FN void copy_body(const struct gpu_kernel_copy &a, uint64_t thread, uint64_t
         *GPU_AT(uint8_t, a.to + i) = *GPU_AT(const uint8_t, a.from + i);
 }
 
-/* A warp takes pieces of GPU_COPIES_PIECE bytes of one copy after the other, so that short ones and long ones
- * are under way together. */
+/* A warp takes pieces of GPU_COPIES_PIECE bytes of one copy after the other, so that short and long ones
+ * are in progress together. */
 GPU_FN void copies_body(const struct gpu_kernel_copies &a, uint64_t thread, uint64_t n_threads)
 {
     uint64_t lane = thread % GPU_COPIES_WARP, n_warps = n_threads / GPU_COPIES_WARP;
@@ -77,7 +77,7 @@ GPU_FN uint32_t divide(struct gpu_divisor d, uint32_t n)
     return d.mul ? high_word(n, d.mul) >> d.shift : n;
 }
 
-/* Bytes from base to the unit with this number. */
+/* Offset from base of the unit with this number. */
 GPU_FN int64_t box_place(const struct gpu_kernel_box &a, uint32_t number)
 {
     uint32_t index = divide(a.block, number);
@@ -132,7 +132,7 @@ GPU_FN void pack_box_body(const struct gpu_kernel_box &a, uint64_t thread, uint6
 
 /* ---- Any program ---- */
 
-/* A division of numbers that mostly have 32 bits, which is several times as fast. */
+/* A division of numbers that usually have 32 bits, which is several times as fast. */
 GPU_FN int64_t quotient(int64_t a, int64_t b)
 {
     if (((uint64_t)a | (uint64_t)b) >> 32)
@@ -140,16 +140,16 @@ GPU_FN int64_t quotient(int64_t a, int64_t b)
     return (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* A place in a program's data: in which block of which leaf. */
+/* A position in a program's data: block and leaf. */
 struct walk {
     const struct base_node *leaf;
-    int64_t base;  /* bytes to the leaf's first byte */
+    int64_t base;  /* offset of the leaf's first byte */
     int64_t index; /* of the block in the leaf */
-    int64_t place; /* bytes to the byte itself */
+    int64_t place; /* offset of the byte itself */
     int64_t left;  /* bytes from there to the block's end */
 };
 
-/* Bytes from the leaf's first byte to the block's, and the block's size. */
+/* Offset of the block from the leaf's first byte, and the block's size. */
 GPU_FN int64_t block_at(const struct base_node *leaf, int64_t index, int64_t *size_out)
 {
     *size_out = leaf->kind == BASE_NODE_BLOCKS ? base_node_entries(leaf)[index].unit : leaf->unit;
@@ -158,7 +158,7 @@ GPU_FN int64_t block_at(const struct base_node *leaf, int64_t index, int64_t *si
                                              : base_node_entries(leaf)[index].disp;
 }
 
-/* The place of the byte with this number of a program's data. */
+/* The position of byte `number` of a program's data. */
 GPU_FN struct walk walk_to(const int64_t *words, int64_t root, int64_t number)
 {
     const struct base_node *node = base_layout_node(words, root);
@@ -202,7 +202,7 @@ GPU_FN struct walk walk_to(const int64_t *words, int64_t root, int64_t number)
     return walk;
 }
 
-/* On to the leaf's next block. false: there is none. */
+/* Advances to the leaf's next block. false: there is none. */
 GPU_FN bool walk_on(struct walk *walk)
 {
     if (++walk->index >= walk->leaf->n)
@@ -211,7 +211,7 @@ GPU_FN bool walk_on(struct walk *walk)
     return true;
 }
 
-/* The place of the byte with this number of all elements. */
+/* The position of byte `number` of all elements. */
 GPU_FN struct walk walk_elements(const struct gpu_kernel_pack &a, const int64_t *words, int64_t number)
 {
     int64_t element = quotient(number, a.size_bytes);
@@ -236,12 +236,12 @@ GPU_FN void copy_program(const struct gpu_kernel_pack &a, const int64_t *words, 
     }
 }
 
-/* 16 bytes as they lie in memory, filled and emptied from one end to the other. */
+/* 16 bytes in memory order, filled and emptied from one end to the other. */
 struct alignas(16) run {
     uint64_t low, high;
 };
 
-/* Reads as much as can be read at once from an address, n_bytes at most. */
+/* Reads as many bytes as one load can read from an address, n_bytes at most. */
 GPU_FN uint64_t read_piece(uint64_t from, unsigned n_bytes, unsigned *size_out)
 {
     if (n_bytes >= 8 && from % 8 == 0) {
@@ -278,7 +278,7 @@ GPU_FN unsigned write_piece(uint64_t to, unsigned n_bytes, uint64_t value)
     return 1;
 }
 
-/* Puts a piece behind the `at` bytes that are there. */
+/* Stores a piece after the first `at` bytes. */
 GPU_FN void run_put(struct run *run, unsigned at, uint64_t value)
 {
     if (at >= 8) {
@@ -290,7 +290,7 @@ GPU_FN void run_put(struct run *run, unsigned at, uint64_t value)
     }
 }
 
-/* The eight bytes behind the first `at`. */
+/* The eight bytes after the first `at`. */
 GPU_FN uint64_t run_get(const struct run *run, unsigned at)
 {
     if (at >= 8)
@@ -298,12 +298,12 @@ GPU_FN uint64_t run_get(const struct run *run, unsigned at)
     return at == 0 ? run->low : run->low >> 8 * at | run->high << (64 - 8 * at);
 }
 
-/* Each thread takes 16 bytes of the consecutive side at a time, which it reads or writes at once, and the
- * blocks that they come from or go to piece by piece: for blocks of any size at any place. */
+/* Each thread takes 16 bytes of the consecutive side at a time, with one load or store, and transfers the
+ * blocks on the other side piece by piece: for blocks of any size and position. */
 GPU_FN void copy_program_runs(const struct gpu_kernel_pack &a, const int64_t *words, uint64_t thread,
                               uint64_t n_threads)
 {
-    uint64_t before = a.flat % sizeof(uint4); /* the first run begins there, in front of the data */
+    uint64_t before = a.flat % sizeof(uint4); /* the first run begins there, before the data */
 
     for (uint64_t i = thread; i * sizeof(uint4) < a.n + before; i += n_threads) {
         uint64_t begin = i == 0 ? 0 : i * sizeof(uint4) - before;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * portable.h: what the kernels' one source needs from a GPU (nvcc), and its stand-in on a CPU (the C++
- * compiler, for the fake driver of the tests).
+ * portable.h: the environment of the kernels' common source on a GPU (nvcc), and its replacement on a CPU
+ * (the C++ compiler, for the fake driver of the tests).
  *
- * A kernel's body is a function of its argument, the number of the thread and the number of threads. On a
- * CPU all threads of a launch are calls in a row, so bodies hold no barriers; what a block prepares together
+ * A kernel's body is a function of its argument, the thread number and the number of threads. On a CPU all
+ * threads of a launch are sequential calls, so bodies have no barriers; data that a block prepares together
  * is in GPU_BLOCK_WORDS.
  */
 #ifndef GPU_KERNELS_PORTABLE_H
@@ -28,7 +28,7 @@
         body(args, (uint64_t)blockIdx.x *blockDim.x + threadIdx.x, (uint64_t)gridDim.x * blockDim.x); \
     }
 
-/* A table of the argument as a pointer that is fast to read at places that differ from thread to thread. */
+/* A table of the argument as a pointer that is fast to read at different positions in different threads. */
 #define GPU_BLOCK_WORDS(pointer, from, n, max)                                  \
     __shared__ int64_t block_words[max];                                        \
     for (unsigned word = threadIdx.x; word < (unsigned)(n); word += blockDim.x) \
@@ -50,11 +50,11 @@ GPU_FN uint32_t high_word(uint32_t a, uint32_t b)
 #define GPU_BARRIER() __syncthreads()
 #define GPU_WARP_BARRIER() __syncwarp()
 
-/* Makes what this thread has written, and what it saw others write, visible to everybody, the CPU too, before
- * what it does next. */
+/* Makes this thread's writes, and writes that it has observed, visible to all, including the CPU, before
+ * its next actions. */
 #define GPU_FENCE() __threadfence_system()
 
-/* Words that the CPU or others write meanwhile. */
+/* Words that the CPU or other threads write meanwhile. */
 template <typename T>
 GPU_FN T gpu_read_now(uint64_t addr)
 {
@@ -66,10 +66,10 @@ GPU_FN void gpu_write_now(uint64_t addr, T value)
     *(volatile T *)addr = value;
 }
 
-/* Data that others have written since this kernel began: past the multiprocessor's own cache. */
+/* Reads data that others have written since this kernel began: bypasses the multiprocessor's own cache. */
 #define GPU_READ_FRESH(T, addr) __ldcg((const T *)(addr))
 
-/* Nanoseconds, since some time in the past. */
+/* Nanoseconds since some time in the past. */
 GPU_FN uint64_t gpu_now_ns()
 {
     uint64_t now;
@@ -91,8 +91,8 @@ GPU_FN uint64_t gpu_now_ns()
 #define GPU_UNROLL
 #define GPU_UNROLL_BY(n)
 
-/* Where the fake driver has the bytes of an address. It has noted the error if the address is wrong; the
- * kernel goes on with other memory. */
+/* The location of an address's bytes in the fake driver. If the address is wrong, the driver records the
+ * error and the kernel continues with other memory. */
 template <typename T>
 GPU_FN T *gpu_at(uint64_t addr)
 {
@@ -103,7 +103,7 @@ GPU_FN T *gpu_at(uint64_t addr)
 }
 #define GPU_AT(T, addr) gpu_at<T>(addr)
 
-/* Few, so that each has many units to step through. */
+/* Few, so that each has many units to iterate over. */
 #define GPU_FAKE_THREADS 96
 
 #define GPU_KERNEL(name, type, body)                                              \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * image_arch.h: picks the facts of this CPU. A new CPU needs one header with what image_x86_64.h has.
+ * image_arch.h: selects the facts of this CPU. A new CPU needs one header with the same definitions as
+ * image_x86_64.h.
  */
 #ifndef IMAGE_ARCH_ARCH_H
 #define IMAGE_ARCH_ARCH_H
 
-/* The kinds of relocations, whatever their numbers are on this CPU (see reloc.c). */
+/* The kinds of relocations, independent of their numbers on this CPU (see reloc.c). */
 enum image_reloc_kind {
     IMAGE_RELOC_UNSUPPORTED,
     IMAGE_RELOC_NONE,
@@ -13,7 +14,7 @@ enum image_reloc_kind {
     IMAGE_RELOC_GOT,        /* address of a symbol, in the GOT: the linker's own slot */
     IMAGE_RELOC_PLT,        /* the same for a function; may be bound at its first call */
     IMAGE_RELOC_ABSOLUTE,   /* address of a symbol + addend, in the program's data */
-    IMAGE_RELOC_IRELATIVE,  /* what the function at load address + addend returns */
+    IMAGE_RELOC_IRELATIVE,  /* result of the function at load address + addend */
     IMAGE_RELOC_COPY,       /* the bytes of a library's variable */
     IMAGE_RELOC_TLS,        /* distance from the thread pointer: one word, the same in every copy */
     IMAGE_RELOC_TLS_MODULE, /* number of a module, for __tls_get_addr */

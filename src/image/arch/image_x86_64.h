@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * image_x86_64.h: what the image layer has to know of x86-64. Included by image_arch.h only.
+ * image_x86_64.h: the facts of x86-64 that the image layer needs. Included by image_arch.h only.
  */
 #ifndef IMAGE_ARCH_X86_64_H
 #define IMAGE_ARCH_X86_64_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Divides the usable cores among the processes. CPUs are put in order by socket and core, so that the two
- * threads of a core go to the same process where that is possible. Used by spawn.c.
+ * Divides the usable cores among the processes. CPUs are sorted by socket and core, so that both hardware
+ * threads of a core go to the same process if possible. Used by spawn.c.
  */
 #include "launch/procs/mpirun_procs.h"
 
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 struct cpu {
-    int socket; /* 0 if the kernel does not tell */
-    int core;   /* number of the core in its socket; the CPU's number if the kernel does not tell */
+    int socket; /* 0 if the kernel does not report it */
+    int core;   /* number of the core in its socket; the CPU's number if the kernel does not report it */
     int number; /* of the CPU */
 };
 

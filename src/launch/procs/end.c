@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The consequences of a process's end for the job. The job's exit code is that of the first process that failed:
- * its own, or 128 and the signal that ended it, or the code it gave to PMIx_Abort. One failure ends all:
- * SIGTERM, and after a grace time SIGKILL; unless --keep-going was given, or all others have said that they
- * tolerate it. Used by mpirun_procs.c.
+ * Handles the end of processes. The job's exit code is that of the first process that failed: its own, or
+ * 128 and the signal that ended it, or the code it gave to PMIx_Abort. One failure ends all processes
+ * (SIGTERM, and SIGKILL after a grace period), unless --keep-going was given or all others have announced
+ * that they tolerate failures. Used by mpirun_procs.c.
  *
- * A process that ends with 0, but without PMIx_Finalize where that is due, has failed too: the others would
+ * A process that exits with 0 but has not called a required PMIx_Finalize has failed, too: the others would
  * wait for it forever.
  */
 #include "launch/procs/mpirun_procs.h"
@@ -33,7 +33,7 @@ void procs_end_step(struct procs_job *job)
     }
     job->ending = SIGTERM;
     procs_end_signal_all(job, SIGTERM);
-    procs_end_signal_all(job, SIGCONT); /* one that is stopped does not hear anything else */
+    procs_end_signal_all(job, SIGCONT); /* a stopped process does not act on other signals */
     job->next_step_s = procs_now_s() + PROCS_GRACE_S;
 }
 
@@ -51,11 +51,11 @@ void procs_end_all(struct procs_job *job, int exit_code)
         procs_end_step(job);
 }
 
-/* "process 2 of 4 (ranks 32 to 47) <text>" */
-static void say_of(const struct procs_job *job, int proc_id, const char *format, ...)
+/* Prints "process 2 of 4 (ranks 32 to 47) <text>". */
+static void print_about(const struct procs_job *job, int proc_id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void say_of(const struct procs_job *job, int proc_id, const char *format, ...)
+static void print_about(const struct procs_job *job, int proc_id, const char *format, ...)
 {
     long num_ranks = job->options.num_ranks, num_procs = job->options.num_procs;
     long first = num_ranks * proc_id / num_procs, last = num_ranks * (proc_id + 1) / num_procs - 1;
@@ -71,7 +71,7 @@ static void say_of(const struct procs_job *job, int proc_id, const char *format,
     launch_say("process %d of %ld%s %s", proc_id, num_procs, ranks, text);
 }
 
-/* Has any process called PMIx_Init? */
+/* True if any process has called PMIx_Init. */
 static bool is_anyone_connected(const struct procs_job *job)
 {
     for (int i = 0; i < job->options.num_procs; i++)
@@ -80,7 +80,7 @@ static bool is_anyone_connected(const struct procs_job *job)
     return false;
 }
 
-/* Would all that still run rather go on without a lost one? Those that have left the job are not asked. */
+/* True if all processes that still run tolerate failures. Processes that have left the job do not count. */
 static bool are_others_tolerant(const struct procs_job *job)
 {
     for (int i = 0; i < job->options.num_procs; i++) {
@@ -91,13 +91,13 @@ static bool are_others_tolerant(const struct procs_job *job)
     return job->num_running > 0 && !job->is_told_to_end;
 }
 
-/* Process proc_id has failed; why: "was ended by ...". Only the first failure is said, unless the job goes
- * on. */
+/* Process proc_id has failed; why: "was ended by ...". Only the first failure is printed, unless the job
+ * continues. */
 static void process_failed(struct procs_job *job, int proc_id, int exit_code, const char *why)
 {
     bool is_tolerated = job->ending == 0 && are_others_tolerant(job);
     if (job->ending == 0)
-        say_of(job, proc_id, "%s%s", why, is_tolerated ? "; the others go on" : "");
+        print_about(job, proc_id, "%s%s", why, is_tolerated ? "; the others continue" : "");
     note_failure(job, exit_code);
     if (!job->options.keeps_going && !is_tolerated) {
         procs_end_all(job, exit_code);
@@ -124,8 +124,8 @@ static void process_ended(struct procs_job *job, int proc_id, int status)
     }
 }
 
-/* A process that has ended well without ever being in the job, while another one is in it: those who are will
- * wait for it. Looked for again whenever a process ends. */
+/* Finds a process that has ended well without ever joining the job while another one has joined: the others
+ * would wait for it. Checked again whenever a process ends. */
 static void check_absent(struct procs_job *job)
 {
     if (job->has_failed || job->num_running == 0 || !is_anyone_connected(job))
@@ -138,8 +138,7 @@ static void check_absent(struct procs_job *job)
     }
 }
 
-/* Collects a process that has ended, without deciding anything yet; false if there is none. pid: -1 for
- * any. */
+/* Reaps a process that has ended, without any consequences yet; false if there is none. pid: -1 for any. */
 static bool collect(struct procs_job *job, pid_t pid)
 {
     int status;
@@ -156,8 +155,8 @@ static bool collect(struct procs_job *job, pid_t pid)
     return pid > 0;
 }
 
-/* Waits a little for the processes that are about to end: those that have closed their output, and, as the
- * kernel may close a process's connections before its output, any. */
+/* Waits briefly for processes that are about to end: those that have closed their output, and others, as
+ * the kernel may close a process's connections before its output. */
 static void collect_dying(struct procs_job *job)
 {
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -171,8 +170,8 @@ static void collect_dying(struct procs_job *job)
     }
 }
 
-/* Which of those collected together ended first? One that was killed is the cause of the others' failure;
- * else it goes by who closed its output first. -1: all are decided. */
+/* The first to end among processes reaped together. A killed process is the cause of the others' failures;
+ * otherwise the one that closed its output first. -1: all are handled. */
 static int find_first(const struct procs_job *job)
 {
     int first = -1;
@@ -188,7 +187,7 @@ static int find_first(const struct procs_job *job)
     return first;
 }
 
-/* The consequences for processes that have been collected. */
+/* Handles the processes that have been reaped. */
 static void decide(struct procs_job *job)
 {
     for (int i; (i = find_first(job)) >= 0;) {
@@ -204,7 +203,8 @@ void procs_end_reap(struct procs_job *job)
         ;
     for (int i = 0; i < job->options.num_procs; i++)
         is_failure = is_failure || (job->procs[i].is_undecided && job->procs[i].status != 0);
-    /* Others may have heard of a death through PMIx, and failed too, before we hear of it from the kernel. */
+    /* Other processes may have learnt of a failure through PMIx, and failed too, before the kernel reports
+     * the first one here. */
     if (is_failure && !job->has_failed)
         collect_dying(job);
     decide(job);
@@ -214,14 +214,14 @@ void procs_end_reap(struct procs_job *job)
 void procs_end_by_abort(struct procs_job *job, const struct procs_abort *abort)
 {
     int code = abort->code & 0xff;
-    if (!job->has_failed) { /* it may have aborted because another one has died, of which we hear later */
+    if (!job->has_failed) { /* it may have aborted because of another failure that is reported later */
         while (collect(job, -1))
             ;
         collect_dying(job);
         decide(job);
     }
     if (!job->has_failed)
-        say_of(job, abort->proc_id, "aborted the job with code %d%s%s", abort->code,
-               abort->text[0] ? ": " : "", abort->text);
+        print_about(job, abort->proc_id, "aborted the job with code %d%s%s", abort->code,
+                    abort->text[0] ? ": " : "", abort->text);
     procs_end_all(job, code ? code : 1);
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Forwards what the processes print. A stream (stdout or stderr of one process) collects bytes until a line
- * is complete; complete lines go to the queue of a sink (our stdout or stderr). Invariants:
+ * Forwards the output of the processes. A stream (stdout or stderr of one process) collects bytes until a
+ * line is complete; complete lines go to the queue of a sink (stdout or stderr of mpirun). Invariants:
  *
- *   1. A sink's queue holds whole lines, so lines are never mixed. If our stdout and stderr are the same
- *      file, both are one sink.
- *   2. While a sink's queue is longer than QUEUE_BYTES, the streams that feed it are not read: the processes
- *      wait for a slow reader, as they would without us.
- *   3. Writing never blocks: a sink that may (a pipe, a terminal) is polled before each write of at most one
- *      page, which is what poll promises room for.
- *   4. When nobody reads a sink any more, the streams that feed it are closed, and the processes get SIGPIPE
- *      or EPIPE, as they would without us.
+ *      1. A sink's queue holds whole lines, so lines are never mixed. If stdout and stderr of mpirun are
+ *         the same file, both are one sink.
+ *      2. While a sink's queue is longer than QUEUE_BYTES, its streams are not read: a slow reader blocks
+ *         the processes, as it would without mpirun.
+ *      3. Writing never blocks: a sink that can block (a pipe, a terminal) is polled before each write of
+ *         at most one page, the size that poll guarantees room for.
+ *      4. When a sink's reader has gone, its streams are closed, and the processes get SIGPIPE or EPIPE, as
+ *         they would without mpirun.
  *
- * A line longer than LINE_BYTES is passed on in pieces. Used by mpirun_procs.c.
+ * A line longer than LINE_BYTES is forwarded in pieces. Used by mpirun_procs.c.
  */
 #include "launch/procs/mpirun_procs.h"
 
@@ -40,39 +40,39 @@ struct bytes {
 };
 
 struct sink {
-    int fd;             /* ours, 1 or 2 */
-    bool can_block;     /* it is no regular file */
-    bool is_broken;     /* nobody reads it */
-    struct bytes queue; /* whole lines, to be written */
-    int mid_line_of; /* the stream (its index) whose line the queue's end, or what was written, breaks off in;
-                        -1 */
+    int fd;             /* of mpirun, 1 or 2 */
+    bool can_block;     /* not a regular file */
+    bool is_broken;     /* its reader has gone */
+    struct bytes queue; /* whole lines to be written */
+    int mid_line_of; /* index of the stream whose line is incomplete at the end of the queue or of the output;
+                      * -1: none */
 };
 
 struct stream {
     int fd;             /* read end of the process's stdout or stderr; -1: closed */
-    int proc_id;        /* whose it is */
-    struct sink *sink;  /* where its lines go */
+    int proc_id;        /* process of the stream */
+    struct sink *sink;  /* destination of its lines */
     struct bytes line;  /* the unfinished line */
-    size_t num_scanned; /* how much of line is known to have no newline in it */
-    char tag[48];       /* in front of each line; "" without --tag-output */
+    size_t num_scanned; /* bytes of line that are known to contain no newline */
+    char tag[48];       /* prefix of each line; "" without --tag-output */
     size_t tag_len;     /* its length */
-    int index;          /* its own, among the streams */
+    int index;          /* its index among the streams */
 };
 
 struct procs_forward {
-    struct sink sinks[2];     /* stdout, stderr; the second one is not used if both are the same file */
+    struct sink sinks[2];     /* stdout, stderr; the second one is unused if both are the same file */
     struct stream *streams;   /* num_streams of them */
     int num_streams;          /* in use */
     int max_streams;          /* two per process */
     bool tags_output;         /* --tag-output */
-    struct procs_proc *procs; /* whose close_order is noted */
+    struct procs_proc *procs; /* for recording close_order */
     int num_closed;           /* processes whose output has ended */
-    bool has_lost;            /* output could not be written, though somebody was there to read it */
+    bool has_failed;          /* output could not be written although it had a reader */
 };
 
 /* ---- Bytes ---- */
 
-/* Makes room for count more bytes at the end. */
+/* Reserves room for count more bytes at the end. */
 static char *bytes_room(struct bytes *bytes, size_t count)
 {
     if (bytes->start > 0 && bytes->start + bytes->len + count > bytes->cap) {
@@ -114,7 +114,7 @@ static bool is_writable_now(int fd)
     return poll(&watched, 1, 0) > 0;
 }
 
-/* The reader has gone. */
+/* The reader has closed its end. */
 static void sink_break(struct procs_forward *forward, struct sink *sink)
 {
     sink->is_broken = true;
@@ -137,7 +137,7 @@ static void sink_write(struct procs_forward *forward, struct sink *sink)
         if (sink->can_block) {
             if (!is_writable_now(sink->fd))
                 return;
-            if (count > PAGE_BYTES) { /* if possible whole lines: what we have to say may come between */
+            if (count > PAGE_BYTES) { /* whole lines if possible: mpirun's own messages may come between */
                 const char *start = queue->data + queue->start;
                 const char *newline = memrchr(start, '\n', PAGE_BYTES);
                 count = newline ? (size_t)(newline + 1 - start) : PAGE_BYTES;
@@ -147,7 +147,7 @@ static void sink_write(struct procs_forward *forward, struct sink *sink)
         if (put < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (put < 0) {
-            forward->has_lost = forward->has_lost || errno != EPIPE;
+            forward->has_failed = forward->has_failed || errno != EPIPE;
             if (errno != EPIPE && sink->fd != STDERR_FILENO)
                 launch_say("cannot write the output of the processes: %s", strerror(errno));
             sink_break(forward, sink);
@@ -159,8 +159,8 @@ static void sink_write(struct procs_forward *forward, struct sink *sink)
 
 /* ---- Streams ---- */
 
-/* Moves the first count bytes of the unfinished line, which end with a newline or are to be shown as they
- * are, to the sink: with a tag in front of each line. */
+/* Moves the first count bytes of the unfinished line, which end with a newline or are shown unfinished, to
+ * the sink, with a tag in front of each line. */
 static void stream_queue(struct stream *stream, size_t count)
 {
     struct bytes *line = &stream->line, *queue = &stream->sink->queue;
@@ -185,7 +185,7 @@ static void stream_queue(struct stream *stream, size_t count)
     stream->num_scanned = 0;
 }
 
-/* The stream has ended. Has its process closed both? Then it is dying, most likely. */
+/* The stream has ended. If its process has closed both streams, it is probably dying. */
 static void stream_closed(struct procs_forward *forward, struct stream *stream)
 {
     close(stream->fd);
@@ -196,14 +196,14 @@ static void stream_closed(struct procs_forward *forward, struct stream *stream)
         forward->procs[stream->proc_id].close_order = ++forward->num_closed;
 }
 
-/* Reads once. The pipe is known to be readable, or its end has been reached. */
+/* Reads once. The pipe must be readable or at its end. */
 static void stream_read(struct procs_forward *forward, struct stream *stream)
 {
     struct bytes *line = &stream->line;
     ssize_t got = read(stream->fd, bytes_room(line, READ_BYTES), READ_BYTES);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (got <= 0) { /* the end: a last line without a newline counts too */
+    if (got <= 0) { /* end of file: a last line without a newline counts, too */
         stream_queue(stream, line->len);
         stream_closed(forward, stream);
         return;
@@ -223,7 +223,7 @@ static bool stream_is_read(const struct stream *stream)
     return stream->fd >= 0 && stream->sink->queue.len < QUEUE_BYTES;
 }
 
-/* ---- What mpirun_procs.c calls ---- */
+/* ---- Functions for mpirun_procs.c ---- */
 
 static bool is_same_file(int a, int b)
 {
@@ -303,9 +303,9 @@ void procs_forward_show_unfinished(struct procs_forward *forward)
             stream_queue(&forward->streams[i], forward->streams[i].line.len);
 }
 
-bool procs_forward_has_lost(const struct procs_forward *forward)
+bool procs_forward_has_failed(const struct procs_forward *forward)
 {
-    return forward->has_lost;
+    return forward->has_failed;
 }
 
 bool procs_forward_is_done(const struct procs_forward *forward)

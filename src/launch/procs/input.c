@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The standard input of process 0. A file or a pipe is simply handed to it. A terminal is not: the kernel
- * stops a process that reads the terminal from outside its foreground group, and each process
- * leads a group of its own. So what is typed is copied into a pipe. Used by mpirun_procs.c.
+ * The standard input of process 0. A file or a pipe is passed on directly. A terminal is not: the kernel
+ * stops a process that reads the terminal from outside its foreground group, and each process leads its own
+ * group. So terminal input is copied into a pipe. Used by mpirun_procs.c.
  */
 #include "launch/procs/mpirun_procs.h"
 
@@ -10,8 +10,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static int pipe_fd = -1; /* the end that we write; -1: no copying */
-static char held[4096];  /* read from the terminal, not yet written */
+static int pipe_fd = -1; /* the write end; -1: no copying */
+static char held[4096];  /* read from the terminal, but not written yet */
 static size_t held_len;
 
 int procs_input_open(void)
@@ -28,7 +28,8 @@ int procs_input_open(void)
 
 int procs_input_watched(void)
 {
-    /* In the background, reading would stop us. A full pipe: look again at the next turn of the loop. */
+    /* Reading from the background would stop this process. If the pipe is full, the next turn of the loop
+     * tries again. */
     if (pipe_fd < 0 || held_len > 0 || tcgetpgrp(STDIN_FILENO) != getpgrp())
         return -1;
     return STDIN_FILENO;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The job's temporary folder, /dev/shm/heddle-UID-PID-RANDOM (in TMPDIR or /tmp where there is no /dev/shm):
- * PMIx's session files and UCX's shared memory files lie in it; nobody else can list it (mode 0700). This
- * process and its guard hold a lock on the folder for as long as they live, so a folder whose lock can be had
- * is a dead job's; the next run removes it. Used by mpirun_procs.c and process_guard.c.
+ * The job's temporary folder, /dev/shm/heddle-UID-PID-RANDOM (in TMPDIR or /tmp if there is no /dev/shm).
+ * It contains PMIx's session files and UCX's shared memory files; no other user can list it (mode 0700).
+ * This process and its guard hold a lock on the folder while they live, so a folder that can be locked
+ * belongs to a dead job; the next run removes it. Used by mpirun_procs.c and process_guard.c.
  *
- * Processes of the job that found no room in it have folders elsewhere (machine_ucx/room.c), which are locked
- * while they live: mpirun removes those of killed processes when the job has ended.
+ * Processes of the job that found no room in it have folders elsewhere (machine_ucx/room.c), locked while
+ * they live: mpirun removes those of killed processes when the job has ended.
  */
 #include "launch/procs/mpirun_procs.h"
 
@@ -35,7 +35,7 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return 0;
 }
 
-/* Again until it is gone: what has just been killed may be in the middle of making a file. */
+/* Repeats until it is gone: a process that has just been killed may still be creating a file. */
 void procs_jobdir_remove(const char *dir)
 {
     for (int i = 0; i < 200 && dir[0] != '\0' && access(dir, F_OK) == 0; i++) {
@@ -57,7 +57,7 @@ static int lock(const char *dir)
     return -1;
 }
 
-/* Removes the unlocked folders whose names begin with that, behind the user's id ("": also those of jobs). */
+/* Removes the unlocked folders whose names have this kind after the user's id ("": also those of jobs). */
 static void remove_dead(const char *base, const char *kind)
 {
     char start[32];
@@ -89,7 +89,8 @@ static bool is_usable(const char *base)
     return base != NULL && base[0] == '/' && strlen(base) < 64 && access(base, W_OK | X_OK) == 0;
 }
 
-/* Another run may take the new folder for a dead job's before it is locked, and remove it: then again. */
+/* Another run may mistake the new folder for a dead job's before it is locked, and remove it: then it is
+ * created again. */
 static bool create_in(struct procs_job *job, const char *base, int *lock_out)
 {
     for (int i = 0; i < 100; i++) {
@@ -116,12 +117,12 @@ static bool create_in(struct procs_job *job, const char *base, int *lock_out)
     return false;
 }
 
-/* A name that nobody can guess. It stands in no file name, so only this user's processes can read it. */
+/* Makes an unguessable name. It is in no file name, so only this user's processes can read it. */
 static bool make_secret_name(struct procs_job *job)
 {
     uint64_t random[2];
     if (getrandom(random, sizeof random, 0) != sizeof random) {
-        launch_say("no random numbers for the name of the job: %s", strerror(errno));
+        launch_say("cannot get random numbers for the name of the job: %s", strerror(errno));
         return false;
     }
     snprintf(job->name, sizeof job->name, "heddle-%016" PRIx64 "%016" PRIx64, random[0], random[1]);
@@ -142,7 +143,7 @@ bool procs_jobdir_create(struct procs_job *job, int *lock_out)
             return true;
         error = errno;
     }
-    launch_say("cannot make a temporary folder in /dev/shm, TMPDIR or /tmp: %s", strerror(error));
+    launch_say("cannot create a temporary folder in /dev/shm, TMPDIR or /tmp: %s", strerror(error));
     return false;
 }
 

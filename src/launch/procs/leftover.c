@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the processes of a job have left running. Two ways to find it: everything on this node that carries
- * the job's id in its environment (PROCS_JOB_ENV), whatever its parent and process group are; and, while
- * mpirun lives, everything whose parents have ended, because that becomes mpirun's child. Used at the end of
- * a job, by mpirun_procs.c and process_guard.c.
+ * Kills processes that a job has left running. There are two ways to find them: all processes on this node
+ * with the job's id in their environment (PROCS_JOB_ENV), whatever their parent and process group; and,
+ * while mpirun lives, all processes whose parents have ended, because they become mpirun's children. Used
+ * at the end of a job, by mpirun_procs.c and process_guard.c.
  */
 #include "launch/procs/mpirun_procs.h"
 
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Is the id one of those in "id:id:..."? */
+/* True if the id is one of those in "id:id:...". */
 static bool list_has_id(const char *list, const char *id)
 {
     size_t id_len = strlen(id);
@@ -27,7 +27,7 @@ static bool list_has_id(const char *list, const char *id)
     return false;
 }
 
-/* Does the environment in this file (of /proc) say that its process belongs to the job? */
+/* True if the environment in this file (of /proc) contains the job's id. */
 static bool file_has_job(const char *path, const char *job_id)
 {
     static char *buffer;
@@ -60,7 +60,7 @@ static bool file_has_job(const char *path, const char *job_id)
     return false;
 }
 
-/* Has the process this parent? */
+/* True if the process has this parent. */
 static bool is_child_of(const char *pid_text, pid_t parent)
 {
     char path[300], text[1024];
@@ -88,7 +88,7 @@ static bool is_unwanted_child(const char *pid_text, const void *except)
     return atoi(pid_text) != *(const pid_t *)except && is_child_of(pid_text, getpid());
 }
 
-/* Kills the processes for which is_one is true; returns how many that were. */
+/* Kills the processes for which is_one is true; returns their number. */
 static int kill_once(bool (*is_one)(const char *pid_text, const void *arg), const void *arg)
 {
     int num = 0;
@@ -99,14 +99,14 @@ static int kill_once(bool (*is_one)(const char *pid_text, const void *arg), cons
         pid_t pid = (pid_t)atoi(entry->d_name);
         if (pid > 1 && pid != getpid() && is_one(entry->d_name, arg) && kill(pid, SIGKILL) == 0) {
             num++;
-            waitpid(pid, NULL, WNOHANG); /* a dead one stays a child until then */
+            waitpid(pid, NULL, WNOHANG); /* a dead child stays a zombie until it is reaped */
         }
     }
     closedir(listing);
     return num;
 }
 
-/* Again until there are none: one of them may have forked meanwhile. */
+/* Repeats until there are none: one of them may have forked meanwhile. */
 static void kill_all(bool (*is_one)(const char *pid_text, const void *arg), const void *arg)
 {
     for (int i = 0; i < 200 && kill_once(is_one, arg) > 0; i++)

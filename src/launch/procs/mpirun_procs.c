@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mpirun-procs: the order of things, and the loop that waits for whatever happens: signals, output, input,
- * what the PMIx server reports, and time. See mpirun_procs.h.
+ * mpirun-procs: the main sequence, and the event loop: signals, output, input, reports of the PMIx server,
+ * and time. See mpirun_procs.h.
  */
 #include "launch/procs/mpirun_procs.h"
 
@@ -27,7 +27,7 @@ double procs_now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* ---- The command (written by mpirun, so mistakes in it are not explained) ---- */
+/* ---- The command line (written by mpirun, so errors in it are not explained) ---- */
 
 static void read_command(char **argv, struct procs_options *options_out)
 {
@@ -60,7 +60,7 @@ static void read_command(char **argv, struct procs_options *options_out)
     }
     if (*word == NULL || strcmp(*word, "--") != 0 || word[1] == NULL || options_out->path == NULL ||
         options_out->num_procs < 1)
-        launch_fail(LAUNCH_EXIT_USAGE, "this program is a part of mpirun: run mpirun --procs P -n N program");
+        launch_fail(LAUNCH_EXIT_USAGE, "this program is part of mpirun: run mpirun --procs P -n N program");
     options_out->argv = word + 1;
 }
 
@@ -73,7 +73,7 @@ static void tell_size(const struct procs_job *job)
     setenv(BASE_LAUNCHED_SIZE_ENV, text, 1);
 }
 
-/* Marks the processes and all that they start, for leftover.c. */
+/* Marks the processes and their descendants, for leftover.c. */
 static void mark_environment(const struct procs_job *job)
 {
     const char *outer = getenv(PROCS_JOB_ENV);
@@ -84,7 +84,7 @@ static void mark_environment(const struct procs_job *job)
     free(mark);
 }
 
-/* A process's environment while it is made: malloc'ed strings and array. */
+/* A process's environment under construction: malloc'ed strings and array. */
 struct env {
     char **entries;
     size_t num;
@@ -109,7 +109,8 @@ static void set_variable(const char *name, const char *value, bool is_added, voi
         launch_fail(1, "out of memory");
 }
 
-/* Tells a process its place among the others. If it becomes several ranks, they learn theirs later. */
+/* Sets the variables for a process's place in the job. If it has several ranks, each of them gets its own
+ * values later. */
 static void tell_place(struct env *env, int proc_id, int num_procs)
 {
     struct base_rank_place place = {
@@ -118,7 +119,7 @@ static void tell_place(struct env *env, int proc_id, int num_procs)
         base_rank_variables_set(&place, set_variable, env);
 }
 
-/* A malloc'ed copy of our environment, with what the server adds; NULL: no memory. */
+/* A malloc'ed copy of the environment, with the server's variables added; NULL: memory is exhausted. */
 static char **make_env(const struct procs_job *job, int proc_id)
 {
     struct env env = {NULL, 0};
@@ -146,7 +147,7 @@ static void free_env(char **env)
 static const int watched_signals[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
                                       SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
-/* Blocks them, for libpmix's threads too. Returns the descriptor that they can be read from. */
+/* Blocks the signals, for libpmix's threads, too. Returns the descriptor to read them from. */
 static int open_signals(struct procs_job *job)
 {
     sigset_t signals;
@@ -161,14 +162,14 @@ static int open_signals(struct procs_job *job)
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* All processes of the job have ended: what they have started ends too. */
+/* Ends the processes that the job's processes have started, after all of the latter have ended. */
 static void kill_leftover(const struct procs_job *job)
 {
     procs_leftover_kill(job->id);
     procs_leftover_kill_children(procs_guard_pid());
 }
 
-/* A request to end that comes twice, or when no process is there to hear it, is carried out by us. */
+/* mpirun itself acts on a request to end that comes twice, or when no process is left to receive it. */
 static void forward_signal(struct procs_job *job, int number)
 {
     static int num_requests;
@@ -186,7 +187,7 @@ static void forward_signal(struct procs_job *job, int number)
     job->is_told_to_end = job->is_told_to_end || is_request;
     procs_end_signal_all(job, number);
     if (number == SIGTSTP)
-        raise(SIGSTOP); /* the SIGCONT that wakes us is forwarded in its turn */
+        raise(SIGSTOP); /* the SIGCONT that resumes this process is forwarded in turn */
 }
 
 static void read_signals(struct procs_job *job, int signals)
@@ -215,7 +216,7 @@ static void say_what_is_run(const struct procs_job *job)
 static void say_why_not(const struct procs_job *job, int proc_id, int error)
 {
     if (error == ENOENT && access(job->options.path, X_OK) == 0)
-        launch_say("%s: the interpreter or loader that it asks for does not exist", job->options.argv[0]);
+        launch_say("%s: its interpreter or loader does not exist", job->options.argv[0]);
     else
         launch_say("cannot start process %d of %d, %s: %s%s", proc_id, job->options.num_procs,
                    job->options.argv[0], strerror(error),
@@ -249,7 +250,7 @@ static void start_all(struct procs_job *job, struct procs_forward *forward)
 
 /* ---- The loop ---- */
 
-/* How long to wait, in ms: until the next step of ending, the timeout, or a look at an unfinished line. */
+/* How long to wait, in ms: until the next step of ending, the timeout, or a check for unfinished lines. */
 static int wait_ms(const struct procs_job *job, double deadline_s)
 {
     double now_s = procs_now_s(), until_s = now_s + 3600;
@@ -268,7 +269,7 @@ static void watch_time(struct procs_job *job, double *deadline_s_inout)
     if (*deadline_s_inout > 0 && now_s >= *deadline_s_inout && job->num_running > 0) {
         *deadline_s_inout = 0;
         if (!job->has_failed)
-            launch_say("%s ran longer than %g s (--timeout): it is ended", job->options.argv[0],
+            launch_say("%s ran longer than %g s (--timeout) and is ended", job->options.argv[0],
                        job->options.timeout_s);
         procs_end_all(job, LAUNCH_EXIT_TIMEOUT);
     }
@@ -276,7 +277,7 @@ static void watch_time(struct procs_job *job, double *deadline_s_inout)
         procs_end_step(job);
 }
 
-/* ---- Programs of the library that have started ---- */
+/* ---- Start reports ---- */
 
 static void read_reports(struct procs_job *job)
 {
@@ -286,8 +287,8 @@ static void read_reports(struct procs_job *job)
             job->procs[report.proc_id].has_reported = true;
 }
 
-/* A shell, an interpreter or the like was started: has a program of the library, or at least a client of the
- * server's if it can be a rank, come of it in each process? */
+/* Called if a shell, an interpreter or the like was started: checks that each process has run a program
+ * that is linked with the library, or at least a client of the server if that can be a rank. */
 static void check_reports(struct procs_job *job)
 {
     int num_procs = job->options.num_procs, num_joined = 0;
@@ -300,13 +301,13 @@ static void check_reports(struct procs_job *job)
     if (num_joined == num_procs)
         return;
     launch_say("%s: in %d of %d processes no program of this MPI library was started (another MPI, or an "
-               "environment without what mpirun has put there?), so there were no %d ranks",
+               "environment without mpirun's variables?), so the %d requested ranks did not exist",
                job->options.argv[0], num_procs - num_joined, num_procs,
                job->options.num_ranks ? job->options.num_ranks : num_procs);
     job->exit_code = 1;
 }
 
-/* One turn: waits for something, and does what there is to do. */
+/* One turn: waits for events and handles them. */
 static void turn(struct procs_job *job, struct procs_forward *forward, struct pollfd *watched, int signals,
                  int timeout_ms)
 {
@@ -317,16 +318,16 @@ static void turn(struct procs_job *job, struct procs_forward *forward, struct po
     watched[num++] = (struct pollfd){.fd = procs_input_watched(), .events = POLLIN};
     watched[num++] = (struct pollfd){.fd = job->options.reports_fd, .events = POLLIN};
     if (poll(watched, (nfds_t)num, timeout_ms) == 0 && isatty(STDIN_FILENO))
-        procs_forward_show_unfinished(forward); /* a question, maybe */
+        procs_forward_show_unfinished(forward); /* possibly a question */
     if (procs_server_hear(&abort))
         procs_end_by_abort(job, &abort);
     read_reports(job);
-    procs_forward_work(forward); /* before the ends of processes: it tells their order */
+    procs_forward_work(forward); /* before handling ends of processes: it determines their order */
     read_signals(job, signals);
     procs_input_work();
 }
 
-/* Until all have ended, and what they have printed is written. */
+/* Runs until all processes have ended and their output is written. */
 static void run(struct procs_job *job, struct procs_forward *forward, int signals)
 {
     struct pollfd *watched = calloc((size_t)procs_forward_max_watched(forward) + 4, sizeof watched[0]);
@@ -344,7 +345,7 @@ static void run(struct procs_job *job, struct procs_forward *forward, int signal
     free(watched);
 }
 
-/* 0, 1 and 2 must be open, or the first pipes would get these numbers. */
+/* 0, 1 and 2 must be open, or the first pipes would take these numbers. */
 static void open_standard_files(void)
 {
     int fd;
@@ -377,14 +378,14 @@ int main(int argc, char **argv)
     setenv("UCX_POSIX_DIR", job.dir, 0);
     mark_environment(&job);
     tell_size(&job);
-    /* libpmix's other data store is shared memory with locks, which a process that is killed may hold. */
+    /* libpmix's other data store is shared memory with locks, which a killed process may hold. */
     setenv("PMIX_MCA_gds", "hash", 0);
     if (procs_server_start(&job)) {
         if (job.options.is_verbose)
             say_what_is_run(&job);
         run(&job, forward, signals);
         check_reports(&job);
-        if (job.exit_code == 0 && procs_forward_has_lost(forward))
+        if (job.exit_code == 0 && procs_forward_has_failed(forward))
             job.exit_code = 1;
     } else {
         job.exit_code = 1;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Only processes of this user reach the PMIx server. libpmix (4.2 and 5.0) listens on a TCP port of the
- * loopback interface, which every user of the node can connect to; it believes the user id that the client
- * sends, and reads from a new connection on the thread that serves the job, without a time limit. So the
- * kernel is asked for the owner of the other end before libpmix sees a connection: this file defines accept
- * and accept4, which libpmix then calls instead of the C library's (an executable comes first in the order of
- * look-up), and closes connections of other users.
+ * Ensures that only processes of this user reach the PMIx server. libpmix (4.2 and 5.0) listens on a TCP
+ * port of the loopback interface, which every user of the node can connect to. It trusts the user id that
+ * the client sends, and reads from a new connection without a timeout on the thread that serves the job. So
+ * we ask the kernel for the owner of the other end before libpmix sees a connection: this file defines
+ * accept and accept4, which libpmix then calls instead of the C library's (an executable comes first in the
+ * order of look-up), and closes connections of other users.
  *
- * The kernel answers on a netlink socket (sock_diag), or where there is none in /proc/self/net/tcp. A
- * connection whose other end is closed already has no owner any more and is refused, too. If the kernel does
- * not answer at all, nobody is let in.
+ * The kernel answers on a netlink socket (sock_diag) or, where that is missing, in /proc/self/net/tcp. A
+ * connection whose other end is closed already has no owner and is refused, too. If the kernel does not
+ * answer at all, all connections are refused.
  *
  * Everything here runs on the thread on which libpmix accepts connections.
  */
@@ -32,7 +32,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Attempts to find a connection in /proc/self/net/tcp: a list that changes while it is read may hide one. */
+/* Attempts to find a connection in /proc/self/net/tcp: entries can be missed if the list changes during the
+ * read. */
 enum { LIST_ATTEMPTS = 5 };
 
 static atomic_bool is_in_use; /* libpmix calls the functions below */
@@ -119,7 +120,7 @@ static enum owner search_list(const struct sockaddr_in *from, const struct socka
 
 /* ---- accept ---- */
 
-/* Is the other end of this connection a process of ours? */
+/* True if the other end of this connection is a process of this user. */
 static bool is_own(int fd)
 {
     struct sockaddr_in peer, self;
@@ -138,13 +139,13 @@ static void say_refusal(void)
 {
     static bool is_said;
     if (!is_said)
-        launch_say("a connection to this job was refused: the kernel does not say that it is one of this "
-                   "user's (another user of this node may be trying to get in)");
+        launch_say("a connection to this job was refused: the kernel does not report it as this user's "
+                   "(another user of this node may be trying to get in)");
     is_said = true;
 }
 
-/* As accept4, for connections of this user only. EAGAIN, which libpmix takes for "none was there", if it was
- * another's. */
+/* Like accept4, for connections of this user only. For others it fails with EAGAIN, which libpmix takes for
+ * "no connection". */
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *addr_len, int flags)
 {
     atomic_store(&is_in_use, true);

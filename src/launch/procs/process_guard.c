@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The guard: a child that does nothing but read from a pipe, which tells it the processes of the job. If this
- * process dies (SIGKILL, out of memory) the pipe ends, and the guard kills what is left of the job and
- * removes its folder. It is in a session of its own, out of reach of what a terminal or a shell sends to the
- * job. If it is killed too, the processes still die with mpirun (spawn.c), and a later run removes the folder
+ * The guard: a child that only reads a pipe with the pids of the job's processes. If this process dies
+ * (SIGKILL, out of memory) the pipe is closed, and the guard kills the rest of the job and removes its
+ * folder. It has its own session, so signals that a terminal or a shell sends to the job do not reach it.
+ * If it is killed too, the processes still die with mpirun (spawn.c), and a later run removes the folder
  * (jobdir.c).
  */
 #include "launch/procs/mpirun_procs.h"
@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DISMISSED = 0 }; /* instead of a process id: all is well */
+enum { DISMISSED = 0 }; /* sent instead of a process id: the job has ended normally */
 
-static int guard_pipe = -1; /* our end; the guard waits for its closing */
-static pid_t guard_pid;     /* 0: there is none */
+static int guard_pipe = -1; /* the write end; the guard waits until it is closed */
+static pid_t guard_pid;     /* 0: no guard */
 
 static _Noreturn void watch(const struct procs_job *job, int fd)
 {
@@ -53,7 +53,7 @@ void procs_guard_start(const struct procs_job *job)
         watch(job, ends[0]);
     }
     close(ends[0]);
-    if (guard_pid < 0) { /* then without it */
+    if (guard_pid < 0) { /* continue without a guard */
         guard_pid = 0;
         close(ends[1]);
         return;
@@ -64,7 +64,7 @@ void procs_guard_start(const struct procs_job *job)
 void procs_guard_tell(pid_t pid)
 {
     if (guard_pid != 0 && write(guard_pipe, &pid, sizeof pid) != sizeof pid)
-        guard_pid = 0; /* it has been killed */
+        guard_pid = 0; /* it was killed */
 }
 
 pid_t procs_guard_pid(void)

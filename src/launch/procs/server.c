@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The PMIx server of a job whose processes are all on this node: so a fence is complete as soon as libpmix
- * says that all local processes have joined it, and what the processes have put is already here. The upcalls
- * run on libpmix's thread; they set flags, ring the bell and return. Used by mpirun_procs.c and end.c.
+ * reports that all local processes have joined it, and all data that processes have put is already here.
+ * The upcalls run on libpmix's thread; they set flags, ring the bell and return. Used by mpirun_procs.c and
+ * end.c.
  *
- * The server is never finalized: PMIx_server_finalize of libpmix 4.2.2 hangs or crashes now and then when a
- * client's connection has just been lost. What it leaves are files in the job's folder, which is removed.
+ * The server is never finalized: PMIx_server_finalize of libpmix 4.2.2 occasionally hangs or crashes when a
+ * client's connection has just been lost. It would only remove files in the job's folder, which is removed
+ * anyway.
  *
  * Not offered (the clients get PMIX_ERR_NOT_SUPPORTED): publish and lookup, spawn, groups, queries,
  * allocation.
@@ -25,10 +27,10 @@
 #include <unistd.h>
 
 static struct {
-    struct procs_job *job;    /* what the upcalls set flags in */
+    struct procs_job *job;    /* receives the upcalls' flags */
     int bell;                 /* eventfd */
     pthread_mutex_t lock;     /* for the two below */
-    bool has_abort;           /* abort is filled in, and not yet heard */
+    bool has_abort;           /* abort is set and not handled yet */
     struct procs_abort abort; /* the first PMIx_Abort */
 } server = {.bell = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -51,7 +53,7 @@ static void give_answer(pmix_status_t status, void *arg)
     pthread_mutex_unlock(&answer->lock);
 }
 
-/* The status of a request: what it returned at once, or what the callback will bring. */
+/* The status of a request: the value it returned at once, or the one that the callback delivers. */
 static pmix_status_t wait_for_answer(struct answer *answer, pmix_status_t at_once)
 {
     if (at_once == PMIX_OPERATION_SUCCEEDED)
@@ -86,7 +88,7 @@ static struct procs_proc *find_proc(const pmix_proc_t *proc)
     return &server.job->procs[proc->rank];
 }
 
-/* The first one counts. */
+/* Records the first abort. */
 static void note_abort(const pmix_proc_t *proc, int code, const char *text)
 {
     pthread_mutex_lock(&server.lock);
@@ -113,7 +115,8 @@ static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmi
         return PMIX_ERR_NOT_FOUND;
     if (!procs_peer_is_checked())
         note_abort(proc, 1,
-                   "this libpmix accepts connections without asking for their owners: it cannot be used");
+                   "this libpmix does not use accept for connections, so their owners cannot be checked: it "
+                   "cannot be used");
     which->is_finalized = false;
     which->is_connected = true;
     ring();
@@ -137,7 +140,7 @@ static pmix_status_t client_aborts(const pmix_proc_t *proc, void *object, int st
                                    void *done_arg)
 {
     (void)object;
-    (void)procs; /* one of them or all: a job that has lost a process ends */
+    (void)procs; /* whether one of them or all: a job with a failed process ends */
     (void)num_procs;
     note_abort(proc, status, text);
     done(PMIX_SUCCESS, done_arg);
@@ -167,7 +170,7 @@ static pmix_status_t fence(const pmix_proc_t *procs, size_t num_procs, const pmi
     return PMIX_SUCCESS;
 }
 
-/* Only asked for processes of other nodes: there are none. */
+/* Only called for processes of other nodes: there are none. */
 static pmix_status_t fetch_remote(const pmix_proc_t *proc, const pmix_info_t *info, size_t num_info,
                                   pmix_modex_cbfunc_t done, void *done_arg)
 {
@@ -191,7 +194,7 @@ static pmix_status_t connect_procs(const pmix_proc_t *procs, size_t num_procs, c
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* Between clients of this node, libpmix passes events on by itself. */
+/* libpmix itself delivers events between clients of this node. */
 static pmix_status_t register_events(pmix_status_t *codes, size_t num_codes, const pmix_info_t *info,
                                      size_t num_info, pmix_op_cbfunc_t done, void *done_arg)
 {
@@ -227,10 +230,11 @@ static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source,
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* A process says that it tolerates losses. No upcall, but the server's own handler of such events. */
-static void hear_tolerance(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info,
-                           size_t num_info, pmix_info_t *results, size_t num_results,
-                           pmix_event_notification_cbfunc_fn_t done, void *done_arg)
+/* A process announces that it tolerates failures. Not an upcall, but the server's own handler of these
+ * events. */
+static void handle_tolerance(size_t handler, pmix_status_t status, const pmix_proc_t *source,
+                             pmix_info_t *info, size_t num_info, pmix_info_t *results, size_t num_results,
+                             pmix_event_notification_cbfunc_fn_t done, void *done_arg)
 {
     struct procs_proc *which = source ? find_proc(source) : NULL;
     (void)handler;
@@ -258,9 +262,9 @@ static pmix_server_module_t upcalls = {
     .notify_event = notify_event,
 };
 
-/* ---- What the clients are told of the job ---- */
+/* ---- The job's data for the clients ---- */
 
-/* A list of facts that grows. */
+/* A growing list of facts. */
 struct facts {
     pmix_info_t *info;
     size_t num;
@@ -388,7 +392,7 @@ static bool register_job(const struct procs_job *job)
     free(node_map);
     free(proc_map);
     if (status != PMIX_SUCCESS)
-        launch_say("libpmix does not take the job: %s", PMIx_Error_string(status));
+        launch_say("libpmix rejects the job: %s", PMIx_Error_string(status));
     return status == PMIX_SUCCESS;
 }
 
@@ -401,14 +405,14 @@ static bool register_clients(const struct procs_job *job)
         pmix_status_t status = wait_for_answer(
             &answer, PMIx_server_register_client(&proc, getuid(), getgid(), NULL, give_answer, &answer));
         if (status != PMIX_SUCCESS) {
-            launch_say("libpmix does not take process %d: %s", i, PMIx_Error_string(status));
+            launch_say("libpmix rejects process %d: %s", i, PMIx_Error_string(status));
             return false;
         }
     }
     return true;
 }
 
-/* ---- What mpirun_procs.c calls ---- */
+/* ---- Functions for mpirun_procs.c ---- */
 
 bool procs_server_start(struct procs_job *job)
 {
@@ -429,7 +433,7 @@ bool procs_server_start(struct procs_job *job)
         return false;
     }
     static pmix_status_t tolerance = BASE_LAUNCHED_TOLERATES_EVENT;
-    PMIx_Register_event_handler(&tolerance, 1, NULL, 0, hear_tolerance, NULL, NULL);
+    PMIx_Register_event_handler(&tolerance, 1, NULL, 0, handle_tolerance, NULL, NULL);
     return register_job(job) && register_clients(job);
 }
 
@@ -460,7 +464,7 @@ bool procs_server_add_env(const struct procs_job *job, int proc_id, char ***env_
 
 enum { LOSS_FACTS = 2 };
 
-/* The facts must live until libpmix has passed them on. */
+/* The facts must live until libpmix has delivered them. */
 static void forget_facts(pmix_status_t status, void *arg)
 {
     pmix_info_t *info = arg;

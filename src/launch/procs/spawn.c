@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Starts one process of the job. Between fork and exec only system calls: libpmix has threads, and one of
- * them may hold a lock of malloc's. Used by mpirun_procs.c.
+ * Starts one process of the job. Uses only system calls between fork and exec: a thread of libpmix may hold
+ * malloc's lock. Used by mpirun_procs.c.
  */
 #include "launch/procs/mpirun_procs.h"
 
@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The child's part; never returns. Reports an errno through report_fd if it cannot run the program. */
+/* The child's part; never returns. If it cannot run the program, reports an errno through report_fd. */
 static _Noreturn void become_program(const struct procs_job *job, char **env, const cpu_set_t *cores,
                                      pid_t parent, const int fds[3], int report_fd)
 {
-    /* The parent may have died before the request was made. */
+    /* The parent may have died before the prctl. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
@@ -25,7 +25,7 @@ static _Noreturn void become_program(const struct procs_job *job, char **env, co
     for (int i = 0; i < 3; i++)
         if (fds[i] != i && dup2(fds[i], i) < 0)
             goto failed;
-    if (fds[0] == 0) /* ours: not closed when the program starts */
+    if (fds[0] == 0) /* the child's: not closed by exec */
         fcntl(0, F_SETFD, 0);
     if (job->was_sigpipe_default)
         signal(SIGPIPE, SIG_DFL);
@@ -57,7 +57,7 @@ int procs_spawn(struct procs_job *job, int proc_id, char **env, int stdin_fd, in
         error = errno;
         goto err_close;
     }
-    setpgid(pid, pid); /* both sides do it: whoever comes first */
+    setpgid(pid, pid); /* parent and child both call it, whichever comes first */
     close(report[1]);
     report[1] = -1;
     int child_error;

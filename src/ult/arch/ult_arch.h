@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ult_arch.h: all that src/ult needs to know of the CPU. The switch itself is in one .S per CPU.
+ * ult_arch.h: the facts of the CPU that src/ult needs. The switch itself is in one .S per CPU.
  */
 #ifndef ULT_ARCH_ARCH_H
 #define ULT_ARCH_ARCH_H
@@ -12,7 +12,7 @@
  * was saved. */
 void ult_arch_switch(void **save_sp, void *load_sp);
 
-/* What a new ULT's first switch jumps to. */
+/* The target of a new ULT's first switch. */
 void ult_arch_start(void);
 
 #if defined(__x86_64__)
@@ -22,7 +22,7 @@ static inline void *ult_arch_prepare(char *stack_hi, void (*entry)(void *), void
 {
     uint64_t *top = (uint64_t *)((uintptr_t)stack_hi & ~(uintptr_t)15);
 
-    *--top = 0; /* the alignment that a function sees at its first instruction */
+    *--top = 0; /* the alignment that a function expects at its first instruction */
     *--top = 0;
     *--top = (uint64_t)(uintptr_t)ult_arch_start;
     *--top = 0;                          /* rbp */
@@ -41,14 +41,14 @@ static inline void *ult_arch_context_pc(void *context)
     return (void *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 }
 
-/* Its stack pointer there. */
+/* The stack pointer at that instruction. */
 static inline char *ult_arch_context_sp(void *context)
 {
     return (char *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
 }
 
-/* Can a call have pushed this return address: does a call instruction end there? Reads the 7 bytes before
- * it. */
+/* True if a call can have pushed this return address: a call instruction ends there. Reads the 7 bytes
+ * before it. */
 static inline int ult_arch_follows_call(const void *addr)
 {
     const unsigned char *at = (const unsigned char *)addr;

@@ -4,7 +4,7 @@
  *
  * Frame of a ULT that is not running; its saved stack pointer points at the lowest word:
  *
- *      sp + 48   return address: behind the call of ult_arch_switch, or ult_arch_start
+ *      sp + 48   return address: after the call of ult_arch_switch, or ult_arch_start
  *      sp + 40   rbp
  *      sp + 32   rbx
  *      sp + 24   r12
@@ -12,7 +12,7 @@
  *      sp +  8   r14
  *      sp +  0   r15
  *
- * The floating-point control words are not switched: programs that change them do so for good.
+ * The floating-point control words are not switched: programs that change them change them for all ULTs of the PE.
  */
 #if defined(__x86_64__)
 
@@ -39,12 +39,12 @@ ult_arch_switch:
     popq    %r12
     popq    %rbx
     popq    %rbp
-    ret                     /* nearly always back to the one call in pe.c: predicted right, and the predictor's
-                               own stack stays aligned with ours for the returns that follow */
+    ret                     /* nearly always returns to the one call in pe.c: predicted correctly, and the return
+                               predictor's stack stays in step for the following returns */
     .cfi_endproc
     .size   ult_arch_switch, . - ult_arch_switch
 
-/* Where a new ULT begins: r12 = its function, r13 = its argument. The end of every backtrace. */
+/* Entry point of a new ULT: r12 = its function, r13 = its argument. The end of every backtrace. */
     .globl  ult_arch_start
     .hidden ult_arch_start
     .type   ult_arch_start, @function
@@ -61,4 +61,4 @@ ult_arch_start:
 
 #endif
 
-    .section .note.GNU-stack, "", @progbits
+    .section .wakeup.GNU-stack, "", @progbits

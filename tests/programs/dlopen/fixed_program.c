@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Opens a plugin that no rank can have a copy of.
+ * Opens a plugin that cannot be copied.
  */
 #include <dlfcn.h>
 #include <mpi.h>

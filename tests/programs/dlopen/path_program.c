@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Opens a plugin by its name, which only the program's DT_RUNPATH finds, and another one that only the
- * DT_RUNPATH of a library of the program finds; by $ORIGIN; and nothing by a name that is nowhere. */
+ * DT_RUNPATH of a library of the program finds; by $ORIGIN; and fails for a name that does not exist. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A plugin whose thread_local variable lies at a fixed distance from the thread pointer.
+ * A plugin whose thread_local variable is at a fixed distance from the thread pointer.
  */
 static __thread int variable = 3;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A library that only plugins bring along: it counts.
+ * A library that only plugins depend on; it counts.
  */
 static int counter;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Opens two plugins in every rank: each rank has variables, registrations and exceptions of its own.
+// Opens two plugins in every rank: each rank has its own variables, registrations and exceptions.
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>

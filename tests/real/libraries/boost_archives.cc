@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shows: objects of registered classes go through the system's Boost.Serialization from rank to rank: its registries are static
-// objects of the shared library, filled by the program's constructors and emptied by its destructors.
+// Shows: objects of registered classes travel through the system's Boost.Serialization from rank to rank: its
+// registries are static objects of the shared library, filled by the program's constructors and emptied by
+// its destructors.
 #include <boost/archive/binary_iarchive.hpp>
 #include <boost/archive/binary_oarchive.hpp>
 #include <boost/archive/text_iarchive.hpp>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: ranks that plan with the system's FFTW at the same time, whose planner is a process's one and has no
- * lock, get right transforms; the wisdom is the rank's own.
+ * Shows: ranks that plan at the same time with the system's FFTW, whose planner is per process and has no
+ * lock, get right transforms; each rank has its own wisdom.
  */
 #include <fftw3.h>
 #include <math.h>

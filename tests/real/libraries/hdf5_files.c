@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows: each rank writes and reads a file of its own with the system's serial HDF5, whose tables of
- * identifiers and free lists have no lock; what a rank says of the printing of errors holds for that rank.
+ * identifiers and free lists have no lock; a rank's setting for the printing of errors affects only that
+ * rank.
  */
 #include <hdf5.h>
 #include <mpi.h>

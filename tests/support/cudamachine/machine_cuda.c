@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * machine_cuda.c: a test double of a machine that takes GPUs' memory, for a UCX without CUDA: the real one
- * (HEDDLE_REAL_MACHINE), which gets copies in the host's memory. HEDDLE_MACHINE names this one to the
+ * machine_cuda.c: a test double of a machine that takes device memory, for a UCX without CUDA: it wraps the
+ * real one (HEDDLE_REAL_MACHINE), which gets copies in host memory. HEDDLE_MACHINE names this one to the
  * library.
  */
 #include <cuda.h>

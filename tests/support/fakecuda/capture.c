@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * capture.c: what the fake driver's streams capture, and who may not do what meanwhile. The functions are in
+ * capture.c: captures of the fake driver's streams, and the calls that they forbid. The functions are in
  * capture_calls.c, graphs in graph.c.
  *
  * A capture has a graph. Each of its streams has the set of nodes that its next node will wait for; events
- * take such a set from stream to stream. Something forbidden makes the capture invalid, until it is ended.
+ * take such a set from stream to stream. A forbidden call invalidates the capture until its end.
  */
 #include "fake.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * copy.c: the fake driver's copies and fills; the functions that ask for them are in copy_calls.c.
+ * copy.c: the fake driver's copies and fills; the functions that request them are in copy_calls.c.
  *
  * They wait where the real driver's may, by "API synchronization behavior" in its manual:
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * event.c: the fake driver's events. What records them and waits for them in a stream is in stream_calls.c.
+ * event.c: the fake driver's events. Recording and waiting in a stream are in stream_calls.c.
  */
 #include "fake.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fake.h: the inside of the fake driver. One lock guards everything; one condition tells of every change.
+ * fake.h: the inside of the fake driver. One lock guards everything; one condition variable signals every
+ * change.
  */
 #ifndef FAKE_H
 #define FAKE_H

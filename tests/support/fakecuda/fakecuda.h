@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fakecuda.h: what tests may ask of the fake CUDA driver (the libcuda.so.1 in this folder), a test double:
- * GPUs without a GPU. Its devices' memory is host memory at other addresses than those it gives out, which
- * fault when the CPU touches them; its streams are threads. It refuses what CUDA refuses, as far as our tests
+ * fakecuda.h: the test interface of the fake CUDA driver (the libcuda.so.1 in this folder), a test double:
+ * GPUs without a GPU. Its device memory is host memory at other addresses than the returned ones, which fault
+ * when the CPU touches them; its streams are threads. It refuses calls that CUDA refuses, as far as the tests
  * need.
  *
  * The functions are weak: with the real driver they are NULL, and fakecuda_is_here() is false.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * find.c: the fake driver's functions by name: cuGetProcAddress in all its forms.
+ * find.c: look-up of the fake driver's functions by name: cuGetProcAddress in all its forms.
  */
 #include "fake.h"
 

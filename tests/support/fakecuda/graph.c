@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * graph.c: the fake driver's graphs. A node is an operation of a stream that was kept instead of queued. A
- * launch is one operation, which does those of the nodes in the order in which they were captured: each comes
- * after what it waits for.
+ * graph.c: the fake driver's graphs. A node is a stream operation that was recorded instead of queued. A
+ * launch is one operation that executes the nodes in the order of their capture, so each runs after its
+ * dependencies.
  */
 #include "fake.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory.c: the fake driver's memory: what is where, and the usual allocations.
+ * memory.c: the fake driver's memory: its map, and the usual allocations.
  *
  * As in the real one: device memory of 1 MiB or more has a mapping of its own, which is unmapped when it is
  * freed, so that the host may get the address; smaller pieces are cut from mappings of 2 MiB, which stay. All

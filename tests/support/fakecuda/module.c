@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * module.c: the fake driver's modules and kernels: functions of the CPU, found by name. What is in a module's
- * image does not matter. Launches are in launch_calls.c.
+ * module.c: the fake driver's modules and kernels: CPU functions, found by name. The content of a module's
+ * image is ignored. Launches are in launch_calls.c.
  */
 #include "fake.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * old_versions.c: functions that the driver keeps in two versions, with an address each. CUDA's runtime asks
- * for the first versions of these.
+ * old_versions.c: functions that the driver has in two versions, each with its own address. CUDA's runtime
+ * requests the first versions.
  */
 #include "fake.h"
 

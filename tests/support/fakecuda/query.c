@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * query.c: what the fake driver says of addresses.
+ * query.c: the fake driver's queries about addresses.
  */
 #include "fake.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stream.c: the fake driver's streams. Each has a thread, which does one operation after the other. What
- * calls do with streams is in stream_calls.c.
+ * stream.c: the fake driver's streams. Each has a thread, which executes one operation after the other. The
+ * calls are in stream_calls.c.
  */
 #include "fake.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stream_calls.c: the fake driver's functions that take a stream, but for copies, kernels and captures. It is
+ * stream_calls.c: the fake driver's functions that take a stream, except copies, kernels and captures. It is
  * compiled twice: the second time for the functions *_ptsz, whose stream NULL is the thread's.
  */
 #include "fake.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fakecudart.c: a test double of CUDA's shared runtime: a library by its name that asks the loader for the
- * driver's functions itself, and can say what it was given.
+ * fakecudart.c: a test double of CUDA's shared runtime: a library with its name that looks up the driver's
+ * functions itself, and reports the addresses that it got.
  */
 #include <dlfcn.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * fakenccl.c: see fakenccl.h. A communicator is a piece of shared memory, which its identifier names: a chunk
- * for each participant and a count of the barriers that it has come to. An operation goes through the data
- * chunk by chunk: everybody puts its own there, a barrier, everybody takes what it needs, a barrier.
+ * for each participant and a count of its barriers. An operation processes the data chunk by chunk: each
+ * participant writes its own, a barrier, each reads the chunks that it needs, a barrier.
  */
 #include "fakenccl.h"
 

@@ -2,8 +2,8 @@
  *
  * fakenccl.h: the fake NCCL (libnccl.so.2 in this folder), a test double over the fake CUDA driver: processes
  * exchange their data through shared memory. Like the real one it waits for the other participants when a
- * communicator is made and when its first operation is called, and then in the stream; a participant that has
- * ended is noticed in calls, not in streams; and two participants with one GPU are refused.
+ * communicator is created and when its first operation is called, and then in the stream. Calls notice a
+ * participant that has ended, streams do not. Two participants with one GPU are refused.
  *
  * Environment, read when the library is loaded:
  *      FAKENCCL_VERSION   what ncclGetVersion says; 22800

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cuda_runtime.h: a stand-in for CUDA's, by which the examples for GPUs run on the CPU: memory is the host's,
- * a kernel is a loop over its threads, and all is done when a call returns. It shows whether their own logic
- * is right, not how they use CUDA. Kernels may use atomics, but neither shared memory nor __syncthreads.
+ * cuda_runtime.h: a replacement of CUDA's that runs the GPU examples on the CPU: memory is host memory, a
+ * kernel is a loop over its threads, and all work is complete when a call returns. It tests the logic of the
+ * examples, not their use of CUDA. Kernels may use atomics, but neither shared memory nor __syncthreads.
  * host_launch stands for <<<>>> (see tests/programs/cuda_examples_test.sh).
  */
 #ifndef HOST_CUDA_RUNTIME_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll_nccl.c: which operations go through NCCL, and its communicators. See coll_nccl.h.
+ * coll_nccl.c: decides which operations go through NCCL, and owns its communicators. See coll_nccl.h.
  *
- * A vote is a dissemination: in round k each participant sends what all that it has heard of say yes to to
- * the one 2^k places further, so after ceil(log2 p) rounds everybody has heard of all. Cost: one message
- * without data per round.
+ * A vote is a dissemination: in round k each participant sends the intersection of all votes it knows to
+ * the one 2^k places further, so after ceil(log2 p) rounds every participant knows the result. Cost: one
+ * message without data per round.
  */
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/device/coll_device.h"
@@ -15,32 +15,32 @@
 #include "ampi/coll/engine/series.h"
 #include "base/log.h"
 
-/* A vote. */
+/* The bits of a vote. */
 #define VOTE_POSSIBLE 1u /* this process might use NCCL */
-#define VOTE_TAKES 2u    /* what connects processes takes GPUs' memory */
+#define VOTE_TAKES 2u    /* the transport between processes supports GPU memory */
 #define VOTE_WHOLE 4u    /* NCCL's communicator has not failed */
 #define VOTE_YES 8u      /* this operation can be done */
 #define VOTE_NO_CUDA 16u /* this process has not touched CUDA */
 
-/* Votes of one operation have tags of their own; rounds count on from there. */
+/* Votes of one operation have separate tags; rounds are counted from there. */
 #define TAG_VOTE(vote) (1000 + 40 * (vote))
 #define TAG_CARD 1100
 
-/* Each persistent collective has an NCCL communicator of its own, because processes may start them in
- * different orders: the first so many of a communicator. */
+/* Each persistent collective has its own NCCL communicator, because processes may start them in different
+ * orders: at most this many per communicator. */
 #define NCCL_SERIES_MAX 256
 
-/* As long as no process touches CUDA, one operation in so many is voted on. */
+/* While no process uses CUDA, only one in this many operations is voted on. */
 #define SKIPPED_WITHOUT_CUDA 63
 
-/* Of a communicator, or a persistent collective; the leader PE's. The same in all processes when an
- * operation's turn comes, but for comm and is_broken. */
+/* State of a communicator, or of a persistent collective; used by the leader PE. Equal in all processes at
+ * an operation's turn, except comm and is_broken. */
 struct ampi_coll_nccl {
-    enum { NOT_ASKED, ASKED, READY, NEVER } state; /* ASKED: it might be used, but is not connected yet */
-    bool are_taken;                                /* everybody's GPU's memory, by what connects processes */
-    int n_skip;                                    /* operations that are not voted on */
-    bool is_broken;                                /* here */
-    int device;                                    /* that takes part */
+    enum { NOT_ASKED, ASKED, READY, NEVER } state; /* ASKED: usable, but not connected yet */
+    bool are_taken;                                /* the transport supports every process's GPU memory */
+    int n_skip;                                    /* number of operations to skip without a vote */
+    bool is_broken;                                /* in this process */
+    int device;                                    /* the participating device */
     struct gpu_nccl *comm;                         /* NULL: none */
 };
 
@@ -48,11 +48,11 @@ struct ampi_coll_nccl {
 
 static struct {
     pthread_mutex_t lock;
-    const struct ampi_coll_nccl *holder; /* NULL: nobody */
-    int n_held;                          /* operations of the holder's */
+    const struct ampi_coll_nccl *holder; /* NULL: free */
+    int n_held;                          /* pending operations of the holder */
 } token = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Where it is kept. */
+/* Where an operation's state is stored. */
 static struct ampi_coll_nccl **nccl_at(const struct ampi_exchange *x)
 {
     return x->slot->series ? &x->slot->series->nccl : &x->slot->state->remote->nccl;
@@ -96,7 +96,7 @@ static void give_token(struct ampi_exchange *x)
 static void begin_vote(struct ampi_exchange *x);
 static void refuse(struct ampi_exchange *x);
 
-/* From this size on it is worth a vote. */
+/* The minimum size for a vote. */
 static size_t least_bytes(const struct ampi_coll_nccl *nccl, enum ampi_coll_kind kind)
 {
     size_t from = ampi_coll_selections[kind].nccl_from;
@@ -106,7 +106,7 @@ static size_t least_bytes(const struct ampi_coll_nccl *nccl, enum ampi_coll_kind
                : base_min_u64(from, AMPI_COLL_NCCL_STAGED_BYTES);
 }
 
-/* Is the operation, whose turn it is, voted on? */
+/* True if the operation, whose turn it is, is voted on. */
 static bool is_worth_asking(struct ampi_coll_nccl *nccl, const struct ampi_coll_nccl_op *op)
 {
     if (nccl->state == NEVER || op->n_bytes < least_bytes(nccl, op->kind))
@@ -129,7 +129,7 @@ static void serve(struct ampi_coll_remote *remote)
                 begin_vote(x);
             else
                 refuse(x);
-            return; /* it passes its turn on */
+            return; /* it ends its turn */
         } else {
             return;
         }
@@ -140,7 +140,7 @@ void ampi_coll_nccl_pass(struct ampi_exchange *x)
 {
     struct ampi_coll_remote *remote = x->slot->state->remote;
 
-    if (x->series) /* they are in order anyway */
+    if (x->series) /* these are in order anyway */
         return;
     remote->turns.states[x->seq % AMPI_COLL_SLOTS] = AMPI_COLL_TURN_PAST;
     serve(remote);
@@ -158,12 +158,12 @@ static void make_op(struct ampi_exchange *x, enum ampi_coll_kind kind, size_t n_
     struct ampi_coll_nccl **nccl = nccl_at(x);
 
     if (!*nccl)
-        *nccl = base_calloc(1, sizeof **nccl, "a communicator over processes");
+        *nccl = base_calloc(1, sizeof **nccl, "a communicator across processes");
     x->nccl = ampi_exchange_alloc(x, sizeof *x->nccl);
     *x->nccl = (struct ampi_coll_nccl_op){.x = x, .kind = kind, .n_bytes = n_bytes};
 }
 
-/* A start of a persistent collective: the one before it is over, so it is its turn. */
+/* For a start of a persistent collective: the previous one is complete, so it is its turn. */
 static bool ask_for_series(struct ampi_exchange *x)
 {
     enum ampi_coll_kind kind;
@@ -230,16 +230,16 @@ static void begin_vote(struct ampi_exchange *x)
     x->nccl->phase = AMPI_COLL_NCCL_VOTES;
     x->nccl->ballot = own_ballot(x);
     ampi_exchange_take(x, AMPI_BETWEEN_NCCL);
-    ampi_coll_wire_begin(x);
+    ampi_coll_between_begin(x);
 }
 
-/* The operation goes its usual way once this exchange is over. */
+/* The operation takes its usual path once this exchange is over. */
 static void refuse(struct ampi_exchange *x)
 {
-    if (x->nccl->phase == AMPI_COLL_NCCL_WAITS) { /* nothing was begun */
+    if (x->nccl->phase == AMPI_COLL_NCCL_WAITS) { /* nothing was started */
         x->nccl = NULL;
         ampi_coll_nccl_pass(x);
-        ampi_coll_wire_plan(x);
+        ampi_coll_between_plan(x);
         return;
     }
     x->nccl->phase = AMPI_COLL_NCCL_REFUSED;
@@ -255,8 +255,8 @@ static void give_up(struct ampi_coll_nccl *nccl, const char *why)
     nccl->comm = NULL;
 }
 
-/* It has failed somewhere. Operations may be under way here: they end. */
-static void lay_down(struct ampi_coll_nccl *nccl)
+/* NCCL has failed in some process: ends pending operations here. */
+static void end_pending(struct ampi_coll_nccl *nccl)
 {
     nccl->state = NEVER;
     nccl->is_broken = true;
@@ -266,7 +266,7 @@ static void lay_down(struct ampi_coll_nccl *nccl)
 
 static void open_comm(struct ampi_exchange *x);
 
-/* All have been heard. */
+/* Called when all votes are known. */
 static void count_votes(struct ampi_exchange *x)
 {
     struct ampi_coll_nccl *nccl = nccl_of(x);
@@ -280,7 +280,7 @@ static void count_votes(struct ampi_exchange *x)
         give_up(nccl, "it cannot be used in some process, or was switched off");
         refuse(x);
     } else if (!(op->ballot & VOTE_WHOLE)) {
-        lay_down(nccl);
+        end_pending(nccl);
         refuse(x);
     } else if (op->n_bytes < least_bytes(nccl, op->kind)) {
         refuse(x);
@@ -300,7 +300,7 @@ static void vote(struct ampi_exchange *x)
     int tag = TAG_VOTE(op->vote) + op->round;
 
     if (op->round > 0)
-        op->ballot &= x->got->note;
+        op->ballot &= x->got->cookie;
     if (1 << op->round >= x->n) {
         count_votes(x);
         return;
@@ -309,12 +309,12 @@ static void vote(struct ampi_exchange *x)
     ampi_exchange_await(x, tag, 1);
 }
 
-/* ---- Making a communicator ---- */
+/* ---- Creating a communicator ---- */
 
-static void send_to_all(struct ampi_exchange *x, int tag, uint64_t note, const void *bytes, size_t n_bytes)
+static void send_to_all(struct ampi_exchange *x, int tag, uint64_t cookie, const void *bytes, size_t n_bytes)
 {
     for (int i = 1; i < x->n; i++)
-        ampi_exchange_send(x, ampi_exchange_after(x, i), tag, note, bytes, n_bytes);
+        ampi_exchange_send(x, ampi_exchange_after(x, i), tag, cookie, bytes, n_bytes);
 }
 
 static void open_comm(struct ampi_exchange *x)
@@ -372,7 +372,8 @@ static void tell_result(struct ampi_exchange *x)
     if (error && error != GPU_NCCL_CANCELLED)
         base_log_once(&is_told, "NCCL cannot connect GPUs, collectives go without it: %s",
                       gpu_error_text(error));
-    if (!error && !atomic_flag_test_and_set(&is_watched)) /* again: NCCL has registered handlers, too */
+    if (!error && !atomic_flag_test_and_set(&is_watched)) /* once more: NCCL has registered exit handlers,
+                                                           * too */
         ampi_upper.watch_exit();
     nccl->is_broken = error;
     send_to_all(x, AMPI_COLL_NCCL_TAG_CONNECTED, !error, NULL, 0);
@@ -387,9 +388,9 @@ static void take_results(struct ampi_exchange *x)
     char text[320];
 
     for (const struct ampi_exchange_message *message = x->got; message; message = message->next)
-        is_connected &= message->note != 0;
+        is_connected &= message->cookie != 0;
     if (!is_connected) {
-        give_up(nccl, "some process could not connect");
+        give_up(nccl, "a process could not connect");
         refuse(x);
         return;
     }
@@ -455,7 +456,7 @@ bool ampi_coll_nccl_over(struct ampi_exchange *x)
 {
     switch (x->nccl->phase) {
     case AMPI_COLL_NCCL_AGREED:
-        ampi_coll_wire_run(x);
+        ampi_coll_between_run(x);
         return false;
     case AMPI_COLL_NCCL_REFUSED:
         give_token(x);
@@ -465,7 +466,7 @@ bool ampi_coll_nccl_over(struct ampi_exchange *x)
         x->has_voted = true;
         x->reduction = NULL;
         ampi_coll_nccl_pass(x);
-        ampi_coll_wire_plan(x);
+        ampi_coll_between_plan(x);
         return false;
     default:
         give_token(x);
@@ -476,7 +477,7 @@ bool ampi_coll_nccl_over(struct ampi_exchange *x)
 
 void ampi_coll_nccl_drop(struct ampi_exchange *x)
 {
-    bool is_past = x->nccl->phase >= AMPI_COLL_NCCL_STARTS; /* it has passed its turn on */
+    bool is_past = x->nccl->phase >= AMPI_COLL_NCCL_STARTS; /* it has ended its turn */
 
     give_token(x);
     x->nccl = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll_nccl_plan.c: the data of operations that NCCL does: what it works on, before and after. See
- * coll_nccl.h.
+ * coll_nccl_plan.c: the data of NCCL operations, before and after. See coll_nccl.h.
  *
- * A process takes part with one buffer. Where it has one member with buffers that NCCL can use, these are it.
- * Else what its members contribute is put together in memory of ours, and the result handed out from there.
+ * A process takes part with one buffer. If it has a single member with buffers that NCCL can use, these are
+ * used directly. Otherwise its members' contributions are collected in memory of the library, and the
+ * result is distributed from there.
  */
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/device/coll_device.h"
@@ -35,7 +35,7 @@ static void *scratch_of(struct ampi_exchange *x, size_t n_bytes)
     return ampi_coll_device_scratch(x, n_bytes ? n_bytes : 1);
 }
 
-/* Where the data of a block begins if it is one piece of memory that NCCL can use; else NULL. */
+/* The address of a block's data if it is consecutive memory that NCCL can use; else NULL. */
 static void *usable(const struct ampi_exchange *x, struct ampi_coll_block block)
 {
     void *first;
@@ -46,7 +46,7 @@ static void *usable(const struct ampi_exchange *x, struct ampi_coll_block block)
     return gpu_nccl_can_use(x->device, first) ? first : NULL;
 }
 
-/* ---- Which operations ---- */
+/* ---- Supported operations ---- */
 
 bool ampi_coll_nccl_has(const struct ampi_exchange *x, enum ampi_coll_kind *kind_out, size_t *n_bytes_out)
 {
@@ -75,7 +75,7 @@ bool ampi_coll_nccl_has(const struct ampi_exchange *x, enum ampi_coll_kind *kind
 
 /* ---- Broadcasts ---- */
 
-/* The member whose buffer is what goes round, or comes; NULL: memory of ours. */
+/* The member whose buffer is sent or received; NULL: memory of the library. */
 static bool plan_bcast(struct ampi_exchange *x)
 {
     struct ampi_coll_nccl_op *op = x->nccl;
@@ -118,7 +118,7 @@ static void give_bcast(const struct ampi_exchange *x, struct ampi_coll_args *arg
 
 /* ---- Allgathers ---- */
 
-/* The only member's buffer, if what NCCL writes is what it is to get. */
+/* The only member's buffer, if NCCL's output layout equals the member's. */
 static void *direct_allgather(const struct ampi_exchange *x)
 {
     struct ampi_coll_args *args = local_args(x, 0);
@@ -197,13 +197,13 @@ static void give_allgather(const struct ampi_exchange *x, struct ampi_coll_args 
 
 /* ---- Reductions ---- */
 
-/* A vector as NCCL sees it, of the reduction's type. */
+/* A vector of the reduction's type, as an argument for NCCL. */
 static void *elems_of(const struct ampi_reduction *r, void *first)
 {
     return ampi_type_address(first, -r->type->true_lb_bytes);
 }
 
-/* Where the only member takes its result; NULL: it takes none, or NCCL cannot write there. */
+/* The only member's result buffer; NULL: it has none, or NCCL cannot write there. */
 static void *result_of(const struct ampi_exchange *x, MPI_Count count)
 {
     struct ampi_coll_args *args = local_args(x, 0);
@@ -286,7 +286,7 @@ static void fill_reduction(struct ampi_exchange *x)
                        (struct ampi_coll_block){ampi_coll_input(last), r->count, r->type});
 }
 
-/* reduction.c hands out of a whole vector. */
+/* reduction.c distributes results from a complete vector. */
 static void give_reduction(struct ampi_exchange *x)
 {
     struct ampi_reduction *r = x->reduction;
@@ -328,7 +328,7 @@ void ampi_coll_nccl_fill(struct ampi_exchange *x)
 
 static void give_share(struct ampi_coll_slot *slot, int part)
 {
-    const struct ampi_exchange *x = &slot->wire->x;
+    const struct ampi_exchange *x = &slot->between->x;
 
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
@@ -341,7 +341,7 @@ static void give_share(struct ampi_coll_slot *slot, int part)
 
 static void give_middle(struct ampi_coll_slot *slot)
 {
-    const struct ampi_exchange *x = &slot->wire->x;
+    const struct ampi_exchange *x = &slot->between->x;
 
     if (x->nccl->direct && n_local_of(x) == 1)
         return;

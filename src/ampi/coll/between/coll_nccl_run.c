@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll_nccl_run.c: what NCCL has under way, looked at by the PE between ranks. See coll_nccl.h.
+ * coll_nccl_run.c: polls NCCL's pending work, on the PE between ranks. See coll_nccl.h.
  */
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
-/* Whether something has gone wrong is asked at every so manieth poll. */
+/* Check for async errors every POLLS_PER_CHECK polls. */
 #define POLLS_PER_CHECK 256
 
-/* NCCL may notice sooner than we that a process is lost: so long its error waits for the news, and is that of
- * a lost process then. */
+/* NCCL may detect a failed process earlier than this library: its error waits this long for the report, and
+ * then counts as a failed process. */
 #define NEWS_NS 1000000000u
 
-/* Of a PE. */
+/* State of a PE. */
 struct nccl_pe {
     struct ult_source source; /* polls the operations */
     struct ampi_coll_nccl_op *first;
@@ -28,23 +28,23 @@ uint64_t ampi_coll_nccl_count(void)
     return atomic_load(&n_done);
 }
 
-/* ---- Trouble ---- */
+/* ---- Errors ---- */
 
-/* Has another process told that it has failed? */
-static bool is_told_of_failure(const struct ampi_exchange *x)
+/* True if another process has reported that it failed. */
+static bool has_remote_failure(const struct ampi_exchange *x)
 {
     const struct ampi_exchange_message *message = x->slot->state->remote->arrived;
 
     while (message && (message->series != x->series || message->seq != x->seq ||
                        (message->tag != AMPI_COLL_NCCL_TAG_BROKEN &&
-                        (message->tag != AMPI_COLL_NCCL_TAG_CONNECTED || message->note != 0))))
+                        (message->tag != AMPI_COLL_NCCL_TAG_CONNECTED || message->cookie != 0))))
         message = message->next;
     return message != NULL;
 }
 
 static bool is_hopeless(const struct ampi_exchange *x)
 {
-    return x->has_failed || is_told_of_failure(x);
+    return x->has_failed || has_remote_failure(x);
 }
 
 static void fail(struct ampi_coll_nccl_op *op, int error)
@@ -72,7 +72,7 @@ static void handle_ticket(struct gpu_ticket *ticket, int error)
         fail(op, error);
 }
 
-/* It is in NCCL's stream: behind it comes the ticket. */
+/* It is in NCCL's stream: adds the ticket after it. */
 static void follow(struct ampi_coll_nccl_op *op)
 {
     op->phase = AMPI_COLL_NCCL_RUNS;
@@ -82,7 +82,7 @@ static void follow(struct ampi_coll_nccl_op *op)
     ampi_coll_nccl_pass(op->x);
 }
 
-/* It will never be there. */
+/* It will never be in the stream. */
 static void fail_to_start(struct ampi_coll_nccl_op *op, int error)
 {
     op->phase = AMPI_COLL_NCCL_RUNS;
@@ -135,7 +135,7 @@ void ampi_coll_nccl_run(struct ampi_coll_nccl_op *op)
 
 /* ---- Polling ---- */
 
-/* Looks at an operation; true: its phase is over. */
+/* Checks an operation; true: its phase is over. */
 static bool is_over(struct ampi_coll_nccl_op *op)
 {
     struct gpu_nccl *comm = ampi_coll_nccl_comm(op->x);
@@ -148,7 +148,7 @@ static bool is_over(struct ampi_coll_nccl_op *op)
         return false;
     case AMPI_COLL_NCCL_RUNS:
         check_run(op, comm);
-        /* An aborted communicator is left alone until the aborting thread has ended. */
+        /* An aborted communicator is not touched until the aborting thread has ended. */
         return (op->is_past || !op->is_queued) &&
                (!op->error || (gpu_nccl_state(comm) != GPU_NCCL_BUSY && !awaits_news(op)));
     case AMPI_COLL_NCCL_CONNECTS:
@@ -160,7 +160,7 @@ static bool is_over(struct ampi_coll_nccl_op *op)
     }
 }
 
-/* Ending one may begin others. */
+/* Ending an operation may begin others. */
 static int poll_all(struct ult_source *source)
 {
     struct nccl_pe *pe = BASE_CONTAINER(source, struct nccl_pe, source);
@@ -186,7 +186,7 @@ static int poll_all(struct ult_source *source)
 
 static BASE_COLD struct nccl_pe *make_pe(struct ult_pe *pe)
 {
-    struct nccl_pe *made = base_calloc(1, sizeof *made, "a PE's part in NCCL");
+    struct nccl_pe *made = base_calloc(1, sizeof *made, "a PE's state of NCCL");
 
     made->source = (struct ult_source){.poll = poll_all, .fd = -1};
     ult_pe_add_source(pe, &made->source);

@@ -3,9 +3,9 @@
  * exchange.c: running the steps of exchanges, and the messages between them. See exchange.h.
  *
  * Invariants, all on the leader PE:
- *   1. A message that has come is in one list: remote->arrived, then x->got of the exchange that awaits it,
- *      then x->kept of the same.
- *   2. A step runs only when n_awaited and n_sending are 0; the latter counts fetches and holds, too.
+ *   1. A received message is in one list: remote->arrived, then x->got of the exchange that awaits it, then
+ *      x->kept of the same.
+ *   2. A step runs only when n_awaited and n_sending are 0; the latter also counts fetches and holds.
  */
 #include "ampi/coll/between/exchange.h"
 #include "ampi/coll/device/coll_device.h"
@@ -30,7 +30,7 @@ static void fetched(void *arg, int result)
     advance(x);
 }
 
-/* Fetches the data to where the exchange works. */
+/* Fetches the data into memory that the exchange uses. */
 static void fetch(struct ampi_exchange *x, struct ampi_exchange_message *message)
 {
     const struct ampi_coll_remote *remote = x->slot->state->remote;
@@ -63,8 +63,8 @@ static void take(struct ampi_exchange *x, struct ampi_exchange_message *message)
         fetch(x, message);
 }
 
-/* Not awaited now, perhaps never: sizes that do not agree may have one process vote on NCCL, and not
- * another. */
+/* Handles a message that is not awaited now, and perhaps never will be: if sizes do not match, one process
+ * may vote on NCCL and another not. */
 static void check_early(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
 {
     bool votes = message->algorithm == AMPI_BETWEEN_NCCL;
@@ -73,7 +73,7 @@ static void check_early(const struct ampi_exchange *x, const struct ampi_exchang
         ampi_exchange_check(x, message);
 }
 
-/* Takes what has come early. */
+/* Takes messages that have arrived early. */
 static void take_arrived(struct ampi_exchange *x)
 {
     struct ampi_exchange_message **link = &x->slot->state->remote->arrived;
@@ -102,18 +102,18 @@ static void keep_got(struct ampi_exchange *x)
     }
 }
 
-/* Runs steps as far as possible. */
+/* Runs as many steps as possible. */
 static void advance(struct ampi_exchange *x)
 {
-    if (x->is_running) /* a step calls a user's operation, which lets another rank poll */
+    if (x->is_running) /* a step calls a user's operation, which lets other ranks poll */
         return;
     while ((x->n_awaited == 0 || x->has_failed) && x->n_sending == 0) {
         if (x->is_over || x->has_failed) {
-            ampi_exchange_over(x); /* x may be in use again */
+            ampi_exchange_over(x); /* x may be reused afterwards */
             return;
         }
         x->is_running = true;
-        x->is_over = true; /* unless the step awaits something */
+        x->is_over = true; /* unless the step awaits messages */
         x->run_step(x);
         x->step++;
         x->is_running = false;
@@ -125,6 +125,11 @@ void ampi_exchange_start(struct ampi_exchange *x)
     x->step = x->n_awaited = x->n_sending = 0;
     x->is_running = false;
     x->is_over = x->n < 2 || !x->run_step;
+    if (x->prepare && !x->is_over && !x->has_failed) {
+        x->is_running = true;
+        ampi_exchange_share(x, x->prepare, x->prepare_bytes);
+        x->is_running = false;
+    }
     advance(x);
 }
 
@@ -155,11 +160,54 @@ void ampi_exchange_go_on(struct ampi_exchange *x)
     advance(x);
 }
 
+/* ---- Work for all PEs ---- */
+
+/* Work on so many bytes takes longer than telling the other PEs of it. */
+#define SHARE_FROM ((size_t)64 << 10)
+
+static void handle_shared(struct ult_wakeup *wakeup)
+{
+    ampi_exchange_go_on(&BASE_CONTAINER(wakeup, struct ampi_between_slot, wakeup)->x);
+}
+
+static void shared(struct ampi_coll_slot *slot)
+{
+    struct ult_pe *leader = slot->state->remote->leader;
+
+    if (leader == ult_self()->pe) {
+        ampi_exchange_go_on(&slot->between->x);
+        return;
+    }
+    slot->between->wakeup.handle = handle_shared;
+    ult_post_wakeup(leader, &slot->between->wakeup);
+}
+
+void ampi_exchange_share(struct ampi_exchange *x, ampi_coll_work_fn work, size_t n_bytes)
+{
+    struct ampi_coll_slot *slot = x->slot;
+
+    if (slot->state->n_parts > 1 && n_bytes >= SHARE_FROM) {
+        ampi_exchange_hold(x);
+        ampi_coll_work(slot, slot->state->remote->leader_part, work, shared);
+        return;
+    }
+    for (int part = 0; part < slot->state->n_parts; part++)
+        work(slot, part);
+    ampi_exchange_again(x);
+}
+
+void ampi_exchange_again(struct ampi_exchange *x)
+{
+    x->is_over = false;
+}
+
+/* ---- Messages that come ---- */
+
 /* The exchange under way that a message belongs to; NULL: it has not begun yet. */
 static struct ampi_exchange *find_exchange(struct ampi_coll_remote *remote,
                                            const struct ampi_exchange_message *message)
 {
-    struct ampi_wire_slot *slot = &remote->slots[message->seq % AMPI_COLL_SLOTS];
+    struct ampi_between_slot *slot = &remote->slots[message->seq % AMPI_COLL_SLOTS];
 
     if (BASE_UNLIKELY(message->series))
         for (slot = remote->series; slot && slot->x.series != message->series;)
@@ -188,33 +236,41 @@ static void sent(void *arg, int result)
 {
     struct ampi_exchange *x = arg;
 
-    (void)result; /* a lost process is reported by the machine */
+    (void)result; /* a failed process is reported by the machine */
     x->n_sending--;
     advance(x);
 }
 
-void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note, const void *bytes,
+void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
                         size_t n_bytes)
 {
     struct ampi_coll_remote *remote = x->slot->state->remote;
     int proc = x->proc[to];
-    struct ampi_wire wire = {
-        .kind = AMPI_WIRE_COLL,
-        .flags = (uint8_t)((x->has_voted ? AMPI_WIRE_VOTED : 0) |
+    struct ampi_am_header am = {
+        .kind = AMPI_AM_COLL,
+        .flags = (uint8_t)((x->has_voted ? AMPI_AM_VOTED : 0) |
                            (atomic_load_explicit(&x->slot->state->has_refused, memory_order_relaxed)
-                                ? AMPI_WIRE_REFUSED
+                                ? AMPI_AM_REFUSED
                                 : 0)),
         .context_id = x->slot->state->shared->context_id,
         .seq = x->seq,
         .tag = tag,
         .source = (int32_t)x->series,
         .dest = (int32_t)(x->plan_hash << 8) | x->algorithm,
-        .cookie = note};
+        .cookie = cookie};
+    struct ampi_node_ref ref;
 
     if (remote->leader_pe[proc] < 0)
         remote->leader_pe[proc] = ampi_procs_pe_of(remote->leader_rank[proc]);
-    if (remote->leader_pe[proc] >= 0 && /* if the process is lost, that is noticed */
-        ampi_procs_send(remote->proc_id[proc], remote->leader_pe[proc], &wire, bytes, n_bytes,
+    if (remote->leader_pe[proc] < 0) /* the process has failed, which is handled elsewhere */
+        return;
+    if (n_bytes >= ampi_coll_selections[AMPI_COLL_NODE_MEMORY].share_from &&
+        ampi_exchange_node_lend(x, proc, bytes, n_bytes, &ref)) {
+        am.flags |= AMPI_AM_LENT;
+        bytes = memcpy(ampi_exchange_alloc(x, sizeof ref), &ref, sizeof ref);
+        n_bytes = sizeof ref;
+    }
+    if (ampi_procs_send(remote->proc_id[proc], remote->leader_pe[proc], &am, bytes, n_bytes,
                         x->device < 0 || n_bytes == 0 ? MACHINE_HOST : ampi_coll_device_memory(bytes), sent,
                         x) == MACHINE_PENDING)
         x->n_sending++;
@@ -236,7 +292,7 @@ int ampi_exchange_sender(const struct ampi_exchange *x, const struct ampi_exchan
 
 void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes)
 {
-    void **memory = base_malloc(ALLOC_ALIGN + n_bytes, "a collective over processes");
+    void **memory = base_malloc(ALLOC_ALIGN + n_bytes, "a collective between processes");
 
     *memory = x->memory;
     x->memory = memory;
@@ -247,7 +303,7 @@ void *ampi_exchange_alloc_data(struct ampi_exchange *x, size_t n_bytes)
 {
     void *data = (x->device >= 0 || x->is_staged) && n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES
                      ? ampi_coll_device_scratch(x, n_bytes)
-                     : NULL;
+                     : ampi_exchange_node_alloc(x, n_bytes);
 
     return data ? data : ampi_exchange_alloc(x, n_bytes);
 }
@@ -265,8 +321,10 @@ void ampi_exchange_copy(struct ampi_exchange *x, void *to, const void *from, siz
 
 void ampi_exchange_message_free(struct ampi_exchange_message *message)
 {
-    if (BASE_UNLIKELY(message->token != NULL) && !ampi_lost_any()) /* of a lost process: stays where it is */
+    if (BASE_UNLIKELY(message->token != NULL) && !ampi_failed_any()) /* of a failed process: not released */
         ampi_machine->release(ult_pe_id(ult_self()->pe), message->token);
+    if (message->ref.n_bytes)
+        ampi_node_memory_release(&message->ref);
     if (!message->is_lent)
         free(message->bytes);
     free(message);
@@ -277,6 +335,8 @@ void ampi_exchange_release(struct ampi_exchange *x)
     keep_got(x);
     if (BASE_UNLIKELY(x->scratch != NULL))
         ampi_coll_device_release(x);
+    if (x->node_blocks)
+        ampi_exchange_node_release(x);
     while (x->kept) {
         struct ampi_exchange_message *message = x->kept;
         x->kept = message->next;

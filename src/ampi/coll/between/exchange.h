@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange.h: the engine under what collectives do between processes.
+ * exchange.h: the engine for collectives' communication between processes.
  *
- * An exchange is one operation's traffic between the processes that take part in it ("participants", numbered
- * from 0). It runs on the leader PE of each process, one step after the other: a step sends messages, says
- * what it awaits, and returns; the next step runs when that has come and all that was sent has left, so a
- * step may change whatever earlier ones sent. A step that awaits nothing is the last. Messages are told apart
- * by the operation's number and a tag, which may come early.
+ * An exchange is the traffic of one operation between the processes that take part in it ("participants",
+ * numbered from 0). It runs on the leader PE of each process, step by step: a step sends messages, declares
+ * what it awaits, and returns; the next step runs when these messages have arrived and all sent data has
+ * left, so a step may change data that earlier ones sent. A step that awaits nothing is the last. Messages
+ * are identified by the operation's number and a tag; they may arrive early.
  *
- * An algorithm is a function that does steps (ampi_exchange_step_fn); each has a file of its own with its
- * cost on top. There p is the number of participants, n the bytes of one part (or of the vector, in
- * reductions). Those that move parts do not look at the data: a part is what one process has for another, or
- * for all of them. Those that reduce work on a vector of elements (reduction.h).
+ * An algorithm is a function that runs steps (ampi_exchange_step_fn); each has its own file with its cost
+ * at the top. There p is the number of participants, n the bytes of one part (or of the vector, in
+ * reductions). Algorithms that move parts do not access the data: a part is the data of one process for
+ * another, or for all of them. Algorithms that reduce work on a vector of elements (reduction.h).
  */
 #ifndef AMPI_COLL_EXCHANGE_H
 #define AMPI_COLL_EXCHANGE_H
 
 #include "ampi/coll/engine/coll.h"
+#include "ampi/procs/node_memory.h"
 #include "machine_ucx/machine.h"
 
 struct ampi_exchange;
@@ -24,95 +25,109 @@ struct ampi_reduction;
 
 typedef void (*ampi_exchange_step_fn)(struct ampi_exchange *x);
 
-/* A message that has come. */
+/* A received message. */
 struct ampi_exchange_message {
-    struct ampi_exchange_message *next; /* link of remote->arrived, then of x->got or x->kept */
-    uint32_t series;                    /* number of the persistent collective; 0: it is none */
-    uint32_t seq; /* number of the operation, among the starts of the series if it has one */
+    struct ampi_exchange_message *next; /* next in remote->arrived, then in x->got or x->kept */
+    uint32_t series;                    /* number of the persistent collective; 0: not persistent */
+    uint32_t seq;                       /* number of the operation, or of the start if it is persistent */
     int tag;
     int algorithm; /* enum ampi_between */
     uint32_t plan_hash;
     int proc;             /* index of the sender's process in the communicator */
-    uint64_t note;        /* the algorithm's */
-    unsigned char *bytes; /* malloc'ed, or the exchange's if is_lent */
+    uint64_t cookie;      /* data of the algorithm */
+    unsigned char *bytes; /* malloc'ed, or owned by the exchange if is_lent */
     size_t n_bytes;
-    void *token;             /* the machine's, if the bytes have not been fetched; else NULL */
-    struct ampi_exchange *x; /* that fetches them */
-    bool is_lent;            /* bytes are the exchange's scratch memory */
-    bool has_voted;          /* the sender's operation was voted on, and refused */
-    bool has_refused;        /* a call of a collective raised an error at a rank of the sender before */
+    void *token;              /* of the machine, if the bytes have not been fetched; else NULL */
+    struct ampi_exchange *x;  /* the exchange that fetches them */
+    bool is_lent;             /* bytes are the exchange's scratch memory, or node memory */
+    struct ampi_node_ref ref; /* node memory of the bytes; n_bytes 0: none */
+    bool has_voted;           /* the sender's operation was refused in a vote */
+    bool has_refused;         /* an earlier collective call raised an error at a rank of the sender */
 };
 
 /* The data of one process for another; aligned for any type. */
-struct ampi_exchange_part {
-    const unsigned char *bytes; /* NULL: has not come */
+struct ampi_exchange_block {
+    const unsigned char *bytes; /* NULL: not received yet */
     size_t n_bytes;
 };
 
 struct ampi_exchange {
     struct ampi_coll_slot *slot;
-    int algorithm;  /* enum ampi_between; the same at all participants */
-    int device;     /* GPU that this process works on: large parts and vectors are in its memory; -1: in the
-                       host's. What others do is not known here. */
-    bool is_staged; /* members have buffers on GPUs, which the machine does not take: large parts and vectors
-                       are in pinned memory */
-    uint32_t plan_hash; /* of its name, 23 bits: all have to do the same operation */
+    int algorithm;  /* enum ampi_between; equal at all participants */
+    int device;     /* the GPU of this process for large parts and vectors; -1: host memory. Others' choice is
+                     * unknown here. */
+    bool is_staged; /* members have GPU buffers, which the machine does not support: large parts and vectors
+                     * are in pinned memory */
+    uint32_t plan_hash; /* of its name, 23 bits: must be equal at all participants */
     ampi_exchange_step_fn run_step;
-    int n;           /* participants; 0: this process does not take part */
+    int n;           /* number of participants; 0: this process does not take part */
     int own;         /* number of this one */
-    int root;        /* of the root's process, where there is a root */
+    int root;        /* of the root's process, if there is a root */
     int *proc;       /* by participant: index of the process in the communicator */
-    int step;        /* how many have run */
-    uint32_t series; /* number of the persistent collective; 0: it is none */
+    int step;        /* steps that have run */
+    uint32_t series; /* number of the persistent collective; 0: not persistent */
     uint32_t seq;    /* of the operation */
-    int tag;         /* of the messages that are awaited */
-    int n_awaited;   /* how many of them are missing */
+    int tag;         /* of the awaited messages */
+    int n_awaited;   /* number of missing messages */
     int n_sending;
-    bool is_running;                       /* a step is */
-    bool has_failed;                       /* what it awaits may never come: it ends when all has left */
-    bool is_over;                          /* the last step has run */
-    bool has_voted;                        /* NCCL was voted on, and refused (coll_nccl.h) */
-    struct ampi_exchange_message *got;     /* for the next step; moved to kept by the engine afterwards */
-    struct ampi_exchange_message *kept;    /* freed with the operation */
-    void *memory;                          /* list; freed with the operation */
-    struct ampi_exchange_scratch *scratch; /* likewise, of the GPU, and pinned memory */
-    struct ampi_exchange_part *out; /* by participant: this process's parts; out[own] is for all where all
-                                       get the same */
-    struct ampi_exchange_part *in;  /* by participant: the parts for this process */
-    bool *is_target;                /* by participant: sparse exchanges: it gets a part */
-    int n_sources;                  /* sparse exchanges: participants that have a part for this process */
+    bool is_running;                    /* a step is running */
+    bool has_failed;                    /* awaited messages may never arrive: ends when all sent data has
+                                         * left */
+    bool is_over;                       /* the last step has run */
+    bool has_voted;                     /* refused in a vote on NCCL (coll_nccl.h) */
+    struct ampi_exchange_message *got;  /* messages for the next step; the engine moves them to kept
+                                         * afterwards */
+    struct ampi_exchange_message *kept; /* freed with the operation */
+    void *memory;                       /* list of allocations; freed with the operation */
+    struct ampi_exchange_node_block *node_blocks; /* the same for node memory */
+    struct ampi_exchange_scratch *scratch;        /* the same for GPU memory and pinned memory */
+    struct ampi_exchange_block *out; /* by participant: this process's parts; out[own] is for all if all get
+                                      * the same data */
+    struct ampi_exchange_block *in;  /* by participant: the parts for this process */
+    bool *is_target;                 /* by participant: sparse exchanges: it gets a part */
+    int n_sources;                   /* sparse exchanges: participants that have a part for this process */
     struct ampi_exchange_entry *entries; /* the Bruck all-to-all's */
+    ampi_coll_work_fn prepare;           /* what all PEs do before the first step; NULL: nothing */
+    size_t prepare_bytes;                /* ... with so much data */
     struct ampi_reduction *reduction;
-    struct ampi_coll_nccl_op *nccl; /* NULL: it is not done by NCCL, nor may be (coll/between/coll_nccl.h) */
+    struct ampi_coll_nccl_op *nccl; /* NULL: not run by NCCL, nor eligible (coll/between/coll_nccl.h) */
 };
 
 /* ---- For algorithms ---- */
 
-/* Sends bytes, which stay unchanged until the next step, to a participant. The note comes with them. */
-void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t note, const void *bytes,
+/* Sends bytes, which stay unchanged until the next step, and the cookie to a participant. */
+void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
                         size_t n_bytes);
 
-/* The next step waits for n messages with this tag: they are x->got then, in no order. */
+/* Makes the next step wait for n messages with this tag, which will be in x->got, unordered. */
 void ampi_exchange_await(struct ampi_exchange *x, int tag, int n);
 
-/* The next step waits for ampi_exchange_go_on, too. */
+/* Makes the next step wait for ampi_exchange_go_on, too. */
 void ampi_exchange_hold(struct ampi_exchange *x);
 void ampi_exchange_go_on(struct ampi_exchange *x);
+
+/* The next step runs when work has run on each PE with members, or, if n_bytes are not worth that, here for all
+ * of them. */
+void ampi_exchange_share(struct ampi_exchange *x, ampi_coll_work_fn work, size_t n_bytes);
+
+/* The next step runs even if nothing is awaited. */
+void ampi_exchange_again(struct ampi_exchange *x);
 
 /* Memory that lives as long as the operation. Aligned for any type. */
 void *ampi_exchange_alloc(struct ampi_exchange *x, size_t n_bytes);
 
-/* The same for data that is not looked at: of the GPU, or pinned, if there is one and it is worth it. */
+/* The same for data that is sent without being accessed: GPU memory or pinned memory, if available and
+ * worthwhile; node memory, if others on the node can read it. */
 #define AMPI_EXCHANGE_DIRECT_BYTES ((size_t)128 << 10)
 void *ampi_exchange_alloc_data(struct ampi_exchange *x, size_t n_bytes);
 
-/* Copies such data; either may be the host's. */
+/* Copies such data; either side may be host memory. */
 void ampi_exchange_copy(struct ampi_exchange *x, void *to, const void *from, size_t n_bytes);
 
 /* The participant that sent a message. */
 int ampi_exchange_sender(const struct ampi_exchange *x, const struct ampi_exchange_message *message);
 
-/* A participant some places further, around the circle. */
+/* The participant `distance` places further, cyclically. */
 static inline int ampi_exchange_after(const struct ampi_exchange *x, int distance)
 {
     return (x->own + distance) % x->n;
@@ -122,8 +137,7 @@ static inline int ampi_exchange_before(const struct ampi_exchange *x, int distan
     return (x->own + x->n - distance % x->n) % x->n;
 }
 
-/* The size of the subtree below (and with) a place of the binomial tree over p places; place 0 is the
- * root. */
+/* The size of the subtree rooted at a place of the binomial tree over p places; place 0 is the root. */
 static inline int ampi_exchange_subtree(int place, int p)
 {
     int lowest = place & -place;
@@ -133,47 +147,61 @@ static inline int ampi_exchange_subtree(int place, int p)
 
 /* ---- On GPUs (exchange_device.c) ---- */
 
-/* The GPU that members of this process have buffers on; -1: none. */
+/* The GPU of the members' buffers in this process; -1: none. */
 int ampi_coll_device_for(const struct ampi_coll_slot *slot);
 
-/* Memory of x->device that lives as long as the operation; NULL: there is none. */
+/* Memory of x->device that lives as long as the operation; NULL: unavailable. */
 void *ampi_coll_device_scratch(struct ampi_exchange *x, size_t n_bytes);
 void ampi_coll_device_release(struct ampi_exchange *x);
 
-/* The kind of memory that the machine takes the data as. */
+/* The machine's kind of memory for the data. */
 enum machine_memory ampi_coll_device_memory(const void *data);
 
-/* ampi_op_apply where either may be a GPU's; the PE waits. */
+/* ampi_op_apply where either buffer may be in GPU memory; the PE waits. */
 void ampi_coll_device_apply(struct ampi_exchange *x, const struct ampi_op *op, const void *in, void *inout,
                             MPI_Count count, struct ampi_type *type);
 
+/* ---- Node memory (exchange_node.c) ---- */
+
+/* Node memory of the exchange; NULL: unavailable, or no participant could read it, or not worthwhile. */
+void *ampi_exchange_node_alloc(struct ampi_exchange *x, size_t n_bytes);
+void ampi_exchange_node_release(struct ampi_exchange *x);
+
+/* True if all other participants can read so many bytes that this one has. */
+bool ampi_exchange_node_reaches_all(const struct ampi_exchange *x, size_t n_bytes);
+
+/* A reference for a participant's process to bytes that it shall have: to where they are, if that is node memory
+ * of the exchange or of a message's, else to a copy. The caller sends it. False: send the bytes. */
+bool ampi_exchange_node_lend(struct ampi_exchange *x, int proc, const void *bytes, size_t n_bytes,
+                             struct ampi_node_ref *ref_out);
+
 /* ---- Lists of parts in one message (exchange_list.c) ---- */
 
-/* Comes before each part, which is padded to this size. */
+/* Precedes each part, which is padded to a multiple of this size. */
 struct ampi_exchange_entry_head {
     int32_t source;
     int32_t target;
     uint64_t n_bytes;
 };
 
-/* Parts that are under way somewhere. */
+/* A part on its way to its destination. */
 struct ampi_exchange_entry {
     int source;
     int target;
-    struct ampi_exchange_part part;
+    struct ampi_exchange_block part;
 };
 
 /* Sends entries as one message. */
 void ampi_exchange_send_entries(struct ampi_exchange *x, int to, int tag,
                                 const struct ampi_exchange_entry *entries, int n);
 
-/* The entries of a message: calls with *at = 0 first. False: no more. */
+/* Iterates over the entries of a message: *at = 0 at the first call. False: the end. */
 bool ampi_exchange_next_entry(const struct ampi_exchange_message *message, size_t *at,
                               struct ampi_exchange_entry *entry_out);
 
 /* ---- Algorithms for parts ---- */
 void ampi_exchange_bcast_binomial(struct ampi_exchange *x);
-void ampi_exchange_bcast_ring(struct ampi_exchange *x);
+void ampi_exchange_bcast_scatter(struct ampi_exchange *x);
 void ampi_exchange_allgather_bruck(struct ampi_exchange *x);
 void ampi_exchange_allgather_ring(struct ampi_exchange *x);
 void ampi_exchange_gather_binomial(struct ampi_exchange *x);
@@ -186,31 +214,32 @@ void ampi_exchange_sparse(struct ampi_exchange *x);
 
 /* ---- Choosing one (exchange_choose.c) ---- */
 
-/* By the table's entry for the kind. n_bytes is the same at all participants. */
+/* Chooses by the table's entry for the kind. n_bytes is equal at all participants. */
 void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, size_t n_bytes);
 
-/* True if an algorithm does not look at what is sent: parts, or vectors of elements, may be a GPU's. */
+/* True if an algorithm does not access the data that it sends: parts, or vectors of elements, may be in GPU
+ * memory. */
 bool ampi_exchange_is_direct(int algorithm);
 
-/* This one, whatever the table says: no other can do it. */
+/* Chooses this algorithm, whatever the table says: no other is possible. */
 void ampi_exchange_take(struct ampi_exchange *x, enum ampi_between algorithm);
 
-/* The one that the root has chosen. */
+/* Uses the root's choice. */
 void ampi_exchange_follow(struct ampi_exchange *x);
 
-/* Ends the job if the sender has chosen another algorithm: the program's sizes do not agree. */
+/* Ends the job if the sender has chosen another algorithm: the program's sizes do not match. */
 void ampi_exchange_check(const struct ampi_exchange *x, const struct ampi_exchange_message *message);
 
-/* ---- For wire.c ---- */
+/* ---- For between.c ---- */
 
-/* Starts an exchange that has been set up; ampi_exchange_over is called at its end, perhaps before this
+/* Starts an exchange that has been set up; calls ampi_exchange_over at its end, perhaps before this
  * returns. */
 void ampi_exchange_start(struct ampi_exchange *x);
 
-/* A process is lost: the exchange ends as soon as nothing is being sent any more. */
+/* A process has failed: the exchange ends as soon as no data is being sent any more. */
 void ampi_exchange_fail(struct ampi_exchange *x);
 
-/* A message has come: its exchange goes on, or it is kept for later. */
+/* A message has arrived: its exchange continues, or the message is kept for later. */
 struct ampi_coll_remote;
 void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_message *message);
 
@@ -218,7 +247,7 @@ void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_
 void ampi_exchange_release(struct ampi_exchange *x);
 void ampi_exchange_message_free(struct ampi_exchange_message *message);
 
-/* The exchange has done all that it had to. (wire.c) */
+/* The exchange is complete. (between.c) */
 void ampi_exchange_over(struct ampi_exchange *x);
 
 #endif

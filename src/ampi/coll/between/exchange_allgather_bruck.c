@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_allgather_bruck.c: everybody's part to everybody, doubling what each has (Bruck; with empty parts
- * it is the dissemination barrier). Cost: ceil(log2 p) steps, (p - 1) n bytes sent by each, one further copy
- * of what is passed on.
+ * exchange_allgather_bruck.c: every part to every process, doubling each process's data in each step
+ * (Bruck; with empty parts it is the dissemination barrier). Cost: ceil(log2 p) steps, (p - 1) n bytes sent
+ * by each, one additional copy of forwarded data.
  */
 #include "ampi/coll/between/exchange.h"
 

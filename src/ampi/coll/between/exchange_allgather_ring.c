@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_allgather_ring.c: everybody's part to everybody, each passing on to the next one what came from
- * the one before. Cost: p - 1 steps, (p - 1) n bytes sent by each, no further copy; traffic between neighbors
- * only.
+ * exchange_allgather_ring.c: every part to every process; each forwards to the next one the data from the
+ * previous one. Cost: p - 1 steps, (p - 1) n bytes sent by each, no additional copy; traffic between
+ * neighbors only.
  */
 #include "ampi/coll/between/exchange.h"
 
@@ -13,7 +13,7 @@ void ampi_exchange_allgather_ring(struct ampi_exchange *x)
     if (x->step == 0)
         x->in[x->own] = x->out[x->own];
     else
-        x->in[source] = (struct ampi_exchange_part){x->got->bytes, x->got->n_bytes};
+        x->in[source] = (struct ampi_exchange_block){x->got->bytes, x->got->n_bytes};
     if (x->step == x->n - 1)
         return;
     ampi_exchange_send(x, ampi_exchange_after(x, 1), x->step, 0, x->in[source].bytes, x->in[source].n_bytes);

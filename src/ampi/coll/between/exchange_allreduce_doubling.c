@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_allreduce_doubling.c: everybody gets what all vectors combine to, by recursive doubling.
- * Cost: log2 p steps (two more where p is no power of two), n bytes sent and combined in each.
+ * exchange_allreduce_doubling.c: every process gets the combination of all vectors, by recursive doubling.
+ * Cost: log2 p steps (two more if p is not a power of two), n bytes sent and combined in each.
  */
 #include "ampi/coll/between/reduction.h"
 

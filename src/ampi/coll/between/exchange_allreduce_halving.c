@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_allreduce_halving.c: vectors are combined piece by piece (Rabenseifner): in round k two neighbors
- * at a distance of 2^k exchange halves of what they still have, and each combines one; in the end each has a
- * piece of the result. Then the pieces are collected, by everybody (the rounds backwards) or by the root.
- * Cost: everybody: 2 log2 p steps, 2 n (p - 1) / p bytes sent and n combined by each; the root: log2 p + 1
- * steps, half the bytes. Two steps and n bytes more where p is no power of two.
+ * exchange_allreduce_halving.c: vectors are combined piece by piece (Rabenseifner): in round k two
+ * neighbors at a distance of 2^k exchange halves of their remaining range, and each combines one; in the
+ * end each has a piece of the result. Then the pieces are collected, by all processes (the rounds
+ * backwards) or by the root. Cost: all: 2 log2 p steps, 2 n (p - 1) / p bytes sent and n combined by each;
+ * the root: log2 p + 1 steps, half the bytes. Two steps and n bytes more if p is not a power of two.
  */
 #include "ampi/coll/between/reduction.h"
 
@@ -41,7 +41,7 @@ static int n_rounds_of(const struct ampi_survivors *s)
     return __builtin_ctz((unsigned)s->n);
 }
 
-/* Up to the end of the halving; true: it was reached. *round_out: steps of the survivor so far. */
+/* Runs up to the end of the halving; true: it was reached. *round_out: steps of the survivor so far. */
 static bool halve(struct ampi_exchange *x, const struct ampi_survivors *s, int survivor, int *round_out)
 {
     struct ampi_reduction *r = x->reduction;
@@ -99,7 +99,7 @@ void ampi_exchange_allreduce_halving(struct ampi_exchange *x)
     }
 }
 
-/* The root takes everybody's piece. */
+/* The root collects all pieces. */
 static void collect(struct ampi_exchange *x, const struct ampi_survivors *s)
 {
     for (const struct ampi_exchange_message *message = x->got; message; message = message->next) {

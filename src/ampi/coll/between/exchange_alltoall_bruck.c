@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_alltoall_bruck.c: from each to each another part. A part whose way is d places long moves in those
- * steps k in which d has bit k, by 2^k places (Bruck).
- * Cost: ceil(log2 p) steps, about p/2 n bytes sent by each in each, and as many copied: for short parts.
+ * exchange_alltoall_bruck.c: a different part from each to each. A part that has to travel d places moves
+ * by 2^k places in those steps k in which d has bit k (Bruck). Cost: ceil(log2 p) steps, about p/2 n bytes
+ * sent by each in each, and as many copied: for short parts.
  */
 #include "ampi/coll/between/exchange.h"
 
@@ -13,7 +13,7 @@ static bool moves(const struct ampi_exchange *x, const struct ampi_exchange_entr
     return distance >> x->step & 1;
 }
 
-/* x->entries are the p parts that are here: as many leave as come. */
+/* x->entries are the p parts in this process: as many leave as arrive. */
 static void begin(struct ampi_exchange *x)
 {
     x->entries = ampi_exchange_alloc(x, (size_t)x->n * sizeof *x->entries);
@@ -21,7 +21,7 @@ static void begin(struct ampi_exchange *x)
         x->entries[i] = (struct ampi_exchange_entry){x->own, i, x->out[i]};
 }
 
-/* Parts that came take the places of the parts that left in the step before. */
+/* Parts that have arrived replace the parts that left in the previous step. */
 static void take(struct ampi_exchange *x)
 {
     size_t at = 0;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_alltoall_pairwise.c: from each to each another part, straight: in round i everybody sends to the
- * one i places further. Up to WINDOW rounds overlap. The sparse form has a part for some others only. Cost: p
- * - 1 messages of n bytes sent by each, no further copy.
+ * exchange_alltoall_pairwise.c: a different part from each to each, directly: in round i each process sends
+ * to the one i places further. Up to WINDOW rounds overlap. In the sparse form a process has parts for some
+ * others only. Cost: p - 1 messages of n bytes sent by each, no additional copy.
  */
 #include "ampi/coll/between/exchange.h"
 
-/* Rounds at once: many messages to one process at a time only wait there. */
+/* Overlapping rounds: more messages to one process at a time would only queue up there. */
 #define WINDOW 8
 
 static void take(struct ampi_exchange *x)
 {
     for (const struct ampi_exchange_message *message = x->got; message; message = message->next)
         x->in[ampi_exchange_sender(x, message)] =
-            (struct ampi_exchange_part){message->bytes, message->n_bytes};
+            (struct ampi_exchange_block){message->bytes, message->n_bytes};
 }
 
 static void send_to(struct ampi_exchange *x, int to, int tag)

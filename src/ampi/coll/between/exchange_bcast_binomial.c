@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_bcast_binomial.c: the root's part to everybody down a binomial tree.
- * Cost: ceil(log2 p) messages one after the other, n bytes each, passed on without a copy.
+ * exchange_bcast_binomial.c: the root's part to all processes down a binomial tree. Cost: ceil(log2 p)
+ * successive messages of n bytes, forwarded without a copy.
  */
 #include "ampi/coll/between/exchange.h"
 
@@ -16,7 +16,7 @@ void ampi_exchange_bcast_binomial(struct ampi_exchange *x)
         return;
     }
     x->in[x->root] =
-        x->own == x->root ? x->out[x->own] : (struct ampi_exchange_part){x->got->bytes, x->got->n_bytes};
+        x->own == x->root ? x->out[x->own] : (struct ampi_exchange_block){x->got->bytes, x->got->n_bytes};
     while (mask < size)
         mask <<= 1;
     for (mask >>= 1; mask; mask >>= 1) /* the largest subtree first */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_choose.c: the algorithms between processes by name, and which of them an operation takes. What is
- * chosen stands in the one table of selections (selection.h).
+ * exchange_choose.c: the algorithms between processes by name, and the choice for an operation, from the
+ * common table of selections (selection.h).
  */
 #include "ampi/coll/between/reduction.h"
 #include "ampi/coll/between/coll_remote.h"
@@ -11,7 +11,7 @@
 
 static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_BCAST_BINOMIAL] = ampi_exchange_bcast_binomial,
-    [AMPI_BETWEEN_BCAST_RING] = ampi_exchange_bcast_ring,
+    [AMPI_BETWEEN_BCAST_SCATTER] = ampi_exchange_bcast_scatter,
     [AMPI_BETWEEN_GATHER_BINOMIAL] = ampi_exchange_gather_binomial,
     [AMPI_BETWEEN_GATHER_LINEAR] = ampi_exchange_gather_linear,
     [AMPI_BETWEEN_SCATTER_BINOMIAL] = ampi_exchange_scatter_binomial,
@@ -25,7 +25,7 @@ static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_REDUCE_HALVING] = ampi_exchange_reduce_halving,
     [AMPI_BETWEEN_ALLREDUCE_DOUBLING] = ampi_exchange_allreduce_doubling,
     [AMPI_BETWEEN_ALLREDUCE_HALVING] = ampi_exchange_allreduce_halving,
-    [AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE] = ampi_exchange_reduce_scatter_pairwise,
+    [AMPI_BETWEEN_REDUCE_PAIRWISE] = ampi_exchange_reduce_pairwise,
     [AMPI_BETWEEN_SCAN_DOUBLING] = ampi_exchange_scan_doubling,
     [AMPI_BETWEEN_NCCL] = ampi_coll_nccl_step,
 };
@@ -34,8 +34,9 @@ bool ampi_exchange_is_direct(int algorithm)
 {
     switch (algorithm) {
     case AMPI_BETWEEN_BCAST_BINOMIAL:
-    case AMPI_BETWEEN_BCAST_RING:
+    case AMPI_BETWEEN_BCAST_SCATTER:
     case AMPI_BETWEEN_GATHER_LINEAR:
+    case AMPI_BETWEEN_SCATTER_LINEAR:
     case AMPI_BETWEEN_ALLGATHER_RING:
     case AMPI_BETWEEN_ALLTOALL_PAIRWISE:
     case AMPI_BETWEEN_SPARSE:
@@ -43,7 +44,7 @@ bool ampi_exchange_is_direct(int algorithm)
     case AMPI_BETWEEN_REDUCE_HALVING:
     case AMPI_BETWEEN_ALLREDUCE_DOUBLING:
     case AMPI_BETWEEN_ALLREDUCE_HALVING:
-    case AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE:
+    case AMPI_BETWEEN_REDUCE_PAIRWISE:
         return true;
     default:
         return false;
@@ -59,16 +60,21 @@ void ampi_exchange_take(struct ampi_exchange *x, enum ampi_between algorithm)
 void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, size_t n_bytes)
 {
     const struct ampi_coll_selection *entry = &ampi_coll_selections[kind];
+    bool is_large;
 
-    if (kind == AMPI_COLL_BCAST && x->n == 2) /* one message: nothing is gained by cutting it up */
+    /* One message, or what all read where it is: nothing is gained by cutting it up. */
+    if (kind == AMPI_COLL_BCAST && (x->n == 2 || ampi_exchange_node_reaches_all(x, n_bytes)))
         n_bytes = 0;
-    if (entry->few != AMPI_BETWEEN_ANY && x->n < AMPI_COLL_FEW)
+    is_large = n_bytes >= entry->large_from && n_bytes / (size_t)x->n >= entry->each_from;
+    if (x->n < AMPI_COLL_FEW && is_large && entry->few_large != AMPI_BETWEEN_ANY)
+        ampi_exchange_take(x, entry->few_large);
+    else if (x->n < AMPI_COLL_FEW && entry->few != AMPI_BETWEEN_ANY)
         ampi_exchange_take(x, entry->few);
     else
-        ampi_exchange_take(x, n_bytes >= entry->large_from ? entry->large : entry->small);
+        ampi_exchange_take(x, is_large ? entry->large : entry->small);
 }
 
-/* The first message says which way the root has chosen. */
+/* The first message has the root's choice. */
 static void follow(struct ampi_exchange *x)
 {
     if (x->step == 0) {
@@ -85,16 +91,15 @@ void ampi_exchange_follow(struct ampi_exchange *x)
     x->run_step = follow;
 }
 
-/* The processes' operations do not agree, which has been reported. */
+/* The processes' operations do not match, which has been reported. */
 static BASE_COLD void end_job(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
 {
     const struct ampi_coll_state *state = x->slot->state;
 
     if (message->has_refused)
-        base_log_plain(
-            "a collective on the communicator raised an error at a rank of process %d before that, "
-            "which took no part in it",
-            state->remote->proc_id[message->proc]);
+        base_log_plain("an earlier collective on the communicator raised an error at a rank of process %d, "
+                       "which did not take part in it",
+                       state->remote->proc_id[message->proc]);
     ampi_coll_end_job(state);
 }
 
@@ -104,28 +109,25 @@ void ampi_exchange_check(const struct ampi_exchange *x, const struct ampi_exchan
 
     if (message->plan_hash != x->plan_hash && ampi_coll_usage_is_on()) {
         ampi_coll_usage_describe(x->slot, text, sizeof text);
-        ampi_report(
-            x->slot->last->comm->owner,
-            "wrong usage of a collective: here it is %s, but ranks of process %d call another one, or "
-            "with other values",
-            text, x->slot->state->remote->proc_id[message->proc]);
+        ampi_report(x->slot->last->comm->owner,
+                    "wrong usage of a collective: here it is %s, but ranks of process %d call a different "
+                    "one, or pass different values",
+                    text, x->slot->state->remote->proc_id[message->proc]);
         end_job(x, message);
     }
     if (message->plan_hash != x->plan_hash) {
         ampi_report(x->slot->last->comm->owner,
-                    "this rank's next collective on the communicator is %s, that of process %d's ranks is "
-                    "another: all "
-                    "ranks have to call the same ones in the same order",
+                    "this rank's next collective on the communicator is %s, but ranks of process %d call a "
+                    "different one: all ranks must call the same ones in the same order",
                     x->slot->last->plan->name, x->slot->state->remote->proc_id[message->proc]);
         end_job(x, message);
     }
     if (x->algorithm == AMPI_BETWEEN_ANY || message->algorithm == x->algorithm)
         return;
-    ampi_report(
-        x->slot->last->comm->owner,
-        "%s: ranks of process %d have another amount of data in mind than this one (%s there, %s here)",
-        x->slot->last->plan->name, x->slot->state->remote->proc_id[message->proc],
-        ampi_coll_between_name((enum ampi_between)message->algorithm),
-        ampi_coll_between_name((enum ampi_between)x->algorithm));
+    ampi_report(x->slot->last->comm->owner,
+                "%s: ranks of process %d expect a different amount of data from this one (%s there, %s here)",
+                x->slot->last->plan->name, x->slot->state->remote->proc_id[message->proc],
+                ampi_coll_between_name((enum ampi_between)message->algorithm),
+                ampi_coll_between_name((enum ampi_between)x->algorithm));
     end_job(x, message);
 }

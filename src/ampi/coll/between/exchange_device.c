@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_device.c: exchanges whose data stays on a GPU. Where the machine takes GPUs' memory (UCX with
- * CUDA), a process whose members have buffers there keeps large parts and vectors in memory of the GPU, sends
- * them from there and fetches what comes to there. Messages are the same either way, so each process decides
- * for itself. What is small, or looked at on the way, stays in the host's memory. Where the machine does not
- * take it, parts and vectors are in pinned memory, which is kept: so copies from and to GPUs are not made by
- * the CPU, and no page of it is new.
+ * exchange_device.c: exchanges whose data stays on a GPU. If the machine supports GPU memory (UCX with
+ * CUDA), a process whose members have buffers there keeps large parts and vectors in GPU memory, sends from
+ * it and fetches to it. Messages are the same either way, so each process decides for itself. Small data,
+ * and data that is accessed on the way, stays in host memory. If the machine does not support GPU memory,
+ * parts and vectors are in pinned memory, which is pooled: so the CPU does not make copies from and to
+ * GPUs, and its pages are never new.
  */
 #include "ampi/coll/between/exchange.h"
 #include "ampi/coll/device/coll_device.h"
 #include "ampi/op/op_device.h"
 #include "base/log.h"
 
-/* Memory of a GPU, or pinned memory, that an exchange has taken. */
+/* GPU memory or pinned memory of an exchange. */
 struct ampi_exchange_scratch {
     struct ampi_exchange_scratch *next;
     void *memory;

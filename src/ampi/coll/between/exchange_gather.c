@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_gather.c: everybody's part to the root.
- * Binomial tree: ceil(log2 p) messages one after the other; a part is copied at each process that it passes.
- * Linear: p - 1 messages to the root, of just the part.
+ * exchange_gather.c: all parts to the root. Binomial tree: ceil(log2 p) successive messages; a part is
+ * copied at each process that it passes. Linear: p - 1 messages to the root, each with only the sender's
+ * part.
  */
 #include "ampi/coll/between/exchange.h"
 
@@ -15,7 +15,7 @@ static void take(struct ampi_exchange *x)
     }
 }
 
-/* Passes the parts of the subtree on to the place above. */
+/* Sends the parts of the subtree to the parent. */
 static void pass_on(struct ampi_exchange *x, int place, int size)
 {
     struct ampi_exchange_entry *entries = ampi_exchange_alloc(x, (size_t)size * sizeof *entries);
@@ -56,6 +56,6 @@ void ampi_exchange_gather_linear(struct ampi_exchange *x)
     } else {
         for (const struct ampi_exchange_message *message = x->got; message; message = message->next)
             x->in[ampi_exchange_sender(x, message)] =
-                (struct ampi_exchange_part){message->bytes, message->n_bytes};
+                (struct ampi_exchange_block){message->bytes, message->n_bytes};
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_list.c: several parts in one message, for the algorithms that pass parts on.
+ * exchange_list.c: several parts in one message, for algorithms that forward parts.
  */
 #include "ampi/coll/between/exchange.h"
 

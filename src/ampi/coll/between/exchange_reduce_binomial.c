@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_reduce_binomial.c: the root gets what all vectors combine to, up a binomial tree. The tree's root
- * is the first process, which sends the result on, where the operation does not commute. Cost: ceil(log2 p)
- * messages one after the other (or one more), n bytes each; n combined with each.
+ * exchange_reduce_binomial.c: the root gets the combination of all vectors, up a binomial tree. If the
+ * operation is not commutative, the tree's root is the first process, which forwards the result. Cost:
+ * ceil(log2 p) successive messages (or one more), n bytes each; n combined with each.
  */
 #include "ampi/coll/between/reduction.h"
 
 #define TAG_RESULT 100
 
-/* All that has come, from below: the nearest subtree first, so that the order is kept. */
+/* Combines all vectors from the subtrees: the nearest subtree first, to keep the order. */
 static void combine_all(struct ampi_exchange *x, int size)
 {
     for (int mask = 1; mask < size; mask <<= 1) {
@@ -37,7 +37,7 @@ void ampi_exchange_reduce_binomial(struct ampi_exchange *x)
     }
     if (n_below && step == 1)
         combine_all(x, size);
-    if (step == (n_below ? 2 : 1)) { /* this is the root, but not that of the tree */
+    if (step == (n_below ? 2 : 1)) { /* this is the operation's root, but not the tree's */
         ampi_reduction_replace(x, x->got, 0, count);
         return;
     }

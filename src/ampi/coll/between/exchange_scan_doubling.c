@@ -2,23 +2,59 @@
  *
  * exchange_scan_doubling.c: each gets what the vectors of the processes before it combine to, by recursive
  * doubling: in round k the processes of a block of 2^k exchange what theirs combine to with one of the next
- * block. Cost: ceil(log2 p) steps, n bytes sent and up to 2 n combined in each.
+ * block; backwards only if the lower block is used once more. Cost: ceil(log2 p) steps, n bytes sent and up to
+ * 2 n combined in each.
  */
 #include "ampi/coll/between/reduction.h"
+
+static int partner_in(int participant, int round)
+{
+    return participant ^ 1 << round;
+}
+
+/* Does a participant send to a higher one, or get something from one, in this round or later? */
+static bool has_round_from(const struct ampi_exchange *x, int participant, int round)
+{
+    for (; 1 << round < x->n; round++)
+        if (partner_in(participant, round) < x->n)
+            return true;
+    return false;
+}
+
+/* In the order of the processes: all of them have fewer elements than fit, or as many. */
+static void take_before(struct ampi_exchange *x, const void *came)
+{
+    struct ampi_reduction *r = x->reduction;
+    void *before;
+
+    if (!r->before) {
+        r->before = came;
+        return;
+    }
+    before = ampi_reduction_alloc(x, r->count);
+    ampi_type_copy(before, r->count, r->type, r->before, r->count, r->type);
+    ampi_op_apply(r->op, came, before, r->count, r->type);
+    r->before = before;
+}
 
 static void take(struct ampi_exchange *x)
 {
     struct ampi_reduction *r = x->reduction;
-    void *came = ampi_reduction_elems(x, x->got, r->count);
+    bool is_before = ampi_exchange_sender(x, x->got) < x->own;
 
-    if (came && ampi_exchange_sender(x, x->got) < x->own) {
-        ampi_reduction_own(x);
-        ampi_op_apply(r->op, came, r->elems, r->count, r->type);
-        if (r->before)
-            ampi_op_apply(r->op, came, r->before, r->count, r->type);
-        else
-            r->before = came;
-    } else if (came) {
+    if (is_before) {
+        const void *came = ampi_reduction_elems(x, x->got, r->count);
+        if (!came)
+            return;
+        take_before(x, came);
+        if (has_round_from(x, x->own, x->step)) {
+            ampi_reduction_own(x);
+            ampi_op_apply(r->op, came, r->elems, r->count, r->type);
+        }
+    } else {
+        void *came = ampi_reduction_own_elems(x, x->got, r->count);
+        if (!came)
+            return;
         ampi_op_apply(r->op, r->elems, came, r->count, r->type);
         r->elems = came;
         r->is_own = true;
@@ -31,11 +67,13 @@ void ampi_exchange_scan_doubling(struct ampi_exchange *x)
 
     if (x->got)
         take(x);
-    while (1 << x->step < x->n && (x->own ^ 1 << x->step) >= x->n)
+    while (1 << x->step < x->n && partner_in(x->own, x->step) >= x->n)
         x->step++; /* nobody there in this round */
     if (1 << x->step >= x->n)
         return;
-    partner = x->own ^ 1 << x->step;
-    ampi_reduction_send(x, partner, x->step, 0, x->reduction->count);
-    ampi_exchange_await(x, x->step, 1);
+    partner = partner_in(x->own, x->step);
+    if (partner > x->own || has_round_from(x, partner, x->step + 1))
+        ampi_reduction_send(x, partner, x->step, 0, x->reduction->count);
+    if (partner < x->own || has_round_from(x, x->own, x->step + 1))
+        ampi_exchange_await(x, x->step, 1);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_scatter.c: from the root to each another part.
- * Binomial tree: ceil(log2 p) messages one after the other; a part is copied at each process that it passes.
- * Linear: p - 1 messages of the root, of just the part. The root alone decides which it is: the others take
- * one message, and pass on what is not for them.
+ * exchange_scatter.c: a different part from the root to each. Binomial tree: ceil(log2 p) successive
+ * messages; a part is copied at each process that it passes. Linear: p - 1 messages from the root, each
+ * with only the receiver's part. Only the root chooses between them: the others receive one message, and
+ * forward the parts that are not for them.
  */
 #include "ampi/coll/between/exchange.h"
 
@@ -56,13 +56,14 @@ void ampi_exchange_scatter_binomial(struct ampi_exchange *x)
 
 void ampi_exchange_scatter_linear(struct ampi_exchange *x)
 {
-    if (x->own != x->root) {
-        receive(x);
-        return;
-    }
-    for (int i = 1; i < x->n; i++) {
-        int target = ampi_exchange_after(x, i);
-        struct ampi_exchange_entry entry = {x->root, target, x->out[target]};
-        ampi_exchange_send_entries(x, target, 0, &entry, 1);
+    if (x->own == x->root) {
+        for (int i = 1; i < x->n; i++) {
+            int target = ampi_exchange_after(x, i);
+            ampi_exchange_send(x, target, 0, 0, x->out[target].bytes, x->out[target].n_bytes);
+        }
+    } else if (x->step == 0) {
+        ampi_exchange_await(x, 0, 1);
+    } else {
+        x->in[x->root] = (struct ampi_exchange_block){x->got->bytes, x->got->n_bytes};
     }
 }

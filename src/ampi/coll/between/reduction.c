@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reduction.c: what reductions between processes have in common: the vector, before and after. See
+ * reduction.c: common functions of reductions between processes: the vector, before and after. See
  * reduction.h.
  */
 #include "ampi/coll/between/reduction.h"
@@ -11,11 +11,10 @@
 #include "ampi/object/error.h"
 #include "base/log.h"
 
-/* The note of a message: how many bytes the sender's vector has; or that some did not fit. */
+/* The cookie of a message: the size of the sender's vector; or a mark that sizes did not match. */
 #define NOTE_MISMATCH UINT64_MAX
 
-/* Room for elements of the vector's type, as buffers are given to MPI. */
-static void *new_elems(struct ampi_exchange *x, MPI_Count count)
+void *ampi_reduction_alloc(struct ampi_exchange *x, MPI_Count count)
 {
     MPI_Count lo;
     size_t n_bytes = ampi_coll_elems_bytes(x->reduction->type, count, &lo);
@@ -23,7 +22,7 @@ static void *new_elems(struct ampi_exchange *x, MPI_Count count)
     return ampi_type_address(ampi_exchange_alloc_data(x, n_bytes), -lo);
 }
 
-/* Copies elements, or combines those of `in` with those of `inout`, wherever they are. */
+/* Copies elements, or combines those of `in` with those of `inout`, in any memory. */
 static void copy(struct ampi_exchange *x, void *to, const void *from, MPI_Count count)
 {
     const struct ampi_reduction *r = x->reduction;
@@ -48,8 +47,12 @@ static void apply(struct ampi_exchange *x, const void *in, void *inout, MPI_Coun
 
 void ampi_reduction_send(struct ampi_exchange *x, int to, int tag, MPI_Count from, MPI_Count count)
 {
+    ampi_reduction_send_elems(x, to, tag, ampi_reduction_at(x->reduction, x->reduction->elems, from), count);
+}
+
+void ampi_reduction_send_elems(struct ampi_exchange *x, int to, int tag, const void *elems, MPI_Count count)
+{
     const struct ampi_reduction *r = x->reduction;
-    const void *elems = ampi_reduction_at(r, r->elems, from);
     size_t n_bytes = (size_t)(count * r->type->size_bytes);
     struct ampi_coll_block packed;
 
@@ -64,21 +67,35 @@ void ampi_reduction_send(struct ampi_exchange *x, int to, int tag, MPI_Count fro
     }
 }
 
-void *ampi_reduction_elems(struct ampi_exchange *x, const struct ampi_exchange_message *message,
-                           MPI_Count count)
+const void *ampi_reduction_elems(struct ampi_exchange *x, const struct ampi_exchange_message *message,
+                                 MPI_Count count)
 {
     struct ampi_reduction *r = x->reduction;
     struct ampi_coll_block packed = ampi_coll_bytes(message->bytes, message->n_bytes);
     void *elems;
 
-    r->is_mismatch |= message->note != r->n_bytes;
+    r->is_mismatch |= message->cookie != r->n_bytes;
     if (r->is_mismatch || count == 0)
         return NULL;
     if (r->is_block)
         return ampi_type_address(message->bytes, -r->type->true_lb_bytes);
-    elems = new_elems(x, count);
+    elems = ampi_reduction_alloc(x, count);
     ampi_type_copy(elems, count, r->type, packed.buf, packed.count, packed.type);
     return elems;
+}
+
+void *ampi_reduction_own_elems(struct ampi_exchange *x, const struct ampi_exchange_message *message,
+                               MPI_Count count)
+{
+    const void *elems = ampi_reduction_elems(x, message, count);
+    void *own;
+
+    if (!elems || !message->ref.n_bytes || !x->reduction->is_block) /* otherwise the exchange owns them
+                                                                     * already */
+        return (void *)(uintptr_t)elems;
+    own = ampi_reduction_alloc(x, count);
+    copy(x, own, elems, count);
+    return own;
 }
 
 void ampi_reduction_own(struct ampi_exchange *x)
@@ -88,7 +105,7 @@ void ampi_reduction_own(struct ampi_exchange *x)
 
     if (r->is_own)
         return;
-    r->elems = r->home ? r->home : new_elems(x, r->count);
+    r->elems = r->home ? r->home : ampi_reduction_alloc(x, r->count);
     r->is_own = true;
     copy(x, r->elems, old, r->count);
 }
@@ -99,15 +116,19 @@ void ampi_reduction_combine(struct ampi_exchange *x, const struct ampi_exchange_
     struct ampi_reduction *r = x->reduction;
     bool is_before = ampi_exchange_sender(x, message) < x->own;
     bool is_whole = count == r->count;
-    void *came = ampi_reduction_elems(x, message, count);
+    void *came;
 
-    if (!came)
-        return;
     if (is_before || (r->op->is_commutative && !is_whole)) {
+        const void *in = ampi_reduction_elems(x, message, count);
+        if (!in)
+            return;
         ampi_reduction_own(x);
-        apply(x, came, ampi_reduction_at(r, r->elems, from), count);
+        apply(x, in, ampi_reduction_at(r, r->elems, from), count);
         return;
     }
+    came = ampi_reduction_own_elems(x, message, count);
+    if (!came)
+        return;
     if (!is_whole)
         ampi_reduction_own(x);
     apply(x, ampi_reduction_at(r, r->elems, from), came, count);
@@ -125,19 +146,40 @@ void ampi_reduction_replace(struct ampi_exchange *x, const struct ampi_exchange_
     struct ampi_reduction *r = x->reduction;
     struct ampi_coll_block came = ampi_coll_bytes(message->bytes, message->n_bytes);
 
-    r->is_mismatch |= message->note != r->n_bytes;
+    r->is_mismatch |= message->cookie != r->n_bytes;
     if (r->is_mismatch || count == 0)
         return;
     if (!r->is_own && count == r->count) {
-        r->elems = r->home ? r->home : new_elems(x, count);
+        r->elems = r->home ? r->home : ampi_reduction_alloc(x, count);
         r->is_own = true;
     }
     ampi_reduction_own(x);
-    if (BASE_UNLIKELY(x->device >= 0)) /* then elements are consecutive */
+    if (BASE_UNLIKELY(x->device >= 0)) /* elements are consecutive then */
         copy(x, ampi_reduction_at(r, r->elems, from),
              ampi_type_address(message->bytes, -r->type->true_lb_bytes), count);
     else
         ampi_type_copy(ampi_reduction_at(r, r->elems, from), count, r->type, came.buf, came.count, came.type);
+}
+
+void ampi_reduction_fold(struct ampi_exchange *x, MPI_Count from, MPI_Count count)
+{
+    const struct ampi_reduction *r = x->reduction;
+    void *sum = ampi_reduction_at(r, r->sum, from);
+
+    copy(x, sum, ampi_reduction_at(r, r->inputs[x->n - 1], from), count);
+    for (int i = x->n - 2; i >= 0; i--)
+        apply(x, ampi_reduction_at(r, r->inputs[i], from), sum, count);
+}
+
+/* Slices begin at multiples of this many elements. */
+#define CUT_ELEMS 64
+
+MPI_Count ampi_reduction_cut(const struct ampi_exchange *x, int i)
+{
+    MPI_Count count = x->reduction->count, units = (count + CUT_ELEMS - 1) / CUT_ELEMS;
+    MPI_Count from = units * i / x->n * CUT_ELEMS;
+
+    return from < count ? from : count;
 }
 
 struct ampi_survivors ampi_survivors_of(int n_participants)
@@ -195,10 +237,21 @@ static void combine_local(const struct ampi_exchange *x, void *out, MPI_Count fr
                       r->type);
 }
 
+/* A PE's share of the elements, in blocks that stay in the cache. */
+static void combine_share(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_exchange *x = ampi_exchange_of(slot);
+    const struct ampi_reduction *r = x->reduction;
+    MPI_Count block = ampi_coll_fold_block(slot->last, r->count), from, to;
+
+    ampi_coll_slice(slot, part, r->count, &from, &to);
+    for (; from < to; from += block)
+        combine_local(x, ampi_reduction_at(r, r->elems, from), from, to - from < block ? to - from : block);
+}
+
 void ampi_reduction_combine_local(struct ampi_exchange *x)
 {
     struct ampi_reduction *r = x->reduction;
-    MPI_Count block = ampi_coll_fold_block(x->slot->last, r->count);
     struct ampi_coll_args **members;
 
     if (gpu_is_used() && ampi_coll_gpu_any(x->slot)) {
@@ -208,22 +261,21 @@ void ampi_reduction_combine_local(struct ampi_exchange *x)
         ampi_coll_device_fold_of(x->slot, members, n_local_of(x->slot), r->count, r->elems);
         return;
     }
-    for (MPI_Count from = 0; from < r->count; from += block)
-        combine_local(x, ampi_reduction_at(r, r->elems, from), from,
-                      r->count - from < block ? r->count - from : block);
+    for (int part = 0; part < x->slot->state->n_parts; part++)
+        combine_share(x->slot, part);
 }
 
 bool ampi_reduction_fits(const struct ampi_coll_slot *slot)
 {
-    /* On intercommunicators not everybody knows the operation; and a user's function runs on its rank's
-     * stack, which the steps of an exchange do not. */
+    /* On intercommunicators not all members know the operation; and a user's function runs on its rank's
+     * stack, unlike the steps of an exchange. */
     if (slot->state->shared->is_inter || !slot->last->op->is_predefined)
         return false;
     return slot->state->remote->is_blocked ||
            (slot->plan->flow != AMPI_COLL_FLOW_SCAN && slot->last->op->is_commutative);
 }
 
-/* All processes come to the same choice: it depends on what all ranks gave alike. */
+/* All processes make the same choice: it depends on arguments that are equal at all ranks. */
 static void choose(struct ampi_exchange *x, size_t n_bytes)
 {
     bool is_blocked = x->slot->state->remote->is_blocked;
@@ -257,15 +309,21 @@ void ampi_reduction_start(struct ampi_exchange *x)
     r->is_block = ampi_type_is_block(r->type, 2);
     r->is_mismatch = !ampi_coll_check_sizes(x->slot);
     choose(x, r->n_bytes);
+    r->is_stable = x->algorithm == AMPI_BETWEEN_REDUCE_PAIRWISE;
     if (!ampi_exchange_is_direct(x->algorithm) || r->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES ||
         !ampi_coll_device_has_kernel(r->op, r->type))
         x->device = -1;
     if (r->is_mismatch)
         return;
     if (n_local_of(x->slot) > 1) {
-        r->elems = new_elems(x, r->count);
+        r->elems = ampi_reduction_alloc(x, r->count);
         r->is_own = true;
-        ampi_reduction_combine_local(x);
+        if (gpu_is_used()) {
+            ampi_reduction_combine_local(x);
+        } else {
+            x->prepare = combine_share;
+            x->prepare_bytes = r->n_bytes * (size_t)n_local_of(x->slot);
+        }
         return;
     }
     r->elems = ampi_coll_input(last);
@@ -276,70 +334,134 @@ void ampi_reduction_start(struct ampi_exchange *x)
     }
     if (x->device < 0 && ampi_device_has(r->elems, r->count, r->type)) {
         struct ampi_coll_block input = {r->elems, r->count, r->type};
-        r->elems = r->home ? r->home : new_elems(x, r->count);
+        r->elems = r->home ? r->home : ampi_reduction_alloc(x, r->count);
         r->is_own = true;
         ampi_coll_move(last, (struct ampi_coll_block){r->elems, r->count, r->type}, input);
     }
 }
 
-/* ---- After: handing out, as the middle stage and its share ---- */
+/* ---- After: distributing the result, as the middle stage and its share ---- */
 
 static const struct ampi_reduction *reduction_of(const struct ampi_coll_slot *slot)
 {
-    return slot->wire->x.reduction;
+    return slot->between->x.reduction;
 }
 
-/* Elements from .. from + count - 1 into a member's buffer. */
-static void give(struct ampi_coll_args *args, const struct ampi_reduction *r, MPI_Count from, MPI_Count count)
+/* The elements of the result that are a member's. */
+static void find_result(const struct ampi_coll_args *args, const struct ampi_reduction *r,
+                        MPI_Count *from_out, MPI_Count *to_out)
 {
-    void *elems = ampi_reduction_at(r, r->elems, from);
+    MPI_Count from = 0;
+    int rank = args->comm->rank;
 
-    if (args->recv.buf != elems && count > 0)
-        ampi_coll_move(args, (struct ampi_coll_block){args->recv.buf, count, args->recv.type},
-                       (struct ampi_coll_block){elems, count, r->type});
+    if (args->plan->flow != AMPI_COLL_FLOW_REDUCE_SCATTER) {
+        *from_out = 0;
+        *to_out = args->plan->flow != AMPI_COLL_FLOW_REDUCE || ampi_coll_is_root(args) ? r->count : 0;
+        return;
+    }
+    for (int i = 0; args->recv.counts && i < rank; i++)
+        from += ampi_coll_count(&args->recv, i);
+    *from_out = args->recv.counts ? from : rank * args->recv.count;
+    *to_out = *from_out + ampi_coll_count(&args->recv, rank);
+}
+
+/* Those of a piece that are a member's, into its buffer. */
+static void give(struct ampi_coll_args *args, const struct ampi_reduction *r,
+                 const struct ampi_reduction_piece *piece)
+{
+    MPI_Count first, from, to;
+    void *elems, *dst;
+
+    find_result(args, r, &first, &to);
+    from = first > piece->from ? first : piece->from;
+    to = to < piece->from + piece->count ? to : piece->from + piece->count;
+    if (from >= to)
+        return;
+    elems = ampi_reduction_at(r, piece->elems, from - piece->from);
+    dst = ampi_type_address(args->recv.buf, (from - first) * args->recv.type->extent_bytes);
+    if (dst != elems)
+        ampi_coll_move(args, (struct ampi_coll_block){dst, to - from, args->recv.type},
+                       (struct ampi_coll_block){elems, to - from, r->type});
+}
+
+void ampi_reduction_give(const struct ampi_exchange *x, const struct ampi_reduction_piece *piece)
+{
+    for (int i = 0; i < n_local_of(x->slot); i++)
+        give(local_args(x->slot, i), x->reduction, piece);
+}
+
+/* A piece to the members of a part; block by block, each to all of them while it is in the cache. */
+static void give_piece(struct ampi_coll_slot *slot, int part, const struct ampi_reduction_piece *piece)
+{
+    const struct ampi_reduction *r = reduction_of(slot);
+    MPI_Count block = ampi_coll_fold_block(slot->last, piece->count);
+
+    for (MPI_Count from = 0; from < piece->count; from += block) {
+        struct ampi_reduction_piece run = {piece->from + from,
+                                           piece->count - from < block ? piece->count - from : block,
+                                           ampi_reduction_at(r, piece->elems, from)};
+        for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
+            give(ampi_coll_part_args(slot, i), r, &run);
+    }
+}
+
+/* Carries the running result of a block of elements from member to member: `sum` is that of those before, NULL:
+ * there are none. In place is safe: a contribution is copied before the result takes its place. */
+static void scan_block(struct ampi_coll_slot *slot, MPI_Count from, MPI_Count count, const void *sum,
+                       struct ampi_coll_scratch scratch[2])
+{
+    const struct ampi_reduction *r = reduction_of(slot);
+    bool is_exclusive = slot->last->plan->is_exclusive;
+
+    for (int i = 0; i < n_local_of(slot); i++) {
+        struct ampi_coll_args *args = local_args(slot, i);
+        void *next = scratch[i % 2].elems;
+        void *to =
+            ampi_type_address(args->recv.buf, args->recv.type ? from * args->recv.type->extent_bytes : 0);
+        ampi_coll_gpu_copy(args, next, r->type, ampi_reduction_at(r, ampi_coll_input(args), from), r->type,
+                           count);
+        if (is_exclusive && sum)
+            ampi_coll_gpu_copy(args, to, args->recv.type, sum, r->type, count);
+        if (sum)
+            ampi_op_apply(r->op, sum, next, count, r->type);
+        if (!is_exclusive)
+            ampi_coll_gpu_copy(args, to, args->recv.type, next, r->type, count);
+        sum = next;
+    }
+}
+
+static void scan_share(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_reduction *r = reduction_of(slot);
+    MPI_Count block = ampi_coll_fold_block(slot->last, r->count), from, to;
+    struct ampi_coll_scratch scratch[2];
+
+    ampi_coll_slice(slot, part, r->count, &from, &to);
+    if (block > to - from)
+        block = to - from;
+    if (block <= 0)
+        return;
+    for (int i = 0; i < 2; i++)
+        ampi_coll_scratch_init(&scratch[i], r->type, block);
+    for (; from < to; from += block)
+        scan_block(slot, from, to - from < block ? to - from : block,
+                   r->before ? ampi_reduction_at(r, r->before, from) : NULL, scratch);
+    for (int i = 0; i < 2; i++)
+        ampi_coll_scratch_fini(&scratch[i]);
 }
 
 static void give_share(struct ampi_coll_slot *slot, int part)
 {
     const struct ampi_reduction *r = reduction_of(slot);
-    bool is_scattered = slot->last->plan->flow == AMPI_COLL_FLOW_REDUCE_SCATTER;
 
-    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
-        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
-        MPI_Count from = 0;
-        int rank = args->comm->rank;
-        for (int k = 0; is_scattered && args->recv.counts && k < rank; k++)
-            from += ampi_coll_count(&args->recv, k);
-        if (is_scattered)
-            give(args, r, args->recv.counts ? from : rank * args->recv.count,
-                 ampi_coll_count(&args->recv, rank));
-        else if (slot->last->plan->flow != AMPI_COLL_FLOW_REDUCE || ampi_coll_is_root(args))
-            give(args, r, 0, r->count);
+    if (slot->last->plan->flow == AMPI_COLL_FLOW_SCAN) {
+        scan_share(slot, part);
+        return;
     }
-}
-
-/* Carries the running result from member to member. In place is safe: a contribution is copied before the
- * result takes its place. */
-static void give_scan(struct ampi_coll_slot *slot)
-{
-    struct ampi_exchange *x = &slot->wire->x;
-    const struct ampi_reduction *r = x->reduction;
-    bool is_exclusive = slot->last->plan->is_exclusive;
-    void *sum = r->before, *next = new_elems(x, r->count);
-
-    for (int i = 0; i < n_local_of(slot); i++) {
-        struct ampi_coll_args *args = local_args(slot, i);
-        void *old = sum;
-        ampi_coll_gpu_copy(args, next, r->type, ampi_coll_input(args), r->type, r->count);
-        if (is_exclusive && sum)
-            ampi_coll_gpu_copy(args, args->recv.buf, args->recv.type, sum, r->type, r->count);
-        if (sum)
-            ampi_op_apply(r->op, sum, next, r->count, r->type);
-        if (!is_exclusive)
-            ampi_coll_gpu_copy(args, args->recv.buf, args->recv.type, next, r->type, r->count);
-        sum = next;
-        next = old ? old : new_elems(x, r->count);
-    }
+    if (!r->pieces)
+        give_piece(slot, part, &(struct ampi_reduction_piece){0, r->count, r->elems});
+    for (int i = 0; i < r->n_pieces; i++)
+        give_piece(slot, part, &r->pieces[i]);
 }
 
 static void give_middle(struct ampi_coll_slot *slot)
@@ -351,8 +473,9 @@ static void give_middle(struct ampi_coll_slot *slot)
             local_args(slot, i)->error = MPI_ERR_COUNT;
     else if (r->count == 0)
         return;
-    else if (slot->last->plan->flow == AMPI_COLL_FLOW_SCAN)
-        give_scan(slot);
+    else if (slot->last->plan->flow == AMPI_COLL_FLOW_SCAN && gpu_is_used())
+        for (int part = 0; part < slot->state->n_parts; part++)
+            scan_share(slot, part);
     else
         ampi_coll_share_or_do(slot, AMPI_COLL_BCAST, r->n_bytes * (size_t)n_local_of(slot));
 }

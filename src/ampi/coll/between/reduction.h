@@ -1,33 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * reduction.h: reductions between processes. The members of a process combine their contributions first, in
- * rank order; the vectors that come of it are combined between processes, and the result is handed out.
+ * rank order; the resulting vectors are combined between processes, and the result is distributed.
  *
- * Processes are in the order of their ranks, and all algorithms keep it. Where the result of each rank is
- * that of those before it, every process's members have to be consecutive ranks (remote->is_blocked).
- * Elsewhere (ranks that alternate between processes, intercommunicators), and with users' functions, which
- * run on the stack of a rank that gave them, all contributions go to all processes that need them, and each
- * combines them as one process alone would.
+ * Processes are in the order of their ranks, and all algorithms keep that order. This requires that every
+ * process's members are consecutive ranks (remote->is_blocked) if each rank's result depends on the ranks
+ * before it. Otherwise (ranks that alternate between processes, intercommunicators), and with users'
+ * functions, which run on the stack of their rank, all contributions go to all processes that need them,
+ * and each combines them as a single process would.
  *
- * Elements are combined in another order than in one process: the standard allows that, and results of
- * floating-point sums differ in the last bits with the number of processes. All ranks get the same bits.
+ * Elements are combined in a different order than in one process. The standard allows that; the last bits
+ * of floating-point sums depend on the number of processes. All ranks get the same bits.
  */
 #ifndef AMPI_COLL_REDUCTION_H
 #define AMPI_COLL_REDUCTION_H
 
 #include "ampi/coll/between/exchange.h"
 
+/* Elements of the result, from .. from + count - 1. */
+struct ampi_reduction_piece {
+    MPI_Count from;
+    MPI_Count count;
+    const void *elems; /* the first of them, as buffers are given to MPI */
+};
+
 struct ampi_reduction {
     const struct ampi_op *op;
     struct ampi_type *type;
-    MPI_Count count;  /* of elements */
-    size_t n_bytes;   /* of their data */
-    void *elems;      /* the vector, as buffers are given to MPI */
-    bool is_own;      /* elems may be changed; else they are a member's contribution */
-    bool is_block;    /* elems are one piece of memory */
-    void *home;       /* where the result has to be in the end; NULL: in several places */
-    void *before;     /* scan: what the processes before this one have combined; NULL: nothing */
-    bool is_mismatch; /* not everybody has as many bytes */
+    MPI_Count count;     /* of elements */
+    size_t n_bytes;      /* of their data */
+    void *elems;         /* the vector, as buffers are given to MPI */
+    bool is_own;         /* elems may be changed; else they are a member's contribution */
+    bool is_block;       /* elems are one piece of memory */
+    void *home;          /* where the result has to be in the end; NULL: in several places */
+    const void *before;  /* scan: what the processes before this one have combined; NULL: nothing */
+    bool is_mismatch;    /* not everybody has as many bytes */
+    bool is_stable;      /* the vector does not change once it is made */
+    const void **inputs; /* by participant: the elements that this one combines */
+    void *sum;           /* ... and the result of that */
+    struct ampi_reduction_piece *pieces; /* the result; NULL: it is the vector */
+    int n_pieces;
 };
 
 /* ---- For algorithms ---- */
@@ -35,9 +47,17 @@ struct ampi_reduction {
 /* Sends elements from .. from + count - 1 of the vector. */
 void ampi_reduction_send(struct ampi_exchange *x, int to, int tag, MPI_Count from, MPI_Count count);
 
-/* The elements in a message, as a buffer; NULL: there are not as many as expected. */
-void *ampi_reduction_elems(struct ampi_exchange *x, const struct ampi_exchange_message *message,
-                           MPI_Count count);
+/* The same of another vector: the first count elements. */
+void ampi_reduction_send_elems(struct ampi_exchange *x, int to, int tag, const void *elems, MPI_Count count);
+
+/* The elements in a message, as a buffer; NULL: there are not as many as expected. They may be read only: others
+ * may be reading them, too. */
+const void *ampi_reduction_elems(struct ampi_exchange *x, const struct ampi_exchange_message *message,
+                                 MPI_Count count);
+
+/* The same for modification, until the operation ends. */
+void *ampi_reduction_own_elems(struct ampi_exchange *x, const struct ampi_exchange_message *message,
+                               MPI_Count count);
 
 /* Combines elements from .. from + count - 1 with those of a message, in the order of the processes. */
 void ampi_reduction_combine(struct ampi_exchange *x, const struct ampi_exchange_message *message,
@@ -47,21 +67,33 @@ void ampi_reduction_combine(struct ampi_exchange *x, const struct ampi_exchange_
 void ampi_reduction_replace(struct ampi_exchange *x, const struct ampi_exchange_message *message,
                             MPI_Count from, MPI_Count count);
 
-/* Makes the vector one that may be changed. */
+/* Makes the vector modifiable. */
 void ampi_reduction_own(struct ampi_exchange *x);
 
+/* Room for elements of the vector's type, as buffers are given to MPI. */
+void *ampi_reduction_alloc(struct ampi_exchange *x, MPI_Count count);
+
+/* Combines elements from .. from + count - 1 of all r->inputs into r->sum, in the order of the processes. */
+void ampi_reduction_fold(struct ampi_exchange *x, MPI_Count from, MPI_Count count);
+
+/* The elements that participant i combines begin here, and end where those of i + 1 begin. */
+MPI_Count ampi_reduction_cut(const struct ampi_exchange *x, int i);
+
+/* Hands elements of the result, of which the first is number `from`, out to the members of this process. */
+void ampi_reduction_give(const struct ampi_exchange *x, const struct ampi_reduction_piece *piece);
+
 /* Element `from` of a buffer. */
-static inline void *ampi_reduction_at(const struct ampi_reduction *r, void *elems, MPI_Count from)
+static inline void *ampi_reduction_at(const struct ampi_reduction *r, const void *elems, MPI_Count from)
 {
     return ampi_type_address(elems, from * r->type->extent_bytes);
 }
 
-/* The elements that belong to the members of a participant's process, in MPI_Reduce_scatter. */
+/* The elements of the members of a participant's process, in MPI_Reduce_scatter. */
 void ampi_reduction_blocks(const struct ampi_exchange *x, int participant, MPI_Count *from_out,
                            MPI_Count *to_out);
 
-/* Where a number of processes is no power of two, each of the first ones takes its neighbor's vector in, and
- * the power of two that are left ("survivors", numbered from 0) go on. */
+/* If the number of processes is not a power of two, each of the first ones takes over its neighbor's
+ * vector, and the remaining power of two ("survivors", numbered from 0) continue. */
 struct ampi_survivors {
     int n;       /* a power of two */
     int n_pairs; /* participants 2 i and 2 i + 1 for i below this are one survivor */
@@ -73,7 +105,7 @@ static inline int ampi_survivor_participant(const struct ampi_survivors *s, int 
     return survivor < s->n_pairs ? 2 * survivor : survivor + s->n_pairs;
 }
 
-/* -1: it has left its vector to another. */
+/* -1: another participant has taken over its vector. */
 static inline int ampi_survivor_number(const struct ampi_survivors *s, int participant)
 {
     if (participant >= 2 * s->n_pairs)
@@ -85,10 +117,10 @@ void ampi_exchange_allreduce_doubling(struct ampi_exchange *x);
 void ampi_exchange_allreduce_halving(struct ampi_exchange *x);
 void ampi_exchange_reduce_binomial(struct ampi_exchange *x);
 void ampi_exchange_reduce_halving(struct ampi_exchange *x);
-void ampi_exchange_reduce_scatter_pairwise(struct ampi_exchange *x);
+void ampi_exchange_reduce_pairwise(struct ampi_exchange *x);
 void ampi_exchange_scan_doubling(struct ampi_exchange *x);
 
-/* ---- For wire.c ---- */
+/* ---- For between.c ---- */
 
 /* True if the operation in the slot is done this way. */
 bool ampi_reduction_fits(const struct ampi_coll_slot *slot);
@@ -96,10 +128,10 @@ bool ampi_reduction_fits(const struct ampi_coll_slot *slot);
 /* Combines the contributions of this process's members, and chooses the algorithm. */
 void ampi_reduction_start(struct ampi_exchange *x);
 
-/* Combines the contributions of this process's members, of which there are several, into the vector. */
+/* Combines the contributions of this process's several members into the vector. */
 void ampi_reduction_combine_local(struct ampi_exchange *x);
 
-/* Has the middle stage hand out the result. */
+/* Makes the middle stage distribute the result. */
 void ampi_reduction_over(struct ampi_exchange *x);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * usage_procs.c: +check usage between processes: every process tells the communicator's first process which
- * operation it begins, with the values that all have to give alike, and that process compares.
+ * usage_procs.c: +check usage between processes: every process sends the communicator's first process each
+ * operation that it begins, with the values that must be equal, and that process compares them.
  *
- * The messages of the operations carry a hash of the same, but need not find a mistake: where roots do not
- * agree, a process may wait for a message that nobody sends, and get one when it has left the operation or
- * freed the communicator. So what is said here outlives both.
+ * The messages of the operations have a hash of the same values, but need not detect a mistake: if roots
+ * differ, a process may wait for a message that nobody sends, or get one after it has left the operation or
+ * freed the communicator. So these records outlive both.
  *
- * A record is an operation of which the first process has not heard from all; it is freed when it has.
+ * A record is an operation that the first process has not heard of from all; it is freed when it has.
  */
 #include "ampi/coll/engine/usage.h"
 
@@ -20,24 +20,24 @@
 
 /* A process's claim about an operation. */
 struct claim {
-    struct claim *next; /* link of the record's list */
+    struct claim *next; /* next in the record's list */
     int proc_id;
     uint32_t hash;
-    bool has_refused; /* a call of a collective raised an error at a rank of it before */
+    bool has_refused; /* an earlier collective call raised an error at one of its ranks */
     char *text;       /* malloc'ed */
 };
 
 struct record {
-    struct record *next; /* link of the chain */
+    struct record *next; /* next in the chain */
     uint64_t context_id;
-    uint32_t series;        /* number of the persistent collective; 0: it is none */
+    uint32_t series;        /* number of the persistent collective; 0: not persistent */
     uint32_t seq;           /* of the operation, or of the start */
-    int n_others;           /* processes that have said something */
-    int n_expected;         /* that will; -1: this process has not begun the operation */
-    uint32_t hash;          /* of what this process does */
-    char *text;             /* the same in words, malloc'ed */
-    struct ampi_rank *rank; /* of this process, which a report is by */
-    struct claim *claims;   /* from before this process began */
+    int n_others;           /* processes that have sent a claim */
+    int n_expected;         /* processes that will; -1: this process has not begun the operation */
+    uint32_t hash;          /* of this process's operation */
+    char *text;             /* the same as text, malloc'ed */
+    struct ampi_rank *rank; /* of this process, for reports */
+    struct claim *claims;   /* received before this process began */
 };
 
 static struct {
@@ -48,14 +48,13 @@ static struct {
 static BASE_COLD void report(const struct record *record, const struct claim *claim)
 {
     ampi_report(record->rank,
-                "wrong usage of a collective: here it is %s, but at process %d it is %s: all ranks have to "
-                "give the same values",
+                "wrong usage of a collective: here it is %s, but at process %d it is %s: all ranks must pass "
+                "the same values",
                 record->text, claim->proc_id, claim->text);
     if (claim->has_refused)
-        base_log_plain(
-            "a collective on the communicator raised an error at a rank of process %d before that, "
-            "which took no part in it",
-            claim->proc_id);
+        base_log_plain("an earlier collective on the communicator raised an error at a rank of process %d, "
+                       "which did not take part in it",
+                       claim->proc_id);
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
@@ -72,7 +71,7 @@ static char *copy_text(const char *text)
     return memcpy(base_malloc(n_bytes, "+check usage"), text, n_bytes);
 }
 
-/* The link to the record, which is made if there is none. The lock is held. */
+/* The link to the record, which is created if necessary. The lock is held. */
 static struct record **find(uint64_t context_id, uint32_t series, uint32_t seq)
 {
     uint64_t key = (context_id ^ (uint64_t)series << 32 ^ seq) * 0x9e3779b97f4a7c15u;
@@ -101,7 +100,7 @@ static void free_if_complete(struct record **link)
     free(record);
 }
 
-/* This process, which is the first, begins. */
+/* Called when this process, which is the first, begins. */
 static void record_own(const struct ampi_exchange *x, const char *text)
 {
     const struct ampi_coll_state *state = x->slot->state;
@@ -129,12 +128,12 @@ void ampi_coll_usage_announce(const struct ampi_exchange *x)
 {
     struct ampi_coll_remote *remote = x->slot->state->remote;
     bool has_refused = atomic_load_explicit(&x->slot->state->has_refused, memory_order_relaxed);
-    struct ampi_wire wire = {.kind = AMPI_WIRE_USAGE,
-                             .flags = has_refused ? AMPI_WIRE_REFUSED : 0,
-                             .context_id = x->slot->state->shared->context_id,
-                             .seq = x->seq,
-                             .source = (int32_t)x->series,
-                             .cookie = x->plan_hash};
+    struct ampi_am_header am = {.kind = AMPI_AM_USAGE,
+                                .flags = has_refused ? AMPI_AM_REFUSED : 0,
+                                .context_id = x->slot->state->shared->context_id,
+                                .seq = x->seq,
+                                .source = (int32_t)x->series,
+                                .cookie = x->plan_hash};
     char text[256];
 
     ampi_coll_usage_describe(x->slot, text, sizeof text);
@@ -145,21 +144,21 @@ void ampi_coll_usage_announce(const struct ampi_exchange *x)
     if (remote->leader_pe[0] < 0)
         remote->leader_pe[0] = ampi_procs_pe_of(remote->leader_rank[0]);
     if (remote->leader_pe[0] >= 0)
-        ampi_procs_post(remote->proc_id[0], remote->leader_pe[0], &wire, copy_text(text), strlen(text) + 1);
+        ampi_procs_post(remote->proc_id[0], remote->leader_pe[0], &am, copy_text(text), strlen(text) + 1);
 }
 
-void ampi_coll_usage_handle(const struct ampi_wire *wire, void *bytes, size_t n_bytes)
+void ampi_coll_usage_handle(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
     struct claim *claim = base_malloc(sizeof *claim, "+check usage");
     struct record **link;
 
     BASE_ASSERT(n_bytes > 0 && ((const char *)bytes)[n_bytes - 1] == '\0');
     pthread_mutex_lock(&records.lock);
-    link = find(wire->context_id, (uint32_t)wire->source, wire->seq);
+    link = find(am->context_id, (uint32_t)am->source, am->seq);
     *claim = (struct claim){.next = (*link)->claims,
-                            .proc_id = (int)wire->src_proc,
-                            .hash = (uint32_t)wire->cookie,
-                            .has_refused = wire->flags & AMPI_WIRE_REFUSED,
+                            .proc_id = (int)am->src_proc,
+                            .hash = (uint32_t)am->cookie,
+                            .has_refused = am->flags & AMPI_AM_REFUSED,
                             .text = bytes};
     (*link)->n_others++;
     if ((*link)->n_expected < 0) {

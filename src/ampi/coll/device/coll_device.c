@@ -60,7 +60,7 @@ bool ampi_coll_gpu_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a
     if (!ampi_device_has(block_a.buf, block_a.count, block_a.type) &&
         !ampi_device_has(block_b.buf, block_b.count, block_b.type))
         return false;
-    copy = base_malloc(n_bytes, "blocks that change places");
+    copy = base_malloc(n_bytes, "blocks to be exchanged");
     error = ampi_device_copy(copy, (MPI_Count)n_bytes, bytes, block_a.buf, block_a.count, block_a.type);
     if (!error)
         error = ampi_device_copy(block_a.buf, block_a.count, block_a.type, block_b.buf, block_b.count,
@@ -82,7 +82,7 @@ bool ampi_coll_device_has_kernel(const struct ampi_op *op, const struct ampi_typ
     return ampi_type_is_block(type, 2) && ampi_op_has_gpu_kernel(op, type, 2);
 }
 
-/* The input of a reduction: some members' inputs, from an element on. */
+/* The input of a reduction: inputs of consecutive members, from an element on. */
 struct fold {
     struct ampi_coll_args **args;
     int n;
@@ -122,7 +122,7 @@ static int fold_by_kernel(const struct fold *fold, void *out)
     return error;
 }
 
-/* The same by the CPU, from copies, into memory of the host. */
+/* The same on the CPU, from copies, into host memory. */
 static int fold_by_cpu(const struct fold *fold, void *out)
 {
     struct ampi_coll_scratch in;
@@ -247,9 +247,9 @@ void ampi_coll_device_connect(void)
         .plan = ampi_coll_gpu_plan,
         .must_share = ampi_coll_gpu_must_share,
         .reduce = ampi_coll_gpu_reduce,
-        .plan_deal = ampi_coll_gpu_plan_deal,
-        .deal = ampi_coll_gpu_deal,
-        .dealt = ampi_coll_gpu_dealt,
+        .plan_scatter = ampi_coll_gpu_plan_scatter,
+        .scatter_result = ampi_coll_gpu_scatter_result,
+        .scatter_end = ampi_coll_gpu_scatter_end,
         .plan_scan = ampi_coll_gpu_plan_scan,
         .scan = ampi_coll_gpu_scan,
     };

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * device_bcast.c: large broadcasts over three and more GPUs; see coll_device.h.
+ * device_bcast.c: large broadcasts across three or more GPUs; see coll_device.h.
  *
- * What leaves the root's GPU is the limit, so it leaves once: each other GPU with receivers gets a slice of
- * it, and takes that on to all the others (device_slice.c).
+ * The data that leaves the root's GPU is the bottleneck, so it leaves once: each other GPU with receivers
+ * gets a slice, and sends it on to all the others (device_slice.c).
  */
 #include "ampi/coll/device/device_slice.h"
 #include "gpu/kernels/kernels.h"
 
-/* From this size on; and in steps, where ranks share GPUs. */
+/* Minimum size; also for steps, if ranks share GPUs. */
 #define SLICES_FROM ((size_t)128 << 10)
 #define STEPS_FROM ((size_t)2 << 20)
 
 /* Slices begin at multiples of this many bytes. */
 #define SLICE_BYTES 512
 
-/* The address of a buffer's bytes if they are one block, as large as the root's; else NULL. */
+/* The address of a buffer's data if it is one block, as large as the root's; else NULL. */
 static char *block_at(const struct ampi_coll_args *args, size_t n_bytes)
 {
     struct ampi_coll_block block = ampi_coll_whole(&args->recv);
@@ -52,7 +52,7 @@ uint64_t ampi_coll_gpu_plan_bcast(const struct ampi_coll_slot *slot)
     return __builtin_popcountll(gpus) > 1 ? gpus : 0;
 }
 
-/* The largest elements that all buffers are made of. */
+/* The largest element type that all buffers consist of. */
 static const struct ampi_type *find_type(const struct ampi_coll_slot *slot, size_t n_bytes)
 {
     uintptr_t bits = n_bytes;
@@ -62,7 +62,7 @@ static const struct ampi_type *find_type(const struct ampi_coll_slot *slot, size
     return ampi_type_predefined[(uintptr_t)(bits % 8 ? MPI_BYTE : MPI_UINT64_T) - AMPI_TYPE_FIRST];
 }
 
-/* Bytes from .. to - 1 on a GPU: a combination of one vector. */
+/* Sends bytes from .. to - 1 on from a GPU: a combination of one vector. */
 static void pass_on(const struct ampi_coll_slot *slot, int gpu, size_t from, size_t to)
 {
     struct ampi_coll_args *root = ampi_coll_root_args(slot);

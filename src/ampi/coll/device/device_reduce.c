@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * device_reduce.c: reductions by kernels, on all GPUs that take part; see coll_device.h.
+ * device_reduce.c: reductions by kernels, on all participating GPUs; see coll_device.h.
  *
  * Each GPU combines a slice of the elements: one kernel reads that slice of all contributions, in its own
  * memory and its peers', in rank order, and writes the result to the receivers. So data crosses the links
- * between GPUs in both directions at once. A small vector is one slice, and the PE that comes last starts it.
- * Large ones take steps (device_slice.c).
+ * between GPUs in both directions at once. A small vector is one slice, and the last PE to arrive starts
+ * it. Large ones are processed in steps (device_slice.c).
  *
- * The middle stage decides for all parts, which may have other knowledge of addresses (slot->gpus).
+ * The middle stage decides for all parts, which may have different data in their address caches
+ * (slot->gpus).
  */
 #include "ampi/coll/device/device_slice.h"
 #include "ampi/coll/engine/fold.h"
 #include "base/log.h"
 
-/* A vector of this size is worth a kernel on each GPU. */
+/* Minimum vector size for a kernel on each GPU. */
 #define SLICES_FROM ((size_t)128 << 10)
 
-/* A vector of this size is worth steps. */
+/* Minimum vector size for steps. */
 #define STEPS_FROM ((size_t)2 << 20)
 
-/* A vector of this size, whose result is dealt out, is worth going through the second of two GPUs. */
+/* Minimum vector size, if the result is scattered, for using the second of two GPUs. */
 #define SECOND_FROM ((size_t)8 << 20)
 
 /* Slices begin at multiples of this many elements. */
 #define SLICE_ELEMS 64
 
-/* ---- Which GPUs ---- */
+/* ---- Choosing GPUs ---- */
 
 static void *first_byte(void *buf, const struct ampi_type *type)
 {
     return ampi_type_address(buf, type->true_lb_bytes);
 }
 
-/* The GPU that has a buffer; -1: none. */
+/* The GPU that owns a buffer; -1: none. */
 static int gpu_of(void *buf, const struct ampi_type *type)
 {
     return ampi_coll_gpu_of(first_byte(buf, type));
@@ -48,67 +49,68 @@ static bool is_target(const struct ampi_coll_args *args, const struct ampi_coll_
     return args && !args->is_remote && (!root || args == root);
 }
 
-/* The members' buffers. */
-struct census {
+/* A survey of the members' buffers. */
+struct survey {
     uint64_t targets; /* GPUs with receivers */
     uint64_t inputs;  /* GPUs with contributions */
     int n_targets;
-    int first, second; /* the contributions are those of the first GPU, then those of the second; else -1 */
+    int first, second; /* if the contributions are first those of one GPU, then those of a second one: these
+                        * GPUs; else -1 */
     int n_first, n_second;
 };
 
-/* false: there is a receiver that cannot be written. */
-static bool take_census(const struct ampi_coll_slot *slot, const struct ampi_coll_args *root,
-                        struct census *census)
+/* false: a receiver cannot be written. */
+static bool take_survey(const struct ampi_coll_slot *slot, const struct ampi_coll_args *root,
+                        struct survey *survey)
 {
     const struct ampi_type *type = slot->last->send.type;
     bool is_in_two = true;
 
-    *census = (struct census){.first = -1, .second = -1};
+    *survey = (struct survey){.first = -1, .second = -1};
     for (int i = 0; i < slot->state->n_members; i++) {
         struct ampi_coll_args *args = slot->args[i];
         if (is_target(args, root)) {
             if (!ampi_coll_is_plain(args, type))
                 return false;
-            census->targets |= bit_of(gpu_of(args->recv.buf, type));
-            census->n_targets++;
+            survey->targets |= bit_of(gpu_of(args->recv.buf, type));
+            survey->n_targets++;
         }
         if (args && args->send.type) {
             int gpu = gpu_of(ampi_coll_input(args), type);
-            census->inputs |= bit_of(gpu);
-            if (census->first < 0)
-                census->first = gpu;
-            if (gpu != census->first && census->second < 0)
-                census->second = gpu;
-            is_in_two &= gpu >= 0 && (gpu == census->second || census->n_second == 0);
-            census->n_first += gpu == census->first;
-            census->n_second += gpu == census->second;
+            survey->inputs |= bit_of(gpu);
+            if (survey->first < 0)
+                survey->first = gpu;
+            if (gpu != survey->first && survey->second < 0)
+                survey->second = gpu;
+            is_in_two &= gpu >= 0 && (gpu == survey->second || survey->n_second == 0);
+            survey->n_first += gpu == survey->first;
+            survey->n_second += gpu == survey->second;
         }
     }
-    if (!is_in_two || census->second < 0)
-        census->first = census->second = -1;
+    if (!is_in_two || survey->second < 0)
+        survey->first = survey->second = -1;
     return true;
 }
 
-/* The first GPU's contributions come first, so they may be combined there; and the second GPU's part is more
- * than one vector to read. */
-static bool is_for_second(const struct ampi_coll_slot *slot, const struct census *census)
+/* True if the first GPU's contributions precede the others, so that they may be combined there, and the
+ * second GPU's part is more than one vector to read. */
+static bool is_for_second(const struct ampi_coll_slot *slot, const struct survey *survey)
 {
-    return census->second >= 0 && census->n_second > 1 && !(census->targets & ~census->inputs) &&
+    return survey->second >= 0 && survey->n_second > 1 && !(survey->targets & ~survey->inputs) &&
            !ampi_coll_can_regroup(slot->last->op, slot->last->send.type);
 }
 
-/* Large vectors. */
-static uint64_t choose_gpus(const struct ampi_coll_slot *slot, const struct census *census, bool has_root)
+/* The GPUs for a large vector. */
+static uint64_t choose_gpus(const struct ampi_coll_slot *slot, const struct survey *survey, bool has_root)
 {
-    uint64_t others = census->inputs & ~census->targets;
+    uint64_t others = survey->inputs & ~survey->targets;
 
-    if (is_for_second(slot, census))
-        return bit_of(census->second);
-    /* Only the result comes to the one receiver's GPU. */
+    if (is_for_second(slot, survey))
+        return bit_of(survey->second);
+    /* Only the result travels to the only receiver's GPU. */
     if (has_root && __builtin_popcountll(others) > 1)
         return others;
-    return census->targets ? census->targets : census->inputs;
+    return survey->targets ? survey->targets : survey->inputs;
 }
 
 uint64_t ampi_coll_gpu_plan(const struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
@@ -116,15 +118,15 @@ uint64_t ampi_coll_gpu_plan(const struct ampi_coll_slot *slot, const struct ampi
     const struct ampi_coll_args *last = slot->last;
     const struct ampi_type *type = last->send.type;
     size_t n_bytes = (size_t)(last->send.count * type->size_bytes);
-    struct census census;
+    struct survey survey;
     uint64_t gpus;
 
     if (!ampi_coll_gpu_any(slot) || !ampi_coll_device_has_kernel(last->op, type) ||
-        !take_census(slot, root, &census) || census.n_targets == 0)
+        !take_survey(slot, root, &survey) || survey.n_targets == 0)
         return 0;
     if (n_bytes >= SLICES_FROM)
-        return choose_gpus(slot, &census, root != NULL);
-    gpus = census.targets ? census.targets : census.inputs;
+        return choose_gpus(slot, &survey, root != NULL);
+    gpus = survey.targets ? survey.targets : survey.inputs;
     return gpus & -gpus;
 }
 
@@ -135,13 +137,13 @@ bool ampi_coll_gpu_must_share(const struct ampi_coll_slot *slot)
 
 /* ---- One result, for one member or for all ---- */
 
-/* The first of the elements from `from` on of a buffer. */
+/* The address of element `from` of a buffer. */
 static void *elem_at(void *buf, const struct ampi_type *type, MPI_Count from)
 {
     return (char *)first_byte(buf, type) + from * type->extent_bytes;
 }
 
-/* count elements from `from` on, of the sources, on a GPU; nothing receives them yet. */
+/* Makes a slice of count elements of the sources, from `from` on, on a GPU; without receivers so far. */
 static struct ampi_coll_slice *make_slice(const struct ampi_coll_slot *slot, int gpu,
                                           struct ampi_coll_span sources, int n_outs, MPI_Count from,
                                           MPI_Count count)
@@ -155,13 +157,13 @@ static struct ampi_coll_slice *make_slice(const struct ampi_coll_slot *slot, int
     return slice;
 }
 
-/* Is a vector of so many elements worth steps? */
+/* True if a vector of this length is worth steps. */
 static bool has_steps(const struct ampi_type *type, MPI_Count count)
 {
     return (size_t)(count * type->size_bytes) >= STEPS_FROM;
 }
 
-/* Elements from .. to - 1. */
+/* Reduces elements from .. to - 1. */
 static void reduce_slice(const struct ampi_coll_slot *slot, int gpu, struct ampi_coll_span sources,
                          struct ampi_coll_span targets, MPI_Count from, MPI_Count to)
 {
@@ -174,7 +176,7 @@ static void reduce_slice(const struct ampi_coll_slot *slot, int gpu, struct ampi
     ampi_coll_slice_start(slice, has_steps(type, slot->last->send.count));
 }
 
-/* On an intercommunicator all receivers of one side may be other processes'. */
+/* On an intercommunicator all receivers of one side may be in other processes. */
 static bool has_target(const struct ampi_coll_slot *slot, struct ampi_coll_span targets)
 {
     for (int i = targets.first; i < targets.first + targets.n; i++)
@@ -183,7 +185,7 @@ static bool has_target(const struct ampi_coll_slot *slot, struct ampi_coll_span 
     return false;
 }
 
-/* GPU number i of n takes the i-th slice; consecutive GPUs have the same PE if there are fewer of these. */
+/* GPU i of n gets the i-th slice; if there are fewer PEs, consecutive GPUs share a PE. */
 void ampi_coll_gpu_reduce(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                           struct ampi_coll_span targets)
 {
@@ -199,34 +201,34 @@ void ampi_coll_gpu_reduce(struct ampi_coll_slot *slot, int part, struct ampi_col
     }
 }
 
-/* ---- A result that is dealt out ---- */
+/* ---- Scattered results ---- */
 
-/* A member's result that waits until nobody reads its buffer any more. */
+/* A member's result that is held until its buffer is no longer read. */
 struct held {
     struct gpu_move move;
-    struct held *next; /* link of the part's list */
-    struct ampi_coll_part *part;
+    struct held *next; /* next in the part's list */
+    struct ampi_coll_pe *part;
     const struct ampi_coll_args *args;
-    void *memory; /* of a GPU */
+    void *memory; /* on a GPU */
     size_t n_bytes;
     int gpu;
 };
 
-uint64_t ampi_coll_gpu_plan_deal(const struct ampi_coll_slot *slot)
+uint64_t ampi_coll_gpu_plan_scatter(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;
     const struct ampi_type *type = last->send.type;
-    struct census census;
+    struct survey survey;
 
     if (!ampi_coll_gpu_any(slot) || !ampi_coll_device_has_kernel(last->op, type) ||
-        !take_census(slot, NULL, &census))
+        !take_survey(slot, NULL, &survey))
         return 0;
-    if ((size_t)(last->send.count * type->size_bytes) >= SECOND_FROM && is_for_second(slot, &census))
-        return bit_of(census.second);
+    if ((size_t)(last->send.count * type->size_bytes) >= SECOND_FROM && is_for_second(slot, &survey))
+        return bit_of(survey.second);
     return AMPI_COLL_ANY_GPU;
 }
 
-/* The GPU for a result: where it goes, or where a contribution or another result is. */
+/* The GPU for a result: that of the destination, or of a contribution or another result. */
 static int choose_gpu(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                       struct ampi_coll_span sources)
 {
@@ -241,8 +243,8 @@ static int choose_gpu(const struct ampi_coll_slot *slot, const struct ampi_coll_
     return gpu < 0 ? 0 : gpu;
 }
 
-void ampi_coll_gpu_deal(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
-                        MPI_Count from, MPI_Count count, bool is_held)
+void ampi_coll_gpu_scatter_result(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
+                                  MPI_Count from, MPI_Count count, bool is_held)
 {
     const struct ampi_type *type = slot->last->send.type;
     struct ampi_coll_span sources = ampi_coll_peers(args->comm);
@@ -274,7 +276,7 @@ void ampi_coll_gpu_deal(struct ampi_coll_slot *slot, int part, const struct ampi
 static void released(struct gpu_move *move, int error)
 {
     struct held *held = BASE_CONTAINER(move, struct held, move);
-    struct ampi_coll_part *part = held->part;
+    struct ampi_coll_pe *part = held->part;
 
     if (BASE_UNLIKELY(error))
         ampi_coll_device_fail(part->slot, error);
@@ -283,7 +285,7 @@ static void released(struct gpu_move *move, int error)
     ampi_coll_device_end(part);
 }
 
-void ampi_coll_gpu_dealt(struct ampi_coll_slot *slot, int part)
+void ampi_coll_gpu_scatter_end(struct ampi_coll_slot *slot, int part)
 {
     struct held *held = slot->parts[part].held, *next;
 

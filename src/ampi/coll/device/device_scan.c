@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * device_scan.c: MPI_Scan and MPI_Exscan on buffers of GPUs, by kernels; see coll_device.h.
+ * device_scan.c: MPI_Scan and MPI_Exscan on GPU buffers, by kernels; see coll_device.h.
  *
- * Each GPU that has receivers takes a slice of the elements, in pieces, several at once. A piece goes from
- * rank to rank: one kernel adds the rank's contribution to the sum so far, which is in scratch memory, and
- * writes the new one there and to the rank. Exclusive ones take two kernels for a rank: in place, its
- * contribution has to be read before the sum so far gets there.
+ * Each GPU with receivers processes a slice of the elements, in pieces, several at once. A piece goes from
+ * rank to rank: one kernel adds the rank's contribution to the running result, which is in scratch memory,
+ * and writes the new one there and to the rank. An exclusive scan takes two kernels per rank: in place, its
+ * contribution has to be read before the running result overwrites it.
  */
 #include "ampi/coll/device/device_slice.h"
 #include "ampi/coll/engine/fold.h"
 #include "ampi/op/op_device.h"
 #include "base/log.h"
 
-/* A vector of this size is worth a slice on each GPU. */
+/* Minimum vector size for a slice on each GPU. */
 #define SLICES_FROM ((size_t)128 << 10)
 
 /* Slices begin at multiples of this many elements. */
 #define SLICE_ELEMS 64
 
-/* A piece has so many bytes at most, and at least when scratch memory is short; so many are under way. */
+/* Maximum size of a piece, its minimum if scratch memory is short, and the number of pieces in progress. */
 #define PIECE_MOST ((size_t)8 << 20)
 #define PIECE_LEAST ((size_t)64 << 10)
 #define PIECES 2
 
-/* Some elements on their way from rank to rank. */
+/* Elements that are processed from rank to rank. */
 struct piece {
     struct gpu_combine combine;
     struct scan *scan;
     MPI_Count from, count;
-    int member;        /* whose turn it is */
-    bool has_next_sum; /* exclusive: the sum with its contribution is there, in memory[1] */
-    char *memory[2];   /* scratch; the sum so far, and room for the next one */
-    void *outs[2];     /* of the kernel that runs */
+    int member;        /* the current member */
+    bool has_next_sum; /* exclusive: the sum including its contribution is in memory[1] */
+    char *memory[2];   /* scratch; the running result, and room for the next one */
+    void *outs[2];     /* of the running kernel */
     const void *inputs[2];
 };
 
 struct scan {
     struct ampi_coll_slot *slot;
-    struct ampi_coll_part *part;
+    struct ampi_coll_pe *part;
     int gpu;
     bool is_exclusive;
-    MPI_Count taken, end; /* elements: by pieces so far; where the slice ends */
+    MPI_Count taken, end; /* elements already assigned to pieces; end of the slice */
     MPI_Count piece_count;
-    size_t piece_bytes; /* of scratch memory: two times this per piece */
+    size_t piece_bytes; /* scratch memory: twice this size per piece */
     int n_pieces;
     int n_busy;
     int error; /* the first */
@@ -54,7 +54,7 @@ static const struct ampi_type *type_of(const struct scan *scan)
     return scan->slot->last->send.type;
 }
 
-/* The first of a piece's elements in a buffer. */
+/* The address of a piece's first element in a buffer. */
 static void *at(const struct piece *piece, void *buf)
 {
     const struct ampi_type *type = type_of(piece->scan);
@@ -76,7 +76,7 @@ static void *output(const struct piece *piece, int member)
 
 static void kernel_done(struct gpu_combine *combine, int error);
 
-/* Starts one; second inputs and outputs may be NULL. */
+/* Starts a kernel; the second input and output may be NULL. */
 static int start_kernel(struct piece *piece, void *out, void *second_out, const void *input,
                         const void *second_input)
 {
@@ -97,7 +97,7 @@ static int start_kernel(struct piece *piece, void *out, void *second_out, const 
     return gpu_combine_start(&piece->combine);
 }
 
-/* The operands' order is that of the ranks: the contribution is the first input, as the second operand is. */
+/* The operands are in rank order: the contribution is the first input, which is the second operand. */
 static int start_inclusive(struct piece *piece)
 {
     int i = piece->member++;
@@ -139,8 +139,8 @@ static void end_scan(struct scan *scan)
     free(scan);
 }
 
-/* Starts the piece's next kernel, or that of the elements that follow. false: there is none. */
-static bool go_on(struct piece *piece)
+/* Starts the piece's next kernel, or the first one of the next elements. false: there are none. */
+static bool start_next(struct piece *piece)
 {
     struct scan *scan = piece->scan;
     int error;
@@ -163,17 +163,17 @@ static void kernel_done(struct gpu_combine *combine, int error)
 {
     struct piece *piece = BASE_CONTAINER(combine, struct piece, combine);
     struct scan *scan = piece->scan;
-    struct ampi_coll_part *part = scan->part;
+    struct ampi_coll_pe *part = scan->part;
 
     if (BASE_UNLIKELY(error) && !scan->error)
         scan->error = error;
-    if (go_on(piece) || --scan->n_busy > 0)
+    if (start_next(piece) || --scan->n_busy > 0)
         return;
     end_scan(scan);
     ampi_coll_device_end(part);
 }
 
-/* Scratch memory for all pieces, which are as small as it has to be. */
+/* Allocates scratch memory for all pieces, which are as small as necessary. */
 static int get_memory(struct scan *scan)
 {
     MPI_Count extent = type_of(scan)->extent_bytes, count = scan->end - scan->taken;
@@ -200,7 +200,7 @@ static int get_memory(struct scan *scan)
     return error;
 }
 
-/* Elements from .. to - 1 on a GPU. */
+/* Scans elements from .. to - 1 on a GPU. */
 static void start_slice(struct ampi_coll_slot *slot, int gpu, MPI_Count from, MPI_Count to, bool is_exclusive)
 {
     struct scan *scan = base_calloc(1, sizeof *scan, "a scan on GPUs");
@@ -215,15 +215,15 @@ static void start_slice(struct ampi_coll_slot *slot, int gpu, MPI_Count from, MP
     for (int i = 0; i < scan->n_pieces && !scan->error; i++) {
         scan->pieces[i].scan = scan;
         scan->pieces[i].member = slot->state->n_members;
-        scan->n_busy += go_on(&scan->pieces[i]);
+        scan->n_busy += start_next(&scan->pieces[i]);
     }
     if (BASE_LIKELY(scan->n_busy > 0))
         scan->part->n_moves++;
     else
-        end_scan(scan); /* nothing could be started */
+        end_scan(scan); /* none could be started */
 }
 
-/* ---- Who does what ---- */
+/* ---- Distribution ---- */
 
 static uint64_t gpu_bit(void *buf, const struct ampi_type *type)
 {

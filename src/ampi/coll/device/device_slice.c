@@ -2,14 +2,15 @@
  *
  * device_slice.c: see device_slice.h.
  *
- * Where several ranks share a GPU, each GPU's part crosses a link once. A slice then goes in pieces, several
- * at once, each of which takes three steps:
+ * If several ranks share a GPU, each GPU's part crosses a link once. A slice is then processed in pieces,
+ * several at once, each in three steps:
  *
- *      before    other GPUs combine contributions of their own
- *      combine   the slice's GPU does these and what is left, for its receivers and one of each other GPU
- *      after     that one's result is copied on, on its GPU
+ *      before    other GPUs combine their own contributions
+ *      combine   the slice's GPU combines these results and the remaining contributions, for its receivers
+ *                and one on each other GPU
+ *      after     the latter's result is copied to the others on its GPU
  *
- * What is done before may not change a bit of the result: see ampi_coll_can_regroup.
+ * The step before must not change a bit of the result: see ampi_coll_can_regroup.
  */
 #include "ampi/coll/device/device_slice.h"
 
@@ -20,7 +21,7 @@
 /* Pieces begin at multiples of this many elements. */
 #define PIECE_ELEMS 64
 
-/* A slice that is cut has pieces of this size at least, and at most; so many are under way at once. */
+/* Minimum and maximum size of pieces of a divided slice, and the number of pieces in progress. */
 #define PIECE_LEAST ((size_t)2 << 20)
 #define PIECE_MOST ((size_t)16 << 20)
 #define PIECES 4
@@ -29,36 +30,36 @@
 
 /* A contribution or a receiver. */
 struct end {
-    char *addr;      /* of element 0 of the slice */
-    int gpu;         /* -1: the host's */
-    bool is_grouped; /* a contribution: combined before; a receiver: gets its result after */
-    bool is_operand; /* a contribution: is read by "combine", for its group if it is grouped */
+    char *addr;      /* address of element 0 of the slice */
+    int gpu;         /* -1: host memory */
+    bool is_grouped; /* contribution: combined in "before"; receiver: gets its result in "after" */
+    bool is_operand; /* contribution: "combine" reads it, for its group if it is grouped */
 };
 
-/* Some of the elements on their way through the steps. */
+/* Elements that pass through the steps. */
 struct piece {
     struct ampi_coll_slice *slice;
     MPI_Count from, count;
     int step;
-    int n_running; /* of the step */
+    int n_running; /* tasks in progress in the step */
 };
 
 struct ampi_coll_slice {
-    struct ampi_coll_part *part;
+    struct ampi_coll_pe *part;
     const struct ampi_op *op;
     const struct ampi_type *type;
     int gpu;
     MPI_Count count;
-    MPI_Count taken;       /* by pieces */
-    MPI_Count piece_count; /* of all pieces but the last */
-    int n_pieces;          /* at a time */
+    MPI_Count taken;       /* already assigned to pieces */
+    MPI_Count piece_count; /* size of all pieces but the last */
+    int n_pieces;          /* pieces in progress */
     int n_busy;
     int error; /* the first */
     int n_inputs, n_outs;
-    uint64_t before;         /* GPUs that combine contributions before */
-    uint64_t after;          /* GPUs that copy results after */
+    uint64_t before;         /* GPUs that combine contributions in "before" */
+    uint64_t after;          /* GPUs that copy results in "after" */
     uint64_t targets;        /* GPUs with outputs */
-    char *scratch[GPU_BITS]; /* per GPU that combines before: what comes out, of all pieces */
+    char *scratch[GPU_BITS]; /* per GPU that combines in "before": its results for all pieces */
     struct piece pieces[PIECES];
     struct end *outs;
     struct end ends[]; /* the inputs in rank order, then the outputs */
@@ -80,7 +81,8 @@ int ampi_coll_gpu_of(const void *addr)
     return range->device > 0 ? range->device : 0;
 }
 
-/* Sums of floating-point numbers round, and the smallest of some is the others' if the first is a NaN. */
+/* Sums of floating-point numbers are rounded, and a minimum whose first operand is a NaN is the other
+ * operand. */
 bool ampi_coll_can_regroup(const struct ampi_op *op, const struct ampi_type *type)
 {
     struct gpu_combine kernel;
@@ -89,20 +91,20 @@ bool ampi_coll_can_regroup(const struct ampi_op *op, const struct ampi_type *typ
     return kernel.type <= GPU_TYPE_UINT64 || kernel.type == GPU_TYPE_BYTE || kernel.type == GPU_TYPE_BOOL;
 }
 
-/* ---- Where things are ---- */
+/* ---- Addresses ---- */
 
 static size_t piece_bytes(const struct ampi_coll_slice *slice)
 {
     return (size_t)(slice->piece_count * slice->type->extent_bytes);
 }
 
-/* A piece's elements of a buffer. */
+/* The address of a piece's elements in a buffer. */
 static void *at(const struct piece *piece, const struct end *end)
 {
     return end->addr + piece->from * piece->slice->type->extent_bytes;
 }
 
-/* Where a piece's contributions of a GPU are combined before. */
+/* The memory where a GPU's contributions to a piece are combined in "before". */
 static void *scratch_of(const struct piece *piece, int gpu)
 {
     return piece->slice->scratch[gpu] + (size_t)(piece - piece->slice->pieces) * piece_bytes(piece->slice);
@@ -110,11 +112,11 @@ static void *scratch_of(const struct piece *piece, int gpu)
 
 /* ---- The work of a step ---- */
 
-/* A kernel. */
+/* One kernel launch. */
 struct task {
     struct gpu_combine combine;
     struct piece *piece;
-    void *addrs[]; /* of the outputs, then of the inputs */
+    void *addrs[]; /* outputs, then inputs */
 };
 
 static void run_steps(struct piece *piece);
@@ -131,7 +133,7 @@ static void task_done(struct gpu_combine *combine, int error)
     struct task *task = BASE_CONTAINER(combine, struct task, combine);
     struct piece *piece = task->piece;
     struct ampi_coll_slice *slice = piece->slice;
-    struct ampi_coll_part *part = slice->part;
+    struct ampi_coll_pe *part = slice->part;
 
     free(task);
     set_error(slice, error);
@@ -151,7 +153,7 @@ static struct task *make_task(const struct ampi_coll_slice *slice)
                        "a reduction on GPUs");
 }
 
-/* n_outs outputs and n_inputs inputs are in addrs. */
+/* Starts a task whose n_outs outputs and n_inputs inputs are in addrs. */
 static void start_task(struct task *task, struct piece *piece, int gpu, int n_outs, int n_inputs)
 {
     struct ampi_coll_slice *slice = piece->slice;
@@ -191,8 +193,8 @@ static void start_before(struct piece *piece, int gpu)
     start_task(task, piece, gpu, 1, n - 1);
 }
 
-/* Puts what the kernel of "combine" writes on a GPU (-1: the host) behind the n first addresses; returns how
- * many these are now. */
+/* Appends the outputs of "combine" on a GPU (-1: the host) to the first n addresses; returns the new
+ * number. */
 static int add_outs(const struct piece *piece, void **addrs, int n, int gpu)
 {
     const struct ampi_coll_slice *slice = piece->slice;
@@ -203,7 +205,7 @@ static int add_outs(const struct piece *piece, void **addrs, int n, int gpu)
     return n;
 }
 
-/* A GPU writes to itself first, then to the next one, and so on, so that not all write to the same at
+/* A GPU writes to itself first, then to the next one, and so on, so that not all write to the same one at
  * once. */
 static void start_combine(struct piece *piece)
 {
@@ -253,7 +255,7 @@ static void start_step(struct piece *piece)
     }
 }
 
-/* The next elements are the piece's. */
+/* Assigns the next elements to the piece. */
 static void take_elems(struct piece *piece)
 {
     struct ampi_coll_slice *slice = piece->slice;
@@ -265,7 +267,7 @@ static void take_elems(struct piece *piece)
     slice->n_busy++;
 }
 
-/* Goes on, from piece to piece, until something has to be waited for. */
+/* Continues from step to step and piece to piece until it has to wait. */
 static void run_steps(struct piece *piece)
 {
     struct ampi_coll_slice *slice = piece->slice;
@@ -283,7 +285,7 @@ static void run_steps(struct piece *piece)
     }
 }
 
-/* ---- Who does what ---- */
+/* ---- Distribution ---- */
 
 /* The inputs of each remote GPU that has several; otherwise the leading run of inputs on one remote GPU. */
 static void group_inputs(struct ampi_coll_slice *slice)
@@ -334,7 +336,7 @@ static void put_scratch(struct ampi_coll_slice *slice)
     }
 }
 
-/* false: there is not so much. */
+/* false: out of memory. */
 static bool get_scratch(struct ampi_coll_slice *slice)
 {
     bool has_all = true;
@@ -434,5 +436,5 @@ void ampi_coll_slice_start(struct ampi_coll_slice *slice, bool has_steps)
     if (BASE_LIKELY(slice->n_busy > 0))
         slice->part->n_moves++;
     else
-        end_slice(slice); /* nothing could be started */
+        end_slice(slice); /* none could be started */
 }

@@ -2,9 +2,10 @@
  *
  * between_ops.h: the seam between the engine and collectives between processes.
  *
- * The engine and the plans know no processes. A communicator with members in several has a state of
- * coll/between (state->remote) and slots with an exchange (slot->wire). In a job of one process create returns
- * NULL, and the other functions find nothing to do.
+ * The engine and the plans are independent of processes. A communicator with members in several processes
+ * has a state of coll/between (state->remote) and slots with an exchange (slot->between). In a job of one
+ * process the table is one of functions that do nothing (slot_state.c); in a job of several, coll/between
+ * sets its own.
  */
 #ifndef AMPI_COLL_BETWEEN_OPS_H
 #define AMPI_COLL_BETWEEN_OPS_H
@@ -15,26 +16,26 @@ struct ampi_coll_slot;
 struct ampi_coll_state;
 
 struct ampi_coll_between_ops {
-    /* What a new communicator knows of the processes; NULL: all members live in this one. */
+    /* Creates the data of a new communicator about its processes; NULL: all members are in this one. */
     struct ampi_coll_remote *(*create)(struct ampi_coll_state *state);
-    void (*destroy)(struct ampi_coll_remote *remote); /* NULL: nothing */
+    void (*destroy)(struct ampi_coll_remote *remote); /* NULL: no effect */
 
-    /* What belongs to the slots of a persistent collective, and what its starts had in common. */
+    /* State for the slots of a persistent collective, and data common to its starts. */
     void (*slots_init)(struct ampi_coll_slot *slots, int n_slots);
     void (*slots_fini)(struct ampi_coll_slot *slots, struct ampi_coll_nccl *nccl);
 
-    /* All local members have arrived; slot->last and slot->plan are set. The middle stage follows by
-     * itself. */
+    /* All local members have arrived; slot->last and slot->plan are set. The middle stage follows
+     * automatically. */
     void (*arrived)(struct ampi_coll_slot *slot);
 
     /* The stand-ins are not needed any more. */
     void (*release)(struct ampi_coll_slot *slot);
 
-    /* A member's process has failed: operations that all local members have arrived at, and that wait for
-     * others, fail. On any PE; the leader's does it. */
+    /* A member's process has failed: fails operations at which all local members have arrived and that wait
+     * for other processes. On any PE; only the leader's acts. */
     void (*fail)(struct ampi_coll_state *state, int pe_id);
 
-    /* Members of a process, by its index; the i-th of them; and the process of a member. */
+    /* The number of members of a process, by its index; the i-th of them; and the process of a member. */
     int (*n_members_in)(const struct ampi_coll_remote *remote, int proc);
     int (*member_in)(const struct ampi_coll_remote *remote, int proc, int i);
     int (*proc_of)(const struct ampi_coll_remote *remote, int member);

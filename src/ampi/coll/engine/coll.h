@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll.h: what the files of the collectives share: a call's form, its arguments and their checks, and reading
- * members' buffers block by block.
+ * coll.h: shared declarations of the collectives: a call's form, its arguments and their checks, and
+ * reading members' buffers block by block.
  *
- * The life of a call, MPI_Igatherv for instance:
+ * The life of a call, for example MPI_Igatherv:
  *      PMPI_Igatherv          puts the user's arguments into a struct ampi_coll_args and names the function
  *      gather (gather.c)      checks the arguments; the same for all forms
  *      ampi_coll_begin        starts the operation in the form of the call (forms.c, slot.c)
@@ -19,7 +19,7 @@
 
 enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSISTENT, AMPI_COLL_WRONG_INFO };
 
-/* Which function was called. */
+/* The function that was called. */
 struct ampi_coll_call {
     const char *name; /* "MPI_Igatherv" */
     enum ampi_coll_form form;
@@ -50,15 +50,16 @@ static inline int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi
                                                : ampi_coll_persistent(args, call->request);
 }
 
-/* Everything a collective that moves no data needs: the communicator's barrier. May switch. */
+/* The communicator's barrier, for collectives that move no data. May switch. */
 int ampi_coll_barrier(struct ampi_comm *comm);
 
-/* The same for MPI_Finalize: with those whose process is not lost. May switch. */
+/* The same for MPI_Finalize, with the members whose process has not failed. May switch. */
 void ampi_coll_finalize(struct ampi_comm *world);
 
-/* ---- Arguments as the user gave them ---- */
+/* ---- Arguments as passed by the user ---- */
 
-/* All but the buffers, which the caller sets: a struct of this size is slow to clear as a whole. */
+/* Initialises all fields but the buffers, which the caller sets: a struct of this size is slow to clear as
+ * a whole. */
 static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct ampi_coll_plan *plan)
 {
     args->plan = plan;
@@ -70,8 +71,7 @@ static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct
     args->op = NULL;
 }
 
-/* The buffers are filled where they stay: a struct of this size is slow to copy right after its fields were
- * written. */
+/* Fills a buffer in place: a struct of this size is slow to copy right after its fields were written. */
 static inline void ampi_coll_set_one(struct ampi_coll_buf *side, const void *buf, MPI_Count count,
                                      MPI_Datatype type)
 {
@@ -110,7 +110,7 @@ static inline void ampi_coll_set_v_c(struct ampi_coll_buf *side, const void *buf
     side->has_large_counts = side->has_large_displs = true;
 }
 
-/* The w forms; displs are int or, if so told, MPI_Aint. */
+/* The w forms; displs are int or, if has_large_displs, MPI_Aint. */
 static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, const void *counts,
                                    bool has_large_counts, const void *displs, bool has_large_displs,
                                    const MPI_Datatype *types)
@@ -125,18 +125,18 @@ static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, 
     side->has_large_displs = has_large_displs;
 }
 
-/* ---- Checking them (coll_check.c): raise the right class, or return MPI_SUCCESS ---- */
+/* ---- Checks (coll_check.c): raise the right class, or return MPI_SUCCESS ---- */
 
 /* Enters the call and finds the communicator. */
 int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm,
                     struct ampi_coll_args *args) BASE_MUST_CHECK;
 
-/* A buffer that is significant at this member; what: "send" or "receive". n_blocks: how many it has in the v
- * and w forms. Sets its type. MPI_IN_PLACE must have been dealt with. */
+/* Checks a buffer that is significant at this member; what: "send" or "receive". n_blocks: the number of
+ * blocks in the v and w forms. Sets its type. MPI_IN_PLACE must have been handled. */
 int ampi_coll_check_any_buf(const struct ampi_coll_args *args, struct ampi_coll_buf *buf, const char *what,
                             int n_blocks) BASE_MUST_CHECK;
 
-/* Is that more data in so many blocks than 64 bits count? */
+/* True if the data of n_blocks blocks exceeds 64 bits. */
 static inline bool ampi_coll_is_too_much(const struct ampi_type *type, MPI_Count count, int n_blocks)
 {
     MPI_Count n_bytes;
@@ -145,7 +145,7 @@ static inline bool ampi_coll_is_too_much(const struct ampi_type *type, MPI_Count
            __builtin_mul_overflow(n_bytes, n_blocks, &n_bytes);
 }
 
-/* The same; the usual buffer, one block with an address, is checked where this is called. */
+/* The same; the usual buffer, one block with an address, is checked inline. */
 static inline BASE_MUST_CHECK int ampi_coll_check_buf(const struct ampi_coll_args *args,
                                                       struct ampi_coll_buf *buf, const char *what,
                                                       int n_blocks)
@@ -159,34 +159,35 @@ static inline BASE_MUST_CHECK int ampi_coll_check_buf(const struct ampi_coll_arg
     return ampi_coll_check_any_buf(args, buf, what, n_blocks);
 }
 
-/* True if the buffer is MPI_IN_PLACE. The caller says where it is allowed. */
+/* True if the buffer is MPI_IN_PLACE. The caller decides whether that is allowed. */
 static inline bool ampi_coll_is_in_place(const struct ampi_coll_buf *buf)
 {
     return buf->buf == MPI_IN_PLACE;
 }
 
-/* The root of a rooted operation, with what intercommunicators allow. Sets args->root. */
+/* Checks the root of a rooted operation, including the values for intercommunicators. Sets args->root. */
 int ampi_coll_check_root(struct ampi_coll_args *args, int root) BASE_MUST_CHECK;
 
-/* The operation, once the type of a reduction is known. Sets args->op. */
+/* Checks the operation, once the type of a reduction is known. Sets args->op. */
 int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op op, const struct ampi_type *type) BASE_MUST_CHECK;
 
-/* Raises an error of a call that takes no part in the collective: if other ranks' calls do, the ranks'
- * operations do not fit any more, and the report of that names this error. */
+/* Raises an error of a call that does not take part in the collective. If other ranks' calls do, the ranks'
+ * operations no longer match, and the report of that mentions this error. */
 int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ...)
     BASE_PRINTF(3, 4) BASE_COLD;
 
-/* Ends the job because members' operations do not agree, which has been reported. */
+/* Ends the job because members' operations do not match, which has been reported. */
 void ampi_coll_end_job(const struct ampi_coll_state *state) BASE_NORETURN BASE_COLD;
 
-/* MPI_IN_PLACE on an intercommunicator, or a send block that is the receive block. */
+/* Raises the error for MPI_IN_PLACE on an intercommunicator, or for a send block that is the receive
+ * block. */
 int ampi_coll_raise_in_place(const struct ampi_coll_args *args) BASE_COLD;
 int ampi_coll_raise_same(const struct ampi_coll_args *args) BASE_COLD;
 
 /* ---- Members ---- */
 
-/* A member's place in the slot, and that of the first member of its own and of the side it exchanges data
- * with. */
+/* A member's position in the slot, and that of the first member of its own side and of the side it
+ * exchanges data with. */
 static inline int ampi_coll_side_first(const struct ampi_comm *comm, const struct ampi_comm_side *side)
 {
     return side == &comm->shared->side[1] ? comm->shared->side[0].n_ranks : 0;
@@ -210,22 +211,23 @@ static inline struct ampi_comm *ampi_coll_handle(const struct ampi_comm_shared *
     return member < n_first ? &shared->side[0].handles[member] : &shared->side[1].handles[member - n_first];
 }
 
-/* Is this the member that has the root's part? On intercommunicators the one that said MPI_ROOT. */
+/* True if this member is the root. On intercommunicators that is the one with MPI_ROOT. */
 static inline bool ampi_coll_is_root(const struct ampi_coll_args *args)
 {
     return args->comm->shared->is_inter ? args->root == MPI_ROOT : args->root == args->comm->rank;
 }
 
-/* Does this member exchange data with the root? On intercommunicators those of the other group, else all. */
+/* True if this member exchanges data with the root: on intercommunicators those of the other group, else
+ * all. */
 static inline bool ampi_coll_has_root(const struct ampi_coll_args *args)
 {
     return args->root >= 0;
 }
 
-/* The arguments of the root of the operation in a slot; NULL: no member said that it is one. */
+/* The arguments of the root of the operation in a slot; NULL: no member is the root. */
 struct ampi_coll_args *ampi_coll_root_args(const struct ampi_coll_slot *slot);
 
-/* ---- Blocks of their buffers ---- */
+/* ---- Blocks of members' buffers ---- */
 
 static inline MPI_Count ampi_coll_count(const struct ampi_coll_buf *buf, int i)
 {
@@ -239,13 +241,13 @@ static inline MPI_Aint ampi_coll_displ(const struct ampi_coll_buf *buf, int i)
     return buf->has_large_displs ? ((const MPI_Aint *)buf->displs)[i] : ((const int *)buf->displs)[i];
 }
 
-/* The whole of a buffer that is one block. */
+/* A buffer that consists of one block. */
 static inline struct ampi_coll_block ampi_coll_whole(const struct ampi_coll_buf *buf)
 {
     return (struct ampi_coll_block){buf->buf, buf->count, buf->type};
 }
 
-/* Block i of a buffer that has one for each peer. */
+/* Block i of a buffer with one block per peer. */
 static inline struct ampi_coll_block ampi_coll_block(const struct ampi_coll_buf *buf, int i)
 {
     struct ampi_coll_block block = {.count = ampi_coll_count(buf, i), .type = buf->type};
@@ -276,15 +278,15 @@ static inline size_t ampi_coll_block_bytes(const struct ampi_coll_block *block)
     return block->count ? (size_t)(block->count * block->type->size_bytes) : 0;
 }
 
-/* Are these two the same data of a basic type? Then MPI_IN_PLACE should have been used. */
+/* True if these two are the same data of a basic type. Then MPI_IN_PLACE should have been used. */
 static inline bool ampi_coll_is_same(struct ampi_coll_block a, struct ampi_coll_block b)
 {
     return a.buf && a.buf == b.buf && a.count > 0 && b.count > 0 && a.type->is_predefined &&
            b.type->is_predefined;
 }
 
-/* The block that a member has for itself: does its receive buffer take it? An error of this member alone,
- * which takes part like the others. */
+/* Checks that the receive buffer has room for the block that a member has for itself. This is an error of
+ * this member only, which takes part like the others. */
 static inline void ampi_coll_check_own(struct ampi_coll_args *args, struct ampi_coll_block send,
                                        struct ampi_coll_block recv)
 {
@@ -294,7 +296,7 @@ static inline void ampi_coll_check_own(struct ampi_coll_args *args, struct ampi_
     }
 }
 
-/* Bytes of data in all blocks of a buffer that has n of them. */
+/* Bytes of data in all n blocks of a buffer. */
 size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks);
 
 /* The members of a part; for (int i = from; i < to; i++) slot->state->part_members[i]. */
@@ -308,13 +310,13 @@ static inline int ampi_coll_part_to(const struct ampi_coll_slot *slot, int part)
     return slot->state->part_first[part + 1];
 }
 
-/* How many members are of this process. */
+/* The number of members in this process. */
 static inline int ampi_coll_n_local(const struct ampi_coll_state *state)
 {
     return state->part_first[state->n_parts];
 }
 
-/* The arguments of entry i of the parts' table of members. */
+/* The arguments of the member at index i of the parts' table. */
 static inline struct ampi_coll_args *ampi_coll_part_args(const struct ampi_coll_slot *slot, int i)
 {
     return slot->args[slot->state->part_members[i]];
@@ -322,8 +324,8 @@ static inline struct ampi_coll_args *ampi_coll_part_args(const struct ampi_coll_
 
 /* ---- Small contributions, which are copied into the slot at arrival ---- */
 
-/* Marks a contribution for that if it is small enough for this kind of operation, and one block of memory,
- * without padding at its end: then each is aligned where it lies behind others. */
+/* Marks a contribution for packing if it is small enough for this kind of operation, and one block of
+ * memory without padding at its end: then each one stays aligned when they are adjacent. */
 static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_kind kind, const void *buf,
                                   MPI_Count count, const struct ampi_type *type)
 {
@@ -338,8 +340,8 @@ static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_ki
 }
 
 /* Middle stage: true if all members' contributions are in the slot, as large as slot->last's; sets
- * slot->result.n_bytes to that. Packing is but a shorter way: where it is false the members' buffers are
- * there as ever. */
+ * slot->result.n_bytes to that size. Packing is only a short cut: if it is false, the members' buffers are
+ * accessible as usual. */
 static inline bool ampi_coll_all_packed(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_state *state = slot->state;
@@ -361,14 +363,14 @@ static inline unsigned char *ampi_coll_packed(const struct ampi_coll_slot *slot,
     return slot->packed + (size_t)member * slot->result.n_bytes;
 }
 
-/* Bytes that lie in the slot, as a block. */
+/* Bytes in the slot, as a block. */
 static inline struct ampi_coll_block ampi_coll_bytes(const void *bytes, size_t n_bytes)
 {
     return (struct ampi_coll_block){(void *)(uintptr_t)bytes, (MPI_Count)n_bytes,
                                     ampi_type_predefined[(uintptr_t)MPI_BYTE - AMPI_TYPE_FIRST]};
 }
 
-/* Copies a few bytes; mostly 8. */
+/* Copies a few bytes; usually 8. */
 static inline void ampi_coll_copy_small(void *to, const void *from, size_t n_bytes)
 {
     if (n_bytes == 8)
@@ -377,21 +379,21 @@ static inline void ampi_coll_copy_small(void *to, const void *from, size_t n_byt
         memcpy(to, from, n_bytes);
 }
 
-/* Middle stage: the result is the root's alone. */
+/* Middle stage: only the root gets the result. */
 static inline void ampi_coll_set_root(struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
 {
     slot->result.root = ampi_coll_member(root->comm);
     slot->result_part = slot->state->part_of_pe[root->comm->owner->pe_id];
 }
 
-/* Deliver: what this part has to take to its members. */
+/* Deliver: the result that this part delivers to its members. */
 static inline const struct ampi_coll_result *ampi_coll_result(const struct ampi_coll_slot *slot, int part)
 {
     return &slot->parts[part].result;
 }
 
-/* Runs the share stage: on all PEs if the table says so for this many bytes, or if they are to start work on
- * GPUs, which takes each more time than being told; else here and now for all of them. */
+/* Runs the share stage: on all PEs if the table says so for this many bytes, or if they start work on GPUs,
+ * which takes each of them longer than being notified; otherwise here and now for all of them. */
 static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_coll_kind kind,
                                          size_t total_bytes)
 {
@@ -403,8 +405,8 @@ static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_
         slot->plan->share(slot, part);
 }
 
-/* Copies a block into another; too little room is the error of the member `to`. A block onto itself is left
- * alone. */
+/* Copies a block to another; too little room is an error of the member `to`. A block is never copied onto
+ * itself. */
 static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_block dst,
                                   struct ampi_coll_block src)
 {
@@ -420,7 +422,7 @@ static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_bl
     ampi_type_copy(dst.buf, dst.count, dst.type, src.buf, src.count, src.type);
 }
 
-/* Where a block's data begins if it is one piece of memory of the host's; NULL: it is not, or is empty. */
+/* The address of a block's data if it is consecutive host memory; NULL: it is not, or is empty. */
 static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
 {
     if (block->count == 0 || !ampi_type_is_block(block->type, block->count) ||
@@ -429,19 +431,19 @@ static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
     return ampi_type_address(block->buf, block->type->true_lb_bytes);
 }
 
-/* Where a member takes the block of a source; its type is NULL if it takes none. */
+/* The destination of a source's block at a member; its type is NULL if there is none. */
 typedef struct ampi_coll_block (*ampi_coll_target_fn)(const struct ampi_coll_args *args, int source);
 
-/* Copies one block to all members of a part, large ones piece by piece, each to everybody while it is in the
- * cache. is_stream: past the caches (ampi_coll_is_stream says when). */
-void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_coll_block src, int source,
-                      ampi_coll_target_fn target, bool is_stream);
+/* Copies one block to all members of a part; large blocks are copied in pieces, each to all members while
+ * it is in the cache. is_stream: past the caches (see ampi_coll_is_stream). */
+void ampi_coll_broadcast_block(const struct ampi_coll_slot *slot, int part, struct ampi_coll_block src,
+                               int source, ampi_coll_target_fn target, bool is_stream);
 
-/* Copies a block, or past the caches if is_stream. */
-void ampi_coll_give(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src,
-                    bool is_stream);
+/* Copies a block; past the caches if is_stream. */
+void ampi_coll_copy_block(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src,
+                          bool is_stream);
 
-/* Exchanges the data of two blocks, in pieces; the smaller one says how much. */
+/* Exchanges the data of two blocks, in pieces; the smaller one determines the size. */
 void ampi_coll_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
                     struct ampi_coll_block block_b);
 

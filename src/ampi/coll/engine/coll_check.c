@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll_check.c: the arguments of collective calls, checked before any data moves.
+ * coll_check.c: checks the arguments of collective calls, before any data moves.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "ampi/object/info.h"
 #include "base/log.h"
 
-/* A report names so many members whose calls were refused. */
+/* Maximum number of members with refused calls that a report lists. */
 #define REFUSED_SHOWN_MAX 4
 
 int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ...)
@@ -22,7 +22,7 @@ int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ..
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    snprintf(line, sizeof line, "%s: %s: %s", rank->call, ampi_error_name(error_class), text);
+    snprintf(line, sizeof line, "%s: %s: %s", ult_self()->call, ampi_error_name(error_class), text);
     comm->n_coll_refused++;
     atomic_store_explicit(&comm->shared->coll->has_refused, true, memory_order_relaxed);
     free(rank->coll_refused);
@@ -30,7 +30,7 @@ int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ..
     return ampi_raise(comm, error_class, "%s", text);
 }
 
-/* The calls that members of this process were refused, as far as some were refused more than others. */
+/* Reports refused calls of members of this process, if some members had more than others. */
 static BASE_COLD void report_refused(const struct ampi_coll_state *state)
 {
     const struct ampi_comm_shared *shared = state->shared;
@@ -43,7 +43,7 @@ static BASE_COLD void report_refused(const struct ampi_coll_state *state)
             if (pass == 0)
                 least = (uint32_t)base_min_u64(least, comm->n_coll_refused);
             else if (comm->n_coll_refused > least && comm->owner->coll_refused && ++n_shown)
-                base_log_plain("rank %d of the communicator took no part in a collective before that: %s",
+                base_log_plain("rank %d of the communicator did not take part in an earlier collective: %s",
                                comm->rank, comm->owner->coll_refused);
         }
 }
@@ -70,7 +70,7 @@ int ampi_coll_enter(const struct ampi_coll_call *call, MPI_Comm comm, struct amp
     if (BASE_UNLIKELY(call->form != AMPI_COLL_BLOCKING && !call->request))
         return ampi_coll_raise(args->comm, MPI_ERR_ARG, "the address of the request is NULL");
     if (BASE_UNLIKELY(call->form == AMPI_COLL_WRONG_INFO))
-        return ampi_coll_raise(args->comm, MPI_ERR_INFO, "the info argument is not an info object");
+        return ampi_coll_raise(args->comm, MPI_ERR_INFO, "the info argument is not a valid info object");
     return MPI_SUCCESS;
 }
 
@@ -79,8 +79,9 @@ static BASE_COLD int raise_type(struct ampi_comm *comm, const char *what, MPI_Da
     if (handle == MPI_DATATYPE_NULL)
         return ampi_coll_raise(comm, MPI_ERR_TYPE, "the %s datatype is MPI_DATATYPE_NULL", what);
     if (!ampi_type_of(handle))
-        return ampi_coll_raise(comm, MPI_ERR_TYPE, "the %s datatype %p is not a datatype, or has been freed",
-                               what, (void *)handle);
+        return ampi_coll_raise(comm, MPI_ERR_TYPE,
+                               "the %s datatype %p is not a valid datatype, or has been freed", what,
+                               (void *)handle);
     return ampi_coll_raise(comm, MPI_ERR_TYPE, "the %s datatype has not been committed (MPI_Type_commit)",
                            what);
 }
@@ -103,14 +104,14 @@ static inline bool is_usable(const struct ampi_type *type)
     return type && type->is_committed;
 }
 
-/* MPI_BOTTOM is a valid buffer for types with absolute addresses; a NULL buffer for data of a basic type is a
- * mistake. */
+/* MPI_BOTTOM is valid for types with absolute addresses; a NULL buffer for data of a basic type is an
+ * error. */
 static inline bool needs_address(const struct ampi_type *type)
 {
     return type->is_predefined && type->size_bytes > 0;
 }
 
-/* The arrays of the v and w forms. */
+/* Checks the arrays of the v and w forms. */
 static int check_blocks(struct ampi_comm *comm, struct ampi_coll_buf *buf, const char *what, int n_blocks)
 {
     MPI_Count total_bytes = 0;
@@ -174,7 +175,7 @@ int ampi_coll_check_root(struct ampi_coll_args *args, int root)
     if (BASE_LIKELY((unsigned)root < (unsigned)comm->peer->n_ranks) ||
         (is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
         return MPI_SUCCESS;
-    return ampi_coll_raise(comm, MPI_ERR_ROOT, "root %d, but the communicator has %d ranks%s", root,
+    return ampi_coll_raise(comm, MPI_ERR_ROOT, "the root is %d, but the communicator has %d ranks%s", root,
                            comm->peer->n_ranks, is_inter ? " in its remote group" : "");
 }
 
@@ -184,7 +185,7 @@ int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op handle, const struct 
     if (BASE_UNLIKELY(!args->op))
         return ampi_coll_raise(args->comm, MPI_ERR_OP,
                                handle == MPI_OP_NULL ? "the operation is MPI_OP_NULL"
-                                                     : "the operation is none, or has been freed");
+                                                     : "the operation is not valid, or has been freed");
     if (BASE_UNLIKELY(!ampi_op_is_allowed(args->op, type)))
         return ampi_coll_raise(args->comm, MPI_ERR_OP, "%s is not defined on this datatype", args->op->name);
     return MPI_SUCCESS;

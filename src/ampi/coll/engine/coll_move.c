@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll_move.c: moving blocks between members, where it takes more than a copy.
+ * coll_move.c: moving blocks between members, where a single copy is not enough.
  */
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/stream.h"
@@ -40,13 +40,13 @@ size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks)
     return total;
 }
 
-/* Bytes that are copied to everybody at a time: a third of the first-level cache; of results that go past the
- * caches, a part of the second-level one, for longer runs of stores. */
+/* Bytes that are copied to all receivers at a time: a third of the first-level cache; for results that
+ * bypass the caches, a part of the second-level one, for longer runs of stores. */
 #define PIECE_BYTES ((size_t)16 << 10)
 #define STREAM_PIECE_BYTES ((size_t)64 << 10)
 
-void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_coll_block src, int source,
-                      ampi_coll_target_fn target, bool is_stream)
+void ampi_coll_broadcast_block(const struct ampi_coll_slot *slot, int part, struct ampi_coll_block src,
+                               int source, ampi_coll_target_fn target, bool is_stream)
 {
     size_t src_bytes = ampi_coll_block_bytes(&src);
     size_t piece_bytes = is_stream ? STREAM_PIECE_BYTES : PIECE_BYTES;
@@ -58,7 +58,7 @@ void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_c
             struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
             struct ampi_coll_block dst = target(args, source);
             char *to = from && dst.type ? ampi_coll_flat(&dst) : NULL;
-            /* A receiver that cannot take pieces takes all at the first. */
+            /* A receiver that cannot take pieces gets all data with the first one. */
             if (!to || ampi_coll_block_bytes(&dst) < src_bytes) {
                 if (dst.type && done == 0)
                     ampi_coll_move(args, dst, src);
@@ -74,8 +74,8 @@ void ampi_coll_spread(const struct ampi_coll_slot *slot, int part, struct ampi_c
         ampi_coll_stream_end();
 }
 
-void ampi_coll_give(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src,
-                    bool is_stream)
+void ampi_coll_copy_block(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src,
+                          bool is_stream)
 {
     char *at = is_stream ? ampi_coll_flat(&dst) : NULL;
     const char *from = at ? ampi_coll_flat(&src) : NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * device_ops.h: the seam between the engine and buffers of GPUs.
+ * device_ops.h: the seam between the engine and GPU buffers.
  *
- * The engine and the plans know no GPU: they ask these functions, which say no at the cost of a load and a
- * branch until CUDA's driver is in the process. What they do then is in coll/device. In short: a block that
- * is a GPU's is noted and moved when the stage ends; reductions are combined by kernels where there are some;
- * a stage is over when its work on GPUs is.
+ * The engine and the plans are independent of GPUs: they call these functions, which return false at the
+ * cost of a load and a branch until CUDA's driver is in the process. coll/device implements the rest. In
+ * short: a block in GPU memory is recorded and moved when the stage ends; kernels combine reductions if
+ * available; a stage ends when its work on GPUs is done.
  */
 #ifndef AMPI_COLL_DEVICE_OPS_H
 #define AMPI_COLL_DEVICE_OPS_H
@@ -13,10 +13,10 @@
 #include "ampi/datatype/buffer.h"
 
 struct ampi_coll_args;
-struct ampi_coll_part;
+struct ampi_coll_pe;
 struct ampi_coll_slot;
 
-/* A piece of a member's buffers. */
+/* A part of a member's buffer. */
 struct ampi_coll_block {
     void *buf;
     MPI_Count count;
@@ -29,10 +29,10 @@ struct ampi_coll_span {
     int n;
 };
 
-/* The table of coll/device; set before the first communicator is made (job/connect.c). The inline functions
- * below say what each does. */
+/* The table of coll/device; set before the first communicator is created (job/connect.c). The inline
+ * functions below describe each entry. */
 struct ampi_coll_device_ops {
-    void (*begin)(struct ampi_coll_part *part);
+    void (*begin)(struct ampi_coll_pe *part);
     void (*flush)(void);
     bool (*move)(struct ampi_coll_args *to, struct ampi_coll_block dst, struct ampi_coll_block src);
     bool (*swap)(struct ampi_coll_args *a, struct ampi_coll_block block_a, struct ampi_coll_args *b,
@@ -51,10 +51,10 @@ struct ampi_coll_device_ops {
     uint64_t (*plan)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *root);
     void (*reduce)(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                    struct ampi_coll_span targets);
-    uint64_t (*plan_deal)(const struct ampi_coll_slot *slot);
-    void (*deal)(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args, MPI_Count from,
-                 MPI_Count count, bool is_held);
-    void (*dealt)(struct ampi_coll_slot *slot, int part);
+    uint64_t (*plan_scatter)(const struct ampi_coll_slot *slot);
+    void (*scatter_result)(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
+                           MPI_Count from, MPI_Count count, bool is_held);
+    void (*scatter_end)(struct ampi_coll_slot *slot, int part);
     uint64_t (*plan_scan)(const struct ampi_coll_slot *slot, bool is_exclusive);
     void (*scan)(struct ampi_coll_slot *slot, int part, bool is_exclusive);
 };
@@ -64,13 +64,13 @@ extern const struct ampi_coll_device_ops *ampi_coll_device;
 
 /* The calling PE begins a stage of the operation in the part's slot: moves are counted there until the next
  * call. */
-static inline void ampi_coll_device_begin(struct ampi_coll_part *part)
+static inline void ampi_coll_device_begin(struct ampi_coll_pe *part)
 {
     if (gpu_is_used())
         ampi_coll_device->begin(part);
 }
 
-/* The stage has called for all moves: starts them. */
+/* The stage has requested all its moves: starts them. */
 static inline void ampi_coll_device_flush(void)
 {
     if (gpu_is_used())
@@ -79,21 +79,21 @@ static inline void ampi_coll_device_flush(void)
 
 /* ---- Blocks ---- */
 
-/* True if the first byte of data of count elements at buf is a GPU's. */
+/* True if the first byte of data of count elements at buf is in GPU memory. */
 static inline bool ampi_coll_device_has_data(const void *buf, MPI_Count count, const struct ampi_type *type)
 {
     return ampi_device_has(buf, count, type);
 }
 
-/* A move of the current stage, if one of the two is a GPU's; else returns false. It is started when the stage
- * has called for all that it wants. */
+/* Requests a move of the current stage, if either block is in GPU memory; else returns false. It is started
+ * when the stage has requested all its moves. */
 static inline bool ampi_coll_device_move(struct ampi_coll_args *to, struct ampi_coll_block dst,
                                          struct ampi_coll_block src)
 {
     return gpu_is_used() && ampi_coll_device->move(to, dst, src);
 }
 
-/* The same for an exchange, at once. */
+/* The same for an exchange, which happens at once. */
 static inline bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a,
                                          struct ampi_coll_args *b, struct ampi_coll_block block_b,
                                          size_t n_bytes)
@@ -101,7 +101,7 @@ static inline bool ampi_coll_device_swap(struct ampi_coll_args *a, struct ampi_c
     return gpu_is_used() && ampi_coll_device->swap(a, block_a, b, block_b, n_bytes);
 }
 
-/* ampi_type_copy on behalf of a member, whose error it is; waits if one of the two is a GPU's. */
+/* ampi_type_copy on behalf of a member, which gets the error; waits if either buffer is in GPU memory. */
 static inline void ampi_coll_device_copy(struct ampi_coll_args *args, void *dst,
                                          const struct ampi_type *dst_type, const void *src,
                                          const struct ampi_type *src_type, MPI_Count count)
@@ -112,13 +112,13 @@ static inline void ampi_coll_device_copy(struct ampi_coll_args *args, void *dst,
         ampi_type_copy(dst, count, dst_type, src, count, src_type);
 }
 
-/* True if a buffer of the member's is a GPU's, as far as its first element says. */
+/* True if the first element of one of the member's buffers is in GPU memory. */
 static inline bool ampi_coll_device_has(const struct ampi_coll_args *args)
 {
     return gpu_is_used() && ampi_coll_device->has(args);
 }
 
-/* True if one of the slot's members has such a buffer. */
+/* True if any member of the slot has such a buffer. */
 static inline bool ampi_coll_device_any(const struct ampi_coll_slot *slot)
 {
     return gpu_is_used() && ampi_coll_device->any(slot);
@@ -126,7 +126,7 @@ static inline bool ampi_coll_device_any(const struct ampi_coll_slot *slot)
 
 /* ---- Reductions ---- */
 
-/* ampi_coll_fold, if an input or the output is a GPU's; else returns false. */
+/* ampi_coll_fold if an input or the output is in GPU memory; else returns false. */
 static inline bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part,
                                          struct ampi_coll_span members, MPI_Count from, MPI_Count count,
                                          void *out)
@@ -134,8 +134,8 @@ static inline bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int 
     return gpu_is_used() && ampi_coll_device->fold(slot, part, members, from, count, out);
 }
 
-/* Combines elements from .. to - 1 of the sources' contributions into the targets' buffers, if one of them
- * all is a GPU's; else returns false. The PE waits. */
+/* Combines elements from .. to - 1 of the sources' contributions into the targets' buffers, if any of these
+ * is in GPU memory; else returns false. The PE waits. */
 static inline bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, int part,
                                             struct ampi_coll_span sources, struct ampi_coll_span targets,
                                             MPI_Count from, MPI_Count to)
@@ -143,18 +143,18 @@ static inline bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, i
     return gpu_is_used() && ampi_coll_device->combine(slot, part, sources, targets, from, to);
 }
 
-/* ---- Whole operations by kernels, for which no PE waits. A plan_ function is asked in the middle stage and
- * returns the GPUs that are to do it, a bit each, for slot->gpus; 0: no kernel does it. If it is not 0, the
- * function behind it starts a part's share, or all if the operation is not shared; the stage is over when
- * that is done. ---- */
+/* ---- Whole operations by kernels, for which no PE waits. A plan_ function is called in the middle stage and
+ *      returns the GPUs that run the operation, as a bit mask for slot->gpus; 0: no kernel. If it is not 0, the
+ *      function after it starts a part's share, or all of it if the operation is not shared; the stage ends
+ *      when that is done. ---- */
 
-/* Middle stage: are other PEs than this one to start parts of it? */
+/* Middle stage: true if PEs other than this one must start parts of it. */
 static inline bool ampi_coll_device_must_share(const struct ampi_coll_slot *slot)
 {
     return ampi_coll_device->must_share(slot);
 }
 
-/* Broadcasts over three and more GPUs. */
+/* Broadcasts across three or more GPUs. */
 static inline uint64_t ampi_coll_device_plan_bcast(const struct ampi_coll_slot *slot)
 {
     return gpu_is_used() ? ampi_coll_device->plan_bcast(slot) : 0;
@@ -165,7 +165,8 @@ static inline void ampi_coll_device_bcast(struct ampi_coll_slot *slot, int part)
     ampi_coll_device->bcast(slot, part);
 }
 
-/* Reductions of one vector of slot->last's size per member to the root's buffer, or (NULL) to everybody's. */
+/* Reductions of one vector of slot->last's size per member to the root's buffer, or (NULL) to all
+ * members'. */
 static inline uint64_t ampi_coll_device_plan(const struct ampi_coll_slot *slot,
                                              const struct ampi_coll_args *root)
 {
@@ -178,27 +179,27 @@ static inline void ampi_coll_device_reduce(struct ampi_coll_slot *slot, int part
     ampi_coll_device->reduce(slot, part, sources, targets);
 }
 
-/* Reductions whose result is scattered: the one GPU that is to do it, a bit; or (AMPI_COLL_ANY_GPU) that of
- * each receiver. */
+/* Reductions whose result is scattered: the bit of the one GPU that computes it; or (AMPI_COLL_ANY_GPU)
+ * each receiver's GPU. */
 #define AMPI_COLL_ANY_GPU UINT64_MAX
-static inline uint64_t ampi_coll_device_plan_deal(const struct ampi_coll_slot *slot)
+static inline uint64_t ampi_coll_device_plan_scatter(const struct ampi_coll_slot *slot)
 {
-    return gpu_is_used() ? ampi_coll_device->plan_deal(slot) : 0;
+    return gpu_is_used() ? ampi_coll_device->plan_scatter(slot) : 0;
 }
 
-/* Starts elements from .. from + count - 1 of a member's result, for its receive buffer. is_held: this still
- * has contributions, so the result stays with the part until ampi_coll_device_dealt, in the deliver stage,
- * starts to copy it. */
-static inline void ampi_coll_device_deal(struct ampi_coll_slot *slot, int part,
-                                         const struct ampi_coll_args *args, MPI_Count from, MPI_Count count,
-                                         bool is_held)
+/* Starts elements from .. from + count - 1 of a member's result, for its receive buffer. is_held: the
+ * buffer still has contributions, so the part holds the result until ampi_coll_device_scatter_end, in the
+ * deliver stage, starts to copy it. */
+static inline void ampi_coll_device_scatter_result(struct ampi_coll_slot *slot, int part,
+                                                   const struct ampi_coll_args *args, MPI_Count from,
+                                                   MPI_Count count, bool is_held)
 {
-    ampi_coll_device->deal(slot, part, args, from, count, is_held);
+    ampi_coll_device->scatter_result(slot, part, args, from, count, is_held);
 }
 
-static inline void ampi_coll_device_dealt(struct ampi_coll_slot *slot, int part)
+static inline void ampi_coll_device_scatter_end(struct ampi_coll_slot *slot, int part)
 {
-    ampi_coll_device->dealt(slot, part);
+    ampi_coll_device->scatter_end(slot, part);
 }
 
 static inline uint64_t ampi_coll_device_plan_scan(const struct ampi_coll_slot *slot, bool is_exclusive)

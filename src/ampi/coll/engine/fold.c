@@ -12,7 +12,7 @@
 /* Slices begin at multiples of this many elements, so that PEs do not write to the same cache line. */
 #define SLICE_ELEMS 64
 
-/* Contributions that are handed to the operation at a time. */
+/* Contributions that are passed to the operation at a time. */
 #define INPUTS 64
 
 void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count)
@@ -22,7 +22,7 @@ void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi
 
     scratch->allocated = NULL;
     if (BASE_UNLIKELY(size_bytes > sizeof scratch->space))
-        scratch->allocated = base_malloc(size_bytes, "the intermediate result of a reduction");
+        scratch->allocated = base_malloc(size_bytes, "an intermediate result of a reduction");
     scratch->elems = ampi_type_address(scratch->allocated ? scratch->allocated : scratch->space, -lo);
 }
 

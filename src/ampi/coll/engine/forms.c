@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * forms.c: the blocking, nonblocking and persistent form of a collective, from one set of arguments.
+ * forms.c: the blocking, nonblocking and persistent forms of a collective, from one set of arguments.
  */
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/series.h"
@@ -14,18 +14,18 @@ static BASE_COLD int raise_error(const struct ampi_coll_args *args, int error)
     const char *gpu_text;
 
     if (error == MPI_ERR_PROC_ABORTED) {
-        char text[AMPI_LOST_TEXT_MAX];
-        ampi_lost_describe(comm->shared->is_inter ? NULL : comm->local->layout->group, text);
+        char text[AMPI_FAILED_TEXT_MAX];
+        ampi_failed_describe(comm->shared->is_inter ? NULL : comm->local->layout->group, text);
         return ampi_raise(comm, error, "%s", text);
     }
     gpu_text = ampi_device_error_text(comm->owner, error);
     if (gpu_text)
         return ampi_raise(comm, error, AMPI_DEVICE_FAILED, gpu_text);
     if (error == MPI_ERR_TRUNCATE && args->is_short)
-        return ampi_raise(comm, error, "%s: this rank has more for itself than its receive buffer takes",
+        return ampi_raise(comm, error, "%s: this rank's block for itself is larger than its receive buffer",
                           plan->name);
     if (error == MPI_ERR_TRUNCATE)
-        return ampi_raise(comm, error, "%s: another rank sent more data than this rank's buffer takes",
+        return ampi_raise(comm, error, "%s: another rank sent more data than fits into this rank's buffer",
                           plan->name);
     if (error == MPI_ERR_COUNT)
         return ampi_raise(comm, error, "%s: not all ranks contribute the same amount of data", plan->name);
@@ -39,12 +39,12 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
     return BASE_LIKELY(error == MPI_SUCCESS) ? MPI_SUCCESS : raise_error(args, error);
 }
 
-/* The state behind a request: the arguments, and references of the types that they name, because the program
- * may free its handles while the operation is under way. */
+/* The state behind a request: the arguments, and references to their types, because the program may free
+ * its handles while the operation is pending. */
 struct held {
     struct ampi_coll_args args;
     struct ampi_coll_series *series; /* persistent; else NULL */
-    uint32_t n_starts;               /* of the series, by this member */
+    uint32_t n_starts;               /* by this member, in the series */
     void *arrays[6]; /* the request's own copies of counts, displacements and types; NULL: none */
     int n_types;
     struct ampi_type *types[];
@@ -68,17 +68,17 @@ static void hold_types(struct held *held, const struct ampi_coll_buf *buf)
     }
 }
 
-/* Replaces an array of the program's by a copy; *copy_out is what to free. */
+/* Replaces an array of the program by a copy; *copy_out must be freed. */
 static const void *keep_array(const void *array, int n, size_t each_bytes, void **copy_out)
 {
     if (!array || n <= 0)
         return array;
-    *copy_out = base_malloc((size_t)n * each_bytes, "a collective under way");
+    *copy_out = base_malloc((size_t)n * each_bytes, "a pending collective");
     return memcpy(*copy_out, array, (size_t)n * each_bytes);
 }
 
-/* The standard has programs leave these arrays as they are until the operation is over, or the request is
- * freed; real ones drop them after the call, mpi4py among them. */
+/* The standard requires programs to keep these arrays until the operation is complete, or the request is
+ * freed; real programs free them after the call, for example mpi4py. */
 static void keep_arrays(struct ampi_coll_buf *buf, void **copies)
 {
     int n = buf->n_blocks;
@@ -131,7 +131,7 @@ static const struct ampi_request_kind coll_kind = {
 static struct ampi_request *create_request(const struct ampi_coll_args *args, bool is_persistent)
 {
     size_t n_types = (size_t)(count_types(&args->send) + count_types(&args->recv));
-    struct held *held = base_malloc(sizeof *held + n_types * sizeof held->types[0], "a collective under way");
+    struct held *held = base_malloc(sizeof *held + n_types * sizeof held->types[0], "a pending collective");
     struct ampi_request *request =
         ampi_request_create(args->comm->owner, &coll_kind, args->comm, is_persistent);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * items.c: packing items, and making stand-ins of them. See items.h.
+ * items.c: packs items, and makes stand-ins from them. See items.h.
  */
 #include "ampi/coll/engine/items.h"
 
@@ -10,10 +10,14 @@
 
 /* ---- Packing ---- */
 
+/* Items from this size on are cut in slices for the PEs. */
+#define SLICE_FROM ((size_t)32 << 10)
+#define SLICE_ALIGN ((size_t)4096)
+
 /* Returns where the data goes; NULL: sizes are only added up. */
 static unsigned char *put_item(struct ampi_coll_packer *out, uint64_t index, size_t n_bytes)
 {
-    unsigned char *data = out->at ? out->data + out->data_bytes : NULL;
+    unsigned char *data = out->data ? out->data + out->data_bytes : NULL;
 
     if (out->at)
         *(struct ampi_coll_item *)(out->at + out->n_bytes) = (struct ampi_coll_item){n_bytes, index};
@@ -27,8 +31,23 @@ void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const voi
 {
     unsigned char *data = put_item(out, index, n_bytes);
 
-    if (data && n_bytes)
+    if (data && n_bytes && out->share == 0)
         memcpy(data, bytes, n_bytes);
+}
+
+/* A PE's share of an item: a slice of a large one, all or nothing of another. */
+static void put_share(const struct ampi_coll_packer *out, unsigned char *data, struct ampi_coll_block block,
+                      size_t n_bytes)
+{
+    const struct ampi_comm *comm = out->args->comm;
+    const char *from = n_bytes >= SLICE_FROM ? ampi_coll_flat(&block) : NULL;
+    size_t each = base_round_up(n_bytes / (size_t)out->n_shares + 1, SLICE_ALIGN);
+    size_t at = base_min_u64(each * (size_t)out->share, n_bytes);
+
+    if (from)
+        memcpy(data + at, from + at, base_min_u64(each, n_bytes - at));
+    else if (comm->shared->coll->part_of_pe[comm->owner->pe_id] == out->share)
+        ampi_coll_move(out->args, ampi_coll_bytes(data, n_bytes), block);
 }
 
 void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_coll_block block)
@@ -36,7 +55,9 @@ void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_col
     size_t n_bytes = ampi_coll_block_bytes(&block);
     unsigned char *data = put_item(out, index, n_bytes);
 
-    if (data)
+    if (data && out->n_shares)
+        put_share(out, data, block, n_bytes);
+    else if (data)
         ampi_coll_move(out->args, ampi_coll_bytes(data, n_bytes), block);
 }
 
@@ -110,7 +131,7 @@ void ampi_coll_unpack_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args 
     args->send.type = (struct ampi_type *)(uintptr_t)ampi_coll_bytes(NULL, 0).type;
 }
 
-/* The type of a reduction: slot->last may be a member that takes no part in it. */
+/* The type of a reduction: slot->last may be a member that does not take part. */
 static struct ampi_type *reduced_type(const struct ampi_coll_slot *slot)
 {
     struct ampi_type *type = slot->last->send.type;
@@ -144,7 +165,7 @@ void ampi_coll_unpack_input(struct ampi_coll_slot *slot, struct ampi_coll_args *
     }
 }
 
-/* ---- Who is where ---- */
+/* ---- Locations of members ---- */
 
 int ampi_coll_peer_in(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args, int proc, int i)
 {

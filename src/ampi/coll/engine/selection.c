@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * selection.c: the table of selection.h, its print-out and its option.
+ * selection.c: the table of selection.h, its output and its option.
  */
 #include "ampi/coll/engine/selection.h"
 
@@ -12,7 +12,7 @@
 static const char *const between_names[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_ANY] = "the root's choice",
     [AMPI_BETWEEN_BCAST_BINOMIAL] = "binomial tree",
-    [AMPI_BETWEEN_BCAST_RING] = "scatter, ring",
+    [AMPI_BETWEEN_BCAST_SCATTER] = "scatter, gather",
     [AMPI_BETWEEN_GATHER_BINOMIAL] = "binomial tree",
     [AMPI_BETWEEN_GATHER_LINEAR] = "linear",
     [AMPI_BETWEEN_SCATTER_BINOMIAL] = "binomial tree",
@@ -26,7 +26,7 @@ static const char *const between_names[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_REDUCE_HALVING] = "halving, gather",
     [AMPI_BETWEEN_ALLREDUCE_DOUBLING] = "doubling",
     [AMPI_BETWEEN_ALLREDUCE_HALVING] = "Rabenseifner",
-    [AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE] = "pairwise",
+    [AMPI_BETWEEN_REDUCE_PAIRWISE] = "pairwise",
     [AMPI_BETWEEN_SCAN_DOUBLING] = "doubling",
     [AMPI_BETWEEN_NCCL] = "NCCL",
 };
@@ -36,49 +36,53 @@ const char *ampi_coll_between_name(enum ampi_between algorithm)
     return algorithm < AMPI_BETWEEN_COUNT ? between_names[algorithm] : "something else";
 }
 
-/* The part of an entry that is about several processes. */
+/* The columns of an entry that concern several processes. */
 #define BETWEEN(few_, small_, large_, from_, counted_)                                          \
     .few = AMPI_BETWEEN_##few_, .small = AMPI_BETWEEN_##small_, .large = AMPI_BETWEEN_##large_, \
     .large_from = (from_), .between_counted = (counted_)
 
-/* On two H200s NCCL is ahead from 64 KiB on (docs/decisions/0030); but to connect it takes some tenths of a
- * second, which smaller operations seldom earn back. */
+/* On two H200s NCCL is faster from 64 KiB on (docs/decisions/0030); but connecting takes some tenths of a
+ * second, which smaller operations seldom recover. */
 #define NCCL_FROM ((size_t)256 << 10)
 
 struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
     [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384, 64,
-                         BETWEEN(BCAST_BINOMIAL, BCAST_BINOMIAL, BCAST_RING, 131072, "the message"),
+                         BETWEEN(BCAST_BINOMIAL, BCAST_BINOMIAL, BCAST_SCATTER, 131072, "the message"),
                          .nccl_from = NCCL_FROM},
-    [AMPI_COLL_GATHER] = {"gather", "all that the root receives", 65536, 64,
+    [AMPI_COLL_GATHER] = {"gather", "the root's receive buffer", 65536, 64,
                           BETWEEN(GATHER_LINEAR, GATHER_BINOMIAL, GATHER_LINEAR, 16384,
-                                  "all that the root receives")},
+                                  "all that the root receives"),
+                          .each_from = 2048},
     [AMPI_COLL_SCATTER] = {"scatter", "all that the root sends", 65536, 64,
                            BETWEEN(SCATTER_LINEAR, SCATTER_BINOMIAL, SCATTER_LINEAR, 16384,
-                                   "all that the root sends")},
+                                   "all that the root sends"),
+                           .each_from = 2048},
     [AMPI_COLL_ALLGATHER] = {"allgather", "all that all ranks receive", 16384, 64,
                              BETWEEN(ANY, ALLGATHER_BRUCK, ALLGATHER_RING, 65536,
                                      "all that one rank receives"),
-                             .nccl_from = NCCL_FROM},
+                             .nccl_from = NCCL_FROM, .each_from = 8192},
     [AMPI_COLL_ALLTOALL] = {"alltoall", "all that all ranks receive", 8192, 0,
                             BETWEEN(ALLTOALL_PAIRWISE, ALLTOALL_BRUCK, ALLTOALL_PAIRWISE, 256,
-                                    "one rank's data for another")},
+                                    "the data of one rank for another")},
     [AMPI_COLL_REDUCE] = {"reduce", "the vector times the ranks", 32768, 64,
                           BETWEEN(ANY, REDUCE_BINOMIAL, REDUCE_HALVING, 131072, "the vector"),
-                          .nccl_from = NCCL_FROM},
+                          .few_large = AMPI_BETWEEN_REDUCE_PAIRWISE, .nccl_from = NCCL_FROM, .each_from = 64},
     [AMPI_COLL_ALLREDUCE] = {"allreduce", "the vector times the ranks", 16384, 64,
                              BETWEEN(ANY, ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, 16384, "the vector"),
-                             .nccl_from = NCCL_FROM},
+                             .few_large = AMPI_BETWEEN_REDUCE_PAIRWISE, .nccl_from = NCCL_FROM},
     [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768, 0,
-                                  BETWEEN(REDUCE_SCATTER_PAIRWISE, ALLREDUCE_DOUBLING,
-                                          REDUCE_SCATTER_PAIRWISE, 1024, "the vector"),
+                                  BETWEEN(REDUCE_PAIRWISE, ALLREDUCE_DOUBLING, REDUCE_PAIRWISE, 1024,
+                                          "the vector"),
                                   .nccl_from = NCCL_FROM},
     [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64,
                         BETWEEN(ANY, SCAN_DOUBLING, SCAN_DOUBLING, SIZE_MAX, "the vector")},
-    [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all that is received", 16384, 0,
+    [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all received data", 16384, 0,
                             BETWEEN(ANY, SPARSE, SPARSE, SIZE_MAX, "")},
-    [AMPI_COLL_USER_OP] = {"user-op", "a reduction's vector if a user's function combines", 65536, 0,
+    [AMPI_COLL_USER_OP] = {"user-op", "the vector, if a user's function combines", 65536, 0,
                            .large_from = SIZE_MAX},
-    [AMPI_COLL_PAST_CACHES] = {"past-caches", "all that all ranks receive", (size_t)32 << 20, 0,
+    [AMPI_COLL_PAST_CACHES] = {"past-caches", "all ranks' receive buffers", (size_t)32 << 20, 0,
+                               .large_from = SIZE_MAX},
+    [AMPI_COLL_NODE_MEMORY] = {"node-memory", "a message to a process of the node", 8192, 0,
                                .large_from = SIZE_MAX},
 };
 
@@ -89,16 +93,13 @@ void ampi_coll_selection_init(void)
 
 void ampi_coll_print_selection(void)
 {
-    printf("Collectives inside a process move data once, between the ranks' buffers: the rank that arrives "
-           "last does it, or for\n"
-           "large ones all PEs in parallel (\"shared from\" so many bytes, counted as the last column says). "
-           "Of small ones each\n"
-           "rank leaves its bytes at arrival (\"packed to\" so many per rank), and each PE takes the result "
-           "to its ranks.\n"
-           "\"past-caches\": results of bcast, allgather and allreduce of so many bytes (the size of this "
-           "machine's last-level cache)\n"
-           "are written past the caches.\n"
-           "  %-16s %12s %12s   %s\n",
+    printf("Collectives inside a process move data once, between the ranks' buffers: the last rank to arrive "
+           "does it or, for\nlarge ones, all PEs in parallel (\"shared from\" this many bytes, counted as in "
+           "the last column). For small ones each\nrank leaves its bytes at arrival (\"packed to\" this many "
+           "per rank), and each PE delivers the result to its ranks.\n\"past-caches\": results of bcast, "
+           "allgather and allreduce from this size on (the size of this machine's last-level cache)\nare "
+           "written past the caches. \"node-memory\": from this size on, processes of a node read each "
+           "other's data in place.\n  %-16s %12s %12s   %s\n",
            "operation", "packed to", "shared from", "what is counted");
     for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++) {
         const struct ampi_coll_selection *entry = &ampi_coll_selections[i];
@@ -107,8 +108,8 @@ void ampi_coll_print_selection(void)
             snprintf(from, sizeof from, "%zu", entry->share_from);
         printf("  %-16s %12zu %12s   %s\n", entry->name, entry->pack_to, from, entry->counted);
     }
-    printf("Between processes, each of which first puts its ranks' data together:\n"
-           "  %-16s %-16s %-16s %12s   %-16s %12s   %s\n",
+    printf("Between processes, each of which first collects its ranks' data:\n  %-16s %-16s %-16s %12s   "
+           "%-16s %12s   %s\n",
            "operation", "small", "large", "large from", "fewer than 8", "NCCL from", "what is counted");
     for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++) {
         const struct ampi_coll_selection *entry = &ampi_coll_selections[i];
@@ -124,18 +125,16 @@ void ampi_coll_print_selection(void)
                entry->few == AMPI_BETWEEN_ANY ? "by size" : between_names[entry->few], nccl_from,
                entry->between_counted);
     }
-    printf(
-        "\"NCCL from\": buffers on GPUs, a GPU for each process, if NCCL is there (+nccl); from %zu if what "
-        "connects processes\n"
-        "does not take GPUs' memory.\n",
-        AMPI_COLL_NCCL_STAGED_BYTES);
+    printf("\"NCCL from\": buffers on GPUs, one GPU per process, if NCCL is available (+nccl); from %zu if "
+           "the transport between\nprocesses does not support GPU memory.\n",
+           AMPI_COLL_NCCL_STAGED_BYTES);
     printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO[:LARGE_FROM[:NCCL_FROM]]][,...]; "
            "bytes may end in "
            "K, M "
            "or G, or be \"inf\".\n");
 }
 
-/* A number of bytes up to `end`. */
+/* Parses a number of bytes up to `end`. */
 static bool parse_bytes(const char *text, const char *end, size_t *bytes_out)
 {
     static const char suffixes[] = "KMG";
@@ -161,7 +160,7 @@ static bool parse_bytes(const char *text, const char *end, size_t *bytes_out)
     return text == end;
 }
 
-/* The numbers of an entry, up to `end`. */
+/* Parses the numbers of an entry, up to `end`. */
 static bool parse_numbers(struct ampi_coll_selection *entry, const char *text, const char *end)
 {
     size_t *const fields[] = {&entry->share_from, &entry->pack_to, &entry->large_from, &entry->nccl_from};
@@ -171,7 +170,7 @@ static bool parse_numbers(struct ampi_coll_selection *entry, const char *text, c
         if (!parse_bytes(text, colon ? colon : end, fields[i]))
             return false;
         if (fields[i] == &entry->large_from)
-            entry->few = AMPI_BETWEEN_ANY;
+            entry->few = entry->few_large = AMPI_BETWEEN_ANY, entry->each_from = 0;
         if (!colon)
             return entry->pack_to <= AMPI_COLL_PACK_BYTES || entry->pack_to == SIZE_MAX;
         text = colon + 1;
@@ -179,7 +178,7 @@ static bool parse_numbers(struct ampi_coll_selection *entry, const char *text, c
     return false;
 }
 
-/* One entry, up to `end`. */
+/* Parses one entry, up to `end`. */
 static bool parse_entry(struct ampi_coll_selection *table, const char *text, const char *end)
 {
     const char *colon = memchr(text, ':', (size_t)(end - text));

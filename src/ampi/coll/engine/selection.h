@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * selection.h: which way an operation goes inside a process and between processes, by its size. One table for
- * all of them, which can be printed (+help collectives) and overridden (+coll OP:BYTES).
+ * selection.h: selects the algorithm of an operation, inside a process and between processes, by its size.
+ * One table for all operations, which can be printed (+help collectives) and overridden (+coll OP:BYTES).
  */
 #ifndef AMPI_COLL_SELECTION_H
 #define AMPI_COLL_SELECTION_H
 
 #include "base/base.h"
 
-/* Contributions up to this size are copied into the slot at arrival: the data of many ranks lies together
- * then, where the one that arrives last reads it in a row instead of from as many cold pages. */
+/* Contributions up to this size are copied into the slot at arrival: the data of many ranks is then
+ * consecutive, and the last rank to arrive does not read that many cold cache lines. */
 #define AMPI_COLL_PACK_BYTES 64
 
-/* Trees and Bruck's algorithms save messages from this many processes on, and rings time. */
+/* From this many processes on, trees and Bruck's algorithms save messages, and rings save time. */
 #define AMPI_COLL_FEW 8
 
-/* NCCL does operations on GPUs' buffers from so many bytes on, or from nccl_from if that is less, where what
- * connects processes does not take GPUs' memory. */
+/* NCCL handles operations on GPU buffers from this size on, or from nccl_from if that is less, if the
+ * transport between processes does not support GPU memory. */
 #define AMPI_COLL_NCCL_STAGED_BYTES ((size_t)128 << 10)
 
 enum ampi_coll_kind {
@@ -30,8 +30,9 @@ enum ampi_coll_kind {
     AMPI_COLL_REDUCE_SCATTER,
     AMPI_COLL_SCAN,
     AMPI_COLL_NEIGHBOR,
-    AMPI_COLL_USER_OP,     /* reductions by a user's function, instead of the operation's own row */
-    AMPI_COLL_PAST_CACHES, /* no operation: results that are written past the caches */
+    AMPI_COLL_USER_OP,     /* reductions by a user's function, in place of the operation's own row */
+    AMPI_COLL_PAST_CACHES, /* not an operation: results that are written past the caches */
+    AMPI_COLL_NODE_MEMORY, /* not an operation: data that a process of the same node reads in place */
     AMPI_COLL_KIND_COUNT,
 };
 
@@ -39,7 +40,7 @@ enum ampi_coll_kind {
 enum ampi_between {
     AMPI_BETWEEN_ANY, /* the root's choice */
     AMPI_BETWEEN_BCAST_BINOMIAL,
-    AMPI_BETWEEN_BCAST_RING,
+    AMPI_BETWEEN_BCAST_SCATTER,
     AMPI_BETWEEN_GATHER_BINOMIAL,
     AMPI_BETWEEN_GATHER_LINEAR,
     AMPI_BETWEEN_SCATTER_BINOMIAL,
@@ -53,9 +54,9 @@ enum ampi_between {
     AMPI_BETWEEN_REDUCE_HALVING,
     AMPI_BETWEEN_ALLREDUCE_DOUBLING,
     AMPI_BETWEEN_ALLREDUCE_HALVING,
-    AMPI_BETWEEN_REDUCE_SCATTER_PAIRWISE,
+    AMPI_BETWEEN_REDUCE_PAIRWISE,
     AMPI_BETWEEN_SCAN_DOUBLING,
-    AMPI_BETWEEN_NCCL, /* whatever NCCL takes (coll_nccl.h) */
+    AMPI_BETWEEN_NCCL, /* NCCL's own algorithm (coll_nccl.h) */
     AMPI_BETWEEN_COUNT,
 };
 
@@ -70,10 +71,12 @@ struct ampi_coll_selection {
     size_t pack_to;      /* up to how many bytes of one rank are copied into the slot at arrival; 0: never */
     enum ampi_between few;       /* between fewer processes than AMPI_COLL_FEW: the algorithm for all sizes;
                                     AMPI_BETWEEN_ANY: by size as well */
+    enum ampi_between few_large; /* ... from large_from on; AMPI_BETWEEN_ANY: as between many */
     enum ampi_between small;     /* between processes: the algorithm */
     enum ampi_between large;     /* the one from large_from on */
     const char *between_counted; /* what is compared with large_from */
     size_t large_from;
+    size_t each_from; /* ... which also needs so many bytes for each process */
     size_t nccl_from; /* the same for buffers on GPUs from which on NCCL does it, if it is there; 0: it has
                          no such operation */
 };
@@ -81,27 +84,27 @@ struct ampi_coll_selection {
 /* By kind. Read-only once ranks run. */
 extern struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT];
 
-/* True if an operation that moves or combines this many bytes in all is worth waking all PEs for. */
+/* True if an operation that moves or combines this many bytes in total is worth waking all PEs. */
 static inline bool ampi_coll_is_shared(enum ampi_coll_kind kind, size_t total_bytes)
 {
     return total_bytes >= ampi_coll_selections[kind].share_from;
 }
 
-/* True if results of so many bytes, of all ranks of the process, are to be written past the caches: they do
- * not fit, and an ordinary store first reads the line that it is going to overwrite. */
+/* True if results with this total size, over all ranks of the process, should be written past the caches:
+ * they do not fit, and an ordinary store first reads the line that it overwrites. */
 static inline bool ampi_coll_is_stream(size_t total_bytes)
 {
     return total_bytes >= ampi_coll_selections[AMPI_COLL_PAST_CACHES].share_from;
 }
 
-/* Fills in what depends on the machine. At start-up. */
+/* Fills in the values that depend on the machine. At start-up. */
 void ampi_coll_selection_init(void);
 
 /* Prints the table to stdout: +help collectives. */
 void ampi_coll_print_selection(void);
 
-/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]] with commas between them:
- * "allreduce:16K,bcast:inf:0:64K" (K, M and G are understood). LARGE_FROM decides between few processes, too.
+/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]] separated by commas:
+ * "allreduce:16K,bcast:inf:0:64K" (K, M and G are allowed). LARGE_FROM also applies between few processes.
  * False: the text is malformed, nothing has changed. Before ranks run. */
 bool ampi_coll_override(const char *text);
 

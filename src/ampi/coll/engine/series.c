@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * series.c: which persistent collectives of the members of a communicator belong together. See series.h.
+ * series.c: matches the members' persistent collectives on a communicator. See series.h.
  */
 #include "ampi/coll/engine/series.h"
 
@@ -20,7 +20,7 @@ static struct ampi_coll_series **bucket_of(const struct ampi_coll_series_table *
     return &table->buckets[number & (table->n_buckets - 1)];
 }
 
-/* Doubles the number of buckets when there are as many series. */
+/* Doubles the number of buckets when there are that many series. */
 static void make_room(struct ampi_coll_series_table *table)
 {
     struct ampi_coll_series_table old = *table;

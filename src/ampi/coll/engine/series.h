@@ -2,17 +2,17 @@
  *
  * series.h: the starts of one persistent collective.
  *
- * The standard orders the initializations of persistent collectives on a communicator, not their starts, and
- * the starts are not ordered against other collectives either (MPI 5.0, section 6.13). So initialization
- * number n of each member belongs to initialization n of the others: they are a series, which has slots of
- * its own (slot.h), and start k of a member is operation k of the series. Whether the program asserts
+ * The standard orders the initializations of persistent collectives on a communicator, not their starts,
+ * and the starts are not ordered against other collectives either (MPI 5.0, section 6.13). So
+ * initialization n of each member belongs to initialization n of the others: they are a series, which has
+ * its own slots (slot.h), and start k of a member is operation k of the series. Whether the program asserts
  * mpi_assert_strict_persistent_collective_ordering makes no difference.
  *
  * A member starts operation k only when its own operation k - 1 is complete: that is slot.h's rule with two
  * slots.
  *
- * A series is made by the first member of this process that initializes it, and freed by the last that frees
- * its request; so it is there as long as a member may need it.
+ * The first member of this process to initialize a series creates it, and the last to free its request
+ * frees it; so it exists as long as a member may need it.
  */
 #ifndef AMPI_COLL_SERIES_H
 #define AMPI_COLL_SERIES_H
@@ -22,26 +22,26 @@
 #define AMPI_COLL_SERIES_SLOTS 2
 
 struct ampi_coll_series {
-    struct ampi_coll_series *next;     /* link of the bucket */
+    struct ampi_coll_series *next;     /* next in the bucket */
     uint32_t number;                   /* of the initialization on the communicator, from 1 */
-    int n_left;                        /* members of this process that have not freed their requests yet */
-    const struct ampi_coll_plan *plan; /* all have to initialize the same */
+    int n_left;                        /* members of this process that have not freed their requests */
+    const struct ampi_coll_plan *plan; /* must be equal at all members */
     struct ampi_coll_slots_memory memory;
-    struct ampi_coll_nccl *nccl; /* the leader PE's; NULL: no start was worth asking (coll_nccl.h) */
+    struct ampi_coll_nccl *nccl; /* of the leader PE; NULL: no start was worth a vote (coll_nccl.h) */
     struct ampi_coll_slot slots[AMPI_COLL_SERIES_SLOTS];
 };
 
-/* Initializes the caller's next persistent collective on the communicator. Ends the job if other members have
- * initialized something else. Never switches. */
+/* Initializes the caller's next persistent collective on the communicator. Ends the job if other members
+ * have initialized a different one. Never switches. */
 struct ampi_coll_series *ampi_coll_series_join(struct ampi_comm *comm, const struct ampi_coll_plan *plan);
 
-/* The caller frees its request, which is inactive. */
+/* Called when the caller frees its request, which is inactive. */
 void ampi_coll_series_leave(struct ampi_coll_series *series, const struct ampi_comm *comm);
 
-/* Has this member, of this PE, an operation in the slot? */
+/* True if this member, which is on this PE, has an operation in the slot. */
 bool ampi_coll_series_is_pending(const struct ampi_coll_slot *slot, int member);
 
-/* Calls visit for the slots of each series; no series is made or freed meanwhile. */
+/* Calls visit for the slots of each series; meanwhile no series is created or freed. */
 void ampi_coll_series_visit(struct ampi_coll_series_table *table,
                             void (*visit)(struct ampi_coll_slot *slots, int n_slots, int arg), int arg);
 

@@ -7,6 +7,7 @@
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/series.h"
 #include "ampi/coll/engine/usage.h"
+#include "ampi/object/gate.h"
 #include "ampi/coll/engine/between_ops.h"
 #include "base/log.h"
 
@@ -14,7 +15,7 @@ static void start_now(struct ampi_coll_args *args, bool is_own_call);
 
 /* ---- Stages ---- */
 
-/* The member goes on with this result. Its arguments may be gone from here on. */
+/* The member continues with this result. Its arguments may be gone afterwards. */
 static inline void end_member(struct ampi_coll_args *args, int error)
 {
     struct ampi_request *request = args->request;
@@ -26,11 +27,11 @@ static inline void end_member(struct ampi_coll_args *args, int error)
         return;
     }
     args->is_done = true;
-    if (args->is_waiting)
-        ult_ready(&args->comm->owner->ult);
+    if (args->waiter)
+        ult_ready(args->waiter);
 }
 
-/* The member's operation is over. Its arguments may be gone from here on. */
+/* The member's operation is complete. Its arguments may be gone afterwards. */
 static inline void finish_member(struct ampi_coll_args *args)
 {
     args->comm->coll_pending &= ~args->pending_bit;
@@ -60,22 +61,22 @@ static BASE_COLD void start_deferred(struct ampi_comm *comm)
     }
 }
 
-/* ---- From PE to PE ---- */
+/* ---- Notifying PEs ---- */
 
 enum stage_result { NO_RESULT, RESULT_IN_SLOT, RESULT_CARRIED };
 
-/* The content of an inbox item: with it all that a PE has to know for the last stage of a small
- * operation, so that it need not fetch lines of the slot from the PE that wrote them. */
+/* The content of an inbox item: all data that a PE needs for the last stage of a small operation, so that
+ * it need not fetch cache lines of the slot from the PE that wrote them. */
 struct stage_item {
-    struct ampi_coll_part *part;
-    int root; /* of a result that is carried, as the next two */
+    struct ampi_coll_pe *part;
+    int root; /* of a result in this item, like the next two fields */
     uint16_t n_bytes;
     uint8_t has_result; /* enum stage_result */
     unsigned char carried[AMPI_COLL_CARRIED_BYTES];
 };
-_Static_assert(sizeof(struct stage_item) <= ULT_ITEM_BYTES, "it travels in an inbox item");
+_Static_assert(sizeof(struct stage_item) <= ULT_ITEM_BYTES, "it is sent in an inbox item");
 
-static void finish_members(struct ampi_coll_part *part)
+static void finish_members(struct ampi_coll_pe *part)
 {
     struct ampi_coll_slot *slot = part->slot;
     const struct ampi_coll_state *state = slot->state;
@@ -90,8 +91,8 @@ static void finish_members(struct ampi_coll_part *part)
     }
 }
 
-/* result: what deliver is to take to the members; NULL: nothing. */
-static inline void finish_part(struct ampi_coll_part *part, const struct ampi_coll_result *result)
+/* result: the result that deliver takes to the members; NULL: none. */
+static inline void finish_part(struct ampi_coll_pe *part, const struct ampi_coll_result *result)
 {
     if (result) {
         part->result = *result;
@@ -101,13 +102,13 @@ static inline void finish_part(struct ampi_coll_part *part, const struct ampi_co
     ampi_coll_stage_end(part, finish_members);
 }
 
-/* Has deliver something to do on this part? */
+/* True if deliver has work on this part. */
 static inline bool has_result_for(const struct ampi_coll_slot *slot, int part)
 {
     return slot->has_result && (slot->result_part < 0 || slot->result_part == part);
 }
 
-/* Tells a part's PE to run a stage. */
+/* Makes a part's PE run a stage. */
 static void post_stage(struct ampi_coll_slot *slot, int part, void (*handle)(const struct ult_item *))
 {
     struct ult_item item = {.handle = handle};
@@ -127,7 +128,7 @@ static void post_stage(struct ampi_coll_slot *slot, int part, void (*handle)(con
     ult_post_item(ult_pe_get(slot->state->part_pe[part]), &item);
 }
 
-/* Tells the other parts' PEs to run a stage. */
+/* Makes the other parts' PEs run a stage. */
 static void post_to_others(struct ampi_coll_slot *slot, int own_part, void (*handle)(const struct ult_item *))
 {
     const struct ampi_coll_state *state = slot->state;
@@ -154,7 +155,7 @@ static inline void finish_all(struct ampi_coll_slot *slot, int own_part)
     finish_part(&slot->parts[own_part], has_result_for(slot, own_part) ? &slot->result : NULL);
 }
 
-static void share_done(struct ampi_coll_part *part)
+static void share_done(struct ampi_coll_pe *part)
 {
     struct ampi_coll_slot *slot = part->slot;
     const struct ampi_coll_state *state = slot->state;
@@ -181,8 +182,9 @@ static inline bool has_user_op(const struct ampi_coll_args *args)
     return args->op && !args->op->is_predefined;
 }
 
-/* A member whose function the middle stage is to call, and which it runs on; NULL: it calls none. The one
- * that arrived last may know none: on an intercommunicator the root alone does on its side of a reduction. */
+/* The member on whose stack the middle stage runs because it calls that member's function; NULL: none. The
+ * last member to arrive may have none: on an intercommunicator only the root does on its side of a
+ * reduction. */
 static inline struct ampi_coll_args *find_runner(const struct ampi_coll_slot *slot)
 {
     struct ampi_coll_args *root;
@@ -190,20 +192,20 @@ static inline struct ampi_coll_args *find_runner(const struct ampi_coll_slot *sl
     if (has_user_op(slot->last))
         return slot->last;
     if (BASE_LIKELY(slot->last->op || !slot->state->shared->is_inter) ||
-        slot->plan->flow != AMPI_COLL_FLOW_REDUCE) /* others have no root, or no function */
+        slot->plan->flow != AMPI_COLL_FLOW_REDUCE) /* other operations have no root, or no function */
         return NULL;
     root = ampi_coll_root_args(slot);
     return root && !root->is_remote && has_user_op(root) ? root : NULL;
 }
 
-/* The part's own choice for the share stage: rather a member that is blocked than one that computes. */
+/* The part's own choice for the share stage: prefers a member that is blocked to one that computes. */
 static struct ampi_coll_args *choose_runner(const struct ampi_coll_slot *slot, int part)
 {
     const struct ampi_coll_state *state = slot->state;
     const int *members = state->part_members + state->part_first[part];
 
     for (int i = 0; i < state->part_first[part + 1] - state->part_first[part]; i++)
-        if (slot->args[members[i]]->comm->owner->ult.state == ULT_BLOCKED)
+        if (ult_is_blocked(&slot->args[members[i]]->comm->owner->ult))
             return slot->args[members[i]];
     return slot->args[members[0]];
 }
@@ -213,12 +215,12 @@ static void send_stage(struct ampi_coll_slot *slot, int part, struct ampi_coll_a
 {
     slot->parts[part].op = runner->op;
     slot->parts[part].errand.run = run;
-    ult_send(&runner->comm->owner->ult, &slot->parts[part].errand);
+    ampi_rank_send(runner->comm->owner, &slot->parts[part].errand);
 }
 
 static void share_on_errand(struct ult_errand *errand)
 {
-    struct ampi_coll_part *part = BASE_CONTAINER(errand, struct ampi_coll_part, errand);
+    struct ampi_coll_pe *part = BASE_CONTAINER(errand, struct ampi_coll_pe, errand);
 
     share_part(part->slot, part->index);
 }
@@ -238,7 +240,7 @@ static void handle_share(const struct ult_item *item)
 
 /* ---- The middle stage ---- */
 
-static void middle_done(struct ampi_coll_part *part)
+static void middle_done(struct ampi_coll_pe *part)
 {
     struct ampi_coll_slot *slot = part->slot;
 
@@ -252,7 +254,7 @@ static void middle_done(struct ampi_coll_part *part)
     }
 }
 
-/* The middle stage and what follows, on the PE of the part. */
+/* Runs the middle stage and the following ones, on the PE of the part. */
 static inline void run_middle(struct ampi_coll_slot *slot, int part)
 {
     slot->parts[part].op = slot->last->op;
@@ -268,7 +270,7 @@ static inline void run_middle(struct ampi_coll_slot *slot, int part)
 
 static void middle_on_errand(struct ult_errand *errand)
 {
-    struct ampi_coll_part *part = BASE_CONTAINER(errand, struct ampi_coll_part, errand);
+    struct ampi_coll_pe *part = BASE_CONTAINER(errand, struct ampi_coll_pe, errand);
 
     run_middle(part->slot, part->index);
 }
@@ -281,7 +283,7 @@ static void handle_middle(const struct ult_item *item)
     send_stage(stage.part->slot, stage.part->index, stage.part->slot->last, middle_on_errand);
 }
 
-/* The middle stage on the stack of the rank whose function it calls. */
+/* Sends the middle stage to the stack of the rank whose function it calls. */
 static BASE_COLD void send_middle(struct ampi_coll_slot *slot, struct ampi_coll_args *runner)
 {
     int pe_id = runner->comm->owner->pe_id;
@@ -304,20 +306,19 @@ void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part)
         run_middle(slot, part);
 }
 
-/* Two members do different things. Nothing can be saved: each waits for the other to come to its
+/* Reports members with different operations. There is no recovery: each waits for the other to reach its
  * operation. */
 static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other)
 {
-    ampi_report(
-        args->comm->owner,
-        "this rank's next collective on the communicator is %s, other ranks' is %s: all ranks have to "
-        "call the same ones in the same order",
-        args->plan->name, other->name);
+    ampi_report(args->comm->owner,
+                "this rank's next collective on the communicator is %s, but other ranks' is %s: all ranks "
+                "must call the same ones in the same order",
+                args->plan->name, other->name);
     ampi_coll_end_job(args->comm->shared->coll);
 }
 
-/* A member is there: its operation has to be the others', and a small contribution goes into the slot. */
-static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_part *part,
+/* Checks that an arriving member's operation is the others', and packs a small contribution. */
+static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_pe *part,
                             const struct ampi_coll_args *args, int member)
 {
     unsigned char *to = slot->packed + (size_t)member * args->pack_bytes;
@@ -340,8 +341,8 @@ static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_part *
         memcpy(to, args->pack_from, args->pack_bytes);
 }
 
-/* All members of this process are there. False: the operation goes on between processes. */
-static bool may_go_on(struct ampi_coll_slot *slot)
+/* Called when all members of this process have arrived. False: the operation continues between processes. */
+static bool can_continue(struct ampi_coll_slot *slot)
 {
     if (ampi_coll_usage_is_on())
         ampi_coll_usage_check_arrived(slot);
@@ -354,14 +355,14 @@ static bool may_go_on(struct ampi_coll_slot *slot)
     return true;
 }
 
-/* A member is there. is_own_call: on the stack of its rank, in the call that starts the operation. */
+/* A member arrives. is_own_call: on the stack of its rank, in the call that starts the operation. */
 static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *slot,
                                                          struct ampi_coll_args *args, bool is_own_call)
 {
     struct ampi_comm *comm = args->comm;
     struct ampi_coll_state *state = comm->shared->coll;
     int member = comm->rank + (comm->local == &comm->shared->side[1] ? comm->shared->side[0].n_ranks : 0);
-    struct ampi_coll_part *part = &slot->parts[state->part_of_pe[comm->owner->pe_id]];
+    struct ampi_coll_pe *part = &slot->parts[state->part_of_pe[comm->owner->pe_id]];
 
     slot->args[member] = args;
     check_in(slot, part, args, member);
@@ -378,7 +379,7 @@ static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *
     }
     slot->last = args;
     slot->plan = args->plan;
-    if (BASE_UNLIKELY(state->is_special) && !may_go_on(slot))
+    if (BASE_UNLIKELY(state->is_special) && !can_continue(slot))
         return;
     if (BASE_LIKELY(is_own_call && (args->op || !state->shared->is_inter)))
         run_middle(slot, part->index);
@@ -397,12 +398,12 @@ static void start_now(struct ampi_coll_args *args, bool is_own_call)
     arrive(&comm->shared->coll->slots[index], args, is_own_call);
 }
 
-/* Not now: others of the member's are under way; or never, as a member is lost. */
+/* Defers an operation, because others of the member are pending; or for ever, because a member has failed. */
 static BASE_COLD void defer(struct ampi_coll_args *args)
 {
     struct ampi_comm *comm = args->comm;
 
-    if (comm->coll_pending & AMPI_COLL_PENDING_LOST) {
+    if (comm->coll_pending & AMPI_COLL_PENDING_FAILED) {
         end_member(args, MPI_ERR_PROC_ABORTED);
         return;
     }
@@ -433,7 +434,7 @@ void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *re
     args->seq = seq;
     args->pending_bit = 0;
     args->comm->n_series_starts++;
-    if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_LOST))
+    if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_FAILED))
         end_member(args, MPI_ERR_PROC_ABORTED);
     else
         arrive(&series->slots[seq % AMPI_COLL_SERIES_SLOTS], args, true);
@@ -441,19 +442,21 @@ void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *re
 
 int ampi_coll_run(struct ampi_coll_args *args)
 {
-    args->is_done = args->is_waiting = false;
+    args->is_done = false;
+    args->waiter = NULL;
     ampi_coll_start(args, NULL);
     if (!args->is_done) {
-        args->is_waiting = true;
+        args->waiter = ult_self();
         ult_suspend();
         BASE_ASSERT(args->is_done);
     }
     return args->error;
 }
 
-/* ---- Lost members: no collective of the communicator ends well any more ---- */
+/* ---- Failed members: no collective of the communicator can succeed any more ---- */
 
-/* Has this member, of this PE, an operation in the slot? Else its arguments there are old ones. */
+/* True if this member, which is on this PE, has an operation in the slot. Otherwise its arguments there are
+ * outdated. */
 static bool is_pending(const struct ampi_coll_slot *slot, int member)
 {
     if (slot->series)
@@ -461,8 +464,8 @@ static bool is_pending(const struct ampi_coll_slot *slot, int member)
     return ampi_coll_handle(slot->state->shared, member)->coll_pending >> (slot - slot->state->slots) & 1;
 }
 
-/* Ends the operations in a slot of this PE's members. */
-static void fail_part(struct ampi_coll_slot *slot, struct ampi_coll_part *part)
+/* Ends the operations of this PE's members in a slot. */
+static void fail_part(struct ampi_coll_slot *slot, struct ampi_coll_pe *part)
 {
     const struct ampi_coll_state *state = slot->state;
 
@@ -476,8 +479,8 @@ static void fail_part(struct ampi_coll_slot *slot, struct ampi_coll_part *part)
     }
 }
 
-/* Takes back the arrival of a part in which all have arrived. False: it was the last of all parts, or has
- * been joined by the last: the operation goes on, or fails at the leader (wire.c). */
+/* Withdraws the arrival of a part in which all have arrived. False: it was the last of all parts, or the
+ * last one has joined it: the operation continues, or fails at the leader (between.c). */
 static bool withdraw(struct ampi_coll_slot *slot)
 {
     int n_arrived = atomic_load(&slot->n_parts_arrived);
@@ -500,7 +503,7 @@ static void fail_deferred(struct ampi_comm *comm)
     }
 }
 
-static void lose_slots(struct ampi_coll_slot *slots, int n_slots, int part)
+static void fail_slots(struct ampi_coll_slot *slots, int n_slots, int part)
 {
     for (int i = 0; i < n_slots; i++) {
         struct ampi_coll_slot *slot = &slots[i];
@@ -510,7 +513,7 @@ static void lose_slots(struct ampi_coll_slot *slots, int n_slots, int part)
     }
 }
 
-void ampi_coll_lose(struct ampi_coll_state *state, int pe_id)
+void ampi_coll_handle_failure(struct ampi_coll_state *state, int pe_id)
 {
     int part = state->part_of_pe[pe_id];
 
@@ -518,8 +521,8 @@ void ampi_coll_lose(struct ampi_coll_state *state, int pe_id)
         return;
     for (int i = state->part_first[part]; i < state->part_first[part + 1]; i++)
         fail_deferred(ampi_coll_handle(state->shared, state->part_members[i]));
-    lose_slots(state->slots, AMPI_COLL_SLOTS, part);
-    ampi_coll_series_visit(&state->series, lose_slots, part);
+    fail_slots(state->slots, AMPI_COLL_SLOTS, part);
+    ampi_coll_series_visit(&state->series, fail_slots, part);
     ampi_coll_between->fail(state, pe_id);
 }
 

@@ -7,7 +7,7 @@
 #include "ampi/coll/engine/between_ops.h"
 #include "base/log.h"
 
-/* ---- Where there are no other processes ---- */
+/* ---- The table for jobs of one process ---- */
 
 static struct ampi_coll_remote *no_remote(struct ampi_coll_state *state)
 {
@@ -43,7 +43,7 @@ static void no_fail(struct ampi_coll_state *state, int pe_id)
     (void)pe_id;
 }
 
-/* The others are called for communicators with a state->remote only. */
+/* The other functions are only called for communicators with a state->remote. */
 static const struct ampi_coll_between_ops no_between = {
     .create = no_remote,
     .destroy = no_destroy,
@@ -58,7 +58,7 @@ const struct ampi_coll_device_ops *ampi_coll_device; /* not called before CUDA i
 
 /* ---- The members ---- */
 
-/* Which members run where, for both sides of an intercommunicator together. */
+/* The PEs of all members, for both sides of an intercommunicator together. */
 static void merge_sides(struct ampi_coll_state *state)
 {
     const struct ampi_comm_side *sides = state->shared->side;
@@ -88,13 +88,13 @@ static void merge_sides(struct ampi_coll_state *state)
     state->part_first[state->n_parts] = n_filled;
 }
 
-/* The arrays of the slots lie in one piece of memory; the room for packed contributions, which costs nothing
+/* The arrays of all slots are in one allocation; the space for packed contributions, which costs nothing
  * until it is used, in another. */
 void ampi_coll_slots_init(struct ampi_coll_state *state, struct ampi_coll_slot *slots, int n_slots,
                           struct ampi_coll_slots_memory *memory_out)
 {
     size_t n_members = (size_t)state->n_members;
-    size_t parts_bytes = (size_t)state->n_parts * sizeof(struct ampi_coll_part);
+    size_t parts_bytes = (size_t)state->n_parts * sizeof(struct ampi_coll_pe);
     size_t args_bytes = base_round_up(n_members * sizeof(struct ampi_coll_args *), BASE_CACHE_LINE);
     char *at = base_calloc_aligned((size_t)n_slots, parts_bytes + args_bytes, "a communicator's collectives");
 
@@ -104,7 +104,7 @@ void ampi_coll_slots_init(struct ampi_coll_state *state, struct ampi_coll_slot *
     for (int i = 0; i < n_slots; i++, at += parts_bytes + args_bytes) {
         struct ampi_coll_slot *slot = &slots[i];
         slot->state = state;
-        slot->parts = (struct ampi_coll_part *)at;
+        slot->parts = (struct ampi_coll_pe *)at;
         slot->args = (struct ampi_coll_args **)(at + parts_bytes);
         slot->packed = memory_out->packed + (size_t)i * n_members * AMPI_COLL_PACK_BYTES;
         for (int part = 0; part < state->n_parts; part++) {
@@ -169,7 +169,7 @@ static void destroy(struct ampi_comm_shared *shared)
 
 static void fail_shared(struct ampi_comm_shared *shared, int pe_id)
 {
-    ampi_coll_lose(shared->coll, pe_id);
+    ampi_coll_handle_failure(shared->coll, pe_id);
 }
 
 void ampi_coll_connect(void)

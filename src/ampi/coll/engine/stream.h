@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * stream.h: copying past the caches, for results that are larger than all of them: an ordinary store first
- * reads the line that it is going to overwrite.
+ * reads the line that it overwrites.
  */
 #ifndef AMPI_COLL_STREAM_H
 #define AMPI_COLL_STREAM_H
@@ -14,8 +14,7 @@
 
 #include <emmintrin.h>
 
-/* Like memcpy, for some kilobytes and more. What is written is visible to other cores once
- * ampi_coll_stream_end was called. */
+/* Like memcpy, for some kilobytes and more. Other cores see the data after ampi_coll_stream_end. */
 static inline void ampi_coll_stream(char *to, const char *from, size_t n_bytes)
 {
     size_t head = -(uintptr_t)to & 63;

@@ -18,7 +18,7 @@ static bool is_rooted(const struct ampi_coll_plan *plan)
 
 #define NAME_MAX_BYTES 80
 
-/* "rank 3", or with the side of an intercommunicator that it is in. */
+/* "rank 3", or for an intercommunicator also its side. */
 static const char *name_of(const struct ampi_coll_args *args, char name[NAME_MAX_BYTES])
 {
     const struct ampi_comm *comm = args->comm;
@@ -30,7 +30,7 @@ static const char *name_of(const struct ampi_coll_args *args, char name[NAME_MAX
     return name;
 }
 
-/* a: of this process. */
+/* a: a member of this process. */
 static BASE_COLD void report(const struct ampi_coll_args *a, const char *a_value,
                              const struct ampi_coll_args *b, const char *b_value)
 {
@@ -60,8 +60,8 @@ static BASE_COLD void report_roots(const struct ampi_coll_args *a, const struct 
     report(a, a_text, b, b_text);
 }
 
-/* May members with these roots be in one operation? On an intercommunicator one side names a rank, and on the
- * other this rank alone says MPI_ROOT. */
+/* True if members with these roots may be in one operation. On an intercommunicator one side names a rank
+ * of the other, and only this rank passes MPI_ROOT. */
 static bool do_roots_agree(const struct ampi_coll_args *a, const struct ampi_coll_args *b)
 {
     if (a->comm->local == b->comm->local) {
@@ -80,8 +80,7 @@ static const char *op_name(const struct ampi_op *op)
 {
     if (op->is_predefined)
         return op->name;
-    return op->is_commutative ? "an operation of its own that is commutative"
-                              : "an operation of its own that is not commutative";
+    return op->is_commutative ? "its own commutative operation" : "its own non-commutative operation";
 }
 
 static void check_ops(const struct ampi_coll_args *a, const struct ampi_coll_args *b)
@@ -98,7 +97,7 @@ static void check_ops(const struct ampi_coll_args *a, const struct ampi_coll_arg
 
 /* ---- Data ---- */
 
-/* Basic types can be told apart, and are others. MPI_BYTE goes with all. */
+/* True if both are basic types and differ. MPI_BYTE matches all. */
 static bool are_other_basics(const struct ampi_type *a, const struct ampi_type *b)
 {
     return a->basic != b->basic && a->basic > AMPI_BASIC_BYTE && b->basic > AMPI_BASIC_BYTE;
@@ -111,7 +110,7 @@ static bool is_other_data(struct ampi_coll_block a, struct ampi_coll_block b)
     return a_bytes != ampi_coll_block_bytes(&b) || (a_bytes && are_other_basics(a.type, b.type));
 }
 
-/* Of a member elsewhere the size alone is known. */
+/* For a member in another process only the size is known. */
 static void describe_block(const char *verb, const struct ampi_coll_args *args, struct ampi_coll_block block,
                            char text[NAME_MAX_BYTES])
 {
@@ -146,7 +145,7 @@ static void check_contributions(const struct ampi_coll_args *a, const struct amp
     report(a, a_text, b, b_text);
 }
 
-/* The counts of MPI_Reduce_scatter: the same at all members of a side. */
+/* Checks the counts of MPI_Reduce_scatter: equal at all members of a side. */
 static void check_counts(const struct ampi_coll_args *a, const struct ampi_coll_args *b)
 {
     char a_text[NAME_MAX_BYTES], b_text[NAME_MAX_BYTES];
@@ -162,7 +161,7 @@ static void check_counts(const struct ampi_coll_args *a, const struct ampi_coll_
     }
 }
 
-/* ---- All ---- */
+/* ---- All checks ---- */
 
 static void check_pair(const struct ampi_coll_plan *plan, const struct ampi_coll_args *a,
                        const struct ampi_coll_args *b)
@@ -177,7 +176,7 @@ static void check_pair(const struct ampi_coll_plan *plan, const struct ampi_coll
         check_counts(a, b);
 }
 
-/* Compared with the first member are all; on an intercommunicator, each with each. */
+/* Compares all members with the first one; on an intercommunicator, each with each. */
 void ampi_coll_usage_check_arrived(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_state *state = slot->state;
@@ -198,7 +197,7 @@ void ampi_coll_usage_check_blocks(const struct ampi_coll_slot *slot)
 
 /* ---- Between processes ---- */
 
-/* The size of what all members have to give alike; 0: nothing. */
+/* The size that must be equal at all members; 0: none. */
 static size_t common_bytes(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;

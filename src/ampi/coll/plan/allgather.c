@@ -18,7 +18,7 @@ static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args
             ampi_coll_move(args, ampi_coll_block(&args->recv, s), ampi_coll_contribution(sources[s]));
 }
 
-/* From this size on, what is received does not stay in the cache with what it is copied from. */
+/* From this size on, received data does not stay in the cache together with its source. */
 #define SPREAD_FROM ((size_t)512 << 10)
 
 static struct ampi_coll_block target(const struct ampi_coll_args *args, int source)
@@ -38,15 +38,16 @@ static void allgather_share(struct ampi_coll_slot *slot, int part)
 
     if (each_bytes >= SPREAD_FROM) {
         for (int s = 0; s < slot->state->n_members; s++)
-            ampi_coll_spread(slot, part, ampi_coll_contribution(slot->args[s]), s, target,
-                             ampi_coll_is_stream(each_bytes * (size_t)ampi_coll_n_local(slot->state)));
+            ampi_coll_broadcast_block(
+                slot, part, ampi_coll_contribution(slot->args[s]), s, target,
+                ampi_coll_is_stream(each_bytes * (size_t)ampi_coll_n_local(slot->state)));
         return;
     }
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
         receive_all(slot, ampi_coll_part_args(slot, i));
 }
 
-/* All contributions lie in a row in the slot: for a plain buffer they are one copy. */
+/* All contributions are consecutive in the slot: for a contiguous buffer they are one copy. */
 static void deliver_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
 {
     const struct ampi_coll_buf *recv = &args->recv;

@@ -10,8 +10,8 @@
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/engine/items.h"
 
-/* In place there is but one block for each pair of ranks, at both of them: the sum of their ranks says who
- * exchanges it, so that the PEs get equal shares. */
+/* In place there is only one block for each pair of ranks, at both of them: the sum of their ranks
+ * determines which one exchanges it, so that the PEs get equal shares. */
 static void swap_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
 {
     int rank = args->comm->rank;
@@ -35,11 +35,11 @@ static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args
                            ampi_coll_block(&sources[s]->send, args->comm->rank));
 }
 
-/* Receivers that are served together: each source's blocks for them lie side by side. */
+/* Receivers that are served together: each source's blocks for them are adjacent. */
 #define TILE 16
 
-/* One source's blocks of n_bytes for up to TILE receivers. Sizes that are known when this is compiled in cost
- * no call. */
+/* Copies one source's blocks of n_bytes for up to TILE receivers. Constant sizes need no call when this is
+ * inlined. */
 static inline __attribute__((always_inline)) void
 copy_blocks(char *const *to, size_t to_skip, const char *from, const int *ranks, int n, size_t n_bytes)
 {
@@ -47,7 +47,7 @@ copy_blocks(char *const *to, size_t to_skip, const char *from, const int *ranks,
         memcpy(to[i] + to_skip, from + (size_t)ranks[i] * n_bytes, n_bytes);
 }
 
-/* All blocks have this many bytes and lie in a row at all members. */
+/* For blocks of equal size that are consecutive at all members. */
 static void receive_flat(struct ampi_coll_slot *slot, int part, size_t n_bytes)
 {
     int end = ampi_coll_part_to(slot, part);
@@ -75,7 +75,7 @@ static void receive_flat(struct ampi_coll_slot *slot, int part, size_t n_bytes)
     }
 }
 
-/* The size of everybody's blocks if all are the same and lie in a row; 0: they do not. */
+/* The block size if all blocks have the same size and are consecutive; 0: they are not. */
 static size_t flat_bytes(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_buf *recv = &slot->last->recv;
@@ -119,7 +119,7 @@ static void alltoall_middle(struct ampi_coll_slot *slot)
                               (size_t)slot->state->n_members);
 }
 
-/* The blocks for the other process's members. */
+/* Packs the blocks for the other process's members. */
 static void alltoall_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                           struct ampi_coll_packer *out)
 {
@@ -132,7 +132,7 @@ static void alltoall_pack(const struct ampi_coll_slot *slot, const struct ampi_c
     }
 }
 
-/* In the v and w forms nobody knows all counts. */
+/* In the v and w forms no member knows all counts. */
 static size_t alltoall_between_bytes(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_buf *recv = &slot->last->recv;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * barrier.c: MPI_Barrier (MPI 5.0, section 6.3): arriving at the slot is all there is to do.
- * Cost: one arrival per rank, one note per other PE.
+ * barrier.c: MPI_Barrier (MPI 5.0, section 6.3): only arriving at the slot. Cost: one arrival per rank, one
+ * inbox item per other PE.
  */
 #include "ampi/coll/plan/coll_calls.h"
 
@@ -9,8 +9,8 @@
 
 static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
 
-/* A plan of its own: a rank that has missed a barrier is told so, instead of meeting the others' MPI_Finalize
- * there. */
+/* A separate plan: a rank that has missed a barrier gets an error, instead of matching the others'
+ * MPI_Finalize. */
 static const struct ampi_coll_plan finalize_plan = {.name = "finalize"};
 
 static void build_nothing(struct ampi_meet **members, int n_members)
@@ -19,14 +19,14 @@ static void build_nothing(struct ampi_meet **members, int n_members)
     (void)n_members;
 }
 
-/* The survivors meet; if one more process fails meanwhile, those that survive that meet: all hear of all
- * losses, so in the end all mean the same group. */
+/* Survivors synchronise; on a further failure they retry with the smaller group: all are notified of all
+ * failures, so in the end all agree on the group. */
 static BASE_COLD void await_survivors(struct ampi_comm *world)
 {
     int error;
 
     do {
-        struct ampi_group *survivors = ampi_lost_survivors();
+        struct ampi_group *survivors = ampi_failed_survivors();
         struct ampi_meet me = {.function = "finalize", .group = survivors, .build = build_nothing};
         me.member = ampi_group_find(survivors, world->rank);
         error = ampi_meet_run(&me);

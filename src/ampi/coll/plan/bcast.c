@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * bcast.c: MPI_Bcast (MPI 5.0, section 6.4): every receiver's part is copied from the root's buffer.
- * Cost: one copy of the message per receiver; large ones on all PEs, each for its own ranks. A small message
- * waits in the slot, from which each PE copies it, so that no PE writes to another's ranks.
+ * bcast.c: MPI_Bcast (MPI 5.0, section 6.4): every receiver's part is copied from the root's buffer. Cost:
+ * one copy of the message per receiver; large ones on all PEs, each for its own ranks. Each PE copies a
+ * small message from the slot, so that no PE writes to another's ranks.
  */
 #include "ampi/coll/plan/coll_calls.h"
 
@@ -24,7 +24,7 @@ static void bcast_share(struct ampi_coll_slot *slot, int part)
         ampi_coll_device_bcast(slot, part);
         return;
     }
-    ampi_coll_spread(
+    ampi_coll_broadcast_block(
         slot, part, data, 0, target,
         ampi_coll_is_stream(ampi_coll_block_bytes(&data) * (size_t)ampi_coll_n_local(slot->state)));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll_calls.h: between the entry points of the collectives (coll.bindings) and their plans. Each function
- * checks the arguments of all forms of its collectives, and starts the operation in the form of the call; it
- * raises its errors and returns them. Those of blocking calls may switch.
+ * coll_calls.h: the functions behind the entry points of the collectives (coll.bindings). Each checks the
+ * arguments of all forms of its collectives, and starts the operation in the form of the call; it raises
+ * its errors and returns them. Those of blocking calls may switch.
  */
 #ifndef AMPI_COLL_CALLS_H
 #define AMPI_COLL_CALLS_H
@@ -15,7 +15,7 @@ int ampi_coll_call_barrier(struct ampi_comm *comm);
 /* Nonblocking and persistent. */
 int ampi_coll_start_barrier(const struct ampi_coll_call *call, MPI_Comm comm);
 
-/* args: the buffers are set; the rest is filled here. */
+/* args: the buffers are set; this fills in the rest. */
 int ampi_coll_bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args);
 int ampi_coll_gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args);
 int ampi_coll_scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gather.c: MPI_Gather and MPI_Gatherv (MPI 5.0, section 6.5): every rank's block is copied to its place at
- * the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
+ * gather.c: MPI_Gather and MPI_Gatherv (MPI 5.0, section 6.5): every rank's block is copied to its position
+ * at the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
 #include "ampi/coll/plan/coll_calls.h"
 
@@ -20,7 +20,7 @@ static void gather_share(struct ampi_coll_slot *slot, int part)
     }
 }
 
-/* Blocks that came from other processes. */
+/* Copies blocks received from other processes. */
 static void gather_remote(struct ampi_coll_slot *slot)
 {
     struct ampi_coll_args *root = ampi_coll_root_args(slot);
@@ -68,7 +68,8 @@ static void gather_middle(struct ampi_coll_slot *slot)
     }
 }
 
-/* Only the root knows the counts of MPI_Gatherv; and on intercommunicators not its own side's share. */
+/* Only the root knows the counts of MPI_Gatherv; and on intercommunicators it does not know its own side's
+ * share. */
 static size_t gather_between_bytes(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *args = slot->last;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * neighbor.c: the plans of the neighborhood collectives (MPI 5.0, section 9.6): every rank takes the blocks
- * that its neighbors have for it. The functions are in coll.bindings. Cost: one copy of all data; large ones
- * on all PEs, each for its own ranks as receivers.
+ * neighbor.c: the plans of the neighborhood collectives (MPI 5.0, section 9.6): every rank receives its
+ * neighbors' blocks for it. The functions are in coll.bindings. Cost: one copy of all data; large ones on
+ * all PEs, each for its own ranks as receivers.
  */
 #include "ampi/coll/plan/coll_calls.h"
 
@@ -36,9 +36,9 @@ static void neighbors_fini(struct neighbors *list)
         free(list->ranks);
 }
 
-/* The block of a source that belongs to the receiver's in-neighbor k; -1: none. On a grid what came from one
- * direction was sent in the other, also where both neighbors are the same rank. Elsewhere the first edge
- * between two ranks in the receiver's list is the first in the sender's, and so on. */
+/* The index of a source's block for the receiver's in-neighbor k; -1: none. On a grid, data received from
+ * one direction was sent in the opposite one, also if both neighbors are the same rank. Elsewhere the first
+ * edge between two ranks in the receiver's list is the first in the sender's, and so on. */
 static int matching_block(const struct ampi_comm *to, const struct neighbors *in, int k)
 {
     const struct ampi_comm *from = &to->peer->handles[in->ranks[k]];
@@ -115,7 +115,7 @@ static void neighbor_alltoall_share(struct ampi_coll_slot *slot, int part)
         receive(slot, ampi_coll_part_args(slot, i), true);
 }
 
-/* The last member's receive count stands for all. */
+/* The last member's receive count is representative. */
 static void neighbor_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;
@@ -125,7 +125,7 @@ static void neighbor_middle(struct ampi_coll_slot *slot)
                               (size_t)slot->state->n_members);
 }
 
-/* Is this neighbor a rank of the process that the part is for? */
+/* True if this neighbor is a rank of the process that the part is for. */
 static bool is_for(const struct ampi_coll_slot *slot, const struct ampi_coll_packer *out, int rank)
 {
     return rank >= 0 && ampi_coll_between->proc_of(slot->state->remote, rank) == out->proc;
@@ -145,7 +145,8 @@ static void neighbor_allgather_pack(const struct ampi_coll_slot *slot, const str
         ampi_coll_put(out, 0, ampi_coll_whole(&args->send));
 }
 
-/* The blocks for neighbors in that process: those of others need not even be there (MPI_PROC_NULL). */
+/* Packs the blocks for neighbors in that process; blocks of other neighbors may not even exist
+ * (MPI_PROC_NULL). */
 static void neighbor_alltoall_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                                    struct ampi_coll_packer *out)
 {

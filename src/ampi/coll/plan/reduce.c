@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * reduce.c: MPI_Reduce and MPI_Allreduce (MPI 5.0, sections 6.9.1 and 6.9.6). The elements are combined in
- * cache-sized blocks, each of which goes to all receivers while it is hot. Cost: one read of all
- * contributions and one write per receiver; large ones on all PEs, each for a slice of the elements. In place
- * is safe because a PE reads a block of all ranks before it writes that block.
+ * cache-sized blocks, each of which is written to all receivers while it is in the cache. Cost: one read of
+ * all contributions and one write per receiver; large ones on all PEs, each for a slice of the elements. In
+ * place is safe because a PE reads a block of all ranks before it writes that block.
  */
 #include "ampi/coll/plan/coll_calls.h"
 
@@ -11,7 +11,7 @@
 #include "ampi/coll/engine/items.h"
 
 /* Combines elements from .. to - 1 of the sources' contributions, block_elems at a time, into the targets'
- * buffers; GPUs those that the part has to do. */
+ * buffers; GPUs process those of their part. */
 static void combine(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                     struct ampi_coll_span targets, MPI_Count from, MPI_Count to, MPI_Count block_elems)
 {
@@ -39,13 +39,14 @@ static void combine(struct ampi_coll_slot *slot, int part, struct ampi_coll_span
             struct ampi_coll_block dst = {ampi_type_address(args->recv.buf, from * type->extent_bytes), count,
                                           args->recv.type};
             if (!args->is_remote)
-                ampi_coll_give(args, dst, (struct ampi_coll_block){scratch.elems, count, type}, is_stream);
+                ampi_coll_copy_block(args, dst, (struct ampi_coll_block){scratch.elems, count, type},
+                                     is_stream);
         }
     }
     ampi_coll_scratch_fini(&scratch);
 }
 
-/* Elements from .. to - 1 for everybody who gets a result. */
+/* Combines elements from .. to - 1 for all members that get a result. */
 static void combine_all(struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
                         MPI_Count block_elems)
 {
@@ -68,7 +69,7 @@ static void combine_at_root(struct ampi_coll_slot *slot, int part, MPI_Count fro
 typedef void (*combine_fn)(struct ampi_coll_slot *slot, int part, MPI_Count from, MPI_Count to,
                            MPI_Count block_elems);
 
-/* Decides who does it. root: who gets the result; NULL: everybody. */
+/* Decides which PEs or GPUs do the work. root: the only receiver; NULL: all members. */
 static void decide(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, const struct ampi_coll_args *root,
                    combine_fn fn)
 {
@@ -112,7 +113,7 @@ static void allreduce_deliver(struct ampi_coll_slot *slot, int part)
     const struct ampi_coll_result *result = ampi_coll_result(slot, part);
 
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
-        ampi_coll_give_small(&ampi_coll_part_args(slot, i)->recv, result);
+        ampi_coll_copy_result(&ampi_coll_part_args(slot, i)->recv, result);
 }
 
 static const struct ampi_coll_plan allreduce_plan = {
@@ -153,7 +154,7 @@ static void reduce_middle(struct ampi_coll_slot *slot)
         return;
     if (!slot->last->op)
         slot->last =
-            root; /* on intercommunicators: the others of the root's group know neither operation nor type */
+            root; /* on intercommunicators the others of the root's group know neither operation nor type */
     if (ampi_coll_all_packed(slot)) {
         ampi_coll_fold_packed(slot);
         ampi_coll_set_root(slot, root);
@@ -178,7 +179,7 @@ static void reduce_deliver(struct ampi_coll_slot *slot, int part)
 {
     const struct ampi_coll_result *result = ampi_coll_result(slot, part);
 
-    ampi_coll_give_small(&slot->args[result->root]->recv, result);
+    ampi_coll_copy_result(&slot->args[result->root]->recv, result);
 }
 
 static const struct ampi_coll_plan reduce_plan = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * reduce_scatter.c: MPI_Reduce_scatter_block and MPI_Reduce_scatter (MPI 5.0, section 6.10): a reduction
- * whose result is dealt out in blocks. Each receiver's block is combined straight into its buffer; in place,
- * where inputs and results share memory, and by users' functions, which are called for many blocks at a time,
- * into memory of the PE's, from which it is delivered. Cost: one read of all contributions; large ones on all
- * PEs, each for its own ranks as receivers.
+ * whose result is scattered in blocks. Each receiver's block is combined directly into its buffer. In
+ * place, where inputs and results share memory, and for users' functions, which are called for many blocks
+ * at a time, it is combined into memory of the PE and delivered from there. Cost: one read of all
+ * contributions; large ones on all PEs, each for its own ranks as receivers.
  */
 #include "ampi/coll/plan/coll_calls.h"
 
@@ -24,7 +24,7 @@ static MPI_Count block_from(const struct ampi_coll_args *args, int rank)
     return from;
 }
 
-/* Elements from .. from + count - 1 of the result for a member's side, to `to`. */
+/* Combines elements from .. from + count - 1 of the result for a member's side into `to`. */
 static void fold_range(const struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
                        MPI_Count from, MPI_Count count, void *to)
 {
@@ -36,7 +36,7 @@ static void fold_range(const struct ampi_coll_slot *slot, int part, const struct
                        ampi_type_address(to, done * args->recv.type->extent_bytes));
 }
 
-/* ---- Straight into the receivers' buffers, which nobody reads ---- */
+/* ---- Directly into the receivers' buffers, which nobody reads ---- */
 
 static void receive_blocks(const struct ampi_coll_slot *slot, int part)
 {
@@ -48,7 +48,7 @@ static void receive_blocks(const struct ampi_coll_slot *slot, int part)
     }
 }
 
-/* ---- By way of memory of the part's, until nobody reads the contributions any more ---- */
+/* ---- Through memory of the part, until nobody reads the contributions any more ---- */
 
 static MPI_Count count_part(const struct ampi_coll_slot *slot, int part)
 {
@@ -94,7 +94,7 @@ static void reduce_scatter_deliver(struct ampi_coll_slot *slot, int part)
     MPI_Count done = 0;
 
     if (slot->gpus) {
-        ampi_coll_device_dealt(slot, part);
+        ampi_coll_device_scatter_end(slot, part);
         return;
     }
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
@@ -109,15 +109,15 @@ static void reduce_scatter_deliver(struct ampi_coll_slot *slot, int part)
     free(held);
 }
 
-/* ---- Buffers of GPUs: the same, by kernels ---- */
+/* ---- GPU buffers: the same, by kernels ---- */
 
-static void deal_blocks(struct ampi_coll_slot *slot, int part)
+static void scatter_blocks(struct ampi_coll_slot *slot, int part)
 {
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
         int rank = args->comm->rank;
-        ampi_coll_device_deal(slot, part, args, block_from(args, rank), ampi_coll_count(&args->recv, rank),
-                              slot->has_result);
+        ampi_coll_device_scatter_result(slot, part, args, block_from(args, rank),
+                                        ampi_coll_count(&args->recv, rank), slot->has_result);
     }
 }
 
@@ -127,7 +127,7 @@ static void reduce_scatter_share(struct ampi_coll_slot *slot, int part)
 {
     slot->parts[part].held = NULL;
     if (slot->gpus)
-        deal_blocks(slot, part);
+        scatter_blocks(slot, part);
     else if (slot->has_result)
         hold_blocks(slot, part);
     else
@@ -140,7 +140,7 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
 
     if (!ampi_coll_check_sizes(slot) || last->send.count == 0)
         return;
-    slot->gpus = ampi_coll_device_plan_deal(slot);
+    slot->gpus = ampi_coll_device_plan_scatter(slot);
     slot->has_result = !last->op->is_predefined;
     for (int i = 0; i < slot->state->n_members; i++)
         slot->has_result |= ampi_coll_is_in_place(&slot->args[i]->send);
@@ -163,8 +163,7 @@ static const struct ampi_coll_plan reduce_scatter_plan = {
     .deliver = reduce_scatter_deliver,
 };
 
-/* How many elements there are in all; the counts of the blocks have to be checked before they are added
- * up. */
+/* The total number of elements; the counts of the blocks have to be checked before they are added up. */
 static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll_buf *recv,
                        MPI_Count *count_out)
 {
@@ -185,7 +184,7 @@ static int count_elems(const struct ampi_coll_args *args, const struct ampi_coll
         is_too_much = __builtin_mul_overflow(count, n_ranks, &count);
     *count_out = count;
     return is_too_much
-               ? ampi_coll_raise(args->comm, MPI_ERR_COUNT, "the receive counts are more than 64 bits count")
+               ? ampi_coll_raise(args->comm, MPI_ERR_COUNT, "the total of the receive counts exceeds 64 bits")
                : MPI_SUCCESS;
 }
 
@@ -201,7 +200,7 @@ int ampi_coll_reduce_scatter(const struct ampi_coll_call *call, MPI_Comm comm, c
     if ((error = ampi_coll_enter(call, comm, args)) || (error = count_elems(args, recv, &count)))
         return error;
     ampi_coll_set_one(&args->send, send, count, recv->handle);
-    /* The elements that the receive buffer must have room for, while it is checked. */
+    /* The number of elements that the receive buffer must have room for, while it is checked. */
     recv->count = send == MPI_IN_PLACE ? count : ampi_coll_count(recv, args->comm->rank);
     recv->n_blocks = 0;
     if ((error = ampi_coll_check_reduction(args, op, true, true)))

@@ -18,8 +18,8 @@ static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, co
                           elems, type, count);
 }
 
-/* One block of elements. `sum` holds what has been combined; `next` takes a rank's contribution, is combined
- * to sum op contribution, and then is the new sum: the operands stay in rank order, and in place nothing is
+/* Scans one block of elements. `sum` is the running result; `next` gets a rank's contribution, is combined
+ * to sum op contribution, and becomes the new sum: the operands stay in rank order, and in place nothing is
  * overwritten too early. */
 static void scan_block(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from,
                        MPI_Count count, void *sum, void *next, bool is_exclusive)
@@ -185,8 +185,8 @@ int ampi_coll_scan(const struct ampi_coll_call *call, MPI_Comm comm, const struc
         return error;
     if (args.comm->shared->is_inter)
         return ampi_coll_raise(args.comm, MPI_ERR_COMM, "not defined on intercommunicators");
-    /* The first rank gets no result of an exclusive scan; its buffer may be anything but for an input in
-     * place. */
+    /* The first rank gets no result of an exclusive scan; its buffer is not significant unless it is an
+     * input in place. */
     has_result = plan == &ampi_coll_scan_plan || args.comm->rank > 0 || send == MPI_IN_PLACE;
     if ((error = ampi_coll_check_reduction(&args, op, true, has_result)))
         return error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * scatter.c: MPI_Scatter and MPI_Scatterv (MPI 5.0, section 6.6): every rank's block is copied from its place
- * at the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
+ * scatter.c: MPI_Scatter and MPI_Scatterv (MPI 5.0, section 6.6): every rank's block is copied from its
+ * position at the root. Cost: one copy of all data; large ones on all PEs, each for its own ranks' blocks.
  */
 #include "ampi/coll/plan/coll_calls.h"
 
@@ -30,7 +30,7 @@ static void scatter_deliver(struct ampi_coll_slot *slot, int part)
     }
 }
 
-/* Small blocks in a row are copied into the slot as one. */
+/* Consecutive small blocks are copied into the slot as one. */
 static bool take_all(struct ampi_coll_slot *slot, const struct ampi_coll_args *root)
 {
     const struct ampi_coll_buf *send = &root->send;
@@ -58,7 +58,7 @@ static void scatter_middle(struct ampi_coll_slot *slot)
                               ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks));
 }
 
-/* The blocks of the other process's members. */
+/* Packs the blocks of the other process's members. */
 static void scatter_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                          struct ampi_coll_packer *out)
 {

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * parts.c: packing the data of this process's members for other processes, and making stand-ins of what came from
+ * there. See parts.h.
+ */
+#include "ampi/coll/between/parts.h"
+
+#include "ampi/coll/between/coll_remote.h"
+#include "ampi/coll/device/coll_device.h"
+
+/* The head of a part. */
+struct head {
+    uint64_t context_id; /* what the process proposes for a communicator that is being made */
+    uint64_t head_bytes; /* of all that comes before the data */
+};
+
+/* Data begins at multiples of this: of parts that are a GPU's, this much is looked at first. */
+#define DATA_ALIGN 16u
+#define HEAD_GUESS 4096u
+
+/* Parts from this size on are packed by all PEs. */
+#define SHARE_FROM ((size_t)32 << 10)
+
+/* The head of each member's contribution; its items follow. */
+struct member_head {
+    int root;
+    int key[2];
+    int n_items;
+};
+
+/* ---- Parts ---- */
+
+/* This process's part for another one: all members' heads and items. */
+static void pack_part(const struct ampi_coll_slot *slot, struct ampi_coll_packer *out, uint64_t proposed)
+{
+    const struct ampi_coll_remote *remote = slot->state->remote;
+
+    if (out->at)
+        *(struct head *)out->at = (struct head){proposed, base_round_up(out->n_bytes, DATA_ALIGN)};
+    out->n_bytes = sizeof(struct head);
+    out->data_bytes = 0;
+    for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
+        struct ampi_coll_args *args = slot->args[remote->members[i]];
+        struct member_head *head = out->at ? (struct member_head *)(out->at + out->n_bytes) : NULL;
+        out->n_bytes += sizeof *head;
+        out->n_items = 0;
+        out->args = args;
+        if (args->plan->pack)
+            args->plan->pack(slot, args, out);
+        if (head)
+            *head = (struct member_head){args->root, {args->key[0], args->key[1]}, out->n_items};
+    }
+}
+
+struct ampi_coll_packer ampi_part_measure(const struct ampi_exchange *x, int proc)
+{
+    struct ampi_coll_packer out = {.proc = proc};
+
+    pack_part(x->slot, &out, 0);
+    return out;
+}
+
+/* A part of which all PEs pack the data. */
+static bool is_shared(const struct ampi_exchange *x, size_t n_bytes)
+{
+    return n_bytes >= SHARE_FROM && x->slot->state->n_parts > 1 && !gpu_is_used();
+}
+
+/* A PE's share of the data. */
+static void pack_share(struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_exchange *x = ampi_exchange_of(slot);
+
+    for (int i = 0; i < x->n; i++) {
+        const unsigned char *bytes = x->out[i].bytes;
+        if (bytes && is_shared(x, x->out[i].n_bytes)) {
+            struct ampi_coll_packer out = {.proc = i == x->own ? ampi_part_other(x) : x->proc[i],
+                                           .data = (unsigned char *)(uintptr_t)bytes +
+                                                   ((const struct head *)bytes)->head_bytes,
+                                           .share = part,
+                                           .n_shares = slot->state->n_parts};
+            pack_part(slot, &out, 0);
+        }
+    }
+}
+
+struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uint64_t proposed)
+{
+    struct ampi_coll_packer out;
+    size_t head_bytes, n_bytes;
+    unsigned char *part;
+
+    if (!x->slot->plan->middle) /* a barrier */
+        return (struct ampi_exchange_block){0};
+    out = ampi_part_measure(x, proc);
+    head_bytes = base_round_up(out.n_bytes, DATA_ALIGN);
+    n_bytes = head_bytes + out.data_bytes;
+    part = ampi_exchange_is_direct(x->algorithm) ? ampi_exchange_alloc_data(x, n_bytes)
+                                                 : ampi_exchange_alloc(x, n_bytes);
+    out.at = part;
+    out.data = is_shared(x, n_bytes) ? NULL : part + head_bytes;
+    if (!out.data) {
+        x->prepare = pack_share;
+        x->prepare_bytes += n_bytes;
+    }
+    if (BASE_UNLIKELY(x->device >= 0) && ampi_coll_device_memory(part) != MACHINE_HOST)
+        out.at = ampi_exchange_alloc(x, head_bytes);
+    pack_part(x->slot, &out, proposed);
+    if (out.at != part)
+        ampi_coll_move(x->slot->last, ampi_coll_bytes(part, head_bytes), ampi_coll_bytes(out.at, head_bytes));
+    return (struct ampi_exchange_block){part, n_bytes};
+}
+
+struct ampi_exchange_block *ampi_parts_new(struct ampi_exchange *x)
+{
+    size_t n_bytes = (size_t)x->n * sizeof(struct ampi_exchange_block);
+
+    return memset(ampi_exchange_alloc(x, n_bytes), 0, n_bytes);
+}
+
+void ampi_parts_make_for_each(struct ampi_exchange *x)
+{
+    for (int i = 0; i < x->n; i++)
+        if (i != x->own && (!x->is_target || x->is_target[i]))
+            x->out[i] = ampi_part_make(x, x->proc[i], 0);
+}
+
+/* ---- Stand-ins ---- */
+
+static struct ampi_coll_args *stand_in(struct ampi_coll_slot *slot, struct ampi_coll_args *args, int member)
+{
+    struct ampi_comm_shared *shared = slot->state->shared;
+    int side = shared->is_inter && member >= shared->side[0].n_ranks;
+    int rank = member - (side ? shared->side[0].n_ranks : 0);
+    struct ampi_comm *comm =
+        &shared->side[side].handles[rank]; /* not a member's of this process: nobody uses it */
+
+    comm->rank = rank;
+    comm->shared = shared;
+    comm->local = &shared->side[side];
+    comm->peer = shared->is_inter ? &shared->side[1 - side] : comm->local;
+    args->plan = slot->plan;
+    args->comm = comm;
+    args->op = slot->last->op;
+    args->is_remote = true;
+    return args;
+}
+
+/* The head of a part, as the CPU can read it. */
+static const struct head *head_of(struct ampi_exchange *x, const struct ampi_exchange_block *part)
+{
+    size_t guess = base_min_u64(HEAD_GUESS, part->n_bytes);
+    struct head *head;
+
+    if (BASE_LIKELY(x->device < 0) || ampi_coll_device_memory(part->bytes) == MACHINE_HOST)
+        return (const struct head *)part->bytes;
+    head = ampi_exchange_alloc(x, guess);
+    ampi_exchange_copy(x, head, part->bytes, guess);
+    if (head->head_bytes > guess) {
+        size_t all = head->head_bytes;
+        head = ampi_exchange_alloc(x, all);
+        ampi_exchange_copy(x, head, part->bytes, all);
+    }
+    return head;
+}
+
+static void *alloc_for_stand_in(void *exchange, size_t n_bytes)
+{
+    return ampi_exchange_alloc(exchange, n_bytes);
+}
+
+void ampi_part_stand_in(struct ampi_exchange *x, int proc, const struct ampi_exchange_block *part)
+{
+    struct ampi_coll_slot *slot = x->slot;
+    const struct ampi_coll_remote *remote = slot->state->remote;
+    int first = remote->first[proc];
+    int n = ampi_remote_n_members(remote, proc);
+    const struct head *whole = head_of(x, part);
+    struct ampi_coll_unpacker in = {.at = (const unsigned char *)(whole + 1),
+                                    .data = part->bytes + whole->head_bytes,
+                                    .alloc = alloc_for_stand_in,
+                                    .memory = x};
+    struct ampi_coll_args *args = ampi_coll_stand_in_alloc(&in, (size_t)n * sizeof *args);
+
+    if (proc == 0)
+        slot->context_id = whole->context_id;
+
+    for (int i = 0; i < n; i++) {
+        const struct member_head *head = (const struct member_head *)in.at;
+        struct ampi_coll_unpacker after;
+        size_t n_bytes;
+        in.at += sizeof *head;
+        in.n_items = head->n_items;
+        after = in;
+        for (int item = 0; item < head->n_items; item++)
+            ampi_coll_get(&after, &n_bytes, NULL);
+        stand_in(slot, &args[i], remote->members[first + i]);
+        args[i].root = head->root;
+        args[i].key[0] = head->key[0];
+        args[i].key[1] = head->key[1];
+        if (slot->plan->unpack)
+            slot->plan->unpack(slot, &args[i], &in);
+        else
+            ampi_coll_unpack_whole(&args[i], &in);
+        in.at = after.at;
+        in.data = after.data;
+        slot->args[remote->members[first + i]] = &args[i];
+    }
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * parts.h: parts, the data of one process's members for another process, or for all. A part begins with a head:
+ * which items each member has in it (engine/items.h); then comes their data. Heads are packed by the leader PE,
+ * large parts' data by all PEs when the exchange starts. For between.c, on the leader PE.
+ */
+#ifndef AMPI_COLL_PARTS_H
+#define AMPI_COLL_PARTS_H
+
+#include "ampi/coll/between/between.h"
+
+/* An array of parts by participant, none of which is there yet. */
+struct ampi_exchange_block *ampi_parts_new(struct ampi_exchange *x);
+
+/* A process that the part which is for all may be packed for. */
+static inline int ampi_part_other(const struct ampi_exchange *x)
+{
+    return x->proc[ampi_exchange_after(x, 1)];
+}
+
+/* Only how large a part will be, for a process by its index. */
+struct ampi_coll_packer ampi_part_measure(const struct ampi_exchange *x, int proc);
+
+/* Makes it; the algorithm has been chosen. proposed: the context id that this process proposes. */
+struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uint64_t proposed);
+
+/* Makes x->out for all participants that get one. */
+void ampi_parts_make_for_each(struct ampi_exchange *x);
+
+/* A part of a process (its index) has come: its members get stand-ins. */
+void ampi_part_stand_in(struct ampi_exchange *x, int proc, const struct ampi_exchange_block *part);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * program_memory.c: see program_memory.h. Memory of CUDA is kept in a list, because MPI_Free_mem is not told what it
+ * frees, and memory of the host may have become CUDA's since (cuMemHostRegister).
+ */
+#include "ampi/datatype/program_memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* ---- The hint ---- */
+
+static const struct {
+    const char *name;
+    enum gpu_memory kind;
+} kinds[] = {
+    {"system", GPU_MEMORY_HOST},      {"mpi", GPU_MEMORY_HOST},
+    {"cuda", GPU_MEMORY_DEVICE},      {"cuda:device", GPU_MEMORY_DEVICE},
+    {"cuda:host", GPU_MEMORY_PINNED}, {"cuda:managed", GPU_MEMORY_MANAGED},
+};
+
+static bool find_kind(const char *name, size_t length, enum gpu_memory *kind_out)
+{
+    for (size_t i = 0; i < BASE_COUNT(kinds); i++)
+        if (strlen(kinds[i].name) == length && strncmp(kinds[i].name, name, length) == 0) {
+            *kind_out = kinds[i].kind;
+            return true;
+        }
+    if (length < 4 || strncmp(name, "mpi:", 4) != 0)
+        return false;
+    *kind_out = GPU_MEMORY_HOST; /* with restrictors: "mpi:alloc_mem" */
+    return true;
+}
+
+bool ampi_program_memory_kind(const struct ampi_info *info, enum gpu_memory *kind_out)
+{
+    const char *at = ampi_info_get(info, "mpi_memory_alloc_kinds");
+    bool is_missed = false;
+
+    for (size_t length; at && *at; at += length + (at[length] == ',')) {
+        length = strcspn(at, ",");
+        if (!find_kind(at, length, kind_out))
+            continue;
+        if (*kind_out == GPU_MEMORY_HOST || gpu_is_used())
+            return true;
+        is_missed = true;
+    }
+    *kind_out = GPU_MEMORY_HOST;
+    return !is_missed;
+}
+
+/* ---- Memory of CUDA ---- */
+
+struct allocation {
+    struct allocation *next;
+    void *memory;
+    enum gpu_memory kind;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct allocation *_Atomic first; /* read without the lock to see whether there is any */
+} allocations = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void add_allocation(void *memory, enum gpu_memory kind)
+{
+    struct allocation *allocation = base_malloc(sizeof *allocation, "memory of a GPU");
+
+    pthread_mutex_lock(&allocations.lock);
+    *allocation = (struct allocation){allocations.first, memory, kind};
+    allocations.first = allocation;
+    pthread_mutex_unlock(&allocations.lock);
+}
+
+/* Takes it out of the list; false: it is not there. */
+static bool take_allocation(const void *memory, enum gpu_memory *kind_out)
+{
+    struct allocation *found, *before = NULL;
+
+    if (!allocations.first)
+        return false;
+    pthread_mutex_lock(&allocations.lock);
+    for (found = allocations.first; found && found->memory != memory; found = found->next)
+        before = found;
+    if (found && before)
+        before->next = found->next;
+    else if (found)
+        allocations.first = found->next;
+    pthread_mutex_unlock(&allocations.lock);
+    if (!found)
+        return false;
+    *kind_out = found->kind;
+    free(found);
+    return true;
+}
+
+void *ampi_program_memory_alloc(enum gpu_memory kind, size_t alignment_bytes, size_t n_bytes)
+{
+    void *memory = NULL;
+
+    if (kind == GPU_MEMORY_HOST)
+        return posix_memalign(&memory, alignment_bytes, n_bytes) ? NULL : memory;
+    if (gpu_memory_alloc(kind, n_bytes, &memory))
+        return NULL;
+    add_allocation(memory, kind);
+    return memory;
+}
+
+void ampi_program_memory_free(void *memory)
+{
+    enum gpu_memory kind;
+
+    if (!take_allocation(memory, &kind))
+        free(memory);
+    else if (gpu_memory_free(kind, memory))
+        base_log("memory of a GPU cannot be freed");
+}

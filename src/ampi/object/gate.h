@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * gate.h: the way into the library and out of it, for ranks whose threads may call MPI.
+ *
+ * Each function of MPI that the library exports is a gate (tools/gen_gates.py), and its code is behind it
+ * (AMPI_EXPORT in handle.h). While no rank of the process has asked for MPI_THREAD_SERIALIZED or
+ * MPI_THREAD_MULTIPLE, the gate costs one comparison and jumps. Else it enters the PE of the caller's rank
+ * before the call, and leaves it afterwards (ult/sharing.h): a rank's main thread as the rank's own ULT,
+ * another thread of the rank as a ULT of that thread's own. Both act for the rank: ampi_self() is the rank.
+ *
+ * A call that may not be made goes through as it is, and ampi_enter raises the error.
+ */
+#ifndef AMPI_GATE_H
+#define AMPI_GATE_H
+
+#include "ampi/object/rank.h"
+
+/* A thread of a rank that is not its main thread, and has called MPI. */
+struct ampi_thread {
+    struct ult ult;
+    struct ampi_thread *next; /* link of the rank's list, which the PE's lock guards */
+    struct ampi_rank *rank;
+    int cancel_state; /* what pthread_setcancelstate said before the call */
+};
+
+/* A rank of this process has a level at which its threads may call MPI. Set once. */
+extern bool ampi_gate_is_on __attribute__((visibility("hidden")));
+
+/* The caller, which called from this address, enters the library. Returns what ampi_gate_leave takes; NULL: it
+ * does not enter. May wait for other threads of the PE; never switches. */
+struct ult *ampi_gate_enter(const char *call, const void *from);
+void ampi_gate_leave(struct ult *entered);
+
+/* The thread level that a rank gets: the one that it asked for. */
+int ampi_gate_level(int required);
+
+/* The rank has this level now. Its threads may call MPI if that is MPI_THREAD_SERIALIZED or higher: then the
+ * gates are on, and its PE is shared with the threads that it has. On the rank's main thread. */
+void ampi_gate_set_level(struct ampi_rank *rank, int level);
+
+/* A thread of the program is about to begin; by the rank's main thread or another of its threads. */
+void ampi_gate_thread_begins(void);
+
+/* Has the rank another thread in a call of MPI? For reports. NULL: no. */
+const struct ampi_thread *ampi_gate_other_in_call(const struct ampi_rank *rank);
+
+/* Has a thread of the rank do an errand: one that is blocked, or the main thread as soon as it is, or returns
+ * to the program. On the rank's PE. Never switches. */
+void ampi_rank_send(struct ampi_rank *rank, struct ult_errand *errand);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * deferred_work.h: work deferred until the ready ranks have run once: fetching a small message that no
+ * receive waits for. One of the ranks may be about to receive it; most likely the sender of the message
+ * that this one answers. It is notified that its data was fetched just before the answer arrives, and if
+ * one poll finds both, it has not called its receive yet.
+ */
+#ifndef AMPI_P2P_LATER_H
+#define AMPI_P2P_LATER_H
+
+#include "base/base.h"
+
+struct ampi_deferred {
+    struct ampi_deferred *next;                 /* next in the PE's list, oldest first */
+    void (*begin)(struct ampi_deferred *later); /* from the PE's progress; may not switch */
+    int n_polls;                                /* polls of the PE since it was added to that list; -1: it has
+                                                 * begun */
+};
+
+/* Makes the calling PE call begin soon. */
+void ampi_deferred_add(struct ampi_deferred *later, void (*begin)(struct ampi_deferred *later));
+
+/* True if it has been added and has not begun. */
+static inline bool ampi_deferred_waits(const struct ampi_deferred *later)
+{
+    return later->n_polls >= 0;
+}
+
+/* Removes one that has not begun from the list: it will not begin. */
+void ampi_deferred_cancel(struct ampi_deferred *later);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * segment.c: see segment.h.
+ */
+#include "ampi/procs/segment.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void *map(int fd, size_t n_bytes)
+{
+    void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void *ampi_segment_create(size_t n_bytes, struct ampi_segment_place *place_out)
+{
+    int fd = memfd_create("heddle window", MFD_CLOEXEC);
+    void *memory = NULL;
+
+    if (fd < 0)
+        return NULL;
+    if (ftruncate(fd, (off_t)n_bytes) == 0)
+        memory = map(fd, n_bytes);
+    if (!memory) {
+        close(fd);
+        return NULL;
+    }
+    *place_out = (struct ampi_segment_place){getpid(), fd, n_bytes};
+    return memory;
+}
+
+void ampi_segment_close(const struct ampi_segment_place *place)
+{
+    if (place->pid == getpid())
+        close((int)place->fd);
+}
+
+/* True if this is the announced file, and not another one that reuses its number. */
+static bool is_right(int fd, size_t n_bytes)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && (size_t)status.st_size == n_bytes && S_ISREG(status.st_mode) &&
+           status.st_uid == geteuid();
+}
+
+void *ampi_segment_open(const struct ampi_segment_place *place)
+{
+    char path[64];
+    void *memory = NULL;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)place->pid, (long long)place->fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    if (is_right(fd, place->n_bytes))
+        memory = map(fd, place->n_bytes);
+    close(fd);
+    return memory;
+}
+
+void ampi_segment_unmap(void *memory, size_t n_bytes)
+{
+    if (memory)
+        munmap(memory, n_bytes);
+}

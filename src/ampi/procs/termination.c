@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * termination.c: detects that all ranks of a job of several processes are blocked for ever.
+ *
+ * A process is quiet while all its PEs sleep and nothing of its own could wake one. It reports that, with
+ * the numbers of messages it has sent and received, to the collector, the lowest process that has not
+ * failed. When all are quiet and all sent messages were received, the collector asks all processes; a
+ * process that has done nothing since its report confirms it. If all confirm, then at the time of asking
+ * all were quiet and no message was under way: nothing can ever happen. (Each was quiet from before that
+ * time to after it, so the two sums belong to one time.) Answers count only while all reports are those
+ * that the question is based on: a process that reports again has worked in between.
+ *
+ * After a failure the survivors are all processes. They ignore messages exchanged with failed processes,
+ * and count together only if they know the same failures.
+ *
+ * Some events are not Heddle messages (the notification of a sender that its data was fetched is internal
+ * to UCX), and stay pending until a PE polls. So before a process reports that it is quiet it makes all its
+ * PEs poll.
+ *
+ *      report     to the collector     sent, received; round 0, or that of the question
+ *      question   from the collector
+ *      verdict    from the collector: print the blocked ranks
+ *      printed    to the collector, which then ends the job
+ *
+ * All of it runs on the last PE that falls asleep, under the scheduler's lock, or in a message's handler,
+ * when that PE is awake: never both at once.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+
+/* Grace period before a process reports quiescence: messages usually arrive sooner. */
+#define WAIT_NS 1000000000
+
+#define FLAG_QUESTION 1
+#define FLAG_VERDICT 2
+#define FLAG_PRINTED 4
+
+/* Messages of a process, without those exchanged with processes that it knows to have failed. */
+struct counters {
+    uint64_t n_sent; /* messages, except those of this file */
+    uint64_t n_taken;
+    uint64_t n_switches; /* between ranks */
+    uint64_t lost; /* fingerprint of the failed processes; 64 bits: compared with memcmp, so no padding */
+};
+
+/* Messages of this file exchanged with a process. */
+struct words {
+    uint64_t n_sent;
+    uint64_t n_taken;
+};
+
+static struct {
+    struct counters counters; /* at the last look; n_switches: when it became quiet */
+    uint64_t since_ns;        /* time when it became quiet */
+    bool has_told;            /* the report was sent */
+    bool is_waking;           /* the PEs have been woken to poll */
+    uint64_t *n_sleeps;       /* by PE: its sleeps at that time */
+    uint32_t question;        /* round to answer; 0: none */
+    struct words *words;      /* by process */
+    bool *is_failed;          /* by process, at the last look */
+    int collector;            /* the lowest process that had not failed then */
+} own;
+
+/* The collector's state. */
+static struct {
+    struct counters *told; /* by process */
+    bool *has_told;        /* by process */
+    bool *has_answered;    /* by process: to the last question */
+    bool *has_printed;     /* by process */
+    uint32_t round;        /* of the last question; changed by a report after it */
+    bool is_judged;
+} all;
+
+static void init(void)
+{
+    size_t n = (size_t)ampi_job.n_procs;
+    const char *what = "deadlock detection";
+
+    if (own.words)
+        return;
+    own.words = base_calloc(n, sizeof *own.words, what);
+    own.is_failed = base_calloc(n, sizeof *own.is_failed, what);
+    own.n_sleeps = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_sleeps, what);
+    all.told = base_calloc(n, sizeof *all.told, what);
+    all.has_told = base_calloc(n, sizeof *all.has_told, what);
+    all.has_answered = base_calloc(n, sizeof *all.has_answered, what);
+    all.has_printed = base_calloc(n, sizeof *all.has_printed, what);
+}
+
+static void look_for_losses(void)
+{
+    for (int i = 0; ampi_failed_any() && i < ampi_job.n_procs; i++)
+        own.is_failed[i] = ampi_failed_is(i);
+    own.collector = 0;
+    while (own.is_failed[own.collector])
+        own.collector++;
+}
+
+static uint64_t count_switches(void)
+{
+    uint64_t n = 0;
+
+    for (int i = 0; i < ampi_job.n_pes; i++)
+        n += ult_pe_switches(ult_pe_get(i));
+    return n;
+}
+
+/* Reads the counters. False: the process is not quiet. */
+static bool read_counters(struct counters *counters_out)
+{
+    struct machine_traffic traffic;
+
+    look_for_losses();
+    *counters_out =
+        (struct counters){.n_switches = count_switches(), .lost = ampi_failed_fingerprint(own.is_failed)};
+    for (int i = 0; i < ampi_job.n_pes; i++) {
+        ampi_machine->traffic(i, own.is_failed, &traffic);
+        if (traffic.n_fetching || ampi_failed_must_handle(i))
+            return false;
+        counters_out->n_sent += traffic.n_sent;
+        counters_out->n_taken += traffic.n_handled;
+    }
+    for (int i = 0; i < ampi_job.n_procs; i++)
+        if (!own.is_failed[i]) {
+            counters_out->n_sent -= own.words[i].n_sent;
+            counters_out->n_taken -= own.words[i].n_taken;
+        }
+    return true;
+}
+
+static void post(int proc_id, int flags, uint32_t round, const struct counters *counters)
+{
+    struct ampi_am_header am = {.kind = AMPI_AM_TERMINATION, .flags = (uint8_t)flags, .seq = round};
+
+    if (counters) {
+        am.cookie = counters->n_sent;
+        am.context_id = counters->n_taken;
+        am.tag = (int32_t)counters->lost;
+    }
+    if (ampi_procs_post(proc_id, 0, &am, NULL, 0))
+        own.words[proc_id].n_sent++;
+}
+
+static void post_to_others(int flags, uint32_t round)
+{
+    for (int i = 0; i < ampi_job.n_procs; i++)
+        if (i != ampi_job.proc_id && !own.is_failed[i])
+            post(i, flags, round, NULL);
+}
+
+/* ---- The collector ---- */
+
+/* True if this holds for all processes that have not failed. */
+static bool is_true_of_all(const bool *of)
+{
+    for (int i = 0; i < ampi_job.n_procs; i++)
+        if (!of[i] && !own.is_failed[i])
+            return false;
+    return true;
+}
+
+/* Ends the job when all have printed. */
+static void end_job(void)
+{
+    look_for_losses();
+    if (!all.is_judged || !is_true_of_all(all.has_printed))
+        return;
+    ampi_machine->abort(1, "deadlock");
+    _exit(1);
+}
+
+static void judge(void)
+{
+    all.is_judged = true;
+    base_log("deadlock: every rank is blocked and no message is under way");
+    post_to_others(FLAG_VERDICT, 0);
+    ampi_upper.report_blocked();
+    all.has_printed[ampi_job.proc_id] = true;
+    end_job();
+}
+
+static void ask(void)
+{
+    all.round++;
+    memset(all.has_answered, 0, (size_t)ampi_job.n_procs);
+    own.question = all.round;
+    own.is_waking = false;
+    post_to_others(FLAG_QUESTION, all.round);
+}
+
+/* All have reported, know the same failures, and have received all messages. */
+static bool is_balanced(void)
+{
+    uint64_t n_sent = 0, n_taken = 0;
+
+    for (int i = 0; i < ampi_job.n_procs; i++) {
+        if (own.is_failed[i])
+            continue;
+        if (!all.has_told[i] || all.told[i].lost != all.told[ampi_job.proc_id].lost)
+            return false;
+        n_sent += all.told[i].n_sent;
+        n_taken += all.told[i].n_taken;
+    }
+    return n_sent == n_taken;
+}
+
+static void collect(int proc_id, uint32_t round, struct counters counters)
+{
+    struct counters *told = &all.told[proc_id];
+
+    look_for_losses();
+    if (round > 0) {
+        if (round != all.round || told->n_sent != counters.n_sent || told->n_taken != counters.n_taken ||
+            told->lost != counters.lost)
+            return;
+        all.has_answered[proc_id] = true;
+        if (!all.is_judged && is_true_of_all(all.has_answered))
+            judge();
+        return;
+    }
+    all.round++; /* the last question is based on another report */
+    *told = counters;
+    all.has_told[proc_id] = true;
+    if (is_balanced())
+        ask();
+}
+
+static void tell(uint32_t round)
+{
+    if (ampi_job.proc_id == own.collector)
+        collect(ampi_job.proc_id, round, own.counters);
+    else
+        post(own.collector, 0, round, &own.counters);
+}
+
+/* ---- Every process ---- */
+
+/* True if every PE has polled since the first call, which wakes them. */
+static bool have_all_polled(void)
+{
+    for (int i = 0; own.is_waking && i < ampi_job.n_pes; i++)
+        if (ult_pe_sleeps(ult_pe_get(i)) == own.n_sleeps[i])
+            return false;
+    if (own.is_waking) {
+        own.is_waking = false;
+        return true;
+    }
+    own.is_waking = true;
+    for (int i = 0; i < ampi_job.n_pes; i++)
+        own.n_sleeps[i] = ult_pe_sleeps(ult_pe_get(i));
+    ult_wake_all();
+    return false;
+}
+
+/* The process is not quiet, or was not a moment ago. */
+static int64_t begin_again(uint64_t now_ns)
+{
+    own.since_ns = now_ns;
+    own.has_told = false;
+    own.is_waking = false;
+    own.question = 0;
+    return WAIT_NS;
+}
+
+int64_t ampi_procs_check_termination(void)
+{
+    uint64_t now_ns = ult_now_ns();
+    uint64_t n_switches = count_switches();
+    struct counters counters;
+
+    if (!ampi_machine || !ampi_machine->traffic)
+        return 0;
+    init();
+    if (n_switches != own.counters.n_switches) {
+        own.counters.n_switches = n_switches;
+        return begin_again(now_ns);
+    }
+    if (!own.has_told && now_ns - own.since_ns < WAIT_NS)
+        return (int64_t)(WAIT_NS - (now_ns - own.since_ns));
+    if (!read_counters(&counters))
+        return 0;
+    end_job();
+    if (own.has_told && memcmp(&counters, &own.counters, sizeof counters) != 0)
+        return begin_again(now_ns);
+    own.counters = counters;
+    if (!own.has_told && have_all_polled()) {
+        own.has_told = true;
+        tell(0);
+    }
+    if (own.has_told && own.question && have_all_polled()) {
+        uint32_t round = own.question;
+        own.question = 0;
+        tell(round);
+    }
+    return 0;
+}
+
+void ampi_procs_handle_termination(const struct ampi_am_header *am)
+{
+    int from = (int)am->src_proc;
+
+    init();
+    own.words[from].n_taken++;
+    if ((am->flags & FLAG_QUESTION) && own.has_told) { /* otherwise it is based on an older report */
+        own.question = am->seq; /* answered when all PEs sleep again, and have polled */
+        own.is_waking = false;
+    }
+    if (am->flags & FLAG_PRINTED) {
+        all.has_printed[from] = true;
+        end_job();
+    }
+    if (!(am->flags & (FLAG_QUESTION | FLAG_PRINTED | FLAG_VERDICT)))
+        collect(
+            from, am->seq,
+            (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .lost = (uint32_t)am->tag});
+    if (am->flags & FLAG_VERDICT) {
+        ampi_upper.report_blocked();
+        post(from, FLAG_PRINTED, 0, NULL);
+    }
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rma_access.h: put and get on memory of other processes without a message to the target. See rma_access.c.
+ */
+#ifndef AMPI_RMA_ACCESS_H
+#define AMPI_RMA_ACCESS_H
+
+#include "ampi/rma/rma.h"
+
+/* A put or get whose target is of another process; checked. False: it has to be a message. True: it is begun, or has
+ * failed with *error_out, which was raised. Never switches but to raise. */
+bool ampi_rma_access(struct ampi_rma *rma, bool is_put, int *error_out);
+
+/* Begins to flush what the owner has put into a target's memory, or into all (-1), which counts as an operation
+ * under way until it is complete there. If win->has_unflushed. Never switches. */
+void ampi_rma_access_flush(struct ampi_win *win, int rank);
+
+/* The key of the owner's memory for others, malloc'ed; NULL: it can be accessed by messages only. */
+void *ampi_rma_access_pack_key(struct ampi_win *win, size_t *n_bytes_out);
+
+/* A member's key has come (n_bytes 0: it has none). On the owner's PE. */
+void ampi_rma_access_handle_key(struct ampi_win *win, int rank, const void *packed, size_t n_bytes);
+
+/* The owner frees the window of several processes; all members have ended their epochs. On its PE. */
+void ampi_rma_access_release(struct ampi_win *win);
+
+#endif

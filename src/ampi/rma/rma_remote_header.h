@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rma_remote_header.h: the messages of rma_remote.h, for rma_remote.c and rma_remote_target.c. In the header (struct
+ * ampi_am_header), context_id names the window, tag is the message, source and dest are ranks of the window,
+ * cookie comes back with the answer, and seq is an answer's or a grant's error.
+ */
+#ifndef AMPI_RMA_REMOTE_HEADER_H
+#define AMPI_RMA_REMOTE_HEADER_H
+
+#include "ampi/rma/rma_remote.h"
+
+enum ampi_rma_message {
+    AMPI_RMA_OP = 1,
+    AMPI_RMA_ANSWER,
+    AMPI_RMA_LOCK,
+    AMPI_RMA_GRANT,
+    AMPI_RMA_UNLOCK,
+    AMPI_RMA_LOCK_ALL,
+    AMPI_RMA_UNLOCK_ALL,
+    AMPI_RMA_POST,
+    AMPI_RMA_COMPLETE,
+    AMPI_RMA_KEY_WANTED,
+    AMPI_RMA_KEY,
+};
+
+/* Flags of LOCK and UNLOCK. */
+#define AMPI_RMA_EXCLUSIVE 1
+#define AMPI_RMA_HAS_OTHERS 2 /* the origin holds other locks of the window: win_lock.h */
+
+enum ampi_rma_kind {
+    AMPI_RMA_PLAIN,           /* put and get: not atomic */
+    AMPI_RMA_COMBINE,         /* accumulate and similar operations */
+    AMPI_RMA_COMPARE_AND_SWAP /* the data is the expected value, then the new one */
+};
+
+/* An OP starts with this header, followed by the pieces and the packed data. */
+struct ampi_rma_head {
+    uint16_t kind;
+    uint16_t op;    /* the constant of the predefined operation */
+    uint16_t basic; /* enum ampi_basic; AMPI_BASIC_NONE if the data is only copied */
+    bool is_fetching;
+    uint32_t n_pieces;
+    uint64_t n_bytes; /* of all pieces */
+};
+
+/* Makes a header for a member in another process. */
+struct ampi_am_header ampi_rma_am(const struct ampi_win *win, enum ampi_rma_message message, int to);
+
+/* Sends it to am->dest with malloc'ed data, which is freed afterwards. False: the process has failed. */
+bool ampi_rma_post(const struct ampi_win_shared *shared, const struct ampi_am_header *am, void *data,
+                   size_t n_bytes);
+
+/* A thing under way to the operation's target: until it ends, the call that completes the owner's operations waits
+ * for it, and so does the request if there is one. Error: MPI's class, raised by that call. (rma_remote.c) */
+struct ampi_rma_part *ampi_rma_part_begin(struct ampi_rma *rma);
+void ampi_rma_part_end(struct ampi_rma_part *part, int error);
+
+/* Answers. (rma_remote.c) */
+void ampi_rma_handle_key(const struct ampi_am_header *am, const void *bytes, size_t n_bytes);
+void ampi_rma_handle_answer(const struct ampi_am_header *am, const void *bytes, size_t n_bytes);
+void ampi_rma_handle_grant(const struct ampi_am_header *am);
+
+/* Fails the owner's operations on failed processes. On its PE. (rma_remote.c) */
+void ampi_rma_fail_pieces(struct ampi_win *win);
+
+/* Locks that the owner has asked failed processes for are refused. On its PE. (rma_remote.c) */
+void ampi_rma_fail_grants(struct ampi_win *win);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * shm_ring.c: rings: small messages between ports of one node, through memory that both processes have
+ * mapped.
+ *
+ * UCX has such queues, too, but each message passes several of its layers on either side. A ring is an
+ * array of cells from one port to another: the sender writes a cell, and the receiver finds the message and
+ * its flag in the same cache line. A message that does not fit into a cell, finds the ring full, or goes to
+ * another node is sent through UCX, and may be overtaken (machine.h, rule 2).
+ *
+ * The rings of all ports of a process are in one memfd, whose pages are allocated by the first message.
+ * Other processes open it by /proc/PID/fd if the kernel allows that; else there is no ring. Nothing is left
+ * behind, however a process ends.
+ *
+ * A sender begins with a ring when it connects; its greeting (ucx_connect.c) tells the receiver to poll it.
+ *
+ * Invariants of a ring:
+ *      1. Position n is cell n modulo the size; it is full when its turn is n + 1.
+ *      2. The sender writes position n only while n - head_known < size. Only the sender writes cells, so a
+ *         process that ends in the middle of a message leaves one ring whose receiver waits, and no other
+ *         ring.
+ *      3. head_seen is a copy of the receiver's position that it publishes from time to time.
+ *
+ * Sleeping: the receiver sets is_asleep, checks its rings once more, and sleeps on UCX's descriptor. A
+ * sender writes, then reads is_asleep, and if it is set wakes the receiver with a UCX message. Each side
+ * needs a barrier between its two steps. The sleeper pays for both by membarrier(2). If sleeping is
+ * frequent because there are more PEs than cores, or if the kernel lacks membarrier, senders use a fence.
+ */
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "machine_ucx/ucxm.h"
+
+#define CELL_BYTES 320 /* room for the client's small messages: 256 bytes and a header */
+#define RING_CELLS 128u
+#define PUBLISH_EVERY (RING_CELLS / 4)
+
+/* Maximum number of a process's ports with rings to a port; others send through UCX. */
+#define SENDER_PES_MAX 64
+
+struct cell {
+    _Atomic uint32_t turn; /* position + 1 when the cell is full (invariant 1) */
+    uint16_t header_bytes;
+    uint16_t n_bytes;
+    unsigned char body[CELL_BYTES - 8]; /* the header, followed by the data, aligned to 8 */
+} BASE_CACHE_ALIGNED;
+_Static_assert(sizeof(struct cell) == CELL_BYTES, "no padding");
+
+struct ring_memory {
+    struct cell cells[RING_CELLS];
+    _Atomic uint32_t head_seen BASE_CACHE_ALIGNED; /* the receiver's (invariant 3) */
+};
+
+/* State that a port's senders share. */
+struct ucxm_doorbell {
+    _Atomic bool is_asleep BASE_CACHE_ALIGNED; /* set by the receiver; the sender that clears it wakes the
+                                                * receiver */
+    bool senders_fence BASE_CACHE_ALIGNED;     /* never changed */
+};
+
+/* The sender's side. */
+struct ucxm_ring_out {
+    struct ring_memory *memory;
+    struct ucxm_doorbell *doorbell;
+    uint32_t tail;       /* next position to write */
+    uint32_t head_known; /* positions below are free again */
+    bool was_full;       /* UCX carries the messages until the ring is empty, so that few are overtaken */
+    bool must_fence;
+};
+
+/* The receiver's side. */
+struct ucxm_ring_in {
+    struct ucxm_ring_in *next; /* next in the port's list */
+    struct ring_memory *memory;
+    uint32_t head;      /* next position to read */
+    int proc_id;        /* of the sender */
+    uint64_t n_handled; /* messages */
+};
+
+static struct {
+    int fd; /* of the rings to this process; -1: none */
+    struct ucxm_ring_place place;
+    bool has_membarrier; /* of the kind that affects other processes */
+    int *near_index;     /* by process: its index on this node */
+    int n_near;
+} rings = {.fd = -1};
+
+/* ---- The file ---- */
+
+static size_t page_round(size_t n_bytes)
+{
+    return base_round_up(n_bytes, (size_t)sysconf(_SC_PAGESIZE));
+}
+
+static size_t port_bytes(void)
+{
+    return page_round(sizeof(struct ucxm_doorbell)) +
+           (size_t)rings.n_near * SENDER_PES_MAX * page_round(sizeof(struct ring_memory));
+}
+
+static size_t doorbell_offset(int pe_id)
+{
+    return (size_t)pe_id * port_bytes();
+}
+
+/* Offset of the ring to a port of this process from a port of another process of this node. */
+static size_t ring_offset(int pe_id, int from_proc, int from_pe)
+{
+    return doorbell_offset(pe_id) + page_round(sizeof(struct ucxm_doorbell)) +
+           ((size_t)rings.near_index[from_proc] * SENDER_PES_MAX + (size_t)from_pe) *
+               page_round(sizeof(struct ring_memory));
+}
+
+static void *map(int fd, size_t offset, size_t n_bytes)
+{
+    void *at = mmap(NULL, page_round(n_bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                    (off_t)offset);
+
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* Creates a sparse file of that size. */
+static int make_file(size_t n_bytes)
+{
+    int fd = memfd_create("heddle rings", MFD_CLOEXEC);
+
+    if (fd >= 0 && ftruncate(fd, (off_t)n_bytes) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* ---- Opening ---- */
+
+/* True if UCX_TLS, the user's choice of transports, allows transports within a node: a list of names or,
+ * after a ^, of those to exclude. */
+bool ucxm_rings_are_chosen(void)
+{
+    const char *transports = getenv("UCX_TLS");
+    static const char *const shared[] = {"all", "sm", "shm", "mm", "posix", "sysv", "xpmem"};
+    bool is_negated = transports && transports[0] == '^', is_listed = false;
+    const char *at = transports ? transports + is_negated : "all";
+
+    for (size_t length; *at; at += length + (at[length] == ',')) {
+        length = strcspn(at, ",");
+        for (size_t i = 0; i < BASE_COUNT(shared); i++)
+            is_listed |=
+                strcspn(at, ",:") == strlen(shared[i]) && strncmp(at, shared[i], strlen(shared[i])) == 0;
+    }
+    return is_listed != is_negated;
+}
+
+static bool count_near(void)
+{
+    rings.near_index = calloc((size_t)ucxm.place.n_procs, sizeof *rings.near_index);
+    for (int i = 0; rings.near_index && i < ucxm.place.n_procs; i++)
+        if (ucxm.is_near[i])
+            rings.near_index[i] = rings.n_near++;
+    return rings.near_index && rings.n_near > 1;
+}
+
+static bool open_port(struct ucxm_port *port)
+{
+    port->doorbell = map(rings.fd, doorbell_offset(port->pe_id), sizeof(struct ucxm_doorbell));
+    if (port->doorbell)
+        port->doorbell->senders_fence =
+            !rings.has_membarrier || rings.n_near * ucxm.n_pes > (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return port->doorbell != NULL;
+}
+
+void ucxm_rings_open(void)
+{
+    struct stat file;
+
+    if (!ucxm_rings_are_chosen() || !count_near())
+        return;
+    rings.has_membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+    rings.fd = make_file((size_t)ucxm.n_pes * port_bytes());
+    if (rings.fd < 0)
+        return;
+    for (int i = 0; i < ucxm.n_pes; i++)
+        if (!open_port(&ucxm.ports[i])) {
+            ucxm_rings_close();
+            return;
+        }
+    if (fstat(rings.fd, &file) == 0)
+        rings.place =
+            (struct ucxm_ring_place){getpid(), rings.fd, (uint64_t)file.st_dev, (uint64_t)file.st_ino};
+}
+
+struct ucxm_ring_place ucxm_rings_place(void)
+{
+    return rings.place;
+}
+
+void ucxm_rings_close(void)
+{
+    for (int i = 0; i < ucxm.n_pes; i++) {
+        struct ucxm_port *port = &ucxm.ports[i];
+        if (port->doorbell)
+            munmap(port->doorbell, page_round(sizeof(struct ucxm_doorbell)));
+        port->doorbell = NULL;
+        ucxm_rings_forget(port, -1);
+    }
+    if (rings.fd >= 0)
+        close(rings.fd);
+    rings.fd = -1;
+    rings.place = (struct ucxm_ring_place){0};
+}
+
+/* ---- Connecting ---- */
+
+/* Opens the file of another process; -1: it cannot be opened, or is not the announced one. */
+static int open_file(const struct ucxm_ring_place *place)
+{
+    char path[64];
+    struct stat file;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)place->pid, (int)place->fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &file) != 0 || (uint64_t)file.st_dev != place->device ||
+                    (uint64_t)file.st_ino != place->inode)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+struct ucxm_ring_out *ucxm_ring_connect(const struct ucxm_port *port, int proc_id, int pe_id,
+                                        const struct ucxm_ring_place *place)
+{
+    struct ucxm_ring_out *ring;
+    int fd;
+
+    if (!place->pid || !rings.place.pid || !ucxm.is_near[proc_id] || port->pe_id >= SENDER_PES_MAX ||
+        (fd = open_file(place)) < 0)
+        return NULL;
+    ring = calloc(1, sizeof *ring);
+    if (ring) {
+        ring->memory = map(fd, ring_offset(pe_id, ucxm.place.proc_id, port->pe_id), sizeof *ring->memory);
+        ring->doorbell = map(fd, doorbell_offset(pe_id), sizeof *ring->doorbell);
+    }
+    close(fd);
+    if (ring && ring->memory && ring->doorbell) {
+        ring->must_fence = !rings.has_membarrier || ring->doorbell->senders_fence;
+        return ring;
+    }
+    ucxm_ring_disconnect(ring);
+    return NULL;
+}
+
+void ucxm_ring_disconnect(struct ucxm_ring_out *ring)
+{
+    if (ring && ring->memory)
+        munmap(ring->memory, page_round(sizeof *ring->memory));
+    if (ring && ring->doorbell)
+        munmap(ring->doorbell, page_round(sizeof *ring->doorbell));
+    free(ring);
+}
+
+void ucxm_ring_accept(struct ucxm_port *port, const struct ucxm_port_name *from)
+{
+    struct ucxm_ring_in *ring;
+
+    if (rings.fd < 0 || from->pe_id >= SENDER_PES_MAX || ucxm_is_failed(from->proc_id))
+        return;
+    ring = calloc(1, sizeof *ring);
+    if (ring)
+        ring->memory =
+            map(rings.fd, ring_offset(port->pe_id, from->proc_id, from->pe_id), sizeof *ring->memory);
+    if (!ring || !ring->memory) /* the sender relies on it */
+        base_fatal(1, "out of memory: cannot receive messages from process %d of %d", from->proc_id,
+                   ucxm.place.n_procs);
+    ring->proc_id = from->proc_id;
+    ring->next = port->rings;
+    port->rings = ring;
+}
+
+/* ---- Sending ---- */
+
+static bool is_full(struct ucxm_ring_out *ring)
+{
+    ring->head_known = atomic_load_explicit(&ring->memory->head_seen, memory_order_acquire);
+    /* The receiver does not publish its last few positions. */
+    if (ring->was_full)
+        ring->was_full = ring->tail - ring->head_known >= PUBLISH_EVERY;
+    else
+        ring->was_full = ring->tail - ring->head_known >= RING_CELLS;
+    return ring->was_full;
+}
+
+bool ucxm_ring_send(struct ucxm_peer *peer, const void *header, size_t header_bytes, const void *data,
+                    size_t n_bytes)
+{
+    struct ucxm_ring_out *ring = peer->ring;
+    size_t data_at = base_round_up(header_bytes, 8);
+    struct cell *cell = &ring->memory->cells[ring->tail % RING_CELLS];
+
+    if (BASE_UNLIKELY(data_at + n_bytes > sizeof cell->body))
+        return false;
+    if (BASE_UNLIKELY(ring->was_full || ring->tail - ring->head_known >= RING_CELLS) && is_full(ring))
+        return false;
+    memcpy(cell->body, header, header_bytes);
+    if (n_bytes)
+        memcpy(cell->body + data_at, data, n_bytes);
+    cell->header_bytes = (uint16_t)header_bytes;
+    cell->n_bytes = (uint16_t)n_bytes;
+    atomic_store_explicit(&cell->turn, ++ring->tail, memory_order_release);
+    peer->n_sent++;
+    if (ring->must_fence)
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        atomic_signal_fence(memory_order_seq_cst);
+    if (BASE_UNLIKELY(atomic_load_explicit(&ring->doorbell->is_asleep, memory_order_relaxed)) &&
+        atomic_exchange(&ring->doorbell->is_asleep, false))
+        ucxm_send_control(peer->ep, UCXM_NUDGE_ID, NULL, 0);
+    return true;
+}
+
+/* ---- Receiving ---- */
+
+static inline bool has_mail(const struct ucxm_ring_in *ring)
+{
+    const struct cell *cell = &ring->memory->cells[ring->head % RING_CELLS];
+
+    return atomic_load_explicit(&cell->turn, memory_order_acquire) == ring->head + 1;
+}
+
+/* At most one round, so that a fast sender cannot occupy the PE. */
+static inline int drain(struct ucxm_port *port, struct ucxm_ring_in *ring)
+{
+    int n_handled = 0;
+
+    while (n_handled < (int)RING_CELLS && has_mail(ring)) {
+        const struct cell *cell = &ring->memory->cells[ring->head % RING_CELLS];
+        struct machine_data data = {.bytes = cell->body + base_round_up(cell->header_bytes, 8),
+                                    .n_bytes = cell->n_bytes};
+        ring->n_handled++;
+        ucxm.client.handle(port->pe_id, cell->body, cell->header_bytes, &data);
+        n_handled++;
+        if (++ring->head % PUBLISH_EVERY == 0)
+            atomic_store_explicit(&ring->memory->head_seen, ring->head, memory_order_release);
+    }
+    return n_handled;
+}
+
+int ucxm_rings_poll(struct ucxm_port *port)
+{
+    int n_handled = 0;
+
+    for (struct ucxm_ring_in *ring = port->rings; ring; ring = ring->next)
+        n_handled += drain(port, ring);
+    return n_handled;
+}
+
+uint64_t ucxm_rings_count(const struct ucxm_port *port, const bool *is_left_out)
+{
+    uint64_t n = 0;
+
+    for (const struct ucxm_ring_in *ring = port->rings; ring; ring = ring->next)
+        if (!is_left_out || !is_left_out[ring->proc_id])
+            n += ring->n_handled;
+    return n;
+}
+
+bool ucxm_rings_arm(struct ucxm_port *port)
+{
+    if (!port->doorbell)
+        return true;
+    atomic_store(&port->doorbell->is_asleep, true);
+    if (port->doorbell->senders_fence)
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    for (const struct ucxm_ring_in *ring = port->rings; ring; ring = ring->next)
+        if (has_mail(ring)) {
+            ucxm_rings_disarm(port);
+            return false;
+        }
+    return true;
+}
+
+void ucxm_rings_disarm(struct ucxm_port *port)
+{
+    if (port->doorbell)
+        atomic_store_explicit(&port->doorbell->is_asleep, false, memory_order_relaxed);
+}
+
+void ucxm_rings_forget(struct ucxm_port *port, int proc_id)
+{
+    struct ucxm_ring_in **link = &port->rings;
+
+    while (*link) {
+        struct ucxm_ring_in *ring = *link;
+        if (proc_id >= 0 && ring->proc_id != proc_id) {
+            link = &ring->next;
+            continue;
+        }
+        while (proc_id >= 0 && drain(port, ring) > 0)
+            ;
+        *link = ring->next;
+        munmap(ring->memory, page_round(sizeof *ring->memory));
+        free(ring);
+    }
+}

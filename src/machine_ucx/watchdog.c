@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * watchdog.c: time limits for requests to the launcher. libpmix's calls block until it replies, and it
+ * never does if it has crashed at a bad moment, was stopped, or does not know the request. A thread
+ * monitors such a call, and ends the process with a message that names the request. Waiting for other
+ * processes has no limit and is not monitored.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "machine_ucx/ucxm.h"
+
+/* Seconds; HEDDLE_LAUNCHER_TIMEOUT overrides it. */
+#define LIMIT_S 60
+#define LIMIT_MAX_S 1000000
+
+static int read_limit(const char *given)
+{
+    char *end;
+    long limit_s;
+
+    errno = 0;
+    limit_s = strtol(given, &end, 10);
+    if (end == given || *end || errno || limit_s < 1 || limit_s > LIMIT_MAX_S)
+        base_fatal(2, "HEDDLE_LAUNCHER_TIMEOUT=%s: expected whole seconds from 1 to %d", given, LIMIT_MAX_S);
+    return (int)limit_s;
+}
+
+int ucxm_watchdog_limit_s(void)
+{
+    static int limit_s; /* first needed by PMIx_Init, before there are other threads */
+    const char *given = limit_s ? NULL : secure_getenv("HEDDLE_LAUNCHER_TIMEOUT");
+
+    if (!limit_s)
+        limit_s = given ? read_limit(given) : LIMIT_S;
+    return limit_s;
+}
+
+/* Counts seconds instead of reading the clock: a stopped process has not waited. Must not read the
+ * environment, which libpmix changes meanwhile. */
+static void *watch(void *arg)
+{
+    struct ucxm_watchdog *watch = arg;
+
+    pthread_mutex_lock(&watch->lock);
+    for (int seconds = 0; !watch->is_over && seconds < watch->limit_s; seconds++) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        while (!watch->is_over && pthread_cond_timedwait(&watch->ended, &watch->lock, &until) == 0)
+            ;
+    }
+    if (!watch->is_over)
+        base_fatal(1,
+                   "process %s: the launcher has not replied for %d s: %s (HEDDLE_LAUNCHER_TIMEOUT changes "
+                   "the limit)",
+                   watch->who, watch->limit_s, watch->what);
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
+}
+
+void ucxm_watchdog_begin(struct ucxm_watchdog *watch_out, const char *what)
+{
+    const char *rank = secure_getenv("PMIX_RANK");
+    sigset_t all, before;
+
+    *watch_out = (struct ucxm_watchdog){.what = what,
+                                        .limit_s = ucxm_watchdog_limit_s(),
+                                        .lock = PTHREAD_MUTEX_INITIALIZER,
+                                        .ended = PTHREAD_COND_INITIALIZER};
+    snprintf(watch_out->who, sizeof watch_out->who, "%s", rank ? rank : "?");
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signal handlers do not run on that thread */
+    watch_out->has_thread = pthread_create(&watch_out->thread, NULL, watch, watch_out) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void ucxm_watchdog_end(struct ucxm_watchdog *watch)
+{
+    if (!watch->has_thread) /* then without a limit */
+        return;
+    pthread_mutex_lock(&watch->lock);
+    watch->is_over = true;
+    pthread_cond_signal(&watch->ended);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+}

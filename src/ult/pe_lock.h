@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pe_lock.h: the lock of a shared PE; for the files of src/ult alone.
+ *
+ * States of the word, a futex, and who moves it on:
+ *
+ *      0 FREE    --take-->                             1 HELD
+ *      1 HELD    --take, of another thread-->          2 WANTED: threads sleep until it is free
+ *      2 WANTED  --give-->                             0 FREE, and one of them is woken
+ *      2 WANTED  --hand_over-->                        3 GRANTED: a thread that has slept gets it, no other
+ *      3 GRANTED --take, of a thread that slept-->     2 WANTED
+ *
+ * `give` lets a thread that comes by have the lock before one that has to wake up first, which is fast;
+ * `hand_over` is for threads that would come by all the time, and `give` does the same if one has waited long.
+ */
+#ifndef ULT_PE_LOCK_H
+#define ULT_PE_LOCK_H
+
+#include "base/base.h"
+
+struct ult_lock {
+    _Atomic uint32_t word;    /* the state */
+    _Atomic bool has_starved; /* a thread has waited for long: hand it over next time */
+};
+
+/* Waits until it is free. */
+void ult_lock_take(struct ult_lock *lock);
+
+/* False: it is not free. */
+bool ult_lock_try(struct ult_lock *lock);
+
+void ult_lock_give(struct ult_lock *lock);
+
+/* Gives it to a thread that waits; false: none does, and the caller still holds it. */
+bool ult_lock_hand_over(struct ult_lock *lock);
+
+#endif

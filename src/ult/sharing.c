@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * sharing.c: PEs that several OS threads use. See sharing.h for the idea.
+ *
+ * Invariants:
+ *   1. What belongs to a shared PE is touched with its lock held, but for what other PEs' threads put into its
+ *      inbox. The carrier holds the lock while its ULT is in the library, unless it waits.
+ *   2. A thread that waits says so (is_carrier_idle, PARKED) before it gives the lock back, and is taken for
+ *      ready by somebody who holds the lock and rings its bell: no ring is lost.
+ *   3. While a thread waits, one of those that wait is awake or sleeps until events come (sleeper): a
+ *      sleeper that leaves wakes another one.
+ *   4. is_asleep is true only while there is a sleeper. A thread that polls by itself ends it, because senders
+ *      would have to wake the sleeper for each message; the sleeper then looks by itself from time to time,
+ *      until nobody has polled between two looks.
+ */
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "ult/arch/ult_arch.h"
+#include "ult/asan.h"
+#include "ult/pe.h"
+#include "ult/tls.h"
+
+/* What a bell tells its waiter. LOOK: to wait on, but otherwise. */
+enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
+
+/* How long a thread polls before it sleeps if there are more threads than cores. */
+#define CROWDED_SPIN_NS 20000
+
+/* How often the sleeper looks by itself while others poll. */
+#define NAP_NS 100000
+
+/* How long ULTs wait for a carrier that is in the program's code. */
+#define KEEP_AFTER_NS 500000
+
+_Atomic int ult_n_shared;
+
+/* The calling OS thread holds the lock of its PE. */
+static __thread bool has_lock __attribute__((tls_model("initial-exec")));
+
+/* ---- Bells ---- */
+
+static void ring(struct ult_pe *pe, struct ult_waiter *waiter, uint32_t tell)
+{
+    if (atomic_exchange(&waiter->bell, tell) == SLEEPS)
+        syscall(SYS_futex, (uint32_t *)&waiter->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    else if (pe->sharing.sleeper == waiter)
+        ult_pe_wake_now(pe);
+}
+
+static void sleep_on_bell(struct ult_waiter *waiter)
+{
+    uint32_t quiet = QUIET;
+
+    atomic_compare_exchange_strong(&waiter->bell, &quiet, SLEEPS);
+    while (atomic_load(&waiter->bell) == SLEEPS)
+        syscall(SYS_futex, (uint32_t *)&waiter->bell, FUTEX_WAIT_PRIVATE, SLEEPS, NULL, NULL, 0);
+}
+
+/* ---- The lock ---- */
+
+static void lock(struct ult_pe *pe)
+{
+    ult_lock_take(&pe->sharing.lock);
+    has_lock = true;
+}
+
+/* The carrier waits, and a ULT is ready. */
+static BASE_COLD void rouse_carrier(struct ult_pe *pe)
+{
+    pe->sharing.is_carrier_idle = false;
+    atomic_fetch_add(&pe->sharing.n_active, 1);
+    ring(pe, &pe->carrier->waiter, RUNG);
+}
+
+static void watch_carrier(struct ult_pe *pe);
+
+/* Before the lock is given back: what is ready is the carrier's, which waits, or is watched. */
+static inline void tell_carrier(struct ult_pe *pe)
+{
+    if (BASE_LIKELY(!pe->queue_first))
+        return;
+    if (pe->sharing.is_carrier_idle)
+        rouse_carrier(pe);
+    else
+        watch_carrier(pe);
+}
+
+static void unlock(struct ult_pe *pe)
+{
+    tell_carrier(pe);
+    has_lock = false;
+    ult_lock_give(&pe->sharing.lock);
+}
+
+/* Lets a thread that waits for the lock have it, if there is one. */
+static bool hand_over(struct ult_pe *pe)
+{
+    tell_carrier(pe);
+    if (!ult_lock_hand_over(&pe->sharing.lock))
+        return false;
+    lock(pe);
+    return true;
+}
+
+/* ---- A ULT keeps the carrier's thread ---- */
+
+static void *carrier_thread(void *arg)
+{
+    struct ult_carrier *carrier = arg;
+
+    ult_pe_pin(carrier->pe);
+    lock(carrier->pe);
+    ult_pe_attach(carrier);
+    if (ult_job.hooks.carrier_start)
+        ult_job.hooks.carrier_start();
+    ult_pe_run(carrier);
+    ult_current = NULL;
+    return NULL;
+}
+
+static BASE_COLD void keep_thread(struct ult_pe *pe)
+{
+    struct ult_sharing *sharing = &pe->sharing;
+    struct ult *u = sharing->outside;
+    struct ult_carrier *next = base_calloc_aligned(1, sizeof *next, "a PE's further thread");
+    int error;
+
+    next->pe = pe;
+    error = ult_pe_create_thread(&next->thread, carrier_thread, next);
+    if (error) {
+        base_log("no further thread for PE %d: %s; its ranks wait for the rank that it runs", pe->pe_id,
+                 strerror(error));
+        sharing->has_no_more = true;
+        free(next);
+        return;
+    }
+    u->home = pe->carrier;
+    u->detours |= ULT_BOUND;
+    pe->carrier->successor = next;
+    pe->carrier = next;
+    sharing->outside = NULL;
+    atomic_fetch_add(&sharing->n_active, 1);
+    atomic_fetch_add(&ult_job.n_threads, 1);
+}
+
+/* The PE's ULTs get another carrier if this one stays in the program's code. Whoever sees first that ULTs wait
+ * for it may leave before the time is over: the sleeper goes on looking. */
+static void watch_carrier(struct ult_pe *pe)
+{
+    struct ult_sharing *sharing = &pe->sharing;
+
+    if (BASE_LIKELY(!pe->queue_first) || !sharing->outside || sharing->is_carrier_idle ||
+        sharing->has_no_more) {
+        sharing->seen_since_ns = 0;
+        return;
+    }
+    if (sharing->seen_since_ns == 0 || sharing->seen_returns != sharing->n_returns) {
+        if (sharing->seen_since_ns == 0 && sharing->sleeper)
+            ult_pe_wake_now(pe);
+        sharing->seen_returns = sharing->n_returns;
+        sharing->seen_since_ns = ult_now_ns();
+    } else if (ult_now_ns() - sharing->seen_since_ns > KEEP_AFTER_NS && ult_job.hooks.may_keep_thread &&
+               ult_job.hooks.may_keep_thread(sharing->outside)) {
+        keep_thread(pe);
+    }
+}
+
+/* ---- Waiting ---- */
+
+/* A thread that waits. */
+struct wait {
+    struct ult_pe *pe;
+    struct ult *u;   /* bound, for it to be READY; NULL: the carrier, for any ULT of the PE ... */
+    bool until_done; /* ... or for all ULTs of the job to have ended */
+    struct ult_waiter *waiter;
+};
+
+static bool is_over(const struct wait *wait)
+{
+    if (wait->u)
+        return wait->u->state == ULT_READY;
+    return wait->pe->queue_first ||
+           (wait->until_done && atomic_load_explicit(&ult_job.n_live, memory_order_seq_cst) == 0);
+}
+
+/* Polls; the PE is not asleep then. Returns the number of events. */
+static int poll_awake(struct ult_pe *pe)
+{
+    struct ult_sharing *sharing = &pe->sharing;
+
+    if (sharing->sleeper && atomic_load_explicit(&pe->is_asleep, memory_order_relaxed)) {
+        ult_pe_wake(pe); /* it looks by itself from now on */
+        atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
+    }
+    sharing->n_polls++;
+    return ult_pe_poll(pe);
+}
+
+static bool is_crowded(void)
+{
+    return ult_job.is_oversubscribed ||
+           atomic_load_explicit(&ult_job.n_threads, memory_order_relaxed) > ult_job.n_cores;
+}
+
+/* Polls until the bell rings or the time is over; one thread of a PE does, others look at their bells.
+ * Without the lock. */
+static void spin(const struct wait *wait, uint64_t duration_ns)
+{
+    struct ult_sharing *sharing = &wait->pe->sharing;
+    bool is_poller = false, has_others = is_crowded();
+    uint64_t end_ns = ult_now_ns() + duration_ns;
+
+    for (unsigned i = 1; atomic_load_explicit(&wait->waiter->bell, memory_order_acquire) == QUIET; i++) {
+        if (!is_poller && !atomic_load_explicit(&sharing->is_polled, memory_order_relaxed))
+            is_poller = !atomic_exchange(&sharing->is_polled, true);
+        if (is_poller && ult_lock_try(&sharing->lock)) {
+            has_lock = true;
+            if (poll_awake(wait->pe) > 0)
+                end_ns = ult_now_ns() + duration_ns; /* where something comes, more may come */
+            unlock(wait->pe);
+        }
+        if (has_others)
+            sched_yield();
+        else
+            ult_arch_relax();
+        if (i % 16 == 0 && ult_now_ns() >= end_ns)
+            break;
+        if (wait->until_done && is_over(wait))
+            break;
+    }
+    if (is_poller)
+        atomic_store(&sharing->is_polled, false);
+}
+
+/* Sleeps until something comes; returns at once if it has. */
+static void sleep_on_events(const struct wait *wait)
+{
+    struct ult_pe *pe = wait->pe;
+    struct ult_sharing *sharing = &pe->sharing;
+    uint64_t n_seen = sharing->n_polls;
+    bool naps = false;
+    int n_events = 0;
+
+    while (n_events == 0 && !is_over(wait)) {
+        struct ult_sleep sleep;
+        int64_t limit_ns = NAP_NS;
+        if (!naps && !ult_idle_announce(pe))
+            break;
+        pe->n_sleeps++;
+        if (!naps)
+            limit_ns = ult_idle_enter();
+        watch_carrier(pe);
+        if (sharing->seen_since_ns && (limit_ns == 0 || limit_ns > KEEP_AFTER_NS))
+            limit_ns = KEEP_AFTER_NS;
+        if (ult_idle_prepare(pe, limit_ns, &sleep)) {
+            sharing->sleeper = wait->waiter;
+            unlock(pe);
+            ult_idle_sleep(pe, &sleep);
+            lock(pe);
+            sharing->sleeper = NULL;
+        }
+        if (!naps)
+            ult_idle_leave();
+        atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
+        naps = sharing->n_polls != n_seen;
+        n_seen = sharing->n_polls;
+        n_events = ult_pe_poll(pe);
+    }
+}
+
+/* Sleeps until the bell rings. What the sleeper waits for may have changed. */
+static void park(const struct wait *wait)
+{
+    struct ult_pe *pe = wait->pe;
+    struct ult_sharing *sharing = &pe->sharing;
+    struct ult_waiter **link = &sharing->parked;
+
+    if (pe->sources || pe->timer_first || (atomic_load(&sharing->n_active) == 0 && ult_idle_all()))
+        ult_pe_wake(pe);
+    wait->waiter->next = sharing->parked;
+    sharing->parked = wait->waiter;
+    sharing->n_awake--;
+    unlock(pe);
+    sleep_on_bell(wait->waiter);
+    lock(pe);
+    sharing->n_awake++;
+    while (*link != wait->waiter)
+        link = &(*link)->next;
+    *link = wait->waiter->next;
+    if (atomic_load(&wait->waiter->bell) == LOOK)
+        atomic_store(&wait->waiter->bell, QUIET);
+}
+
+/* Nobody is left who would sleep until events come: one of those that sleep on their bell is to. */
+static void wake_parked(struct ult_pe *pe)
+{
+    for (struct ult_waiter *waiter = pe->sharing.parked; waiter; waiter = waiter->next)
+        if (atomic_load(&waiter->bell) <= SLEEPS) {
+            ring(pe, waiter, LOOK);
+            return;
+        }
+}
+
+static void wait_until_over(const struct wait *wait)
+{
+    struct ult_pe *pe = wait->pe;
+    struct ult_sharing *sharing = &pe->sharing;
+
+    sharing->n_awake++;
+    while (!is_over(wait)) {
+        uint64_t spin_ns = is_crowded() ? CROWDED_SPIN_NS : ult_idle_spin_ns(pe);
+        watch_carrier(pe);
+        unlock(pe);
+        spin(wait, spin_ns);
+        lock(pe);
+        if (is_over(wait))
+            break;
+        if (!sharing->sleeper)
+            sleep_on_events(wait);
+        else
+            park(wait);
+    }
+    if (--sharing->n_awake == 0 && sharing->parked)
+        wake_parked(pe);
+}
+
+void ult_sharing_idle(struct ult_pe *pe, bool until_done)
+{
+    struct ult_sharing *sharing = &pe->sharing;
+    const struct wait wait = {.pe = pe, .until_done = until_done, .waiter = &pe->carrier->waiter};
+
+    if (is_over(&wait))
+        return;
+    atomic_store(&wait.waiter->bell, QUIET);
+    sharing->is_carrier_idle = true;
+    atomic_fetch_sub(&sharing->n_active, 1);
+    wait_until_over(&wait);
+    if (sharing->is_carrier_idle) {
+        sharing->is_carrier_idle = false;
+        atomic_fetch_add(&sharing->n_active, 1);
+    }
+}
+
+/* Takes over the errands of the rank's main ULT while that is in the program's code. */
+static bool take_errands(struct ult *self)
+{
+    struct ult *main = self->main;
+
+    if (BASE_LIKELY(!main || !main->errands) || main->depth > 0)
+        return false;
+    self->errands = main->errands;
+    main->errands = NULL;
+    return true;
+}
+
+void ult_sharing_wait(struct ult *self)
+{
+    const struct wait wait = {.pe = self->pe, .u = self, .waiter = &self->waiter};
+
+    if (!self->errands && take_errands(self)) {
+        self->is_called = true;
+        self->state = ULT_RUNNING;
+        return;
+    }
+    atomic_store(&wait.waiter->bell, QUIET);
+    self->state = ULT_PARKED;
+    atomic_fetch_sub(&self->pe->sharing.n_active, 1);
+    wait_until_over(&wait);
+    self->state = ULT_RUNNING;
+}
+
+void ult_sharing_ready(struct ult *u)
+{
+    u->state = ULT_READY;
+    atomic_fetch_add(&u->pe->sharing.n_active, 1);
+    ring(u->pe, &u->waiter, RUNG);
+}
+
+void ult_sharing_yield(struct ult *self)
+{
+    struct ult_pe *pe = self->pe;
+
+    if (!pe->queue_first || ult_is_bound(self))
+        poll_awake(pe);
+    if (ult_is_bound(self)) {
+        watch_carrier(pe);
+        if (!self->errands)
+            take_errands(self);
+    }
+    if (hand_over(pe) || !ult_is_bound(self) || !is_crowded())
+        return;
+    unlock(pe);
+    sched_yield();
+    lock(pe);
+}
+
+void ult_sharing_end(struct ult *self)
+{
+    struct ult *base = &self->home->base;
+
+    atomic_fetch_sub(&self->pe->sharing.n_active, 1);
+    atomic_fetch_sub(&ult_job.n_threads, 1);
+    base->state = ULT_RUNNING;
+    ult_current = base;
+    if (BASE_UNLIKELY(ult_switch_extras & ULT_EXTRA_ASAN))
+        ult_asan_switch(self, base);
+    ult_annotate_leave(&self->annotation, &base->annotation, true);
+    ult_arch_switch(&self->sp, base->sp);
+    __builtin_unreachable();
+}
+
+void ult_sharing_leave(struct ult_pe *pe)
+{
+    if (has_lock)
+        unlock(pe);
+}
+
+/* ---- In and out ---- */
+
+bool ult_pe_is_shared(const struct ult_pe *pe)
+{
+    return pe->is_shared;
+}
+
+void ult_pe_share(void)
+{
+    struct ult *self = ult_self();
+    struct ult_pe *pe = self->pe;
+
+    if (pe->is_shared)
+        return;
+    atomic_store(&pe->sharing.n_active, 1);
+    pe->is_shared = true;
+    atomic_fetch_add(&ult_n_shared, 1);
+    if (self->depth > 0)
+        lock(pe);
+    else
+        pe->sharing.outside = self;
+}
+
+/* The lock may be held already, by an entry that was made before the PE was shared: then the program's code
+ * has run with it since. */
+void ult_enter_shared(struct ult *u)
+{
+    struct ult_pe *pe = u->pe;
+
+    if (!pe->is_shared || has_lock)
+        return;
+    lock(pe);
+    if (!ult_is_bound(u))
+        pe->sharing.outside = NULL;
+}
+
+void ult_leave_shared(struct ult *u)
+{
+    struct ult_pe *pe = u->pe;
+
+    if (!pe->is_shared || !has_lock)
+        return;
+    while (BASE_UNLIKELY(u->errands != NULL)) { /* a blocked one could have done them */
+        struct ult_errand *errand = u->errands;
+        u->errands = errand->next;
+        errand->run(errand);
+    }
+    if (!ult_is_bound(u)) {
+        pe->sharing.outside = u;
+        pe->sharing.n_returns++;
+    }
+    unlock(pe);
+}
+
+void ult_bind(struct ult *u, struct ult *main)
+{
+    u->pe = main->pe;
+    u->world_rank = main->world_rank;
+    u->owner = main->owner;
+    u->main = main;
+    u->detours = ULT_BOUND;
+    u->state = ULT_RUNNING;
+    atomic_fetch_add(&u->pe->sharing.n_active, 1);
+    atomic_fetch_add(&ult_job.n_threads, 1);
+}
+
+void ult_unbind(struct ult *u)
+{
+    atomic_fetch_sub(&u->pe->sharing.n_active, 1);
+    atomic_fetch_sub(&ult_job.n_threads, 1);
+}
+
+void ult_enter_bound(struct ult *u)
+{
+    lock(u->pe);
+    ult_current = u;
+    u->depth = 1;
+}
+
+void ult_leave_bound(struct ult *u)
+{
+    u->depth = 0;
+    ult_current = NULL;
+    unlock(u->pe);
+}

@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that threads which runtimes make (OpenMP, std::thread) call MPI for their rank. Usage: threads_test.sh BUILD WORK
+set -u
+build=$1 work=$2
+here=$(cd "$(dirname "$0")" && pwd)/threads
+rm -rf "$work"
+mkdir -p "$work" && cd "$work" || exit 1
+code=0
+
+"$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp.c" -o openmp || exit 1
+"$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx.cc" -o cxx || exit 1
+
+# check OPTIONS-OF-MPIRUN... PROGRAM: prints "ok" and nothing else
+check() {
+    local output
+    output=$(timeout 60 "$build/bin/mpirun" "$@" 2>&1)
+    local status=$?
+    if [ $status != 0 ] || [ "$output" != ok ]; then
+        echo "mpirun $*: exit code $status, output:"
+        head -20 <<<"$output"
+        code=1
+    fi
+}
+
+for program in ./openmp ./cxx; do
+    for ranks in 1 2 5; do
+        check -n $ranks $program +p 1
+        check -n $ranks $program +p 2
+    done
+    check -n 2 --procs 2 $program
+    check -n 4 --procs 2 $program +p 1
+done
+exit $code

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that the vote on a deadlock (procs/termination.c) ends with a verdict if all processes are blocked
+ * and no message is in transit, and never while one of them works. This process is one of three; the test
+ * sets its counters and plays the others, with a clock of its own. The linker redirects the calls of
+ * termination.c to this file.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ampi/job/job.h"
+#include "ampi/procs/procs.h"
+
+#define N_PROCS 3
+#define SENT_MAX 64
+#define ABORTED 42 /* exit code of this process if it has ended the job */
+
+/* The flags of termination.c. */
+#define QUESTION 1
+#define VERDICT 2
+#define PRINTED 4
+
+static struct {
+    uint64_t now_ns;
+    uint64_t n_switches;
+    uint64_t n_sleeps;
+    uint64_t sent_count[N_PROCS]; /* messages of this process to each one */
+    uint64_t taken_count[N_PROCS];
+    uint64_t n_fetching;
+    bool must_handle_loss;
+    struct ampi_am_header sent[SENT_MAX];
+    int sent_to[SENT_MAX];
+    int n_sent;
+    bool has_reported; /* who is blocked */
+} sim;
+
+/* ---- Functions that termination.c calls ---- */
+
+uint64_t __wrap_ult_now_ns(void);
+uint64_t __wrap_ult_now_ns(void)
+{
+    return sim.now_ns;
+}
+
+struct ult_pe *__wrap_ult_pe_get(int pe_id);
+struct ult_pe *__wrap_ult_pe_get(int pe_id)
+{
+    ck_assert_int_eq(pe_id, 0);
+    return NULL;
+}
+
+uint64_t __wrap_ult_pe_switches(const struct ult_pe *pe);
+uint64_t __wrap_ult_pe_switches(const struct ult_pe *pe)
+{
+    (void)pe;
+    return sim.n_switches;
+}
+
+uint64_t __wrap_ult_pe_sleeps(const struct ult_pe *pe);
+uint64_t __wrap_ult_pe_sleeps(const struct ult_pe *pe)
+{
+    (void)pe;
+    return sim.n_sleeps;
+}
+
+void __wrap_ult_wake_all(void);
+void __wrap_ult_wake_all(void) {}
+
+void __wrap_ampi_report_blocked(void);
+void __wrap_ampi_report_blocked(void)
+{
+    sim.has_reported = true;
+}
+
+bool __wrap_ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_am_header *wire, void *data,
+                            size_t n_bytes);
+bool __wrap_ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_am_header *wire, void *data,
+                            size_t n_bytes)
+{
+    ck_assert(sim.n_sent < SENT_MAX && dest_pe == 0 && !data && !n_bytes);
+    sim.sent[sim.n_sent] = *wire;
+    sim.sent_to[sim.n_sent++] = dest_proc;
+    sim.sent_count[dest_proc]++;
+    return true;
+}
+
+static void give_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out)
+{
+    (void)pe_id;
+    *traffic_out = (struct machine_traffic){.n_fetching = sim.n_fetching};
+    for (int i = 0; i < N_PROCS; i++)
+        if (!is_left_out || !is_left_out[i]) {
+            traffic_out->n_sent += sim.sent_count[i];
+            traffic_out->n_handled += sim.taken_count[i];
+        }
+}
+
+bool __wrap_ampi_failed_must_handle(int pe_id);
+bool __wrap_ampi_failed_must_handle(int pe_id)
+{
+    (void)pe_id;
+    return sim.must_handle_loss;
+}
+
+static void abort_job(int exit_code, const char *why)
+{
+    (void)why;
+    exit(exit_code == 1 ? ABORTED : exit_code);
+}
+
+static const struct machine machine = {.name = "simulated", .traffic = give_traffic, .abort = abort_job};
+
+/* ---- What happens ---- */
+
+static void become(int proc_id)
+{
+    ampi_machine = &machine;
+    ampi_job.n_procs = N_PROCS;
+    ampi_job.proc_id = proc_id;
+    ampi_job.n_pes = 1;
+    ampi_failed_init();
+    ampi_procs_check_termination();
+}
+
+/* This process's ranks work: they send and take so many messages, from and to another process, and are
+ * blocked again. */
+static void work_with(int other, uint64_t n_sent, uint64_t n_taken)
+{
+    sim.n_switches++;
+    sim.sent_count[other] += n_sent;
+    sim.taken_count[other] += n_taken;
+    ampi_procs_check_termination();
+}
+
+static void work(uint64_t n_sent, uint64_t n_taken)
+{
+    work_with(ampi_job.proc_id == 2 ? 1 : 2, n_sent, n_taken);
+}
+
+/* The PE is woken, finds nothing, and sleeps again. */
+static void sleep_again(void)
+{
+    sim.n_sleeps++;
+    ampi_procs_check_termination();
+}
+
+static void wait_a_second(void)
+{
+    sim.now_ns += 1100000000;
+    for (int i = 0; i < 3; i++)
+        sleep_again();
+}
+
+static uint32_t failed_now; /* which losses the others know of */
+
+/* A process is lost, and this one has handled that. */
+static void lose(int proc_id)
+{
+    ampi_failed_record(proc_id, "it was ended");
+    sim.must_handle_loss = true;
+    sleep_again();
+    sim.must_handle_loss = false;
+    sim.n_switches++; /* somebody got an error */
+    sleep_again();
+}
+
+/* A message of another process comes. */
+static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t n_taken)
+{
+    struct ampi_am_header wire = {.kind = AMPI_AM_TERMINATION,
+                                  .flags = (uint8_t)flags,
+                                  .src_proc = (uint32_t)from,
+                                  .seq = round,
+                                  .tag = (int32_t)failed_now,
+                                  .cookie = n_sent,
+                                  .context_id = n_taken};
+
+    sim.taken_count[from]++;
+    ampi_procs_handle_termination(&wire);
+    for (int i = 0; i < 3; i++)
+        sleep_again();
+}
+
+/* How many messages with these flags have left for a process. */
+static int count_sent(int to, int flags)
+{
+    int n = 0;
+
+    for (int i = 0; i < sim.n_sent; i++)
+        n += sim.sent_to[i] == to && sim.sent[i].flags == flags;
+    return n;
+}
+
+static const struct ampi_am_header *last_sent(void)
+{
+    ck_assert_int_gt(sim.n_sent, 0);
+    return &sim.sent[sim.n_sent - 1];
+}
+
+/* ---- As process 0, which collects ---- */
+
+START_TEST(a_deadlock_is_found)
+{
+    uint32_t round;
+
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    ck_assert_int_eq(sim.n_sent, 0);
+    hear(2, 0, 0, 6, 7);
+    ck_assert_int_eq(count_sent(1, QUESTION), 1);
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+    round = last_sent()->seq;
+    hear(1, 0, round, 5, 5);
+    ck_assert(!sim.has_reported);
+    hear(2, 0, round, 6, 7);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(1, VERDICT), 1);
+    ck_assert_int_eq(count_sent(2, VERDICT), 1);
+    hear(1, PRINTED, 0, 0, 0);
+    hear(2, PRINTED, 0, 0, 0); /* ends */
+    ck_abort_msg("the job goes on");
+}
+END_TEST
+
+START_TEST(a_message_under_way_is_no_deadlock)
+{
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    hear(2, 0, 0, 6, 6);
+    wait_a_second();
+    ck_assert_int_eq(sim.n_sent, 0);
+    hear(2, 0, 0, 6, 7); /* it has come, and changed nothing */
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+}
+END_TEST
+
+/* Process 1 is asked because of an old report of its own, and answers with a new one. Process 2 has answered,
+ * and then got the message that process 1 sent in between: it works. */
+START_TEST(an_answer_that_rests_on_a_newer_report_does_not_count)
+{
+    uint32_t round;
+
+    become(0);
+    work(0, 0);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    hear(2, 0, 0, 6, 6); /* without the message */
+    ck_assert_int_eq(count_sent(1, QUESTION), 1);
+    round = last_sent()->seq;
+    hear(2, 0, round, 6, 6);
+    hear(1, 0, 0, 7, 6);
+    hear(1, 0, round, 7, 6);
+    ck_assert(!sim.has_reported);
+    ck_assert_int_eq(count_sent(2, VERDICT), 0);
+    /* When the message has been taken, and all are blocked again, it is a deadlock. */
+    hear(2, 0, 0, 6, 7);
+    ck_assert_int_eq(count_sent(1, QUESTION), 2);
+    round = last_sent()->seq;
+    hear(1, 0, round, 7, 6);
+    hear(2, 0, round, 6, 7);
+    ck_assert(sim.has_reported);
+}
+END_TEST
+
+START_TEST(an_answer_to_an_older_question_does_not_count)
+{
+    uint32_t round;
+
+    become(0);
+    work(0, 0);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    hear(2, 0, 0, 6, 6);
+    round = last_sent()->seq;
+    hear(1, 0, round, 5, 5);
+    hear(2, 0, 0, 6, 6); /* it was awake in between, and is asked again with the others */
+    hear(2, 0, round, 6, 6);
+    ck_assert(!sim.has_reported);
+    ck_assert_uint_gt(last_sent()->seq, round);
+}
+END_TEST
+
+/* ---- As another process ---- */
+
+START_TEST(a_quiet_process_reports_and_answers)
+{
+    become(1);
+    work(5, 4);
+    ck_assert_int_eq(sim.n_sent, 0);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    ck_assert(last_sent()->seq == 0 && last_sent()->cookie == 5 && last_sent()->context_id == 4);
+    hear(0, QUESTION, 3, 0, 0);
+    ck_assert_int_eq(count_sent(0, 0), 2);
+    ck_assert(last_sent()->seq == 3 && last_sent()->cookie == 5 && last_sent()->context_id == 4);
+    hear(0, VERDICT, 0, 0, 0);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(0, PRINTED), 1);
+}
+END_TEST
+
+/* It has worked since it reported, and not reported again: the question rests on the old report. */
+START_TEST(a_question_that_rests_on_an_older_report_is_not_answered)
+{
+    become(1);
+    work(5, 4);
+    wait_a_second();
+    work(2, 1);
+    hear(0, QUESTION, 3, 0, 0);
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 2);
+    ck_assert(last_sent()->seq == 0 && last_sent()->cookie == 7 && last_sent()->context_id == 5);
+}
+END_TEST
+
+START_TEST(data_that_is_being_fetched_is_no_quiet)
+{
+    become(1);
+    sim.n_fetching = 1;
+    work(5, 4);
+    wait_a_second();
+    wait_a_second();
+    ck_assert_int_eq(sim.n_sent, 0);
+}
+END_TEST
+
+/* ---- After a loss ---- */
+
+/* Process 1 is lost; what this one exchanged with it is not counted any more, on either side. */
+START_TEST(a_deadlock_of_those_that_are_left_is_found)
+{
+    uint32_t round;
+
+    become(0);
+    work_with(1, 7, 3);
+    work_with(2, 2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 3, 6); /* one message to it is under way */
+    hear(2, 0, 0, 3, 2);
+    ck_assert_int_eq(sim.n_sent, 0);
+    lose(1);
+    wait_a_second();
+    hear(2, 0, 0, 1, 2); /* it does not know of the loss yet */
+    ck_assert_int_eq(sim.n_sent, 0);
+    failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[1] = true});
+    hear(2, 0, 0, 1, 2);
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+    ck_assert_int_eq(count_sent(1, QUESTION), 0);
+    round = last_sent()->seq;
+    hear(2, 0, round, 1, 2);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(1, VERDICT), 0);
+    hear(2, PRINTED, 0, 0, 0); /* ends */
+    ck_abort_msg("the job goes on");
+}
+END_TEST
+
+START_TEST(a_process_that_is_failed_after_the_verdict_need_not_print)
+{
+    uint32_t round;
+
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    hear(2, 0, 0, 6, 7);
+    round = last_sent()->seq;
+    hear(1, 0, round, 5, 5);
+    hear(2, 0, round, 6, 7);
+    hear(1, PRINTED, 0, 0, 0);
+    lose(2);
+    wait_a_second(); /* ends */
+    ck_abort_msg("the job goes on");
+}
+END_TEST
+
+/* Process 0, which has collected, is lost: this one, the next, does so. */
+START_TEST(another_process_collects)
+{
+    uint32_t round;
+
+    become(1);
+    work_with(0, 4, 4);
+    work_with(2, 5, 4);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    lose(0);
+    wait_a_second();
+    ck_assert_int_eq(sim.n_sent, 1);
+    failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[0] = true});
+    hear(2, 0, 0, 4, 5);
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+    round = last_sent()->seq;
+    hear(2, 0, round, 4, 5);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(2, VERDICT), 1);
+    ck_assert_int_eq(count_sent(0, VERDICT), 0);
+}
+END_TEST
+
+START_TEST(reports_go_to_the_lowest_process_that_is_left)
+{
+    become(2);
+    work_with(0, 4, 4);
+    work_with(1, 5, 4);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    lose(0);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(1, 0), 1);
+    ck_assert(last_sent()->cookie == 5 && last_sent()->context_id == 4);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("quiet");
+    TCase *tests = tcase_create("vote");
+    SRunner *runner = srunner_create(suite);
+    int n_failed;
+
+    tcase_add_exit_test(tests, a_deadlock_is_found, ABORTED);
+    tcase_add_test(tests, a_message_under_way_is_no_deadlock);
+    tcase_add_test(tests, an_answer_that_rests_on_a_newer_report_does_not_count);
+    tcase_add_test(tests, an_answer_to_an_older_question_does_not_count);
+    tcase_add_test(tests, a_quiet_process_reports_and_answers);
+    tcase_add_test(tests, a_question_that_rests_on_an_older_report_is_not_answered);
+    tcase_add_test(tests, data_that_is_being_fetched_is_no_quiet);
+    tcase_add_exit_test(tests, a_deadlock_of_those_that_are_left_is_found, ABORTED);
+    tcase_add_exit_test(tests, a_process_that_is_failed_after_the_verdict_need_not_print, ABORTED);
+    tcase_add_test(tests, another_process_collects);
+    tcase_add_test(tests, reports_go_to_the_lowest_process_that_is_left);
+    suite_add_tcase(suite, tests);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
