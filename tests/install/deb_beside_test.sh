@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the Debian package lies beside this machine's own Open MPI and MPICH: theirs stay chosen, ours can be chosen and runs
-# as mpicc and mpirun, and purging it gives back theirs and leaves nothing. All in a copy of the machine that is thrown away (an
-# overlay over /, in a mount namespace).
+# Shows that the Debian package installs beside this machine's Open MPI and MPICH: their commands stay selected, Heddle
+# can be selected and then runs as mpicc and mpirun, and purging it restores theirs and leaves nothing. Everything
+# happens in a temporary copy of the machine (an overlay over /, in a mount namespace).
 # Usage: deb_beside_test.sh CPACK BUILD_DIR WORK_DIR
 set -u
 cpack=$1

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the Debian package installs beside another MPI without taking its commands over, that choosing it in
-# update-alternatives gives mpicc, mpirun and their manual pages, and that removing it leaves nothing behind. Everything happens
-# in a folder that dpkg takes for the root.
+# Shows that the Debian package installs beside another MPI without replacing its commands, that selecting it in
+# update-alternatives gives mpicc, mpirun and their manual pages, and that removing it leaves nothing behind. Everything
+# happens in a folder that dpkg uses as root.
 # Usage: deb_test.sh CPACK BUILD_DIR WORK_DIR
 set -u
 cpack=$1

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that every ELF file that is installed checks its stack frames (-fstack-protector-strong), binds its functions at
-# start and makes its relocated data read-only then (full RELRO), is position-independent, and has no executable stack.
+# Shows that every installed ELF file checks its stack frames (-fstack-protector-strong), binds its functions at start
+# and makes its relocated data read-only then (full RELRO), is position-independent, and has no executable stack.
 # Usage: hardened_test.sh CMAKE BUILD_DIR WORK_DIR
 set -u
 cmake=$1

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that an installation works after it was moved, also into a folder with a blank in its name: mpicc, mpirun,
-# pkg-config and CMake's find_package, of Heddle and of MPI; and that the pages in it link to each other.
+# Shows that a relocated installation works, also in a folder with a blank in its name: mpicc, mpirun, pkg-config and
+# CMake's find_package for Heddle and for MPI; and that the links between its pages work.
 # Usage: install_test.sh CMAKE BUILD_DIR WORK_DIR
 set -u
 cmake=$1

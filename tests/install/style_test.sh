@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that tools/check_style.sh finds each thing that it is there to refuse, and nothing in clean sources.
+# Shows that each rule of tools/check_style.sh finds a violation, and that clean sources give no finding.
 # Usage: style_test.sh WORK_DIR
 set -u
 work=$1
@@ -75,7 +75,7 @@ accepts src/base/a.c 'int f(void) { return snprintf(x, 1, "a"); }'
 
 echo "$licence" >src/base/a.c
 cp src/base/a.c src/ult/a.c
-expect "two files of one name" 1 'another file of src has.*src/ult/a.c:1: so is src/base/a.c' '' tools/check_style.sh
+expect "two files of one name" 1 'another file of src has.*src/ult/a.c:1: the same name as src/base/a.c' '' tools/check_style.sh
 rm src/ult/a.c
 echo 'int x;' >src/base/a.c
 expect "no licence" 1 'no SPDX line.*src/base/a.c:1' '' tools/check_style.sh

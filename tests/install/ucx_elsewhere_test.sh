@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that UCX may lie outside the system's folders (a build with CUDA, say): its libraries are then not taken for the
-# program's own, of which each rank gets a copy.
+# Shows that UCX may be outside the system's folders (a build with CUDA, for example): its libraries are then not
+# treated as the program's own, which are copied to each rank.
 # Usage: ucx_elsewhere_test.sh BUILD_DIR WORK_DIR
 set -u
 build=$1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Device code in two files, for nvcc's separate compilation (device_part.cu is the other). Each rank says what CUDA answers;
-// where there is a GPU, a kernel calls a function and reads a variable of the other file.
+// Device code in two files, for nvcc's separate compilation (device_part.cu is the other). Each rank prints
+// CUDA's answer; if there is a GPU, a kernel calls a function and reads a variable of the other file.
 #include "hello.h"
 
 extern __device__ int device_value;

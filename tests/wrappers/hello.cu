@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Compiled by nvcc; runs on the CPU alone, so that no GPU is needed.
+// Compiled by nvcc; runs on the CPU only, so no GPU is needed.
 #include "hello.h"
 
 __global__ void twice(double *x)

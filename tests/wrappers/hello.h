@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the test programs of this folder do, in C and in C++: `hello N` checks that there are N ranks and that
- * each has its own globals; rank 0 says so.
+ * Common code of the test programs of this folder, in C and in C++: `hello N` checks that there are N ranks
+ * and that each has its own globals; rank 0 prints it.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that mpicc and mpicxx do what people's build systems expect.
-# Usage: wrappers_test.sh PREFIX WORK_DIR PART, where PREFIX holds bin, lib and include, and PART is one of
-# the functions below that begin with test_. Exits with 77 if this machine lacks what the part needs.
+# Shows that mpicc and mpicxx work as build systems expect.
+# Usage: wrappers_test.sh PREFIX WORK_DIR PART, where PREFIX contains bin, lib and include, and PART is one of the
+# functions below that begin with test_. Exits with 77 if this machine lacks what the part needs.
 set -u
 prefix=$(cd "$1" && pwd)
 work=$2
@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 EXPECT_TIMEOUT=300
 
 # Neither the caller's choice of compilers nor that of a ctest around us shall matter.
-unset HEDDLE_CC HEDDLE_CXX MPICH_CC MPICH_CXX OMPI_CC OMPI_CXX HEDDLE_OPTIONS MAKEFLAGS MAKELEVEL CC CXX CFLAGS \
+unset HEDDLE_CC HEDDLE_CXX HEDDLE_FC MPICH_FC OMPI_FC MPICH_CC MPICH_CXX OMPI_CC OMPI_CXX HEDDLE_OPTIONS MAKEFLAGS MAKELEVEL CC CXX CFLAGS \
     CXXFLAGS LDFLAGS
 rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
@@ -251,52 +251,61 @@ test_cmake() {
     expect_good_program as_compiler/hello_cpp
 }
 
-# Another MPI with Fortran, behind this one in PATH and in pkg-config's: enough of it for CMake's FindMPI.
-make_other_mpi() {
-    mkdir -p other/bin other/include other/pc
-    printf '      integer, parameter :: MPI_COMM_WORLD = 0\n      integer, parameter :: MPI_VERSION = 3, MPI_SUBVERSION = 1\n' >other/include/mpif.h
-    printf 'subroutine mpi_init(ierror)\n  integer :: ierror\n  ierror = 0\nend subroutine\n' >other/mpi.f90
-    gfortran -shared -fPIC other/mpi.f90 -o other/libother_mpi.so || exit 1
-    cat >other/bin/mpifort <<END
-#!/bin/sh
-case \$1 in
--showme:compile) echo "-I$work/other/include" ;;
--showme:link) echo "-L$work/other -Wl,-rpath,$work/other -lother_mpi" ;;
--showme:incdirs) echo "$work/other/include" ;;
--showme:libdirs) echo "$work/other" ;;
--showme:libs) echo other_mpi ;;
-*) exec gfortran -I$work/other/include "\$@" -L$work/other -Wl,-rpath,$work/other -lother_mpi ;;
-esac
-END
-    chmod +x other/bin/mpifort
-    printf 'Name: other\nDescription: other\nVersion: 1\nCflags: -I%s/other/include\nLibs: -L%s/other -lother_mpi\n' \
-        "$work" "$work" >other/pc/mpi-fort.pc
-    PATH=$PATH:$work/other/bin
-    export PKG_CONFIG_PATH=$work/other/pc
+test_fortran() {
+    local modules="-I$shown_lib/heddle/fortran/gfortran -I$shown_lib/heddle/fortran" name
+    need gfortran
+    link="-L$shown_lib -Wl,-rpath,$shown_lib -Wl,-z,now -lheddle_mpifort -lmpi_abi"
+    for name in mpifort mpif77 mpif90; do
+        expect "$name -show" 0 "^gfortran -fPIE ${clash}(-fallow-argument-mismatch )?$modules -pie a.f90 $link \$" '' $name -show a.f90
+        expect "$name compiles" 0 '' '' $name -Wall -Werror "$here/hello.f90" -o hello_$name
+        expect_good_program hello_$name
+    done
+    expect "-showme:compile" 0 "^$modules \$" '' mpifort -showme:compile
+    expect "-showme:link" 0 "^$link \$" '' mpifort -showme:link
+    expect "-showme:libs" 0 '^heddle_mpifort mpi_abi $' '' mpifort -showme:libs
+    expect "-showme:version" 0 '^mpifort: Heddle [0-9.]+ \(Language: Fortran\) $' '' mpifort -showme:version
+    expect "-showme:command" 0 '^gfortran $' '' mpifort -showme:command
+    expect "-showme:modules" 0 'GNU Fortran' '' mpifort -showme:modules
+    expect "-fc=" 0 '^other -fPIE' '' mpifort -fc=other -show a.f90
+    expect "HEDDLE_FC" 0 '^other -fPIE' '' env HEDDLE_FC=other OMPI_FC=gfortran mpifort -show a.f90
+    expect "-J has a value" 0 "-J -c a.f90" '' mpifort -show -J -c a.f90
+    expect "not itself" 1 '' 'itself an MPI wrapper' env HEDDLE_FC=mpif90 mpifort a.f90
+    expect "no such compiler" 127 '' 'cannot find the compiler none' mpifort -fc=none a.f90
+    expect "fixed form" 0 '' '' mpif77 "$here/hello_fixed.f" -o hello_fixed
+    expect_good_program hello_fixed
+    printf 'use mpi_f08\ncall MPI_Comm_rank(0)\nend\n' >wrong.f90
+    expect "arguments are checked" 1 '' 'no specific subroutine for the generic' mpifort wrong.f90
+    printf 'use mpi\ncall MPI_Comm_rank(MPI_COMM_WORLD)\nend\n' >wrong.f90
+    expect "arguments are checked, module mpi" 1 '' 'Missing actual argument' mpifort wrong.f90
+    # A compiler of another name that cannot read these modules.
+    printf '#!/bin/sh\n[ "$*" = --version ] && echo "GNU Fortran (other) 99" && exit\nexec gfortran "$@" -fno-such-option\n' >gfortran-99
+    chmod +x gfortran-99
+    expect "modules of another compiler" 1 '' 'are those of GNU Fortran.*this compiler is GNU Fortran .other. 99.*-rebuild-modules' \
+        mpifort "-fc=$PWD/gfortran-99" "$here/hello.f90"
+    expect "modules are made anew" 0 "modules of GNU Fortran.* are in $PWD/mods" '' mpifort -fc=gfortran "-rebuild-modules=$PWD/mods"
+    expect "and can be used" 0 '' '' gfortran -fPIE -Imods -c "$here/hello.f90" -o hello.o
 }
 
-test_fortran() {
-    for name in mpifort mpif77 mpif90; do
-        expect "$name fails and says why" 1 '' "^$name: Heddle [0-9.]+ has no Fortran bindings yet" $name hello.f90
-        expect "$name --version too" 1 '' 'no Fortran bindings' $name --version
-        expect "$name -showme:incdirs tells what there is" 0 "^$shown_include \$" 'no Fortran bindings' $name -showme:incdirs
-    done
+# CMake's FindMPI finds all three interfaces.
+test_fortran_cmake() {
     need gfortran
-    case $work in *' '*) echo "skipped: a blank in $work" && exit 77 ;; esac
-    work=$PWD
-    make_other_mpi
-    cat >CMakeLists.txt <<'END'
-cmake_minimum_required(VERSION 3.20)
-project(mixed LANGUAGES C Fortran)
-find_package(MPI COMPONENTS C Fortran)
-message(STATUS "C=${MPI_C_FOUND} Fortran=${MPI_Fortran_FOUND} of [${MPI_Fortran_LIBRARIES}] all=${MPI_FOUND}")
-END
-    local mixed='C=TRUE Fortran=FALSE of \[[^]]*\] all=FALSE'
-    expect "by PATH, another MPI has no Fortran for us" 0 "$mixed" '*' cmake -B by_path
-    expect "by MPI_HOME" 0 "$mixed" '*' cmake -B by_home "-DMPI_HOME=$prefix"
-    expect "by MPI_C_COMPILER" 0 "$mixed" '*' cmake -B by_compiler "-DMPI_C_COMPILER=$prefix/bin/mpicc"
-    rm -rf by_path
-    expect "C alone is found" 0 'Found MPI_C' '*' sh -c "sed -i 's/ C Fortran)/ C)/' CMakeLists.txt && cmake -B c"
+    cmake_project by_home fortran_project "-DMPI_HOME=$prefix"
+    expect "what FindMPI found" 0 'mpif.h=TRUE mpi=TRUE mpi_f08=TRUE sections=TRUE' '' cat by_home.log
+    cmake_project by_compiler fortran_project "-DMPI_C_COMPILER=$prefix/bin/mpicc" "-DMPI_Fortran_COMPILER=$prefix/bin/mpifort"
+    cmake_project as_compiler fortran_project -DCMAKE_C_COMPILER=mpicc -DCMAKE_Fortran_COMPILER=mpifort
+    expect_good_program as_compiler/hello
+}
+
+# The second compiler: LLVM's flang, as Debian has it.
+test_flang() {
+    local flang
+    flang=$(compgen -c flang-new | sort -u | head -n 1)
+    [ -n "$flang" ] || {
+        echo "skipped: there is no flang-new"
+        exit 77
+    }
+    expect "flang compiles mpif.h" 0 '' '*' mpifort "-fc=$flang" -flang-experimental-exec "$here/hello_fixed.f" -o hello_flang
+    expect_good_program hello_flang
 }
 
 test_make() {
@@ -328,6 +337,8 @@ nvcc_cmake) test_nvcc_cmake ;;
 cmake) test_cmake ;;
 make) test_make ;;
 fortran) test_fortran ;;
+fortran_cmake) test_fortran_cmake ;;
+flang) test_flang ;;
 autoconf) test_autoconf ;;
 *)
     echo "no such part: $part"

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * callbacks.c: reduction operations, error handlers, generalized requests and data representations written
+ * in Fortran.
+ *
+ * C calls operations and error handlers without a state argument that could identify the procedure, so
+ * there is a C function per procedure: one of a fixed number of slots. A slot is never released, because
+ * operations and error handlers may be in use after they are freed; the same procedure gets the same slot
+ * again. Generalized requests and data representations have a state.
+ */
+#include "fort.h"
+
+#include <pthread.h>
+
+enum { N_SLOTS = 64 };
+
+/* The procedures of one kind of callback. */
+struct slots {
+    fort_procedure *procedures[N_SLOTS]; /* the first n are set */
+    int n;                               /* slots in use */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all slots' n */
+
+/* The procedure's slot, or -1 if all are used. */
+static int slot_of(struct slots *slots, fort_procedure *procedure)
+{
+    int slot;
+
+    pthread_mutex_lock(&lock);
+    for (slot = 0; slot < slots->n && slots->procedures[slot] != procedure; slot++)
+        ;
+    if (slot == N_SLOTS)
+        slot = -1;
+    else if (slot == slots->n)
+        slots->procedures[slots->n++] = procedure;
+    pthread_mutex_unlock(&lock);
+    return slot;
+}
+
+/* F(0x00) ... F(0x3f), for tables of functions. */
+/* clang-format off */
+#define TIMES_16(F, h) \
+    F(h##0) F(h##1) F(h##2) F(h##3) F(h##4) F(h##5) F(h##6) F(h##7) \
+    F(h##8) F(h##9) F(h##a) F(h##b) F(h##c) F(h##d) F(h##e) F(h##f)
+#define TIMES_64(F) TIMES_16(F, 0x0) TIMES_16(F, 0x1) TIMES_16(F, 0x2) TIMES_16(F, 0x3)
+/* clang-format on */
+
+static int no_slot(const char *text)
+{
+    return fort_raise(MPI_COMM_SELF, MPI_ERR_NO_MEM, text);
+}
+
+/* ---- Operations ---- */
+
+static struct slots ops, large_ops;
+
+static void call_op(int slot, void *invec, void *inoutvec, int *len, MPI_Datatype *datatype)
+{
+    typedef void procedure(void *, void *, MPI_Fint *, MPI_Fint *);
+    MPI_Fint f_len = *len, f_datatype = fort_datatype_int(*datatype);
+
+    ((procedure *)ops.procedures[slot])(invec, inoutvec, &f_len, &f_datatype);
+}
+
+static void call_large_op(int slot, void *invec, void *inoutvec, MPI_Count *len, MPI_Datatype *datatype)
+{
+    typedef void procedure(void *, void *, MPI_Count *, MPI_Fint *);
+    MPI_Count f_len = *len;
+    MPI_Fint f_datatype = fort_datatype_int(*datatype);
+
+    ((procedure *)large_ops.procedures[slot])(invec, inoutvec, &f_len, &f_datatype);
+}
+
+#define OP(n)                                                                                     \
+    static void op_##n(void *invec, void *inoutvec, int *len, MPI_Datatype *datatype)             \
+    {                                                                                             \
+        call_op(n, invec, inoutvec, len, datatype);                                               \
+    }                                                                                             \
+    static void large_op_##n(void *invec, void *inoutvec, MPI_Count *len, MPI_Datatype *datatype) \
+    {                                                                                             \
+        call_large_op(n, invec, inoutvec, len, datatype);                                         \
+    }
+TIMES_64(OP)
+#define OP_NAME(n) op_##n,
+#define LARGE_OP_NAME(n) large_op_##n,
+static MPI_User_function *const op_functions[N_SLOTS] = {TIMES_64(OP_NAME)};
+static MPI_User_function_c *const large_op_functions[N_SLOTS] = {TIMES_64(LARGE_OP_NAME)};
+
+static void fort_Op_create(fort_procedure *user_fn, const MPI_Fint *commute, MPI_Fint *op, MPI_Fint *ierror)
+{
+    MPI_Op c_op = MPI_OP_NULL;
+    int slot = slot_of(&ops, user_fn), error;
+
+    if (slot < 0) {
+        fort_return(ierror, no_slot("MPI_Op_create: 64 procedures are operations already"));
+        return;
+    }
+    error = MPI_Op_create(op_functions[slot], *commute != 0, &c_op);
+    if (error == MPI_SUCCESS)
+        *op = fort_op_int(c_op);
+    fort_return(ierror, error);
+}
+FORT_EXPORT(Op_create, op_create, OP_CREATE);
+
+static void fort_Op_create_c(fort_procedure *user_fn, const MPI_Fint *commute, MPI_Fint *op, MPI_Fint *ierror)
+{
+    MPI_Op c_op = MPI_OP_NULL;
+    int slot = slot_of(&large_ops, user_fn), error;
+
+    if (slot < 0) {
+        fort_return(ierror, no_slot("MPI_Op_create_c: 64 procedures are operations already"));
+        return;
+    }
+    error = MPI_Op_create_c(large_op_functions[slot], *commute != 0, &c_op);
+    if (error == MPI_SUCCESS)
+        *op = fort_op_int(c_op);
+    fort_return(ierror, error);
+}
+FORT_EXPORT_F08(Op_create_c, op_create_c);
+
+/* ---- Error handlers ---- */
+
+typedef void error_procedure(MPI_Fint *object, MPI_Fint *error_code);
+static struct slots comm_errors, file_errors, session_errors, win_errors;
+
+static void call_errhandler(struct slots *slots, int slot, MPI_Fint object, int *error_code)
+{
+    MPI_Fint code = *error_code;
+
+    ((error_procedure *)slots->procedures[slot])(&object, &code);
+}
+
+#define ERROR(n)                                                                     \
+    static void comm_error_##n(MPI_Comm *comm, int *error_code, ...)                 \
+    {                                                                                \
+        call_errhandler(&comm_errors, n, fort_comm_int(*comm), error_code);          \
+    }                                                                                \
+    static void file_error_##n(MPI_File *file, int *error_code, ...)                 \
+    {                                                                                \
+        call_errhandler(&file_errors, n, fort_file_int(*file), error_code);          \
+    }                                                                                \
+    static void session_error_##n(MPI_Session *session, int *error_code, ...)        \
+    {                                                                                \
+        call_errhandler(&session_errors, n, fort_session_int(*session), error_code); \
+    }                                                                                \
+    static void win_error_##n(MPI_Win *win, int *error_code, ...)                    \
+    {                                                                                \
+        call_errhandler(&win_errors, n, fort_win_int(*win), error_code);             \
+    }
+TIMES_64(ERROR)
+#define COMM_ERROR_NAME(n) comm_error_##n,
+#define FILE_ERROR_NAME(n) file_error_##n,
+#define SESSION_ERROR_NAME(n) session_error_##n,
+#define WIN_ERROR_NAME(n) win_error_##n,
+static MPI_Comm_errhandler_function *const comm_functions[N_SLOTS] = {TIMES_64(COMM_ERROR_NAME)};
+static MPI_File_errhandler_function *const file_functions[N_SLOTS] = {TIMES_64(FILE_ERROR_NAME)};
+static MPI_Session_errhandler_function *const session_functions[N_SLOTS] = {TIMES_64(SESSION_ERROR_NAME)};
+static MPI_Win_errhandler_function *const win_functions[N_SLOTS] = {TIMES_64(WIN_ERROR_NAME)};
+
+static void fort_Comm_create_errhandler(fort_procedure *function, MPI_Fint *errhandler, MPI_Fint *ierror)
+{
+    MPI_Errhandler c_errhandler = MPI_ERRHANDLER_NULL;
+    int slot = slot_of(&comm_errors, function);
+    int error = slot < 0 ? no_slot("MPI_Comm_create_errhandler: 64 procedures are error handlers already")
+                         : MPI_Comm_create_errhandler(comm_functions[slot], &c_errhandler);
+
+    if (error == MPI_SUCCESS)
+        *errhandler = fort_errhandler_int(c_errhandler);
+    fort_return(ierror, error);
+}
+FORT_EXPORT(Comm_create_errhandler, comm_create_errhandler, COMM_CREATE_ERRHANDLER);
+
+/* Its name in MPI-1. */
+static void fort_Errhandler_create(fort_procedure *function, MPI_Fint *errhandler, MPI_Fint *ierror)
+{
+    fort_Comm_create_errhandler(function, errhandler, ierror);
+}
+FORT_EXPORT_F90(Errhandler_create, errhandler_create, ERRHANDLER_CREATE);
+
+static void fort_File_create_errhandler(fort_procedure *function, MPI_Fint *errhandler, MPI_Fint *ierror)
+{
+    MPI_Errhandler c_errhandler = MPI_ERRHANDLER_NULL;
+    int slot = slot_of(&file_errors, function);
+    int error = slot < 0 ? no_slot("MPI_File_create_errhandler: 64 procedures are error handlers already")
+                         : MPI_File_create_errhandler(file_functions[slot], &c_errhandler);
+
+    if (error == MPI_SUCCESS)
+        *errhandler = fort_errhandler_int(c_errhandler);
+    fort_return(ierror, error);
+}
+FORT_EXPORT(File_create_errhandler, file_create_errhandler, FILE_CREATE_ERRHANDLER);
+
+static void fort_Session_create_errhandler(fort_procedure *function, MPI_Fint *errhandler, MPI_Fint *ierror)
+{
+    MPI_Errhandler c_errhandler = MPI_ERRHANDLER_NULL;
+    int slot = slot_of(&session_errors, function);
+    int error = slot < 0 ? no_slot("MPI_Session_create_errhandler: 64 procedures are error handlers already")
+                         : MPI_Session_create_errhandler(session_functions[slot], &c_errhandler);
+
+    if (error == MPI_SUCCESS)
+        *errhandler = fort_errhandler_int(c_errhandler);
+    fort_return(ierror, error);
+}
+FORT_EXPORT(Session_create_errhandler, session_create_errhandler, SESSION_CREATE_ERRHANDLER);
+
+static void fort_Win_create_errhandler(fort_procedure *function, MPI_Fint *errhandler, MPI_Fint *ierror)
+{
+    MPI_Errhandler c_errhandler = MPI_ERRHANDLER_NULL;
+    int slot = slot_of(&win_errors, function);
+    int error = slot < 0 ? no_slot("MPI_Win_create_errhandler: 64 procedures are error handlers already")
+                         : MPI_Win_create_errhandler(win_functions[slot], &c_errhandler);
+
+    if (error == MPI_SUCCESS)
+        *errhandler = fort_errhandler_int(c_errhandler);
+    fort_return(ierror, error);
+}
+FORT_EXPORT(Win_create_errhandler, win_create_errhandler, WIN_CREATE_ERRHANDLER);
+
+/* ---- Generalized requests ---- */
+
+/* C's state of a generalized request; freed by free_request. */
+struct generalized {
+    fort_procedure *query; /* Fortran's procedures */
+    fort_procedure *free_fn;
+    fort_procedure *cancel;
+    MPI_Aint *extra_state; /* the program's variable, as with Open MPI and MPICH: callbacks can change it */
+};
+
+static int query_request(void *state, MPI_Status *status)
+{
+    typedef void procedure(MPI_Aint *, MPI_Status *, MPI_Fint *);
+    struct generalized *generalized = state;
+    MPI_Fint ierror = MPI_SUCCESS;
+
+    ((procedure *)generalized->query)(generalized->extra_state, status, &ierror);
+    return ierror;
+}
+
+static int free_request(void *state)
+{
+    typedef void procedure(MPI_Aint *, MPI_Fint *);
+    struct generalized *generalized = state;
+    MPI_Fint ierror = MPI_SUCCESS;
+
+    ((procedure *)generalized->free_fn)(generalized->extra_state, &ierror);
+    free(generalized);
+    return ierror;
+}
+
+static int cancel_request(void *state, int complete)
+{
+    typedef void procedure(MPI_Aint *, MPI_Fint *, MPI_Fint *);
+    struct generalized *generalized = state;
+    MPI_Fint f_complete = fort_logical(complete), ierror = MPI_SUCCESS;
+
+    ((procedure *)generalized->cancel)(generalized->extra_state, &f_complete, &ierror);
+    return ierror;
+}
+
+static void fort_Grequest_start(fort_procedure *query_fn, fort_procedure *free_fn, fort_procedure *cancel_fn,
+                                MPI_Aint *extra_state, MPI_Fint *request, MPI_Fint *ierror)
+{
+    struct generalized *generalized = fort_alloc(sizeof *generalized);
+    MPI_Request c_request = MPI_REQUEST_NULL;
+    int error;
+
+    *generalized = (struct generalized){
+        .query = query_fn, .free_fn = free_fn, .cancel = cancel_fn, .extra_state = extra_state};
+    error = MPI_Grequest_start(query_request, free_request, cancel_request, generalized, &c_request);
+    if (error == MPI_SUCCESS)
+        *request = fort_request_int(c_request);
+    else
+        free(generalized);
+    fort_return(ierror, error);
+}
+FORT_EXPORT(Grequest_start, grequest_start, GREQUEST_START);
+
+/* ---- Data representations ---- */
+
+/* C's state of a data representation; MPI never removes one. */
+struct datarep {
+    fort_procedure *read; /* Fortran's procedures */
+    fort_procedure *write;
+    fort_procedure *extent;
+    MPI_Aint extra_state; /* for all of them */
+};
+
+static int extent_of(MPI_Datatype datatype, MPI_Aint *extent, void *state)
+{
+    typedef void procedure(MPI_Fint *, MPI_Aint *, MPI_Aint *, MPI_Fint *);
+    struct datarep *datarep = state;
+    MPI_Fint f_datatype = fort_datatype_int(datatype), ierror = MPI_SUCCESS;
+
+    ((procedure *)datarep->extent)(&f_datatype, extent, &datarep->extra_state, &ierror);
+    return ierror;
+}
+
+static int convert(fort_procedure *convert_fn, void *userbuf, MPI_Datatype datatype, int count, void *filebuf,
+                   MPI_Offset position, struct datarep *datarep)
+{
+    typedef void procedure(void *, MPI_Fint *, MPI_Fint *, void *, MPI_Offset *, MPI_Aint *, MPI_Fint *);
+    MPI_Fint f_datatype = fort_datatype_int(datatype), f_count = count, ierror = MPI_SUCCESS;
+
+    ((procedure *)convert_fn)(userbuf, &f_datatype, &f_count, filebuf, &position, &datarep->extra_state,
+                              &ierror);
+    return ierror;
+}
+
+static int convert_large(fort_procedure *convert_fn, void *userbuf, MPI_Datatype datatype, MPI_Count count,
+                         void *filebuf, MPI_Offset position, struct datarep *datarep)
+{
+    typedef void procedure(void *, MPI_Fint *, MPI_Count *, void *, MPI_Offset *, MPI_Aint *, MPI_Fint *);
+    MPI_Fint f_datatype = fort_datatype_int(datatype), ierror = MPI_SUCCESS;
+
+    ((procedure *)convert_fn)(userbuf, &f_datatype, &count, filebuf, &position, &datarep->extra_state,
+                              &ierror);
+    return ierror;
+}
+
+static int read_data(void *userbuf, MPI_Datatype datatype, int count, void *filebuf, MPI_Offset position,
+                     void *state)
+{
+    return convert(((struct datarep *)state)->read, userbuf, datatype, count, filebuf, position, state);
+}
+
+static int write_data(void *userbuf, MPI_Datatype datatype, int count, void *filebuf, MPI_Offset position,
+                      void *state)
+{
+    return convert(((struct datarep *)state)->write, userbuf, datatype, count, filebuf, position, state);
+}
+
+static int read_large(void *userbuf, MPI_Datatype datatype, MPI_Count count, void *filebuf,
+                      MPI_Offset position, void *state)
+{
+    return convert_large(((struct datarep *)state)->read, userbuf, datatype, count, filebuf, position, state);
+}
+
+static int write_large(void *userbuf, MPI_Datatype datatype, MPI_Count count, void *filebuf,
+                       MPI_Offset position, void *state)
+{
+    return convert_large(((struct datarep *)state)->write, userbuf, datatype, count, filebuf, position,
+                         state);
+}
+
+/* MPI_CONVERSION_FN_NULL and its large form are never called: their addresses mean that no conversion is
+ * needed. */
+void mpi_conversion_fn_null_(void);
+void mpi_conversion_fn_null_c_(void);
+__attribute__((visibility("default"))) void mpi_conversion_fn_null_(void) {}
+__attribute__((visibility("default"))) void mpi_conversion_fn_null_c_(void) {}
+
+static struct datarep *new_datarep(fort_procedure *read_fn, fort_procedure *write_fn,
+                                   fort_procedure *extent_fn, MPI_Aint extra_state)
+{
+    struct datarep *datarep = fort_alloc(sizeof *datarep);
+
+    *datarep =
+        (struct datarep){.read = read_fn, .write = write_fn, .extent = extent_fn, .extra_state = extra_state};
+    return datarep;
+}
+
+static void fort_Register_datarep(const char *datarep, fort_procedure *read_fn, fort_procedure *write_fn,
+                                  fort_procedure *extent_fn, const MPI_Aint *extra_state, MPI_Fint *ierror,
+                                  size_t datarep_len)
+{
+    struct fort_text name;
+    int error =
+        MPI_Register_datarep(fort_text_in(&name, datarep, datarep_len, false),
+                             read_fn == mpi_conversion_fn_null_ ? MPI_CONVERSION_FN_NULL : read_data,
+                             write_fn == mpi_conversion_fn_null_ ? MPI_CONVERSION_FN_NULL : write_data,
+                             extent_of, new_datarep(read_fn, write_fn, extent_fn, *extra_state));
+
+    fort_text_drop(&name);
+    fort_return(ierror, error);
+}
+FORT_EXPORT(Register_datarep, register_datarep, REGISTER_DATAREP);
+
+static void fort_Register_datarep_c(const char *datarep, fort_procedure *read_fn, fort_procedure *write_fn,
+                                    fort_procedure *extent_fn, const MPI_Aint *extra_state, MPI_Fint *ierror,
+                                    size_t datarep_len)
+{
+    struct fort_text name;
+    int error =
+        MPI_Register_datarep_c(fort_text_in(&name, datarep, datarep_len, false),
+                               read_fn == mpi_conversion_fn_null_c_ ? MPI_CONVERSION_FN_NULL_C : read_large,
+                               write_fn == mpi_conversion_fn_null_c_ ? MPI_CONVERSION_FN_NULL_C : write_large,
+                               extent_of, new_datarep(read_fn, write_fn, extent_fn, *extra_state));
+
+    fort_text_drop(&name);
+    fort_return(ierror, error);
+}
+FORT_EXPORT_F08(Register_datarep_c, register_datarep_c);
