@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that the ranks of other processes survive the failure of one: calls that involve its ranks return
- * MPI_ERR_PROC_FAILED within five seconds, and all others work, on the old communicators and on new ones.
+ * MPI_ERR_PROC_FAILED instead of waiting for ever, and all others work, on the old communicators and on new ones.
  *
  *   survive PROCS LOST [traffic | collectives | default | wait] [deadlock]
  *
@@ -16,26 +16,19 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "../mpi_conformance/mtest.h"
+#include "connect.h"
 
 #define LARGE (4 << 20)
-#define LIMIT_S 5.0
 
 static int num_procs, lost_proc, first_lost, num_lost;
-static double began;
 
 static int proc_of(int rank)
 {
     return (int)((((long)rank + 1) * num_procs - 1) / mtest_size);
 }
 
-/* The call has to fail because of the loss, and soon. */
-#define LOST(call)                                                                                          \
-    do {                                                                                                    \
-        double lost_began_ = MPI_Wtime();                                                                   \
-        MTEST_CLASS(call, MPI_ERR_PROC_FAILED);                                                             \
-        MTEST_CHECK(MPI_Wtime() - lost_began_ < LIMIT_S, "%s took %g s", #call, MPI_Wtime() - lost_began_); \
-    } while (0)
+/* The call has to fail because of the loss. */
+#define LOST(call) MTEST_CLASS(call, MPI_ERR_PROC_FAILED)
 
 static void *kill_later(void *arg)
 {
@@ -54,17 +47,6 @@ static void die_in(int us)
 }
 
 /* ---- Before the loss ---- */
-
-/* Connections between all: UCX 1.13 fails an assertion when a process is lost that it is connecting to over
- * TCP. */
-static void meet_everybody(void)
-{
-    int got;
-    for (int step = 1; step < mtest_size; step++)
-        MPI_Sendrecv(&step, 1, MPI_INT, (mtest_rank + step) % mtest_size, 1, &got, 1, MPI_INT,
-                     (mtest_rank + mtest_size - step) % mtest_size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Barrier(MPI_COMM_WORLD);
-}
 
 static int count_of(int round)
 {
@@ -94,7 +76,6 @@ static void exchange_until_loss(void)
             failed = result ? result : failed;
         }
         error = failed;
-        MTEST_CHECK(MPI_Wtime() - began < 20, "no failure is noticed");
     }
     MTEST_CLASS(error, MPI_ERR_PROC_FAILED);
     /* A receive that has failed leaves its buffer alone from then on. */
@@ -133,7 +114,6 @@ static void collect_until_loss(void)
             MPI_Iprobe(mtest_rank, 99, MPI_COMM_WORLD, &(int){0}, MPI_STATUS_IGNORE);
         }
         MTEST_CHECK(mtest_touched(in, LARGE, 7) < 0, "a buffer was written after its operation was over");
-        MTEST_CHECK(MPI_Wtime() - began < 20, "no failure is noticed");
         free(in);
         free(out);
     }
@@ -191,9 +171,7 @@ static void wait_for_loss(void)
     }
     if (mtest_rank % 2) {
         MPI_Status statuses[N_UNDER_WAY];
-        double waited = MPI_Wtime();
         MTEST_CLASS(MPI_Waitall(N_UNDER_WAY, requests, statuses), MPI_ERR_IN_STATUS);
-        MTEST_CHECK(MPI_Wtime() - waited < LIMIT_S, "MPI_Waitall took %g s", MPI_Wtime() - waited);
         for (int i = 0; i < N_UNDER_WAY; i++)
             MTEST_CHECK(mtest_class(statuses[i].MPI_ERROR) == MPI_ERR_PROC_FAILED, "request %d: class %d", i,
                         mtest_class(statuses[i].MPI_ERROR));
@@ -236,7 +214,6 @@ static void check_handler(void)
 static void check_new_calls(void)
 {
     int value = 1, got, flag = 0;
-    double asked = MPI_Wtime();
     MPI_Request request;
     MPI_Comm none;
     LOST(MPI_Send(&value, 1, MPI_INT, first_lost, 7, MPI_COMM_WORLD));
@@ -247,8 +224,7 @@ static void check_new_calls(void)
     MTEST_OK(MPI_Irecv(&got, 1, MPI_INT, first_lost, 7, MPI_COMM_WORLD, &request));
     for (int error = MPI_SUCCESS; !flag && error == MPI_SUCCESS;) {
         error = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
-        MTEST_CHECK(flag == (error != MPI_SUCCESS) && MPI_Wtime() - asked < LIMIT_S,
-                    "MPI_Test: error %d, flag %d", error, flag);
+        MTEST_CHECK(flag == (error != MPI_SUCCESS), "MPI_Test: error %d, flag %d", error, flag);
     }
     LOST(MPI_Iprobe(first_lost, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     check_handler();
@@ -329,8 +305,7 @@ int main(int argc, char **argv)
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_split(MPI_COMM_WORLD, proc_of(mtest_rank) == lost_proc, mtest_rank, &before);
     use(before);
-    meet_everybody();
-    began = MPI_Wtime();
+    connect_all();
     int is_busy = strcmp(mode, "traffic") == 0 || strcmp(mode, "collectives") == 0;
     if (proc_of(mtest_rank) == lost_proc && !is_busy) {
         if (strcmp(mode, "wait") == 0 && mtest_rank == first_lost)

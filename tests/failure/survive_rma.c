@@ -6,16 +6,18 @@
  * written, and can lock then.
  *
  *   survive_rma lock|lock_shared|lock_late|lock_all|start|wait|fence|flush|request|large_flush|large_request
- *   survive_rma torn
+ *   survive_rma torn|granted
  *
  * One rank per process; the last one kills itself, holding a lock of rank 0's window; torn: within an accumulate on
- * rank 0's memory, which all processes share.
+ * rank 0's memory, which all processes share; granted: two ranks per process, on one PE, and the last process has
+ * granted its part of MPI_Win_lock_all to others when it kills itself.
  */
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../mpi_conformance/mtest.h"
+#include "connect.h"
 
 static int memory[16384], data[16384];
 
@@ -110,7 +112,54 @@ static void check_torn(void)
     MTEST_CHECK(old > 0, "%d in the window", old);
 }
 
-static void check_survivors(void)
+/* The processes that will survive say that they have the grant. */
+static void serve_and_die(void)
+{
+    for (int round = 0; round < 2; round++)
+        for (int rank = 1; rank < mtest_size - 1; rank += 2) {
+            MPI_Recv(NULL, 0, MPI_BYTE, rank, round, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(NULL, 0, MPI_BYTE, rank, round, MPI_COMM_WORLD);
+        }
+    kill(getpid(), SIGKILL);
+}
+
+/* MPI_Win_lock_all fails although the lost process had granted its part: the lock that the call waits for was broken.
+ * While the even ranks wait, the odd ranks, on the same PE, exchange messages with the last process: these come after
+ * the request for the lock and after the grant. */
+static void check_granted(void)
+{
+    static volatile int has_begun;
+    MPI_Aint flag = (MPI_Aint)&has_begun;
+    int last = mtest_size - 1;
+    MPI_Win win;
+
+    MTEST_OK(MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    if (mtest_rank % 2 == 0)
+        MPI_Send(&flag, 1, MPI_AINT, mtest_rank + 1, 0, MPI_COMM_WORLD);
+    else
+        MPI_Recv(&flag, 1, MPI_AINT, mtest_rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (mtest_rank == last)
+        MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (mtest_rank == last)
+        serve_and_die();
+    else if (mtest_rank == last - 1)
+        MPI_Recv(NULL, 0, MPI_BYTE, last, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (mtest_rank % 2 == 0) {
+        has_begun = 1;
+    } else {
+        while (!*(volatile int *)flag)
+            sched_yield();
+        for (int round = 0; round < 2; round++)
+            MPI_Sendrecv(NULL, 0, MPI_BYTE, last, round, NULL, 0, MPI_BYTE, last, round, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
+    }
+    for (int i = 0; i < 3; i++)
+        MTEST_CLASS(MPI_Win_lock_all(0, win), MPI_ERR_PROC_ABORTED);
+}
+
+static void check_survivors(int num_lost)
 {
     MPI_Comm comm;
     MPI_Win win;
@@ -118,7 +167,7 @@ static void check_survivors(void)
     int rank, size, *mine;
 
     MPI_Comm_group(MPI_COMM_WORLD, &world);
-    MPI_Group_range_excl(world, 1, (int[1][3]){{mtest_size - 1, mtest_size - 1, 1}}, &left);
+    MPI_Group_range_excl(world, 1, (int[1][3]){{mtest_size - num_lost, mtest_size - 1, 1}}, &left);
     MTEST_OK(MPI_Comm_create_group(MPI_COMM_WORLD, left, 4, &comm));
     MPI_Group_free(&world);
     MPI_Group_free(&left);
@@ -142,9 +191,11 @@ int main(int argc, char **argv)
 
     mtest_init(&argc, &argv, 2);
     mtest_errors_return(MPI_COMM_WORLD);
-    if (strcmp(argv[1], "torn") == 0) {
-        check_torn();
-        check_survivors();
+    connect_all();
+    if (strcmp(argv[1], "torn") == 0 || strcmp(argv[1], "granted") == 0) {
+        int is_torn = strcmp(argv[1], "torn") == 0;
+        is_torn ? check_torn() : check_granted();
+        check_survivors(is_torn ? 1 : 2);
         printf("survived\n");
         return mtest_end();
     }
@@ -163,7 +214,7 @@ int main(int argc, char **argv)
     MTEST_CLASS(wait_for_it(argv[1], win, last), MPI_ERR_PROC_ABORTED);
     if (strncmp(argv[1], "lock", 4) == 0 && strcmp(argv[1], "lock_all") != 0)
         check_locks(argv[1], win);
-    check_survivors();
+    check_survivors(1);
     printf("survived\n");
     MPI_Group_free(&all);
     MPI_Group_free(&last);

@@ -477,7 +477,8 @@ int ampi_rma_remote_lock_all(struct ampi_win *win)
     bool is_asked = for_each_process(win, lock_process);
     int error = await_grants(win);
 
-    if (BASE_LIKELY(!error && is_asked))
+    /* A process may be lost after it has granted its part. */
+    if (BASE_LIKELY(!error && is_asked && !ampi_failed_in_group(win->comm->local->layout->group)))
         return MPI_SUCCESS;
     ampi_rma_remote_unlock_all(win); /* the lost processes do not care */
     return ampi_rma_raise_remote(win, MPI_ERR_PROC_ABORTED);

@@ -217,19 +217,19 @@ static void grant(struct remote_waiter *remote)
     add_holder(remote); /* the answer to the grant may be handled on another PE at once */
     if (BASE_UNLIKELY(!ampi_rma_post(remote->at->shared, &answer, NULL, 0)) &&
         (holder = take_holder(remote->at->shared, remote->at, remote->am.source, is_all))) {
-        let_go(remote->at, is_all, remote->waiter.as,
-               false); /* who wanted it is lost, and has written nothing */
+        ampi_win_lock_close(&remote->at->shared->everybody);
+        let_go(remote->at, is_all, remote->waiter.as, false); /* the lost origin has written nothing */
         free(holder);
     }
     free(remote);
 }
 
-/* The target's lock was broken. */
+/* The target's lock was broken, or the process's lock is closed. */
 static void refuse(struct remote_waiter *remote)
 {
     struct ampi_am_header answer = answer_to(&remote->am, AMPI_RMA_GRANT);
 
-    if (remote->waiter.as == AMPI_LOCK_EXCLUSIVE)
+    if (remote->waiter.as == AMPI_LOCK_EXCLUSIVE) /* it holds the process's lock */
         ampi_win_lock_drop(&remote->at->shared->everybody, AMPI_LOCK_EXCLUSIVE);
     answer.seq = MPI_ERR_PROC_ABORTED;
     ampi_rma_post(remote->at->shared, &answer, NULL, 0);
@@ -371,6 +371,7 @@ static void break_locks(struct ampi_win_shared *shared)
 /* The members of this PE learn of it. */
 static void fail_window(struct ampi_win_shared *shared, int pe_id)
 {
+    ampi_win_lock_close(&shared->everybody); /* before lost holders let it go to MPI_Win_lock_all */
     break_locks(shared);
     for (int i = 0; i < shared->n_local; i++) {
         struct ampi_win *win = &shared->handles[i];

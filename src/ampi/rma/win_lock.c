@@ -17,6 +17,7 @@ void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group)
     pthread_mutex_init(&lock->mutex, NULL);
     lock->first = lock->last = NULL;
     lock->refused = NULL;
+    lock->is_closed = false;
 }
 
 void ampi_win_lock_fini(struct ampi_win_lock *lock)
@@ -54,11 +55,15 @@ bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int
     return false;
 }
 
-/* With the mutex held: has the lock been broken, and the rank not been told? Then it is now. */
-static bool refuse(struct ampi_win_lock *lock, int rank)
+/* With the mutex held: is the lock closed to the waiter? Or has it been broken, and the rank not been told? Then it is
+ * told now. */
+static bool refuse(struct ampi_win_lock *lock, const struct ampi_win_waiter *waiter)
 {
+    int rank = waiter->rank;
     uint64_t bit = (uint64_t)1 << (rank % 64);
 
+    if (lock->is_closed && waiter->as == AMPI_LOCK_SHARED)
+        return true;
     if (BASE_LIKELY(!lock->refused) || (lock->refused[rank / 64] & bit))
         return false;
     lock->refused[rank / 64] |= bit;
@@ -102,8 +107,7 @@ enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct 
     if (BASE_LIKELY(ampi_win_lock_try(lock, waiter->as, waiter->rank)))
         return AMPI_LOCK_TAKEN;
     pthread_mutex_lock(&lock->mutex);
-    result = BASE_UNLIKELY(refuse(lock, waiter->rank)) ? AMPI_LOCK_REFUSED
-                                                       : take_or_wait(lock, waiter, has_others);
+    result = BASE_UNLIKELY(refuse(lock, waiter)) ? AMPI_LOCK_REFUSED : take_or_wait(lock, waiter, has_others);
     pthread_mutex_unlock(&lock->mutex);
     return result;
 }
@@ -148,12 +152,47 @@ void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks)
     refused = lock->first;
     lock->first = NULL;
     for (struct ampi_win_waiter *waiter = refused; waiter; waiter = waiter->next)
-        waiter->is_refused = refuse(lock, waiter->rank);
+        waiter->is_refused = refuse(lock, waiter);
     atomic_fetch_or_explicit(&lock->word, AMPI_WIN_LOCK_BROKEN, memory_order_relaxed);
     atomic_fetch_sub_explicit(&lock->word, AMPI_WIN_LOCK_ONE_EXCLUSIVE, memory_order_release);
     atomic_fetch_and_explicit(&lock->word, ~AMPI_WIN_LOCK_WAITING, memory_order_relaxed);
     pthread_mutex_unlock(&lock->mutex);
     tell(refused);
+}
+
+/* Removes the shared waiters from the queue. With the mutex held. */
+static struct ampi_win_waiter *take_shared(struct ampi_win_lock *lock)
+{
+    struct ampi_win_waiter *shared = NULL, **end = &shared, *waiter, *next;
+
+    waiter = lock->first;
+    lock->first = NULL;
+    for (; waiter; waiter = next) {
+        next = waiter->next;
+        if (waiter->as == AMPI_LOCK_SHARED) {
+            waiter->is_refused = true;
+            *end = waiter;
+            end = &waiter->next;
+        } else {
+            stand_in_queue(lock, waiter);
+        }
+    }
+    *end = NULL;
+    return shared;
+}
+
+void ampi_win_lock_close(struct ampi_win_lock *lock)
+{
+    struct ampi_win_waiter *refused, *granted;
+
+    pthread_mutex_lock(&lock->mutex);
+    lock->is_closed = true;
+    atomic_fetch_or_explicit(&lock->word, AMPI_WIN_LOCK_BROKEN, memory_order_relaxed);
+    refused = take_shared(lock);
+    granted = take_granted(lock); /* waiters that stood behind these */
+    pthread_mutex_unlock(&lock->mutex);
+    tell(refused);
+    tell(granted);
 }
 
 void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as)

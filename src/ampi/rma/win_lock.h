@@ -9,9 +9,13 @@
  * A lock whose exclusive holder is lost is broken: it is free again, but what it protects may be half written. So
  * each rank is refused once: those that wait at once, the others when they want it next.
  *
+ * A lock that is closed is refused to shared holders for ever: MPI_Win_lock_all cannot lock a window that has lost a
+ * member.
+ *
  * Invariants:
  *   1. The word counts the holders. While WAITING is not set, anybody changes it, atomically; while it is
- *      set, only who has the mutex. Nobody takes the lock without the mutex once BROKEN is set.
+ *      set, only who has the mutex. Nobody takes the lock without the mutex once BROKEN is set: it was broken or
+ *      closed.
  *   2. WAITING is set if and only if the queue is not empty, but for moments with the mutex held.
  */
 #ifndef AMPI_WIN_LOCK_H
@@ -34,7 +38,7 @@ struct ampi_win_waiter {
     struct ampi_win_waiter *next;
     enum ampi_win_lock_as as;
     int rank;        /* of the window */
-    bool is_refused; /* when granted is called: it does not get the lock, as that was broken */
+    bool is_refused; /* when granted is called: it does not get the lock, as that was broken or closed */
     /* The lock is the waiter's, or it is refused. On the thread of who let go; may free the waiter; never
      * switches. */
     void (*granted)(struct ampi_win_waiter *waiter);
@@ -43,7 +47,7 @@ struct ampi_win_waiter {
 enum ampi_win_lock_result {
     AMPI_LOCK_TAKEN,
     AMPI_LOCK_QUEUED, /* the waiter stands in the queue */
-    AMPI_LOCK_REFUSED /* the lock was broken, and the rank had not been told */
+    AMPI_LOCK_REFUSED /* the lock was broken, and the rank had not been told; or it is closed */
 };
 
 struct ampi_win_lock {
@@ -53,7 +57,8 @@ struct ampi_win_lock {
     pthread_mutex_t mutex;
     struct ampi_win_waiter *first;
     struct ampi_win_waiter *last;
-    uint64_t *refused; /* BROKEN: a bit for each rank that has been told */
+    uint64_t *refused; /* broken: a bit for each rank that has been told; NULL: it was not */
+    bool is_closed;    /* to shared holders */
 };
 
 void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group);
@@ -69,6 +74,9 @@ enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct 
 
 /* Lets go for an exclusive holder that is lost, and refuses all that wait. n_ranks: of the window. */
 void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks);
+
+/* From now on refuses the lock to shared holders, also to those that wait. */
+void ampi_win_lock_close(struct ampi_win_lock *lock);
 
 /* Releases the lock, and notifies waiters whose turn it is. */
 void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as);
