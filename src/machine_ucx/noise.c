@@ -39,12 +39,24 @@ static bool keep(const char *message, va_list args)
     return is_held;
 }
 
+/* True if a process has failed. The launcher reports a process of this node later than UCX notices that its files are
+ * gone. */
+static bool has_loss(void)
+{
+    if (ucxm_has_failed_peers())
+        return true;
+    for (int i = 0; i < ucxm.place.n_procs; i++)
+        if (__atomic_load_n(&ucxm.processes[i].has_rings, __ATOMIC_ACQUIRE) &&
+            !ucxm_rings_exist(&ucxm.processes[i].published->rings))
+            return true;
+    return false;
+}
+
 /* Receives UCX's messages, on any thread. */
 static ucs_log_func_rc_t filter(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                                 const ucs_log_component_config_t *config, const char *message, va_list args)
 {
-    bool is_news =
-        !__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE) && !(ucxm.processes && ucxm_has_failed_peers());
+    bool is_news = !__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE) && !(ucxm.processes && has_loss());
 
     (void)file;
     (void)line;

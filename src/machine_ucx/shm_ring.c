@@ -220,21 +220,41 @@ void ucxm_rings_close(void)
 
 /* ---- Connecting ---- */
 
+#define PATH_BYTES 64
+
+static void find_path(const struct ucxm_ring_place *place, char path[PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "/proc/%d/fd/%d", (int)place->pid, (int)place->fd);
+}
+
+static bool is_at(const struct ucxm_ring_place *place, const struct stat *file)
+{
+    return (uint64_t)file->st_dev == place->device && (uint64_t)file->st_ino == place->inode;
+}
+
 /* Opens the file of another process; -1: it cannot be opened, or is not the announced one. */
 static int open_file(const struct ucxm_ring_place *place)
 {
-    char path[64];
+    char path[PATH_BYTES];
     struct stat file;
     int fd;
 
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)place->pid, (int)place->fd);
+    find_path(place, path);
     fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &file) != 0 || (uint64_t)file.st_dev != place->device ||
-                    (uint64_t)file.st_ino != place->inode)) {
+    if (fd >= 0 && (fstat(fd, &file) != 0 || !is_at(place, &file))) {
         close(fd);
         fd = -1;
     }
     return fd;
+}
+
+bool ucxm_rings_exist(const struct ucxm_ring_place *place)
+{
+    char path[PATH_BYTES];
+    struct stat file;
+
+    find_path(place, path);
+    return stat(path, &file) == 0 && is_at(place, &file);
 }
 
 struct ucxm_ring_out *ucxm_ring_connect(const struct ucxm_port *port, int proc_id, int pe_id,

@@ -129,6 +129,8 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
         return NULL;
     }
     peer->ring = ucxm_ring_connect(port, proc_id, pe_id, &ucxm.processes[proc_id].published->rings);
+    if (peer->ring)
+        __atomic_store_n(&ucxm.processes[proc_id].has_rings, true, __ATOMIC_RELEASE);
     greeting = (struct ucxm_greeting_text){port->name, peer->ring != NULL};
     ucxm_send_control(peer->ep, UCXM_GREETING_ID, &greeting, sizeof greeting);
     return peer->ep;

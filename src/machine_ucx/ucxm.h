@@ -92,6 +92,7 @@ struct ucxm_process {
     const struct ucxm_published *published;
     const void **addresses; /* by PE */
     bool is_failed;         /* set by any thread (failed_peer.c) */
+    bool has_rings;         /* its rings were reached. Any thread */
     int access;             /* 0: not known yet; 1 + enum machine_access (ucx_memory.c). Any thread */
 };
 
@@ -190,7 +191,8 @@ void ucxm_host_describe(char *text_out, size_t size);
 
 /* ---- noise.c ---- */
 
-/* From now on UCX's errors are suppressed once a process has failed or the connections are being closed. */
+/* From now on UCX's errors are suppressed once a process has failed, even if the launcher has not reported it yet, or
+ * the connections are being closed. */
 void ucxm_noise_filter(void);
 /* Between the two calls UCX's messages are kept; then they are printed or dropped. */
 void ucxm_noise_hold(void);
@@ -306,6 +308,8 @@ struct ucxm_ring_place ucxm_rings_place(void);
 struct ucxm_ring_out *ucxm_ring_connect(const struct ucxm_port *port, int proc_id, int pe_id,
                                         const struct ucxm_ring_place *place);
 void ucxm_ring_disconnect(struct ucxm_ring_out *ring);
+/* False: the process that has rings at this place has ended. Any thread. */
+bool ucxm_rings_exist(const struct ucxm_ring_place *place);
 /* Another port has connected a ring to this one. */
 void ucxm_ring_accept(struct ucxm_port *port, const struct ucxm_port_name *from);
 /* Sends a message through the peer's ring; false: it must go through UCX. */
