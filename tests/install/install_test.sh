@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that a relocated installation works, also in a folder with a blank in its name: mpicc, mpirun, pkg-config and
-# CMake's find_package for Heddle and for MPI; and that the links between its pages work.
+# CMake's find_package for Heddle and for MPI, in C and in Fortran; and that the links between its pages work.
 # Usage: install_test.sh CMAKE BUILD_DIR WORK_DIR
 set -u
 cmake=$1
@@ -47,10 +47,45 @@ try() {
             expect "$name: runs" 0 '^hello from 2 ranks $' '' "$prefix/bin/mpirun" -n 2 "$name/$module" 2
         done
     fi
+    if command -v gfortran >/dev/null; then
+        try_fortran "$name" "$prefix" "$pc"
+    fi
     expect "$name: find_package(Heddle)" 0 '*' '' "$cmake" -S "$here/../wrappers/config_project" -B "$name/cmake" \
         "-DCMAKE_PREFIX_PATH=$prefix"
     expect "$name: builds" 0 '*' '' "$cmake" --build "$name/cmake"
     expect "$name: its ctest" 0 '100% tests passed' '' sh -c "cd '$name/cmake' && ctest --output-on-failure"
+}
+
+# The same for Fortran.
+try_fortran() {
+    local name=$1 prefix=$2 pc=$3 fc
+    if command -v pkg-config >/dev/null && [[ $prefix != *' '* ]]; then
+        for module in heddle-fortran mpi-fort; do
+            expect "$name: pkg-config $module" 0 '' '' env "PKG_CONFIG_PATH=$pc" \
+                sh -c "gfortran -fPIE -pie -o '$name/$module' '${hello%.c}.f90' \$(pkg-config --cflags --libs $module)"
+            expect "$name: runs" 0 '^hello from 2 ranks $' '' "$prefix/bin/mpirun" -n 2 "$name/$module" 2
+        done
+        expect "$name: pkg-config for another compiler" 0 "-I[^ ]*/heddle/fortran/other " '' env "PKG_CONFIG_PATH=$pc" \
+            pkg-config --cflags --define-variable=compiler=other heddle-fortran
+    fi
+    expect "$name: find_package(Heddle COMPONENTS Fortran)" 0 'HEDDLE_FORTRAN_MODULES=TRUE' '' "$cmake" \
+        -S "$here/../wrappers/config_project" -B "$name/cmake_fortran" "-DCMAKE_PREFIX_PATH=$prefix" "-DLANGUAGES=C;Fortran"
+    expect "$name: builds" 0 '*' '' "$cmake" --build "$name/cmake_fortran"
+    expect "$name: its ctest" 0 '100% tests passed, 0 tests failed out of 3' '' \
+        sh -c "cd '$name/cmake_fortran' && ctest --output-on-failure"
+    expect "$name: the Fortran library is this one" 0 "libheddle_mpifort.so.1 => $prefix" '' ldd "$name/cmake_fortran/hello_f08"
+    expect "$name: with mpifort as the compiler" 0 'HEDDLE_FORTRAN_MODULES=TRUE' '*' "$cmake" -S "$here/../wrappers/config_project" \
+        -B "$name/cmake_mpifort" "-DCMAKE_PREFIX_PATH=$prefix" "-DLANGUAGES=C;Fortran" "-DCMAKE_Fortran_COMPILER=$prefix/bin/mpifort"
+    expect "$name: builds" 0 '*' '' "$cmake" --build "$name/cmake_mpifort"
+    # A compiler without module files of its own (its name is not gfortran's): mpif.h works, and how to make them is said.
+    fc=$work/$name/another_fc
+    printf '#!/bin/sh\nexec gfortran "$@"\n' >"$fc" && chmod +x "$fc"
+    expect "$name: a compiler without modules" 0 "no module files for .*another_fc.* -rebuild-modules.*HEDDLE_FORTRAN_MODULES=FALSE" '' \
+        "$cmake" -S "$here/../wrappers/config_project" -B "$name/cmake_another" "-DCMAKE_PREFIX_PATH=$prefix" "-DLANGUAGES=C;Fortran" \
+        "-DCMAKE_Fortran_COMPILER=$fc"
+    expect "$name: builds" 0 '*' '' "$cmake" --build "$name/cmake_another"
+    expect "$name: the component without the language" 1 '*' 'needs the language Fortran' "$cmake" -S "$here/../wrappers/config_project" \
+        -B "$name/cmake_c" "-DCMAKE_PREFIX_PATH=$prefix" -DLANGUAGES=C -DCOMPONENTS=Fortran
 }
 
 try as_installed "$work/first"
