@@ -273,8 +273,10 @@ void ult_yield(void)
 static void count_one_less(void)
 {
     if (atomic_fetch_sub_explicit(&ult_job.n_live, 1, memory_order_seq_cst) == 1)
-        for (int i = 0; i < ult_job.n_pes; i++)
+        for (int i = 0; i < ult_job.n_pes; i++) {
             ult_pe_wake(&ult_job.pes[i]);
+            ult_sharing_job_ended(&ult_job.pes[i]);
+        }
 }
 
 /* First function of every ULT. */

@@ -46,6 +46,13 @@ struct ult_sharing {
     int n_awake;                /* threads that wait and do not sleep on their bell */
     struct ult_waiter *sleeper; /* the one of these that sleeps until events come; NULL: none does */
     struct ult_waiter *parked;  /* those that sleep on their bell, the last one first */
+    struct ult_progress *progress; /* NULL: none; set on the carrier before other threads can come */
+};
+
+/* A thread that makes progress while the carrier is in the program's code. */
+struct ult_progress {
+    struct ult ult; /* its own, bound */
+    pthread_t thread;
 };
 
 struct ult_pe {
@@ -92,6 +99,7 @@ struct ult_job {
     int n_asleep;              /* PEs that sleep */
     _Atomic int n_threads;     /* OS threads that use PEs, if one is shared */
     int n_cores;               /* that this process may use */
+    atomic_bool is_stopping;   /* progress threads end */
 };
 extern struct ult_job ult_job;
 
@@ -139,6 +147,9 @@ void ult_sharing_end(struct ult *self) BASE_NORETURN;
 
 /* A bound ULT that is PARKED is ready. */
 void ult_sharing_ready(struct ult *u);
+
+/* All ULTs of the job have ended: the PE's carrier is to look, if it waits. Any thread, without the lock. */
+void ult_sharing_job_ended(struct ult_pe *pe);
 
 /* The carrier's thread leaves the PE. */
 void ult_sharing_leave(struct ult_pe *pe);

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -179,11 +180,14 @@ struct wait {
     struct ult_pe *pe;
     struct ult *u;   /* bound, for it to be READY; NULL: the carrier, for any ULT of the PE ... */
     bool until_done; /* ... or for all ULTs of the job to have ended */
+    bool until_stop; /* the progress thread, for its end */
     struct ult_waiter *waiter;
 };
 
 static bool is_over(const struct wait *wait)
 {
+    if (BASE_UNLIKELY(wait->until_stop))
+        return atomic_load(&ult_job.is_stopping);
     if (wait->u)
         return wait->u->state == ULT_READY;
     return wait->pe->queue_first ||
@@ -232,7 +236,7 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
             ult_arch_relax();
         if (i % 16 == 0 && ult_now_ns() >= end_ns)
             break;
-        if (wait->until_done && is_over(wait))
+        if ((wait->until_done || wait->until_stop) && is_over(wait))
             break;
     }
     if (is_poller)
@@ -416,6 +420,12 @@ void ult_sharing_end(struct ult *self)
     __builtin_unreachable();
 }
 
+/* The sleeper may be a progress thread, which stays. */
+void ult_sharing_job_ended(struct ult_pe *pe)
+{
+    ring(pe, &pe->carrier->waiter, LOOK);
+}
+
 void ult_sharing_leave(struct ult_pe *pe)
 {
     if (has_lock)
@@ -506,4 +516,74 @@ void ult_leave_bound(struct ult *u)
     u->depth = 0;
     ult_current = NULL;
     unlock(u->pe);
+}
+
+/* ---- Progress threads ---- */
+
+/* It waits for ever, so it takes its turns in polling, and sleeps until events come, as other threads do. */
+static void *progress_thread(void *arg)
+{
+    struct ult *self = arg;
+    const struct wait wait = {.pe = self->pe, .until_stop = true, .waiter = &self->waiter};
+
+    if (ult_job.hooks.carrier_start)
+        ult_job.hooks.carrier_start();
+    ult_enter_bound(self);
+    atomic_fetch_sub(&self->pe->sharing.n_active, 1);
+    wait_until_over(&wait);
+    ult_leave_bound(self);
+    return NULL;
+}
+
+bool ult_progress_is_started(void)
+{
+    return ult_self()->pe->sharing.progress != NULL;
+}
+
+int ult_progress_start(void)
+{
+    const struct ult *self = ult_self();
+    struct ult_pe *pe = self->pe;
+    struct ult_progress *progress;
+    sigset_t all, before;
+    int error;
+
+    ult_pe_share();
+    progress = base_calloc_aligned(1, sizeof *progress, "a progress thread");
+    progress->ult.pe = pe;
+    progress->ult.world_rank = self->world_rank;
+    progress->ult.owner =
+        self->owner; /* as messages are handled in the name of any rank of the PE that waits */
+    progress->ult.detours = ULT_BOUND;
+    progress->ult.state = ULT_RUNNING;
+    atomic_fetch_add(&pe->sharing.n_active, 1);
+    atomic_fetch_add(&ult_job.n_threads, 1);
+    sigfillset(&all); /* the program's handlers run on its own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = ult_pe_create_thread(&progress->thread, progress_thread, &progress->ult);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        ult_unbind(&progress->ult);
+        free(progress);
+        return error;
+    }
+    pe->sharing.progress = progress;
+    return 0;
+}
+
+void ult_progress_stop(void)
+{
+    if (has_lock)
+        unlock(ult_self()->pe);
+    atomic_store(&ult_job.is_stopping, true);
+    for (int i = 0; i < ult_job.n_pes; i++) {
+        struct ult_pe *pe = &ult_job.pes[i];
+        if (!pe->sharing.progress)
+            continue;
+        ring(pe, &pe->sharing.progress->ult.waiter, LOOK);
+        ult_pe_wake_now(pe); /* it may be about to sleep until events come */
+        pthread_join(pe->sharing.progress->thread, NULL);
+        free(pe->sharing.progress);
+        pe->sharing.progress = NULL;
+    }
 }

@@ -58,6 +58,14 @@ void ult_unbind(struct ult *u);
 void ult_enter_bound(struct ult *u);
 void ult_leave_bound(struct ult *u);
 
+/* Starts a thread that polls the PE of the running ULT, or sleeps until events come, while the carrier is in the
+ * program's code. The PE is shared from then on. On its carrier, once. Returns an error number. */
+bool ult_progress_is_started(void);
+int ult_progress_start(void) BASE_MUST_CHECK;
+
+/* Ends these threads of all PEs. No ULT runs any more, or the only one, which is the caller's. */
+void ult_progress_stop(void);
+
 /* BLOCKED or PARKED? Bound? */
 static inline bool ult_is_blocked(const struct ult *u);
 static inline bool ult_is_bound(const struct ult *u);

@@ -36,6 +36,7 @@ static int init(const char *call, int required, int *provided)
     ampi_gate_set_level(self, self->thread_level);
     if (provided)
         *provided = self->thread_level;
+    ampi_thread_start_progress();
     return MPI_SUCCESS;
 }
 

@@ -27,6 +27,10 @@ struct ampi_rank *ampi_rank_or_move(void);
 struct ampi_rank *ampi_rank_of_thread(const void *caller);
 bool ampi_rank_has_threads(const struct ampi_rank *rank);
 
+/* With +progress-thread: starts the progress thread of the PE whose first rank initializes MPI. The last step of that
+ * call, on the rank's main thread. */
+void ampi_thread_start_progress(void);
+
 /* Of a process with one rank, around the start of MPI: how many threads are the library's own. */
 void ampi_thread_count_before(void);
 void ampi_thread_count_after(void);

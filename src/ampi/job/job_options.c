@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ampi/coll/engine/selection.h"
+#include "ampi/object/gate.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -35,6 +36,10 @@ static const struct base_option option_table[] = {
     {"+aslr", BASE_OPTION_STRING, &ampi_options.aslr, 0, 0, "on|off",
      "place the ranks' copies and stacks at random or at fixed addresses; default: like the kernel does for "
      "programs, and off under setarch -R, gdb, sanitizers and valgrind"},
+    {"+progress-thread", BASE_OPTION_FLAG, &ampi_options.progress_thread, 0, 0, NULL,
+     "a thread for each PE that answers one-sided operations and goes on with messages while the PE's rank "
+     "computes "
+     "without calling MPI; each MPI call takes a lock then"},
     {"+stuck", BASE_OPTION_INT, &ampi_options.stuck_s, 0, 86400, "S",
      "report a rank that blocks its PE for S seconds in a system call, such as a read from a terminal or a "
      "wait for a lock; 0: never; default: 60, and 10 for locks if ranks share libraries that are on no list"},
@@ -161,6 +166,8 @@ void ampi_options_read(int *argc, char **argv)
         base_fatal(2, "+gpu-waits %s: expected suspend or block", ampi_options.gpu_waits);
     if (!gpu_graphs_set(ampi_options.gpu_graphs))
         base_fatal(2, "+gpu-graphs %s: expected on or off", ampi_options.gpu_graphs);
+    if (ampi_options.progress_thread)
+        ampi_gate_is_on = true; /* the first call of a rank that has a PE enters it */
     if (ampi_options.help_topic)
         print_help(ampi_options.help_topic);
     base_log_set_verbosity((int)ampi_options.verbosity);

@@ -92,6 +92,7 @@ int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *ses
     ampi_gate_set_level(self, object->thread_level);
     ampi_rank_open_session(self);
     *session = (MPI_Session)object;
+    ampi_thread_start_progress();
     return MPI_SUCCESS;
 }
 

@@ -11,10 +11,13 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
+#include "ampi/object/settings.h"
 #include "ampi/job/job.h"
+#include "base/log.h"
 #include "image/image.h"
 
 struct ampi_rank *ampi_rank_of_thread(const void *caller)
@@ -131,6 +134,20 @@ void ampi_thread_count_after(void)
 {
     if (!ampi_job.is_virtual && n_own_threads == 0)
         n_own_threads = count_threads() - 1;
+}
+
+void ampi_thread_start_progress(void)
+{
+    int error;
+
+    if (BASE_LIKELY(!ampi_options.progress_thread) || ult_progress_is_started())
+        return;
+    error = ult_progress_start();
+    if (error)
+        base_fatal(1, "+progress-thread: PE %d cannot start its thread: %s; raise `ulimit -u`",
+                   ult_pe_id(ult_self()->pe), strerror(error));
+    if (n_own_threads >= 0)
+        n_own_threads++;
 }
 
 /* Does this library hear of each thread that is started? Not if it was loaded later than the C library. */

@@ -16,6 +16,7 @@ struct ampi_options {
     const char *check;        /* +check; NULL: nothing */
     bool check_usage;         /* +check usage */
     bool no_relro;            /* +norelro */
+    bool progress_thread;     /* +progress-thread */
     long stuck_s;             /* +stuck; -1: unspecified */
     const char *aslr;         /* +aslr; NULL: the kernel's setting */
     const char *help_topic;   /* +help; NULL: unspecified */

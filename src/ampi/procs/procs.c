@@ -254,6 +254,7 @@ void ampi_procs_close(int exit_code)
 
     if (!lock_end(&lock, exit_code))
         return;
+    ult_progress_stop();
     if (ampi_machine) {
         if (exit_code == 0)
             gpu_nccl_settle(GPU_NCCL_SETTLE_S);
