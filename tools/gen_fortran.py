@@ -225,6 +225,8 @@ class Body:
         elif param.intent == "in":
             if not function.c_pointer(param):
                 self.args.append(f"fort_{kind}(*{name})")
+                if function.base.startswith("Request_get_status"):
+                    self.after.append(f"fort_requests_look({name}, 1);")
                 return
             self.locals.append(f"{type_} c_{name} = fort_{kind}(*{name});")
             self.args.append(f"&c_{name}")
@@ -234,6 +236,8 @@ class Body:
             self.locals.append(f"{type_} c_{name} = {begin};")
             self.args.append(f"&c_{name}")
             if kind == "request" and param.intent == "inout":
+                if function.base == "Start":
+                    self.before.append(f"fort_pending_start({name}, 1);")
                 self.after.append(f"fort_request_out({name}, c_{name});")
             elif param.intent == "inout":
                 self.after.append(f"*{name} = fort_{kind}_int(c_{name});")
@@ -255,6 +259,10 @@ class Body:
             call = f"fort_buffer(sendbuf) == MPI_IN_PLACE ? NULL : {call}"
         self.locals.append(f"{type_} *c_{name} = {call};")
         self.args.append(f"c_{name}")
+        if function.base.startswith("Request_get_status"):
+            self.after.append(f"fort_requests_look({name}, {n});")
+        if function.base == "Startall":
+            self.before.append(f"fort_pending_start({name}, {n});")
         if outlives:
             self.after.append(f"fort_pending_free(error == MPI_SUCCESS ? c_request : MPI_REQUEST_NULL, c_{name});")
         elif out:
@@ -293,7 +301,7 @@ def c_entry(function, suffix=""):
         call = wrap(f"    fort_return(ierror, MPI_{name}", body.args, ");")
         return text + call + "\n}\n"
     call = wrap(f"    int error = MPI_{name}", body.args, ";")
-    text += "".join(f"    {line}\n" for line in body.locals) + call + "\n\n"
+    text += "".join(f"    {line}\n" for line in body.locals + body.before) + call + "\n\n"
     # Requests are written back before what waits for them is registered.
     order = sorted(body.after, key=lambda line: "fort_pending_free" in line)
     text += "".join(f"    {line}\n" for line in order)
@@ -301,7 +309,8 @@ def c_entry(function, suffix=""):
 
 
 def buffer_mode(function, param):
-    """How a section that is not contiguous is passed: typed (as a datatype), copied, base (only its address matters), refused."""
+    """How a section that is not contiguous is passed: typed (as a datatype, or copied if there is none), in_place (as a datatype only),
+    blocks (partitions as a datatype only), copied, base (only its address matters), refused."""
     params, base = function.fortran, function.base.lower()
     i = params.index(param)
     neighbors = [p.kind for p in params[max(0, i - 1):i] + params[i + 1:i + 2]]
@@ -312,11 +321,21 @@ def buffer_mode(function, param):
         and not params[i + 2].is_array
     multi = ("gather" in base and param.name == "recvbuf") or "alltoall" in base or \
         ("scatter" in base and "reduce" not in base and param.name == "sendbuf")
+    if base in ("psend_init", "precv_init"):
+        return "blocks"
     if has_type and "buffer" not in neighbors and not multi:
-        return "typed"
-    if is_rma or base.endswith("_init") or "attach" in base or base == "win_create" or "begin" in base:
+        return "typed" if not is_rma or any(p.kind == "request" for p in params) else "in_place"
+    if is_rma or "attach" in base or base == "win_create" or "begin" in base:
         return "refused"
     return "copied"
+
+
+NO_TYPE = {"in_place": "the buffer is an array section with gaps, and so has the datatype or it ends within an element",
+           "blocks": "the partitions of the array section have no common shape and distance"}
+
+
+def refuse(function, comm, text):
+    return f'fort_return(ierror, fort_raise({comm}, MPI_ERR_BUFFER, "MPI_{function.name}: {text}"));'
 
 
 def ts_entry(function):
@@ -343,25 +362,33 @@ def ts_entry(function):
     refused = [n for n in convert if buffers[n] == "refused"]
     comm = next((f"fort_comm(*{p.name})" for p in function.fortran if p.kind == "comm"), "MPI_COMM_SELF")
     if len(refused) == len(convert):
-        return text + (f'    fort_return(ierror, fort_raise({comm}, MPI_ERR_BUFFER, "MPI_{function.name}: the buffer is an array section '
-                       f'that is not contiguous"));\n}}\n')
+        return text + f"    {refuse(function, comm, 'the buffer is an array section that is not contiguous')}\n}}\n"
     values, begin, end = {}, [], []
     request = next((p.name for p in function.fortran if p.kind == "request" and p.intent == "out"), None)
+    if request:  # stays so if the call fails
+        begin.append(f"@*{request} = fort_request_int(MPI_REQUEST_NULL);")
     for n in convert:
         param = kinds[n]
         i = function.fortran.index(param)
         begin.append(f"struct fort_section s_{n};")
         values[n] = f"s_{n}.base"
-        if buffers[n] == "typed":
-            count, type_ = function.fortran[i + 1], function.fortran[i + 2]
+        if buffers[n] in ("typed", "in_place", "blocks"):
+            count, type_ = function.fortran[i + 1:i + 3] if buffers[n] != "blocks" else function.fortran[i + 2:i + 4]
             is_large = function.large or count.kind == "large"
             values[count.name] = f"&s_{n}.{'count' if is_large else 'count_int'}"
             values[type_.name] = f"&s_{n}.datatype"
-            begin.append(f"@fort_section_typed(&s_{n}, {n}, *{count.name}, *{type_.name});")
+            if buffers[n] == "typed":
+                begin.append(f"@fort_section_typed(&s_{n}, {n}, *{count.name}, *{type_.name});")
+            else:
+                blocks = f"*{function.fortran[i + 1].name}" if buffers[n] == "blocks" else "1"
+                begin.append(f"@if (!fort_section_blocks(&s_{n}, {n}, {blocks}, *{count.name}, *{type_.name})) {{\n"
+                             + "".join(f"        {line}\n" for line in end) +
+                             f"        {refuse(function, comm, NO_TYPE[buffers[n]])}\n        return;\n    }}")
         else:
             begin.append(f"@fort_section_copied(&s_{n}, {n});")
         written = "true" if param.intent != "in" else "false"
-        end.append(f"fort_section_end(&s_{n}, {written}, {request or 'NULL'});")
+        persistent = "true" if function.base.lower().endswith("_init") else "false"
+        end.append(f"fort_section_end(&s_{n}, {written}, {persistent}, {request or 'NULL'});")
     locals_ = [line for line in begin if not line.startswith("@")]
     text = text.replace("{\n", "{\n" + "".join(f"    {line}\n" for line in locals_) + "\n", 1)
     text += "".join(f"    {line[1:]}\n" for line in begin if line.startswith("@"))

@@ -177,24 +177,30 @@ void fort_text_drop(struct fort_text *text);
 /* Pads with blanks, or truncates. */
 void fort_text_out(char *chars, size_t len, const char *text);
 
-/* ---- Requests with actions at their end (pending.c) ---- */
+/* ---- Requests with actions at their start and end (pending.c) ---- */
 
-/* An action for the end of an operation. Each function gets the request's data. */
+/* Actions for the start and the end of an operation. Each function gets the request's data. */
 struct fort_pending {
-    struct fort_pending *next;                    /* in the list */
-    MPI_Fint request;                             /* the request whose end it waits for */
-    void (*finish)(struct fort_pending *pending); /* called before the struct is freed */
-    void *memory;                                 /* freed after that */
+    struct fort_pending *next; /* in the list */
+    MPI_Fint request;          /* the request whose end it waits for */
+    bool is_done;              /* the operation has ended, or (persistent) has not started */
+    void (*start)(struct fort_pending *pending); /* persistent requests: called at each start; NULL: others */
+    void (*finish)(struct fort_pending *pending); /* called at each end, or NULL */
+    void *memory;                                 /* freed with the request */
     void *target;                                 /* for finish: destination of a result */
-    const void *source;                           /* for finish */
+    const void *source;                           /* for start and finish */
 };
 
 extern int fort_n_pending;
 
 /* Adds a struct from fort_alloc. Without a request (REQUEST_NULL) the action runs at once. */
 void fort_pending_add(MPI_Fint request, struct fort_pending *pending);
-/* Runs the actions of this request, which has ended. */
+/* Runs the actions of this request, which has ended and no longer exists. */
 void fort_pending_finish(MPI_Fint request);
+/* Runs the actions of this request if its operation has ended. */
+void fort_pending_look(MPI_Fint request);
+/* Runs the actions for the start of n requests, before they start. */
+void fort_pending_start(const MPI_Fint *requests, MPI_Count n);
 /* Frees the memory when the request ends. */
 void fort_pending_free(MPI_Request request, void *memory);
 
@@ -204,8 +210,19 @@ static inline void fort_request_out(MPI_Fint *handle, MPI_Request request)
     MPI_Fint before = *handle;
 
     *handle = fort_request_int(request);
-    if (fort_n_pending && request == MPI_REQUEST_NULL && before != *handle)
+    if (!fort_n_pending)
+        return;
+    if (request != MPI_REQUEST_NULL)
+        fort_pending_look(*handle);
+    else if (before != *handle)
         fort_pending_finish(before);
+}
+
+/* After a call that tells the state of requests and leaves them as they are. */
+static inline void fort_requests_look(const MPI_Fint *requests, MPI_Count n)
+{
+    for (MPI_Count i = 0; fort_n_pending && i < n; i++)
+        fort_pending_look(requests[i]);
 }
 
 /* ---- Array sections of mpi_f08 (section.c) ---- */
@@ -230,24 +247,27 @@ bool fort_section_is_contiguous(const struct fort_descriptor *section);
 
 /* A buffer in the form in which it is passed on. */
 struct fort_section {
-    void *base;                         /* address for the call */
-    MPI_Count count;                    /* large form */
-    MPI_Fint count_int;                 /* for the other form */
-    MPI_Fint datatype;                  /* for the call */
-    bool is_own_type;                   /* datatype was created for this call */
-    void *copy;                         /* contiguous copy, or NULL */
-    const struct fort_descriptor *from; /* the section of the copy */
+    void *base;                /* address for the call */
+    MPI_Count count;           /* large form */
+    MPI_Fint count_int;        /* for the other form */
+    MPI_Fint datatype;         /* for the call */
+    bool is_own_type;          /* datatype was created for this call */
+    struct fort_pending *copy; /* a contiguous copy (base is its address), or NULL */
 };
 
-/* Describes the elements by a datatype: pass (base, count, datatype). If there is no such type (the
- * datatype has gaps or ends within an element), makes a copy. */
+/* Describes n_blocks blocks of elements by a datatype: pass (base, count, datatype), with n_blocks as it is. False if there is
+ * no such datatype: the given one has gaps or ends within an element, or the blocks have different shapes. */
+bool fort_section_blocks(struct fort_section *section, const struct fort_descriptor *buffer, int n_blocks,
+                         MPI_Count count, MPI_Fint datatype);
+/* Describes the elements by a datatype; if there is none, makes a copy. */
 void fort_section_typed(struct fort_section *section, const struct fort_descriptor *buffer, MPI_Count count,
                         MPI_Fint datatype);
 /* A contiguous copy of all elements. */
 void fort_section_copied(struct fort_section *section, const struct fort_descriptor *buffer);
 /* Called after the call. is_written: MPI may have changed the copy. request: NULL if the operation is
  * complete, else the copy lives until the request's end. */
-void fort_section_end(struct fort_section *section, bool is_written, const MPI_Fint *request);
+void fort_section_end(struct fort_section *section, bool is_written, bool is_persistent,
+                      const MPI_Fint *request);
 /* The address, if only that matters. */
 static inline void *fort_section_base(const struct fort_descriptor *buffer)
 {

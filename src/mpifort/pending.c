@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pending.c: requests with an action at their end: memory to free, a copy of an array section to store, a
- * communicator to convert. A request ends when a call from Fortran sets it to MPI_REQUEST_NULL; a request
- * that C completes leaves its entry behind. Nearly all programs have no such request: then fort_n_pending
- * is 0, and nothing is looked up.
+ * pending.c: requests with an action at their start or end: memory to free, a copy of an array section to fill and to
+ * store, a communicator to convert. An operation ends when a call from Fortran sets its request to
+ * MPI_REQUEST_NULL, or is given the request and finds the operation complete (persistent requests,
+ * MPI_Request_get_status); a request that C completes leaves its entry behind. Nearly all programs have no such
+ * request: then fort_n_pending is 0, and nothing is looked up.
  */
 #include "fort.h"
 
@@ -15,8 +16,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void finish(struct fort_pending *pending)
 {
-    if (pending->finish)
+    if (pending->finish && !pending->is_done)
         pending->finish(pending);
+    pending->is_done = true;
+}
+
+static void destroy(struct fort_pending *pending)
+{
     free(pending->memory);
     free(pending);
 }
@@ -25,14 +31,53 @@ void fort_pending_add(MPI_Fint request, struct fort_pending *pending)
 {
     if (request == fort_request_int(MPI_REQUEST_NULL)) {
         finish(pending);
+        destroy(pending);
         return;
     }
     pending->request = request;
+    pending->is_done = pending->start != NULL;
     pthread_mutex_lock(&lock);
     pending->next = list;
     list = pending;
     fort_n_pending++;
     pthread_mutex_unlock(&lock);
+}
+
+/* The request's next entry after one of its entries, or the first one (NULL). It stays valid while the caller has the
+ * request: only the end of the request removes it. */
+static struct fort_pending *next_of(MPI_Fint request, const struct fort_pending *after)
+{
+    struct fort_pending *found;
+
+    pthread_mutex_lock(&lock);
+    found = after ? after->next : list;
+    while (found && found->request != request)
+        found = found->next;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void fort_pending_start(const MPI_Fint *requests, MPI_Count n)
+{
+    for (MPI_Count i = 0; fort_n_pending && i < n; i++)
+        for (struct fort_pending *at = next_of(requests[i], NULL); at; at = next_of(requests[i], at))
+            if (at->start) {
+                at->start(at);
+                at->is_done = false;
+            }
+}
+
+void fort_pending_look(MPI_Fint request)
+{
+    for (struct fort_pending *at = next_of(request, NULL); at; at = next_of(request, at)) {
+        int is_complete = 0;
+        if (at->is_done)
+            continue;
+        if (PMPI_Request_get_status(fort_request(request), &is_complete, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+            !is_complete)
+            return;
+        finish(at);
+    }
 }
 
 /* Removes an entry of the request from the list; NULL if there is none. */
@@ -56,8 +101,13 @@ void fort_pending_finish(MPI_Fint request)
 {
     struct fort_pending *pending;
 
-    while ((pending = take(request)))
+    while ((pending = take(request))) {
+        /* MPI may still use the copy of a persistent request that is freed before its operation ends: it is not freed. */
+        if (pending->start && !pending->is_done)
+            continue;
         finish(pending);
+        destroy(pending);
+    }
 }
 
 void fort_pending_free(MPI_Request request, void *memory)

@@ -2,7 +2,8 @@
  *
  * section.c: array sections as buffers (mpi_f08 with MPI_SUBARRAYS_SUPPORTED). The count and datatype of a
  * call describe the elements as if they were contiguous. Called by the generated entry points, with
- * sections that have gaps.
+ * sections that have gaps. A section becomes a datatype, or a contiguous copy that is stored in the section when the
+ * operation ends; a persistent request fills its copy at each start.
  */
 #include "fort.h"
 
@@ -23,16 +24,48 @@ bool fort_section_is_contiguous(const struct fort_descriptor *section)
     return true;
 }
 
-static MPI_Count n_elements(const struct fort_descriptor *section, int rank)
+static MPI_Count n_elements(const struct fort_descriptor *section)
 {
     MPI_Count n = 1;
 
-    for (int i = 0; i < rank; i++)
+    for (int i = 0; i < section->rank; i++)
         n *= section->dim[i].extent;
     return n;
 }
 
 /* ---- Datatypes ---- */
+
+/* A section without dimensions of one element, and with dimensions joined whose elements are evenly spaced. */
+struct shape {
+    int rank;
+    struct {
+        MPI_Count extent; /* elements; a slab has all of this dimension */
+        MPI_Count slab;   /* elements of the dimensions before this one */
+        MPI_Aint sm;      /* distance between elements, in bytes */
+    } dim[15];
+};
+
+static struct shape shape_of(const struct fort_descriptor *section)
+{
+    struct shape shape = {0};
+    MPI_Count elements = 1;
+
+    for (int i = 0; i < section->rank; i++) {
+        MPI_Count extent = section->dim[i].extent;
+        int last = shape.rank - 1;
+        if (extent == 1)
+            continue;
+        if (shape.rank > 0 && shape.dim[last].extent * shape.dim[last].sm == section->dim[i].sm) {
+            shape.dim[last].extent *= extent;
+        } else {
+            shape.dim[shape.rank].extent = extent;
+            shape.dim[shape.rank].slab = elements;
+            shape.dim[shape.rank++].sm = section->dim[i].sm;
+        }
+        elements *= extent;
+    }
+    return shape;
+}
 
 /* Replaces *type by count of them, stride bytes apart. */
 static void repeat(MPI_Datatype *type, MPI_Count count, MPI_Aint stride, bool is_first)
@@ -46,40 +79,56 @@ static void repeat(MPI_Datatype *type, MPI_Count count, MPI_Aint stride, bool is
 }
 
 /* The datatype of all elements of the first rank dimensions; a new one. */
-static MPI_Datatype whole(const struct fort_descriptor *section, int rank, MPI_Datatype element)
+static MPI_Datatype whole(const struct shape *shape, int rank, MPI_Datatype element)
 {
     MPI_Datatype type = element;
 
     if (rank == 0)
         PMPI_Type_dup(element, &type);
     for (int i = 0; i < rank; i++)
-        repeat(&type, section->dim[i].extent, section->dim[i].sm, i == 0);
+        repeat(&type, shape->dim[i].extent, shape->dim[i].sm, i == 0);
     return type;
 }
 
 /* The datatype of the first n elements: whole slabs of the last dimension, then slabs of the one before, and so on. */
-static MPI_Datatype first_elements(const struct fort_descriptor *section, MPI_Count n, MPI_Datatype element)
+static MPI_Datatype first_elements(const struct shape *shape, MPI_Count n, MPI_Datatype element)
 {
     enum { MAX_RANK = 15 };
     MPI_Datatype parts[MAX_RANK] = {0}, type;
     MPI_Count ones[MAX_RANK] = {0}, at[MAX_RANK] = {0}, offset = 0;
     int n_parts = 0;
 
-    for (int rank = section->rank; rank > 0 && n > 0; rank--) {
-        MPI_Count in_slab = n_elements(section, rank - 1), slabs = n / in_slab;
+    for (int rank = shape->rank; rank > 0 && n > 0; rank--) {
+        MPI_Count in_slab = shape->dim[rank - 1].slab, slabs = n / in_slab;
         if (slabs == 0)
             continue;
-        parts[n_parts] = whole(section, rank - 1, element);
-        repeat(&parts[n_parts], slabs, section->dim[rank - 1].sm, false);
+        parts[n_parts] = whole(shape, rank - 1, element);
+        repeat(&parts[n_parts], slabs, shape->dim[rank - 1].sm, false);
         ones[n_parts] = 1;
         at[n_parts++] = offset;
-        offset += slabs * section->dim[rank - 1].sm;
+        offset += slabs * shape->dim[rank - 1].sm;
         n -= slabs * in_slab;
     }
     PMPI_Type_create_struct_c(n_parts, ones, at, parts, &type);
     for (int i = 0; i < n_parts; i++)
         PMPI_Type_free(&parts[i]);
     return type;
+}
+
+/* The distance in bytes between blocks of n elements each, if all of them have the same shape: they are equal parts of one
+ * dimension. False if they are not, or end behind the section. */
+static bool find_spacing(const struct shape *shape, MPI_Count n_blocks, MPI_Count n, MPI_Aint *spacing_out)
+{
+    for (int i = shape->rank - 1; i >= 0; i--) {
+        MPI_Count slabs = n / shape->dim[i].slab;
+        if (slabs == 0 || n % shape->dim[i].slab != 0)
+            continue;
+        if (slabs * n_blocks > shape->dim[i].extent)
+            return false;
+        *spacing_out = slabs * shape->dim[i].sm;
+        return true;
+    }
+    return false;
 }
 
 /* Bytes of a datatype whose elements have no gaps, inside or between them; -1 for others. */
@@ -94,40 +143,60 @@ static MPI_Count dense_size(MPI_Datatype datatype)
     return lb == 0 && true_lb == 0 && extent == size && true_extent == size ? size : -1;
 }
 
+/* Elements of the array in n elements of the datatype; -1 if the datatype does not divide into elements of the array. */
+static MPI_Count array_elements(const struct fort_descriptor *buffer, MPI_Count n, MPI_Count size)
+{
+    MPI_Count per_element =
+        size > 0 && buffer->elem_len % (size_t)size == 0 ? (MPI_Count)buffer->elem_len / size : 0;
+
+    return per_element == 0 || n < 0 || n % per_element != 0 ? -1 : n / per_element;
+}
+
+static void as_given(struct fort_section *section, MPI_Count count, MPI_Fint datatype)
+{
+    section->count = count;
+    section->count_int = (MPI_Fint)count;
+    section->datatype = datatype;
+}
+
+bool fort_section_blocks(struct fort_section *section, const struct fort_descriptor *buffer, int n_blocks,
+                         MPI_Count count, MPI_Fint datatype)
+{
+    struct shape shape = shape_of(buffer);
+    MPI_Datatype element = fort_datatype(datatype), of_array = element, type;
+    MPI_Count size = dense_size(element), n = array_elements(buffer, count, size);
+    MPI_Aint spacing = 0;
+
+    *section = (struct fort_section){.base = buffer->base_addr};
+    if (fort_section_is_contiguous(buffer)) {
+        as_given(section, count, datatype);
+        return true;
+    }
+    if (n < 0 || (n_blocks == 1 ? n > n_elements(buffer) : !find_spacing(&shape, n_blocks, n, &spacing)))
+        return false;
+    if ((MPI_Count)buffer->elem_len != size)
+        PMPI_Type_contiguous_c((MPI_Count)buffer->elem_len / size, element, &of_array);
+    type = first_elements(&shape, n, of_array);
+    if (of_array != element)
+        PMPI_Type_free(&of_array);
+    if (n_blocks != 1) {
+        MPI_Datatype unspaced = type;
+        PMPI_Type_create_resized_c(unspaced, 0, spacing, &type);
+        PMPI_Type_free(&unspaced);
+    }
+    PMPI_Type_commit(&type);
+    as_given(section, 1, fort_datatype_int(type));
+    section->is_own_type = true;
+    return true;
+}
+
 void fort_section_typed(struct fort_section *section, const struct fort_descriptor *buffer, MPI_Count count,
                         MPI_Fint datatype)
 {
-    MPI_Datatype element = fort_datatype(datatype), type;
-    MPI_Count size = dense_size(element), per_element;
-    bool is_own = false;
-
-    if (fort_section_is_contiguous(buffer)) {
-        *section = (struct fort_section){
-            .base = buffer->base_addr, .count = count, .count_int = (MPI_Fint)count, .datatype = datatype};
+    if (fort_section_blocks(section, buffer, 1, count, datatype))
         return;
-    }
-    per_element = size > 0 && buffer->elem_len % (size_t)size == 0 ? (MPI_Count)buffer->elem_len / size : 0;
-    if (per_element == 0 || count < 0 || count % per_element != 0 ||
-        count / per_element > n_elements(buffer, buffer->rank)) {
-        fort_section_copied(section, buffer);
-        section->count = count;
-        section->count_int = (MPI_Fint)count;
-        section->datatype = datatype;
-        return;
-    }
-    if (per_element > 1) {
-        PMPI_Type_contiguous_c(per_element, element, &element);
-        is_own = true;
-    }
-    type = first_elements(buffer, count / per_element, element);
-    PMPI_Type_commit(&type);
-    if (is_own)
-        PMPI_Type_free(&element);
-    *section = (struct fort_section){.base = buffer->base_addr,
-                                     .count = 1,
-                                     .count_int = 1,
-                                     .datatype = fort_datatype_int(type),
-                                     .is_own_type = true};
+    fort_section_copied(section, buffer);
+    as_given(section, count, datatype);
 }
 
 /* ---- Copies ---- */
@@ -144,15 +213,11 @@ static void transfer(const struct fort_descriptor *section, int rank, char *at, 
         transfer(section, rank - 1, at + i * section->dim[rank - 1].sm, copy, is_out);
 }
 
-void fort_section_copied(struct fort_section *section, const struct fort_descriptor *buffer)
+static void copy_in(struct fort_pending *pending)
 {
-    char *at;
+    const struct fort_descriptor *buffer = pending->source;
+    char *at = pending->memory;
 
-    *section = (struct fort_section){.base = buffer->base_addr, .from = buffer};
-    if (fort_section_is_contiguous(buffer))
-        return;
-    section->copy = fort_alloc((size_t)n_elements(buffer, buffer->rank) * buffer->elem_len);
-    section->base = at = section->copy;
     transfer(buffer, buffer->rank, buffer->base_addr, &at, false);
 }
 
@@ -162,32 +227,38 @@ static void copy_back(struct fort_pending *pending)
     char *at = pending->memory;
 
     transfer(buffer, buffer->rank, buffer->base_addr, &at, true);
-    free(pending->target);
 }
 
-/* The descriptor belongs to the caller, and is gone when the operation ends. */
-static struct fort_descriptor *keep(const struct fort_descriptor *buffer)
+/* The copy has its own descriptor behind it: the caller's is gone when the operation ends. */
+void fort_section_copied(struct fort_section *section, const struct fort_descriptor *buffer)
 {
-    size_t bytes = sizeof *buffer + (size_t)buffer->rank * sizeof buffer->dim[0];
+    size_t descriptor_bytes = sizeof *buffer + (size_t)buffer->rank * sizeof buffer->dim[0], bytes;
+    struct fort_pending *pending;
+    char *copy;
 
-    return memcpy(fort_alloc(bytes), buffer, bytes);
+    *section = (struct fort_section){.base = buffer->base_addr};
+    if (fort_section_is_contiguous(buffer))
+        return;
+    bytes = ((size_t)n_elements(buffer) * buffer->elem_len + 15) & ~(size_t)15;
+    copy = fort_alloc(bytes + descriptor_bytes);
+    pending = fort_alloc(sizeof *pending);
+    *pending =
+        (struct fort_pending){.memory = copy, .source = memcpy(copy + bytes, buffer, descriptor_bytes)};
+    copy_in(pending);
+    section->base = copy;
+    section->copy = pending;
 }
 
-void fort_section_end(struct fort_section *section, bool is_written, const MPI_Fint *request)
+void fort_section_end(struct fort_section *section, bool is_written, bool is_persistent,
+                      const MPI_Fint *request)
 {
     MPI_Datatype type = fort_datatype(section->datatype);
-    struct fort_pending *pending;
 
     if (section->is_own_type)
         PMPI_Type_free(&type);
     if (!section->copy)
         return;
-    pending = fort_alloc(sizeof *pending);
-    *pending = (struct fort_pending){.memory = section->copy};
-    if (is_written) {
-        pending->target = keep(section->from);
-        pending->source = pending->target;
-        pending->finish = copy_back;
-    }
-    fort_pending_add(request ? *request : fort_request_int(MPI_REQUEST_NULL), pending);
+    section->copy->finish = is_written ? copy_back : NULL;
+    section->copy->start = is_persistent ? copy_in : NULL;
+    fort_pending_add(request ? *request : fort_request_int(MPI_REQUEST_NULL), section->copy);
 }

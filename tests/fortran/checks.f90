@@ -7,6 +7,7 @@
     integer :: code
     if (.not. ok) then
       print '(2a)', 'FAILED: ', text
+      flush (6)
       call MPI_Abort(MPI_COMM_WORLD, 1, code)
     end if
   end subroutine check
