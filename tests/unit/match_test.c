@@ -2,7 +2,8 @@
  *
  * Shows that the matching engine finds the match that the standard requires, the oldest one, wildcards
  * included: it agrees with two plain lists that are searched from the front, for long random sequences of
- * messages, receives, probes and cancels; also when its tables grow, and when memory for that is missing.
+ * messages, receives, probes and cancels; also when its tables grow, and when memory for that is missing; and
+ * when some of the receives are bound, posted again and again.
  */
 #include <string.h>
 
@@ -84,8 +85,67 @@ static struct ampi_match_node *random_posted(void)
     return node;
 }
 
+/* ---- Bound receives ---- */
+
+#define N_BOUND_MAX 64
+static struct ampi_match_node *bound[N_BOUND_MAX];
+static int n_bound;
+
+static bool is_bound(const struct ampi_match_node *node)
+{
+    for (int i = 0; i < n_bound; i++)
+        if (bound[i] == node)
+            return true;
+    return false;
+}
+
+/* A new receive that was posted last. Binding succeeds unless its key is taken. */
+static void bind_random(int source, int tag)
+{
+    struct ampi_match_node *node = naive_find(&unexpected, source, tag, false);
+    bool is_taken = false;
+
+    if (node || n_bound == N_BOUND_MAX)
+        return;
+    for (int i = 0; i < n_bound; i++)
+        is_taken |= bound[i]->source == source && bound[i]->tag == tag;
+    node = &nodes[n_nodes_used++];
+    ampi_match_add_posted(&match, node, source, tag);
+    naive_add(&posted, node, source, tag);
+    ck_assert_int_eq(ampi_match_bind(&match, node), !is_taken);
+    if (!is_taken)
+        bound[n_bound++] = node;
+}
+
+/* Posts a bound receive again, or cancels it, or drops it. */
+static void use_bound(void)
+{
+    int i = n_bound ? next_random(n_bound) : -1, what = next_random(10);
+    struct ampi_match_node *node = i >= 0 ? bound[i] : NULL;
+
+    if (!node) {
+        return;
+    } else if (node->seq && what < 3) {
+        for (int k = posted.first; k < posted.n; k++)
+            if (posted.entries[k].node == node)
+                posted.entries[k].node = NULL;
+        ampi_match_retract_bound(&match, node);
+    } else if (!node->seq && what == 9) {
+        ampi_match_unbind(&match, node);
+        bound[i] = bound[--n_bound];
+    } else if (!node->seq) {
+        struct ampi_match_node *first = naive_find(&unexpected, node->source, node->tag, true);
+        ck_assert_ptr_eq(ampi_match_take_unexpected(&match, node->source, node->tag), first);
+        if (first)
+            return;
+        ampi_match_post_bound(&match, node);
+        naive_add(&posted, node, node->source, node->tag);
+    }
+}
+
 static void start(void)
 {
+    n_bound = 0;
     memset(&posted, 0, sizeof posted);
     memset(&unexpected, 0, sizeof unexpected);
     n_nodes_used = 0;
@@ -100,9 +160,13 @@ static void end(void)
 
 static void message_comes(int source, int tag)
 {
+    struct ampi_match_node *found = ampi_match_find_posted(&match, source, tag);
     struct ampi_match_node *node = ampi_match_take_posted(&match, source, tag);
 
     ck_assert_ptr_eq(node, naive_find(&posted, source, tag, true));
+    ck_assert_ptr_eq(node, found);
+    if (ampi_match_has_only_bound(&match))
+        ck_assert_uint_eq(match.posted.n_nodes, 0);
     if (node)
         return;
     node = &nodes[n_nodes_used++];
@@ -127,9 +191,12 @@ static const struct {
     int wildcards; /* in percent */
     int messages;  /* in percent, the rest are receives: what piles up */
     int n_steps;
+    int bound; /* receives that are bound, in percent */
 } mixes[] = {
-    {1, 1, 0, 50, 20000},    {2, 2, 30, 50, 20000},      {5, 3, 100, 50, 5000},    {50, 50, 10, 50, 20000},
-    {300, 10, 0, 50, 20000}, {1000, 1000, 5, 40, 10000}, {1000, 3, 20, 60, 10000}, {3, 40000, 1, 50, 20000},
+    {1, 1, 0, 50, 20000, 0},     {2, 2, 30, 50, 20000, 0},    {5, 3, 100, 50, 5000, 0},
+    {50, 50, 10, 50, 20000, 0},  {300, 10, 0, 50, 20000, 0},  {1000, 1000, 5, 40, 10000, 0},
+    {1000, 3, 20, 60, 10000, 0}, {3, 40000, 1, 50, 20000, 0}, {1, 1, 0, 50, 20000, 50},
+    {2, 3, 5, 50, 20000, 50},    {2, 2, 30, 50, 20000, 80},   {20, 5, 1, 60, 40000, 90},
 };
 
 static void run_mix(int i)
@@ -143,8 +210,15 @@ static void run_mix(int i)
 
         if (what < 5) {
             struct ampi_match_node *node = random_posted();
-            if (node)
+            if (node && is_bound(node))
+                ampi_match_retract_bound(&match, node);
+            else if (node)
                 ampi_match_remove_posted(&match, node);
+        } else if (next_random(100) < mixes[i].bound / 2) {
+            if (next_random(10))
+                use_bound();
+            else
+                bind_random(source, tag);
         } else if (what < 5 + mixes[i].messages * 90 / 100) {
             message_comes(source, tag);
         } else {
@@ -219,6 +293,31 @@ START_TEST(the_oldest_wins)
 }
 END_TEST
 
+START_TEST(bound_ones_stay)
+{
+    struct ampi_match_node *n = nodes;
+
+    ampi_match_add_posted(&match, &n[0], 3, 5);
+    ampi_match_add_posted(&match, &n[1], 3, 5);
+    ck_assert(ampi_match_bind(&match, &n[0]));
+    ck_assert(!ampi_match_bind(&match, &n[1]));
+    ck_assert(!ampi_match_has_only_bound(&match));
+    ck_assert_ptr_eq(ampi_match_take_posted(&match, 3, 5), &n[0]);
+    ck_assert_ptr_eq(ampi_match_take_posted(&match, 3, 5), &n[1]);
+    ck_assert_ptr_null(ampi_match_take_posted(&match, 3, 5));
+    ck_assert(ampi_match_has_only_bound(&match));
+    ampi_match_add_posted(&match, &n[2], MPI_ANY_SOURCE, 5);
+    ampi_match_post_bound(&match, &n[0]);
+    ck_assert(ampi_match_validate(&match));
+    ck_assert_ptr_eq(ampi_match_take_posted(&match, 3, 5), &n[2]);
+    ck_assert_ptr_eq(ampi_match_find_posted(&match, 3, 5), &n[0]);
+    ampi_match_retract_bound(&match, &n[0]);
+    ampi_match_unbind(&match, &n[0]);
+    ck_assert_ptr_null(ampi_match_find_posted(&match, 3, 5));
+    ck_assert(ampi_match_validate(&match));
+}
+END_TEST
+
 START_TEST(validate_notices_damage)
 {
     for (int i = 0; i < 100; i++)
@@ -234,6 +333,10 @@ START_TEST(validate_notices_damage)
     ck_assert(!ampi_match_validate(&match));
     match.posted.n_nodes++;
     ck_assert(ampi_match_validate(&match));
+    ck_assert(ampi_match_bind(&match, &nodes[50]));
+    ck_assert(ampi_match_validate(&match));
+    nodes[50].seq = 0;
+    ck_assert(!ampi_match_validate(&match));
 }
 END_TEST
 
@@ -248,6 +351,7 @@ int main(void)
     tcase_add_loop_test(tcase, without_memory_to_grow, 3, 5);
     tcase_add_test(tcase, a_hundred_thousand_of_each_kind);
     tcase_add_test(tcase, the_oldest_wins);
+    tcase_add_test(tcase, bound_ones_stay);
     tcase_add_test(tcase, validate_notices_damage);
     suite_add_tcase(suite, tcase);
     return ult_run_suite(suite);

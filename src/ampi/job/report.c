@@ -51,7 +51,7 @@ static void append_request(char *text, size_t size_bytes, const struct ampi_requ
         return;
     }
     append(text, size_bytes, "%s", request->kind->name);
-    if (request->kind == &ampi_recv_kind) {
+    if (ampi_request_is_recv(request)) {
         if (p2p->node.source == MPI_ANY_SOURCE)
             append(text, size_bytes, " from any rank");
         else
@@ -60,7 +60,7 @@ static void append_request(char *text, size_t size_bytes, const struct ampi_requ
             append(text, size_bytes, ", any tag");
         else
             append(text, size_bytes, ", tag %d", p2p->node.tag);
-    } else if (request->kind == &ampi_send_kind) {
+    } else if (ampi_request_is_send(request)) {
         append(text, size_bytes, " to rank %d, tag %d", p2p->peer_rank, p2p->tag);
     }
     if (request->comm && request->comm != request->owner->world)

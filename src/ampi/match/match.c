@@ -109,12 +109,17 @@ void ampi_match_init(struct ampi_match *match)
     *match = (struct ampi_match){0};
     table_init(&match->posted);
     table_init(&match->unexpected);
+    match->next_seq = 1;
 }
 
 void ampi_match_fini(struct ampi_match *match)
 {
     table_fini(&match->posted);
     table_fini(&match->unexpected);
+    if (match->bound) {
+        table_fini(match->bound);
+        free(match->bound);
+    }
 }
 
 static inline int wildcard_class(int source, int tag)
@@ -122,9 +127,9 @@ static inline int wildcard_class(int source, int tag)
     return (source == MPI_ANY_SOURCE ? 1 : 0) | (tag == MPI_ANY_TAG ? 2 : 0);
 }
 
-/* The oldest posted receive among those with and without wildcards. */
-static BASE_COLD struct ampi_match_node *find_posted_with_wildcards(const struct ampi_match *match,
-                                                                    int source, int tag)
+/* The oldest posted receive among those with and without wildcards and bound ones. */
+static BASE_COLD struct ampi_match_node *find_posted_of_any_class(const struct ampi_match *match, int source,
+                                                                  int tag)
 {
     struct ampi_match_node *oldest = NULL;
 
@@ -136,19 +141,45 @@ static BASE_COLD struct ampi_match_node *find_posted_with_wildcards(const struct
         if (node && (!oldest || node->seq < oldest->seq))
             oldest = node;
     }
+    if (match->n_posted_of[AMPI_MATCH_BOUND]) {
+        struct ampi_match_node *node = table_find(match->bound, source, tag);
+        if (node && node->seq && (!oldest || node->seq < oldest->seq))
+            oldest = node;
+    }
     return oldest;
+}
+
+struct ampi_match_node *ampi_match_find_posted(const struct ampi_match *match, int source, int tag)
+{
+    return match->n_posted ? find_posted_of_any_class(match, source, tag) : NULL;
+}
+
+static inline bool is_bound(const struct ampi_match *match, const struct ampi_match_node *node)
+{
+    return match->bound && table_find(match->bound, node->source, node->tag) == node;
+}
+
+static BASE_COLD struct ampi_match_node *take_posted_of_any_class(struct ampi_match *match, int source,
+                                                                  int tag)
+{
+    struct ampi_match_node *node = find_posted_of_any_class(match, source, tag);
+
+    if (node && is_bound(match, node))
+        ampi_match_retract_bound(match, node);
+    else if (node)
+        ampi_match_remove_posted(match, node);
+    return node;
 }
 
 struct ampi_match_node *ampi_match_take_posted(struct ampi_match *match, int source, int tag)
 {
     struct ampi_match_node *node;
 
-    if (!match->posted.n_nodes)
+    if (!match->n_posted)
         return NULL;
-    if (BASE_LIKELY(match->n_posted_of[0] == match->posted.n_nodes))
-        node = table_find(&match->posted, source, tag);
-    else
-        node = find_posted_with_wildcards(match, source, tag);
+    if (BASE_UNLIKELY(match->n_posted_of[0] != match->n_posted))
+        return take_posted_of_any_class(match, source, tag);
+    node = table_find(&match->posted, source, tag);
     if (node)
         ampi_match_remove_posted(match, node);
     return node;
@@ -160,12 +191,14 @@ void ampi_match_add_posted(struct ampi_match *match, struct ampi_match_node *nod
     node->tag = tag;
     node->seq = match->next_seq++;
     match->n_posted_of[wildcard_class(source, tag)]++;
+    match->n_posted++;
     table_add(&match->posted, node);
 }
 
 void ampi_match_remove_posted(struct ampi_match *match, struct ampi_match_node *node)
 {
     match->n_posted_of[wildcard_class(node->source, node->tag)]--;
+    match->n_posted--;
     table_remove(&match->posted, node);
 }
 
@@ -189,6 +222,28 @@ struct ampi_match_node *ampi_match_take_all_posted(struct ampi_match *match,
         }
     }
     return taken;
+}
+
+bool ampi_match_bind(struct ampi_match *match, struct ampi_match_node *node)
+{
+    if (!match->bound) {
+        match->bound = malloc(sizeof *match->bound);
+        if (!match->bound)
+            return false;
+        table_init(match->bound);
+    }
+    if (table_find(match->bound, node->source, node->tag))
+        return false;
+    ampi_match_remove_posted(match, node);
+    match->n_posted_of[AMPI_MATCH_BOUND]++;
+    match->n_posted++;
+    table_add(match->bound, node);
+    return true;
+}
+
+void ampi_match_unbind(struct ampi_match *match, struct ampi_match_node *node)
+{
+    table_remove(match->bound, node);
 }
 
 void ampi_match_add_unexpected(struct ampi_match *match, struct ampi_match_node *node, int source, int tag)
@@ -280,12 +335,17 @@ static bool table_validate(const struct ampi_match_table *table)
 
 bool ampi_match_validate(const struct ampi_match *match)
 {
-    uint32_t n_arrived = 0;
+    uint32_t n_arrived = 0, n_posted = 0, n_bound = 0;
 
     for (const struct ampi_match_node *node = match->first_arrived; node; node = node->later)
         n_arrived++;
+    for (int class = 0; class <= AMPI_MATCH_BOUND; class ++)
+        n_posted += match->n_posted_of[class];
+    for (uint32_t i = 0; match->bound && i < 1u << match->bound->log2_chains; i++)
+        for (const struct ampi_match_node *node = match->bound->chains[i].first; node; node = node->next)
+            n_bound += node->seq != 0;
     return table_validate(&match->posted) && table_validate(&match->unexpected) &&
-           n_arrived == match->unexpected.n_nodes &&
-           match->n_posted_of[0] + match->n_posted_of[1] + match->n_posted_of[2] + match->n_posted_of[3] ==
-               match->posted.n_nodes;
+           (!match->bound || table_validate(match->bound)) && n_arrived == match->unexpected.n_nodes &&
+           n_posted == match->n_posted && n_bound == match->n_posted_of[AMPI_MATCH_BOUND] &&
+           match->posted.n_nodes + n_bound == match->n_posted;
 }

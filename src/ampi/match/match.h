@@ -3,14 +3,16 @@
  * match.h: the matching engine (MPI 5.0, section 3.5): one per rank and communicator.
  *
  * Two tables of nodes keyed by (source, tag): *posted* receives, whose key may hold wildcards, and
- * *unexpected* messages. Both are hash tables whose chains keep the order of insertion.
+ * *unexpected* messages. Both are hash tables whose chains keep the order of insertion. A third one holds
+ * *bound* receives, those of channels (p2p/channel.h), which stay in it whether they are posted or not.
  *
  * Invariants:
  *   1. Nodes with the same key are in one chain in the order of insertion.
- *   2. No posted receive matches an unexpected message of the same engine.
- *   3. n_posted_of[c] counts the posted nodes of wildcard class c; classes without a node are not looked
- *      up.
+ *   2. No posted receive, bound or not, matches an unexpected message of the same engine.
+ *   3. n_posted_of[c] counts the posted nodes of wildcard class c, the last one the posted ones among the
+ *      bound nodes; classes without a node are not looked up. n_posted is their sum.
  *   4. The unexpected nodes are also on one list by arrival, which receives with wildcards search.
+ *   5. At most one bound node has a certain key, which has no wildcard. Its seq is 0 if it is not posted.
  *
  * Cost: O(1) for a message, and for a receive without wildcards; a receive with wildcards visits the
  * unexpected messages before its match. A rank's engines belong to its PE alone: no locks. Called by p2p/.
@@ -25,7 +27,7 @@ struct ampi_match_node {
     struct ampi_match_node *prev;    /* previous in the hash chain; NULL: the first */
     struct ampi_match_node *later;   /* next in the arrival list (unexpected nodes only) */
     struct ampi_match_node *earlier; /* previous in the arrival list */
-    uint64_t seq;                    /* order of posting (posted nodes only) */
+    uint64_t seq;                    /* order of posting, from 1 (posted nodes only) */
     int source;                      /* comm rank, or MPI_ANY_SOURCE */
     int tag;                         /* or MPI_ANY_TAG */
 };
@@ -42,10 +44,15 @@ struct ampi_match_table {
     uint32_t log2_chains;
 };
 
+/* After the wildcard classes. */
+#define AMPI_MATCH_BOUND 4
+
 struct ampi_match {
-    struct ampi_match_table posted;
+    struct ampi_match_table posted; /* but for bound ones */
     struct ampi_match_table unexpected;
-    uint32_t n_posted_of[4];               /* by wildcard class: bit 0 any source, bit 1 any tag */
+    struct ampi_match_table *bound;        /* NULL: there were none yet */
+    uint32_t n_posted;                     /* bound ones, too */
+    uint32_t n_posted_of[5];               /* by wildcard class: bit 0 any source, bit 1 any tag; bound */
     uint64_t next_seq;                     /* of the next posted node */
     struct ampi_match_node *first_arrived; /* the unexpected nodes by arrival */
     struct ampi_match_node *last_arrived;
@@ -58,8 +65,9 @@ void ampi_match_init(struct ampi_match *match);
 void ampi_match_fini(struct ampi_match *match);
 
 /* A message (source, tag) arrived: removes and returns the earliest posted receive that matches it; NULL:
- * none. */
+ * none. A bound one stays bound. find leaves it posted. */
 struct ampi_match_node *ampi_match_take_posted(struct ampi_match *match, int source, int tag);
+struct ampi_match_node *ampi_match_find_posted(const struct ampi_match *match, int source, int tag);
 
 /* Adds a message that matched no receive. */
 void ampi_match_add_unexpected(struct ampi_match *match, struct ampi_match_node *node, int source, int tag);
@@ -78,11 +86,44 @@ void ampi_match_remove_unexpected(struct ampi_match *match, struct ampi_match_no
 /* Adds a receive that matched no message. */
 void ampi_match_add_posted(struct ampi_match *match, struct ampi_match_node *node, int source, int tag);
 
-/* Removes a receive that is being cancelled. */
+/* Removes a receive, not a bound one, that is being cancelled. */
 void ampi_match_remove_posted(struct ampi_match *match, struct ampi_match_node *node);
 
-/* Removes all posted receives whose source satisfies is_meant, and returns them, linked by next, in the
- * order of posting within each key. */
+/* ---- Bound receives ---- */
+
+/* Binds a posted receive without wildcards; it remains posted. False: another one with its key is bound, or
+ * memory is exhausted. */
+bool ampi_match_bind(struct ampi_match *match, struct ampi_match_node *node);
+
+/* Drops a bound receive, which is not posted. */
+void ampi_match_unbind(struct ampi_match *match, struct ampi_match_node *node);
+
+/* Posts a bound receive that matched no message. */
+static inline void ampi_match_post_bound(struct ampi_match *match, struct ampi_match_node *node)
+{
+    node->seq = match->next_seq++;
+    match->n_posted_of[AMPI_MATCH_BOUND]++;
+    match->n_posted++;
+}
+
+/* A posted bound receive has been matched, or is being cancelled. */
+static inline void ampi_match_retract_bound(struct ampi_match *match, struct ampi_match_node *node)
+{
+    node->seq = 0;
+    match->n_posted_of[AMPI_MATCH_BOUND]--;
+    match->n_posted--;
+}
+
+/* True if all posted receives are bound: one of these matches the messages with its key. */
+static inline bool ampi_match_has_only_bound(const struct ampi_match *match)
+{
+    return match->n_posted == match->n_posted_of[AMPI_MATCH_BOUND];
+}
+
+/* ---- All ---- */
+
+/* Removes all posted receives, but for bound ones, whose source satisfies is_meant, and returns them, linked
+ * by next, in the order of posting within each key. */
 struct ampi_match_node *ampi_match_take_all_posted(struct ampi_match *match,
                                                    bool (*is_meant)(int source, void *arg), void *arg);
 

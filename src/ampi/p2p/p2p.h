@@ -146,6 +146,13 @@ int ampi_send_cancel(struct ampi_request *request);
 /* Completes a cancelled send. On its owner's PE. */
 void ampi_send_end_cancelled(struct ampi_request *request);
 
+/* Completes a cancelled receive, which is no longer in the table of posted ones. (recv.c) */
+void ampi_recv_end_cancelled(struct ampi_request *request);
+
+/* The kinds of sends and receives; those of channel.h are sends and receives, too. */
+bool ampi_request_is_send(const struct ampi_request *request);
+bool ampi_request_is_recv(const struct ampi_request *request);
+
 extern const struct ampi_request_kind ampi_send_kind;
 extern const struct ampi_request_kind ampi_recv_kind;
 

@@ -117,16 +117,21 @@ static int start_recv(struct ampi_request *request)
     return MPI_SUCCESS;
 }
 
+void ampi_recv_end_cancelled(struct ampi_request *request)
+{
+    request->u.p2p.is_posted = false;
+    ampi_status_set_empty(&request->status);
+    ampi_status_set_cancelled(&request->status, true);
+    ampi_request_complete(request);
+}
+
 /* A receive can be cancelled until it has matched. */
 static int cancel_recv(struct ampi_request *request)
 {
     if (!request->u.p2p.is_posted)
         return MPI_SUCCESS;
     ampi_match_remove_posted(&request->comm->match, &request->u.p2p.node);
-    request->u.p2p.is_posted = false;
-    ampi_status_set_empty(&request->status);
-    ampi_status_set_cancelled(&request->status, true);
-    ampi_request_complete(request);
+    ampi_recv_end_cancelled(request);
     return MPI_SUCCESS;
 }
 

@@ -53,11 +53,22 @@ struct ampi_request_kind {
     bool is_collective; /* must not be cancelled, nor freed once started */
 };
 
+/* The receive that a persistent send is bound to: channel.h. */
+struct ampi_channel_end {
+    struct ampi_request *recv;
+    struct ampi_match *match; /* of recv */
+    void *to;                 /* the first byte of its data, if is_block */
+    const void *from;         /* ... of the send's */
+    size_t n_bytes;           /* of a message */
+    bool is_block;            /* both buffers are contiguous */
+};
+
 /* A point-to-point operation. */
 struct ampi_p2p {
     union {
-        struct ampi_match_node node; /* receive: in the posted table; the key is its source and tag */
-        struct ampi_am_header am;    /* send to another process: its header */
+        struct ampi_match_node node;     /* receive: in the posted table; the key is its source and tag */
+        struct ampi_am_header am;        /* send to another process: its header */
+        struct ampi_channel_end channel; /* bound send */
     };
     void *buf;
     MPI_Count count;
@@ -65,7 +76,8 @@ struct ampi_p2p {
     int peer_rank;          /* send: destination */
     int tag;                /* send */
     uint8_t mode;           /* send: enum ampi_send_mode */
-    bool is_posted;         /* receive: is in the posted table */
+    uint8_t n_tries;        /* persistent send: times that it was not bound, up to a limit */
+    bool is_posted;         /* receive: is posted */
     bool is_device;         /* the buffer is in GPU memory */
     bool is_failed;         /* send to another process: that process has failed */
     bool is_unmatched;      /* send to another process: on the list of sends waiting for their match */
@@ -74,7 +86,10 @@ struct ampi_p2p {
     uint8_t n_remote_parts; /* send to another process: number of events it still waits for */
     int gpu_error;          /* send to another process: CUDA's error if the data could not be read */
     void *staged;           /* send to another process: packed data; NULL: none */
-    struct ampi_request *prev_unmatched; /* send to another process: previous in the list */
+    union {
+        struct ampi_request *prev_unmatched; /* send to another process: previous in the list */
+        struct ampi_request *bound_send;     /* bound receive: its send; NULL: freed */
+    };
 };
 
 struct ampi_request {

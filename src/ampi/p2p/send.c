@@ -7,7 +7,11 @@
  * the receiver fetches it. Other process: through the machine (remote_send.c). Data on a GPU always waits
  * in the sender's buffer (p2p_device.h).
  */
+#include "ampi/p2p/channel.h"
 #include "ampi/p2p/p2p_device.h"
+
+/* Starts after which a persistent send no longer looks for a receive to be bound to. */
+#define BIND_TRIES 64
 
 /* The content of the items between PEs. */
 struct send_item {
@@ -190,12 +194,26 @@ void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *a
     p2p->peer_rank = args->dest;
     p2p->tag = args->tag;
     p2p->mode = (uint8_t)args->mode;
+    p2p->n_tries = 0;
     p2p->is_posted = false;
 }
 
 static void release_send(struct ampi_request *request)
 {
     ampi_type_unref(request->u.p2p.type);
+}
+
+/* Binds a persistent send that is not bound yet, if its receive is on this PE, and posted. Sends that often
+ * meet other receives stop looking. */
+static bool try_bind(struct ampi_request *request)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+
+    if (p2p->n_tries >= BIND_TRIES || request->kind != &ampi_send_kind || p2p->peer_rank == MPI_PROC_NULL ||
+        dest_pe(request->comm, p2p->peer_rank) != request->owner->pe_id)
+        return false;
+    p2p->n_tries++;
+    return ampi_channel_bind(request);
 }
 
 /* MPI_Start of a persistent send. */
@@ -205,8 +223,10 @@ static int start_send(struct ampi_request *request)
     struct ampi_send_args args = {p2p->buf, p2p->count,    p2p->type, p2p->peer_rank,
                                   p2p->tag, request->comm, p2p->mode};
 
-    request->state = AMPI_REQUEST_ACTIVE;
     ampi_status_set_empty(&request->status);
+    if (try_bind(request))
+        return request->kind->start(request);
+    request->state = AMPI_REQUEST_ACTIVE;
     if (args.dest == MPI_PROC_NULL || ampi_send_try(request->owner, &args))
         ampi_request_complete(request);
     else

@@ -97,6 +97,19 @@ static inline bool is_fine(const struct ampi_request *request)
     return request->status.MPI_ERROR == MPI_SUCCESS && !request->kind->query && !request->kind->finish;
 }
 
+/* ampi_request_retire of such a request, in line. */
+static inline int retire_fine(MPI_Request *handle, struct ampi_request *request, MPI_Status *status)
+{
+    ampi_status_hand_out(status, &request->status);
+    if (request->is_persistent) {
+        request->state = AMPI_REQUEST_INACTIVE;
+    } else {
+        ampi_request_destroy(request);
+        *handle = MPI_REQUEST_NULL;
+    }
+    return MPI_SUCCESS;
+}
+
 /* Retires a complete request and keeps its communicator for the error handler, although the request may be
  * the last to hold it. The caller drops *comm_out, unless it is NULL: the request has none. */
 static BASE_COLD int retire_keeping_comm(MPI_Request *handle, struct ampi_request *request,
@@ -128,7 +141,7 @@ static inline int retire_one_of(MPI_Request *handle, struct ampi_request *reques
     int error;
 
     if (BASE_LIKELY(is_fine(request)))
-        return ampi_request_retire(handle, request, status);
+        return retire_fine(handle, request, status);
     error = retire_keeping_comm(handle, request, status, &comm);
     if (error && !failure->error)
         *failure = (struct failure){error, comm};
@@ -158,7 +171,7 @@ static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Sta
     int error;
 
     if (BASE_LIKELY(is_fine(request)))
-        return ampi_request_retire(handle, request, status);
+        return retire_fine(handle, request, status);
     result = request->status;
     result.MPI_ERROR = retire_keeping_comm(handle, request, status, &comm);
     error = ampi_p2p_result(comm, &result);
@@ -183,7 +196,8 @@ BASE_FLATTEN int PMPI_Wait(MPI_Request *request, MPI_Status *status)
         set_status_empty(status);
         return MPI_SUCCESS;
     }
-    ampi_request_await(object);
+    if (!is_complete(object))
+        ampi_request_await(object);
     return retire_one(request, object, status);
 }
 

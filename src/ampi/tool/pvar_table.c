@@ -52,7 +52,7 @@ static uint64_t get_message_bytes(const struct ampi_rank *self, const struct amp
 
 static uint64_t get_posted(const struct ampi_rank *self, const struct ampi_comm *comm)
 {
-    return comm->match.posted.n_nodes;
+    return comm->match.n_posted;
 }
 
 static uint64_t get_unexpected(const struct ampi_rank *self, const struct ampi_comm *comm)

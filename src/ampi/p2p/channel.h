@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * channel.h: channels: a persistent send and a persistent receive of ranks of one PE that have matched are
+ * *bound* to each other (decision 34).
+ *
+ * A channel is a remembered match, not another way: whenever MPI's order could give the message of a Start
+ * another receive, or the receive another message, the Start takes the ordinary path, and the requests stay
+ * bound. There is no message in a channel: a Start of the send finds the receive posted and completes both,
+ * or takes the ordinary path.
+ *
+ * Invariants:
+ *   1. A bound receive's node is in its engine's table of bound receives (match.h) instead of the table of
+ *      posted ones. So ordinary messages with its key find it there, and order it among other receives.
+ *   2. A bound send's `channel` names the bound receive, whose `bound_send` names the send. Freeing either
+ *      ends this: a send becomes ordinary at once, a receive at its next Start.
+ *   3. Both buffers are in host memory, the receive has room for the message.
+ *
+ *      ordinary  --MPI_Start of the send finds the receive: ampi_channel_bind-->  bound
+ *      bound     --release_send, release_recv, leave-->                           ordinary
+ */
+#ifndef AMPI_P2P_CHANNEL_H
+#define AMPI_P2P_CHANNEL_H
+
+#include "ampi/p2p/p2p.h"
+
+/* MPI_Start of an ordinary persistent send: binds it to the persistent receive that is posted and that its
+ * message would match. False: there is none, or they cannot be bound. On the PE of both. Never switches. */
+bool ampi_channel_bind(struct ampi_request *send);
+
+extern const struct ampi_request_kind ampi_channel_send_kind;
+extern const struct ampi_request_kind ampi_channel_recv_kind;
+
+#endif
