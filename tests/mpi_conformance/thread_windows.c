@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads of a rank use windows at the same time: a counter that all threads of all ranks add to, and a window
- * of each thread's own with locks and flushes. */
+ * of each thread's own with locks and flushes. "created": on memory of the program, which other processes of the node
+ * do not share, so all operations between processes are messages. */
 #include "mtest.h"
 #include <pthread.h>
 
@@ -8,7 +9,21 @@
 #define ROUNDS 40
 
 static MPI_Win counter, own[THREADS];
-static int *base[THREADS], n_wrong[THREADS];
+static int n_wrong[THREADS];
+
+/* One int, which is 0. */
+static int *make(int is_created, MPI_Win *win)
+{
+    static int memory[1 + THREADS], n_used;
+    int *mine = &memory[n_used++];
+
+    if (is_created)
+        MPI_Win_create(mine, sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, win);
+    else
+        MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &mine, win);
+    *mine = 0;
+    return mine;
+}
 
 static void *run(void *arg)
 {
@@ -32,14 +47,14 @@ static void *run(void *arg)
 int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
-    int provided, *count;
+    int provided, *count, is_created;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     mtest_learn_world(1);
-    MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &count, &counter);
-    *count = 0;
+    is_created = argc > 1 && strcmp(argv[1], "created") == 0;
+    count = make(is_created, &counter);
     for (int i = 0; i < THREADS; i++)
-        MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base[i], &own[i]);
+        make(is_created, &own[i]);
     MPI_Win_lock_all(0, counter);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < THREADS; i++)

@@ -43,109 +43,92 @@ int ampi_epoch_check_closed(struct ampi_win *win)
     return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "%s", epoch_names[win->access]);
 }
 
-static int block_once(struct ampi_win *win, const struct ampi_request_kind *kind)
-{
-    struct ampi_request request;
+/* ---- Waits ---- */
 
-    ampi_request_init_on_stack(&request, win->owner, kind, NULL);
-    request.status.MPI_ERROR = MPI_SUCCESS;
-    request.u.extra = win;
-    win->waiting = &request;
-    ampi_request_await(&request);
-    win->waiting = NULL;
-    return request.status.MPI_ERROR;
+int ampi_epoch_await(struct ampi_win *win, struct ampi_epoch_wait *wait, const struct ampi_request_kind *kind)
+{
+    if (BASE_UNLIKELY(win->has_failed && wait->until <= AMPI_WAIT_COMPLETES))
+        return MPI_ERR_PROC_ABORTED;
+    ampi_request_init_on_stack(&wait->request, win->owner, kind, NULL);
+    wait->request.u.extra = win;
+    wait->next = win->waits;
+    win->waits = wait;
+    ampi_request_await(&wait->request);
+    return wait->error;
 }
 
-/* A thread of the rank that waits until another one has finished its wait for the window. */
-struct ampi_epoch_turn {
-    struct ampi_request request;
-    struct ampi_epoch_turn *next; /* of the window's queue */
-};
-
-static const struct ampi_request_kind turn_kind = {.name = "another thread's one-sided operations"};
-
-/* A window has one waiter, to which waiting, is_draining, drained and n_to_drain belong: other threads of the
- * rank queue. May switch. */
-static void take_turn(struct ampi_win *win)
+void ampi_epoch_end_wait(struct ampi_win *win, struct ampi_epoch_wait *wait)
 {
-    struct ampi_epoch_turn turn, **end = &win->turns;
+    struct ampi_epoch_wait **link = &win->waits;
 
-    if (BASE_LIKELY(!win->is_awaited)) {
-        win->is_awaited = true;
-        return;
+    while (*link != wait)
+        link = &(*link)->next;
+    *link = wait->next;
+    ampi_request_complete(&wait->request);
+}
+
+void ampi_epoch_count_down(struct ampi_win *win, uint64_t number, int target, int error)
+{
+    struct ampi_epoch_wait *next;
+    bool is_told = false;
+
+    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = next) {
+        next = wait->next;
+        if (wait->until != AMPI_WAIT_OPERATIONS || number >= wait->number ||
+            (wait->rank >= 0 && wait->rank != target))
+            continue;
+        if (BASE_UNLIKELY(error))
+            wait->error = error;
+        is_told = true;
+        if (--wait->n_left == 0)
+            ampi_epoch_end_wait(win, wait);
     }
-    ampi_request_init_on_stack(&turn.request, win->owner, &turn_kind, NULL);
-    turn.next = NULL;
-    while (*end)
-        end = &(*end)->next;
-    *end = &turn;
-    ampi_request_await(&turn.request);
+    if (BASE_UNLIKELY(error) && !is_told)
+        win->error = error;
 }
 
-static void pass_turn(struct ampi_win *win)
+void ampi_epoch_fail_waits(struct ampi_win *win)
 {
-    struct ampi_epoch_turn *next = win->turns;
+    struct ampi_epoch_wait *next;
 
-    if (BASE_LIKELY(!next)) {
-        win->is_awaited = false;
-        return;
+    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = next) {
+        next = wait->next;
+        if (wait->until > AMPI_WAIT_COMPLETES)
+            continue;
+        wait->error = MPI_ERR_PROC_ABORTED;
+        ampi_epoch_end_wait(win, wait);
     }
-    win->turns = next->next;
-    ampi_request_complete(&next->request);
 }
 
-/* In the caller's turn. */
-static int await_count(struct ampi_win *win, const uint32_t *count, const struct ampi_request_kind *kind)
+/* A count has become 0. */
+static void end_waits(struct ampi_win *win, int until)
 {
-    int error = MPI_SUCCESS;
+    struct ampi_epoch_wait *next;
 
-    win->is_draining = count == &win->n_under_way || count == &win->n_to_drain;
-    while (!error && *count > 0)
-        error = BASE_UNLIKELY(win->has_failed && !win->is_draining && count != &win->n_grants)
-                    ? MPI_ERR_PROC_ABORTED
-                    : block_once(win, kind);
-    win->is_draining = false;
-    return error;
-}
-
-int ampi_epoch_await(struct ampi_win *win, const uint32_t *count, const struct ampi_request_kind *kind)
-{
-    int error;
-
-    if (*count == 0)
-        return MPI_SUCCESS;
-    take_turn(win);
-    win->drained = -1; /* n_to_drain does not count */
-    error = await_count(win, count, kind);
-    pass_turn(win);
-    return error;
+    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = next) {
+        next = wait->next;
+        if ((int)wait->until == until)
+            ampi_epoch_end_wait(win, wait);
+    }
 }
 
 static const struct ampi_request_kind drain_kind = {.name = "one-sided operations"};
 
-/* Waits for the operations at one target, with those that other threads of the rank start meanwhile: their ends
- * count, too. */
-static int drain_target(struct ampi_win *win, int rank)
-{
-    int error = MPI_SUCCESS;
-
-    if (ampi_rma_count_under_way(win, rank) == 0)
-        return MPI_SUCCESS;
-    take_turn(win);
-    win->drained = rank;
-    while (!error && (win->n_to_drain = ampi_rma_count_under_way(win, rank)) > 0)
-        error = await_count(win, &win->n_to_drain, &drain_kind);
-    pass_turn(win);
-    return error;
-}
-
 int ampi_epoch_drain_remote(struct ampi_win *win, int rank)
 {
-    int error;
+    struct ampi_epoch_wait wait;
+    int error = MPI_SUCCESS;
 
     if (win->has_unflushed)
         ampi_rma_access_flush(win, rank);
-    error = rank < 0 ? ampi_epoch_await(win, &win->n_under_way, &drain_kind) : drain_target(win, rank);
+    wait.n_left = rank < 0 ? win->n_under_way : ampi_rma_count_under_way(win, rank);
+    if (wait.n_left > 0) {
+        wait.until = AMPI_WAIT_OPERATIONS;
+        wait.rank = rank;
+        wait.number = win->n_begun;
+        wait.error = MPI_SUCCESS;
+        error = ampi_epoch_await(win, &wait, &drain_kind);
+    }
     error = error ? error : win->error;
     if (BASE_UNLIKELY(ampi_failed_any()) && ampi_win_count_torn(win->shared) != win->n_torn_told) {
         win->n_torn_told = ampi_win_count_torn(win->shared);
@@ -215,11 +198,11 @@ void ampi_epoch_signalled(struct ampi_win *win, enum ampi_epoch_signal signal, i
 {
     if (signal == AMPI_SIGNAL_COMPLETE) {
         if (--win->n_to_complete == 0)
-            ampi_epoch_wake(win);
+            end_waits(win, AMPI_WAIT_COMPLETES);
     } else if (ampi_win_bit(win->awaited, from)) {
         ampi_win_clear_bit(win->awaited, from);
         if (--win->n_awaited == 0)
-            ampi_epoch_wake(win);
+            end_waits(win, AMPI_WAIT_POSTS);
     } else {
         ampi_win_set_bit(win, &win->posted, from);
     }
@@ -302,6 +285,8 @@ static const struct ampi_request_kind start_kind = {.name = "MPI_Win_start", .de
 /* Waits for the posts of all members of the group. */
 static int await_posts(struct ampi_win *win, const struct ampi_group *group)
 {
+    struct ampi_epoch_wait wait = {.until = AMPI_WAIT_POSTS};
+
     for (int i = 0; i < group->n_ranks; i++) {
         int target = rank_of(win, group, i);
         if (ampi_win_bit(win->posted, target)) {
@@ -311,7 +296,7 @@ static int await_posts(struct ampi_win *win, const struct ampi_group *group)
             win->n_awaited++;
         }
     }
-    return ampi_epoch_await(win, &win->n_awaited, &start_kind);
+    return win->n_awaited > 0 ? ampi_epoch_await(win, &wait, &start_kind) : MPI_SUCCESS;
 }
 
 /* Ends the epoch when a target has failed. */
@@ -430,13 +415,15 @@ static const struct ampi_request_kind wait_kind = {.name = "MPI_Win_wait", .desc
 AMPI_EXPORT(Win_wait);
 int PMPI_Win_wait(MPI_Win win)
 {
+    struct ampi_epoch_wait wait = {.until = AMPI_WAIT_COMPLETES};
     struct ampi_win *object = NULL;
     int error;
 
     ampi_enter("MPI_Win_wait");
     if ((error = check_exposed(win, &object)))
         return error;
-    error = ampi_epoch_await(object, &object->n_to_complete, &wait_kind);
+    if (object->n_to_complete > 0)
+        error = ampi_epoch_await(object, &wait, &wait_kind);
     end_exposure(object);
     return error ? ampi_rma_raise_remote(object, error) : MPI_SUCCESS;
 }

@@ -22,19 +22,36 @@ static inline int ampi_epoch_check(MPI_Win handle, int asserted, int allowed, st
 /* Raises an error unless the owner may open an access epoch other than a fence epoch. */
 int ampi_epoch_check_closed(struct ampi_win *win);
 
-/* Blocks the owner until a count of its handle is 0; the kind is for reports. MPI_ERR_PROC_ABORTED: a
- * member has failed. May switch. */
-int ampi_epoch_await(struct ampi_win *win, const uint32_t *count, const struct ampi_request_kind *kind);
+/* The wait of a thread of the owner, on its stack. Several threads may wait for different things at a time. */
+struct ampi_epoch_wait {
+    enum {
+        AMPI_WAIT_POSTS,     /* win->n_awaited */
+        AMPI_WAIT_COMPLETES, /* win->n_to_complete */
+        AMPI_WAIT_OPERATIONS,
+        AMPI_WAIT_GRANTS
+    } until;
+    int rank;        /* OPERATIONS, GRANTS: at or of this member; -1: all */
+    uint32_t n_left; /* OPERATIONS: messages without an answer; GRANTS: locks */
+    uint64_t number; /* OPERATIONS: only messages with lower numbers count; GRANTS: of the call */
+    int error;       /* of these */
+    struct ampi_request request;
+    struct ampi_epoch_wait *next; /* in the window's list, while the thread is blocked */
+};
 
-/* Called when a count of the handle has become 0: wakes the owner if it waits. On its PE. */
-static inline void ampi_epoch_wake(struct ampi_win *win)
-{
-    struct ampi_request *waiting = win->waiting;
+/* Blocks until it is over; the kind is for reports, and the request's u.extra is the window. Returns its error;
+ * MPI_ERR_PROC_ABORTED: a member has failed. May switch. */
+int ampi_epoch_await(struct ampi_win *win, struct ampi_epoch_wait *wait,
+                     const struct ampi_request_kind *kind);
 
-    win->waiting = NULL; /* another count may become 0 before the owner runs */
-    if (waiting)
-        ampi_request_complete(waiting);
-}
+/* The thread continues. On the owner's PE. */
+void ampi_epoch_end_wait(struct ampi_win *win, struct ampi_epoch_wait *wait);
+
+/* The message with this number, to the target, is not under way any more; error: of an operation without a request.
+ * On the owner's PE. */
+void ampi_epoch_count_down(struct ampi_win *win, uint64_t number, int target, int error);
+
+/* A member's process has failed: ends the waits for signals. On the owner's PE. */
+void ampi_epoch_fail_waits(struct ampi_win *win);
 
 /* Waits until the owner's operations on a target of another process (-1: on all) are complete there; raises the errors
  * of all that have completed. Within a process nothing is pending. May switch. */

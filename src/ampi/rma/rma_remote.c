@@ -31,6 +31,7 @@ struct ampi_rma_part {
     struct operation *operation;
     size_t offset;                      /* of its data */
     int target;                         /* rank */
+    uint64_t number;                    /* in the order of the handle's parts */
     struct ampi_rma_part *next, **link; /* in the handle's list */
 };
 
@@ -49,40 +50,44 @@ int ampi_rma_raise_remote(struct ampi_win *win, int error)
     return ampi_win_raise(win, error, "an operation failed at its target");
 }
 
-static void finish(struct operation *operation)
+/* Returns its error, unless its request has it. */
+static int finish(struct operation *operation)
 {
     struct ampi_win *win = operation->win;
+    int error = MPI_SUCCESS;
 
     if (operation->staged && !operation->error) {
         struct gpu_data to =
             ampi_type_gpu_data(operation->result.buf, operation->result.count, operation->result.type);
         struct gpu_data from = ampi_bytes_gpu_data(operation->staged, operation->n_bytes);
-        int error = gpu_move_now(&to, &from, operation->n_bytes);
+        error = gpu_move_now(&to, &from, operation->n_bytes);
         operation->error = error ? ampi_device_error(win->owner, error) : MPI_SUCCESS;
     }
     free(operation->staged);
     if (operation->result.type)
         ampi_type_unref(operation->result.type);
+    error = operation->error;
     if (operation->request) {
-        operation->request->status.MPI_ERROR = operation->error;
+        operation->request->status.MPI_ERROR = error;
         ampi_request_complete(operation->request);
-    } else if (operation->error && !win->error) {
-        win->error = operation->error;
+        error = MPI_SUCCESS;
     }
     free(operation);
+    return error;
 }
 
 static struct ampi_rma_part *add_part(struct operation *operation, int target, size_t offset)
 {
     struct ampi_rma_part *part = base_malloc(sizeof *part, "a one-sided operation");
-    struct ampi_rma_part **first = &operation->win->parts;
+    struct ampi_win *win = operation->win;
+    struct ampi_rma_part **first = &win->parts;
 
-    *part = (struct ampi_rma_part){operation, offset, target, *first, first};
+    *part = (struct ampi_rma_part){operation, offset, target, win->n_begun++, *first, first};
     if (*first)
         (*first)->link = &part->next;
     *first = part;
     operation->n_left++;
-    operation->win->n_under_way++;
+    win->n_under_way++;
     return part;
 }
 
@@ -94,10 +99,20 @@ static void remove_part(struct ampi_rma_part *part)
     free(part);
 }
 
-static void drop_part(struct operation *operation)
+/* Returns the error of the operation if this was its last part. */
+static int drop_part(struct operation *operation)
 {
-    if (--operation->n_left == 0)
-        finish(operation);
+    return --operation->n_left == 0 ? finish(operation) : MPI_SUCCESS;
+}
+
+/* All parts have been sent. */
+static void end_sending(struct operation *operation)
+{
+    struct ampi_win *win = operation->win;
+    int error = drop_part(operation);
+
+    if (BASE_UNLIKELY(error))
+        win->error = error;
 }
 
 uint32_t ampi_rma_count_under_way(const struct ampi_win *win, int rank)
@@ -112,14 +127,13 @@ uint32_t ampi_rma_count_under_way(const struct ampi_win *win, int rank)
 /* It is not under way any more. */
 static void end_part(struct ampi_rma_part *part)
 {
-    struct operation *operation = part->operation;
-    struct ampi_win *win = operation->win;
-    bool is_drained = win->is_draining && part->target == win->drained && --win->n_to_drain == 0;
+    struct ampi_win *win = part->operation->win;
+    int target = part->target, error = drop_part(part->operation);
+    uint64_t number = part->number;
 
     remove_part(part);
-    drop_part(operation);
-    if (--win->n_under_way == 0 || is_drained)
-        ampi_epoch_wake(win);
+    win->n_under_way--;
+    ampi_epoch_count_down(win, number, target, error);
 }
 
 void ampi_rma_handle_answer(const struct ampi_am_header *am, const void *bytes, size_t n_bytes)
@@ -295,7 +309,7 @@ static void send_all(struct operation *operation, struct ampi_rma *rma, struct a
         done += some;
     }
     free(data);
-    drop_part(operation);
+    end_sending(operation);
 }
 
 int ampi_rma_remote_put(struct ampi_rma *rma)
@@ -384,7 +398,7 @@ int ampi_rma_remote_compare_and_swap(struct ampi_rma *rma, const void *expected,
     operation = begin(rma);
     set_result(operation, &rma->result, n_bytes);
     send_part(operation, rma->rank, &head, &piece, data, 0);
-    drop_part(operation);
+    end_sending(operation);
     return MPI_SUCCESS;
 }
 
@@ -392,93 +406,114 @@ int ampi_rma_remote_compare_and_swap(struct ampi_rma *rma, const void *expected,
 
 static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
 {
+    const struct ampi_epoch_wait *wait = BASE_CONTAINER(request, const struct ampi_epoch_wait, request);
     const struct ampi_win *win = request->u.extra;
 
-    snprintf(text, size_bytes, "%s, for %u other process%s", win->owner->ult.call, win->n_grants,
-             win->n_grants == 1 ? "" : "es");
+    snprintf(text, size_bytes, "%s, for %u other process%s", win->owner->ult.call, wait->n_left,
+             wait->n_left == 1 ? "" : "es");
 }
 
 static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
 
-static bool ask_for_lock(struct ampi_win *win, enum ampi_rma_message message, int rank,
+/* A call that asks for locks: of one member, or, rank -1, of all other processes. */
+static struct ampi_epoch_wait begin_locking(struct ampi_win *win, int rank)
+{
+    return (struct ampi_epoch_wait){.until = AMPI_WAIT_GRANTS, .rank = rank, .number = win->n_locks++};
+}
+
+static void ask_for_lock(struct ampi_win *win, struct ampi_epoch_wait *wait, int rank,
                          enum ampi_win_lock_as as)
 {
-    struct ampi_am_header am = ampi_rma_am(win, message, rank);
+    bool is_all = wait->rank < 0;
+    struct ampi_am_header am = ampi_rma_am(win, is_all ? AMPI_RMA_LOCK_ALL : AMPI_RMA_LOCK, rank);
 
     am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
-    if (win->n_open > 0 || message == AMPI_RMA_LOCK_ALL) /* which holds that of the own process */
+    if (win->n_open > 0 || is_all) /* which holds that of the own process */
         am.flags |= AMPI_RMA_HAS_OTHERS;
+    am.seq = (uint32_t)wait->number;
     am.cookie = (uintptr_t)win;
-    if (BASE_UNLIKELY(!ampi_rma_post(win->shared, &am, NULL, 0)))
-        return false;
-    ampi_win_set_bit(win, &win->asked, rank);
-    win->n_grants++;
-    return true;
+    if (BASE_UNLIKELY(!ampi_rma_post(win->shared, &am, NULL, 0))) {
+        wait->error = MPI_ERR_PROC_ABORTED;
+        return;
+    }
+    if (is_all)
+        ampi_win_set_bit(win, &win->asked, rank);
+    wait->n_left++;
+}
+
+/* MPI_ERR_PROC_ABORTED: not all are granted; those that are have to be given back. */
+static int await_grants(struct ampi_win *win, struct ampi_epoch_wait *wait)
+{
+    return wait->n_left > 0 ? ampi_epoch_await(win, wait, &lock_kind) : wait->error;
 }
 
 /* A lock that was asked for is granted, or not. */
-static void end_grant(struct ampi_win *win, int rank, int error)
+static void end_grant(struct ampi_win *win, struct ampi_epoch_wait *wait, int rank, int error)
 {
-    ampi_win_clear_bit(win->asked, rank);
+    if (wait->rank < 0)
+        ampi_win_clear_bit(win->asked, rank);
     if (error)
-        win->lock_error = error;
-    if (--win->n_grants == 0)
-        ampi_epoch_wake(win);
+        wait->error = error;
+    if (--wait->n_left == 0)
+        ampi_epoch_end_wait(win, wait);
 }
 
+/* Does the call wait for this member's grant? */
+static bool awaits_grant(const struct ampi_win *win, const struct ampi_epoch_wait *wait, int rank)
+{
+    return wait->until == AMPI_WAIT_GRANTS &&
+           (wait->rank < 0 ? ampi_win_bit(win->asked, rank) : wait->rank == rank);
+}
+
+/* No call waits for the grant of a process that failed when it had granted the lock. */
 void ampi_rma_handle_grant(const struct ampi_am_header *am)
 {
-    end_grant((struct ampi_win *)(uintptr_t)am->cookie, am->source, (int)am->seq);
+    struct ampi_win *win = (struct ampi_win *)(uintptr_t)am->cookie;
+
+    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = wait->next)
+        if (am->seq == (uint32_t)wait->number && awaits_grant(win, wait, am->source)) {
+            end_grant(win, wait, am->source,
+                      am->flags & AMPI_RMA_REFUSED ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS);
+            return;
+        }
 }
 
 void ampi_rma_fail_grants(struct ampi_win *win)
 {
     const struct ampi_group *group = win->comm->local->layout->group;
+    struct ampi_epoch_wait *next;
 
-    for (int i = 0; i < win->shared->n_ranks && win->n_grants > 0; i++)
-        if (ampi_win_bit(win->asked, i) && ampi_failed_is_rank(ampi_group_world_rank(group, i)))
-            end_grant(win, i, MPI_ERR_PROC_ABORTED);
-}
-
-/* MPI_ERR_PROC_ABORTED: not all are granted; those that are have to be given back. */
-static int await_grants(struct ampi_win *win)
-{
-    int error = ampi_epoch_await(win, &win->n_grants, &lock_kind);
-
-    error = error ? error : win->lock_error;
-    win->lock_error = MPI_SUCCESS;
-    return error;
+    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = next) {
+        next = wait->next;
+        for (int i = 0, n = (int)wait->n_left; i < win->shared->n_ranks && n > 0; i++)
+            if (awaits_grant(win, wait, i)) {
+                n--;
+                if (ampi_failed_is_rank(ampi_group_world_rank(group, i)))
+                    end_grant(win, wait, i, MPI_ERR_PROC_ABORTED);
+            }
+    }
 }
 
 int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
 {
-    int error = ask_for_lock(win, AMPI_RMA_LOCK, rank, as) ? await_grants(win) : MPI_ERR_PROC_ABORTED;
+    struct ampi_epoch_wait wait = begin_locking(win, rank);
+    int error;
 
+    ask_for_lock(win, &wait, rank, as);
+    error = await_grants(win, &wait);
     return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(win, error);
-}
-
-/* Calls fn for the first member in each other process. */
-static bool for_each_process(struct ampi_win *win, bool (*fn)(struct ampi_win *win, int rank))
-{
-    bool is_done = true;
-
-    for (int i = 0; i < win->shared->n_others; i++)
-        is_done = fn(win, win->shared->others[i]) && is_done;
-    return is_done;
-}
-
-static bool lock_process(struct ampi_win *win, int rank)
-{
-    return ask_for_lock(win, AMPI_RMA_LOCK_ALL, rank, AMPI_LOCK_SHARED);
 }
 
 int ampi_rma_remote_lock_all(struct ampi_win *win)
 {
-    bool is_asked = for_each_process(win, lock_process);
-    int error = await_grants(win);
+    struct ampi_epoch_wait wait = begin_locking(win, -1);
+    int error;
 
+    for (int i = 0; i < win->shared->n_others; i++)
+        ask_for_lock(win, &wait, win->shared->others[i], AMPI_LOCK_SHARED);
+    error = await_grants(win, &wait);
     /* A process may be lost after it has granted its part. */
-    if (BASE_LIKELY(!error && is_asked && !ampi_failed_in_group(win->comm->local->layout->group)))
+    if (BASE_LIKELY(!error && !ampi_failed_in_group(win->comm->local->layout->group)))
         return MPI_SUCCESS;
     ampi_rma_remote_unlock_all(win); /* the lost processes do not care */
     return ampi_rma_raise_remote(win, MPI_ERR_PROC_ABORTED);
@@ -492,16 +527,12 @@ void ampi_rma_remote_unlock(struct ampi_win *win, int rank, enum ampi_win_lock_a
     ampi_rma_post(win->shared, &am, NULL, 0);
 }
 
-static bool unlock_process(struct ampi_win *win, int rank)
-{
-    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK_ALL, rank);
-
-    return ampi_rma_post(win->shared, &am, NULL, 0);
-}
-
 void ampi_rma_remote_unlock_all(struct ampi_win *win)
 {
-    for_each_process(win, unlock_process);
+    for (int i = 0; i < win->shared->n_others; i++) {
+        struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK_ALL, win->shared->others[i]);
+        ampi_rma_post(win->shared, &am, NULL, 0);
+    }
 }
 
 /* ---- Signals ---- */

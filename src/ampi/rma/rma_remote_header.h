@@ -2,7 +2,7 @@
  *
  * rma_remote_header.h: the messages of rma_remote.h, for rma_remote.c and rma_remote_target.c. In the header (struct
  * ampi_am_header), context_id names the window, tag is the message, source and dest are ranks of the window,
- * cookie comes back with the answer, and seq is an answer's or a grant's error.
+ * cookie and a lock's seq come back with the answer, and an operation's answer has its error in seq.
  */
 #ifndef AMPI_RMA_REMOTE_HEADER_H
 #define AMPI_RMA_REMOTE_HEADER_H
@@ -23,9 +23,10 @@ enum ampi_rma_message {
     AMPI_RMA_KEY,
 };
 
-/* Flags of LOCK and UNLOCK. */
+/* Flags of LOCK and UNLOCK, and of GRANT. */
 #define AMPI_RMA_EXCLUSIVE 1
 #define AMPI_RMA_HAS_OTHERS 2 /* the origin holds other locks of the window: win_lock.h */
+#define AMPI_RMA_REFUSED 4    /* the lock is not granted: its holder's process, or another one, was lost */
 
 enum ampi_rma_kind {
     AMPI_RMA_PLAIN,           /* put and get: not atomic */

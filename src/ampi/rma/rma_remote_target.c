@@ -213,7 +213,6 @@ static void grant(struct remote_waiter *remote)
     bool is_all = remote->am.tag == AMPI_RMA_LOCK_ALL;
     struct ampi_remote_holder *holder;
 
-    answer.seq = MPI_SUCCESS;
     add_holder(remote); /* the answer to the grant may be handled on another PE at once */
     if (BASE_UNLIKELY(!ampi_rma_post(remote->at->shared, &answer, NULL, 0)) &&
         (holder = take_holder(remote->at->shared, remote->at, remote->am.source, is_all))) {
@@ -231,7 +230,7 @@ static void refuse(struct remote_waiter *remote)
 
     if (remote->waiter.as == AMPI_LOCK_EXCLUSIVE) /* it holds the process's lock */
         ampi_win_lock_drop(&remote->at->shared->everybody, AMPI_LOCK_EXCLUSIVE);
-    answer.seq = MPI_ERR_PROC_ABORTED;
+    answer.flags = AMPI_RMA_REFUSED;
     ampi_rma_post(remote->at->shared, &answer, NULL, 0);
     free(remote);
 }
@@ -380,10 +379,7 @@ static void fail_window(struct ampi_win_shared *shared, int pe_id)
         win->has_failed = true;
         ampi_rma_fail_pieces(win);
         ampi_rma_fail_grants(win);
-        if (win->waiting && !win->is_draining && win->n_grants == 0) {
-            win->waiting->status.MPI_ERROR = MPI_ERR_PROC_ABORTED;
-            ampi_epoch_wake(win);
-        }
+        ampi_epoch_fail_waits(win);
     }
 }
 

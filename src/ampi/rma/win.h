@@ -110,22 +110,17 @@ struct ampi_win {
     uint64_t *combining_at; /* targets in other processes with pending accumulates */
     int n_open;             /* LOCK: number of targets */
     uint32_t n_awaited;     /* number of bits in awaited */
-    uint32_t n_grants;      /* lock requests that other processes have not granted yet */
     uint32_t n_under_way;   /* unanswered messages to other processes */
-    int error;              /* of these; raised by the call that completes them */
-    uint32_t n_torn_told;   /* ampi_win_count_torn when the owner was last told of it */
-    int lock_error;         /* while it waits for grants: a lock that it does not get */
-    uint64_t *asked;        /* a bit for each rank that a grant is awaited from */
-    bool is_draining;       /* `waiting` is for n_under_way */
-    bool has_failed;        /* a member's process has failed */
-    bool has_unflushed;     /* some of these may be left: */
-    uint64_t *unflushed;    /* a bit for each target that data was put into without a message */
-    int drained;            /* is_draining: the target; -1: all */
-    uint32_t n_to_drain;    /* is_draining: what is under way to that target */
+    uint64_t n_begun;       /* messages to other processes that began to be under way; each has its number */
+    int error; /* of these, if nobody waited for them; raised by the next call that completes some */
+    uint32_t n_torn_told;          /* ampi_win_count_torn when the owner was last told of it */
+    uint32_t n_locks;              /* calls that asked other processes for locks; each has its number */
+    uint64_t *asked;               /* MPI_Win_lock_all: a bit for each rank that a grant is awaited from */
+    bool has_failed;               /* a member's process has failed */
+    bool has_unflushed;            /* some of these may be left: */
+    uint64_t *unflushed;           /* a bit for each target that data was put into without a message */
     struct ampi_rma_part *parts;   /* messages of operations that wait for their answers */
-    bool is_awaited;               /* a thread of the owner waits for one of the counts (epoch.c) */
-    struct ampi_epoch_turn *turns; /* other threads that are going to, in order */
-    struct ampi_request *waiting;  /* the owner is blocked until one of the counts is 0 */
+    struct ampi_epoch_wait *waits; /* of the owner's threads (epoch.h) */
     struct ampi_group *started;    /* START: the targets */
     struct ampi_group *exposed_to; /* is_exposed: the origins */
     uint32_t n_to_complete;        /* is_exposed: origins that have not called MPI_Win_complete */
