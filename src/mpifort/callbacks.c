@@ -158,6 +158,13 @@ static MPI_File_errhandler_function *const file_functions[N_SLOTS] = {TIMES_64(F
 static MPI_Session_errhandler_function *const session_functions[N_SLOTS] = {TIMES_64(SESSION_ERROR_NAME)};
 static MPI_Win_errhandler_function *const win_functions[N_SLOTS] = {TIMES_64(WIN_ERROR_NAME)};
 
+static void return_errhandler(MPI_Errhandler c_errhandler, MPI_Fint *errhandler, int error, MPI_Fint *ierror)
+{
+    if (error == MPI_SUCCESS)
+        *errhandler = fort_errhandler_int(c_errhandler);
+    fort_return(ierror, error);
+}
+
 static void fort_Comm_create_errhandler(fort_procedure *function, MPI_Fint *errhandler, MPI_Fint *ierror)
 {
     MPI_Errhandler c_errhandler = MPI_ERRHANDLER_NULL;
@@ -165,9 +172,7 @@ static void fort_Comm_create_errhandler(fort_procedure *function, MPI_Fint *errh
     int error = slot < 0 ? no_slot("MPI_Comm_create_errhandler: 64 procedures are error handlers already")
                          : MPI_Comm_create_errhandler(comm_functions[slot], &c_errhandler);
 
-    if (error == MPI_SUCCESS)
-        *errhandler = fort_errhandler_int(c_errhandler);
-    fort_return(ierror, error);
+    return_errhandler(c_errhandler, errhandler, error, ierror);
 }
 FORT_EXPORT(Comm_create_errhandler, comm_create_errhandler, COMM_CREATE_ERRHANDLER);
 
@@ -185,9 +190,7 @@ static void fort_File_create_errhandler(fort_procedure *function, MPI_Fint *errh
     int error = slot < 0 ? no_slot("MPI_File_create_errhandler: 64 procedures are error handlers already")
                          : MPI_File_create_errhandler(file_functions[slot], &c_errhandler);
 
-    if (error == MPI_SUCCESS)
-        *errhandler = fort_errhandler_int(c_errhandler);
-    fort_return(ierror, error);
+    return_errhandler(c_errhandler, errhandler, error, ierror);
 }
 FORT_EXPORT(File_create_errhandler, file_create_errhandler, FILE_CREATE_ERRHANDLER);
 
@@ -198,9 +201,7 @@ static void fort_Session_create_errhandler(fort_procedure *function, MPI_Fint *e
     int error = slot < 0 ? no_slot("MPI_Session_create_errhandler: 64 procedures are error handlers already")
                          : MPI_Session_create_errhandler(session_functions[slot], &c_errhandler);
 
-    if (error == MPI_SUCCESS)
-        *errhandler = fort_errhandler_int(c_errhandler);
-    fort_return(ierror, error);
+    return_errhandler(c_errhandler, errhandler, error, ierror);
 }
 FORT_EXPORT(Session_create_errhandler, session_create_errhandler, SESSION_CREATE_ERRHANDLER);
 
@@ -211,9 +212,7 @@ static void fort_Win_create_errhandler(fort_procedure *function, MPI_Fint *errha
     int error = slot < 0 ? no_slot("MPI_Win_create_errhandler: 64 procedures are error handlers already")
                          : MPI_Win_create_errhandler(win_functions[slot], &c_errhandler);
 
-    if (error == MPI_SUCCESS)
-        *errhandler = fort_errhandler_int(c_errhandler);
-    fort_return(ierror, error);
+    return_errhandler(c_errhandler, errhandler, error, ierror);
 }
 FORT_EXPORT(Win_create_errhandler, win_create_errhandler, WIN_CREATE_ERRHANDLER);
 

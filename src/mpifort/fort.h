@@ -136,6 +136,10 @@ static inline bool fort_is_predefined(MPI_Fint handle)
 
 /* ---- Handles: fort_comm, fort_comm_int, ... ---- */
 
+/* handle: the result of MPI_Xxx_fromint for the integer number. If it is null, prints the invalid integer on stderr, because
+ * the call will raise an error, and returns an invalid handle. Called by fort_comm_find and so on. */
+void *fort_handle_found(void *handle, const void *null, const char *type, MPI_Fint number);
+
 #include "fort_handles.h"
 
 /* ---- Arrays (array.c): few has room for FORT_FEW elements; others are allocated. ---- */

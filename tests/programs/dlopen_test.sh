@@ -5,10 +5,11 @@
 #   dlopen_test.sh BUILD WORK PART
 set -u
 build=$1 work=$2 part=$3
+# shellcheck source=tools/test_expect.sh
+. "$(dirname "$0")/../../tools/test_expect.sh"
 here=$(cd "$(dirname "$0")" && pwd)/dlopen
 rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
-code=0
 
 # shared SOURCE LIBRARY OPTIONS...: a shared library
 shared() {
@@ -22,14 +23,7 @@ program() {
 
 # check OPTIONS-OF-MPIRUN... PROGRAM: prints "ok" and nothing else
 check() {
-    local output
-    output=$(timeout 60 "$build/bin/mpirun" "$@" 2>&1)
-    local status=$?
-    if [ $status != 0 ] || [ "$output" != ok ]; then
-        echo "mpirun $*: exit code $status, output:"
-        head -20 <<<"$output"
-        code=1
-    fi
+    expect "mpirun $*" 0 '^ok $' '' "$build/bin/mpirun" "$@"
 }
 
 # The folders of DT_RUNPATH: the program's, a private library's and a shared library's.
@@ -70,15 +64,12 @@ plugins() {
 
 # What the ranks have to share is opened all the same, and said once.
 fixed() {
-    local output
     shared plugin_fixed.c plugin_fixed.so -ftls-model=initial-exec
     program fixed_program.c fixed_program -Wl,--enable-new-dtags,-rpath,"$work"
-    output=$(timeout 60 "$build/bin/mpirun" -n 3 ./fixed_program 2>&1)
-    if ! grep -qx opened <<<"$output" ||
-        [ "$(grep -c 'the ranks share the variables of .*plugin_fixed.so.*fixed offsets' <<<"$output")" != 1 ]; then
-        echo "a plugin that cannot be copied: $output"
-        code=1
-    fi
+    expect "a plugin that cannot be copied" 0 '*' '*' "$build/bin/mpirun" -n 3 ./fixed_program
+    cat "$expect_dir/out" "$expect_dir/err" >fixed.log
+    expect "it is opened" 0 opened '' grep -x opened fixed.log
+    expect "one line says so" 0 '^1 $' '' grep -c 'the ranks share the variables of .*plugin_fixed.so.*fixed offsets' fixed.log
 }
 
 # A Python interpreter in each rank, with extension modules.
@@ -98,4 +89,4 @@ plugins) plugins ;;
 python) python ;;
 fixed) fixed ;;
 esac
-exit $code
+finish

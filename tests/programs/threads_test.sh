@@ -4,24 +4,18 @@
 # Shows that threads which runtimes make (OpenMP, std::thread) call MPI for their rank. Usage: threads_test.sh BUILD WORK
 set -u
 build=$1 work=$2
+# shellcheck source=tools/test_expect.sh
+. "$(dirname "$0")/../../tools/test_expect.sh"
 here=$(cd "$(dirname "$0")" && pwd)/threads
 rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
-code=0
 
 "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp.c" -o openmp || exit 1
 "$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx.cc" -o cxx || exit 1
 
 # check OPTIONS-OF-MPIRUN... PROGRAM: prints "ok" and nothing else
 check() {
-    local output
-    output=$(timeout 60 "$build/bin/mpirun" "$@" 2>&1)
-    local status=$?
-    if [ $status != 0 ] || [ "$output" != ok ]; then
-        echo "mpirun $*: exit code $status, output:"
-        head -20 <<<"$output"
-        code=1
-    fi
+    expect "mpirun $*" 0 '^ok $' '' "$build/bin/mpirun" "$@"
 }
 
 for program in ./openmp ./cxx; do
@@ -32,4 +26,4 @@ for program in ./openmp ./cxx; do
     check -n 2 --procs 2 $program
     check -n 4 --procs 2 $program +p 1
 done
-exit $code
+finish
