@@ -22,6 +22,10 @@
 /* A PE polls its inbox at every switch, and its other sources this often. */
 #define YIELDS_PER_POLL 32
 
+/* With more PEs than cores, a PE yields its core after this many yields of its ULTs: often enough for ranks that
+ * wait for another PE, too seldom to cost much where every yield runs another ULT. */
+#define YIELDS_PER_LEND 128
+
 /* Maximum number of polls of an idle PE before it sleeps: many (a time limit ends them, idle.c) if every PE
  * has a core, else few. */
 #define SPIN_POLLS 200000
@@ -249,11 +253,21 @@ void ult_send(struct ult *u, struct ult_errand *errand)
     }
 }
 
+/* More PEs than cores: ranks that call MPI_Test in a loop would keep the core from the PE that they wait for,
+ * until the kernel takes it away some milliseconds later. */
+static BASE_COLD void lend_core(struct ult_pe *pe)
+{
+    if (++pe->n_until_lend % YIELDS_PER_LEND == 0)
+        sched_yield();
+}
+
 void ult_yield(void)
 {
     struct ult *self = ult_self();
     struct ult_pe *pe = self->pe;
 
+    if (BASE_UNLIKELY(ult_job.is_oversubscribed))
+        lend_core(pe);
     if (BASE_UNLIKELY(pe->is_shared))
         ult_sharing_yield(self);
     else if (!pe->queue_first)

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that ULTs of a PE take turns in the order in which they became ready, that a ULT continues with its
- * local variables, registers and errno, and that it blocks until it is made ready.
+ * local variables, registers and errno, that it blocks until it is made ready, and that it lends its core where PEs
+ * share cores.
  */
 #include <errno.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "base/cores.h"
 #include "ult_job.h"
 
 static int order[1000];
@@ -175,6 +180,42 @@ START_TEST(pes_without_ults)
 }
 END_TEST
 
+static __thread int n_lent;
+
+int sched_yield(void)
+{
+    n_lent++;
+    return (int)syscall(SYS_sched_yield);
+}
+
+/* What MPI_Test in a loop does. */
+static void yield_often(void *arg)
+{
+    int n_before = n_lent;
+
+    (void)arg;
+    for (int i = 0; i < 1000; i++)
+        ult_yield();
+    note_order(n_lent - n_before);
+}
+
+/* Another PE may need the core: the one that these ULTs wait for. */
+START_TEST(yielding_lends_the_core_to_other_pes)
+{
+    n_order = 0;
+    ult_job_start(base_usable_cores() + 1, 1, yield_often);
+    ck_assert_int_gt(order[0], 0);
+}
+END_TEST
+
+START_TEST(yielding_keeps_a_core_of_its_own)
+{
+    n_order = 0;
+    ult_job_start(1, 1, yield_often);
+    ck_assert_int_eq(order[0], 0);
+}
+END_TEST
+
 START_TEST(a_thread_that_becomes_a_ult)
 {
     static struct ult u;
@@ -202,6 +243,8 @@ int main(void)
     tcase_add_test(tcase, blocked_until_ready);
     tcase_add_test(tcase, many_ults);
     tcase_add_test(tcase, pes_without_ults);
+    tcase_add_test(tcase, yielding_lends_the_core_to_other_pes);
+    tcase_add_test(tcase, yielding_keeps_a_core_of_its_own);
     tcase_add_test(tcase, a_thread_that_becomes_a_ult);
     suite_add_tcase(suite, tcase);
     return ult_run_suite(suite);
