@@ -85,6 +85,7 @@ FAKE_EXPORT CUresult cuEventQuery(CUevent handle)
         return error;
     error = fake_event_is_pending(event) ? CUDA_ERROR_NOT_READY : event->context->broken;
     pthread_mutex_unlock(&fake_lock);
+    fake_lend_core(error);
     return error;
 }
 

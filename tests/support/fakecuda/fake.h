@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fake.h: the inside of the fake driver. One lock guards everything; one condition variable signals every
- * change.
+ * fake.h: the inside of the fake driver. One lock guards everything. A condition variable signals each change
+ * that operations or callers wait for; threads of streams without work wait for conditions of their own.
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -182,6 +182,7 @@ struct fake_stream {
     struct fake_nodes captured;      /* what its next node comes after */
     struct fake_op *first, *last;
     uint64_t n_queued, n_done;
+    pthread_cond_t has_work; /* for its thread: an operation after none, or its end */
     bool has_thread;
     bool is_destroyed;
 };
@@ -233,6 +234,9 @@ void fake_wait_device(int device);
 
 /* Gives the lock up for a little while, or until something changes. */
 void fake_pause(bool is_polling);
+
+/* At the end of a call that asks whether work is done: if it is not, its thread may need this core. */
+void fake_lend_core(CUresult answer);
 
 /* The number of the calling thread: nobody had it before. */
 uint64_t fake_thread_number(void);

@@ -220,8 +220,10 @@ static CUresult run_node(struct fake_op *op)
     pthread_mutex_unlock(&fake_lock);
     error = op->run(op);
     pthread_mutex_lock(&fake_lock);
-    if (op->is_over)
+    if (op->is_over) {
         op->is_over(op);
+        pthread_cond_broadcast(&fake_changed);
+    }
     pthread_mutex_unlock(&fake_lock);
     return error;
 }

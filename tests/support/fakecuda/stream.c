@@ -5,6 +5,7 @@
  */
 #include "fake.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 __thread struct fake_context *fake_running;
@@ -83,18 +84,32 @@ void fake_pause(bool is_polling)
     pthread_cond_timedwait(&fake_changed, &fake_lock, &until);
 }
 
+/* A GPU needs no core. Its threads may use any, also those that the process is not bound to. */
+static void use_all_cores(void)
+{
+    cpu_set_t all;
+
+    memset(&all, 0xff, sizeof all);
+    sched_setaffinity(0, sizeof all, &all);
+}
+
 static void *run_stream(void *arg)
 {
     struct fake_stream *stream = arg;
 
+    use_all_cores();
     pthread_mutex_lock(&fake_lock);
     for (;;) {
         struct fake_op *op = stream->first;
         CUresult error;
         if (!op && stream->is_destroyed)
             break;
-        if (!op || must_wait(op)) {
-            fake_pause(op && op->is_polled);
+        if (!op) {
+            pthread_cond_wait(&stream->has_work, &fake_lock);
+            continue;
+        }
+        if (must_wait(op)) {
+            fake_pause(op->is_polled);
             continue;
         }
         pthread_mutex_unlock(&fake_lock);
@@ -180,7 +195,7 @@ void fake_queue(struct fake_stream *stream, struct fake_op *op)
         pthread_create(&thread, NULL, run_stream, stream);
         pthread_detach(thread);
     }
-    pthread_cond_broadcast(&fake_changed);
+    pthread_cond_signal(&stream->has_work);
 }
 
 FAKE_EXPORT int fakecuda_works(enum fakecuda_stream kind)
@@ -253,6 +268,12 @@ void fake_wait_device(int device)
     wait_contexts(NULL, device);
 }
 
+void fake_lend_core(CUresult answer)
+{
+    if (answer == CUDA_ERROR_NOT_READY)
+        sched_yield();
+}
+
 /* ---- Streams ---- */
 
 struct fake_stream *fake_stream_create(struct fake_context *context, enum fakecuda_stream kind, int priority)
@@ -265,6 +286,7 @@ struct fake_stream *fake_stream_create(struct fake_context *context, enum fakecu
     stream->flags = kind == FAKECUDA_NON_BLOCKING ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
     stream->priority = priority;
     stream->id = ++last_id;
+    pthread_cond_init(&stream->has_work, NULL);
     stream->next = context->streams;
     context->streams = stream;
     return stream;
@@ -273,6 +295,13 @@ struct fake_stream *fake_stream_create(struct fake_context *context, enum fakecu
 static __thread uint64_t thread_number;
 static pthread_key_t thread_end;
 
+/* Its thread ends when it has done its work. Lock held. */
+static void destroy(struct fake_stream *stream)
+{
+    stream->is_destroyed = true;
+    pthread_cond_signal(&stream->has_work);
+}
+
 /* The streams of a thread end with it. */
 static void forget_thread(void *arg)
 {
@@ -280,8 +309,7 @@ static void forget_thread(void *arg)
     for (struct fake_context *context = fake_contexts; context; context = context->next)
         for (struct fake_stream *i = context->streams; i; i = i->next)
             if (i->kind == FAKECUDA_PER_THREAD && i->thread == thread_number)
-                i->is_destroyed = true;
-    pthread_cond_broadcast(&fake_changed);
+                destroy(i);
     pthread_mutex_unlock(&fake_lock);
 }
 
@@ -370,9 +398,8 @@ FAKE_EXPORT CUresult cuStreamDestroy(CUstream handle)
         error = CUDA_ERROR_INVALID_HANDLE;
     } else {
         fake_capture_drop(stream);
-        stream->is_destroyed = true;
+        destroy(stream);
     }
-    pthread_cond_broadcast(&fake_changed);
     pthread_mutex_unlock(&fake_lock);
     return error;
 }

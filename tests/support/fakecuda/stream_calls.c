@@ -16,6 +16,7 @@ FAKE_EXPORT CUresult cuStreamQuery(CUstream handle)
         return error;
     error = stream->n_done < stream->n_queued ? CUDA_ERROR_NOT_READY : stream->context->broken;
     pthread_mutex_unlock(&fake_lock);
+    fake_lend_core(error);
     return error;
 }
 
