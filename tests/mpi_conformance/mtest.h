@@ -136,18 +136,47 @@ static inline unsigned char mtest_byte(size_t index, unsigned seed)
     return (unsigned char)((index * 7 + (index >> 8) * 13 + seed * 31 + 1) & 0xff);
 }
 
+/* Each block of the pattern holds the multiples of 7 (mod 256) in order, from another one on; 7 * 183 = 1 (mod 256). */
+#define MTEST_BLOCK 256
+#define MTEST_TURN 183
+
+/* Two blocks in a row, so that each block of the pattern is in one piece of them. */
+static inline void mtest_make_blocks(unsigned char *blocks)
+{
+    for (size_t i = 0; i < 2 * MTEST_BLOCK; i++)
+        blocks[i] = (unsigned char)(i * 7);
+}
+
+static inline size_t mtest_block_at(size_t index, unsigned seed)
+{
+    return mtest_byte(index, seed) * MTEST_TURN % MTEST_BLOCK;
+}
+
 static inline void mtest_fill(void *buf, size_t len_bytes, unsigned seed)
 {
-    unsigned char *bytes = buf;
-    for (size_t i = 0; i < len_bytes; i++)
+    unsigned char *bytes = buf, blocks[2 * MTEST_BLOCK];
+    size_t i = 0;
+
+    if (len_bytes > 4 * MTEST_BLOCK)
+        for (mtest_make_blocks(blocks); len_bytes - i >= MTEST_BLOCK; i += MTEST_BLOCK)
+            memcpy(bytes + i, blocks + mtest_block_at(i, seed), MTEST_BLOCK);
+    for (; i < len_bytes; i++)
         bytes[i] = mtest_byte(i, seed);
 }
 
 /* The first index where buf differs from the pattern, or -1. */
 static inline long mtest_differs(const void *buf, size_t len_bytes, unsigned seed)
 {
+    unsigned char blocks[2 * MTEST_BLOCK];
     const unsigned char *bytes = buf;
-    for (size_t i = 0; i < len_bytes; i++)
+    size_t i = 0;
+
+    if (len_bytes > 4 * MTEST_BLOCK)
+        for (mtest_make_blocks(blocks);
+             len_bytes - i >= MTEST_BLOCK &&
+             memcmp(bytes + i, blocks + mtest_block_at(i, seed), MTEST_BLOCK) == 0;)
+            i += MTEST_BLOCK;
+    for (; i < len_bytes; i++)
         if (bytes[i] != mtest_byte(i, seed))
             return (long)i;
     return -1;
