@@ -104,6 +104,9 @@ void *image_translate(const struct image *image, const void *prototype_addr);
  * ult_tls_set_regions, without gaps. */
 void image_tls_init(const struct image *image, unsigned char *save);
 
+/* The per-thread state of the image's main thread, for `thread_state` of its ULT. */
+void *image_main_thread(struct image *image);
+
 /* The image whose code or data contains the address, for crash reports. NULL: none. */
 struct image *image_find(const void *addr);
 

@@ -140,7 +140,7 @@ static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
         case DT_FLAGS:
             module->is_symbolic |= (value & DF_SYMBOLIC) != 0;
             module->has_textrel |= (value & DF_TEXTREL) != 0;
-            module->is_tls_static |= (value & DF_STATIC_TLS) != 0;
+            module->has_static_tls = (value & DF_STATIC_TLS) != 0;
             break;
         }
     }
@@ -285,7 +285,7 @@ bool image_module_can_copy(struct image_module *module, const char **why_out, co
 
     *damage_out = image_module_flaw(module);
     *why_out = *damage_out ? NULL : obstacle(module);
-    if (!*damage_out && !*why_out && module->tls_bytes && !module->tls_block && module->is_tls_static)
+    if (!*damage_out && !*why_out && module->tls_bytes && !module->tls_block && module->has_static_tls)
         *why_out = "it was opened at run time, and its thread_local variables are accessed at fixed offsets";
     if (*why_out || *damage_out)
         return !*why_out;

@@ -90,11 +90,13 @@ static int compare_offsets(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* thread_local blocks from this size on are reported if they are copied at each switch. */
+#define LARGE_TLS_BYTES 4096
+
 /* Tells src/ult the regions of the static TLS block that belong to the copied modules. */
 static bool set_tls_regions(struct image_program *program, const char **error_out)
 {
     struct ult_tls_region regions[ULT_TLS_REGIONS_MAX];
-    char *thread_pointer = __builtin_thread_pointer();
     int n = 0;
 
     for (size_t i = 0; i < program->n_modules; i++) {
@@ -110,7 +112,12 @@ static bool set_tls_regions(struct image_program *program, const char **error_ou
                             ULT_TLS_REGIONS_MAX);
             return false;
         }
-        module->tls_offset = (char *)module->tls_block - thread_pointer;
+        if (module->tls_bytes >= LARGE_TLS_BYTES)
+            base_log_verbose(
+                1, "%s: %zu bytes of thread_local variables are copied at each switch of ranks: %s",
+                module->name, module->tls_bytes,
+                i == 0 ? "they are the program's own, not a library's"
+                       : "code reaches them at fixed offsets from the thread pointer (initial-exec)");
         regions[n].tp_offset = module->tls_offset;
         regions[n].size_bytes = module->tls_bytes;
         n++;

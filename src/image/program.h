@@ -76,7 +76,9 @@ struct image_module {
     size_t tls_vaddr, tls_file_bytes, tls_bytes, tls_align; /* PT_TLS; tls_bytes 0: none */
     size_t tls_number;                                      /* ld.so's, for __tls_get_addr */
     size_t tls_lazy;      /* its number in copies if blocks are allocated at first use (lazy_tls.c); else 0 */
-    bool is_tls_static;   /* code accesses its variables at fixed offsets from the thread pointer */
+    bool has_static_tls;  /* DF_STATIC_TLS: its code accesses some variables, maybe another module's, at fixed
+                           * offsets from the thread pointer */
+    bool is_tls_static;   /* its variables are accessed in this way */
     void *tls_block;      /* its block on the first thread; NULL: allocated at first use */
     ptrdiff_t tls_offset; /* of the block from the thread pointer, equal on every thread */
 

@@ -109,10 +109,14 @@ static void *find_next(const struct image_module *module, const char *name, cons
 static void *in_rank(struct image *image, void *handle, void *value)
 {
     const struct image_module *module = value ? image_module_of(&image_program, (uintptr_t)value) : NULL;
+    struct image_thread *thread = NULL;
+    size_t offset;
     Dl_info info;
 
     if (!module && value && dladdr(value, &info) == 0) /* in no module: possibly thread_local */
-        return image_lazy_tls_translate(image_thread_current(), value);
+        thread = image_thread_current();
+    if (thread)
+        module = image_lazy_tls_of(value, &offset);
     if (!module)
         return value;
     if (!image_has_group(image, module->group)) {
@@ -120,7 +124,7 @@ static void *in_rank(struct image *image, void *handle, void *value)
             return NULL;
         image_group_enter(image, module->group); /* the rank got the handle from another rank */
     }
-    return image_translate(image, value);
+    return thread ? image_lazy_tls_block(thread, module) + offset : image_translate(image, value);
 }
 
 static void *find(void *handle, const char *name, const char *version, const void *caller)

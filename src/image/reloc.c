@@ -17,6 +17,7 @@
 #include "image/lazy_tls.h"
 #include "image/program.h"
 #include "image/rebind.h"
+#include "image/tls_descriptors.h"
 
 #include "base/log.h"
 
@@ -172,6 +173,33 @@ static void relocate_ifunc(struct image_program *program, struct image_module *m
         set_constant(r->slot, value);
 }
 
+/* ---- thread_local variables ---- */
+
+static void relocate_tls_module(struct image_program *program, const struct reloc *r)
+{
+    size_t number = read_word(r->prototype_slot);
+    const struct image_module *target = image_lazy_tls_find_number(program, number);
+
+    if (target)
+        note_target(program, target);
+    set_constant(r->slot, target ? target->tls_lazy : number);
+}
+
+static void relocate_tls_descriptor(struct image_program *program, const struct image_module *module,
+                                    const ElfW(Rela) * rela, const struct reloc *r)
+{
+    size_t offset;
+    const struct image_module *target = image_tls_descriptor_target(program, module, rela, &offset);
+    struct image_tls_descriptor descriptor;
+
+    memcpy(&descriptor, r->prototype_slot, sizeof descriptor);
+    if (target) {
+        note_target(program, target);
+        descriptor = image_tls_descriptor_make(target, offset);
+    }
+    memcpy(r->slot, &descriptor, sizeof descriptor);
+}
+
 /* ---- COPY ---- */
 
 /* The library's definition that ld.so copied from: the first one after the program's. NULL: none, or ld.so
@@ -218,7 +246,7 @@ static void add_variable(struct image_program *program, const struct image_modul
 /* ---- The loop ---- */
 
 static bool relocate_one(struct image_program *program, struct image_module *module, struct reloc *r,
-                         unsigned type, const char **error_out)
+                         const ElfW(Rela) * rela, const char **error_out)
 {
     size_t len = r->kind == IMAGE_RELOC_TLSDESC ? 2 * sizeof(size_t) : sizeof(size_t);
 
@@ -250,17 +278,19 @@ static bool relocate_one(struct image_program *program, struct image_module *mod
         relocate_ifunc(program, module, r);
         return true;
     case IMAGE_RELOC_TLS_MODULE:
-        set_constant(r->slot, image_lazy_tls_number(program, read_word(r->prototype_slot)));
+        relocate_tls_module(program, r);
+        return true;
+    case IMAGE_RELOC_TLSDESC:
+        relocate_tls_descriptor(program, module, rela, r);
         return true;
     case IMAGE_RELOC_TLS:
     case IMAGE_RELOC_TLS_OFFSET:
-    case IMAGE_RELOC_TLSDESC:
         memcpy(r->slot, r->prototype_slot, len);
         return true;
     default:
         *error_out =
             image_error("cannot run as several ranks: unsupported relocation type %u in %s; please report it",
-                        type, module->name);
+                        (unsigned)ELF64_R_TYPE(rela->r_info), module->name);
         return false;
     }
 }
@@ -269,9 +299,8 @@ static bool relocate_table(struct image_program *program, struct image_module *m
                            const ElfW(Rela) * table, size_t count, const char **error_out)
 {
     for (size_t i = 0; i < count; i++) {
-        unsigned type = ELF64_R_TYPE(table[i].r_info);
         struct reloc r = {
-            .kind = image_arch_reloc_kind(type),
+            .kind = image_arch_reloc_kind(ELF64_R_TYPE(table[i].r_info)),
             .vaddr = table[i].r_offset,
             .addend = (size_t)table[i].r_addend,
             .symbol_index = ELF64_R_SYM(table[i].r_info),
@@ -281,7 +310,7 @@ static bool relocate_table(struct image_program *program, struct image_module *m
             r.symbol = &module->symtab[r.symbol_index];
             r.name = module->strtab + r.symbol->st_name;
         }
-        if (!relocate_one(program, module, &r, type, error_out))
+        if (!relocate_one(program, module, &r, &table[i], error_out))
             return false;
     }
     return true;
@@ -304,7 +333,7 @@ static bool relocate_relr(struct image_program *program, struct image_module *mo
             if (!(bits & 1))
                 continue;
             r.addend = slot ? read_word(slot) : 0;
-            if (!relocate_one(program, module, &r, 0, error_out))
+            if (!relocate_one(program, module, &r, NULL, error_out))
                 return false;
         }
         next = first + (entry & 1 ? 63 : 1) * sizeof(size_t);

@@ -26,7 +26,7 @@
 #define AT_MINSIGSTKSZ 51
 #endif
 
-static __thread struct image_thread *own;      /* for the thread's own rank; NULL: none */
+__thread struct image_thread *image_thread_own;
 static __thread struct image_thread *visiting; /* for other ranks whose code it has run, linked by next */
 static __thread int n_rounds;                  /* rounds of key destructors begun at the thread's end */
 
@@ -41,8 +41,8 @@ extern void *__dso_handle;
 
 static void destroy_objects(void *arg)
 {
-    if (own)
-        image_handlers_run(&own->at_exit, NULL, 0);
+    if (image_thread_own)
+        image_handlers_run(&image_thread_own->at_exit, NULL, 0);
     for (struct image_thread *thread = visiting; thread; thread = thread->next)
         image_handlers_run(&thread->at_exit, NULL, 0);
 }
@@ -84,20 +84,20 @@ static void take_signal_stack(struct image_thread *thread)
 /* The destructor of end_key. Re-armed until the last round: a destructor may set values again. */
 static void destroy_values(void *arg)
 {
-    if (own)
-        image_keys_destroy_values(own);
+    if (image_thread_own)
+        image_keys_destroy_values(image_thread_own);
     for (struct image_thread *thread = visiting; thread; thread = thread->next)
         image_keys_destroy_values(thread);
     if (++n_rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(end_key, arg) == 0)
         return;
-    if (own) {
-        image_thread_count(own->image, -1);
+    if (image_thread_own) {
+        image_thread_count(image_thread_own->image, -1);
         if (image_rebind_client.thread_ended)
             image_rebind_client.thread_ended();
-        take_signal_stack(own);
-        destroy_thread(own);
+        take_signal_stack(image_thread_own);
+        destroy_thread(image_thread_own);
     }
-    own = NULL;
+    image_thread_own = NULL;
     while (visiting) {
         struct image_thread *next = visiting->next;
 
@@ -136,10 +136,10 @@ static struct image_thread *create_thread(struct image *image)
 
 bool image_thread_begin(struct image *image)
 {
-    own = create_thread(image);
-    if (!own)
+    image_thread_own = create_thread(image);
+    if (!image_thread_own)
         return false;
-    give_signal_stack(own);
+    give_signal_stack(image_thread_own);
     image_tls_init_thread(image);
     return true;
 }
@@ -203,14 +203,12 @@ void image_thread_stay(void)
     struct image *image = running();
 
     if (image)
-        own = &image_libc_of(image)->main_thread;
+        image_thread_own = &image_libc_of(image)->main_thread;
 }
 
-struct image_thread *image_thread_current(void)
+void *image_main_thread(struct image *image)
 {
-    struct image *image = running();
-
-    return image ? &image_libc_of(image)->main_thread : own;
+    return &image_libc_of(image)->main_thread;
 }
 
 struct image_thread *image_thread_of(const void *code)

@@ -12,6 +12,11 @@
 #define IMAGE_THREADS_H
 
 #include "image/rebind.h"
+#include "ult/ult.h"
+
+/* The state of an OS thread that belongs to a rank; NULL: it belongs to none, or runs ULTs, which have their
+ * own (struct ult, thread_state). Also read by the code of TLS descriptors. */
+extern __thread struct image_thread *image_thread_own __attribute__((tls_model("initial-exec")));
 
 /* Called first on a new thread of a rank: assigns the thread to this image and sets its thread_local
  * variables to the image's. Once per thread, before any code of the program. Returns false if memory is
@@ -32,7 +37,12 @@ struct image *image_thread_heir(const void *caller);
 bool image_thread_serves_all(const void *caller);
 
 /* The state of the running rank or of the calling thread, if it belongs to a rank; else NULL. */
-struct image_thread *image_thread_current(void);
+static inline struct image_thread *image_thread_current(void)
+{
+    const struct ult *u = ult_self();
+
+    return u && u->thread_state ? u->thread_state : image_thread_own;
+}
 
 /* The same; on a thread of no rank, its state as a visitor of the rank whose copy contains the address.
  * NULL: none. */

@@ -17,6 +17,8 @@
  */
 #include "image/groups.h"
 #include "image/instantiate.h"
+#include "image/lazy_tls.h"
+#include "image/threads.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -72,8 +74,10 @@ BASE_NO_SANITIZE static int show_group(const struct image *image, const struct i
         info.dlpi_name = module->name;
         info.dlpi_phdr = module->phdr;
         info.dlpi_phnum = (ElfW(Half))module->n_phdrs;
-        info.dlpi_tls_modid = 0;
-        info.dlpi_tls_data = NULL;
+        info.dlpi_tls_modid = module->tls_number;
+        info.dlpi_tls_data = module->tls_lazy    ? image_lazy_tls_peek(image_thread_current(), module)
+                             : module->tls_bytes ? (char *)__builtin_thread_pointer() + module->tls_offset
+                                                 : NULL;
         result = forward->callback(&info, forward->size, forward->arg);
     }
     return result;

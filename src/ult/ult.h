@@ -85,6 +85,7 @@ struct ult {
     struct ult *timer_next; /* next in the PE's list of sleepers, by wake_at_ns */
     uint64_t wake_at_ns;    /* when to wake a sleeper (CLOCK_MONOTONIC) */
     void *hook_state;       /* state of the hook of ult_hook_switches; initially NULL */
+    void *thread_state;     /* of a rank's own ULT: src/image's state of its thread; NULL: none */
     void *asan_fake_stack;  /* AddressSanitizer's while not RUNNING (asan.h); NULL: none */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };

@@ -30,6 +30,7 @@
 
 struct copy {
     struct image *image;
+    struct ult ult;     /* only its thread_state */
     ucontext_t context; /* where it goes on */
     unsigned char *tls; /* its thread_local bytes while it does not run */
     bool is_ended;
@@ -51,6 +52,8 @@ static struct {
 } host = {.current = -1};
 
 /* What src/ult does in the real library. */
+__thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
+
 void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions)
 {
     memcpy(host.regions, regions, (size_t)n_regions * sizeof *regions);
@@ -85,6 +88,7 @@ static void switch_to_next(void)
         return;
     save_tls(from->tls);
     host.current = next;
+    ult_current = &host.copies[next].ult;
     restore_tls(host.copies[next].tls);
     swapcontext(&from->context, &host.copies[next].context);
 }
@@ -146,6 +150,7 @@ static void abort_all(void)
 static void forget_copies(void)
 {
     runs_copies = false;
+    ult_current = NULL;
 }
 
 const struct image_rebind_client image_rebind_client = {
@@ -261,6 +266,7 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
         copy->image = image_create(area + (size_t)i * image_span_bytes());
         if (!copy->image)
             base_fatal(4, "cannot create copy %d: %m", i);
+        copy->ult.thread_state = image_main_thread(copy->image);
         copy->tls = tls_saves + (size_t)i * host.tls_bytes;
         image_tls_init(copy->image, copy->tls);
         getcontext(&copy->context);
@@ -277,10 +283,12 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
 
     host.current = 0;
     runs_copies = true;
+    ult_current = &host.copies[0].ult;
     restore_tls(host.copies[0].tls);
     t2 = now_us();
     swapcontext(&host.back, &host.copies[0].context);
     host.current = -1;
+    ult_current = NULL;
     if (has_stats) {
         double n = host.n_copies;
 

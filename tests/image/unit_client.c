@@ -7,4 +7,6 @@
 
 const struct image_rebind_client image_rebind_client = {0};
 
+__thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
+
 void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions) {}

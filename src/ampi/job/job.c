@@ -332,6 +332,7 @@ static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
                    "cannot create a copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or "
                    "raise vm.max_map_count or `ulimit -v`",
                    rank->world_rank, ampi_job.n_ranks, strerror(errno));
+    rank->ult.thread_state = image_main_thread(rank->image);
     ampi_sanitizer_add_roots(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank),
                              image_span_bytes());
     if (ult_tls_total_bytes() > 0) {

@@ -61,4 +61,4 @@ ult_arch_start:
 
 #endif
 
-    .section .wakeup.GNU-stack, "", @progbits
+    .section .note.GNU-stack, "", @progbits

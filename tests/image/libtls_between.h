@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * libtls_between.h: what the libraries of libtls_between.c export, and the program's variable.
+ */
+struct tls_pair {
+    int first, second;
+};
+
+struct tls_pair *owner_address(void);
+int *user_second_address(void);
+int *user_own_address(void);
+int *user_program_address(void);
+int *user_missing_address(void);
+
+extern _Thread_local int program_variable;
