@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Init_thread and sessions provide the thread level that is asked for; at MPI_THREAD_SERIALIZED threads call
- * MPI one after another, and each knows whether it is the main thread. */
+ * MPI one after another, and each knows whether it is the main thread. Any thread begins and ends sessions. */
 #include "mtest.h"
 #include <pthread.h>
 
@@ -39,6 +39,38 @@ static void check_session(void)
     MPI_Session_finalize(&session);
 }
 
+/* Threads begin sessions at the same time, and make communicators from them. */
+static void *use_session(void *arg)
+{
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm;
+    int size = 0;
+
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+    MPI_Group_from_session_pset(session, "mpi://SELF", &group);
+    MPI_Comm_create_from_group(group, "thread", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    MPI_Comm_size(comm, &size);
+    *(int *)arg = size != 1;
+    MPI_Comm_free(&comm);
+    MPI_Group_free(&group);
+    MPI_Session_finalize(&session);
+    return NULL;
+}
+
+static void check_sessions_of_threads(void)
+{
+    pthread_t threads[3];
+    int is_wrong[3] = {1, 1, 1};
+
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, use_session, &is_wrong[i]);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        MTEST_CHECK(!is_wrong[i], "thread %d has no communicator of its session", i);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -66,5 +98,7 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
     }
     check_session();
+    if (asked == MPI_THREAD_MULTIPLE)
+        check_sessions_of_threads();
     return mtest_end();
 }
