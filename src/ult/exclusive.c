@@ -6,7 +6,7 @@
  * ranks share: these expect ld.so's lock around them. A ULT that waits for its turn lets others of its PE
  * run. At a switch the holder releases its turn, because otherwise the event it waits for might never
  * happen, and acquires it again afterwards: it is protected from others running at the same time, not from
- * interleaving at its own switches.
+ * interleaving at its own switches. A single PE needs it, too: it is shared if ranks keep OS threads.
  */
 #include <sched.h>
 
@@ -26,11 +26,17 @@ void ult_exclusive_let_go(void)
     atomic_flag_clear_explicit(&is_held, memory_order_release);
 }
 
+void ult_exclusive_leave(struct ult *self)
+{
+    if (self->detours & ~ULT_BOUND)
+        ult_exclusive_let_go();
+}
+
 void ult_exclusive_begin(void)
 {
     struct ult *self = ult_self();
 
-    if (ult_job.n_pes == 1 || !self)
+    if (!self)
         return;
     BASE_ASSERT((self->detours & ~ULT_BOUND) < ULT_BOUND - 1);
     if ((self->detours & ~ULT_BOUND) == 0)
@@ -42,7 +48,7 @@ void ult_exclusive_end(void)
 {
     struct ult *self = ult_self();
 
-    if (ult_job.n_pes == 1 || !self)
+    if (!self)
         return;
     if ((--self->detours & ~ULT_BOUND) == 0)
         ult_exclusive_let_go();

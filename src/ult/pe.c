@@ -137,7 +137,9 @@ bool ult_pe_let_others_run(struct ult *self)
         ult_sharing_yield(self);
         return false;
     }
-    if (!pe->queue_first)
+    if (BASE_UNLIKELY(pe->is_shared))
+        ult_sharing_yield(self);
+    else if (!pe->queue_first)
         ult_pe_poll(pe);
     if (!pe->queue_first)
         return false;
@@ -170,7 +172,7 @@ static inline void switch_away(struct ult_pe *pe, struct ult *self)
         run_next_exclusively(pe, self);
 }
 
-static void run_errands(struct ult *self)
+void ult_errands_run(struct ult *self)
 {
     while (self->errands) {
         struct ult_errand *errand = self->errands;
@@ -184,7 +186,7 @@ static BASE_COLD void suspend_with_errands(struct ult *self)
 {
     self->is_called = true;
     for (;;) {
-        run_errands(self);
+        ult_errands_run(self);
         self->is_called = false;
         if (self->is_ready_too)
             break;
@@ -278,7 +280,7 @@ void ult_yield(void)
         switch_away(pe, self);
     }
     if (BASE_UNLIKELY(self->errands != NULL))
-        run_errands(self);
+        ult_errands_run(self);
 }
 
 /* ---- Start and end of a ULT ---- */
@@ -337,8 +339,10 @@ void ult_end(void)
     count_one_less();
     if (pe->n_live == 0)
         queue_push(pe, &pe->carrier->base);
-    if (ult_is_bound(self))
+    if (ult_is_bound(self)) {
+        ult_exclusive_leave(self);
         ult_sharing_end(self);
+    }
     switch_away(pe, self);
     __builtin_unreachable();
 }

@@ -119,6 +119,12 @@ void ult_pe_wake_now(struct ult_pe *pe);
 void ult_exclusive_take(struct ult *self);
 void ult_exclusive_let_go(void);
 
+/* Releases the turn of a ULT that ends, if it has it. */
+void ult_exclusive_leave(struct ult *self);
+
+/* Does all errands of the caller, on its stack. (pe.c) */
+void ult_errands_run(struct ult *self);
+
 /* Lets the other ready ULTs of the PE run first; false: there are none. Does not run errands. (pe.c) */
 bool ult_pe_let_others_run(struct ult *self);
 

@@ -194,17 +194,29 @@ static bool is_over(const struct wait *wait)
            (wait->until_done && atomic_load_explicit(&ult_job.n_live, memory_order_seq_cst) == 0);
 }
 
+/* The sleeper looks by itself from now on (invariant 4). */
+static void disturb_sleeper(struct ult_pe *pe)
+{
+    if (pe->sharing.sleeper && atomic_load_explicit(&pe->is_asleep, memory_order_relaxed)) {
+        ult_pe_wake(pe);
+        atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
+    }
+    pe->sharing.n_polls++;
+}
+
 /* Polls; the PE is not asleep then. Returns the number of events. */
 static int poll_awake(struct ult_pe *pe)
 {
-    struct ult_sharing *sharing = &pe->sharing;
-
-    if (sharing->sleeper && atomic_load_explicit(&pe->is_asleep, memory_order_relaxed)) {
-        ult_pe_wake(pe); /* it looks by itself from now on */
-        atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
-    }
-    sharing->n_polls++;
+    disturb_sleeper(pe);
     return ult_pe_poll(pe);
+}
+
+/* A thread goes back to the program. It may leave behind what the sleeper does not know: ULTs that sleep until a
+ * certain time, sources with pending operations, items for a full inbox. */
+static inline void tell_sleeper(struct ult_pe *pe)
+{
+    if (BASE_UNLIKELY(pe->sharing.sleeper != NULL) && (pe->timer_first || pe->sources || pe->n_backlogged))
+        disturb_sleeper(pe);
 }
 
 static bool is_crowded(void)
@@ -257,6 +269,11 @@ static void sleep_on_events(const struct wait *wait)
         int64_t limit_ns = NAP_NS;
         if (!naps && !ult_idle_announce(pe))
             break;
+        if (is_over(
+                wait)) { /* the end of the job comes without the lock: look after saying that it is asleep */
+            atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
+            break;
+        }
         pe->n_sleeps++;
         if (!naps)
             limit_ns = ult_idle_enter();
@@ -439,13 +456,29 @@ bool ult_pe_is_shared(const struct ult_pe *pe)
     return pe->is_shared;
 }
 
+/* The ULT of the calling OS thread, which has the lock, leaves the library. */
+static void return_to_program(struct ult *u)
+{
+    struct ult_pe *pe = u->pe;
+
+    if (!ult_is_bound(u)) {
+        pe->sharing.outside = u;
+        pe->sharing.n_returns++;
+    }
+    tell_sleeper(pe);
+    unlock(pe);
+}
+
 void ult_pe_share(void)
 {
     struct ult *self = ult_self();
     struct ult_pe *pe = self->pe;
 
-    if (pe->is_shared)
+    if (pe->is_shared) {
+        if (self->depth == 0 && has_lock) /* from a call that began before the gates were on */
+            return_to_program(self);
         return;
+    }
     atomic_store(&pe->sharing.n_active, 1);
     pe->is_shared = true;
     atomic_fetch_add(&ult_n_shared, 1);
@@ -474,16 +507,12 @@ void ult_leave_shared(struct ult *u)
 
     if (!pe->is_shared || !has_lock)
         return;
-    while (BASE_UNLIKELY(u->errands != NULL)) { /* a blocked one could have done them */
-        struct ult_errand *errand = u->errands;
-        u->errands = errand->next;
-        errand->run(errand);
+    if (BASE_UNLIKELY(u->errands != NULL)) { /* a blocked one could have done them */
+        u->depth = 1;                        /* they may call the library: these calls are nested */
+        ult_errands_run(u);
+        u->depth = 0;
     }
-    if (!ult_is_bound(u)) {
-        pe->sharing.outside = u;
-        pe->sharing.n_returns++;
-    }
-    unlock(pe);
+    return_to_program(u);
 }
 
 void ult_bind(struct ult *u, struct ult *main)
@@ -513,8 +542,10 @@ void ult_enter_bound(struct ult *u)
 
 void ult_leave_bound(struct ult *u)
 {
+    ult_errands_run(u); /* of the main ULT: it took them over and did not wait */
     u->depth = 0;
     ult_current = NULL;
+    tell_sleeper(u->pe);
     unlock(u->pe);
 }
 

@@ -23,6 +23,7 @@ static struct {
     int n_ults;
     void (*entry)(void *arg); /* what every ULT runs; arg is its number as a pointer */
     void (*deadlock)(void);
+    bool (*may_keep_thread)(const struct ult *u);
     struct ult ults[ULT_JOB_MAX];
     char *stacks;
     char wrong[256]; /* what went wrong first */
@@ -54,7 +55,8 @@ static inline void ult_job_pe_start(struct ult_pe *pe)
  * wrong. */
 static inline void ult_job_start(int n_pes, int n_ults, void (*entry)(void *))
 {
-    struct ult_hooks hooks = {.deadlock = job.deadlock, .pe_start = ult_job_pe_start};
+    struct ult_hooks hooks = {
+        .deadlock = job.deadlock, .pe_start = ult_job_pe_start, .may_keep_thread = job.may_keep_thread};
 
     job.n_ults = n_ults;
     job.entry = entry;

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that threads which share a PE lose no wake-up: a thread that sleeps for all learns of timers and of sources
+ * that others leave behind, and of the end of the job; that the lock is held while a ULT is in the library, also
+ * in its errands, and not while it is outside; and that one ULT at a time is in an exclusive section, whichever OS
+ * thread it has.
+ */
+#include <pthread.h>
+#include <sched.h>
+
+#include "ult_job.h"
+
+#include "ult/pe.h"
+
+#define MS 1000000u
+
+/* A thread of the program. */
+struct thread {
+    struct ult ult;
+    pthread_t id;
+    void (*run)(struct ult *self); /* what it does in the library */
+};
+
+static void *thread_main(void *arg)
+{
+    struct thread *thread = arg;
+
+    ult_enter_bound(&thread->ult);
+    thread->run(&thread->ult);
+    ult_leave_bound(&thread->ult);
+    ult_unbind(&thread->ult);
+    return NULL;
+}
+
+/* Starts a thread that acts for the running ULT, which may not leave the library before it is bound. */
+static void thread_start(struct thread *thread, void (*run)(struct ult *self))
+{
+    *thread = (struct thread){.run = run};
+    ult_pe_share();
+    ult_bind(&thread->ult, ult_self());
+    ULT_CHECK(pthread_create(&thread->id, NULL, thread_main, thread) == 0);
+}
+
+static void block(struct ult *self)
+{
+    (void)self;
+    ult_suspend();
+}
+
+/* Outside of the library: until a thread of the PE sleeps, or is about to. */
+static void wait_for_sleeper(const struct ult_pe *pe)
+{
+    while (!ult_pe_is_asleep(pe))
+        sched_yield();
+}
+
+static bool may_keep(const struct ult *u)
+{
+    (void)u;
+    return true;
+}
+
+/* ---- The sleeper ---- */
+
+static struct thread sleeper;
+static bool is_first_blocked;
+
+/* The second ULT computes while a thread of its own sleeps; the first one sets a timer and lets it go on; then it joins
+ * its thread, which the first one wakes. */
+static void leave_a_timer(void *arg)
+{
+    if ((intptr_t)arg == 0) {
+        is_first_blocked = true;
+        ult_suspend();
+        ult_ready(&job.ults[1]);
+        ult_sleep_ns(20 * MS);
+        ult_ready(&sleeper.ult);
+        return;
+    }
+    ULT_CHECK(is_first_blocked);
+    thread_start(&sleeper, block);
+    ult_leave(ult_self());
+    wait_for_sleeper(job.ults[1].pe);
+    ult_enter(ult_self());
+    ult_ready(&job.ults[0]);
+    ult_suspend();
+    ult_leave(ult_self());
+    pthread_join(sleeper.id, NULL);
+    ult_enter(ult_self());
+}
+
+START_TEST(sleeper_learns_of_timers)
+{
+    is_first_blocked = false;
+    job.may_keep_thread = may_keep;
+    ult_job_start(1, 2, leave_a_timer);
+}
+END_TEST
+
+static int wake_sleeper(struct ult_source *source)
+{
+    if (!source->pending)
+        return 0;
+    source->pending = 0;
+    ult_ready(&sleeper.ult);
+    return 1;
+}
+
+static struct ult_source source;
+
+/* Its thread sleeps already when an operation begins that has to be polled for. */
+static void leave_a_source(void *arg)
+{
+    (void)arg;
+    source = (struct ult_source){.poll = wake_sleeper, .fd = -1};
+    ult_pe_add_source(ult_self()->pe, &source);
+    thread_start(&sleeper, block);
+    ult_leave(ult_self());
+    wait_for_sleeper(job.ults[0].pe);
+    ult_enter(ult_self());
+    source.pending = 1;
+    ult_leave(ult_self());
+    pthread_join(sleeper.id, NULL);
+    ult_enter(ult_self());
+}
+
+START_TEST(sleeper_learns_of_sources)
+{
+    ult_job_start(1, 1, leave_a_source);
+}
+END_TEST
+
+static atomic_bool is_about_to_sleep, is_last_at_end;
+
+bool __real_ult_idle_announce(struct ult_pe *pe);
+bool __wrap_ult_idle_announce(struct ult_pe *pe);
+
+/* The carrier of PE 1 has seen that the job goes on: now it ends. */
+bool __wrap_ult_idle_announce(struct ult_pe *pe)
+{
+    if (atomic_load(&is_last_at_end) && pe->pe_id == 1) {
+        atomic_store(&is_about_to_sleep, true);
+        while (atomic_load(&pe->carrier->waiter.bell) == 0) /* it is rung last */
+            sched_yield();
+    }
+    return __real_ult_idle_announce(pe);
+}
+
+static void end_before_sleep(void *arg)
+{
+    if ((intptr_t)arg == 1) {
+        ult_pe_share();
+        atomic_store(&is_last_at_end, true);
+        return;
+    }
+    while (!atomic_load(&is_about_to_sleep))
+        sched_yield();
+}
+
+START_TEST(end_of_job_wakes_who_is_about_to_sleep)
+{
+    ult_job_start(2, 2, end_before_sleep);
+}
+END_TEST
+
+/* ---- The lock ---- */
+
+static bool is_errand_done;
+
+static void call_in_errand(struct ult_errand *errand)
+{
+    struct ult *self = ult_self();
+
+    (void)errand;
+    ult_enter(self);
+    ult_leave(self);
+    ULT_CHECK(!ult_lock_try(&self->pe->sharing.lock));
+    is_errand_done = true;
+}
+
+static struct ult_errand errand = {.run = call_in_errand};
+
+static void do_errand_at_return(void *arg)
+{
+    struct ult *self = ult_self();
+
+    (void)arg;
+    ult_pe_share();
+    ult_send(self, &errand);
+    ult_leave(self);
+    ULT_CHECK(is_errand_done);
+    ULT_CHECK(ult_lock_try(&self->pe->sharing.lock));
+    ult_lock_give(&self->pe->sharing.lock);
+    ult_enter(self);
+}
+
+START_TEST(errands_at_return_hold_the_lock)
+{
+    is_errand_done = false;
+    ult_job_start(1, 1, do_errand_at_return);
+}
+END_TEST
+
+/* The thread takes over the main ULT's errand while it waits for an exclusive section, and then returns. */
+static void take_over(struct ult *self)
+{
+    ult_send(self->main, &errand);
+    ult_pe_let_others_run(self);
+}
+
+static void leave_errand_to_thread(void *arg)
+{
+    (void)arg;
+    thread_start(&sleeper, take_over);
+    ult_leave(ult_self());
+    pthread_join(sleeper.id, NULL);
+    ULT_CHECK(is_errand_done);
+    ult_enter(ult_self());
+}
+
+START_TEST(errands_taken_over_are_done)
+{
+    is_errand_done = false;
+    ult_job_start(1, 1, leave_errand_to_thread);
+}
+END_TEST
+
+static void do_nothing(struct ult *self)
+{
+    (void)self;
+}
+
+/* The first ULT is in a call that began before the PE was shared, so it does not leave. It starts a thread of its
+ * own, and waits for it. */
+static void return_from_old_call(void *arg)
+{
+    struct ult *self = ult_self();
+
+    if ((intptr_t)arg == 1) {
+        ult_pe_share();
+        ult_ready(&job.ults[0]);
+        return;
+    }
+    ult_leave(self);
+    ult_suspend();
+    thread_start(&sleeper, do_nothing);
+    pthread_join(sleeper.id, NULL);
+    ult_enter(self);
+}
+
+START_TEST(who_starts_threads_does_not_keep_the_lock)
+{
+    ult_job_start(1, 2, return_from_old_call);
+}
+END_TEST
+
+/* ---- Exclusive sections ---- */
+
+static atomic_bool has_second_begun, is_inside;
+static bool ends_inside;
+
+/* The first ULT of PE 0 keeps its OS thread in an exclusive section. The next one of the PE comes to its own while it is
+ * there: it runs on another OS thread, and its turn comes when the first one's is over. */
+static void keep_thread_inside(void *arg)
+{
+    struct ult *self = ult_self();
+    int i = (int)(intptr_t)arg;
+
+    if (i >= ult_pe_count())
+        atomic_store(&has_second_begun, true);
+    if (i > 0) {
+        if (i < ult_pe_count())
+            return;
+        ult_exclusive_begin();
+        ULT_CHECK(!atomic_load(&is_inside));
+        ult_exclusive_end();
+        return;
+    }
+    thread_start(&sleeper, block);
+    ult_exclusive_begin();
+    atomic_store(&is_inside, true);
+    ult_leave(self);
+    while (!atomic_load(&has_second_begun))
+        sched_yield();
+    ult_enter(self);
+    ULT_CHECK(ult_is_bound(self));
+    ult_ready(&sleeper.ult);
+    ult_leave(self);
+    pthread_join(sleeper.id, NULL);
+    ult_enter(self);
+    atomic_store(&is_inside, false);
+    if (!ends_inside)
+        ult_exclusive_end();
+}
+
+START_TEST(exclusive_on_another_thread)
+{
+    job.may_keep_thread = may_keep;
+    ends_inside = _i >= 2;
+    atomic_store(&has_second_begun, false);
+    ult_job_start(1 + _i % 2, 2 + _i % 2, keep_thread_inside);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ult_sharing");
+    TCase *tcase = tcase_create("ult_sharing");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, sleeper_learns_of_timers);
+    tcase_add_test(tcase, sleeper_learns_of_sources);
+    tcase_add_test(tcase, end_of_job_wakes_who_is_about_to_sleep);
+    tcase_add_test(tcase, errands_at_return_hold_the_lock);
+    tcase_add_test(tcase, errands_taken_over_are_done);
+    tcase_add_test(tcase, who_starts_threads_does_not_keep_the_lock);
+    tcase_add_loop_test(tcase, exclusive_on_another_thread, 0, 4);
+    suite_add_tcase(suite, tcase);
+    return ult_run_suite(suite);
+}
