@@ -47,11 +47,19 @@ static __thread bool has_lock __attribute__((tls_model("initial-exec")));
 
 /* ---- Bells ---- */
 
+/* Any thread. Returns false if the waiter does not sleep on its bell. */
+static bool ring_bell(struct ult_waiter *waiter, uint32_t tell)
+{
+    if (atomic_exchange(&waiter->bell, tell) != SLEEPS)
+        return false;
+    syscall(SYS_futex, (uint32_t *)&waiter->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    return true;
+}
+
+/* With the lock. */
 static void ring(struct ult_pe *pe, struct ult_waiter *waiter, uint32_t tell)
 {
-    if (atomic_exchange(&waiter->bell, tell) == SLEEPS)
-        syscall(SYS_futex, (uint32_t *)&waiter->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    else if (pe->sharing.sleeper == waiter)
+    if (!ring_bell(waiter, tell) && pe->sharing.sleeper == waiter)
         ult_pe_wake_now(pe);
 }
 
@@ -437,10 +445,10 @@ void ult_sharing_end(struct ult *self)
     __builtin_unreachable();
 }
 
-/* The sleeper may be a progress thread, which stays. */
+/* The sleeper may be a progress thread, which stays. A carrier that is the sleeper is woken by ult_pe_wake. */
 void ult_sharing_job_ended(struct ult_pe *pe)
 {
-    ring(pe, &pe->carrier->waiter, LOOK);
+    ring_bell(&pe->carrier->waiter, LOOK);
 }
 
 void ult_sharing_leave(struct ult_pe *pe)
@@ -611,7 +619,7 @@ void ult_progress_stop(void)
         struct ult_pe *pe = &ult_job.pes[i];
         if (!pe->sharing.progress)
             continue;
-        ring(pe, &pe->sharing.progress->ult.waiter, LOOK);
+        ring_bell(&pe->sharing.progress->ult.waiter, LOOK);
         ult_pe_wake_now(pe); /* it may be about to sleep until events come */
         pthread_join(pe->sharing.progress->thread, NULL);
         free(pe->sharing.progress);
