@@ -38,6 +38,7 @@
 
 #include "base/base.h"
 #include "base/log.h"
+#include "base/memory_file.h"
 #include "machine_ucx/ucxm.h"
 
 #define CELL_BYTES 320 /* room for the client's small messages: 256 bytes and a header */
@@ -128,18 +129,6 @@ static void *map(int fd, size_t offset, size_t n_bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* Creates a sparse file of that size. */
-static int make_file(size_t n_bytes)
-{
-    int fd = memfd_create("heddle rings", MFD_CLOEXEC);
-
-    if (fd >= 0 && ftruncate(fd, (off_t)n_bytes) != 0) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
 /* ---- Opening ---- */
 
 /* True if UCX_TLS, the user's choice of transports, allows transports within a node: a list of names or,
@@ -185,7 +174,7 @@ void ucxm_rings_open(void)
     if (!ucxm_rings_are_chosen() || !count_near())
         return;
     rings.has_membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-    rings.fd = make_file((size_t)ucxm.n_pes * port_bytes());
+    rings.fd = base_memory_file_create("heddle rings", (size_t)ucxm.n_pes * port_bytes());
     if (rings.fd < 0)
         return;
     for (int i = 0; i < ucxm.n_pes; i++)

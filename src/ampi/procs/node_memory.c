@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 
 #include "ampi/procs/procs.h"
 #include "ampi/procs/segment.h"
@@ -116,14 +115,6 @@ static void add_view(int proc_id, struct head *head, const struct invitation *in
     __atomic_store_n(&all[proc_id].head, head, __ATOMIC_RELEASE);
 }
 
-/* Writing a file larger than the user's limit would end the process by SIGXFSZ. */
-static bool may_make_file(size_t n_bytes)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= n_bytes;
-}
-
 /* own.lock is held. */
 static void make_own(void)
 {
@@ -131,8 +122,7 @@ static void make_own(void)
     struct head *head;
 
     own.is_tried = true;
-    if (!may_make_file(SEGMENT_BYTES) ||
-        getrandom(invitation.magic, sizeof invitation.magic, 0) != (ssize_t)sizeof invitation.magic ||
+    if (getrandom(invitation.magic, sizeof invitation.magic, 0) != (ssize_t)sizeof invitation.magic ||
         !(head = ampi_segment_create(SEGMENT_BYTES, &invitation.place)))
         return;
     memcpy(head->magic, invitation.magic, sizeof head->magic);

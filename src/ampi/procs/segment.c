@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory_file.h"
+
 static void *map(int fd, size_t n_bytes)
 {
     void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -19,13 +21,12 @@ static void *map(int fd, size_t n_bytes)
 
 void *ampi_segment_create(size_t n_bytes, struct ampi_segment_place *place_out)
 {
-    int fd = memfd_create("heddle window", MFD_CLOEXEC);
-    void *memory = NULL;
+    int fd = base_memory_file_create("heddle segment", n_bytes);
+    void *memory;
 
     if (fd < 0)
         return NULL;
-    if (ftruncate(fd, (off_t)n_bytes) == 0)
-        memory = map(fd, n_bytes);
+    memory = map(fd, n_bytes);
     if (!memory) {
         close(fd);
         return NULL;

@@ -15,7 +15,8 @@ struct ampi_segment_place {
     uint64_t n_bytes;
 };
 
-/* Creates a zeroed segment and maps it. NULL: out of memory. Its file stays open until ampi_segment_close. */
+/* Creates a zeroed segment and maps it. NULL: not permitted, or out of memory. Its file stays open until
+ * ampi_segment_close. */
 void *ampi_segment_create(size_t n_bytes, struct ampi_segment_place *place_out);
 void ampi_segment_close(const struct ampi_segment_place *place);
 

@@ -234,7 +234,7 @@ int ampi_win_share(struct ampi_win *win, bool is_noncontiguous)
     }
     if (is_first && shared->place.pid)
         ampi_segment_close(&shared->place);
-    if (error == MPI_ERR_RMA_SHARED && shared->flavor == MPI_WIN_FLAVOR_ALLOCATE)
+    if (error && error != MPI_ERR_PROC_ABORTED && shared->flavor == MPI_WIN_FLAVOR_ALLOCATE)
         return use_own_memory(win);
     return error;
 }
