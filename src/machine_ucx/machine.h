@@ -105,7 +105,8 @@ struct machine_reach {
     enum machine_access (*access)(int proc_id);
 
     /* DIRECT: copies between pieces of this process and of the other, in their order: as many bytes as the fewer of
-     * both are, or less; *n_bytes_out says how many, at least one if it returns MACHINE_DONE. Any thread. */
+     * both are, or less; *n_bytes_out says how many, at least one if it returns MACHINE_DONE. MACHINE_FAILED: the
+     * kernel refuses this memory, or this process. Any thread. */
     int (*copy)(int proc_id, bool is_put, const struct machine_piece *own, int n_own,
                 const struct machine_piece *others, int n_others, size_t *n_bytes_out);
 

@@ -103,16 +103,17 @@ static int copy_all(int proc_id, bool is_put, const struct ampi_rma_side *own,
     return result;
 }
 
-static int copy_directly(struct ampi_rma *rma, int proc_id, bool is_put, MPI_Count n_bytes)
+/* False: it has to be a message. The kernel refuses some memory that the target can access: of devices, for example. */
+static bool copy_directly(struct ampi_rma *rma, int proc_id, bool is_put, MPI_Count n_bytes)
 {
     int result = copy_all(proc_id, is_put, &rma->origin, &rma->target, n_bytes);
 
-    if (BASE_UNLIKELY(result == MACHINE_FAILED))
-        return ampi_win_raise(rma->win, MPI_ERR_OTHER, "the memory of rank %d cannot be accessed", rma->rank);
+    if (BASE_UNLIKELY(result == MACHINE_FAILED)) /* a message copies once more what was copied before */
+        return false;
     if (rma->request || result != MACHINE_DONE)
         ampi_rma_part_end(ampi_rma_part_begin(rma),
                           result == MACHINE_DONE ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED);
-    return MPI_SUCCESS;
+    return true;
 }
 
 /* ---- Keys ---- */
@@ -270,7 +271,7 @@ void ampi_rma_access_flush(struct ampi_win *win, int rank)
 
 /* ---- Which way ---- */
 
-bool ampi_rma_access(struct ampi_rma *rma, bool is_put, int *error_out)
+bool ampi_rma_access(struct ampi_rma *rma, bool is_put)
 {
     const struct ampi_win_target *target = &rma->win->shared->targets[rma->rank];
     MPI_Count n_bytes = ampi_rma_bytes(is_put ? &rma->origin : &rma->target);
@@ -281,13 +282,10 @@ bool ampi_rma_access(struct ampi_rma *rma, bool is_put, int *error_out)
         ampi_device_has(rma->origin.buf, rma->origin.count, rma->origin.type))
         return false;
     end = end_of(rma->win, rma->rank);
-    *error_out = MPI_SUCCESS;
     switch (ampi_machine->reach->access(end.proc_id)) {
     case MACHINE_DIRECT_ACCESS:
-        if (n_bytes < DIRECT_BYTES_MIN || !has_large_pieces(&rma->target))
-            return false;
-        *error_out = copy_directly(rma, end.proc_id, is_put, n_bytes);
-        return true;
+        return n_bytes >= DIRECT_BYTES_MIN && has_large_pieces(&rma->target) &&
+               copy_directly(rma, end.proc_id, is_put, n_bytes);
     case MACHINE_KEYED_ACCESS:
         return access_by_key(rma, end, is_put, n_bytes);
     default:

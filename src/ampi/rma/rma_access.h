@@ -7,9 +7,8 @@
 
 #include "ampi/rma/rma.h"
 
-/* A put or get whose target is of another process; checked. False: it has to be a message. True: it is begun, or has
- * failed with *error_out, which was raised. Never switches but to raise. */
-bool ampi_rma_access(struct ampi_rma *rma, bool is_put, int *error_out);
+/* Begins a put or get whose target is in another process; checked. False: it has to be a message. Never switches. */
+bool ampi_rma_access(struct ampi_rma *rma, bool is_put);
 
 /* Begins to flush what the owner has put into a target's memory, or into all (-1), which counts as an operation
  * under way until it is complete there. If win->has_unflushed. Never switches. */

@@ -318,7 +318,9 @@ int ampi_rma_remote_put(struct ampi_rma *rma)
     struct input input;
     int error;
 
-    if (ampi_rma_access(rma, true, &error) || (error = input_begin(&input, rma->win, &rma->origin)))
+    if (ampi_rma_access(rma, true))
+        return MPI_SUCCESS;
+    if ((error = input_begin(&input, rma->win, &rma->origin)))
         return error;
     send_all(begin(rma), rma, head, &input, (size_t)ampi_rma_bytes(&rma->origin));
     free(input.staged);
@@ -331,10 +333,9 @@ int ampi_rma_remote_get(struct ampi_rma *rma)
         .kind = AMPI_RMA_PLAIN, .op = (uint16_t)(uintptr_t)MPI_NO_OP, .is_fetching = true};
     size_t n_bytes = (size_t)ampi_rma_bytes(&rma->target);
     struct operation *operation;
-    int error;
 
-    if (ampi_rma_access(rma, false, &error))
-        return error;
+    if (ampi_rma_access(rma, false))
+        return MPI_SUCCESS;
     operation = begin(rma);
     set_result(operation, &rma->origin, n_bytes);
     send_all(operation, rma, head, NULL, n_bytes);
