@@ -67,6 +67,14 @@ void ampi_reduction_send_elems(struct ampi_exchange *x, int to, int tag, const v
     }
 }
 
+/* True if a message has elements, as many as expected. Counts that add up to the same may differ in MPI_Reduce_scatter. */
+static bool has_elems(struct ampi_reduction *r, const struct ampi_exchange_message *message, MPI_Count count)
+{
+    r->is_mismatch |=
+        message->cookie != r->n_bytes || message->n_bytes != (size_t)(count * r->type->size_bytes);
+    return !r->is_mismatch && count > 0;
+}
+
 const void *ampi_reduction_elems(struct ampi_exchange *x, const struct ampi_exchange_message *message,
                                  MPI_Count count)
 {
@@ -74,8 +82,7 @@ const void *ampi_reduction_elems(struct ampi_exchange *x, const struct ampi_exch
     struct ampi_coll_block packed = ampi_coll_bytes(message->bytes, message->n_bytes);
     void *elems;
 
-    r->is_mismatch |= message->cookie != r->n_bytes;
-    if (r->is_mismatch || count == 0)
+    if (!has_elems(r, message, count))
         return NULL;
     if (r->is_block)
         return ampi_type_address(message->bytes, -r->type->true_lb_bytes);
@@ -146,8 +153,7 @@ void ampi_reduction_replace(struct ampi_exchange *x, const struct ampi_exchange_
     struct ampi_reduction *r = x->reduction;
     struct ampi_coll_block came = ampi_coll_bytes(message->bytes, message->n_bytes);
 
-    r->is_mismatch |= message->cookie != r->n_bytes;
-    if (r->is_mismatch || count == 0)
+    if (!has_elems(r, message, count))
         return;
     if (!r->is_own && count == r->count) {
         r->elems = r->home ? r->home : ampi_reduction_alloc(x, count);
