@@ -133,7 +133,7 @@ bool ampi_exchange_node_lend(struct ampi_exchange *x, int proc, const void *byte
     const struct ampi_exchange_node_block *block;
     size_t from = 0;
 
-    if (x->device >= 0 || x->is_staged)
+    if (x->device >= 0 || x->is_staged || n_bytes == 0)
         return false;
     /* The vector of most reductions changes while others read what was sent of it. */
     ref = x->reduction && !x->reduction->is_stable ? NULL : find_ref(x, bytes, n_bytes, &from);
