@@ -156,6 +156,7 @@ static void plan_exchange(struct ampi_exchange *x, uint64_t proposed)
     }
     if (is_reduction) /* members' types may have gaps */
         x->device = -1;
+    x->is_packed_by_all = x->slot->state->n_parts > 1 && !gpu_is_used();
     x->in = ampi_parts_new(x);
     x->out = ampi_parts_new(x);
     switch (flow) {

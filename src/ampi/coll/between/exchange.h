@@ -87,6 +87,7 @@ struct ampi_exchange {
     bool *is_target;                 /* by participant: sparse exchanges: it gets a part */
     int n_sources;                   /* sparse exchanges: participants that have a part for this process */
     struct ampi_exchange_entry *entries; /* the Bruck all-to-all's */
+    bool is_packed_by_all;               /* all PEs pack large parts; CUDA may be loaded meanwhile */
     ampi_coll_work_fn prepare;           /* what all PEs do before the first step; NULL: nothing */
     size_t prepare_bytes;                /* ... with so much data */
     struct ampi_reduction *reduction;

@@ -63,7 +63,7 @@ struct ampi_coll_packer ampi_part_measure(const struct ampi_exchange *x, int pro
 /* A part of which all PEs pack the data. */
 static bool is_shared(const struct ampi_exchange *x, size_t n_bytes)
 {
-    return n_bytes >= SHARE_FROM && x->slot->state->n_parts > 1 && !gpu_is_used();
+    return x->is_packed_by_all && n_bytes >= SHARE_FROM;
 }
 
 /* A PE's share of the data. */
