@@ -543,6 +543,9 @@ def common_text(is_f08, form):
 def mpif(abi, functions):
     lines = ["! mpif.h of Heddle: constants of the MPI 5.0 standard ABI. Written by tools/gen_fortran.py.",
              "! It can be included in fixed and in free source form."]
+    # With an option like -fdefault-integer-8 the compiler says that these do not agree.
+    lines += ["      INTEGER MPI_NEEDS_INTEGER_OF_4_BYTES(2)", "      INTEGER(KIND=4) MPI_4_BYTES(2)"]
+    lines += [f"      EQUIVALENCE (MPI_NEEDS_INTEGER_OF_4_BYTES({i}),MPI_4_BYTES({i}))" for i in (1, 2)]
     lines += constants_text(abi, False, False, "fixed") + common_text(False, "fixed")
     for p in ("", "P"):
         lines += [f"      DOUBLE PRECISION {p}MPI_WTIME, {p}MPI_WTICK",

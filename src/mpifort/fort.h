@@ -6,7 +6,7 @@
  * Invariants:
  *   1. Only functions of mpi.h are called: the library works with any MPI that has the standard ABI.
  *   2. Every rank has its own copy of the library (image/private_libraries.c), so its variables are the
- *      rank's, and heddlef_ is the rank's COMMON block.
+ *      rank's, and fort_common is the rank's COMMON block.
  *   3. An entry point calls MPI_Xxx, not PMPI_Xxx: a tool that wraps the C functions sees the calls of
  *      Fortran, too.
  */
@@ -50,7 +50,7 @@ typedef void fort_procedure(void);
 /* ---- Addresses with a meaning (special.c) ---- */
 
 /* COMMON /HEDDLEF/ of mpif.h and of the modules: only the addresses matter. The program's own definition
- * overrides the library's. */
+ * overrides the library's; it is heddlef_, heddlef or HEDDLEF, as the compiler writes names. */
 struct fort_special {
     MPI_Fint bottom;                             /* MPI_BOTTOM */
     MPI_Fint in_place;                           /* MPI_IN_PLACE */
@@ -61,18 +61,18 @@ struct fort_special {
     MPI_Fint status_ignore[MPI_F_STATUS_SIZE];   /* MPI_STATUS_IGNORE */
     MPI_Fint statuses_ignore[MPI_F_STATUS_SIZE]; /* MPI_STATUSES_IGNORE */
 };
-extern __attribute__((visibility("default"))) struct fort_special heddlef_;
+extern struct fort_special *fort_common; /* the program's */
 
 /* COMMON /HEDDLEC/: the same for text arguments. */
 struct fort_special_text {
     char argv_null;  /* MPI_ARGV_NULL */
     char argvs_null; /* MPI_ARGVS_NULL */
 };
-extern __attribute__((visibility("default"))) struct fort_special_text heddlec_;
+extern struct fort_special_text *fort_common_text; /* the program's */
 
 static inline bool fort_is_special(const void *address)
 {
-    return (uintptr_t)address - (uintptr_t)&heddlef_ < sizeof heddlef_;
+    return (uintptr_t)address - (uintptr_t)fort_common < sizeof *fort_common;
 }
 
 /* The C constant for the address of a variable in /HEDDLEF/. */
@@ -93,8 +93,9 @@ static inline MPI_Status *fort_status(MPI_Fint *status)
 /* Weights of a graph's edges. */
 static inline int *fort_weights(const MPI_Fint *weights)
 {
-    return fort_is_special(weights) ? (weights == &heddlef_.unweighted ? MPI_UNWEIGHTED : MPI_WEIGHTS_EMPTY)
-                                    : (int *)(uintptr_t)weights;
+    return fort_is_special(weights)
+               ? (weights == &fort_common->unweighted ? MPI_UNWEIGHTED : MPI_WEIGHTS_EMPTY)
+               : (int *)(uintptr_t)weights;
 }
 
 /* ---- Scalars ---- */

@@ -7,15 +7,39 @@
 
 #include <stdio.h>
 
-struct fort_special heddlef_;
-struct fort_special_text heddlec_;
+/* The library's blocks, for programs without Fortran, under each name that a program's can have. */
+static struct fort_special own;
+static struct fort_special_text own_text;
+FORT_NAME(heddlef_, own);
+FORT_NAME(heddlef, own);
+FORT_NAME(HEDDLEF, own);
+FORT_NAME(heddlec_, own_text);
+FORT_NAME(heddlec, own_text);
+FORT_NAME(HEDDLEC, own_text);
+
+struct fort_special *fort_common = &own;
+struct fort_special_text *fort_common_text = &own_text;
 MPI_Fint fort_true = 1;
+
+/* The dynamic linker has replaced the name that the program has. volatile: the compiler takes aliases for equal. */
+static struct fort_special *const volatile names[] = {&heddlef_, &heddlef, &HEDDLEF};
+static struct fort_special_text *const volatile text_names[] = {&heddlec_, &heddlec, &HEDDLEC};
+
+__attribute__((constructor)) static void find_common(void)
+{
+    for (size_t i = sizeof names / sizeof *names; i-- > 0;) {
+        if (names[i] != &own)
+            fort_common = names[i];
+        if (text_names[i] != &own_text)
+            fort_common_text = text_names[i];
+    }
+}
 
 void *fort_special_buffer(const void *address)
 {
-    if (address == &heddlef_.in_place)
+    if (address == &fort_common->in_place)
         return MPI_IN_PLACE;
-    if (address == &heddlef_.buffer_automatic)
+    if (address == &fort_common->buffer_automatic)
         return MPI_BUFFER_AUTOMATIC;
     return MPI_BOTTOM;
 }

@@ -139,7 +139,7 @@ static void list_drop(char **list)
 
 static int *errcodes(MPI_Fint *codes)
 {
-    return codes == &heddlef_.errcodes_ignore ? MPI_ERRCODES_IGNORE : codes;
+    return codes == &fort_common->errcodes_ignore ? MPI_ERRCODES_IGNORE : codes;
 }
 
 static void fort_Comm_spawn(const char *command, const char *argv, const MPI_Fint *maxprocs,
@@ -153,7 +153,7 @@ static void fort_Comm_spawn(const char *command, const char *argv, const MPI_Fin
     bool is_root = fort_comm(*comm) != MPI_COMM_NULL &&
                    PMPI_Comm_rank(fort_comm(*comm), &rank) == MPI_SUCCESS && rank == *root;
     char **c_argv =
-        is_root && argv != &heddlec_.argv_null ? list_in(argv, argv_len, argv_len) : MPI_ARGV_NULL;
+        is_root && argv != &fort_common_text->argv_null ? list_in(argv, argv_len, argv_len) : MPI_ARGV_NULL;
 
     error = MPI_Comm_spawn(fort_text_in(&c_command, is_root ? command : "", is_root ? command_len : 0, false),
                            c_argv, *maxprocs, fort_info(*info), *root, fort_comm(*comm), &c_intercomm,
@@ -181,7 +181,7 @@ static struct programs programs_in(int n, const char *commands, size_t command_l
 
     programs.commands = fort_alloc((size_t)n * sizeof *programs.commands);
     programs.infos = fort_alloc((size_t)n * sizeof *programs.infos);
-    if (argvs != &heddlec_.argvs_null)
+    if (argvs != &fort_common_text->argvs_null)
         programs.argvs = fort_alloc((size_t)n * sizeof *programs.argvs);
     for (int i = 0; i < n; i++) {
         programs.commands[i] = copy_text(commands + (size_t)i * command_len, command_len);

@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that MPI_IN_PLACE, MPI_STATUS_IGNORE and the like are known whatever linker names the compiler gives to procedures and COMMON blocks,
+# and that the compiler refuses a program whose INTEGER has 8 bytes, with a reason.
+#
+# Usage: options_test.sh BUILD_DIR WORK_DIR. Exits with 77 without gfortran.
+set -u
+build=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+command -v gfortran >/dev/null || {
+    echo "skipped: there is no gfortran"
+    exit 77
+}
+mkdir -p "$2" && cd "$2" || exit 1
+code=0
+
+fail() {
+    echo "FAILED: $1"
+    code=1
+}
+
+for option in -funderscoring -fno-underscoring -fsecond-underscore; do
+    "$build/bin/mpifort" $option "$here/special_f90.f90" -o "special$option" || exit 1
+    for ranks in 1 4; do
+        timeout 60 "$build/bin/mpirun" -n $ranks "./special$option" || fail "special_f90 with $option, $ranks ranks"
+    done
+done
+
+printf '      program p\n      include "mpif.h"\n      end\n' >include.f
+"$build/bin/mpifort" -c include.f || fail "mpif.h does not compile"
+"$build/bin/mpifort" -c -fdefault-integer-8 include.f 2>refused && fail "mpif.h accepts INTEGER of 8 bytes"
+grep -qi mpi_needs_integer_of_4_bytes refused || fail "the reason is missing: $(cat refused)"
+printf 'use mpi\ncall MPI_Barrier(MPI_COMM_WORLD, ierror)\nend\n' >module.f90
+"$build/bin/mpifort" -c module.f90 || fail "module mpi does not compile"
+"$build/bin/mpifort" -c -fdefault-integer-8 module.f90 2>refused && fail "module mpi accepts INTEGER of 8 bytes"
+exit $code
