@@ -241,7 +241,8 @@ class Body:
             if kind == "request" and param.intent == "inout":
                 if function.base == "Start":
                     self.before.append(f"fort_pending_start({name}, 1);")
-                self.after.append(f"fort_request_out({name}, c_{name});")
+                self.locals.append("uint64_t last_pending = fort_last_pending;")
+                self.after.append(f"fort_request_out({name}, c_{name}, last_pending);")
             elif param.intent == "inout":
                 self.after.append(f"*{name} = fort_{kind}_int(c_{name});")
             else:
@@ -269,7 +270,11 @@ class Body:
         if outlives:
             self.after.append(f"fort_pending_free(error == MPI_SUCCESS ? c_request : MPI_REQUEST_NULL, c_{name});")
         elif out:
-            self.after.append(f"fort_{kind}s_out(c_{name}, {n}, {name}, {few});")
+            more = ""
+            if kind == "request":
+                self.locals.append("uint64_t last_pending = fort_last_pending;")
+                more = ", last_pending"
+            self.after.append(f"fort_{kind}s_out(c_{name}, {n}, {name}, {few}{more});")
         else:
             self.after.append(f"fort_{kind}s_drop(c_{name}, {few});")
 

@@ -34,10 +34,11 @@ MPI_Request *fort_requests_in(const MPI_Fint *ints, MPI_Count n, MPI_Request few
     return requests;
 }
 
-void fort_requests_out(MPI_Request *requests, MPI_Count n, MPI_Fint *ints, MPI_Request few[FORT_FEW])
+void fort_requests_out(MPI_Request *requests, MPI_Count n, MPI_Fint *ints, MPI_Request few[FORT_FEW],
+                       uint64_t last_pending)
 {
     for (MPI_Count i = 0; i < n; i++)
-        fort_request_out(&ints[i], requests[i]);
+        fort_request_out(&ints[i], requests[i], last_pending);
     fort_requests_drop(requests, few);
 }
 

@@ -147,8 +147,10 @@ void *fort_handle_found(void *handle, const void *null, const char *type, MPI_Fi
 
 void *fort_alloc(size_t bytes);
 MPI_Request *fort_requests_in(const MPI_Fint *ints, MPI_Count n, MPI_Request few[FORT_FEW]);
-/* Stores the requests, runs the pending actions of those that completed, and frees the array. */
-void fort_requests_out(MPI_Request *requests, MPI_Count n, MPI_Fint *ints, MPI_Request few[FORT_FEW]);
+/* Stores the requests, runs the pending actions of those that completed, and frees the array. last_pending: as for
+ * fort_request_out. */
+void fort_requests_out(MPI_Request *requests, MPI_Count n, MPI_Fint *ints, MPI_Request few[FORT_FEW],
+                       uint64_t last_pending);
 void fort_requests_drop(MPI_Request *requests, MPI_Request few[FORT_FEW]);
 MPI_Datatype *fort_datatypes_in(const MPI_Fint *ints, MPI_Count n, MPI_Datatype few[FORT_FEW]);
 /* An array of n datatypes that MPI sets. */
@@ -188,6 +190,7 @@ void fort_text_out(char *chars, size_t len, const char *text);
 struct fort_pending {
     struct fort_pending *next; /* in the list */
     MPI_Fint request;          /* the request whose end it waits for */
+    uint64_t number;           /* counts the structs that were added */
     bool is_done;              /* the operation has ended, or (persistent) has not started */
     void (*start)(struct fort_pending *pending); /* persistent requests: called at each start; NULL: others */
     void (*finish)(struct fort_pending *pending); /* called at each end, or NULL */
@@ -197,11 +200,13 @@ struct fort_pending {
 };
 
 extern int fort_n_pending;
+extern _Atomic uint64_t fort_last_pending; /* the number of the one that was added last */
 
 /* Adds a struct from fort_alloc. Without a request (REQUEST_NULL) the action runs at once. */
 void fort_pending_add(MPI_Fint request, struct fort_pending *pending);
-/* Runs the actions of this request, which has ended and no longer exists. */
-void fort_pending_finish(MPI_Fint request);
+/* Runs the actions of this request, which has ended and no longer exists: those up to the number, because another
+ * thread may have got a new request with the same integer since. */
+void fort_pending_finish(MPI_Fint request, uint64_t last_pending);
 /* Runs the actions of this request if its operation has ended. */
 void fort_pending_look(MPI_Fint request);
 /* Runs the actions for the start of n requests, before they start. */
@@ -209,8 +214,8 @@ void fort_pending_start(const MPI_Fint *requests, MPI_Count n);
 /* Frees the memory when the request ends. */
 void fort_pending_free(MPI_Request request, void *memory);
 
-/* Stores a request that a call returned. */
-static inline void fort_request_out(MPI_Fint *handle, MPI_Request request)
+/* Stores a request that a call returned. last_pending: fort_last_pending before the call. */
+static inline void fort_request_out(MPI_Fint *handle, MPI_Request request, uint64_t last_pending)
 {
     MPI_Fint before = *handle;
 
@@ -220,7 +225,7 @@ static inline void fort_request_out(MPI_Fint *handle, MPI_Request request)
     if (request != MPI_REQUEST_NULL)
         fort_pending_look(*handle);
     else if (before != *handle)
-        fort_pending_finish(before);
+        fort_pending_finish(before, last_pending);
 }
 
 /* After a call that tells the state of requests and leaves them as they are. */

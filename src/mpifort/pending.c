@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 int fort_n_pending;
+_Atomic uint64_t fort_last_pending;
 static struct fort_pending *list; /* newest first; guarded by lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -37,6 +38,7 @@ void fort_pending_add(MPI_Fint request, struct fort_pending *pending)
     pending->request = request;
     pending->is_done = pending->start != NULL;
     pthread_mutex_lock(&lock);
+    pending->number = ++fort_last_pending;
     pending->next = list;
     list = pending;
     fort_n_pending++;
@@ -80,14 +82,14 @@ void fort_pending_look(MPI_Fint request)
     }
 }
 
-/* Removes an entry of the request from the list; NULL if there is none. */
-static struct fort_pending *take(MPI_Fint request)
+/* Removes an entry of the request, up to the number, from the list; NULL if there is none. */
+static struct fort_pending *take(MPI_Fint request, uint64_t last_pending)
 {
     struct fort_pending *found = NULL;
 
     pthread_mutex_lock(&lock);
     for (struct fort_pending **at = &list; *at; at = &(*at)->next)
-        if ((*at)->request == request) {
+        if ((*at)->request == request && (*at)->number <= last_pending) {
             found = *at;
             *at = found->next;
             fort_n_pending--;
@@ -97,11 +99,11 @@ static struct fort_pending *take(MPI_Fint request)
     return found;
 }
 
-void fort_pending_finish(MPI_Fint request)
+void fort_pending_finish(MPI_Fint request, uint64_t last_pending)
 {
     struct fort_pending *pending;
 
-    while ((pending = take(request))) {
+    while ((pending = take(request, last_pending))) {
         /* MPI may still use the copy of a persistent request that is freed before its operation ends: it is not freed. */
         if (pending->start && !pending->is_done)
             continue;
