@@ -5,11 +5,12 @@
  * The two ends agree on a channel when they are created: MPI_Psend_init sends its channel number as a
  * message with the user's tag; MPI_Precv_init receives it, so channels pair up in the order of the init
  * calls, as the standard requires. The data of a started channel is one message with the channel's own tag,
- * sent when the last partition is ready. Both kinds of messages travel on the hidden communicator, where no
- * receive of the program can match them.
+ * sent when the last partition is ready, unless both ends are on one PE (partitioned.h). Both kinds of
+ * messages travel on the hidden communicator, where no receive of the program can match them.
  */
 #include "ampi/object/info.h"
 #include "ampi/p2p/p2p.h"
+#include "ampi/p2p/partitioned.h"
 #include "base/log.h"
 
 /* Data of channel c has tag CHANNEL_TAG_BASE + c; hello messages have the user's tags, which are not
@@ -17,30 +18,12 @@
 #define CHANNEL_TAG_BASE (-2000000000)
 #define CHANNELS_MAX 1900000000
 
-/* One end of a channel; attached to the program's persistent request. */
-struct partitioned {
-    bool is_send;
-    int n_partitions;
-    bool *is_ready; /* send: partitions for which MPI_Pready was called */
-    int n_ready;
-    void *buf;
-    MPI_Count count; /* elements of the whole buffer */
-    struct ampi_type *type;
-    int peer_rank;
-    int tag; /* the user's */
-    struct ampi_comm *hidden;
-    int channel;               /* receive: -1 until the hello has arrived */
-    int hello;                 /* the message of MPI_Psend_init: the channel number */
-    bool is_waiting_for_hello; /* receive: started before the hello arrived */
-    bool is_dropped;           /* receive: the request was freed, the hello has not arrived */
-};
-
 /* ---- Data ---- */
 
 /* The message of a started channel has been sent, or received. */
 static void data_done(struct ampi_request *part, struct ampi_request *whole)
 {
-    const struct partitioned *end = whole->u.extra;
+    const struct ampi_partitioned *end = whole->u.extra;
 
     if (end->is_send) {
         whole->status.MPI_ERROR = part->status.MPI_ERROR;
@@ -54,7 +37,7 @@ static void data_done(struct ampi_request *part, struct ampi_request *whole)
 
 static void send_data(struct ampi_request *request)
 {
-    struct partitioned *end = request->u.extra;
+    struct ampi_partitioned *end = request->u.extra;
     struct ampi_send_args args = {.buf = end->buf,
                                   .count = end->count,
                                   .type = end->type,
@@ -63,12 +46,13 @@ static void send_data(struct ampi_request *request)
                                   .comm = end->hidden,
                                   .mode = AMPI_SEND_STANDARD};
 
+    end->is_sent = true;
     ampi_request_attach(request, ampi_send_start(request->owner, &args), data_done);
 }
 
 static void receive_data(struct ampi_request *request)
 {
-    struct partitioned *end = request->u.extra;
+    struct ampi_partitioned *end = request->u.extra;
     struct ampi_recv_args args = {.buf = end->buf,
                                   .count = end->count,
                                   .type = end->type,
@@ -81,20 +65,56 @@ static void receive_data(struct ampi_request *request)
 
 /* ---- Creating and freeing an end ---- */
 
-static void free_end(struct partitioned *end)
+static void free_end(struct ampi_partitioned *end)
 {
+    ampi_partitioned_unbind(end);
     ampi_type_unref(end->type);
     free(end->is_ready);
+    if (!end->is_send)
+        free(end->n_left);
     free(end);
+}
+
+/* The round of both ends has begun. */
+static void begin_round(struct ampi_request *send, struct ampi_request *recv)
+{
+    ((struct ampi_partitioned *)recv->u.extra)->is_waiting = false;
+    if (!ampi_partitioned_agree(send, recv))
+        receive_data(recv);
+}
+
+/* A started receive whose hello has arrived. */
+static void start_receive(struct ampi_request *request)
+{
+    struct ampi_partitioned *end = request->u.extra;
+    const struct ampi_partitioned *other = end->peer ? end->peer->u.extra : NULL;
+
+    if (other && other->round < end->round)
+        end->is_waiting = true;
+    else if (other && other->round == end->round && !other->is_sent)
+        begin_round(end->peer, request);
+    else
+        receive_data(request);
+}
+
+/* A send: its receive may have started already. */
+static void meet_receive(struct ampi_request *request)
+{
+    const struct ampi_partitioned *end = request->u.extra, *other = end->peer ? end->peer->u.extra : NULL;
+
+    if (other && other->is_waiting && other->round == end->round)
+        begin_round(request, end->peer);
 }
 
 static int start(struct ampi_request *request)
 {
-    struct partitioned *end = request->u.extra;
+    struct ampi_partitioned *end = request->u.extra;
 
     request->state = AMPI_REQUEST_ACTIVE;
     ampi_status_set_empty(&request->status);
     end->n_ready = 0;
+    end->round++;
+    end->is_sent = end->is_direct = false;
     if (end->is_send)
         memset(end->is_ready, 0, (size_t)end->n_partitions * sizeof *end->is_ready);
     if (end->peer_rank == MPI_PROC_NULL) {
@@ -104,9 +124,11 @@ static int start(struct ampi_request *request)
             ampi_request_complete(request);
     } else if (end->is_send && end->n_partitions == 0) {
         send_data(request);
-    } else if (!end->is_send && end->channel >= 0) {
-        receive_data(request);
-    } else if (!end->is_send) {
+    } else if (end->is_send) {
+        meet_receive(request);
+    } else if (end->channel >= 0) {
+        start_receive(request);
+    } else {
         end->is_waiting_for_hello = true;
     }
     return MPI_SUCCESS;
@@ -114,7 +136,7 @@ static int start(struct ampi_request *request)
 
 static void release(struct ampi_request *request)
 {
-    struct partitioned *end = request->u.extra;
+    struct ampi_partitioned *end = request->u.extra;
 
     if (!end->is_send && end->channel < 0 && end->peer_rank != MPI_PROC_NULL)
         end->is_dropped = true; /* the hello will free it */
@@ -128,7 +150,7 @@ static const struct ampi_request_kind partitioned_kind = {
     .release = release,
 };
 
-static bool is_partitioned(const struct ampi_request *request)
+bool ampi_request_is_partitioned(const struct ampi_request *request)
 {
     return request && request->kind == &partitioned_kind;
 }
@@ -140,7 +162,7 @@ static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_p
 {
     struct ampi_comm *hidden = ampi_comm_hidden(comm);
     struct ampi_request *request;
-    struct partitioned *end;
+    struct ampi_partitioned *end;
 
     if (BASE_UNLIKELY(!hidden)) {
         ampi_raise(comm, MPI_ERR_OTHER, "no context id is left: free communicators that are not needed");
@@ -148,15 +170,15 @@ static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_p
     }
     request = ampi_request_create(self, &partitioned_kind, comm, true);
     end = base_calloc(1, sizeof *end, "a partitioned operation");
-    *end = (struct partitioned){.is_send = is_send,
-                                .n_partitions = n_partitions,
-                                .buf = buf,
-                                .count = count * n_partitions,
-                                .type = type,
-                                .peer_rank = peer_rank,
-                                .tag = tag,
-                                .hidden = hidden,
-                                .channel = -1};
+    *end = (struct ampi_partitioned){.is_send = is_send,
+                                     .n_partitions = n_partitions,
+                                     .buf = buf,
+                                     .count = count * n_partitions,
+                                     .type = type,
+                                     .peer_rank = peer_rank,
+                                     .tag = tag,
+                                     .hidden = hidden,
+                                     .channel = -1};
     ampi_type_ref(type);
     if (is_send)
         end->is_ready = base_calloc((size_t)n_partitions, sizeof *end->is_ready, "a partitioned operation");
@@ -167,17 +189,18 @@ static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_p
 /* The hello of a receiving end has arrived. whole is the program's request, which may have been freed. */
 static void hello_done(struct ampi_request *part, struct ampi_request *whole)
 {
-    struct partitioned *end = BASE_CONTAINER(part->u.p2p.buf, struct partitioned, hello);
+    struct ampi_partitioned *end = BASE_CONTAINER(part->u.p2p.buf, struct ampi_partitioned, hello);
 
     ampi_request_destroy(part);
     if (end->is_dropped) {
         free_end(end);
         return;
     }
-    end->channel = end->hello;
+    end->channel = end->hello.channel;
+    ampi_partitioned_bind(whole);
     if (end->is_waiting_for_hello) {
         end->is_waiting_for_hello = false;
-        receive_data(whole);
+        start_receive(whole);
     }
 }
 
@@ -206,7 +229,7 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
     struct ampi_rank *self = ampi_enter("MPI_Psend_init");
     struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag};
     struct ampi_request *made;
-    struct partitioned *end;
+    struct ampi_partitioned *end;
     int error = ampi_check_send(self, datatype, comm, &args);
 
     if (error || (error = check_partitions(args.comm, partitions, count, args.type, info, request)))
@@ -217,10 +240,10 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
     end = made->u.extra;
     if (dest != MPI_PROC_NULL) {
         end->channel = (int)(end->hidden->next_channel++ % CHANNELS_MAX);
-        end->hello = end->channel;
+        end->hello = (struct ampi_hello){end->channel, made};
         ampi_send_blocking(self, &(struct ampi_send_args){.buf = &end->hello,
-                                                          .count = 1,
-                                                          .type = ampi_type_of(MPI_INT),
+                                                          .count = sizeof end->hello,
+                                                          .type = ampi_type_of(MPI_BYTE),
                                                           .dest = dest,
                                                           .tag = tag,
                                                           .comm = end->hidden,
@@ -237,7 +260,7 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
     struct ampi_rank *self = ampi_enter("MPI_Precv_init");
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
     struct ampi_request *made, *hello;
-    struct partitioned *end;
+    struct ampi_partitioned *end;
     int error = ampi_check_recv(self, datatype, comm, &args);
 
     if (error || (error = check_partitions(args.comm, partitions, count, args.type, info, request)))
@@ -251,8 +274,8 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
     end = made->u.extra;
     if (source != MPI_PROC_NULL) {
         hello = ampi_recv_start(self, &(struct ampi_recv_args){.buf = &end->hello,
-                                                               .count = 1,
-                                                               .type = ampi_type_of(MPI_INT),
+                                                               .count = sizeof end->hello,
+                                                               .type = ampi_type_of(MPI_BYTE),
                                                                .source = source,
                                                                .tag = tag,
                                                                .comm = end->hidden});
@@ -264,34 +287,54 @@ int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype dat
 
 /* ---- Partitions ---- */
 
+/* request NULL: it is not partitioned. */
+static BASE_COLD int raise_ready(const struct ampi_request *request, int partition)
+{
+    const struct ampi_partitioned *end = request ? request->u.extra : NULL;
+
+    if (!end || !end->is_send)
+        return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned send");
+    if (!ampi_request_is_active(request))
+        return ampi_raise(request->comm, MPI_ERR_REQUEST, "the partitioned send has not been started");
+    return ampi_raise(request->comm, MPI_ERR_ARG, "partition %d is not one of 0 to %d", partition,
+                      end->n_partitions - 1);
+}
+
 /* The sending end for MPI_Pready, after checking a range of its partitions. */
-static int check_ready(MPI_Request handle, int low, int high, struct ampi_request **request_out)
+static inline int check_ready(MPI_Request handle, int low, int high, struct ampi_request **request_out)
 {
     struct ampi_request *request = ampi_request_of(handle);
-    const struct partitioned *end;
+    const struct ampi_partitioned *end;
 
-    if (BASE_UNLIKELY(!is_partitioned(request) || !((struct partitioned *)request->u.extra)->is_send))
-        return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned send");
+    if (BASE_UNLIKELY(!request || request->kind != &partitioned_kind))
+        return raise_ready(NULL, low);
     end = request->u.extra;
-    if (BASE_UNLIKELY(!ampi_request_is_active(request)))
-        return ampi_raise(request->comm, MPI_ERR_REQUEST, "the partitioned send has not been started");
-    if (BASE_UNLIKELY(low < 0 || high >= end->n_partitions))
-        return ampi_raise(request->comm, MPI_ERR_ARG, "partition %d is not one of 0 to %d",
-                          low < 0 ? low : high, end->n_partitions - 1);
+    if (BASE_UNLIKELY(!end->is_send || !ampi_request_is_active(request) || low < 0 ||
+                      high >= end->n_partitions))
+        return raise_ready(request, low < 0 ? low : high);
     *request_out = request;
     return MPI_SUCCESS;
 }
 
-static int mark_ready(struct ampi_request *request, int partition)
+static BASE_COLD int raise_ready_twice(const struct ampi_request *request, int partition)
 {
-    struct partitioned *end = request->u.extra;
+    return ampi_raise(request->comm, MPI_ERR_ARG, "partition %d was already marked ready", partition);
+}
+
+static inline int mark_ready(struct ampi_request *request, int partition)
+{
+    struct ampi_partitioned *end = request->u.extra;
 
     if (BASE_UNLIKELY(end->is_ready[partition]))
-        return ampi_raise(request->comm, MPI_ERR_ARG, "partition %d was already marked ready", partition);
+        return raise_ready_twice(request, partition);
     end->is_ready[partition] = true;
+    if (end->is_direct)
+        ampi_partitioned_copy(end, partition);
     if (++end->n_ready < end->n_partitions)
         return MPI_SUCCESS;
-    if (end->peer_rank == MPI_PROC_NULL)
+    if (end->is_direct)
+        ampi_partitioned_finish(request);
+    else if (end->peer_rank == MPI_PROC_NULL)
         ampi_request_complete(request);
     else
         send_data(request);
@@ -342,7 +385,7 @@ AMPI_EXPORT(Parrived);
 int PMPI_Parrived(MPI_Request request, int partition, int *flag)
 {
     struct ampi_request *object = ampi_request_of(request);
-    const struct partitioned *end;
+    const struct ampi_partitioned *end;
 
     ampi_enter("MPI_Parrived");
     if (BASE_UNLIKELY(!flag))
@@ -351,15 +394,16 @@ int PMPI_Parrived(MPI_Request request, int partition, int *flag)
         *flag = 1;
         return MPI_SUCCESS;
     }
-    if (BASE_UNLIKELY(!is_partitioned(object) || ((struct partitioned *)object->u.extra)->is_send))
+    if (BASE_UNLIKELY(!ampi_request_is_partitioned(object) ||
+                      ((struct ampi_partitioned *)object->u.extra)->is_send))
         return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned receive");
     end = object->u.extra;
     if (BASE_UNLIKELY(partition < 0 || partition >= end->n_partitions))
         return ampi_raise(object->comm, MPI_ERR_ARG, "partition %d is not one of 0 to %d", partition,
                           end->n_partitions - 1);
-    if (ampi_request_is_active(object))
+    if (ampi_request_is_active(object) && !end->is_direct)
         ult_progress();
-    *flag = !ampi_request_is_active(object);
+    *flag = !ampi_request_is_active(object) || (end->is_direct && end->n_left[partition] == 0);
     if (!*flag)
         ult_yield();
     return MPI_SUCCESS;

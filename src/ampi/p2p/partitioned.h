@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * partitioned.h: the ends of partitioned channels, and channels whose ends are on one PE.
+ *
+ * Two ends on one PE with contiguous buffers know each other (`peer`). If both have started the same round
+ * before the last partition is ready, the round is *direct*: MPI_Pready copies its partition into the
+ * receive's buffer, and MPI_Parrived sees it at once. Otherwise the data of the round is one message.
+ *
+ *      the send starts    the receive has not, or is not bound   partitions are marked
+ *                         the receive waits for this round       ampi_partitioned_agree: direct
+ *      the receive starts the send has not started the round     it waits for that
+ *                         the send has not sent its message      ampi_partitioned_agree: direct
+ *                         the send has sent it                   it receives the message
+ */
+#ifndef AMPI_P2P_PARTITIONED_H
+#define AMPI_P2P_PARTITIONED_H
+
+#include <string.h>
+
+#include "ampi/p2p/request.h"
+
+/* The message of MPI_Psend_init. */
+struct ampi_hello {
+    int channel;                  /* its number */
+    struct ampi_request *request; /* for receives on the same PE: the send, unless it has been freed */
+};
+
+/* One end of a channel; attached to the program's persistent request. */
+struct ampi_partitioned {
+    bool is_send;
+    int n_partitions;
+    bool *is_ready; /* send: partitions for which MPI_Pready was called */
+    int n_ready;
+    void *buf;
+    MPI_Count count; /* elements of the whole buffer */
+    struct ampi_type *type;
+    int peer_rank;
+    int tag; /* the user's */
+    struct ampi_comm *hidden;
+    int channel;               /* receive: -1 until the hello has arrived */
+    struct ampi_hello hello;   /* from the send */
+    bool is_waiting_for_hello; /* receive: started before the hello arrived */
+    bool is_dropped;           /* receive: the request was freed, the hello has not arrived */
+    bool is_waiting;           /* receive with a peer: started before it */
+    bool is_sent;              /* send: the data of this round is in a message */
+    bool is_direct;            /* this round: see above */
+    uint64_t round;            /* number of starts */
+    struct ampi_request *peer; /* the other end, on the same PE; NULL: none, or not known */
+    size_t part_bytes;         /* of a partition */
+    size_t *n_left;            /* with a peer: bytes of each partition of the receive that have not arrived;
+                                * the receive's memory */
+    char *data;                /* with a peer: the first byte of this end's data */
+    char *peer_data;           /* ... of the other's */
+    size_t peer_part_bytes;
+};
+
+/* Makes the ends known to each other if that is possible. request: the receive, whose hello has arrived. */
+void ampi_partitioned_bind(struct ampi_request *request);
+
+/* An end is freed: its peer has none any more. */
+void ampi_partitioned_unbind(struct ampi_partitioned *end);
+
+/* Both ends have started the same round: makes it direct, and copies the partitions that are ready. False:
+ * it cannot be direct. */
+bool ampi_partitioned_agree(struct ampi_request *send, struct ampi_request *recv);
+
+/* Counts a copied partition where the receive has other ones. */
+void ampi_partitioned_count(struct ampi_partitioned *send, int partition);
+
+/* In a direct round: copies a partition of the send. */
+static inline void ampi_partitioned_copy(struct ampi_partitioned *send, int partition)
+{
+    size_t first = (size_t)partition * send->part_bytes;
+
+    memcpy(send->peer_data + first, send->data + first, send->part_bytes);
+    if (BASE_LIKELY(send->part_bytes == send->peer_part_bytes))
+        send->n_left[partition] = 0;
+    else
+        ampi_partitioned_count(send, partition);
+}
+
+/* The last partition of a direct round has been copied: completes both requests. */
+void ampi_partitioned_finish(struct ampi_request *send);
+
+/* Is this a request for an end? (partitioned.c) */
+bool ampi_request_is_partitioned(const struct ampi_request *request);
+
+#endif
