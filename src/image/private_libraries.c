@@ -264,8 +264,8 @@ static void share_what_shared_need(const struct image_module *modules, size_t co
 }
 
 /* Rule 7. */
-static void share_what_nobody_needs(const struct image_module *modules, size_t count,
-                                    struct decision *decisions, const bool *is_ours, const char *preload)
+static void share_unneeded(const struct image_module *modules, size_t count, struct decision *decisions,
+                           const bool *is_ours, const char *preload)
 {
     bool *is_needed = base_calloc(count, sizeof *is_needed, "the list of libraries");
 
@@ -299,7 +299,7 @@ bool image_private_libraries_mark(struct image_module *modules, size_t count, co
         decisions[allocator] = (struct decision){.why = "it defines malloc, and a process has one heap"};
     is_good = check_user_list(modules, count, decisions, error_out);
     share_what_shared_need(modules, count, decisions);
-    share_what_nobody_needs(modules, count, decisions, is_ours, preload);
+    share_unneeded(modules, count, decisions, is_ours, preload);
 
     is_private = base_calloc(count, sizeof *is_private, "the list of libraries");
     for (size_t i = 1; i < count; i++) {

@@ -39,10 +39,10 @@
 
 /* Results of operations, and arguments of done callbacks. */
 enum machine_result {
-    MACHINE_DONE = 0,    /* complete; if send or fetch return this, done is not called */
-    MACHINE_PENDING = 1, /* in progress; done will be called */
-    MACHINE_LOST = -1,   /* the other process has failed or is unreachable */
-    MACHINE_FAILED = -2, /* any other error; the machine has logged it */
+    MACHINE_DONE = 0,         /* complete; if send or fetch return this, done is not called */
+    MACHINE_PENDING = 1,      /* in progress; done will be called */
+    MACHINE_PEER_FAILED = -1, /* the other process has failed or is unreachable */
+    MACHINE_FAILED = -2,      /* any other error; the machine has logged it */
 };
 
 /* The kind of memory of a buffer. */
@@ -120,7 +120,7 @@ struct machine_reach {
     void *(*import_key)(int pe_id, int proc_id, int dest_pe, const void *key);
     void (*drop_key)(void *imported);
 
-    /* With an imported key. As send: MACHINE_DONE, _PENDING (done will be called), _LOST or _FAILED. Done says that
+    /* With an imported key. As send: MACHINE_DONE, _PENDING (done will be called), _PEER_FAILED or _FAILED. Done says that
      * the buffer of this process may be used again; after flush is done, what was put before can be read at the
      * other side. Both buffers are host memory. */
     int (*put)(int pe_id, int proc_id, int dest_pe, void *imported, const void *from, uint64_t to,
@@ -200,7 +200,7 @@ struct machine {
     void (*tolerate)(void);
 
     /* On the port's thread, once for each failed process: ends communication between the port and that
-     * process with MACHINE_LOST; sends and fetches return that from now on. */
+     * process with MACHINE_PEER_FAILED; sends and fetches return that from now on. */
     void (*forget)(int pe_id, int proc_id);
 
     /* NULL: there is none. */

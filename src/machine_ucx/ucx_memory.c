@@ -35,7 +35,7 @@ struct ucxm_probe ucxm_memory_probe(void)
 
 static int copy_result(int error)
 {
-    return error == ESRCH ? MACHINE_LOST : MACHINE_FAILED;
+    return error == ESRCH ? MACHINE_PEER_FAILED : MACHINE_FAILED;
 }
 
 static int copy(int proc_id, bool is_put, const struct machine_piece *own, int n_own,
@@ -48,7 +48,7 @@ static int copy(int proc_id, bool is_put, const struct machine_piece *own, int n
     _Static_assert(sizeof(struct machine_piece) == sizeof(struct iovec) && MACHINE_PIECES_MAX <= IOV_MAX,
                    "pieces are the kernel's");
     if (ucxm_is_failed(proc_id))
-        return MACHINE_LOST; /* another process may have its id */
+        return MACHINE_PEER_FAILED; /* another process may have its id */
     n_bytes = is_put ? process_vm_writev(pid, local, (unsigned long)n_own, remote, (unsigned long)n_others, 0)
                      : process_vm_readv(pid, local, (unsigned long)n_own, remote, (unsigned long)n_others, 0);
     if (n_bytes <= 0)
@@ -171,7 +171,7 @@ static int put(int pe_id, int proc_id, int dest_pe, void *key, const void *from,
     ucp_request_param_t param = param_of();
 
     if (!ep)
-        return MACHINE_LOST;
+        return MACHINE_PEER_FAILED;
     return begun(port, proc_id, ucp_put_nbx(ep, from, n_bytes, to, key, &param), done, arg);
 }
 
@@ -183,7 +183,7 @@ static int get(int pe_id, int proc_id, int dest_pe, void *key, void *into, uint6
     ucp_request_param_t param = param_of();
 
     if (!ep)
-        return MACHINE_LOST;
+        return MACHINE_PEER_FAILED;
     return begun(port, proc_id, ucp_get_nbx(ep, into, n_bytes, from, key, &param), done, arg);
 }
 
@@ -194,7 +194,7 @@ static int flush(int pe_id, int proc_id, int dest_pe, machine_done_fn done, void
     ucp_request_param_t param = param_of();
 
     if (!ep)
-        return MACHINE_LOST;
+        return MACHINE_PEER_FAILED;
     return begun(port, proc_id, ucp_ep_flush_nbx(ep, &param), done, arg);
 }
 

@@ -13,7 +13,8 @@ int ucxm_result_of(ucs_status_t status)
 {
     if (status == UCS_OK)
         return MACHINE_DONE;
-    return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_INVALID_PARAM ? MACHINE_FAILED : MACHINE_LOST;
+    return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_INVALID_PARAM ? MACHINE_FAILED
+                                                                          : MACHINE_PEER_FAILED;
 }
 
 static ucs_status_t handle_message(void *arg, const void *header, size_t header_bytes, void *data,
@@ -83,7 +84,7 @@ void ucxm_request_give_up(struct ucxm_request *request)
     machine_done_fn done = request->done;
 
     request->done = NULL;
-    done(request->arg, MACHINE_LOST);
+    done(request->arg, MACHINE_PEER_FAILED);
 }
 
 /* UCX reuses the same memory for another request afterwards. */
@@ -136,7 +137,7 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
         return MACHINE_DONE;
     ep = ucxm_endpoint(port, dest_proc, dest_pe);
     if (!ep)
-        return MACHINE_LOST;
+        return MACHINE_PEER_FAILED;
     started = ucp_am_send_nbx(ep, UCXM_MESSAGE_ID, header, header_bytes, data, n_bytes, &param);
     if (UCS_PTR_IS_ERR(started))
         return ucxm_result_of(UCS_PTR_STATUS(started));
@@ -190,7 +191,7 @@ int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, 
     ucs_status_ptr_t started;
 
     if (ucxm_is_failed(src_proc))
-        return MACHINE_LOST; /* the data that UCX holds is not released */
+        return MACHINE_PEER_FAILED; /* the data that UCX holds is not released */
     started = ucp_am_recv_data_nbx(port->worker, token, buf, n_bytes, &param);
     if (started == NULL)
         return MACHINE_DONE;

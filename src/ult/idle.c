@@ -208,7 +208,7 @@ static enum under_way find_under_way(void)
     return found;
 }
 
-/* Could a thread of the program go on by itself, and call the library? Those that wait cannot. */
+/* True if a thread of the program may be running, and may call the library. Waiting threads cannot. */
 static bool has_active_threads(void)
 {
     if (BASE_LIKELY(!atomic_load_explicit(&ult_n_shared, memory_order_relaxed)))
@@ -235,7 +235,7 @@ int64_t ult_idle_enter(void)
 
     pthread_mutex_lock(&ult_job.idle_lock);
     ult_job.n_asleep++;
-    /* With the lock held: while the hook looks at them, the others stay asleep. */
+    /* The lock is held, so the other PEs stay asleep while the hook examines them. */
     if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 && !has_active_threads()) {
         enum under_way found = find_under_way();
         if (found == NOTHING && ult_job.hooks.deadlock)
@@ -346,7 +346,7 @@ bool ult_idle_announce(struct ult_pe *pe)
     return false;
 }
 
-/* Sleeps until something comes, unless it has. */
+/* Sleeps until an event comes; returns at once if one is there. */
 static void sleep_on_events(struct ult_pe *pe, bool until_done)
 {
     struct ult_sleep sleep;

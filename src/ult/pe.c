@@ -480,7 +480,7 @@ static void start_pe(struct ult_pe *pe)
 }
 
 /* Pins the calling thread to one of the process's cores if every core has a PE. With fewer PEs the kernel
- * places them: other jobs of ours on this machine would choose the same cores. */
+ * places them: other Heddle jobs on this machine would choose the same cores. */
 void ult_pe_pin(const struct ult_pe *pe)
 {
     cpu_set_t usable, one;
@@ -517,7 +517,7 @@ static void *pe_thread(void *arg)
     ult_pe_pin(pe);
     ult_pe_attach(&pe->first);
     start_pe(pe);
-    ult_current = NULL; /* what the thread runs at its end is no rank's */
+    ult_current = NULL; /* code that runs at the thread's end belongs to no rank */
     return NULL;
 }
 

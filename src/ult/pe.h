@@ -30,23 +30,23 @@ struct ult_carrier {
     struct ult_waiter waiter;      /* wakes it when a ULT is ready */
 };
 
-/* What a PE has for several OS threads; in use once the PE is shared. Guarded by the lock, if nothing else is
- * said. (sharing.c) */
+/* A PE's state for several OS threads; in use once the PE is shared. Guarded by the lock unless stated otherwise.
+ * (sharing.c) */
 struct ult_sharing {
     struct ult_lock lock;
-    atomic_bool is_polled;      /* a thread that waits polls, without sleeping */
-    _Atomic int n_active;       /* threads that use the PE and do not wait for it */
-    bool is_carrier_idle;       /* the carrier waits */
-    bool has_no_more;           /* no further carrier could be made */
-    struct ult *outside;        /* the carrier's ULT that has gone back to the program's code; NULL: inside */
-    uint64_t n_returns;         /* how often one has */
-    uint64_t seen_returns;      /* n_returns when ULTs were first seen to wait for the carrier ... */
-    uint64_t seen_since_ns;     /* ... and the time; 0: none waits */
-    uint64_t n_polls;           /* of threads that wait */
-    int n_awake;                /* threads that wait and do not sleep on their bell */
-    struct ult_waiter *sleeper; /* the one of these that sleeps until events come; NULL: none does */
-    struct ult_waiter *parked;  /* those that sleep on their bell, the last one first */
-    struct ult_progress *progress; /* NULL: none; set on the carrier before other threads can come */
+    atomic_bool is_polled; /* one of the waiting threads polls */
+    _Atomic int n_active;  /* threads that use the PE and do not wait for it */
+    bool is_carrier_idle;  /* the carrier waits */
+    bool has_no_more;      /* creating another carrier has failed */
+    struct ult *outside; /* the carrier's ULT while it runs the program's code; NULL: it is in the library */
+    uint64_t n_returns;  /* number of returns of such ULTs to the program's code */
+    uint64_t seen_returns;         /* n_returns when ULTs were first seen to wait for the carrier ... */
+    uint64_t seen_since_ns;        /* ... and the time; 0: none waits */
+    uint64_t n_polls;              /* polls by waiting threads */
+    int n_awake;                   /* waiting threads that do not sleep on their bell */
+    struct ult_waiter *sleeper;    /* the waiting thread that sleeps until events come; NULL: none */
+    struct ult_waiter *parked;     /* threads that sleep on their bell, newest first */
+    struct ult_progress *progress; /* NULL: none; set on the carrier before other threads use the PE */
 };
 
 /* A thread that makes progress while the carrier is in the program's code. */
@@ -77,7 +77,7 @@ struct ult_pe {
     pid_t tid;                    /* the kernel's name of the carrier */
     bool is_shared;               /* other threads use the PE, too: sharing.h */
     struct ult_sharing sharing BASE_CACHE_ALIGNED;
-    /* What other PEs read, in lines that are never or seldom written: */
+    /* Read by other PEs; in cache lines that are never or seldom written: */
     int pe_id BASE_CACHE_ALIGNED;
     int event_fd;                              /* wakes the PE */
     _Atomic bool is_asleep BASE_CACHE_ALIGNED; /* sleeps, or is about to: senders must wake it */
@@ -99,7 +99,7 @@ struct ult_job {
     pthread_mutex_t idle_lock; /* guards n_asleep */
     int n_asleep;              /* PEs that sleep */
     _Atomic int n_threads;     /* OS threads that use PEs, if one is shared */
-    int n_cores;               /* that this process may use */
+    int n_cores;               /* cores that this process may use */
     atomic_bool is_stopping;   /* progress threads end */
 };
 extern struct ult_job ult_job;
@@ -111,7 +111,7 @@ void ult_pe_idle(struct ult_pe *pe, bool until_done) BASE_NOINLINE;
 /* Polls the inbox and all sources once; returns the number of events. (idle.c) */
 int ult_pe_poll(struct ult_pe *pe) BASE_NOINLINE;
 
-/* Wakes the PE if it sleeps; whether it says so or not. Any thread. (idle.c) */
+/* Wakes the PE if is_asleep is set; always. Any thread. (idle.c) */
 void ult_pe_wake(struct ult_pe *pe);
 void ult_pe_wake_now(struct ult_pe *pe);
 
@@ -122,15 +122,15 @@ void ult_exclusive_let_go(void);
 /* Releases the turn of a ULT that ends, if it has it. */
 void ult_exclusive_leave(struct ult *self);
 
-/* Does all errands of the caller, on its stack. (pe.c) */
+/* Runs all errands of the caller, on its stack. (pe.c) */
 void ult_errands_run(struct ult *self);
 
-/* Lets the other ready ULTs of the PE run first; false: there are none. Does not run errands. (pe.c) */
+/* Runs the other ready ULTs of the PE first; false: none is ready. Does not run errands. (pe.c) */
 bool ult_pe_let_others_run(struct ult *self);
 
-/* Makes the calling OS thread this PE's carrier: learns where the thread's own state lies. Pins it as the PE
- * is to be. Runs the PE's ULTs until they have ended, then answers messages until all ULTs of the job
- * have. (pe.c) */
+/* Makes the calling OS thread this PE's carrier: finds the addresses of the thread's own state. Pins it to the PE's
+ * core. Runs the PE's ULTs until they have ended, then answers messages until all ULTs of the job have ended.
+ * (pe.c) */
 void ult_pe_attach(struct ult_carrier *carrier);
 void ult_pe_pin(const struct ult_pe *pe);
 void ult_pe_run(struct ult_carrier *carrier);
@@ -155,7 +155,7 @@ void ult_sharing_end(struct ult *self) BASE_NORETURN;
 /* A bound ULT that is PARKED is ready. */
 void ult_sharing_ready(struct ult *u);
 
-/* All ULTs of the job have ended: the PE's carrier is to look, if it waits. Any thread, without the lock. */
+/* All ULTs of the job have ended: wakes the PE's carrier if it waits. Any thread, without the lock. */
 void ult_sharing_job_ended(struct ult_pe *pe);
 
 /* The carrier's thread leaves the PE. */
@@ -166,18 +166,18 @@ void ult_sharing_leave(struct ult_pe *pe);
 /* Most sources with an fd that one PE sleeps on. */
 #define ULT_SLEEP_FDS_MAX 8
 
-/* What a PE is about to sleep on. */
+/* The file descriptors and the time limit of a sleep. */
 struct ult_sleep {
     struct pollfd fds[1 + ULT_SLEEP_FDS_MAX];
     nfds_t n_fds;
     int64_t limit_ns; /* how long at most; -1: no limit */
 };
 
-/* Says that the PE is asleep from now on, so that senders wake it. False: something has come, it is not. */
+/* Marks the PE asleep, so that senders wake it. False: there are events, the PE is not asleep. */
 bool ult_idle_announce(struct ult_pe *pe);
 
 /* Counts the PE among the sleepers. The last one to fall asleep, with nothing under way, has found a
- * deadlock. Returns for how many ns the PE may sleep; 0: no limit. ult_idle_leave takes that back. */
+ * deadlock. Returns the ns that the PE may sleep; 0: no limit. ult_idle_leave reverts it. */
 int64_t ult_idle_enter(void);
 void ult_idle_leave(void);
 

@@ -14,10 +14,10 @@
 
 enum { FREE, HELD, WANTED, GRANTED };
 
-/* How often a thread looks before it sleeps: some microseconds. */
+/* Number of attempts before a thread sleeps: some microseconds. */
 #define LOOKS 200
 
-/* A thread that has waited so long is to be next. */
+/* A thread that has waited this long gets the lock next. */
 #define LONG_NS 200000
 
 static long futex(_Atomic uint32_t *word, int operation, uint32_t value)
@@ -44,7 +44,7 @@ bool ult_lock_try(struct ult_lock *lock)
     return atomic_load_explicit(&lock->word, memory_order_relaxed) == FREE && change(lock, FREE, HELD);
 }
 
-/* The caller has not got it by looking. */
+/* After spinning in vain: sleeps until it has the lock. */
 static BASE_COLD void sleep_until_taken(struct ult_lock *lock)
 {
     uint64_t since_ns = now_ns();
@@ -88,8 +88,8 @@ bool ult_lock_hand_over(struct ult_lock *lock)
         return false;
     if (futex(&lock->word, FUTEX_WAKE, 1) > 0)
         return true;
-    /* Nobody slept: those that wanted it have it no more in mind, or will see this change. If the lock could
-     * not be taken back, a thread that was about to sleep has it. */
+    /* No thread slept: the threads that wanted the lock have taken it meanwhile, or will see this change. If the lock
+     * cannot be taken back, a thread that was about to sleep has it. */
     return !change(lock, GRANTED, WANTED);
 }
 

@@ -3,15 +3,15 @@
  * sharing.c: PEs that several OS threads use. See sharing.h for the idea.
  *
  * Invariants:
- *   1. What belongs to a shared PE is touched with its lock held, but for what other PEs' threads put into its
+ *   1. All data of a shared PE is accessed with its lock held, except that other PEs' threads put items into its
  *      inbox. The carrier holds the lock while its ULT is in the library, unless it waits.
- *   2. A thread that waits says so (is_carrier_idle, PARKED) before it gives the lock back, and is taken for
- *      ready by somebody who holds the lock and rings its bell: no ring is lost.
- *   3. While a thread waits, one of those that wait is awake or sleeps until events come (sleeper): a
+ *   2. A waiting thread records that it waits (is_carrier_idle, PARKED) before it releases the lock. The thread
+ *      that makes it ready holds the lock and rings its bell, so every ring arrives.
+ *   3. While threads wait, at least one of them is awake or sleeps until events come (the sleeper): a
  *      sleeper that leaves wakes another one.
- *   4. is_asleep is true only while there is a sleeper. A thread that polls by itself ends it, because senders
- *      would have to wake the sleeper for each message; the sleeper then looks by itself from time to time,
- *      until nobody has polled between two looks.
+ *   4. is_asleep is true only while there is a sleeper. A thread that polls clears it, because otherwise senders
+ *      would have to wake the sleeper for each message. The sleeper then polls at intervals, until no other
+ *      thread has polled during an interval.
  */
 
 #include <errno.h>
@@ -28,16 +28,16 @@
 #include "ult/pe.h"
 #include "ult/tls.h"
 
-/* What a bell tells its waiter. LOOK: to wait on, but otherwise. */
+/* States of a bell. LOOK: the waiter checks what to wait for, and how, again. RUNG: the wait is over. */
 enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 
 /* How long a thread polls before it sleeps if there are more threads than cores. */
 #define CROWDED_SPIN_NS 20000
 
-/* How often the sleeper looks by itself while others poll. */
+/* The sleeper's interval of polling while other threads poll. */
 #define NAP_NS 100000
 
-/* How long ULTs wait for a carrier that is in the program's code. */
+/* Time that ready ULTs wait for a carrier in the program's code before they get another one. */
 #define KEEP_AFTER_NS 500000
 
 _Atomic int ult_n_shared;
@@ -90,7 +90,7 @@ static BASE_COLD void rouse_carrier(struct ult_pe *pe)
 
 static void watch_carrier(struct ult_pe *pe);
 
-/* Before the lock is given back: what is ready is the carrier's, which waits, or is watched. */
+/* Before the lock is released: if ULTs are ready, wakes the carrier if it waits, else watches it. */
 static inline void tell_carrier(struct ult_pe *pe)
 {
     if (BASE_LIKELY(!pe->queue_first))
@@ -108,7 +108,7 @@ static void unlock(struct ult_pe *pe)
     ult_lock_give(&pe->sharing.lock);
 }
 
-/* Lets a thread that waits for the lock have it, if there is one. */
+/* Passes the lock to a waiting thread, if there is one, and takes it again. */
 static bool hand_over(struct ult_pe *pe)
 {
     tell_carrier(pe);
@@ -159,8 +159,8 @@ static BASE_COLD void keep_thread(struct ult_pe *pe)
     atomic_fetch_add(&ult_job.n_threads, 1);
 }
 
-/* The PE's ULTs get another carrier if this one stays in the program's code. Whoever sees first that ULTs wait
- * for it may leave before the time is over: the sleeper goes on looking. */
+/* Gives the PE's ULTs another carrier if this one stays in the program's code. The thread that first notices waiting
+ * ULTs may leave before the time is over, so the sleeper is woken to continue the watch. */
 static void watch_carrier(struct ult_pe *pe)
 {
     struct ult_sharing *sharing = &pe->sharing;
@@ -183,12 +183,12 @@ static void watch_carrier(struct ult_pe *pe)
 
 /* ---- Waiting ---- */
 
-/* A thread that waits. */
+/* A waiting thread. */
 struct wait {
     struct ult_pe *pe;
-    struct ult *u;   /* bound, for it to be READY; NULL: the carrier, for any ULT of the PE ... */
-    bool until_done; /* ... or for all ULTs of the job to have ended */
-    bool until_stop; /* the progress thread, for its end */
+    struct ult *u;   /* a bound ULT that waits to be READY; NULL: the carrier waits for any ready ULT ... */
+    bool until_done; /* ... or for the end of all ULTs of the job */
+    bool until_stop; /* the progress thread waits to be stopped */
     struct ult_waiter *waiter;
 };
 
@@ -202,7 +202,7 @@ static bool is_over(const struct wait *wait)
            (wait->until_done && atomic_load_explicit(&ult_job.n_live, memory_order_seq_cst) == 0);
 }
 
-/* The sleeper looks by itself from now on (invariant 4). */
+/* The sleeper polls at intervals from now on (invariant 4). */
 static void disturb_sleeper(struct ult_pe *pe)
 {
     if (pe->sharing.sleeper && atomic_load_explicit(&pe->is_asleep, memory_order_relaxed)) {
@@ -212,7 +212,7 @@ static void disturb_sleeper(struct ult_pe *pe)
     pe->sharing.n_polls++;
 }
 
-/* Polls; the PE is not asleep then. Returns the number of events. */
+/* Polls after clearing is_asleep. Returns the number of events. */
 static int poll_awake(struct ult_pe *pe)
 {
     disturb_sleeper(pe);
@@ -233,8 +233,8 @@ static bool is_crowded(void)
            atomic_load_explicit(&ult_job.n_threads, memory_order_relaxed) > ult_job.n_cores;
 }
 
-/* Polls until the bell rings or the time is over; one thread of a PE does, others look at their bells.
- * Without the lock. */
+/* Waits until the bell rings or the time is over. One thread of a PE polls, the others only read their bells. Called
+ * without the lock. */
 static void spin(const struct wait *wait, uint64_t duration_ns)
 {
     struct ult_sharing *sharing = &wait->pe->sharing;
@@ -247,7 +247,7 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
         if (is_poller && ult_lock_try(&sharing->lock)) {
             has_lock = true;
             if (poll_awake(wait->pe) > 0)
-                end_ns = ult_now_ns() + duration_ns; /* where something comes, more may come */
+                end_ns = ult_now_ns() + duration_ns; /* more events often follow */
             unlock(wait->pe);
         }
         if (has_others)
@@ -263,7 +263,7 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
         atomic_store(&sharing->is_polled, false);
 }
 
-/* Sleeps until something comes; returns at once if it has. */
+/* Sleeps until an event comes; returns at once if one is there. */
 static void sleep_on_events(const struct wait *wait)
 {
     struct ult_pe *pe = wait->pe;
@@ -327,7 +327,7 @@ static void park(const struct wait *wait)
         atomic_store(&wait->waiter->bell, QUIET);
 }
 
-/* Nobody is left who would sleep until events come: one of those that sleep on their bell is to. */
+/* No thread sleeps until events come: wakes one that sleeps on its bell, to do so. */
 static void wake_parked(struct ult_pe *pe)
 {
     for (struct ult_waiter *waiter = pe->sharing.parked; waiter; waiter = waiter->next)
@@ -377,7 +377,7 @@ void ult_sharing_idle(struct ult_pe *pe, bool until_done)
     }
 }
 
-/* Takes over the errands of the rank's main ULT while that is in the program's code. */
+/* Takes over the errands of the rank's main ULT while that ULT is in the program's code. */
 static bool take_errands(struct ult *self)
 {
     struct ult *main = self->main;
@@ -445,7 +445,8 @@ void ult_sharing_end(struct ult *self)
     __builtin_unreachable();
 }
 
-/* The sleeper may be a progress thread, which stays. A carrier that is the sleeper is woken by ult_pe_wake. */
+/* Wakes a carrier that is not the sleeper: the sleeper may be a progress thread, which does not end with the job's ULTs.
+ * ult_pe_wake wakes the sleeper. */
 void ult_sharing_job_ended(struct ult_pe *pe)
 {
     ring_bell(&pe->carrier->waiter, LOOK);
@@ -496,8 +497,8 @@ void ult_pe_share(void)
         pe->sharing.outside = self;
 }
 
-/* The lock may be held already, by an entry that was made before the PE was shared: then the program's code
- * has run with it since. */
+/* The thread may hold the lock already: if the PE became shared inside a call, the lock was taken there, and the program's
+ * code has run with it. */
 void ult_enter_shared(struct ult *u)
 {
     struct ult_pe *pe = u->pe;
@@ -515,7 +516,7 @@ void ult_leave_shared(struct ult *u)
 
     if (!pe->is_shared || !has_lock)
         return;
-    if (BASE_UNLIKELY(u->errands != NULL)) { /* a blocked one could have done them */
+    if (BASE_UNLIKELY(u->errands != NULL)) { /* only a blocked ULT runs them otherwise */
         u->depth = 1;                        /* they may call the library: these calls are nested */
         ult_errands_run(u);
         u->depth = 0;
@@ -559,7 +560,7 @@ void ult_leave_bound(struct ult *u)
 
 /* ---- Progress threads ---- */
 
-/* It waits for ever, so it takes its turns in polling, and sleeps until events come, as other threads do. */
+/* Waits until it is stopped. As any waiting thread it polls in turn with the others, or sleeps until events come. */
 static void *progress_thread(void *arg)
 {
     struct ult *self = arg;
@@ -591,8 +592,7 @@ int ult_progress_start(void)
     progress = base_calloc_aligned(1, sizeof *progress, "a progress thread");
     progress->ult.pe = pe;
     progress->ult.world_rank = self->world_rank;
-    progress->ult.owner =
-        self->owner; /* as messages are handled in the name of any rank of the PE that waits */
+    progress->ult.owner = self->owner; /* messages are handled on behalf of any waiting rank of the PE */
     progress->ult.detours = ULT_BOUND;
     progress->ult.state = ULT_RUNNING;
     atomic_fetch_add(&pe->sharing.n_active, 1);

@@ -16,8 +16,8 @@
  *      2 RUNNING  --ult_end-->                      4 ENDED
  *      3 BLOCKED  --ult_send-->                     1 READY, and BLOCKED again when the errand is done
  *
- * A ULT is *bound* if it has an OS thread of its own: a thread that the program made, or that of a PE which
- * it has kept (sharing.h). It is never in a run queue, and PARKED where others are BLOCKED.
+ * A ULT is *bound* if it has an OS thread of its own: a thread that the program started, or a PE's former
+ * thread (sharing.h). It is never in a run queue; it is PARKED where other ULTs are BLOCKED.
  *
  * Invariants:
  *   1. A ULT that is not bound is in its PE's run queue if and only if it is READY.
@@ -42,7 +42,7 @@ enum ult_state { ULT_READY = 1, ULT_RUNNING = 2, ULT_BLOCKED = 3, ULT_ENDED = 4,
 /* An OS thread that waits for something of a shared PE (sharing.c). */
 struct ult_waiter {
     _Atomic uint32_t bell;   /* enum ult_bell; a futex */
-    struct ult_waiter *next; /* link of the PE's list of those that sleep on their bell */
+    struct ult_waiter *next; /* link of the PE's list of threads that sleep on their bell */
 };
 
 /* A function that must run on the stack of a certain ULT. */
@@ -59,24 +59,24 @@ struct ult {
     void *cxa_globals[2];    /* libstdc++'s per-thread exception state while not RUNNING */
     int saved_errno;         /* errno while not RUNNING */
     enum ult_state state;
-    bool is_called;             /* blocked, but for its errands, which it is to do or does */
-    bool is_ready_too;          /* ult_ready came while is_called: no longer blocked when these are done */
+    bool is_called;             /* blocked; has been woken for its errands, or runs them */
+    bool is_ready_too;          /* ult_ready came while is_called: becomes ready after the errands */
     uint8_t detours;            /* what its switches have to do besides: ULT_BOUND, and the number of calls of
                                  * ult_exclusive_begin that have not been ended */
     struct ult_errand *errands; /* in order */
-    unsigned depth;             /* calls of the library that it is in, by ult_enter */
+    unsigned depth;             /* nesting of calls into the library (ult_enter) */
     int world_rank;             /* for messages: the rank that this ULT is; -1: none */
-    void *owner;                /* the upper layer's object that it acts for: a rank; NULL: none */
-    const char *call;           /* for reports: the upper layer's function that it is in or was in last */
-    unsigned wait_left;         /* the upper layer's: completions that it still waits for */
-    int n_wait_for;             /* the upper layer's, for reports: how many things it waits for ... */
-    const void *wait_for;       /* ... and these */
+    void *owner;                /* the upper layer's object that it runs for: a rank; NULL: none */
+    const char *call;           /* for reports: the upper layer's current or last function */
+    unsigned wait_left;         /* the upper layer's: number of awaited completions */
+    int n_wait_for;             /* the upper layer's, for reports: number of awaited objects ... */
+    const void *wait_for;       /* ... and their addresses */
     const void *called_from; /* for reports: the program's call of the function that it is in; NULL: resume_at
                                  * tells that */
-    struct ult *main;        /* of a thread's own ULT (ult_bind): whose errands it does when it blocks */
+    struct ult *main; /* of a thread's own ULT (ult_bind): the ULT whose errands it runs when it blocks */
     struct ult_waiter waiter; /* bound: wakes its OS thread */
-    struct ult_carrier *home; /* bound while it ran: the carrier whose OS thread it has kept; NULL: none */
-    void (*entry)(void *arg); /* what it runs */
+    struct ult_carrier *home; /* became bound while it ran: the former carrier; it uses that OS thread */
+    void (*entry)(void *arg); /* function that it runs */
     void *arg;
     char *stack_lo;         /* lowest byte of the stack; the guard is below it */
     char *stack_hi;         /* one past the highest byte */
@@ -221,7 +221,7 @@ size_t ult_tls_total_bytes(void);
  * not switch. Any thread; the target of hint must stay valid until some time after the next call. */
 void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct ult *to));
 
-/* What upper layers keep per PE, a pointer each. */
+/* Upper layers' state per PE: one pointer for each slot. */
 enum ult_pe_slot {
     ULT_PE_SLOT_LATER, /* ampi/p2p/deferred_work.c */
     ULT_PE_SLOT_AWAY,  /* ampi/p2p/p2p_device.c */

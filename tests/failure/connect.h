@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * connect.h: connections between all processes, before one of them is lost.
+ * connect.h: connections between all processes, before one of them fails.
  */
 #ifndef CONNECT_H
 #define CONNECT_H
 
 #include "../mpi_conformance/mtest.h"
 
-/* UCX 1.13 fails an assertion when a process is lost that it is connecting to over TCP. */
+/* UCX 1.13 fails an assertion when a process fails to which it is connecting over TCP. */
 static inline void connect_all(void)
 {
     int got;

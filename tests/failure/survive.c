@@ -90,7 +90,7 @@ static void exchange_until_loss(void)
 }
 
 /* Large data in collectives of all kinds, on buffers that are freed as soon as one has failed; never ends at
- * the rank that is lost. */
+ * the rank that fails. */
 static void collect_until_loss(void)
 {
     int error = MPI_SUCCESS, bytes = LARGE / mtest_size, num = LARGE / 8;

@@ -78,7 +78,7 @@ static void check_locks(const char *what, MPI_Win win)
     MTEST_CHECK(value < mtest_size, "%s: the lock was not exclusive: %d", what, value);
 }
 
-/* The origin's data ends at a page that cannot be read, so its process is lost while it combines. */
+/* The origin's data ends at a page that cannot be read, so its process fails while it combines. */
 static void accumulate_and_die(MPI_Win win)
 {
     long page = sysconf(_SC_PAGESIZE);

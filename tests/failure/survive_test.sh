@@ -23,7 +23,7 @@ going_on='(; the others continue)?'
 survivors() { echo "^(survived ){$1}$"; }
 run() { # run RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE...
     # shellcheck disable=SC2059
-    expect "$1 ranks, $2 PEs, process $3 is lost${6:+, $6}" 137 "$(survivors "$5")" \
+    expect "$1 ranks, $2 PEs, process $3 fails${6:+, $6}" 137 "$(survivors "$5")" \
         "^$(printf "$lost" "$3" "$4")$going_on $" \
         "$mpirun" --procs 4 -n "$1" +p "$2" "$survive" 4 "$3" ${6:+"$6"}
 }
@@ -43,7 +43,7 @@ deadlock() { # deadlock RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE
     local blocked="(rank [0-9]+ of $1 on host [^ ]+ \(PE [01]\): MPI_Recv: blocked in receive from rank 0, tag 10 "
     blocked+="\(of a communicator of $5 ranks\)(; called at [^ ]*( \([^)]*\))?)? ){$5}$"
     # shellcheck disable=SC2059
-    expect "$1 ranks, $2 PEs, process $3 is lost, $6, and the others are blocked" 137 "$(survivors "$5")" \
+    expect "$1 ranks, $2 PEs, process $3 fails, $6, and the others are blocked" 137 "$(survivors "$5")" \
         "^$(printf "$lost" "$3" "$4"); the others continue heddle: deadlock: every rank is blocked and no message is under way $blocked" \
         "$mpirun" --procs 4 -n "$1" +p "$2" "$survive" 4 "$3" "$6" deadlock
 }

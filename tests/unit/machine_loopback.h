@@ -67,7 +67,7 @@ static int loopback_send(int pe_id, int dest_proc, int dest_pe, const void *head
     (void)pe_id;
     (void)memory;
     if (dest_proc != 0)
-        return MACHINE_LOST;
+        return MACHINE_PEER_FAILED;
     message = calloc(1, sizeof *message);
     memcpy(message->header, header, header_bytes);
     message->header_bytes = header_bytes;

@@ -104,7 +104,7 @@ START_TEST(nobody_is_there)
 
     ck_assert_int_eq(loopback_machine.n_pes_of(1), -1);
     ck_assert_int_eq(loopback_machine.send(0, 1, 0, &header, 1, NULL, 0, MACHINE_HOST, done, &seen),
-                     MACHINE_LOST);
+                     MACHINE_PEER_FAILED);
 }
 END_TEST
 

@@ -100,7 +100,7 @@ static int staged_send(int pe_id, int dest_proc, int dest_pe, const void *header
     (void)pe_id;
     (void)memory;
     if (staged.send_result < 0 || dest_proc != 1 || dest_pe != 0 || staged.n_sent == STAGED_SENT_MAX)
-        return MACHINE_LOST;
+        return MACHINE_PEER_FAILED;
     staged.n_sent++;
     memcpy(sent->header, header, header_bytes);
     sent->data = data;

@@ -137,7 +137,7 @@ static void fetch_small(struct ampi_rank *self)
         ULT_CHECK(count == sizes[i] && to[count - 1] == 9 && to[count] == 0);
     }
     ULT_CHECK(staged.n_fetched == 4 && staged.n_kept == 0);
-    staged.fetch_result = MACHINE_LOST;
+    staged.fetch_result = MACHINE_PEER_FAILED;
     put(4, 4, from, 100, true);
     while (staged.n_fetched < 5)
         MPI_Iprobe(1, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
@@ -156,10 +156,10 @@ static void fail_to_fetch(struct ampi_rank *self)
 
     (void)self;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    staged.fetch_result = MACHINE_LOST;
+    staged.fetch_result = MACHINE_PEER_FAILED;
     put(0, 1, to, LARGE, true);
     ULT_CHECK(MPI_Recv(to, LARGE, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE) != MPI_SUCCESS);
-    staged.send_result = MACHINE_LOST;
+    staged.send_result = MACHINE_PEER_FAILED;
     ULT_CHECK(MPI_Send(to, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD) != MPI_SUCCESS);
     ULT_CHECK(MPI_Send(to, LARGE, MPI_BYTE, 1, 1, MPI_COMM_WORLD) != MPI_SUCCESS);
 }

@@ -154,8 +154,8 @@ static void wait_a_second(void)
 
 static uint32_t failed_now; /* which losses the others know of */
 
-/* A process is lost, and this one has handled that. */
-static void lose(int proc_id)
+/* A process has failed, and this one has handled that. */
+static void fail_process(int proc_id)
 {
     ampi_failed_record(proc_id, "it was ended");
     sim.must_handle_loss = true;
@@ -330,10 +330,10 @@ START_TEST(data_that_is_being_fetched_is_no_quiet)
 }
 END_TEST
 
-/* ---- After a loss ---- */
+/* ---- After a failure ---- */
 
-/* Process 1 is lost; what this one exchanged with it is not counted any more, on either side. */
-START_TEST(a_deadlock_of_those_that_are_left_is_found)
+/* Process 1 has failed; messages exchanged with it are no longer counted, on either side. */
+START_TEST(a_deadlock_of_the_survivors_is_found)
 {
     uint32_t round;
 
@@ -344,9 +344,9 @@ START_TEST(a_deadlock_of_those_that_are_left_is_found)
     hear(1, 0, 0, 3, 6); /* one message to it is under way */
     hear(2, 0, 0, 3, 2);
     ck_assert_int_eq(sim.n_sent, 0);
-    lose(1);
+    fail_process(1);
     wait_a_second();
-    hear(2, 0, 0, 1, 2); /* it does not know of the loss yet */
+    hear(2, 0, 0, 1, 2); /* it does not know of the failure yet */
     ck_assert_int_eq(sim.n_sent, 0);
     failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[1] = true});
     hear(2, 0, 0, 1, 2);
@@ -374,13 +374,13 @@ START_TEST(a_process_that_is_failed_after_the_verdict_need_not_print)
     hear(1, 0, round, 5, 5);
     hear(2, 0, round, 6, 7);
     hear(1, PRINTED, 0, 0, 0);
-    lose(2);
+    fail_process(2);
     wait_a_second(); /* ends */
     ck_abort_msg("the job goes on");
 }
 END_TEST
 
-/* Process 0, which has collected, is lost: this one, the next, does so. */
+/* Process 0, which has collected, has failed: this one, the next, does so. */
 START_TEST(another_process_collects)
 {
     uint32_t round;
@@ -390,7 +390,7 @@ START_TEST(another_process_collects)
     work_with(2, 5, 4);
     wait_a_second();
     ck_assert_int_eq(count_sent(0, 0), 1);
-    lose(0);
+    fail_process(0);
     wait_a_second();
     ck_assert_int_eq(sim.n_sent, 1);
     failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[0] = true});
@@ -411,7 +411,7 @@ START_TEST(reports_go_to_the_lowest_process_that_is_left)
     work_with(1, 5, 4);
     wait_a_second();
     ck_assert_int_eq(count_sent(0, 0), 1);
-    lose(0);
+    fail_process(0);
     wait_a_second();
     ck_assert_int_eq(count_sent(1, 0), 1);
     ck_assert(last_sent()->cookie == 5 && last_sent()->context_id == 4);
@@ -432,7 +432,7 @@ int main(void)
     tcase_add_test(tests, a_quiet_process_reports_and_answers);
     tcase_add_test(tests, a_question_that_rests_on_an_older_report_is_not_answered);
     tcase_add_test(tests, data_that_is_being_fetched_is_no_quiet);
-    tcase_add_exit_test(tests, a_deadlock_of_those_that_are_left_is_found, ABORTED);
+    tcase_add_exit_test(tests, a_deadlock_of_the_survivors_is_found, ABORTED);
     tcase_add_exit_test(tests, a_process_that_is_failed_after_the_verdict_need_not_print, ABORTED);
     tcase_add_test(tests, another_process_collects);
     tcase_add_test(tests, reports_go_to_the_lowest_process_that_is_left);

@@ -81,7 +81,7 @@ struct ampi_comm {
     struct ampi_rank *owner;
     struct ampi_match match;   /* receives posted by the owner and messages to it */
     struct ampi_message *away; /* taken by ampi_recv_try, to be fetched by the ampi_recv_post that follows */
-    bool has_failed;           /* a member's process is lost: ampi_comm_mark_failed */
+    bool has_failed;           /* a member's process has failed: ampi_comm_mark_failed */
     struct ampi_prober *probers; /* the owner's threads that are blocked in a probe; NULL: none */
     uint32_t coll_seq;           /* collectives that the owner started on it, but for persistent ones */
     uint32_t coll_pending;       /* the slots of those under way, one bit each */
@@ -141,7 +141,7 @@ void ampi_failed_describe(const struct ampi_group *group, char *text);
 /* Functions of a higher room that keeps state with communicators. Any may be NULL. */
 struct ampi_comm_client {
     void (*create)(struct ampi_comm_shared *shared);  /* a new communicator, not published yet */
-    void (*destroy)(struct ampi_comm_shared *shared); /* nobody uses it any more */
+    void (*destroy)(struct ampi_comm_shared *shared); /* called when it is no longer used */
     void (*close)(struct ampi_comm *comm);   /* before that, for each handle of this process; on its owner's
                                               * PE */
     void (*release)(struct ampi_comm *comm); /* the owner has freed its handle */

@@ -2,7 +2,7 @@
  *
  * comm_retire.c: destroys a communicator that all its members have freed.
  *
- * Messages to it may still be in inboxes: a program may send messages that nobody receives. Their senders
+ * Messages to it may still be in inboxes: a program may send messages that are never received. Their senders
  * held the communicator, so they were posted before its last reference was dropped. When a fence that is
  * posted now arrives at a PE with members, that PE has handled them all; it then drops the messages that no
  * receive has matched. The last PE frees the memory.

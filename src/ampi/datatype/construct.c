@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * construct.c: the constructors whose arguments are single numbers: contiguous, vector, hvector, resized.
- * Those with arrays are in construct_indexed.c and construct_array.c.
+ * Constructors with array arguments are in construct_indexed.c and construct_array.c.
  */
 #include "ampi/datatype/datatype_calls.h"
 

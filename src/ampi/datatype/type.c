@@ -40,7 +40,7 @@ struct ampi_type *ampi_type_new(int combiner, bool is_large, MPI_Count n_ints, M
 }
 
 /* Drops a reference. If it was the last one, adds the type to the list of types to destroy, linked through
- * a field that nobody reads any more. */
+ * a field that is no longer read. */
 static void drop(struct ampi_type *type, struct ampi_type **waiting)
 {
     if (!ampi_type_drop_ref(type))

@@ -90,7 +90,7 @@ static struct image *current_image(void)
                                                                       : NULL;
 }
 
-/* What the program's code calls: it enters the library. */
+/* Functions that the program's code calls: they enter the library. */
 static void sleep_ns(uint64_t duration_ns)
 {
     struct ult *self = ult_self();

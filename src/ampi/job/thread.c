@@ -3,9 +3,9 @@
  * thread.c: threads that the program starts (MPI 5.0, section 11.6): their ranks, and the MPI functions
  * they may call.
  *
- * Outside of the functions of MPI such a thread runs no rank: ampi_self() is NULL on it. But it is some
- * rank's: the one that wanted it (src/image/threads.h), or, of threads that serve all ranks, the one in whose
- * copy of the program the call is. What is left gets the answer of most ranks. How they call MPI: gate.h.
+ * Outside MPI functions, ampi_self() is NULL on such a thread. But it belongs to a rank: the rank that started it
+ * (src/image/threads.h), or, if the thread serves all ranks, the rank whose copy of the program contains the call. If the
+ * rank is unknown, queries give the answer of most ranks. How such threads call MPI: gate.h.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -37,7 +37,7 @@ struct ampi_rank *ampi_rank_of_thread(const void *caller)
 
 /* ---- Functions for any thread ---- */
 
-/* The state of the rank's world model; its threads read it while it changes. */
+/* The state of the rank's world model; read atomically, because the rank may change it at the same time. */
 static enum ampi_rank_state world_state_of(const struct ampi_rank *rank)
 {
     return __atomic_load_n(&rank->world_state, __ATOMIC_RELAXED);
@@ -87,12 +87,12 @@ int PMPI_Query_thread(int *provided)
         rank = ampi_enter("MPI_Query_thread");
     if (!provided)
         return ampi_raise_self(MPI_ERR_ARG, "provided is NULL");
-    *provided = rank ? rank->thread_level : MPI_THREAD_FUNNELED; /* unknown: the level of ranks with
-                                                                  * threads */
+    *provided = rank ? rank->thread_level : MPI_THREAD_FUNNELED; /* unknown rank: the level of ranks
+                                                                  * with threads */
     return MPI_SUCCESS;
 }
 
-/* Other threads may be in a call whose callback asks. */
+/* A callback may ask on another thread of the rank, inside a call of that thread: ampi_self() alone does not tell. */
 AMPI_EXPORT(Is_thread_main);
 int PMPI_Is_thread_main(int *flag)
 {
@@ -106,9 +106,9 @@ int PMPI_Is_thread_main(int *flag)
     return MPI_SUCCESS;
 }
 
-/* ---- How many there are ---- */
+/* ---- Counting threads ---- */
 
-/* In a process with one rank: threads that this library has started, or has had started; -1: not known. */
+/* In a process with one rank: threads started by this library and the libraries that it uses; -1: unknown. */
 static int n_own_threads = -1;
 
 static int count_threads(void)
@@ -150,7 +150,7 @@ void ampi_thread_start_progress(void)
         n_own_threads++;
 }
 
-/* Does this library hear of each thread that is started? Not if it was loaded later than the C library. */
+/* True if pthread_create is this library's. It is the C library's if this library was loaded later. */
 static bool hears_of_threads(void)
 {
     Dl_info found, own;
@@ -159,8 +159,8 @@ static bool hears_of_threads(void)
     return create && dladdr(create, &found) && dladdr(&ampi_job, &own) && found.dli_fbase == own.dli_fbase;
 }
 
-/* Threads of a rank with an image are counted. Else all have to be taken for threads that may call MPI, but
- * for those that this library has brought, if there were none before. */
+/* The threads of a rank with an image are counted. In other processes each thread may call MPI, except those started by
+ * this library, whose number is known if there were none before. */
 bool ampi_rank_has_threads(const struct ampi_rank *rank)
 {
     if (ampi_job.is_virtual)
@@ -168,7 +168,7 @@ bool ampi_rank_has_threads(const struct ampi_rank *rank)
     return !hears_of_threads() || n_own_threads < 0 || count_threads() - 1 != n_own_threads;
 }
 
-/* Those of the rank that wait in MPI. */
+/* Number of the rank's threads that wait in MPI. */
 static int count_waiting(const struct ampi_rank *rank)
 {
     int n_waiting = 0;

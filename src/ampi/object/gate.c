@@ -12,16 +12,16 @@
 
 bool ampi_gate_is_on;
 
-/* The calling thread's; NULL: it is a main thread, or has not called MPI yet. */
+/* The calling thread; NULL: it is a main thread, or has not called MPI yet. */
 static __thread struct ampi_thread *own __attribute__((tls_model("initial-exec")));
 
-static pthread_key_t end_key; /* its destructor is told of a thread's end */
+static pthread_key_t end_key; /* its destructor runs when a thread ends */
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 
 /* ---- Threads of a rank, besides the main thread ---- */
 
-/* The thread ends. */
-static void forget(void *arg)
+/* Called when the thread ends. */
+static void end_thread(void *arg)
 {
     struct ampi_thread *thread = arg;
     struct ampi_thread **link = &thread->rank->threads;
@@ -37,12 +37,12 @@ static void forget(void *arg)
     ult_unbind(&thread->ult);
     gpu_detect_end_thread();
     free(thread);
-    ult_wake_all(); /* the others may be blocked for ever now */
+    ult_wake_all(); /* the remaining threads may be in a deadlock now: the PEs look again */
 }
 
 static void make_end_key(void)
 {
-    if (pthread_key_create(&end_key, forget) != 0)
+    if (pthread_key_create(&end_key, end_thread) != 0)
         base_fatal(1, "the process has no pthread key left for threads that call MPI");
 }
 
@@ -71,7 +71,7 @@ static bool may_call(const struct ampi_rank *rank)
            ult_pe_is_shared(rank->ult.pe);
 }
 
-/* A thread that is not a rank's main thread. NULL: it may not call. */
+/* The calling thread, which is not a main thread, created if need be. NULL: it may not call MPI. */
 static struct ampi_thread *thread_of(const void *from)
 {
     struct ampi_rank *rank;
@@ -86,7 +86,7 @@ static struct ampi_thread *thread_of(const void *from)
 
 /* ---- The gate ---- */
 
-/* Two threads of a rank are in MPI that has promised that they never would. */
+/* Two threads of a rank at the level MPI_THREAD_SERIALIZED are in MPI at the same time. */
 static BASE_COLD void refuse_second(struct ampi_rank *rank, const struct ult *u, const char *call)
 {
     const struct ampi_thread *other = rank->threads;

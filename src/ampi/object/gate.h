@@ -8,7 +8,7 @@
  * before the call, and leaves it afterwards (ult/sharing.h): a rank's main thread as the rank's own ULT,
  * another thread of the rank as a ULT of that thread's own. Both act for the rank: ampi_self() is the rank.
  *
- * A call that may not be made goes through as it is, and ampi_enter raises the error.
+ * A call that is not allowed passes the gate unchanged, and ampi_enter raises the error.
  */
 #ifndef AMPI_GATE_H
 #define AMPI_GATE_H
@@ -20,13 +20,13 @@ struct ampi_thread {
     struct ult ult;
     struct ampi_thread *next; /* link of the rank's list, which the PE's lock guards */
     struct ampi_rank *rank;
-    int cancel_state; /* what pthread_setcancelstate said before the call */
+    int cancel_state; /* the cancelability state before the call (pthread_setcancelstate) */
 };
 
 /* A rank of this process has a level at which its threads may call MPI. Set once. */
 extern bool ampi_gate_is_on __attribute__((visibility("hidden")));
 
-/* The caller, which called from this address, enters the library. Returns what ampi_gate_leave takes; NULL: it
+/* The calling thread enters the library; from: the address of its call. Returns the argument of ampi_gate_leave; NULL: it
  * does not enter. May wait for other threads of the PE; never switches. */
 struct ult *ampi_gate_enter(const char *call, const void *from);
 void ampi_gate_leave(struct ult *entered);
@@ -34,18 +34,18 @@ void ampi_gate_leave(struct ult *entered);
 /* The thread level that a rank gets: the one that it asked for. */
 int ampi_gate_level(int required);
 
-/* The rank has this level now. Its threads may call MPI if that is MPI_THREAD_SERIALIZED or higher: then the
- * gates are on, and its PE is shared with the threads that it has. On the rank's main thread. */
+/* Sets the rank's level. From MPI_THREAD_SERIALIZED on its threads may call MPI: this turns the gates on, and shares the
+ * rank's PE with its threads. On the rank's main thread. */
 void ampi_gate_set_level(struct ampi_rank *rank, int level);
 
-/* A thread of the program is about to begin; by the rank's main thread or another of its threads. */
+/* Called before a thread of the program starts, by the rank's main thread or another of its threads. */
 void ampi_gate_thread_begins(void);
 
-/* Has the rank another thread in a call of MPI? For reports. NULL: no. */
+/* For reports: another thread of the rank that is in a call of MPI; NULL: none. */
 const struct ampi_thread *ampi_gate_other_in_call(const struct ampi_rank *rank);
 
-/* Has a thread of the rank do an errand: one that is blocked, or the main thread as soon as it is, or returns
- * to the program. On the rank's PE. Never switches. */
+/* Lets a thread of the rank run an errand: a blocked thread, else the main thread as soon as it blocks or returns to the
+ * program. On the rank's PE. Never switches. */
 void ampi_rank_send(struct ampi_rank *rank, struct ult_errand *errand);
 
 #endif

@@ -162,7 +162,7 @@ static inline struct ampi_rank *ampi_enter(const char *call)
     return self;
 }
 
-/* What the caller, which runs for a rank, is in; from: where it was called. */
+/* For reports: the function that the calling rank is in; from: the address of the call. */
 static inline void ampi_rank_set_call(const char *call, const void *from)
 {
     struct ult *u = ult_self();

@@ -144,7 +144,7 @@ void ampi_message_scratch_free(struct ampi_message_pool *pool, void *scratch, si
         ampi_message_free(pool, BASE_CONTAINER(scratch, struct ampi_message, data));
 }
 
-/* Those that probe for the message go on. */
+/* Wakes the ranks that probe for the message. */
 static BASE_COLD void wake_probers(struct ampi_comm *dest, int source, int tag)
 {
     struct ampi_prober **link = &dest->probers, *prober;

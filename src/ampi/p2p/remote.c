@@ -287,7 +287,7 @@ static void take_fetched(struct ampi_message *message, struct ampi_request *recv
         return;
     }
     if (kept->has_failed)
-        fill_status(recv, message->size_bytes, source, tag, MACHINE_LOST);
+        fill_status(recv, message->size_bytes, source, tag, MACHINE_PEER_FAILED);
     else
         ampi_p2p_unpack(kept->bytes, message->size_bytes, source, tag, recv->u.p2p.buf, recv->u.p2p.count,
                         recv->u.p2p.type, &recv->status);

@@ -312,7 +312,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
     p2p->staged = NULL;
     p2p->n_remote_parts = 1;
     if (BASE_UNLIKELY(peer == NULL)) {
-        sent(request, MACHINE_LOST);
+        sent(request, MACHINE_PEER_FAILED);
         return;
     }
     fill_am(&p2p->am, request->comm, self->pe_id, p2p->peer_rank, p2p->tag, peer->next_sent++);
@@ -394,7 +394,7 @@ void ampi_remote_handle_failure(int pe_id, int proc_id)
         int world_rank = ampi_group_world_rank(comm->peer->layout->group, request->u.p2p.peer_rank);
         struct ampi_request *next = request->next;
         if (ampi_procs_of_rank(world_rank) == proc_id)
-            sent(request, MACHINE_LOST);
+            sent(request, MACHINE_PEER_FAILED);
         request = next;
     }
 }

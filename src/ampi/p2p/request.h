@@ -96,7 +96,7 @@ struct ampi_request {
     uint32_t magic; /* AMPI_MAGIC_REQUEST */
     uint8_t state;  /* enum ampi_request_state */
     bool is_persistent;
-    struct ult *awaited_by; /* invariant 2; NULL: nobody waits for it */
+    struct ult *awaited_by; /* invariant 2; NULL: no ULT waits for it */
     const struct ampi_request_kind *kind;
     struct ampi_rank *owner;
     struct ampi_comm *comm;               /* NULL: none (generalized requests) */
@@ -132,7 +132,7 @@ void ampi_request_complete(struct ampi_request *request);
 void ampi_request_attach(struct ampi_request *whole, struct ampi_request *part,
                          ampi_request_complete_fn on_complete);
 
-/* For an ACTIVE request that nobody will wait for: destroys it when it completes. */
+/* For an ACTIVE request for which no ULT will wait: destroys it when it completes. */
 void ampi_request_abandon(struct ampi_request *request);
 
 /* Blocks until the request is COMPLETE. May switch. */

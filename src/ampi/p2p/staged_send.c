@@ -75,7 +75,7 @@ static void flow_end(struct flow *flow)
         flow->next->link = flow->link;
     if (request) {
         request->u.p2p.gpu_error = flow->error;
-        ampi_remote_send_done(request, flow->is_failed ? MACHINE_LOST : MACHINE_DONE);
+        ampi_remote_send_done(request, flow->is_failed ? MACHINE_PEER_FAILED : MACHINE_DONE);
     }
     free(flow);
 }

@@ -4,7 +4,7 @@
  *
  * The thread that detects the failure (the launcher's, or a PE whose connection broke) sets the process's
  * flag and wakes all PEs. In its next poll each PE ends its own ranks' communication with that process: no
- * PE touches another PE's requests, and the message path is not involved. Communicators that lose a member
+ * PE touches another PE's requests, and the message path is not involved. Communicators with a failed member
  * get a mark in each handle (ampi_comm_mark_failed), which keeps later receives and collectives off the
  * fast path.
  *
@@ -20,7 +20,7 @@
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
-/* Time for Heddle's mpirun to end a job that has lost a process, and to report the cause, before this
+/* Time for Heddle's mpirun to end a job with a failed process, and to report the cause, before this
  * process does it with less information. */
 #define LAUNCHER_US 300000
 
@@ -41,11 +41,11 @@ static struct {
         uint32_t epoch;  /* last epoch that it has handled */
         bool *forgotten; /* by process: communication with it has ended; NULL: none yet */
     } BASE_CACHE_ALIGNED pes[AMPI_PES_MAX];
-} lost;
+} failures;
 
 void ampi_failed_init(void)
 {
-    lost.processes = base_calloc((size_t)ampi_job.n_procs, sizeof *lost.processes, "processes");
+    failures.processes = base_calloc((size_t)ampi_job.n_procs, sizeof *failures.processes, "processes");
 }
 
 void ampi_failed_tolerate(void)
@@ -57,7 +57,7 @@ void ampi_failed_tolerate(void)
     if (!ampi_machine || atomic_load(&is_told))
         return;
     pthread_mutex_lock(&lock); /* the second caller returns when the launcher knows, too */
-    if (!atomic_exchange(&lost.is_tolerant, true))
+    if (!atomic_exchange(&failures.is_tolerant, true))
         ampi_machine->tolerate();
     atomic_store(&is_told, true);
     pthread_mutex_unlock(&lock);
@@ -67,24 +67,24 @@ void ampi_failed_tolerate(void)
 
 void ampi_failed_record(int proc_id, const char *why)
 {
-    struct failed_process *process = &lost.processes[proc_id];
+    struct failed_process *process = &failures.processes[proc_id];
 
     snprintf(process->why, sizeof process->why, "%s", why);
     atomic_store(&process->is_failed, true);
-    atomic_fetch_add(&lost.n_failed, 1);
-    atomic_fetch_add(&lost.epoch, 1);
+    atomic_fetch_add(&failures.n_failed, 1);
+    atomic_fetch_add(&failures.epoch, 1);
     ult_wake_all();
 }
 
 bool ampi_failed_any(void)
 {
-    return atomic_load_explicit(&lost.n_failed, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&failures.n_failed, memory_order_relaxed) > 0;
 }
 
 bool ampi_failed_is(int proc_id)
 {
     return ampi_failed_any() &&
-           atomic_load_explicit(&lost.processes[proc_id].is_failed, memory_order_seq_cst);
+           atomic_load_explicit(&failures.processes[proc_id].is_failed, memory_order_seq_cst);
 }
 
 bool ampi_failed_is_rank(int world_rank)
@@ -114,8 +114,8 @@ void ampi_failed_describe_process(int proc_id, char *text)
         snprintf(ranks, sizeof ranks, "rank %d", first);
     else
         snprintf(ranks, sizeof ranks, "ranks %d to %d", first, last);
-    snprintf(text, AMPI_FAILED_TEXT_MAX, "process %d of %d (%s) is lost: %s", proc_id, ampi_job.n_procs,
-             ranks, lost.processes[proc_id].why);
+    snprintf(text, AMPI_FAILED_TEXT_MAX, "process %d of %d (%s) has failed: %s", proc_id, ampi_job.n_procs,
+             ranks, failures.processes[proc_id].why);
 }
 
 /* ---- Handling on a PE ---- */
@@ -132,20 +132,20 @@ static BASE_COLD void end_job(int proc_id)
 
 bool ampi_failed_must_handle(int pe_id)
 {
-    return atomic_load_explicit(&lost.epoch, memory_order_seq_cst) != lost.pes[pe_id].epoch;
+    return atomic_load_explicit(&failures.epoch, memory_order_seq_cst) != failures.pes[pe_id].epoch;
 }
 
 static BASE_COLD int handle(int pe_id)
 {
-    bool **forgotten = (bool **)&lost.pes[pe_id].forgotten;
+    bool **forgotten = (bool **)&failures.pes[pe_id].forgotten;
 
-    lost.pes[pe_id].epoch = atomic_load(&lost.epoch);
+    failures.pes[pe_id].epoch = atomic_load(&failures.epoch);
     if (!*forgotten)
         *forgotten = base_calloc((size_t)ampi_job.n_procs, sizeof(bool), "processes");
     for (int i = 0; i < ampi_job.n_procs; i++) {
         if (!ampi_failed_is(i) || (*forgotten)[i])
             continue;
-        if (!atomic_load(&lost.is_tolerant))
+        if (!atomic_load(&failures.is_tolerant))
             end_job(i);
         (*forgotten)[i] = true;
         ampi_machine->forget(pe_id, i);
@@ -157,12 +157,13 @@ static BASE_COLD int handle(int pe_id)
 
 int ampi_failed_handle(int pe_id)
 {
-    return BASE_LIKELY(atomic_load_explicit(&lost.epoch, memory_order_relaxed) == lost.pes[pe_id].epoch)
+    return BASE_LIKELY(atomic_load_explicit(&failures.epoch, memory_order_relaxed) ==
+                       failures.pes[pe_id].epoch)
                ? 0
                : handle(pe_id);
 }
 
 void ampi_failed_look_again(void)
 {
-    atomic_fetch_add(&lost.epoch, 1);
+    atomic_fetch_add(&failures.epoch, 1);
 }

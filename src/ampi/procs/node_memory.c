@@ -26,8 +26,8 @@
 #define KEEP_BYTES ((size_t)64 << 20)
 #define KEEP_NODE_BYTES ((size_t)512 << 20)
 
-/* Blocks are taken in turn from so many bytes, some times a second-level cache: a core writes to lines that another
- * one has just read at a fifth of the speed of lines that have left its cache again. */
+/* Blocks are taken in turn from this many bytes, several times a second-level cache: writing to lines that another core
+ * has just read is five times slower than writing to lines that have left its cache. */
 #define ROTATION_BYTES ((size_t)2 << 20)
 
 #define BLOCKS_MAX 512u

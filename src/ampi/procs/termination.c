@@ -43,7 +43,7 @@ struct counters {
     uint64_t n_sent; /* messages, except those of this file */
     uint64_t n_taken;
     uint64_t n_switches; /* between ranks */
-    uint64_t lost; /* fingerprint of the failed processes; 64 bits: compared with memcmp, so no padding */
+    uint64_t failed; /* fingerprint of the failed processes; 64 bits: compared with memcmp, so no padding */
 };
 
 /* Messages of this file exchanged with a process. */
@@ -115,7 +115,7 @@ static bool read_counters(struct counters *counters_out)
 
     look_for_losses();
     *counters_out =
-        (struct counters){.n_switches = count_switches(), .lost = ampi_failed_fingerprint(own.is_failed)};
+        (struct counters){.n_switches = count_switches(), .failed = ampi_failed_fingerprint(own.is_failed)};
     for (int i = 0; i < ampi_job.n_pes; i++) {
         ampi_machine->traffic(i, own.is_failed, &traffic);
         if (traffic.n_fetching || ampi_failed_must_handle(i))
@@ -138,7 +138,7 @@ static void post(int proc_id, int flags, uint32_t round, const struct counters *
     if (counters) {
         am.cookie = counters->n_sent;
         am.context_id = counters->n_taken;
-        am.tag = (int32_t)counters->lost;
+        am.tag = (int32_t)counters->failed;
     }
     if (ampi_procs_post(proc_id, 0, &am, NULL, 0))
         own.words[proc_id].n_sent++;
@@ -199,7 +199,7 @@ static bool is_balanced(void)
     for (int i = 0; i < ampi_job.n_procs; i++) {
         if (own.is_failed[i])
             continue;
-        if (!all.has_told[i] || all.told[i].lost != all.told[ampi_job.proc_id].lost)
+        if (!all.has_told[i] || all.told[i].failed != all.told[ampi_job.proc_id].failed)
             return false;
         n_sent += all.told[i].n_sent;
         n_taken += all.told[i].n_taken;
@@ -214,7 +214,7 @@ static void collect(int proc_id, uint32_t round, struct counters counters)
     look_for_losses();
     if (round > 0) {
         if (round != all.round || told->n_sent != counters.n_sent || told->n_taken != counters.n_taken ||
-            told->lost != counters.lost)
+            told->failed != counters.failed)
             return;
         all.has_answered[proc_id] = true;
         if (!all.is_judged && is_true_of_all(all.has_answered))
@@ -315,7 +315,7 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
     if (!(am->flags & (FLAG_QUESTION | FLAG_PRINTED | FLAG_VERDICT)))
         collect(
             from, am->seq,
-            (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .lost = (uint32_t)am->tag});
+            (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .failed = (uint32_t)am->tag});
     if (am->flags & FLAG_VERDICT) {
         ampi_upper.report_blocked();
         post(from, FLAG_PRINTED, 0, NULL);

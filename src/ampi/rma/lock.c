@@ -67,7 +67,7 @@ static void granted(struct ampi_win_waiter *waiter)
     }
 }
 
-/* MPI_ERR_PROC_ABORTED: who held it exclusively is lost. */
+/* MPI_ERR_PROC_ABORTED: its exclusive holder has failed. */
 static BASE_NOINLINE int take_slowly(struct ampi_win *win, struct ampi_win_lock *lock,
                                      enum ampi_win_lock_as as, int target)
 {

@@ -19,7 +19,7 @@
 #include "ampi/rma/rma_remote_header.h"
 #include "base/log.h"
 
-/* From so many bytes on a direct copy takes less time than messages, if the other side's pieces are large: the
+/* From this many bytes on a direct copy takes less time than messages, if the other side's pieces are large: the
  * kernel takes 1 to 2 us for each. */
 #define DIRECT_BYTES_MIN ((MPI_Count)16 << 10)
 #define DIRECT_PIECE_BYTES_MIN 4096
@@ -29,7 +29,7 @@ static char asked, none;
 #define KEY_ASKED ((void *)&asked)
 #define KEY_NONE ((void *)&none)
 
-/* What a PE knows of a window. */
+/* A PE's knowledge of a window. */
 struct ampi_win_keys {
     int n_handles;   /* of members of the PE that are not freed */
     void *by_rank[]; /* keys; NULL: not asked for yet */
@@ -246,7 +246,7 @@ static void flush_one(struct ampi_win *win, int rank)
     struct ampi_rma rma = {.win = win, .rank = rank};
     struct ampi_rma_part *part = ampi_rma_part_begin(&rma);
     struct end end = end_of(win, rank);
-    int result = end.pe_id < 0 ? MACHINE_LOST
+    int result = end.pe_id < 0 ? MACHINE_PEER_FAILED
                                : ampi_machine->reach->flush(own_pe(win), end.proc_id, end.pe_id, ended, part);
 
     ampi_win_clear_bit(win->unflushed, rank);

@@ -63,8 +63,8 @@ void ampi_win_set_bit(struct ampi_win *win, uint64_t **bits, int rank)
 
 /* ---- Waiting for the target's memory ---- */
 
-/* Takes the guard from a process that is lost. */
-static bool take_from_lost(struct ampi_win_guard *guard)
+/* Takes the guard from a failed process. */
+static bool take_from_failed(struct ampi_win_guard *guard)
 {
     uint32_t owner = atomic_load_explicit(&guard->owner, memory_order_relaxed);
 
@@ -86,7 +86,7 @@ void ampi_win_combine_await(struct ampi_win *target)
             ult_arch_relax();
         }
         sched_yield();
-    } while (!ampi_failed_any() || !take_from_lost(target->guard));
+    } while (!ampi_failed_any() || !take_from_failed(target->guard));
 }
 
 uint32_t ampi_win_count_torn(const struct ampi_win_shared *shared)

@@ -58,10 +58,10 @@ struct ampi_win_region {
     uintptr_t to; /* one past its end */
 };
 
-/* What makes accumulates on a member's memory atomic. In memory that processes of a node share, or in a handle. */
+/* Makes accumulates on a member's memory atomic. Lies in memory shared by the processes of a node, or in a handle. */
 struct ampi_win_guard {
     _Atomic uint32_t owner;  /* 0: free; else 1 + the process that combines */
-    _Atomic uint32_t n_torn; /* how often its owner was lost: some data may be half written */
+    _Atomic uint32_t n_torn; /* number of owners that failed: some data may be half written */
 };
 
 struct ampi_win_shared {
@@ -221,10 +221,10 @@ static inline bool ampi_win_guard_try(struct ampi_win_guard *guard)
                                                    memory_order_acquire, memory_order_relaxed);
 }
 
-/* Another PE or process combines: waits for it. If the process is lost, the guard is taken from it. */
+/* Another PE or process combines: waits for it. If that process fails, the guard is taken from it. */
 void ampi_win_combine_await(struct ampi_win *target);
 
-/* How often guards of the window's members were taken from lost processes, as far as this process can see. */
+/* Number of guards of the window's members taken from failed processes, as far as this process can see. */
 uint32_t ampi_win_count_torn(const struct ampi_win_shared *shared);
 
 /* Held for some microseconds at most, and never across a switch. */

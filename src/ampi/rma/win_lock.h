@@ -6,15 +6,15 @@
  * first served, and are notified when they hold the lock: a rank is suspended meanwhile; a rank in another
  * process gets a message.
  *
- * A lock whose exclusive holder is lost is broken: it is free again, but what it protects may be half written. So
- * each rank is refused once: those that wait at once, the others when they want it next.
+ * A lock whose exclusive holder has failed is broken: it is free again, but its data may be half written. So
+ * each rank is refused once: waiting ranks at once, the others at their next attempt.
  *
- * A lock that is closed is refused to shared holders for ever: MPI_Win_lock_all cannot lock a window that has lost a
+ * A lock that is closed is refused to shared holders for ever: MPI_Win_lock_all cannot lock a window with a failed
  * member.
  *
  * Invariants:
  *   1. The word counts the holders. While WAITING is not set, anybody changes it, atomically; while it is
- *      set, only who has the mutex. Nobody takes the lock without the mutex once BROKEN is set: it was broken or
+ *      set, only the holder of the mutex. Once BROKEN is set, no rank takes the lock without the mutex: it was broken or
  *      closed.
  *   2. WAITING is set if and only if the queue is not empty, but for moments with the mutex held.
  */
@@ -72,7 +72,7 @@ bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int
 enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter,
                                              bool has_others);
 
-/* Lets go for an exclusive holder that is lost, and refuses all that wait. n_ranks: of the window. */
+/* Releases the lock for a failed exclusive holder, and refuses all waiting ranks. n_ranks: of the window. */
 void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks);
 
 /* From now on refuses the lock to shared holders, also to those that wait. */

@@ -162,7 +162,7 @@ void ampi_exchange_go_on(struct ampi_exchange *x)
 
 /* ---- Work for all PEs ---- */
 
-/* Work on so many bytes takes longer than telling the other PEs of it. */
+/* From this many bytes on, sharing the work with other PEs takes less time than doing it alone. */
 #define SHARE_FROM ((size_t)64 << 10)
 
 static void handle_shared(struct ult_wakeup *wakeup)

@@ -168,7 +168,7 @@ void ampi_coll_device_apply(struct ampi_exchange *x, const struct ampi_op *op, c
 void *ampi_exchange_node_alloc(struct ampi_exchange *x, size_t n_bytes);
 void ampi_exchange_node_release(struct ampi_exchange *x);
 
-/* True if all other participants can read so many bytes that this one has. */
+/* True if all other participants can read this many bytes of this one directly. */
 bool ampi_exchange_node_reaches_all(const struct ampi_exchange *x, size_t n_bytes);
 
 /* A reference for a participant's process to bytes that it shall have: to where they are, if that is node memory

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_bcast_scatter.c: the root's part is cut in p pieces, which go down a binomial tree, half of what is left
- * at each branch; then everybody collects the others' pieces, doubling what it has in each round.
+ * exchange_bcast_scatter.c: broadcast as scatter and allgather. The root's data is cut into p pieces. A binomial tree
+ * distributes them, each branch taking half of the remaining pieces; then each participant collects the other pieces by
+ * recursive doubling.
  * Cost: 2 ceil(log2 p) steps, 2 n (p - 1) / p bytes sent and received by each, one copy of n.
  *
- * Places are participants counted from the root. Place i is dealt piece i; before round k it has pieces i .. i +
- * 2^k - 1, counted around, which the place 2^k before it lacks. The root has all, and only gives.
+ * Places are participants numbered from the root. Place i gets piece i from the tree; before round k it has pieces i ..
+ * i + 2^k - 1 (modulo p), which place i - 2^k lacks. The root has all pieces and only sends.
  */
 #include "ampi/coll/between/exchange.h"
 
-/* Pieces begin at multiples of this. */
+/* Alignment of pieces, in bytes. */
 #define PIECE_ALIGN 64u
 
 #define TAG_DEAL 0
@@ -27,7 +28,7 @@ static int participant_at(const struct ampi_exchange *x, int place)
     return (x->root + place + x->n) % x->n;
 }
 
-/* Pieces from .. to - 1; the cookie says where they belong, or, when they are dealt, how large all is. */
+/* Sends pieces from .. to - 1. The cookie is their offset; in the tree (TAG_DEAL) it is the size of all data. */
 static void send_pieces(struct ampi_exchange *x, int place, int tag, int from, int to)
 {
     const struct ampi_exchange_block *all = &x->in[x->root];
@@ -37,7 +38,7 @@ static void send_pieces(struct ampi_exchange *x, int place, int tag, int from, i
                        piece_from(x, all->n_bytes, to) - at);
 }
 
-/* To the places below, the largest subtree first. */
+/* Sends to the children in the tree, the largest subtree first. */
 static void deal(struct ampi_exchange *x, int place)
 {
     int size = ampi_exchange_subtree(place, x->n), mask = 1;
@@ -49,7 +50,7 @@ static void deal(struct ampi_exchange *x, int place)
                     place + mask + ampi_exchange_subtree(place + mask, x->n));
 }
 
-/* What was dealt to this place and to those below. */
+/* Stores the pieces received from the parent: those of this place and of its subtree. */
 static void take_dealt(struct ampi_exchange *x, int place)
 {
     struct ampi_exchange_block *all = &x->in[x->root];
@@ -67,13 +68,14 @@ static void take_collected(struct ampi_exchange *x)
         ampi_exchange_copy(x, all + message->cookie, message->bytes, message->n_bytes);
 }
 
-/* How many pieces go from one place to another in a round: as many as it has, or as the other lacks. */
+/* Number of pieces sent from one place to another in a round: those that the sender has, at most those that the receiver
+ * lacks. */
 static int n_pieces_in(const struct ampi_exchange *x, int round)
 {
     return 1 << round < x->n - (1 << round) ? 1 << round : x->n - (1 << round);
 }
 
-/* Pieces place .. place + n - 1, counted around, are one run, or two. */
+/* Sends pieces place .. place + n - 1 (modulo p) in one run, or two. */
 static int n_runs(const struct ampi_exchange *x, int place, int n)
 {
     return place + n > x->n ? 2 : 1;
@@ -97,7 +99,7 @@ static void collect(struct ampi_exchange *x, int place, int round)
 void ampi_exchange_bcast_scatter(struct ampi_exchange *x)
 {
     int place = (x->own - x->root + x->n) % x->n;
-    int round = x->step - 1; /* of collecting; the root does not wait between its rounds */
+    int round = x->step - 1; /* of the allgather; the root does not wait between its rounds */
 
     if (place == 0) {
         x->in[x->root] = x->out[x->own];

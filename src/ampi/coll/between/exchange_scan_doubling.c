@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_scan_doubling.c: each gets what the vectors of the processes before it combine to, by recursive
- * doubling: in round k the processes of a block of 2^k exchange what theirs combine to with one of the next
- * block; backwards only if the lower block is used once more. Cost: ceil(log2 p) steps, n bytes sent and up to
- * 2 n combined in each.
+ * exchange_scan_doubling.c: prefix sums by recursive doubling: each process gets the combination of the vectors of all
+ * processes before it. In round k each process of a block of 2^k sends its block's combination to a process of the
+ * neighboring block, from the upper to the lower block only if that one is used in a later round. Cost: ceil(log2 p)
+ * steps, n bytes sent and up to 2 n combined in each.
  */
 #include "ampi/coll/between/reduction.h"
 
@@ -12,7 +12,7 @@ static int partner_in(int participant, int round)
     return participant ^ 1 << round;
 }
 
-/* Does a participant send to a higher one, or get something from one, in this round or later? */
+/* True if the participant has a partner in this round or a later one. */
 static bool has_round_from(const struct ampi_exchange *x, int participant, int round)
 {
     for (; 1 << round < x->n; round++)
@@ -21,7 +21,7 @@ static bool has_round_from(const struct ampi_exchange *x, int participant, int r
     return false;
 }
 
-/* In the order of the processes: all of them have fewer elements than fit, or as many. */
+/* Combines the elements that came with those of earlier rounds: lower processes come in later rounds. */
 static void take_before(struct ampi_exchange *x, const void *came)
 {
     struct ampi_reduction *r = x->reduction;
@@ -68,7 +68,7 @@ void ampi_exchange_scan_doubling(struct ampi_exchange *x)
     if (x->got)
         take(x);
     while (1 << x->step < x->n && partner_in(x->own, x->step) >= x->n)
-        x->step++; /* nobody there in this round */
+        x->step++; /* no partner in this round */
     if (1 << x->step >= x->n)
         return;
     partner = partner_in(x->own, x->step);

@@ -132,8 +132,7 @@ static struct ampi_coll_args *stand_in(struct ampi_coll_slot *slot, struct ampi_
     struct ampi_comm_shared *shared = slot->state->shared;
     int side = shared->is_inter && member >= shared->side[0].n_ranks;
     int rank = member - (side ? shared->side[0].n_ranks : 0);
-    struct ampi_comm *comm =
-        &shared->side[side].handles[rank]; /* not a member's of this process: nobody uses it */
+    struct ampi_comm *comm = &shared->side[side].handles[rank]; /* not of a member in this process: unused */
 
     comm->rank = rank;
     comm->shared = shared;

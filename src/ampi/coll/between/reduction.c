@@ -353,7 +353,7 @@ static const struct ampi_reduction *reduction_of(const struct ampi_coll_slot *sl
     return slot->between->x.reduction;
 }
 
-/* The elements of the result that are a member's. */
+/* Finds a member's elements in the result. */
 static void find_result(const struct ampi_coll_args *args, const struct ampi_reduction *r,
                         MPI_Count *from_out, MPI_Count *to_out)
 {
@@ -371,7 +371,7 @@ static void find_result(const struct ampi_coll_args *args, const struct ampi_red
     *to_out = *from_out + ampi_coll_count(&args->recv, rank);
 }
 
-/* Those of a piece that are a member's, into its buffer. */
+/* Stores a member's elements of a piece in its buffer. */
 static void give(struct ampi_coll_args *args, const struct ampi_reduction *r,
                  const struct ampi_reduction_piece *piece)
 {
@@ -396,7 +396,7 @@ void ampi_reduction_give(const struct ampi_exchange *x, const struct ampi_reduct
         give(local_args(x->slot, i), x->reduction, piece);
 }
 
-/* A piece to the members of a part; block by block, each to all of them while it is in the cache. */
+/* Stores a piece in the buffers of a part's members, block by block, so that each block is in the cache for all of them. */
 static void give_piece(struct ampi_coll_slot *slot, int part, const struct ampi_reduction_piece *piece)
 {
     const struct ampi_reduction *r = reduction_of(slot);
@@ -411,8 +411,8 @@ static void give_piece(struct ampi_coll_slot *slot, int part, const struct ampi_
     }
 }
 
-/* Carries the running result of a block of elements from member to member: `sum` is that of those before, NULL:
- * there are none. In place is safe: a contribution is copied before the result takes its place. */
+/* Passes the running result of a block of elements from member to member: `sum` is the result of the processes before
+ * this one, NULL: there are none. In place is safe: a contribution is copied before the result takes its place. */
 static void scan_block(struct ampi_coll_slot *slot, MPI_Count from, MPI_Count count, const void *sum,
                        struct ampi_coll_scratch scratch[2])
 {

@@ -4,7 +4,7 @@
  * operation that it begins, with the values that must be equal, and that process compares them.
  *
  * The messages of the operations have a hash of the same values, but need not detect a mistake: if roots
- * differ, a process may wait for a message that nobody sends, or get one after it has left the operation or
+ * differ, a process may wait for a message that is never sent, or get one after it has left the operation or
  * freed the communicator. So these records outlive both.
  *
  * A record is an operation that the first process has not heard of from all; it is freed when it has.

@@ -17,7 +17,7 @@ struct ampi_coll_packer {
     unsigned char *data; /* NULL: likewise */
     size_t data_bytes;
     int share;                   /* which part (PE) packs; of the data, its share */
-    int n_shares;                /* ... of so many; 0: all of it */
+    int n_shares;                /* ... of this many; 0: all of it */
     int proc;                    /* index of the process that it is for */
     int n_items;                 /* of the current member */
     struct ampi_coll_args *args; /* of the current member */

@@ -76,7 +76,7 @@ struct ampi_coll_selection {
     enum ampi_between large;     /* the one from large_from on */
     const char *between_counted; /* what is compared with large_from */
     size_t large_from;
-    size_t each_from; /* ... which also needs so many bytes for each process */
+    size_t each_from; /* ... which also needs this many bytes for each process */
     size_t nccl_from; /* the same for buffers on GPUs from which on NCCL does it, if it is there; 0: it has
                          no such operation */
 };

@@ -36,7 +36,7 @@ static void fold_range(const struct ampi_coll_slot *slot, int part, const struct
                        ampi_type_address(to, done * args->recv.type->extent_bytes));
 }
 
-/* ---- Directly into the receivers' buffers, which nobody reads ---- */
+/* ---- Directly into the receivers' buffers, which no other member reads ---- */
 
 static void receive_blocks(const struct ampi_coll_slot *slot, int part)
 {
@@ -48,7 +48,7 @@ static void receive_blocks(const struct ampi_coll_slot *slot, int part)
     }
 }
 
-/* ---- Through memory of the part, until nobody reads the contributions any more ---- */
+/* ---- Through memory of the part, until all members have read the contributions ---- */
 
 static MPI_Count count_part(const struct ampi_coll_slot *slot, int part)
 {

@@ -4,7 +4,7 @@
 # Shows that a job whose process fails by kill -9 ends soon under other launchers, too, with a message that names the
 # process, and with a non-zero code, whatever the others are doing: on one node, and across two, where the message also
 # names the ranks.
-# Usage: lost_test.sh MPICC MPIRUN
+# Usage: failed_node_test.sh MPICC MPIRUN
 # What is in single quotes is for the shell that runs it.
 # shellcheck disable=SC2016
 set -u
@@ -34,7 +34,7 @@ lost() {
             "$@" "$client" +vp 8 +p 1 init barrier @2,sleep=300 @2,kill=9 $doing
     done
 }
-said_by_us='process 2 of 4 .ranks 4 to 5. is lost: host [^ ]* .*; the job ends'
+said_by_us='process 2 of 4 .ranks 4 to 5. has failed: host [^ ]* .*; the job ends'
 
 if command -v mpirun.openmpi >/dev/null; then
     ssh=$(nodes_ssh)
