@@ -5,7 +5,7 @@
  * those of one origin happen in the order of the calls.
  */
 #include "ampi/rma/rma_remote.h"
-#include "ampi/rma/rma.h"
+#include "ampi/rma/rma_calls.h"
 
 #include <string.h>
 
@@ -82,7 +82,7 @@ static int raise_device(const struct ampi_rma *rma, int error)
     return ampi_win_raise(rma->win, ampi_device_class(error), AMPI_DEVICE_FAILED, gpu_error_text(error));
 }
 
-static BASE_NOINLINE int accumulate(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
+BASE_NOINLINE int ampi_rma_accumulate(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
 {
     int error = check(rma, handle, is_fetching);
 
@@ -180,15 +180,6 @@ static BASE_NOINLINE int compare_and_swap(struct ampi_rma *rma, MPI_Win handle,
                    : ampi_rma_remote_compare_and_swap(rma, expected, desired);
 }
 
-static int check_request(MPI_Win handle, const MPI_Request *request)
-{
-    struct ampi_win *win = ampi_win_of(handle);
-
-    if (BASE_LIKELY(request || !win))
-        return MPI_SUCCESS;
-    return ampi_win_raise(win, MPI_ERR_ARG, "the address of the request is NULL");
-}
-
 /* ---- The usual case ---- */
 
 static inline void copy_block(void *to, const void *from, size_t n_bytes)
@@ -258,11 +249,11 @@ static inline bool compare_at_once(const void *desired, const void *expected, vo
     {                                                           \
         (void *)(uintptr_t)(address), (count), (datatype), NULL \
     }
-#define ARGUMENTS(request_address, ...)                                                          \
-    {                                                                                            \
-        .rank = target_rank, .disp = target_disp, .op_handle = op, .request = (request_address), \
-        .origin = SIDE(origin_addr, origin_count, origin_datatype),                              \
-        .target = SIDE(NULL, target_count, target_datatype), __VA_ARGS__                         \
+#define ARGUMENTS(...)                                                   \
+    {                                                                    \
+        .rank = target_rank, .disp = target_disp, .op_handle = op,       \
+        .origin = SIDE(origin_addr, origin_count, origin_datatype),      \
+        .target = SIDE(NULL, target_count, target_datatype), __VA_ARGS__ \
     }
 #define RESULT .result = SIDE(result_addr, result_count, result_datatype)
 
@@ -276,7 +267,7 @@ int PMPI_Accumulate(const void *origin_addr, int origin_count, MPI_Datatype orig
                     combine_at_once(origin_addr, NULL, origin_count, origin_datatype, target_rank,
                                     target_disp, op, win)))
         return MPI_SUCCESS;
-    return accumulate(&(struct ampi_rma)ARGUMENTS(NULL, ), win, false);
+    return ampi_rma_accumulate(&(struct ampi_rma)ARGUMENTS(), win, false);
 }
 
 AMPI_EXPORT(Accumulate_c);
@@ -289,33 +280,7 @@ int PMPI_Accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datat
                     combine_at_once(origin_addr, NULL, origin_count, origin_datatype, target_rank,
                                     target_disp, op, win)))
         return MPI_SUCCESS;
-    return accumulate(&(struct ampi_rma)ARGUMENTS(NULL, ), win, false);
-}
-
-AMPI_EXPORT(Raccumulate);
-int PMPI_Raccumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
-                     MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
-                     MPI_Win win, MPI_Request *request)
-{
-    struct ampi_rma rma = ARGUMENTS(request, );
-    int error;
-
-    ampi_enter("MPI_Raccumulate");
-    error = check_request(win, request);
-    return error ? error : accumulate(&rma, win, false);
-}
-
-AMPI_EXPORT(Raccumulate_c);
-int PMPI_Raccumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
-                       int target_rank, MPI_Aint target_disp, MPI_Count target_count,
-                       MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request)
-{
-    struct ampi_rma rma = ARGUMENTS(request, );
-    int error;
-
-    ampi_enter("MPI_Raccumulate_c");
-    error = check_request(win, request);
-    return error ? error : accumulate(&rma, win, false);
+    return ampi_rma_accumulate(&(struct ampi_rma)ARGUMENTS(), win, false);
 }
 
 AMPI_EXPORT(Get_accumulate);
@@ -330,7 +295,7 @@ int PMPI_Get_accumulate(const void *origin_addr, int origin_count, MPI_Datatype 
                     combine_at_once(origin_addr, result_addr, origin_count, origin_datatype, target_rank,
                                     target_disp, op, win)))
         return MPI_SUCCESS;
-    return accumulate(&(struct ampi_rma)ARGUMENTS(NULL, RESULT), win, true);
+    return ampi_rma_accumulate(&(struct ampi_rma)ARGUMENTS(RESULT), win, true);
 }
 
 AMPI_EXPORT(Get_accumulate_c);
@@ -345,35 +310,7 @@ int PMPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_D
                     combine_at_once(origin_addr, result_addr, origin_count, origin_datatype, target_rank,
                                     target_disp, op, win)))
         return MPI_SUCCESS;
-    return accumulate(&(struct ampi_rma)ARGUMENTS(NULL, RESULT), win, true);
-}
-
-AMPI_EXPORT(Rget_accumulate);
-int PMPI_Rget_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
-                         void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank,
-                         MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
-                         MPI_Win win, MPI_Request *request)
-{
-    struct ampi_rma rma = ARGUMENTS(request, RESULT);
-    int error;
-
-    ampi_enter("MPI_Rget_accumulate");
-    error = check_request(win, request);
-    return error ? error : accumulate(&rma, win, true);
-}
-
-AMPI_EXPORT(Rget_accumulate_c);
-int PMPI_Rget_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
-                           void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype,
-                           int target_rank, MPI_Aint target_disp, MPI_Count target_count,
-                           MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request)
-{
-    struct ampi_rma rma = ARGUMENTS(request, RESULT);
-    int error;
-
-    ampi_enter("MPI_Rget_accumulate_c");
-    error = check_request(win, request);
-    return error ? error : accumulate(&rma, win, true);
+    return ampi_rma_accumulate(&(struct ampi_rma)ARGUMENTS(RESULT), win, true);
 }
 
 AMPI_EXPORT(Fetch_and_op);

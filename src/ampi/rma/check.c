@@ -127,3 +127,12 @@ int ampi_rma_locate_slowly(struct ampi_rma *rma)
     rma->target.buf = ampi_type_address(target->base, at);
     return MPI_SUCCESS;
 }
+
+int ampi_rma_check_request(MPI_Win handle, const MPI_Request *request)
+{
+    struct ampi_win *win = ampi_win_of(handle);
+
+    if (BASE_LIKELY(request || !win))
+        return MPI_SUCCESS;
+    return ampi_win_raise(win, MPI_ERR_ARG, "the address of the request is NULL");
+}

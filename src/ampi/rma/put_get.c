@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * put_get.c: MPI_Put, MPI_Get and their request forms (MPI 5.0, sections 12.3.1, 12.3.2 and 12.3.5).
+ * put_get.c: MPI_Put, MPI_Get and the work of their request forms (MPI 5.0, sections 12.3.1, 12.3.2 and 12.3.5).
  */
 #include "ampi/rma/rma_remote.h"
-#include "ampi/rma/rma.h"
+#include "ampi/rma/rma_calls.h"
 
 #include <string.h>
 
@@ -80,38 +80,28 @@ static int run_get(struct ampi_rma *rma, MPI_Win handle)
     return BASE_UNLIKELY(error) ? error : done(rma);
 }
 
-static int check_request(MPI_Win handle, const MPI_Request *request)
-{
-    struct ampi_win *win = ampi_win_of(handle);
-
-    if (BASE_LIKELY(request || !win))
-        return MPI_SUCCESS;
-    return ampi_win_raise(win, MPI_ERR_ARG, "the address of the request is NULL");
-}
-
 /* The arguments of both, with the standard's names. */
-#define ORIGIN_AND_TARGET(request_address)                                               \
+#define ORIGIN_AND_TARGET                                                                \
     {                                                                                    \
-        .rank = target_rank, .disp = target_disp, .request = (request_address),          \
+        .rank = target_rank, .disp = target_disp, .request = request,                    \
         .origin = {(void *)(uintptr_t)origin_addr, origin_count, origin_datatype, NULL}, \
         .target = {NULL, target_count, target_datatype, NULL},                           \
     }
 
-/* All but the usual case. */
-static BASE_NOINLINE int put(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
-                             int target_rank, MPI_Aint target_disp, MPI_Count target_count,
-                             MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request)
+BASE_NOINLINE int ampi_rma_put(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                               int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                               MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(request);
+    struct ampi_rma rma = ORIGIN_AND_TARGET;
 
     return run_put(&rma, win);
 }
 
-static BASE_NOINLINE int get(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
-                             int target_rank, MPI_Aint target_disp, MPI_Count target_count,
-                             MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request)
+BASE_NOINLINE int ampi_rma_get(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                               int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                               MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request)
 {
-    struct ampi_rma rma = ORIGIN_AND_TARGET(request);
+    struct ampi_rma rma = ORIGIN_AND_TARGET;
 
     return run_get(&rma, win);
 }
@@ -146,8 +136,8 @@ int PMPI_Put(const void *origin_addr, int origin_count, MPI_Datatype origin_data
     if (BASE_LIKELY(move_at_once((void *)(uintptr_t)origin_addr, origin_count, origin_datatype, target_rank,
                                  target_disp, target_count, target_datatype, win, true)))
         return MPI_SUCCESS;
-    return put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-               target_datatype, win, NULL);
+    return ampi_rma_put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                        target_datatype, win, NULL);
 }
 
 AMPI_EXPORT(Put_c);
@@ -158,36 +148,8 @@ int PMPI_Put_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype ori
     if (BASE_LIKELY(move_at_once((void *)(uintptr_t)origin_addr, origin_count, origin_datatype, target_rank,
                                  target_disp, target_count, target_datatype, win, true)))
         return MPI_SUCCESS;
-    return put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-               target_datatype, win, NULL);
-}
-
-AMPI_EXPORT(Rput);
-int PMPI_Rput(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
-              MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win,
-              MPI_Request *request)
-{
-    int error;
-
-    ampi_enter("MPI_Rput");
-    error = check_request(win, request);
-    return error ? error
-                 : put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                       target_datatype, win, request);
-}
-
-AMPI_EXPORT(Rput_c);
-int PMPI_Rput_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
-                int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype,
-                MPI_Win win, MPI_Request *request)
-{
-    int error;
-
-    ampi_enter("MPI_Rput_c");
-    error = check_request(win, request);
-    return error ? error
-                 : put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                       target_datatype, win, request);
+    return ampi_rma_put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                        target_datatype, win, NULL);
 }
 
 AMPI_EXPORT(Get);
@@ -198,8 +160,8 @@ int PMPI_Get(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, 
     if (BASE_LIKELY(move_at_once(origin_addr, origin_count, origin_datatype, target_rank, target_disp,
                                  target_count, target_datatype, win, false)))
         return MPI_SUCCESS;
-    return get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-               target_datatype, win, NULL);
+    return ampi_rma_get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                        target_datatype, win, NULL);
 }
 
 AMPI_EXPORT(Get_c);
@@ -210,34 +172,6 @@ int PMPI_Get_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_da
     if (BASE_LIKELY(move_at_once(origin_addr, origin_count, origin_datatype, target_rank, target_disp,
                                  target_count, target_datatype, win, false)))
         return MPI_SUCCESS;
-    return get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-               target_datatype, win, NULL);
-}
-
-AMPI_EXPORT(Rget);
-int PMPI_Rget(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
-              MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win,
-              MPI_Request *request)
-{
-    int error;
-
-    ampi_enter("MPI_Rget");
-    error = check_request(win, request);
-    return error ? error
-                 : get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                       target_datatype, win, request);
-}
-
-AMPI_EXPORT(Rget_c);
-int PMPI_Rget_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank,
-                MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win,
-                MPI_Request *request)
-{
-    int error;
-
-    ampi_enter("MPI_Rget_c");
-    error = check_request(win, request);
-    return error ? error
-                 : get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
-                       target_datatype, win, request);
+    return ampi_rma_get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                        target_datatype, win, NULL);
 }

@@ -3,8 +3,9 @@
  * rma.h: arguments of one-sided operations, and their checks.
  *
  * The life of an operation, MPI_Put for example:
- *      PMPI_Put            puts its arguments into a struct ampi_rma
- *      put (put_get.c)     opens it: checks the window, the epoch, both sides, the range
+ *      PMPI_Put            does the usual case itself (ampi_rma_usual)
+ *      ampi_rma_put        puts the arguments into a struct ampi_rma
+ *      run_put (put_get.c) opens it: checks the window, the epoch, both sides, the range
  *                          copies directly from the origin's layout to the target's, if that is in this
  *                          process; else passes it to rma_remote.c
  */
@@ -48,6 +49,9 @@ int ampi_rma_raise_epoch(struct ampi_win *win, int rank) BASE_COLD;
 int ampi_rma_raise_form(struct ampi_win *win) BASE_COLD;
 int ampi_rma_raise_side(struct ampi_win *win, const char *what, const struct ampi_rma_side *side) BASE_COLD;
 int ampi_rma_raise_truncated(struct ampi_win *win, MPI_Count bytes, MPI_Count room) BASE_COLD;
+
+/* The address of a request form's request. The other checks report an invalid window. */
+int ampi_rma_check_request(MPI_Win handle, const MPI_Request *request);
 
 /* True if the owner's epoch allows operations on the target. */
 static inline bool ampi_rma_is_open(struct ampi_win *win, int rank)

@@ -2,7 +2,7 @@
  *
  * win_create.c: the functions that create windows (MPI 5.0, section 12.2).
  */
-#include "ampi/rma/win.h"
+#include "ampi/rma/rma_calls.h"
 
 #include <limits.h>
 
@@ -65,8 +65,8 @@ static size_t alignment_of(const struct ampi_info *info)
 
 /* ---- MPI_Win_create ---- */
 
-static int win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
-                      MPI_Comm comm, MPI_Win *win)
+int ampi_win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                    MPI_Comm comm, MPI_Win *win)
 {
     struct create create;
     struct ampi_win_payload payload = {
@@ -78,19 +78,6 @@ static int win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Ain
     if (!base && size > 0)
         return ampi_raise(create.comm, MPI_ERR_BUFFER, "base is NULL, but the size is %lld", (long long)size);
     return make(&create, &payload, NULL);
-}
-
-AMPI_EXPORT(Win_create);
-int PMPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win)
-{
-    return win_create(ampi_enter("MPI_Win_create"), base, size, disp_unit, info, comm, win);
-}
-
-AMPI_EXPORT(Win_create_c);
-int PMPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
-                      MPI_Win *win)
-{
-    return win_create(ampi_enter("MPI_Win_create_c"), base, size, disp_unit, info, comm, win);
 }
 
 /* ---- MPI_Win_allocate ---- */
@@ -125,8 +112,8 @@ static void *bring_memory(const struct create *create, struct ampi_win_payload *
     return memory;
 }
 
-static int win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
-                        MPI_Comm comm, void *baseptr, MPI_Win *win)
+int ampi_win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                      void *baseptr, MPI_Win *win)
 {
     struct create create;
     struct ampi_win_payload payload = {
@@ -149,23 +136,10 @@ static int win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_uni
     return MPI_SUCCESS;
 }
 
-AMPI_EXPORT(Win_allocate);
-int PMPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win)
-{
-    return win_allocate(ampi_enter("MPI_Win_allocate"), size, disp_unit, info, comm, baseptr, win);
-}
-
-AMPI_EXPORT(Win_allocate_c);
-int PMPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
-                        MPI_Win *win)
-{
-    return win_allocate(ampi_enter("MPI_Win_allocate_c"), size, disp_unit, info, comm, baseptr, win);
-}
-
 /* ---- MPI_Win_allocate_shared ---- */
 
-static int win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
-                               MPI_Comm comm, void *baseptr, MPI_Win *win)
+int ampi_win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                             MPI_Comm comm, void *baseptr, MPI_Win *win)
 {
     struct create create;
     struct ampi_win_payload payload = {
@@ -185,22 +159,6 @@ static int win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint d
     *win = (MPI_Win)made;
     *(void **)baseptr = made->shared->targets[made->rank].base;
     return MPI_SUCCESS;
-}
-
-AMPI_EXPORT(Win_allocate_shared);
-int PMPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
-                             MPI_Win *win)
-{
-    return win_allocate_shared(ampi_enter("MPI_Win_allocate_shared"), size, disp_unit, info, comm, baseptr,
-                               win);
-}
-
-AMPI_EXPORT(Win_allocate_shared_c);
-int PMPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
-                               MPI_Win *win)
-{
-    return win_allocate_shared(ampi_enter("MPI_Win_allocate_shared_c"), size, disp_unit, info, comm, baseptr,
-                               win);
 }
 
 /* The first member with memory, for MPI_PROC_NULL; -1: none. */
