@@ -5,6 +5,7 @@
  * waits: a name of `ways`, all that CUDA says wait for a stream, or gpu: all that wait for the whole GPU or
  * for room in a stream. A wait that blocks the PE hangs. With a second argument, own_context, each rank has a
  * context of its own; no_context: the ranks that do not wait have none; may_block: waits may block the PE.
+ * The argument list prints the names of all ways.
  */
 #include "kernels.h"
 
@@ -380,6 +381,11 @@ int main(int argc, char **argv)
     volatile unsigned *flag;
     int n_run = 0;
 
+    if (strcmp(names, "list") == 0) {
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+            puts(ways[i].name);
+        return 0;
+    }
     mtest_init(&argc, &argv, 2);
     gtest_init();
     has_own_context = argc > 2 && strcmp(argv[2], "own_context") == 0;
