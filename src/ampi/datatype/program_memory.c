@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * program_memory.c: see program_memory.h. Memory of CUDA is kept in a list, because MPI_Free_mem is not told what it
- * frees, and memory of the host may have become CUDA's since (cuMemHostRegister).
+ * program_memory.c: see program_memory.h. Memory of CUDA is kept in a list, because MPI_Free_mem gets no kind of
+ * memory, and host memory may have been registered with CUDA since (cuMemHostRegister).
  */
 #include "ampi/datatype/program_memory.h"
 

@@ -25,7 +25,7 @@ void ampi_refuse_forked(const char *call)
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
-/* A thread that is not a rank's main thread may not make this call. rank: whose thread it is, NULL if not
+/* A thread that is not a rank's main thread may not make this call. rank: the thread's rank, NULL if not
  * known. */
 static void refuse_thread(const char *call, const struct ampi_rank *rank) BASE_NORETURN;
 static void refuse_thread(const char *call, const struct ampi_rank *rank)

@@ -17,7 +17,7 @@
 #include "mpi.h"
 #pragma GCC visibility pop
 
-/* Written before the definition of PMPI_<name>, as AMPI_EXPORT(name): what is defined is the code behind the
+/* Written before the definition of PMPI_<name>, as AMPI_EXPORT(name): the definition becomes the code behind the
  * gate of that name (gate.h), ampi_call_<name>. It also tells tools/gen_unsupported.py that the function is
  * implemented. With the semicolon at its uses, ctags and editors see a declaration there, and behind it the
  * function. */

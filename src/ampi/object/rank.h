@@ -45,14 +45,14 @@ struct ampi_rank {
     int n_requests;                     /* taken from it */
     uint64_t n_sent[AMPI_ROUTE_COUNT];  /* messages that it sent; for the tool interface */
     struct ampi_comm *self;           /* its handle of MPI_COMM_SELF; NULL until first used: ampi_comm_self */
-    int thread_level;                 /* what MPI_Init_thread provided */
+    int thread_level;                 /* level returned by MPI_Init_thread */
     int threads_level;                /* the highest level of the world model and of its sessions */
-    int n_in_calls;                   /* its threads that are in a call, if its PE is shared */
+    int n_in_calls;                   /* number of its threads in a call, if its PE is shared */
     struct ampi_thread *threads;      /* its other threads that have called MPI: gate.c */
     int n_sessions;                   /* open sessions (MPI_Session_init) */
-    enum ampi_rank_state world_state; /* what state would be without sessions; 0: STARTED */
+    enum ampi_rank_state world_state; /* state without regard to sessions; 0: STARTED */
     struct ampi_bsend_buffer *bsend;  /* MPI_Buffer_attach; NULL: none */
-    struct ampi_error_classes *error_classes; /* that the program added: error_class.c; NULL: none */
+    struct ampi_error_classes *error_classes; /* added by the program: error_class.c; NULL: none */
     struct ampi_keyvals *keyvals;             /* attribute keys that the program made: attr.c; NULL: none */
     int last_used_code;                       /* what MPI_LASTUSEDCODE points to */
     struct ampi_info *info_env;               /* MPI_INFO_ENV: info.c; NULL until first used */

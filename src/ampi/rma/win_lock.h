@@ -13,7 +13,7 @@
  * member.
  *
  * Invariants:
- *   1. The word counts the holders. While WAITING is not set, anybody changes it, atomically; while it is
+ *   1. The word counts the holders. While WAITING is not set, any thread changes it, atomically; while it is
  *      set, only the holder of the mutex. Once BROKEN is set, no rank takes the lock without the mutex: it was broken or
  *      closed.
  *   2. WAITING is set if and only if the queue is not empty, but for moments with the mutex held.

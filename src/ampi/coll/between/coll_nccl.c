@@ -106,7 +106,7 @@ static size_t least_bytes(const struct ampi_coll_nccl *nccl, enum ampi_coll_kind
                : base_min_u64(from, AMPI_COLL_NCCL_STAGED_BYTES);
 }
 
-/* True if the operation, whose turn it is, is voted on. */
+/* True if the processes vote on the operation, which is the next one. */
 static bool is_worth_asking(struct ampi_coll_nccl *nccl, const struct ampi_coll_nccl_op *op)
 {
     if (nccl->state == NEVER || op->n_bytes < least_bytes(nccl, op->kind))

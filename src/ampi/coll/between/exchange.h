@@ -88,8 +88,8 @@ struct ampi_exchange {
     int n_sources;                   /* sparse exchanges: participants that have a part for this process */
     struct ampi_exchange_entry *entries; /* the Bruck all-to-all's */
     bool is_packed_by_all;               /* all PEs pack large parts; CUDA may be loaded meanwhile */
-    ampi_coll_work_fn prepare;           /* what all PEs do before the first step; NULL: nothing */
-    size_t prepare_bytes;                /* ... with so much data */
+    ampi_coll_work_fn prepare;           /* run by all PEs before the first step; NULL: none */
+    size_t prepare_bytes;                /* ... amount of its data */
     struct ampi_reduction *reduction;
     struct ampi_coll_nccl_op *nccl; /* NULL: not run by NCCL, nor eligible (coll/between/coll_nccl.h) */
 };

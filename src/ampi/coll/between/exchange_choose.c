@@ -62,7 +62,7 @@ void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, siz
     const struct ampi_coll_selection *entry = &ampi_coll_selections[kind];
     bool is_large;
 
-    /* One message, or what all read where it is: nothing is gained by cutting it up. */
+    /* A single message, or data that all processes read in place: pieces would save nothing. */
     if (kind == AMPI_COLL_BCAST && (x->n == 2 || ampi_exchange_node_reaches_all(x, n_bytes)))
         n_bytes = 0;
     is_large = n_bytes >= entry->large_from && n_bytes / (size_t)x->n >= entry->each_from;

@@ -135,7 +135,7 @@ bool ampi_exchange_node_lend(struct ampi_exchange *x, int proc, const void *byte
 
     if (x->device >= 0 || x->is_staged || n_bytes == 0)
         return false;
-    /* The vector of most reductions changes while others read what was sent of it. */
+    /* In most reductions the vector changes while other processes read the sent elements. */
     ref = x->reduction && !x->reduction->is_stable ? NULL : find_ref(x, bytes, n_bytes, &from);
     if (!ref) {
         if (!ampi_node_memory_reaches(proc_id, pe_id) || !(block = copy(x, bytes, n_bytes)))

@@ -45,7 +45,7 @@ static void send_slices(struct ampi_exchange *x)
 
 /* ---- Combining ---- */
 
-/* Members get results at once only where their buffers are not somebody's input still. */
+/* True if results are kept until the end, because a member's buffer may still be another one's input. */
 static bool must_hold(const struct ampi_exchange *x)
 {
     return is_scattered(x) || gpu_is_used();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * parts.c: packing the data of this process's members for other processes, and making stand-ins of what came from
- * there. See parts.h.
+ * parts.c: packing the data of this process's members for other processes, and creating stand-ins for data that came from
+ * them. See parts.h.
  */
 #include "ampi/coll/between/parts.h"
 
@@ -10,8 +10,8 @@
 
 /* The head of a part. */
 struct head {
-    uint64_t context_id; /* what the process proposes for a communicator that is being made */
-    uint64_t head_bytes; /* of all that comes before the data */
+    uint64_t context_id; /* the process's proposal for a new communicator */
+    uint64_t head_bytes; /* bytes before the data */
 };
 
 /* Data begins at multiples of this: of parts that are a GPU's, this much is looked at first. */

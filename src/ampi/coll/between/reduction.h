@@ -33,8 +33,8 @@ struct ampi_reduction {
     bool is_own;         /* elems may be changed; else they are a member's contribution */
     bool is_block;       /* elems are one piece of memory */
     void *home;          /* where the result has to be in the end; NULL: in several places */
-    const void *before;  /* scan: what the processes before this one have combined; NULL: nothing */
-    bool is_mismatch;    /* not everybody has as many bytes */
+    const void *before;  /* scan: the combination of the processes before this one; NULL: none yet */
+    bool is_mismatch;    /* the participants' sizes differ */
     bool is_stable;      /* the vector does not change once it is made */
     const void **inputs; /* by participant: the elements that this one combines */
     void *sum;           /* ... and the result of that */
