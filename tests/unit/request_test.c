@@ -2,7 +2,7 @@
  *
  * Shows the life of a request: a rank that waits for several is woken once, when enough of them are complete;
  * an abandoned one is freed at completion; a part notifies its parent; a persistent one becomes inactive;
- * memory is reused.
+ * memory is reused; a second thread cannot wait for it, or free it.
  */
 #include "ampi/p2p/request.h"
 #include "mpi_job.h"
@@ -25,13 +25,13 @@ static void await(struct ampi_rank *self)
             requests[i] = ampi_request_create(self, &kind, NULL, false);
         ampi_request_await(requests[0]);
         ULT_CHECK(requests[0]->state == AMPI_REQUEST_COMPLETE && ampi_request_is_active(requests[1]));
-        ampi_request_await(requests[0]);      /* complete: does not block */
-        ampi_request_await_n(requests, 6, 3); /* one of the six is complete already */
+        ampi_request_await(requests[0]);                 /* complete: does not block */
+        ULT_CHECK(ampi_request_await_n(requests, 6, 3)); /* one of the six is complete already */
         ULT_CHECK(!ampi_request_is_active(requests[3]) && ampi_request_is_active(requests[4]));
         for (int i = 0; i < 6; i++)
             ULT_CHECK(!requests[i]->awaited_by);
-        ampi_request_await_n(requests, 6, 6); /* more than are left */
-        ampi_request_await_n(requests, 6, 1); /* none is left */
+        ULT_CHECK(ampi_request_await_n(requests, 6, 6)); /* more than are left */
+        ULT_CHECK(ampi_request_await_n(requests, 6, 1)); /* none is left */
         for (int i = 0; i < 6; i++)
             ampi_request_destroy(requests[i]);
         ULT_CHECK(n_released == 6);
@@ -128,6 +128,47 @@ static void life(struct ampi_rank *self)
               ampi_request_done.state == AMPI_REQUEST_COMPLETE);
 }
 
+/* Another thread waits for the second of two requests. */
+static void await_taken(struct ampi_rank *self)
+{
+    struct ampi_request *own = ampi_request_create(self, &kind, NULL, false);
+    struct ampi_request *taken = ampi_request_create(self, &kind, NULL, false);
+    MPI_Request handles[2] = {(MPI_Request)own, (MPI_Request)taken}, twice[2] = {handles[0], handles[0]};
+    struct ult other = {0};
+    int index, n, indices[2];
+
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    taken->awaited_by = &other;
+    ULT_CHECK(MPI_Wait(&handles[1], MPI_STATUS_IGNORE) == MPI_ERR_REQUEST);
+    ULT_CHECK(MPI_Waitall(2, handles, MPI_STATUSES_IGNORE) == MPI_ERR_REQUEST);
+    ULT_CHECK(MPI_Waitany(2, handles, &index, MPI_STATUS_IGNORE) == MPI_ERR_REQUEST);
+    ULT_CHECK(MPI_Waitsome(2, handles, &n, indices, MPI_STATUSES_IGNORE) == MPI_ERR_REQUEST);
+    ULT_CHECK(MPI_Request_free(&handles[1]) == MPI_ERR_REQUEST);
+    ULT_CHECK(MPI_Waitall(2, twice, MPI_STATUSES_IGNORE) == MPI_ERR_REQUEST);
+    ULT_CHECK(!own->awaited_by && taken->awaited_by == &other && handles[1] == (MPI_Request)taken);
+    taken->awaited_by = NULL;
+    ampi_request_complete(own);
+    ampi_request_complete(taken);
+    ULT_CHECK(MPI_Waitall(2, handles, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+
+    /* Twice in the array, and complete: it ends once. */
+    own = ampi_request_create(self, &kind, NULL, false);
+    twice[0] = twice[1] = (MPI_Request)own;
+    ampi_request_complete(own);
+    ULT_CHECK(MPI_Waitall(2, twice, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    own = ampi_request_create(self, &kind, NULL, false);
+    taken = ampi_request_create(self, &kind, NULL, false);
+    ULT_CHECK(own != taken);
+    ampi_request_destroy(own);
+    ampi_request_destroy(taken);
+}
+
+START_TEST(one_thread_waits_for_a_request)
+{
+    mpi_job_start(1, 1, await_taken);
+}
+END_TEST
+
 START_TEST(from_creation_to_retirement)
 {
     mpi_job_start(1, 1, life);
@@ -140,6 +181,7 @@ int main(void)
     TCase *tcase = tcase_create("request");
 
     tcase_add_test(tcase, woken_when_enough_are_complete);
+    tcase_add_test(tcase, one_thread_waits_for_a_request);
     tcase_add_test(tcase, from_creation_to_retirement);
     suite_add_tcase(suite, tcase);
     return ult_run_suite(suite);

@@ -123,16 +123,29 @@ void ampi_request_await(struct ampi_request *request)
     BASE_ASSERT(request->state == AMPI_REQUEST_COMPLETE);
 }
 
-void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, int n)
+/* Of those that wait for enough of the requests: of all that have not completed. */
+static void unmark(struct ampi_request *const *requests, int n_requests, const struct ult *self)
+{
+    for (int i = 0; i < n_requests; i++)
+        if (requests[i] && requests[i]->awaited_by == self)
+            requests[i]->awaited_by = NULL;
+}
+
+bool ampi_request_await_n(struct ampi_request *const *requests, int n_requests, int n)
 {
     struct ult *self = ult_self();
     int n_marked = 0;
 
-    for (int i = 0; i < n_requests; i++)
-        if (requests[i] && ampi_request_is_active(requests[i]) && !requests[i]->awaited_by) {
-            requests[i]->awaited_by = self;
-            n_marked++;
+    for (int i = 0; i < n_requests; i++) {
+        if (!requests[i] || !ampi_request_is_active(requests[i]))
+            continue;
+        if (BASE_UNLIKELY(requests[i]->awaited_by != NULL)) {
+            unmark(requests, i, self);
+            return false;
         }
+        requests[i]->awaited_by = self;
+        n_marked++;
+    }
     if (n > n_marked)
         n = n_marked;
     if (n > 0) {
@@ -142,11 +155,9 @@ void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, 
         ult_suspend();
         self->n_wait_for = 0;
     }
-    if (n == n_marked)
-        return; /* completing has removed the mark from each */
-    for (int i = 0; i < n_requests; i++)
-        if (requests[i] && requests[i]->awaited_by == self)
-            requests[i]->awaited_by = NULL;
+    if (n < n_marked) /* completing has removed the mark from the others */
+        unmark(requests, n_requests, self);
+    return true;
 }
 
 void ampi_request_destroy(struct ampi_request *request)
@@ -158,6 +169,7 @@ void ampi_request_destroy(struct ampi_request *request)
     if (request->kind->release)
         request->kind->release(request);
     request->magic = AMPI_MAGIC_DEAD;
+    request->state = AMPI_REQUEST_INACTIVE; /* for a call that has the handle twice */
     request->next = request->owner->free_requests;
     request->owner->free_requests = request;
     request->owner->n_requests--;

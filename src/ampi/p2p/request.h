@@ -139,8 +139,8 @@ void ampi_request_abandon(struct ampi_request *request);
 void ampi_request_await(struct ampi_request *request);
 
 /* Blocks until n more of the requests have completed (of those that are non-NULL and ACTIVE; n <= their
- * number). May switch. */
-void ampi_request_await_n(struct ampi_request *const *requests, int n_requests, int n);
+ * number). False, at once: another thread waits for one of them, or it is there twice. May switch. */
+bool ampi_request_await_n(struct ampi_request *const *requests, int n_requests, int n) BASE_MUST_CHECK;
 
 /* After Wait or Test found it COMPLETE: returns the status (which may be MPI_STATUS_IGNORE) and the
  * operation's result, and makes a persistent request INACTIVE, or frees it and sets *handle to

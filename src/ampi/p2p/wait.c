@@ -28,6 +28,13 @@ static BASE_COLD int raise_request(MPI_Request handle)
         MPI_ERR_REQUEST, "%p is not a valid request, or has been freed or completed already", (void *)handle);
 }
 
+/* MPI 5.0, section 11.6.2: this is erroneous. */
+static BASE_COLD int raise_awaited(void)
+{
+    return ampi_raise_self(MPI_ERR_REQUEST,
+                           "another thread waits for the request already, or it is in the array twice");
+}
+
 static inline void count_one(struct request_set *set, const struct ampi_request *request)
 {
     set->n_live += request->state != AMPI_REQUEST_INACTIVE;
@@ -196,8 +203,11 @@ BASE_FLATTEN int PMPI_Wait(MPI_Request *request, MPI_Status *status)
         set_status_empty(status);
         return MPI_SUCCESS;
     }
-    if (!is_complete(object))
+    if (!is_complete(object)) {
+        if (BASE_UNLIKELY(object->awaited_by != NULL))
+            return raise_awaited();
         ampi_request_await(object);
+    }
     return retire_one(request, object, status);
 }
 
@@ -246,7 +256,7 @@ static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status
         struct ampi_request *request = set->requests[i];
         MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
         int error = MPI_SUCCESS;
-        if (is_live(request)) {
+        if (is_complete(request)) {
             bool had_failed = failure.error != MPI_SUCCESS;
             error = retire_one_of(&handles[i], request, status, &failure);
             if (BASE_UNLIKELY(error && !had_failed))
@@ -269,9 +279,10 @@ BASE_FLATTEN int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_St
     ampi_enter("MPI_Waitall");
     if ((error = set_open(&set, count, array_of_requests)))
         return error;
-    if (set.n_active > 0)
-        ampi_request_await_n(set.requests, count, set.n_active);
-    error = retire_all(&set, array_of_requests, array_of_statuses);
+    if (set.n_active > 0 && !ampi_request_await_n(set.requests, count, set.n_active))
+        error = raise_awaited();
+    else
+        error = retire_all(&set, array_of_requests, array_of_statuses);
     set_close(&set);
     return error;
 }
@@ -329,9 +340,9 @@ int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Sta
     if (set.n_live == 0) {
         *index = MPI_UNDEFINED;
         set_status_empty(status);
+    } else if (set.n_active == set.n_live && !ampi_request_await_n(set.requests, count, 1)) {
+        error = raise_awaited();
     } else {
-        if (set.n_active == set.n_live)
-            ampi_request_await_n(set.requests, count, 1);
         retire_any(&set, array_of_requests, index, status, &error);
     }
     set_close(&set);
@@ -405,13 +416,11 @@ static int some(int incount, MPI_Request handles[], int *outcount, int indices[]
         return error;
     if (set.n_live == 0) {
         *outcount = MPI_UNDEFINED;
+    } else if (may_wait && set.n_active == set.n_live && !ampi_request_await_n(set.requests, incount, 1)) {
+        error = raise_awaited();
     } else {
-        if (set.n_active == set.n_live) {
-            if (may_wait)
-                ampi_request_await_n(set.requests, incount, 1);
-            else
-                ult_progress();
-        }
+        if (!may_wait && set.n_active == set.n_live)
+            ult_progress();
         error = retire_some(&set, handles, outcount, indices, statuses);
         is_idle = *outcount == 0;
     }
@@ -593,6 +602,8 @@ int PMPI_Request_free(MPI_Request *request)
                                                                             * handle */
             error = object->kind->query(object, &object->status);
     }
+    if (BASE_UNLIKELY(object->awaited_by != NULL))
+        return raise_awaited();
     *request = MPI_REQUEST_NULL;
     if (ampi_request_is_active(object)) {
         ampi_request_abandon(object);
