@@ -119,6 +119,10 @@ static MPI_Datatype first_elements(const struct shape *shape, MPI_Count n, MPI_D
  * dimension. False if they are not, or end behind the section. */
 static bool find_spacing(const struct shape *shape, MPI_Count n_blocks, MPI_Count n, MPI_Aint *spacing_out)
 {
+    if (n == 0) {
+        *spacing_out = 0;
+        return true;
+    }
     for (int i = shape->rank - 1; i >= 0; i--) {
         MPI_Count slabs = n / shape->dim[i].slab;
         if (slabs == 0 || n % shape->dim[i].slab != 0)

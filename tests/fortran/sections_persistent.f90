@@ -125,6 +125,17 @@ program sections_persistent
   call partitions(a(1:2, ::2), b(2:3, 1:6), 6, 2)
   call partitions(a(::2, :), b(1:2, :), 3, 8)
 
+  call MPI_Psend_init(a(1:2, ::2), 4, 0_MPI_COUNT_KIND, MPI_INTEGER, right, 1, MPI_COMM_WORLD, MPI_INFO_NULL, requests(1))
+  call MPI_Precv_init(b(1, ::2), 4, 0_MPI_COUNT_KIND, MPI_INTEGER, left, 1, MPI_COMM_WORLD, MPI_INFO_NULL, requests(2))
+  b = 5
+  call MPI_Startall(2, requests)
+  call MPI_Pready_range(0, 3, requests(1))
+  call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE)
+  call MPI_F_sync_reg(b)
+  call check(all(b == 5), 'partitions without elements')
+  call MPI_Request_free(requests(1))
+  call MPI_Request_free(requests(2))
+
   ! What a section cannot be.
   call MPI_Comm_create_errhandler(ignore, errors_return)
   call MPI_Comm_set_errhandler(MPI_COMM_WORLD, errors_return)
