@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A persistent send and receive that have matched each other many times still follow MPI's order: other receives,
- * wildcards, probes, other messages, cancelled and freed requests, and truncation in between. */
+ * wildcards, probes, other messages, cancelled and freed requests, and truncation in between. With the argument "deadlock"
+ * nobody sends at the end: the job's end must name the receives. */
 #include "mtest.h"
 
 enum { TAG = 7, LEN = 40 };
@@ -268,6 +269,11 @@ int main(int argc, char **argv)
     prev = (mtest_rank + mtest_size - 1) % mtest_size;
     make_send();
     make_recv();
+    if (argc > 1 && strcmp(argv[1], "deadlock") == 0) {
+        settle();
+        MTEST_OK(MPI_Start(&recv));
+        MTEST_OK(MPI_Wait(&recv, MPI_STATUS_IGNORE));
+    }
     another_receive(prev, TAG, "the same key");
     another_receive(MPI_ANY_SOURCE, TAG, "any source");
     another_receive(prev, MPI_ANY_TAG, "any tag");
