@@ -2,7 +2,7 @@
  *
  * pe_lock.h: the lock of a shared PE; for the files of src/ult alone.
  *
- * States of the word, a futex, and who moves it on:
+ * States of the word, a futex, and the calls that change it:
  *
  *      0 FREE    --take-->                             1 HELD
  *      1 HELD    --take, of another thread-->          2 WANTED: threads sleep until it is free
@@ -10,8 +10,9 @@
  *      2 WANTED  --hand_over-->                        3 GRANTED: a thread that has slept gets it, no other
  *      3 GRANTED --take, of a thread that slept-->     2 WANTED
  *
- * `give` lets a thread that comes by have the lock before one that has to wake up first, which is fast;
- * `hand_over` is for threads that would come by all the time, and `give` does the same if one has waited long.
+ * After `give`, a running thread can get the lock before one that has to wake up first, which is fast.
+ * `hand_over` is for threads that would otherwise get it again and again; `give` does the same if a thread has
+ * waited long.
  */
 #ifndef ULT_PE_LOCK_H
 #define ULT_PE_LOCK_H

@@ -304,7 +304,7 @@ static void sleep_on_events(const struct wait *wait)
     }
 }
 
-/* Sleeps until the bell rings. What the sleeper waits for may have changed. */
+/* Sleeps until the bell rings. Before that it wakes the sleeper, which may have to wait for other events now. */
 static void park(const struct wait *wait)
 {
     struct ult_pe *pe = wait->pe;

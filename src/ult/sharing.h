@@ -42,7 +42,7 @@ static inline void ult_leave(struct ult *u);
 /* True if code called by the program without ult_enter may use the PE's data: the PE is not shared. */
 static inline bool ult_has_pe(const struct ult *u);
 
-/* The parts of these for PEs that may be shared. */
+/* The parts of ult_enter and ult_leave for PEs that may be shared. */
 void ult_enter_shared(struct ult *u) BASE_COLD;
 void ult_leave_shared(struct ult *u) BASE_COLD;
 
