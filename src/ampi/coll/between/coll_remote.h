@@ -11,7 +11,7 @@
 #include "ampi/coll/between/exchange.h"
 #include "ampi/coll/between/coll_nccl.h"
 
-/* State of one slot; used by the leader PE, except the cookie. */
+/* State of one slot; used by the leader PE, except that others post the wake-up. */
 struct ampi_between_slot {
     struct ampi_between_slot *next_series; /* next in remote->series */
     struct ampi_exchange x;

@@ -12,13 +12,13 @@
 /* An array of parts by participant, none of which is there yet. */
 struct ampi_exchange_block *ampi_parts_new(struct ampi_exchange *x);
 
-/* A process that the part which is for all may be packed for. */
+/* The process for which a part is packed that all get. */
 static inline int ampi_part_other(const struct ampi_exchange *x)
 {
     return x->proc[ampi_exchange_after(x, 1)];
 }
 
-/* Only how large a part will be, for a process by its index. */
+/* The sizes of a part for a process (its index), which is not made. */
 struct ampi_coll_packer ampi_part_measure(const struct ampi_exchange *x, int proc);
 
 /* Makes it; the algorithm has been chosen. proposed: the context id that this process proposes. */
@@ -27,7 +27,7 @@ struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uin
 /* Makes x->out for all participants that get one. */
 void ampi_parts_make_for_each(struct ampi_exchange *x);
 
-/* A part of a process (its index) has come: its members get stand-ins. */
+/* A part from a process (its index) has arrived: creates stand-ins for its members. */
 void ampi_part_stand_in(struct ampi_exchange *x, int proc, const struct ampi_exchange_block *part);
 
 #endif
