@@ -53,9 +53,11 @@ static void scatter_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
 
-    if (root && (root->is_remote || !take_all(slot, root)))
-        ampi_coll_share_or_do(slot, AMPI_COLL_SCATTER,
-                              ampi_coll_total_bytes(&root->send, root->comm->peer->n_ranks));
+    if (root && (root->is_remote || !take_all(slot, root))) {
+        /* A stand-in has no blocks behind the last one for a member of this process. */
+        int n_blocks = root->is_remote ? root->send.n_blocks : root->comm->peer->n_ranks;
+        ampi_coll_share_or_do(slot, AMPI_COLL_SCATTER, ampi_coll_total_bytes(&root->send, n_blocks));
+    }
 }
 
 /* Packs the blocks of the other process's members. */
