@@ -155,6 +155,10 @@ void image_rebind_add(const struct image_rebinding *table, size_t count);
  * handle: from dlopen, or RTLD_NEXT, RTLD_DEFAULT. */
 void *image_dlsym(void *handle, const char *name, const void *caller);
 
+/* Names a folder in which the job's processes on this node tell each other for which file locks their ranks wait, so
+ * that circles of ranks of several processes are found. Before the first copy; NULL: there is none. */
+void image_set_lock_folder(const char *path);
+
 /* True if the program forked this process (or if it shares the memory of a process that called vfork). Such
  * a process is not part of the job and ends without any of the layers above. */
 bool image_is_forked_child(void);

@@ -10,9 +10,9 @@
  * has none.
  *
  * A rank that waits for a lock lets other ranks run. Before it waits, it checks whether the holders of the
- * lock wait, directly or indirectly, for one of its own locks: that is EDEADLK. The kernel lists the locks
- * they hold (/proc/self/fdinfo). Other processes are not considered.
+ * lock wait, directly or indirectly, for one of its own locks: that is EDEADLK (lock_waits.h).
  */
+#include "image/lock_waits.h"
 #include "image/threads.h"
 
 #include <errno.h>
@@ -38,13 +38,7 @@ struct image_lock {
 /* A rank that waits for a lock. */
 struct waiter {
     struct waiter *next;
-    struct image_libc *owner;
-    dev_t device;
-    ino_t inode;
-    bool is_exclusive;
-    off_t first, last;
-    bool is_found; /* by the current search */
-    struct waiter *found_next;
+    struct image_lock_wait wait;
 };
 
 static struct image_lock *all_locks;
@@ -128,43 +122,6 @@ static void release(struct image_libc *libc, const struct stat *file)
     free(entry);
 }
 
-/* With the lock held. */
-static void remove_waiters(const struct image_libc *libc)
-{
-    for (struct waiter **link = &all_waiters; *link;) {
-        struct waiter *waiter = *link;
-
-        if (waiter->owner != libc) {
-            link = &waiter->next;
-            continue;
-        }
-        *link = waiter->next;
-        free(waiter);
-    }
-}
-
-void image_locks_release(struct image_libc *libc)
-{
-    struct image_lock **link = &all_locks;
-
-    if (!atomic_load(&libc->has_file_locks))
-        return;
-    pthread_mutex_lock(&locks_lock);
-    while (*link) {
-        struct image_lock *entry = *link;
-
-        if (entry->owner != libc) {
-            link = &entry->next;
-            continue;
-        }
-        *link = entry->next;
-        unlock(entry);
-        free(entry);
-    }
-    remove_waiters(libc); /* the rank ended while it waited */
-    pthread_mutex_unlock(&locks_lock);
-}
-
 void image_locks_hold(void)
 {
     pthread_mutex_lock(&locks_lock);
@@ -195,97 +152,103 @@ void image_locks_forget(void)
 
 /* ---- Deadlocks ---- */
 
-/* True if the locks of an entry conflict with the waiter's request. With the lock held. */
-static bool keeps_waiting(struct image_lock *held, const struct waiter *waiter)
-{
-    char path[48], line[256], type[16], end[32];
-    long long first;
-    bool holds_any = false, is_found = false;
-    FILE *file;
-
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", held->fd);
-    file = fopen(path, "re");
-    while (file && !is_found && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "lock: %*d: %*s %*s %15s %*d %*s %lld %31s", type, &first, end) != 3)
-            continue;
-        holds_any = true;
-        is_found = (waiter->is_exclusive || strcmp(type, "WRITE") == 0) && first <= waiter->last &&
-                   (strcmp(end, "EOF") == 0 || atoll(end) >= waiter->first);
-    }
-    if (file) {
-        held->may_hold = holds_any;
-        fclose(file);
-    }
-    return is_found;
-}
-
-/* Appends the waiters of a rank that the search has not found yet after `last`; returns the last one. */
-static struct waiter *find_waiters(const struct image_libc *owner, struct waiter *last)
+/* Appends the waits of this process's ranks and the descriptions on which those ranks may hold locks. False: memory is
+ * exhausted. With the lock held, as the next functions. */
+static bool list_waits(struct image_lock_waits *waits)
 {
     for (struct waiter *waiter = all_waiters; waiter; waiter = waiter->next)
-        if (waiter->owner == owner && !waiter->is_found) {
-            waiter->is_found = true;
-            waiter->found_next = NULL;
-            last = last->found_next = waiter;
-        }
-    return last;
+        if (!image_lock_waits_add(waits, &waiter->wait))
+            return false;
+    for (struct image_lock *entry = all_locks; entry; entry = entry->next) {
+        struct image_lock_held held = {getpid(),  (uintptr_t)entry->owner, entry->device, entry->inode,
+                                       entry->fd, &entry->may_hold};
+        bool is_waiting = false;
+
+        for (size_t i = 0; i < waits->n_waits && !is_waiting; i++)
+            is_waiting = waits->waits[i].rank == held.rank;
+        if (is_waiting && entry->may_hold && entry->fd >= 0 && !image_lock_waits_add_held(waits, &held))
+            return false;
+    }
+    return true;
 }
 
-/* True if the waiter, not in the list yet, would indirectly wait for its own rank. With the lock held. */
-static bool closes_circle(struct waiter *waiter)
+/* Tells the other processes which ranks of this one wait. */
+static void publish(void)
 {
-    struct waiter *last = waiter;
+    struct image_lock_waits waits = {0};
+    int lock = image_lock_folder_enter();
 
-    for (struct waiter *other = all_waiters; other; other = other->next)
-        other->is_found = false;
-    waiter->found_next = NULL;
-    for (const struct waiter *at = waiter; at; at = at->found_next)
-        for (struct image_lock *held = all_locks; held; held = held->next) {
-            if (held->owner == at->owner || !held->may_hold || held->fd < 0 || held->inode != at->inode ||
-                held->device != at->device || !keeps_waiting(held, at))
-                continue;
-            if (held->owner == waiter->owner)
-                return true;
-            last = find_waiters(held->owner, last);
-        }
-    return false;
+    if (lock < 0)
+        return;
+    if (list_waits(&waits))
+        image_lock_folder_write(&waits);
+    image_lock_folder_leave(lock);
+    image_lock_waits_free(&waits);
+}
+
+/* Adds a waiter; false: it would wait for ever, and is not added. */
+static bool enter(struct waiter *waiter)
+{
+    struct image_lock_waits waits = {0};
+    int lock = image_lock_folder_enter();
+    bool is_deadlock = false;
+
+    waiter->next = all_waiters;
+    all_waiters = waiter;
+    if (list_waits(&waits)) {
+        struct image_lock_waits own = waits;
+
+        if (lock >= 0)
+            image_lock_folder_read(&waits);
+        is_deadlock = waits.n_waits > 1 && image_lock_waits_are_circular(&waits);
+        own.waits = waits.waits; /* reading appends, and may move both */
+        own.held = waits.held;
+        if (!is_deadlock && lock >= 0)
+            image_lock_folder_write(&own);
+    }
+    if (is_deadlock)
+        all_waiters = waiter->next;
+    image_lock_folder_leave(lock);
+    image_lock_waits_free(&waits);
+    return !is_deadlock;
 }
 
 /* The byte range of a lock; length 0: to the end, negative: bytes before the start. */
-static void find_bytes(const struct flock *range, const struct stat *file, struct waiter *waiter)
+static void find_bytes(const struct flock *range, const struct stat *file, struct image_lock_wait *wait)
 {
     off_t start = range->l_start + (range->l_whence == SEEK_END ? file->st_size : 0);
 
-    waiter->first = range->l_len < 0 ? start + range->l_len : start;
-    waiter->last = range->l_len == 0 ? INT64_MAX : range->l_len < 0 ? start - 1 : start + range->l_len - 1;
+    wait->first = range->l_len < 0 ? start + range->l_len : start;
+    wait->last = range->l_len == 0 ? INT64_MAX : range->l_len < 0 ? start - 1 : start + range->l_len - 1;
 }
 
 /* Called before the caller waits; false if it would wait forever. The last rank that begins to wait closes
- * the cycle, so no rank needs to check again. *waiter_out NULL: not visible to others. */
+ * the circle, so no rank needs to check again. *waiter_out NULL: not visible to others. */
 static bool begin_wait(struct image_libc *libc, int fd, const struct flock *range, struct waiter **waiter_out)
 {
-    struct waiter *waiter = malloc(sizeof *waiter);
+    struct waiter *waiter = calloc(1, sizeof *waiter);
     struct stat file;
-    bool is_deadlock;
+    bool is_added;
 
     *waiter_out = NULL;
     if (!waiter || fstat(fd, &file) != 0) {
         free(waiter);
         return true;
     }
-    *waiter = (struct waiter){
-        .owner = libc, .device = file.st_dev, .inode = file.st_ino, .is_exclusive = range->l_type == F_WRLCK};
-    find_bytes(range, &file, waiter);
+    waiter->wait = (struct image_lock_wait){.pid = getpid(),
+                                            .rank = (uintptr_t)libc,
+                                            .device = file.st_dev,
+                                            .inode = file.st_ino,
+                                            .is_exclusive = range->l_type == F_WRLCK};
+    find_bytes(range, &file, &waiter->wait);
     pthread_mutex_lock(&locks_lock);
-    is_deadlock = all_waiters && closes_circle(waiter);
-    if (!is_deadlock) {
-        waiter->next = all_waiters;
-        *waiter_out = all_waiters = waiter;
-    }
+    is_added = enter(waiter);
     pthread_mutex_unlock(&locks_lock);
-    if (is_deadlock)
+    if (is_added)
+        *waiter_out = waiter;
+    else
         free(waiter);
-    return !is_deadlock;
+    return is_added;
 }
 
 static void end_wait(struct waiter *waiter)
@@ -298,8 +261,51 @@ static void end_wait(struct waiter *waiter)
     while (*link != waiter)
         link = &(*link)->next;
     *link = waiter->next;
+    publish();
     pthread_mutex_unlock(&locks_lock);
     free(waiter);
+}
+
+/* The rank ends, perhaps while it waits. With the lock held. */
+static void remove_waiters(const struct image_libc *libc)
+{
+    bool is_any = false;
+
+    for (struct waiter **link = &all_waiters; *link;) {
+        struct waiter *waiter = *link;
+
+        if (waiter->wait.rank != (uintptr_t)libc) {
+            link = &waiter->next;
+            continue;
+        }
+        *link = waiter->next;
+        free(waiter);
+        is_any = true;
+    }
+    if (is_any)
+        publish();
+}
+
+void image_locks_release(struct image_libc *libc)
+{
+    struct image_lock **link = &all_locks;
+
+    if (!atomic_load(&libc->has_file_locks))
+        return;
+    pthread_mutex_lock(&locks_lock);
+    while (*link) {
+        struct image_lock *entry = *link;
+
+        if (entry->owner != libc) {
+            link = &entry->next;
+            continue;
+        }
+        *link = entry->next;
+        unlock(entry);
+        free(entry);
+    }
+    remove_waiters(libc);
+    pthread_mutex_unlock(&locks_lock);
 }
 
 /* ---- fcntl ---- */

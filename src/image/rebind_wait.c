@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define FIRST_YIELDS 10
 #define FIRST_PAUSE_NS 20000
@@ -18,6 +19,20 @@
 bool image_can_wait(void)
 {
     return image_rebind_client.sleep_ns && image_is_on_rank() && !image_is_forked_child();
+}
+
+static void report(struct image_wait *wait)
+{
+    char text[512], path[32], target[256];
+    ssize_t length;
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", wait->fd);
+    length = readlink(path, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = '\0';
+    snprintf(text, sizeof text, "has been waiting in %s of descriptor %d%s%s%s for a minute", wait->call,
+             wait->fd, length > 0 ? " (" : "", target, length > 0 ? ")" : "");
+    image_rebind_client.report(text);
+    wait->is_reported = true;
 }
 
 void image_wait_pause(struct image_wait *wait)
@@ -36,13 +51,8 @@ void image_wait_pause(struct image_wait *wait)
         pause_ns = wait->limit_ns;
     image_rebind_client.sleep_ns(pause_ns);
     wait->paused_ns += pause_ns;
-    if (wait->call && !wait->is_reported && wait->paused_ns > REPORT_AFTER_NS && image_rebind_client.report) {
-        char text[128];
-
-        snprintf(text, sizeof text, "has been waiting in %s(%d) for a minute", wait->call, wait->fd);
-        image_rebind_client.report(text);
-        wait->is_reported = true;
-    }
+    if (wait->call && !wait->is_reported && wait->paused_ns > REPORT_AFTER_NS && image_rebind_client.report)
+        report(wait);
 }
 
 pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage)

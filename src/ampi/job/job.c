@@ -452,6 +452,8 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     ampi_rank_gpu_rebind();
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);
+    if (ampi_machine)
+        image_set_lock_folder(ampi_launched_folder());
     if (!image_program_open(main, &error))
         base_fatal(1, "%s", error);
     ampi_memory_plan(n_ranks);

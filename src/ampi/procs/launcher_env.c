@@ -128,6 +128,11 @@ int ampi_launched_count(void)
     return size > 0 ? size : -1;
 }
 
+const char *ampi_launched_folder(void)
+{
+    return find("PMIX_SERVER_TMPDIR");
+}
+
 void ampi_launched_report(long n_ranks)
 {
     const char *name = find(BASE_LAUNCHED_REPORT_ENV), *rank = getenv("PMIX_RANK");

@@ -20,6 +20,9 @@ void ampi_launched_report(long n_ranks);
  * After ampi_launched_take. */
 int ampi_launched_count(void);
 
+/* The launcher's folder for this job on this node; NULL: unknown. After ampi_launched_take. */
+const char *ampi_launched_folder(void);
+
 /* Restores the launcher's variables while PMIx_Init reads them, and removes them again. Other threads may
  * read the environment meanwhile, but must not change it. */
 void ampi_launched_lend(void);
