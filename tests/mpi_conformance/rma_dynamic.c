@@ -2,7 +2,7 @@
  *
  * Dynamic windows: operations go to addresses that the target has attached, may span adjacent regions or,
  * with a type of absolute addresses, several regions, and go nowhere else (argument "errors": memory that is
- * not attached is refused, by the call or the next synchronisation).
+ * not attached is refused, by the call or the next synchronisation, which also ends the epoch for the others).
  */
 #include "mtest.h"
 
@@ -84,6 +84,30 @@ static void check_refused(MPI_Win win)
     MTEST_OK(MPI_Win_detach(win, memory + 1));
 }
 
+/* Only rank 0 makes the mistake: the fences of all go on together. */
+static void check_refused_fence(MPI_Win win)
+{
+    int memory[2] = {-1, -1}, mine = mtest_rank, error = MPI_SUCCESS, fence_error;
+    MPI_Aint at, theirs;
+
+    MTEST_OK(MPI_Win_attach(win, memory, sizeof(int)));
+    MPI_Get_address(memory, &at);
+    MPI_Sendrecv(&at, 1, MPI_AINT, previous, 0, &theirs, 1, MPI_AINT, next, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    for (int round = 0; round < 2; round++) {
+        MTEST_OK(MPI_Win_fence(round ? 0 : MPI_MODE_NOPRECEDE, win));
+        if (mtest_rank == 0)
+            error = MPI_Put(&mine, 1, MPI_INT, next, theirs + (MPI_Aint)sizeof(int), 1, MPI_INT, win);
+        fence_error = MPI_Win_fence(0, win);
+        MTEST_CLASS(error ? error : fence_error, mtest_rank == 0 ? MPI_ERR_RMA_RANGE : MPI_SUCCESS);
+        mine = mtest_rank + 10 * round;
+        MTEST_OK(MPI_Put(&mine, 1, MPI_INT, next, theirs, 1, MPI_INT, win));
+        MTEST_OK(MPI_Win_fence(round ? MPI_MODE_NOSUCCEED : 0, win));
+        MTEST_CHECK(memory[0] == previous + 10 * round && memory[1] == -1, "%d and %d", memory[0], memory[1]);
+    }
+    MTEST_OK(MPI_Win_detach(win, memory));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Win win;
@@ -94,7 +118,7 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
     check_reach(win);
     if (argc > 1 && strcmp(argv[1], "errors") == 0)
-        check_refused(win);
+        check_refused(win), check_refused_fence(win);
     MTEST_OK(MPI_Win_free(&win));
     return mtest_end();
 }

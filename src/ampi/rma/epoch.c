@@ -169,13 +169,15 @@ static BASE_NOINLINE int fence(int assert, MPI_Win win)
                       object->has_accessed))
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC,
                               "MPI_MODE_NOPRECEDE, but operations were issued since the last fence");
-    if ((error = ampi_epoch_drain(object)))
-        return error;
+    error = ampi_epoch_drain(object);
     object->has_accessed = false;
     object->access = assert &MPI_MODE_NOSUCCEED ? AMPI_ACCESS_NONE : AMPI_ACCESS_FENCE;
     if ((assert &MPI_MODE_NOPRECEDE) && (assert &MPI_MODE_NOSUCCEED))
-        return MPI_SUCCESS; /* all members assert this: there is nothing to wait for */
-    return fence_barrier(object);
+        return error; /* all members assert this: there is nothing to wait for */
+    if (BASE_LIKELY(!error))
+        return fence_barrier(object);
+    ampi_coll_barrier(object->comm); /* the epoch ends for the others, too */
+    return error;
 }
 
 AMPI_EXPORT(Win_fence);
