@@ -379,6 +379,7 @@ def ts_entry(function):
         param = kinds[n]
         i = function.fortran.index(param)
         begin.append(f"struct fort_section s_{n};")
+        written = "true" if param.intent != "in" else "false"  # MPI may change it
         values[n] = f"s_{n}.base"
         if buffers[n] in ("typed", "in_place", "blocks"):
             count, type_ = function.fortran[i + 1:i + 3] if buffers[n] != "blocks" else function.fortran[i + 2:i + 4]
@@ -386,17 +387,16 @@ def ts_entry(function):
             values[count.name] = f"&s_{n}.{'count' if is_large else 'count_int'}"
             values[type_.name] = f"&s_{n}.datatype"
             if buffers[n] == "typed":
-                begin.append(f"@fort_section_typed(&s_{n}, {n}, *{count.name}, *{type_.name});")
+                begin.append(f"@fort_section_typed(&s_{n}, {n}, *{count.name}, *{type_.name}, {written});")
             else:
                 blocks = f"*{function.fortran[i + 1].name}" if buffers[n] == "blocks" else "1"
                 begin.append(f"@if (!fort_section_blocks(&s_{n}, {n}, {blocks}, *{count.name}, *{type_.name})) {{\n"
                              + "".join(f"        {line}\n" for line in end) +
                              f"        {refuse(function, comm, NO_TYPE[buffers[n]])}\n        return;\n    }}")
         else:
-            begin.append(f"@fort_section_copied(&s_{n}, {n});")
-        written = "true" if param.intent != "in" else "false"
+            begin.append(f"@fort_section_copied(&s_{n}, {n}, {written});")
         persistent = "true" if function.base.lower().endswith("_init") else "false"
-        end.append(f"fort_section_end(&s_{n}, {written}, {persistent}, {request or 'NULL'});")
+        end.append(f"fort_section_end(&s_{n}, {persistent}, {request or 'NULL'});")
     locals_ = [line for line in begin if not line.startswith("@")]
     text = text.replace("{\n", "{\n" + "".join(f"    {line}\n" for line in locals_) + "\n", 1)
     text += "".join(f"    {line[1:]}\n" for line in begin if line.startswith("@"))

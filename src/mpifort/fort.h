@@ -195,6 +195,7 @@ struct fort_pending {
     void (*start)(struct fort_pending *pending); /* persistent requests: called at each start; NULL: others */
     void (*finish)(struct fort_pending *pending); /* called at each end, or NULL */
     void *memory;                                 /* freed with the request */
+    void *before;                                 /* of section.c, in memory; NULL: none */
     void *target;                                 /* for finish: destination of a result */
     const void *source;                           /* for start and finish */
 };
@@ -204,8 +205,8 @@ extern _Atomic uint64_t fort_last_pending; /* the number of the one that was add
 
 /* Adds a struct from fort_alloc. Without a request (REQUEST_NULL) the action runs at once. */
 void fort_pending_add(MPI_Fint request, struct fort_pending *pending);
-/* Runs the actions of this request, which has ended and no longer exists: those up to the number, because another
- * thread may have got a new request with the same integer since. */
+/* Runs the actions of this request, whose operation has ended and which no longer exists: those up to the number, because
+ * another thread may have got a new request with the same integer since. */
 void fort_pending_finish(MPI_Fint request, uint64_t last_pending);
 /* Runs the actions of this request if its operation has ended. */
 void fort_pending_look(MPI_Fint request);
@@ -269,15 +270,13 @@ struct fort_section {
  * no such datatype: the given one has gaps or ends within an element, or the blocks have different shapes. */
 bool fort_section_blocks(struct fort_section *section, const struct fort_descriptor *buffer, int n_blocks,
                          MPI_Count count, MPI_Fint datatype);
-/* Describes the elements by a datatype; if there is none, makes a copy. */
+/* Describes the elements by a datatype; if there is none, makes a copy. is_written: MPI may change the copy. */
 void fort_section_typed(struct fort_section *section, const struct fort_descriptor *buffer, MPI_Count count,
-                        MPI_Fint datatype);
+                        MPI_Fint datatype, bool is_written);
 /* A contiguous copy of all elements. */
-void fort_section_copied(struct fort_section *section, const struct fort_descriptor *buffer);
-/* Called after the call. is_written: MPI may have changed the copy. request: NULL if the operation is
- * complete, else the copy lives until the request's end. */
-void fort_section_end(struct fort_section *section, bool is_written, bool is_persistent,
-                      const MPI_Fint *request);
+void fort_section_copied(struct fort_section *section, const struct fort_descriptor *buffer, bool is_written);
+/* Called after the call. request: NULL if the operation is complete, else the copy lives until the request's end. */
+void fort_section_end(struct fort_section *section, bool is_persistent, const MPI_Fint *request);
 /* The address, if only that matters. */
 static inline void *fort_section_base(const struct fort_descriptor *buffer)
 {

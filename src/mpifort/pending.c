@@ -104,9 +104,6 @@ void fort_pending_finish(MPI_Fint request, uint64_t last_pending)
     struct fort_pending *pending;
 
     while ((pending = take(request, last_pending))) {
-        /* MPI may still use the copy of a persistent request that is freed before its operation ends: it is not freed. */
-        if (pending->start && !pending->is_done)
-            continue;
         finish(pending);
         destroy(pending);
     }
@@ -122,6 +119,52 @@ void fort_pending_free(MPI_Request request, void *memory)
     *pending = (struct fort_pending){.memory = memory};
     fort_pending_add(fort_request_int(request), pending);
 }
+
+/* ---- Freed requests ---- */
+
+/* Does its operation, which has not ended, write a copy of an array section? */
+static bool writes_copy(MPI_Fint request)
+{
+    for (struct fort_pending *at = next_of(request, NULL); at; at = next_of(request, at))
+        if (at->before && !at->is_done)
+            return true;
+    return false;
+}
+
+/* The request does not exist any more. MPI may still use the memory of an operation that has not ended: it is not freed. */
+static void abandon(MPI_Fint request, uint64_t last_pending)
+{
+    struct fort_pending *pending;
+
+    while ((pending = take(request, last_pending)))
+        if (pending->is_done)
+            destroy(pending);
+}
+
+static void fort_Request_free(MPI_Fint *request, MPI_Fint *ierror)
+{
+    MPI_Request c_request = fort_request(*request);
+    MPI_Fint before = *request;
+    uint64_t last_pending = fort_last_pending;
+    int error;
+
+    if (fort_n_pending)
+        fort_pending_look(before);
+    if (fort_n_pending && writes_copy(before)) {
+        fort_return(
+            ierror,
+            fort_raise(MPI_COMM_SELF, MPI_ERR_REQUEST,
+                       "MPI_Request_free: the operation has not ended, and writes a copy of an array section "
+                       "that is not contiguous: wait for the request instead"));
+        return;
+    }
+    error = MPI_Request_free(&c_request);
+    *request = fort_request_int(c_request);
+    if (fort_n_pending && c_request == MPI_REQUEST_NULL)
+        abandon(before, last_pending);
+    fort_return(ierror, error);
+}
+FORT_EXPORT(Request_free, request_free, REQUEST_FREE);
 
 /* ---- Communicators that exist when the request is complete ---- */
 

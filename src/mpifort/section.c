@@ -166,16 +166,20 @@ static void as_given(struct fort_section *section, MPI_Count count, MPI_Fint dat
 bool fort_section_blocks(struct fort_section *section, const struct fort_descriptor *buffer, int n_blocks,
                          MPI_Count count, MPI_Fint datatype)
 {
-    struct shape shape = shape_of(buffer);
-    MPI_Datatype element = fort_datatype(datatype), of_array = element, type;
-    MPI_Count size = dense_size(element), n = array_elements(buffer, count, size);
+    struct shape shape;
+    MPI_Datatype element, of_array, type;
+    MPI_Count size, n;
     MPI_Aint spacing = 0;
 
     *section = (struct fort_section){.base = buffer->base_addr};
-    if (fort_section_is_contiguous(buffer)) {
+    if (fort_section_is_contiguous(buffer)) { /* also MPI_IN_PLACE: then the datatype may be anything */
         as_given(section, count, datatype);
         return true;
     }
+    shape = shape_of(buffer);
+    element = of_array = fort_datatype(datatype);
+    size = dense_size(element);
+    n = array_elements(buffer, count, size);
     if (n < 0 || (n_blocks == 1 ? n > n_elements(buffer) : !find_spacing(&shape, n_blocks, n, &spacing)))
         return false;
     if ((MPI_Count)buffer->elem_len != size)
@@ -195,26 +199,43 @@ bool fort_section_blocks(struct fort_section *section, const struct fort_descrip
 }
 
 void fort_section_typed(struct fort_section *section, const struct fort_descriptor *buffer, MPI_Count count,
-                        MPI_Fint datatype)
+                        MPI_Fint datatype, bool is_written)
 {
     if (fort_section_blocks(section, buffer, 1, count, datatype))
         return;
-    fort_section_copied(section, buffer);
+    fort_section_copied(section, buffer, is_written);
     as_given(section, count, datatype);
 }
 
-/* ---- Copies ---- */
+/* ---- Copies ----
+ *
+ * A copy that MPI may write has the data from before the operation behind it: when the operation ends, only bytes that
+ * differ are stored in the section. The others may belong to the program, or to another operation. */
 
-/* Copies the elements of the first rank dimensions between the section at `at` and *copy, which advances. */
-static void transfer(const struct fort_descriptor *section, int rank, char *at, char **copy, bool is_out)
+static void store_changes(char *at, const char *copy, const char *before, size_t n_bytes)
+{
+    if (memcmp(copy, before, n_bytes) == 0)
+        return;
+    for (size_t i = 0; i < n_bytes; i++)
+        if (copy[i] != before[i])
+            at[i] = copy[i];
+}
+
+/* Copies the elements of the first rank dimensions from the section at `at` to *copy, which advances; or (to_before is the
+ * distance from *copy to the data from before) stores the changes in the section. */
+static void transfer(const struct fort_descriptor *section, int rank, char *at, char **copy,
+                     ptrdiff_t to_before)
 {
     if (rank == 0) {
-        memcpy(is_out ? at : *copy, is_out ? *copy : at, section->elem_len);
+        if (to_before)
+            store_changes(at, *copy, *copy + to_before, section->elem_len);
+        else
+            memcpy(*copy, at, section->elem_len);
         *copy += section->elem_len;
         return;
     }
     for (ptrdiff_t i = 0; i < section->dim[rank - 1].extent; i++)
-        transfer(section, rank - 1, at + i * section->dim[rank - 1].sm, copy, is_out);
+        transfer(section, rank - 1, at + i * section->dim[rank - 1].sm, copy, to_before);
 }
 
 static void copy_in(struct fort_pending *pending)
@@ -222,7 +243,9 @@ static void copy_in(struct fort_pending *pending)
     const struct fort_descriptor *buffer = pending->source;
     char *at = pending->memory;
 
-    transfer(buffer, buffer->rank, buffer->base_addr, &at, false);
+    transfer(buffer, buffer->rank, buffer->base_addr, &at, 0);
+    if (pending->before)
+        memcpy(pending->before, pending->memory, (size_t)(at - (char *)pending->memory));
 }
 
 static void copy_back(struct fort_pending *pending)
@@ -230,13 +253,13 @@ static void copy_back(struct fort_pending *pending)
     const struct fort_descriptor *buffer = pending->source;
     char *at = pending->memory;
 
-    transfer(buffer, buffer->rank, buffer->base_addr, &at, true);
+    transfer(buffer, buffer->rank, buffer->base_addr, &at, (char *)pending->before - at);
 }
 
 /* The copy has its own descriptor behind it: the caller's is gone when the operation ends. */
-void fort_section_copied(struct fort_section *section, const struct fort_descriptor *buffer)
+void fort_section_copied(struct fort_section *section, const struct fort_descriptor *buffer, bool is_written)
 {
-    size_t descriptor_bytes = sizeof *buffer + (size_t)buffer->rank * sizeof buffer->dim[0], bytes;
+    size_t descriptor_bytes = sizeof *buffer + (size_t)buffer->rank * sizeof buffer->dim[0], bytes, all_bytes;
     struct fort_pending *pending;
     char *copy;
 
@@ -244,25 +267,28 @@ void fort_section_copied(struct fort_section *section, const struct fort_descrip
     if (fort_section_is_contiguous(buffer))
         return;
     bytes = ((size_t)n_elements(buffer) * buffer->elem_len + 15) & ~(size_t)15;
-    copy = fort_alloc(bytes + descriptor_bytes);
+    all_bytes = is_written ? 2 * bytes : bytes;
+    copy = fort_alloc(all_bytes + descriptor_bytes);
     pending = fort_alloc(sizeof *pending);
-    *pending =
-        (struct fort_pending){.memory = copy, .source = memcpy(copy + bytes, buffer, descriptor_bytes)};
+    *pending = (struct fort_pending){.memory = copy,
+                                     .before = is_written && bytes > 0 ? copy + bytes : NULL,
+                                     .source = memcpy(copy + all_bytes, buffer, descriptor_bytes)};
     copy_in(pending);
     section->base = copy;
     section->copy = pending;
 }
 
-void fort_section_end(struct fort_section *section, bool is_written, bool is_persistent,
-                      const MPI_Fint *request)
+void fort_section_end(struct fort_section *section, bool is_persistent, const MPI_Fint *request)
 {
-    MPI_Datatype type = fort_datatype(section->datatype);
+    MPI_Datatype type;
 
-    if (section->is_own_type)
+    if (section->is_own_type) {
+        type = fort_datatype(section->datatype);
         PMPI_Type_free(&type);
+    }
     if (!section->copy)
         return;
-    section->copy->finish = is_written ? copy_back : NULL;
+    section->copy->finish = section->copy->before ? copy_back : NULL;
     section->copy->start = is_persistent ? copy_in : NULL;
     fort_pending_add(request ? *request : fort_request_int(MPI_REQUEST_NULL), section->copy);
 }
