@@ -13,7 +13,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    bool is_held;
+    int n_holders;
     char text[4096];
     size_t n_bytes;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -24,7 +24,7 @@ static bool keep(const char *message, va_list args)
     bool is_held;
 
     pthread_mutex_lock(&kept.lock);
-    is_held = kept.is_held;
+    is_held = kept.n_holders > 0;
     if (is_held && kept.n_bytes + 1 < sizeof kept.text) {
         size_t room = sizeof kept.text - kept.n_bytes - 1; /* reserves room for the end of the line */
         char text[512];
@@ -76,16 +76,18 @@ void ucxm_noise_filter(void)
 void ucxm_noise_hold(void)
 {
     pthread_mutex_lock(&kept.lock);
-    kept.is_held = true;
-    kept.n_bytes = 0;
+    if (kept.n_holders++ == 0)
+        kept.n_bytes = 0;
     pthread_mutex_unlock(&kept.lock);
 }
 
 void ucxm_noise_release(bool is_printed)
 {
     pthread_mutex_lock(&kept.lock);
-    kept.is_held = false;
-    if (is_printed)
+    kept.n_holders--;
+    if (is_printed) {
         fwrite(kept.text, 1, kept.n_bytes, stderr);
+        kept.n_bytes = 0;
+    }
     pthread_mutex_unlock(&kept.lock);
 }

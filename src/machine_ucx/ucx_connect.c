@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
@@ -75,6 +76,10 @@ int ucxm_n_pes_of(int proc_id)
 
 /* ---- Connecting ---- */
 
+/* Time that the launcher gets to report that a process has ended. */
+#define LAUNCHER_LOOKS 200
+#define LAUNCHER_LOOK_NS 10000000
+
 static void note_failed(int proc_id, ucs_status_t status)
 {
     char why[UCXM_HOST_BYTES + 128];
@@ -94,6 +99,23 @@ static void handle_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     note_failed(peer->proc_id, status);
 }
 
+/* Creates an endpoint. A process of this node that cannot be reached has usually ended: then the launcher reports that, and
+ * UCX's reports of missing files are dropped. *has_ended_out: it has. */
+static ucs_status_t create_endpoint(struct ucxm_port *port, int proc_id, const ucp_ep_params_t *params,
+                                    ucp_ep_h *ep_out, bool *has_ended_out)
+{
+    ucs_status_t status;
+
+    ucxm_noise_hold();
+    status = ucp_ep_create(port->worker, params, ep_out);
+    for (int i = 0;
+         i < LAUNCHER_LOOKS && status != UCS_OK && ucxm.is_near[proc_id] && !ucxm_is_failed(proc_id); i++)
+        nanosleep(&(struct timespec){.tv_nsec = LAUNCHER_LOOK_NS}, NULL);
+    *has_ended_out = status != UCS_OK && ucxm_is_failed(proc_id);
+    ucxm_noise_release(!*has_ended_out);
+    return status;
+}
+
 static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
 {
     int n_pes = ucxm_n_pes_of(proc_id);
@@ -104,6 +126,7 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
         .err_mode = ucxm.is_near[proc_id] ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER};
     ucs_status_t status;
+    bool has_ended;
 
     if (n_pes < 0 || pe_id >= n_pes)
         return NULL;
@@ -117,7 +140,11 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
     params.address = ucxm.processes[proc_id].addresses[pe_id];
     params.err_handler.cb = handle_failed;
     params.err_handler.arg = peer;
-    status = ucp_ep_create(port->worker, &params, &peer->ep);
+    status = create_endpoint(port, proc_id, &params, &peer->ep, &has_ended);
+    if (has_ended) {
+        peer->ep = NULL;
+        return NULL;
+    }
     if (status != UCS_OK) {
         base_log("process %d of %d on host %s (PE %d) cannot be reached: %s%s", proc_id, ucxm.place.n_procs,
                  ucxm.processes[proc_id].published->host, pe_id, ucs_status_string(status),
