@@ -23,7 +23,8 @@
  *      2. Messages between two ports may overtake each other: clients that need an order number them.
  *      3. handle and done callbacks run inside poll (done also inside forget and close) on the port's
  *         thread. They may call send, fetch and release of this port, but not poll.
- *      4. A failed process stays failed. The first thread to notice reports it, once, through
+ *      4. A machine that is out of memory ends its process, with a message.
+ *      5. A failed process stays failed. The first thread to notice reports it, once, through
  *         client->failed; each PE then calls forget, and from then on no data of that process reaches the
  *         PE's buffers.
  */
@@ -42,7 +43,7 @@ enum machine_result {
     MACHINE_DONE = 0,         /* complete; if send or fetch return this, done is not called */
     MACHINE_PENDING = 1,      /* in progress; done will be called */
     MACHINE_PEER_FAILED = -1, /* the other process has failed or is unreachable */
-    MACHINE_FAILED = -2,      /* any other error; the machine has logged it */
+    MACHINE_FAILED = -2,      /* only of struct machine_reach, copy: the kernel refuses */
 };
 
 /* The kind of memory of a buffer. */
@@ -120,7 +121,7 @@ struct machine_reach {
     void *(*import_key)(int pe_id, int proc_id, int dest_pe, const void *key);
     void (*drop_key)(void *imported);
 
-    /* With an imported key. As send: MACHINE_DONE, _PENDING (done will be called), _PEER_FAILED or _FAILED. Done says that
+    /* With an imported key. As send: MACHINE_DONE, _PENDING (done will be called) or _PEER_FAILED. Done says that
      * the buffer of this process may be used again; after flush is done, what was put before can be read at the
      * other side. Both buffers are host memory. */
     int (*put)(int pe_id, int proc_id, int dest_pe, void *imported, const void *from, uint64_t to,

@@ -9,12 +9,14 @@
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
 
+/* Nobody could go on without the data, and the other process has not failed. */
 int ucxm_result_of(ucs_status_t status)
 {
     if (status == UCS_OK)
         return MACHINE_DONE;
-    return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_INVALID_PARAM ? MACHINE_FAILED
-                                                                          : MACHINE_PEER_FAILED;
+    if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_INVALID_PARAM)
+        base_fatal(1, "UCX cannot move data between processes: %s", ucs_status_string(status));
+    return MACHINE_PEER_FAILED;
 }
 
 static ucs_status_t handle_message(void *arg, const void *header, size_t header_bytes, void *data,

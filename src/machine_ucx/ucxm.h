@@ -282,6 +282,7 @@ void ucxm_request_link(struct ucxm_request *request, struct ucxm_port *port, int
                        machine_done_fn done, void *arg);
 /* UCX's callback for such requests but fetches. */
 void ucxm_request_sent(void *request, ucs_status_t status, void *arg);
+/* The machine's result. Ends the process if UCX is out of memory. */
 int ucxm_result_of(ucs_status_t status);
 void ucxm_request_unlink(struct ucxm_request *request);
 /* Reports to the request's owner that the peer has failed; later events of the request are ignored. */
