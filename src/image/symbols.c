@@ -62,6 +62,34 @@ const char *image_symbol_version(const struct image_module *module, size_t symbo
     return name ? name : defined_version(module, index);
 }
 
+/* True if the symbol at this address has no version. ld.so takes it for any version that a module asks for. */
+static bool has_no_version(const void *addr)
+{
+    const ElfW(Sym) *symbol = NULL, *symbols = NULL;
+    const ElfW(Half) *versions = NULL;
+    const struct link_map *map = NULL;
+    Dl_info info;
+
+    if (!dladdr1(addr, &info, (void **)&symbol, RTLD_DL_SYMENT) || info.dli_saddr != addr || !symbol ||
+        !dladdr1(addr, &info, (void **)&map, RTLD_DL_LINKMAP))
+        return false;
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == DT_SYMTAB)
+            symbols = (const void *)entry->d_un.d_ptr;
+        else if (entry->d_tag == DT_VERSYM)
+            versions = (const void *)entry->d_un.d_ptr;
+    return symbols && (!versions || (versions[symbol - symbols] & ~VERSYM_HIDDEN) <= VER_NDX_GLOBAL);
+}
+
+/* Like ld.so: the first definition in its order that has this version or none. (dlvsym skips those without one.) */
+static void *find_version(const char *name, const char *version)
+{
+    void *exact = dlvsym(RTLD_DEFAULT, name, version);
+    void *first = dlsym(RTLD_DEFAULT, name);
+
+    return exact && first != exact && !(first && has_no_version(first)) ? exact : first;
+}
+
 void *image_symbol_lookup(const struct image_module *module, size_t symbol_index)
 {
     const ElfW(Sym) *symbol = &module->symtab[symbol_index];
@@ -72,10 +100,8 @@ void *image_symbol_lookup(const struct image_module *module, size_t symbol_index
                                  ELF64_ST_VISIBILITY(symbol->st_other) != STV_DEFAULT);
     void *value = NULL;
 
-    if (!is_own && version)
-        value = dlvsym(RTLD_DEFAULT, name, version);
-    if (!is_own && !value)
-        value = dlsym(RTLD_DEFAULT, name);
+    if (!is_own)
+        value = version ? find_version(name, version) : dlsym(RTLD_DEFAULT, name);
     if (!is_own && !value && module->group > 0) /* opened with RTLD_LOCAL: searches the libraries loaded with
                                                  * it */
         value = dlsym((void *)module->link_map, name);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that threads which runtimes make (OpenMP, std::thread) call MPI for their rank. Usage: threads_test.sh BUILD WORK
+# Shows that threads of runtimes (OpenMP, std::thread) and libraries call MPI for their rank. Usage: threads_test.sh BUILD WORK
 set -u
 build=$1 work=$2
 # shellcheck source=tools/test_expect.sh
@@ -12,13 +12,15 @@ mkdir -p "$work" && cd "$work" || exit 1
 
 "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp.c" -o openmp || exit 1
 "$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx.cc" -o cxx || exit 1
+cc -g -O1 -Wall -fPIC -shared -pthread -Wl,-z,lazy "$here/starter.c" -o libstarter.so || exit 1
+"$build/bin/mpicc" -g -O1 -Wall "$here/starts.c" -o starts ./libstarter.so || exit 1
 
 # check OPTIONS-OF-MPIRUN... PROGRAM: prints "ok" and nothing else
 check() {
     expect "mpirun $*" 0 '^ok $' '' "$build/bin/mpirun" "$@"
 }
 
-for program in ./openmp ./cxx; do
+for program in ./openmp ./cxx ./starts; do
     for ranks in 1 2 5; do
         check -n $ranks $program +p 1
         check -n $ranks $program +p 2
