@@ -2,7 +2,7 @@
  *
  * rebind_openmp.c: the lock of OpenMP's critical sections without a name.
  *
- * GCC's runtime has one such lock for the process, so ranks would exclude each other: a rank that waits for another
+ * GCC's runtime has one such lock, so ranks that share it would exclude each other: a rank that waits for another
  * one's message in a critical section would keep that one from sending it. Here it is per rank. (Sections with a
  * name have their lock in the program, as LLVM's runtime has it for all: these are the rank's already.) Only threads
  * of the rank wait for it, so it is an ordinary mutex.

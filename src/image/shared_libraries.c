@@ -28,14 +28,15 @@ static const struct image_shared_library table[] = {
     {"libmpi_abi libmpi machine_ucx", IMAGE_SHARED_ALWAYS | IMAGE_SHARED_ALONE, "it is MPI"},
     {"libasan libtsan libubsan liblsan libmsan libhwasan libclang_rt* vgpreload_* liblttng-ust*",
      IMAGE_SHARED_ALWAYS, "instruments the whole process"},
-    {"libgomp libomp libomp5 libiomp5 libtbb libtbbmalloc libtbbmalloc_proxy", 0,
-     "has a thread pool; each rank would have one"},
+    {"libtbb libtbbmalloc libtbbmalloc_proxy", 0, "has a thread pool; each rank would have one"},
     {"libucp libuct libucs libucm libuct_* libucm_* libucs_* libucx_*", IMAGE_SHARED_ALONE,
      "libmpi sends through it; it locks its state"},
     {"libpmix libpmi libpmi2", IMAGE_SHARED_ALONE, "a process is one client of the launcher"},
     {"libibverbs librdmacm libibumad libibmad libmlx4 libmlx5 libefa libmana libnl-3 libnl-route-3 libfabric "
      "libpsm2 libpsm_infinipath libxpmem libcxi",
      0, "belongs to the network's driver, and is thread-safe"},
+    /* Without OpenMP's libraries: a rank has threads and settings of its own in any case, some of which they keep for
+     * the process. */
     /* Without libcudart: its current device and last error are per rank. */
     {"libcuda libcudadebugger libnvidia-* libOpenCL libamdhip64 libhsa-runtime64 libze_loader",
      IMAGE_SHARED_ALWAYS, "belongs to the GPU's driver, of which a process has one"},

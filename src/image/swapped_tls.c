@@ -3,10 +3,11 @@
  * swapped_tls.c: thread_local data of a shared library that is switched with the rank, like the program's
  * own.
  *
- * An OpenMP library keeps its thread team in thread_local data of the thread that began the parallel
- * region: the PE's thread. With one block for all ranks of a PE, a rank would use another rank's threads,
- * and a rank that waits for a message inside a parallel region would find its team changed. So each rank
- * has its own block, and with it its own threads.
+ * An OpenMP library keeps its thread team in thread_local data of the thread that began the parallel region: the
+ * PE's thread. It is the rank's own as a rule, but the user (+private -libgomp), or a shared library that needs it,
+ * can make it shared. With one block for all ranks of a PE, a rank would then use another rank's threads, and a rank
+ * that waits for a message inside a parallel region would find its team changed. So each rank has its own block, and
+ * with it its own threads.
  */
 #include "image/program.h"
 #include "ult/ult.h"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that threads of runtimes (OpenMP, std::thread) and libraries call MPI for their rank. Usage: threads_test.sh BUILD WORK
+# Shows that threads of runtimes (OpenMP, std::thread) and libraries call MPI for their rank, and that settings of OpenMP are the
+# rank's. Usage: threads_test.sh BUILD WORK
 set -u
 build=$1 work=$2
 # shellcheck source=tools/test_expect.sh
@@ -11,16 +12,23 @@ rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
 
 "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp.c" -o openmp || exit 1
+"$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp_settings.c" -o openmp_settings || exit 1
 "$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx.cc" -o cxx || exit 1
 cc -g -O1 -Wall -fPIC -shared -pthread -Wl,-z,lazy "$here/starter.c" -o libstarter.so || exit 1
 "$build/bin/mpicc" -g -O1 -Wall "$here/starts.c" -o starts ./libstarter.so || exit 1
+programs=(./openmp ./openmp_settings ./cxx ./starts)
+# LLVM's OpenMP, if it is here.
+if HEDDLE_CC=clang "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp.c" -o openmp_llvm 2>/dev/null; then
+    HEDDLE_CC=clang "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp_settings.c" -o openmp_settings_llvm || exit 1
+    programs+=(./openmp_llvm ./openmp_settings_llvm)
+fi
 
 # check OPTIONS-OF-MPIRUN... PROGRAM: prints "ok" and nothing else
 check() {
     expect "mpirun $*" 0 '^ok $' '' "$build/bin/mpirun" "$@"
 }
 
-for program in ./openmp ./cxx ./starts; do
+for program in "${programs[@]}"; do
     for ranks in 1 2 5; do
         check -n $ranks $program +p 1
         check -n $ranks $program +p 2
@@ -28,4 +36,6 @@ for program in ./openmp ./cxx ./starts; do
     check -n 2 --procs 2 $program
     check -n 4 --procs 2 $program +p 1
 done
+check -n 5 ./openmp +p 2 +private -libgomp # the ranks share the library, not its threads
+
 finish

@@ -405,6 +405,12 @@ static void limit_thread_pools(int n_ranks, int n_cores)
     setenv("OPENBLAS_NUM_THREADS", share, 0);
 }
 
+/* LLVM's and Intel's OpenMP libraries end the process if they find another copy of themselves in it. */
+static void allow_openmp_copies(void)
+{
+    setenv("KMP_DUPLICATE_LIB_OK", "TRUE", 0);
+}
+
 /* The ranks share the standard output, and no rank checks whether all of it was written. */
 static void check_output(void)
 {
@@ -449,6 +455,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     program_args.argc = argc;
     program_args.argv = argv;
     limit_thread_pools(n_ranks, n_cores);
+    allow_openmp_copies();
     ampi_rank_gpu_rebind();
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);
