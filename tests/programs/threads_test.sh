@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that threads of runtimes (OpenMP, std::thread) and libraries call MPI for their rank, and that settings of OpenMP are the
+# Shows that threads of runtimes (OpenMP, std::thread), libraries and Python call MPI for their rank, and that settings of OpenMP are the
 # rank's. Usage: threads_test.sh BUILD WORK
 set -u
 build=$1 work=$2
@@ -30,12 +30,16 @@ check() {
 
 for program in "${programs[@]}"; do
     for ranks in 1 2 5; do
-        check -n $ranks $program +p 1
-        check -n $ranks $program +p 2
+        check -n $ranks "$program" +p 1
+        check -n $ranks "$program" +p 2
     done
-    check -n 2 --procs 2 $program
-    check -n 4 --procs 2 $program +p 1
+    check -n 2 --procs 2 "$program"
+    check -n 4 --procs 2 "$program" +p 1
 done
 check -n 5 ./openmp +p 2 +private -libgomp # the ranks share the library, not its threads
 
+# Python loads the library after the C library: a process per rank.
+for processes in 1 2 4; do
+    check -n $processes --procs $processes python3 "$here/python_threads.py" "$build/lib/libmpi_abi.so.1"
+done
 finish
