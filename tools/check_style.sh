@@ -115,7 +115,7 @@ check_includes() {
             may["gpu"] = "base ult gpu"
             may["launch"] = "base launch"
             n = split("object datatype op match procs comm p2p meet coll/engine coll/device coll/between coll/plan create " \
-                      "topo rma io dynamic tool fortran job", room)
+                      "enqueue topo rma io dynamic tool fortran job", room)
             for (i = 1; i <= n; i++)
                 rank[room[i]] = i
         }
@@ -176,7 +176,7 @@ check_shell() {
 check_format() {
     local files
     need_tool clang-format-14
-    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu).h$')
+    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu|heddle_mpi_stream).h$')
     if [ "${1:-}" = --fix ]; then
         clang-format-14 -i "${files[@]}"
         return

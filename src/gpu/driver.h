@@ -59,6 +59,7 @@
     X(cuEventRecord)               \
     X(cuEventSynchronize)          \
     X(cuStreamWriteValue32)        \
+    X(cuStreamBatchMemOp)          \
     X(cuModuleLoadData)            \
     X(cuModuleGetFunction)         \
     X(cuLaunchKernel)

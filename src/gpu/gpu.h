@@ -100,6 +100,52 @@ struct gpu_work {
 int gpu_work_of_stream(struct gpu_work *work, void *stream) BASE_MUST_CHECK;
 int gpu_work_of_event(struct gpu_work *work, void *event) BASE_MUST_CHECK;
 
+/* ---- A stream of the program that operations are enqueued in (stream_sync.c) ---- */
+
+struct gpu_sync;
+
+/* Notification that the stream has come to a place. Memory of the caller, who must not change it until
+ * `reached` is called. */
+struct gpu_point {
+    /* All earlier work of the stream is done, or error is the reason why it never will be. On the PE, from
+     * its progress; may not switch. */
+    void (*reached)(struct gpu_point *point, int error);
+    struct gpu_point *next; /* private, like the next field */
+    uint32_t number;
+};
+
+/* A place where the stream waits until gpu_sync_release. Memory of the caller, until then. */
+struct gpu_hold {
+    struct gpu_hold *next; /* private, like the other fields */
+    uint32_t number;
+    bool is_released;
+};
+
+/* All on the PE that created it. */
+
+/* The stream must belong to the current context. Loads the library's kernels at the first call. From now on, ranks that wait for a GPU let the PE make
+ * progress, if that is possible. An error: nothing was created. May switch. */
+int gpu_sync_create(void *stream, struct gpu_sync **sync_out) BASE_MUST_CHECK;
+
+/* No point and no hold may be left. */
+void gpu_sync_destroy(struct gpu_sync *sync);
+
+/* Adds a point, then a hold, to the stream; either may be NULL. An error: nothing was added. Never switches,
+ * never waits. */
+int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold) BASE_MUST_CHECK;
+
+/* Lets the stream go on, once it has been let go on at all earlier holds. Never switches. */
+void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold);
+
+/* Suspends the caller while there are so many points and holds that another one might have to wait for room in
+ * the stream. May switch. */
+void gpu_sync_make_room(struct gpu_sync *sync);
+
+/* The errors of these functions that have a meaning of their own, as their values in CUDA. */
+#define GPU_SYNC_OTHER_CONTEXT 201 /* CUDA_ERROR_INVALID_CONTEXT */
+#define GPU_SYNC_UNSUPPORTED 801   /* CUDA_ERROR_NOT_SUPPORTED */
+#define GPU_SYNC_CAPTURED 900      /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
+
 /* ---- Data ---- */
 
 /* `count` elements at buf, as in MPI. */

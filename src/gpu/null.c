@@ -232,6 +232,22 @@ bool gpu_nccl_is_possible(void)
     return false;
 }
 
+int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
+{
+    return unreachable();
+}
+
+void gpu_sync_destroy(struct gpu_sync *sync) {}
+
+int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold)
+{
+    return unreachable();
+}
+
+void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold) {}
+
+void gpu_sync_make_room(struct gpu_sync *sync) {}
+
 struct gpu_nccl *gpu_nccl_create(int device, bool makes_id)
 {
     unreachable();

@@ -47,6 +47,8 @@ struct gpu_pe {
     struct gpu_batch *free_batches;
     struct gpu_question *questions; /* queries to the driver (waits.c) */
     struct gpu_question **questions_end;
+    struct gpu_sync *syncs;        /* streams with points that have not been reached (stream_sync.c) */
+    struct gpu_sync *spare_syncs;  /* destroyed ones, to be used again */
     struct gpu_repeats *repeats;   /* of the running rank, in the middle of a sequence (repeats.c) */
     struct gpu_resident *services; /* those created so far (resident.c) */
     /* Ids of buffers in a primary context's own memory (peer_access.c); 0: none. */
@@ -64,5 +66,8 @@ static inline struct gpu_pe *gpu_pe_here(void)
 
 /* The calling PE's, created at the first call (queue.c). */
 struct gpu_pe *gpu_pe_self(void);
+
+/* Calls the points that streams of this PE have reached; returns their number. (stream_sync.c) */
+int gpu_sync_poll(struct gpu_pe *pe);
 
 #endif

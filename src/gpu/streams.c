@@ -15,6 +15,7 @@
 #include "gpu/rank_context.h"
 #include "gpu/repeats.h"
 #include "gpu/stream_api.h"
+#include "gpu/waits.h"
 #include "gpu_detect.h"
 
 bool gpu_streams_are_private;
@@ -56,6 +57,18 @@ void gpu_streams_begin(int n_ranks)
     gpu_streams_are_private = is_private_wanted && n_ranks > 1 && !is_late;
     gpu_waits_suspend = is_suspending_wanted && n_ranks > 1 && !is_late;
     gpu_repeats_are_on = are_graphs_wanted && gpu_streams_are_private;
+}
+
+void gpu_waits_make_progress(void)
+{
+    if (gpu_waits_suspend)
+        return;
+    if (!is_suspending_wanted || gpu_monitor_is_late()) {
+        base_log_verbose(1,
+                         "waits in CUDA block the PE: operations in streams go on only within calls of MPI");
+        return;
+    }
+    gpu_waits_suspend = gpu_waits_are_of_all_code = true;
 }
 
 /* ---- The streams of a rank ---- */

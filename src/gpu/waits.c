@@ -20,6 +20,7 @@
 #define QUESTIONS_PER_POLL 4
 
 bool gpu_waits_suspend;
+bool gpu_waits_are_of_all_code;
 bool (*gpu_is_code_of_rank)(const void *address);
 bool (*gpu_has_no_messages)(void);
 
@@ -34,7 +35,8 @@ bool gpu_wait_may_suspend(const void *caller)
     const struct ult *self = ult_self();
 
     return gpu_waits_suspend && self && self->world_rank >= 0 && !self->detours && !self->is_called &&
-           ult_has_pe(self) && gpu_is_code_of_rank && gpu_is_code_of_rank(caller);
+           ult_has_pe(self) &&
+           (gpu_waits_are_of_all_code || (gpu_is_code_of_rank && gpu_is_code_of_rank(caller)));
 }
 
 /* ---- Queries ---- */

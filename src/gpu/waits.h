@@ -19,6 +19,12 @@ struct gpu_pe;
 /* The return address of the enclosing function: the waiting code. */
 #define GPU_CALLER __builtin_return_address(0)
 
+/* In a process with one rank, where CUDA's waits are CUDA's own: from now on they let the PE make progress,
+ * because the rank waits for operations that the PE carries out. All code may wait so: no other rank enters a
+ * library meanwhile. (streams.c) */
+void gpu_waits_make_progress(void);
+extern bool gpu_waits_are_of_all_code;
+
 /* True if a call from this code may suspend. */
 bool gpu_wait_may_suspend(const void *caller);
 

@@ -35,7 +35,7 @@ done
 expect 'the standard ABI has none of them' 1 '' 'not CUDA-aware' "$build/bin/mpicc" -DHEDDLE_NO_MPI_COMPAT -c "$query"
 
 # How autoconf and CMake look for a function.
-for name in MPIX_Query_cuda_support MPIX_GPU_query_support; do
+for name in MPIX_Query_cuda_support MPIX_GPU_query_support MPIX_Stream_comm_create MPIX_Send_enqueue; do
     printf 'char %s(void);\nint main(void) { return %s(); }\n' $name $name >function.c
     expect "a symbol for configure: $name" 0 '' '' "$build/bin/mpicc" -w function.c -o function
 done

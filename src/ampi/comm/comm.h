@@ -26,6 +26,7 @@ struct ampi_info;
 struct ampi_topo;
 struct ampi_coll_args;
 struct ampi_coll_state;
+struct ampi_comm_streams;
 
 /* In ampi_layout.pe_of: the member lives in another process (procs/procs.h). */
 #define AMPI_PE_REMOTE UINT16_MAX
@@ -97,6 +98,7 @@ struct ampi_comm {
     struct ampi_errhandler *errhandler; /* NULL: the default (see errhandler.h) */
     struct ampi_attrs *attrs;           /* cached attributes; NULL: none */
     struct ampi_info *info;             /* hints; NULL: none */
+    struct ampi_comm_streams *streams;  /* of a stream communicator: comm_stream.h; NULL: of no other */
     char *name;                         /* MPI_Comm_set_name; NULL: the default */
     struct ampi_bsend_buffer *bsend;    /* MPI_Comm_attach_buffer; NULL: none */
     struct ampi_session *session;       /* origin of the communicator, for buffered sends; NULL: none */

@@ -3,6 +3,7 @@
  * comm_build.c: creating and destroying communicators: layouts, the shared part, the members' handles.
  */
 #include "ampi/comm/comm.h"
+#include "ampi/comm/comm_stream.h"
 
 #include <string.h>
 
@@ -286,6 +287,8 @@ void ampi_comm_release(struct ampi_comm *comm)
     comm->is_freed = true;
     ampi_info_destroy(comm->info);
     comm->info = NULL;
+    ampi_comm_streams_unref(comm->streams);
+    comm->streams = NULL;
     free(comm->name);
     comm->name = NULL;
     for (int i = 0; i < ampi_comm_n_clients; i++)

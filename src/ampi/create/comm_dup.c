@@ -6,6 +6,7 @@
  * communicator(s) with a handle for every member, and each member gets its own.
  */
 #include "ampi/coll/engine/coll.h"
+#include "ampi/comm/comm_stream.h"
 #include "ampi/comm/topo.h"
 #include "ampi/create/comm_create.h"
 #include "ampi/object/errhandler.h"
@@ -173,6 +174,8 @@ int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_att
         ampi_comm_release(made);
         return error;
     }
+    if (copy_attrs)
+        made->streams = ampi_comm_streams_ref(old->streams);
     *newcomm = ampi_comm_handle(made);
     return MPI_SUCCESS;
 }

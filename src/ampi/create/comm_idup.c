@@ -10,6 +10,7 @@
 #include "ampi/coll/engine/slot.h"
 #include "ampi/create/comm_create.h"
 #include "ampi/comm/comm_info.h"
+#include "ampi/comm/comm_stream.h"
 #include "ampi/object/errhandler.h"
 #include "base/log.h"
 
@@ -19,6 +20,7 @@ struct duplication {
     struct ampi_info *hints;            /* for the new communicator; NULL: none */
     struct ampi_attrs *attrs;           /* the same; NULL: none */
     struct ampi_errhandler *errhandler; /* the same, a reference; NULL: the default */
+    struct ampi_comm_streams *streams;  /* the same, a reference; NULL: none */
     struct ampi_session *session;       /* the old communicator's */
     bool is_adopted;
     int error; /* of copying the attributes, later the operation's */
@@ -31,6 +33,8 @@ static void equip(struct duplication *dup, struct ampi_comm *made)
     made->info = dup->hints;
     made->attrs = dup->attrs;
     made->errhandler = dup->errhandler;
+    made->streams = dup->streams;
+    dup->streams = NULL;
     dup->hints = NULL;
     dup->attrs = NULL;
     dup->errhandler = NULL;
@@ -64,6 +68,7 @@ static void release(struct ampi_request *request)
 
     ampi_info_destroy(dup->hints);
     ampi_errhandler_unref(dup->errhandler);
+    ampi_comm_streams_unref(dup->streams);
     free(dup);
 }
 
@@ -94,6 +99,7 @@ static int idup(struct ampi_rank *self, MPI_Comm comm, MPI_Info info, MPI_Comm *
     dup->session = old->session;
     dup->errhandler = old->errhandler;
     ampi_errhandler_ref(dup->errhandler);
+    dup->streams = ampi_comm_streams_ref(old->streams);
     dup->error = ampi_comm_copy_attrs_early(old, &dup->attrs);
     object = ampi_request_create(self, &idup_kind, old, false);
     object->u.extra = dup;

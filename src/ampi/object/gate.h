@@ -31,6 +31,12 @@ extern bool ampi_gate_is_on __attribute__((visibility("hidden")));
 struct ult *ampi_gate_enter(const char *call, const void *from);
 void ampi_gate_leave(struct ult *entered);
 
+/* The same for functions of heddle_mpi_stream.h, which have no generated gate: first and last in each of them. */
+static inline struct ult *ampi_gate_pass(const char *call, const void *from)
+{
+    return BASE_UNLIKELY(ampi_gate_is_on) ? ampi_gate_enter(call, from) : NULL;
+}
+
 /* The thread level that a rank gets: the one that it asked for. */
 int ampi_gate_level(int required);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ampi/object/error.h"
+#include "ampi/object/gate.h"
 #include "ampi/object/rank.h"
 #include "base/log.h"
 
@@ -312,4 +313,39 @@ int PMPI_Info_get_nthkey(MPI_Info info, int n, char *key)
         return ampi_raise_self(MPI_ERR_ARG, "n is %d, but %d keys are set", n, object->n_pairs);
     memcpy(key, object->pairs[n].key, strlen(object->pairs[n].key) + 1);
     return MPI_SUCCESS;
+}
+
+/* ---- MPICH's extension (heddle_mpi_stream.h) ---- */
+
+static int set_hex(struct ampi_rank *self, MPI_Info info, const char *key, const void *value, int value_size)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *bytes = value;
+    char text[MPI_MAX_INFO_VAL];
+    struct ampi_info *object;
+    int error = look_up_to_change(self, info, key, &object);
+
+    if (error)
+        return error;
+    if (!value)
+        return raise_null("value");
+    if (value_size < 1 || value_size > (MPI_MAX_INFO_VAL - 1) / 2)
+        return ampi_raise_self(MPI_ERR_INFO_VALUE, "the value has %d bytes; 1 to %d are allowed", value_size,
+                               (MPI_MAX_INFO_VAL - 1) / 2);
+    for (int i = 0; i < value_size; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    text[2 * value_size] = '\0';
+    ampi_info_set(object, key, text);
+    return MPI_SUCCESS;
+}
+
+int MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size)
+{
+    struct ult *gate = ampi_gate_pass("MPIX_Info_set_hex", __builtin_return_address(0));
+    int error = set_hex(ampi_enter_any_time("MPIX_Info_set_hex"), info, key, value, value_size);
+
+    ampi_gate_leave(gate);
+    return error;
 }

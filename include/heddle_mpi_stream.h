@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * heddle_mpi_stream.h: operations of MPI in the order of a CUDA stream, by the names of MPICH's mpi.h. Both
+ * mpi-ext.h and mpi.h (unless HEDDLE_NO_MPI_COMPAT is defined) include it. docs/gpu.md describes them.
+ */
+#ifndef HEDDLE_MPI_STREAM_H
+#define HEDDLE_MPI_STREAM_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Streams and their communicators ---- */
+
+typedef struct HEDDLE_Stream *MPIX_Stream;
+#define MPIX_STREAM_NULL ((MPIX_Stream)0)
+
+/* Sets the key to the bytes of a value, in hexadecimal: MPIX_Info_set_hex(info, "value", &stream, sizeof stream). */
+int MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size);
+
+/* info has "type", "cudaStream_t", and "value", the stream (MPIX_Info_set_hex); MPI_INFO_NULL: a stream of no GPU.
+ * The CUDA stream must belong to the current context, and must exist as long as this one. */
+int MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream);
+
+/* An error if a communicator uses the stream. */
+int MPIX_Stream_free(MPIX_Stream *stream);
+
+/* Collective. Each rank gives its own stream, or MPIX_STREAM_NULL. */
+int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm);
+int MPIX_Stream_comm_create_multiplex(MPI_Comm comm, int count, MPIX_Stream array_of_streams[],
+                                      MPI_Comm *newcomm);
+
+/* Stream idx of the communicator; MPIX_STREAM_NULL if it has none of that number. */
+int MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream);
+
+/* ---- Operations in the stream of the communicator: the host does not wait for them. Buffers and statuses must
+ *      exist until the stream has passed the operation, or the wait for its request ---- */
+
+int MPIX_Send_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+int MPIX_Send_enqueue_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                        MPI_Comm comm);
+int MPIX_Recv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                      MPI_Status *status);
+int MPIX_Recv_enqueue_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                        MPI_Status *status);
+int MPIX_Isend_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                       MPI_Request *request);
+int MPIX_Isend_enqueue_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                         MPI_Comm comm, MPI_Request *request);
+int MPIX_Irecv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                       MPI_Request *request);
+int MPIX_Irecv_enqueue_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                         MPI_Comm comm, MPI_Request *request);
+
+/* The stream waits; the requests are those of the I-functions above, all of one stream. */
+int MPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status);
+int MPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HEDDLE_MPI_STREAM_H */

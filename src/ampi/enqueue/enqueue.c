@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * enqueue.c: an operation in a stream, and waiting for it there; see enqueue.h.
+ */
+#include "ampi/enqueue/enqueue.h"
+
+#include <stdio.h>
+
+#include "ampi/datatype/buffer.h"
+#include "ampi/object/gate.h"
+#include "base/log.h"
+
+/* A place where a stream waits for operations. */
+struct stream_wait {
+    struct gpu_hold hold;
+    struct ampi_stream *stream; /* a reference */
+    int n_left;                 /* operations that are not complete */
+};
+
+/* An operation; the outer request's `extra`. */
+struct operation {
+    struct gpu_point point;
+    struct ampi_stream *stream; /* a reference */
+    struct ampi_request *outer;
+    struct ampi_request *inner;
+    void (*start)(struct ampi_request *request);
+    const char *call;
+    const char *name;
+    struct stream_wait *wait; /* that waits for it; NULL: none does */
+    MPI_Status *status;       /* for that wait */
+};
+
+/* ---- Errors of operations ---- */
+
+/* Raises one on the rank's own stack. */
+struct failure {
+    struct ult_errand errand;
+    const char *call;
+    struct ampi_comm *comm;     /* counted as pending */
+    struct ampi_stream *stream; /* a reference */
+    MPI_Status status;
+};
+
+static void raise_failure(struct ult_errand *errand)
+{
+    struct failure *failure = BASE_CONTAINER(errand, struct failure, errand);
+    struct ult *u = ult_self();
+    const char *call = u->call;
+    int error;
+
+    u->call = failure->call;
+    error = ampi_p2p_result(failure->comm, &failure->status);
+    u->call = call;
+    failure->stream->error = error;
+    ampi_comm_drop_pending(failure->comm);
+    ampi_stream_unref(failure->stream);
+    free(failure);
+}
+
+static BASE_COLD void report_failure(const struct operation *operation, const MPI_Status *status)
+{
+    struct failure *failure = base_malloc(sizeof *failure, "an error of an enqueued operation");
+
+    *failure = (struct failure){.errand.run = raise_failure,
+                                .call = operation->call,
+                                .comm = operation->outer->comm,
+                                .stream = operation->stream,
+                                .status = *status};
+    failure->comm->n_pending++;
+    ampi_stream_ref(failure->stream);
+    ampi_rank_send(operation->outer->owner, &failure->errand);
+}
+
+/* ---- The outer request ---- */
+
+static void release(struct ampi_request *request)
+{
+    struct operation *operation = request->u.extra;
+
+    ampi_stream_unref(operation->stream);
+    free(operation);
+}
+
+static void describe(const struct ampi_request *request, char *text, size_t size_bytes)
+{
+    snprintf(text, size_bytes, "%s", ((const struct operation *)request->u.extra)->name);
+}
+
+static const struct ampi_request_kind enqueued_kind = {
+    .name = "enqueued operation",
+    .describe = describe,
+    .release = release,
+};
+
+/* The object of a handle; NULL: it is no request of an enqueued operation. */
+static struct ampi_request *outer_of(MPI_Request handle)
+{
+    struct ampi_request *request = ampi_request_of(handle);
+
+    return request && request->kind == &enqueued_kind ? request : NULL;
+}
+
+/* ---- The life of an operation ---- */
+
+static void release_wait(struct stream_wait *wait)
+{
+    if (--wait->n_left > 0)
+        return;
+    gpu_sync_release(wait->stream->sync, &wait->hold);
+    ampi_stream_unref(wait->stream);
+    free(wait);
+}
+
+/* Gives the result to the program: the status has the error, too, because no call returns it. */
+static void hand_out(struct operation *operation, MPI_Status *to)
+{
+    const MPI_Status *status = &operation->outer->status;
+
+    ampi_status_hand_out(to, status);
+    if (to != MPI_STATUS_IGNORE)
+        to->MPI_ERROR = status->MPI_ERROR;
+    if (BASE_UNLIKELY(status->MPI_ERROR != MPI_SUCCESS))
+        report_failure(operation, status);
+    ampi_request_destroy(operation->outer);
+}
+
+/* The outer request is complete, and a stream waits for it. */
+static void awaited(struct ampi_request *outer, struct ampi_request *whole)
+{
+    struct operation *operation = outer->u.extra;
+    struct stream_wait *wait = operation->wait;
+
+    (void)whole;
+    hand_out(operation, operation->status);
+    release_wait(wait);
+}
+
+static void inner_done(struct ampi_request *inner, struct ampi_request *outer)
+{
+    outer->status = inner->status;
+    ampi_request_destroy(inner);
+    ampi_request_complete(outer);
+}
+
+static void reached(struct gpu_point *point, int error)
+{
+    struct operation *operation = BASE_CONTAINER(point, struct operation, point);
+    struct ampi_request *outer = operation->outer, *inner = operation->inner;
+
+    if (BASE_UNLIKELY(error)) {
+        inner->status.MPI_ERROR = ampi_device_error(inner->owner, error);
+        inner_done(inner, outer);
+        return;
+    }
+    operation->start(inner);
+    ampi_request_attach(outer, inner, inner_done);
+}
+
+/* ---- Enqueuing ---- */
+
+int ampi_enqueue_stream(struct ampi_comm *comm, struct ampi_stream **stream_out)
+{
+    const struct ampi_comm_streams *streams = comm->streams;
+    struct ampi_stream *stream;
+    int error;
+
+    if (!streams || streams->is_multiplex || !streams->streams[0] || !streams->streams[0]->sync)
+        return ampi_raise(comm, MPI_ERR_OTHER, "%s",
+                          streams && streams->is_multiplex
+                              ? "the communicator has several streams (MPIX_Stream_comm_create_multiplex)"
+                              : "this rank has no CUDA stream on the communicator (MPIX_Stream_comm_create)");
+    stream = streams->streams[0];
+    gpu_sync_make_room(stream->sync);
+    error = stream->error;
+    stream->error = MPI_SUCCESS;
+    *stream_out = stream;
+    return error;
+}
+
+static BASE_COLD int raise_cuda(struct ampi_comm *comm, int error)
+{
+    if (error == GPU_SYNC_CAPTURED)
+        return ampi_raise(
+            comm, MPI_ERR_UNSUPPORTED_OPERATION,
+            "the stream is being captured: operations of MPI cannot become parts of a CUDA graph "
+            "yet");
+    if (error == GPU_SYNC_UNSUPPORTED)
+        return ampi_raise(comm, MPI_ERR_UNSUPPORTED_OPERATION,
+                          "the GPU cannot write and wait for values in streams (cuStreamBatchMemOp)");
+    return ampi_raise(comm, MPI_ERR_OTHER, "%s", gpu_error_text(error));
+}
+
+static struct operation *create(const struct ampi_enqueue *what)
+{
+    struct ampi_request *inner = what->inner;
+    struct operation *made = base_malloc(sizeof *made, "an enqueued operation");
+
+    *made = (struct operation){.point.reached = reached,
+                               .stream = what->stream,
+                               .outer = ampi_request_create(inner->owner, &enqueued_kind, inner->comm, false),
+                               .inner = inner,
+                               .start = what->start,
+                               .call = what->call,
+                               .name = what->name};
+    made->outer->u.extra = made;
+    ampi_stream_ref(made->stream);
+    return made;
+}
+
+static struct stream_wait *create_wait(struct ampi_stream *stream)
+{
+    struct stream_wait *made = base_malloc(sizeof *made, "a wait of a stream");
+
+    made->stream = stream;
+    made->n_left = 0;
+    ampi_stream_ref(stream);
+    return made;
+}
+
+/* Makes the stream's wait wait for the operation, too. */
+static void add_to_wait(struct stream_wait *wait, struct ampi_request *outer, MPI_Status *status)
+{
+    struct operation *operation = outer->u.extra;
+
+    operation->wait = wait;
+    operation->status = status;
+    outer->on_complete = awaited;
+    wait->n_left++;
+}
+
+/* The operation was not enqueued. */
+static BASE_COLD int undo(const struct ampi_enqueue *what, struct operation *operation, int error)
+{
+    struct ampi_comm *comm = what->inner->comm;
+    int code = raise_cuda(comm, error);
+
+    ampi_request_destroy(operation->outer);
+    ampi_request_destroy(what->inner);
+    return code;
+}
+
+int ampi_enqueue_blocking(const struct ampi_enqueue *what, MPI_Status *status)
+{
+    struct operation *operation = create(what);
+    struct stream_wait *wait = create_wait(what->stream);
+    int error = gpu_sync_add(what->stream->sync, &operation->point, &wait->hold);
+
+    if (BASE_UNLIKELY(error)) {
+        ampi_stream_unref(wait->stream);
+        free(wait);
+        return undo(what, operation, error);
+    }
+    add_to_wait(wait, operation->outer, status);
+    return MPI_SUCCESS;
+}
+
+int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *request_out)
+{
+    struct operation *operation = create(what);
+    int error = gpu_sync_add(what->stream->sync, &operation->point, NULL);
+
+    if (BASE_UNLIKELY(error))
+        return undo(what, operation, error);
+    *request_out = (MPI_Request)operation->outer;
+    return MPI_SUCCESS;
+}
+
+/* ---- Waiting ---- */
+
+/* Finds the operations' stream, and the number of active ones. NULL: all handles are MPI_REQUEST_NULL. */
+static int check_requests(int count, const MPI_Request requests[], struct ampi_stream **stream_out,
+                          int *n_active_out)
+{
+    *stream_out = NULL;
+    *n_active_out = 0;
+    for (int i = 0; i < count; i++) {
+        const struct ampi_request *outer = outer_of(requests[i]);
+        const struct operation *operation;
+        if (requests[i] == MPI_REQUEST_NULL)
+            continue;
+        if (!outer)
+            return ampi_raise_self(MPI_ERR_REQUEST,
+                                   "%p is not a request of MPIX_Isend_enqueue or MPIX_Irecv_enqueue",
+                                   (void *)requests[i]);
+        operation = outer->u.extra;
+        if (*stream_out && operation->stream != *stream_out)
+            return ampi_raise_on_comm(outer->comm, MPI_ERR_REQUEST,
+                                      "request %d is of another stream than those before it", i);
+        if (outer->awaited_by)
+            return ampi_raise_on_comm(outer->comm, MPI_ERR_REQUEST, "another thread waits for request %d", i);
+        *stream_out = operation->stream;
+        *n_active_out += ampi_request_is_active(outer);
+    }
+    return MPI_SUCCESS;
+}
+
+static void take_request(MPI_Request *handle, struct stream_wait *wait, MPI_Status *status)
+{
+    struct ampi_request *outer = outer_of(*handle);
+
+    if (!outer) {
+        if (status != MPI_STATUS_IGNORE)
+            ampi_status_set_empty(status);
+        return;
+    }
+    if (ampi_request_is_active(outer))
+        add_to_wait(wait, outer, status);
+    else
+        hand_out(outer->u.extra, status);
+    *handle = MPI_REQUEST_NULL;
+}
+
+/* statuses: consecutive ones, or MPI_STATUSES_IGNORE. */
+static int wait_enqueue(int count, MPI_Request requests[], MPI_Status *statuses)
+{
+    struct stream_wait *wait = NULL;
+    struct ampi_stream *stream;
+    int n_active = 0, error;
+
+    if (count < 0)
+        return ampi_raise_self(MPI_ERR_COUNT, "the count of requests %d is negative", count);
+    if (count > 0 && !requests)
+        return ampi_raise_self(MPI_ERR_REQUEST, "the address of the requests is NULL");
+    if ((error = check_requests(count, requests, &stream, &n_active)))
+        return error;
+    if (n_active > 0) { /* operations may complete meanwhile */
+        gpu_sync_make_room(stream->sync);
+        if ((error = check_requests(count, requests, &stream, &n_active)))
+            return error;
+    }
+    if (n_active > 0) {
+        wait = create_wait(stream);
+        error = gpu_sync_add(stream->sync, NULL, &wait->hold);
+        if (BASE_UNLIKELY(error)) {
+            ampi_stream_unref(wait->stream);
+            free(wait);
+            return raise_cuda(NULL, error);
+        }
+    }
+    for (int i = 0; i < count; i++)
+        take_request(&requests[i], wait, statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
+    return MPI_SUCCESS;
+}
+
+int MPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status)
+{
+    struct ult *gate = ampi_gate_pass("MPIX_Wait_enqueue", __builtin_return_address(0));
+    int error;
+
+    ampi_enter("MPIX_Wait_enqueue");
+    error = wait_enqueue(1, request, status == MPI_STATUS_IGNORE ? MPI_STATUSES_IGNORE : status);
+    ampi_gate_leave(gate);
+    return error;
+}
+
+int MPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses)
+{
+    struct ult *gate = ampi_gate_pass("MPIX_Waitall_enqueue", __builtin_return_address(0));
+    int error;
+
+    ampi_enter("MPIX_Waitall_enqueue");
+    error = wait_enqueue(count, array_of_requests, array_of_statuses);
+    ampi_gate_leave(gate);
+    return error;
+}

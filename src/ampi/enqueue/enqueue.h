@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * enqueue.h: operations in the order of a CUDA stream (heddle_mpi_stream.h).
+ *
+ * The life of an MPIX_Isend_enqueue and its MPIX_Wait_enqueue:
+ *      MPIX_Isend_enqueue     checks the arguments, and makes the inner request, an ordinary send that has not
+ *                             started, and the outer one, which the program gets
+ *      ampi_enqueue           adds a point to the stream
+ *      reached (enqueue.c)    the stream has come to the point: the PE starts the inner request
+ *      inner_done             it is complete: its status goes to the outer request, which completes
+ *      MPIX_Wait_enqueue      adds a hold to the stream, and takes the outer request from the program
+ *      awaited                that is complete: the PE releases the hold
+ *
+ * A blocking operation is both in one: one call of the driver adds the point and the hold. The program may
+ * wait for the outer request by MPI_Wait as well.
+ */
+#ifndef AMPI_ENQUEUE_H
+#define AMPI_ENQUEUE_H
+
+#include "ampi/comm/comm_stream.h"
+#include "ampi/p2p/p2p.h"
+
+/* The stream that operations on the communicator are enqueued in. Raises MPI_ERR_OTHER if it has none, and
+ * returns the error of an earlier operation. May switch: waits until the stream has room. */
+int ampi_enqueue_stream(struct ampi_comm *comm, struct ampi_stream **stream_out) BASE_MUST_CHECK;
+
+/* An operation that is to be enqueued. */
+struct ampi_enqueue {
+    const char *call; /* "MPIX_Send_enqueue" */
+    const char *name; /* for reports: "enqueued send" */
+    struct ampi_stream *stream;
+    struct ampi_request *inner;                  /* ACTIVE, not started; with a communicator */
+    void (*start)(struct ampi_request *request); /* starts it: on its PE; never switches */
+};
+
+/* Enqueues it: the stream waits until it is complete (status may be MPI_STATUS_IGNORE), or the program gets
+ * a request. Raises errors; the inner request is destroyed then. */
+int ampi_enqueue_blocking(const struct ampi_enqueue *what, MPI_Status *status);
+int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *request_out);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * enqueue.h: common parts of the tests of operations in streams: streams and their communicators, and a
+ * kernel that keeps a stream from going on.
+ */
+#ifndef GPU_TEST_ENQUEUE_H
+#define GPU_TEST_ENQUEUE_H
+
+#include "kernels.h"
+
+static inline MPI_Info etest_info(CUstream stream)
+{
+    MPI_Info info;
+
+    MTEST_OK(MPI_Info_create(&info));
+    MTEST_OK(MPI_Info_set(info, "type", "cudaStream_t"));
+    MTEST_OK(MPIX_Info_set_hex(info, "value", &stream, sizeof stream));
+    return info;
+}
+
+static inline MPIX_Stream etest_stream(CUstream stream)
+{
+    MPI_Info info = etest_info(stream);
+    MPIX_Stream made = MPIX_STREAM_NULL;
+
+    MTEST_OK(MPIX_Stream_create(info, &made));
+    MTEST_OK(MPI_Info_free(&info));
+    return made;
+}
+
+/* A stream, as CUDA and MPI have it, with a communicator of all ranks. */
+struct etest {
+    CUstream cuda;
+    MPIX_Stream stream;
+    MPI_Comm comm;
+    volatile unsigned *flag; /* lets a held stream go on */
+};
+
+/* is_default: the default stream; is_null: this rank has no CUDA stream. Collective. */
+static inline struct etest etest_begin(int is_default, int is_null)
+{
+    struct etest test = {.flag = gtest_flag()};
+
+    if (!is_default)
+        GTEST_CU(cuStreamCreate(&test.cuda, CU_STREAM_NON_BLOCKING));
+    test.stream = is_null ? MPIX_STREAM_NULL : etest_stream(test.cuda);
+    MTEST_OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, test.stream, &test.comm));
+    return test;
+}
+
+/* Collective. */
+static inline void etest_end(struct etest *test)
+{
+    MTEST_OK(MPI_Comm_free(&test->comm));
+    if (test->stream != MPIX_STREAM_NULL)
+        MTEST_OK(MPIX_Stream_free(&test->stream));
+    MTEST_CHECK(test->stream == MPIX_STREAM_NULL, "the handle of a freed stream");
+    if (test->cuda)
+        GTEST_CU(cuStreamDestroy(test->cuda));
+    GTEST_CU(cuMemFreeHost((void *)test->flag));
+}
+
+/* A kernel that runs until etest_release. */
+static inline void etest_hold(struct etest *test)
+{
+    *test->flag = 0;
+    gtest_launch_spin((CUdeviceptr)test->flag, test->cuda);
+}
+
+/* All that was enqueued since etest_hold was enqueued without waiting for it; and now waits for it. */
+static inline void etest_release(struct etest *test)
+{
+    MTEST_CHECK(cuStreamQuery(test->cuda) == CUDA_ERROR_NOT_READY, "the held stream is done");
+    *test->flag = 1;
+    GTEST_CU(cuStreamSynchronize(test->cuda));
+}
+
+#endif
