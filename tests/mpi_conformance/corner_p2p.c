@@ -372,6 +372,27 @@ static void check_others(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* A request that is twice in the array of MPI_Startall is started once; receives that come later get their messages. */
+static void check_started_twice(void)
+{
+    int in[4] = {-1, -1, -1, -1};
+    MPI_Request twice[2], later[3];
+
+    MTEST_OK(MPI_Recv_init(&in[3], 1, MPI_INT, mtest_rank, 3, MPI_COMM_WORLD, &twice[0]));
+    twice[1] = twice[0];
+    MTEST_CLASS(MPI_Startall(2, twice), MPI_ERR_REQUEST);
+    MTEST_OK(MPI_Send(&mtest_rank, 1, MPI_INT, mtest_rank, 3, MPI_COMM_WORLD));
+    MTEST_OK(MPI_Wait(&twice[0], MPI_STATUS_IGNORE));
+    for (int i = 0; i < 3; i++)
+        MTEST_OK(MPI_Irecv(&in[i], 1, MPI_INT, mtest_rank, 3, MPI_COMM_WORLD, &later[i]));
+    for (int i = 0; i < 3; i++)
+        MTEST_OK(MPI_Send(&mtest_rank, 1, MPI_INT, mtest_rank, 3, MPI_COMM_WORLD));
+    MTEST_OK(MPI_Waitall(3, later, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < 4; i++)
+        MTEST_CHECK(in[i] == mtest_rank, "receive %d got %d", i, in[i]);
+    MTEST_OK(MPI_Request_free(&twice[0]));
+}
+
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
@@ -385,6 +406,7 @@ int main(int argc, char **argv)
         check_error_fields();
         check_modes();
         check_others();
+        check_started_twice();
         if (i == 0)
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     }

@@ -55,10 +55,9 @@ int PMPI_Startall(int count, MPI_Request array_of_requests[])
     for (int i = 0; i < count; i++)
         if ((error = check_start(array_of_requests[i], &object)))
             return error;
-    for (int i = 0; i < count && !error; i++) {
-        object = ampi_request_of(array_of_requests[i]);
-        error = object->kind->start(object);
-    }
+    for (int i = 0; i < count && !error; i++)
+        if (!(error = check_start(array_of_requests[i], &object))) /* it may be there twice */
+            error = object->kind->start(object);
     return error;
 }
 
