@@ -21,7 +21,7 @@ struct buffer {
 /* A request. It is detached if the program has freed it while it was active. */
 struct op {
     enum state state;
-    int is_persistent, is_send, is_sync, is_detached;
+    int is_persistent, is_send, is_sync, is_buffered, is_detached;
     int owner, comm, peer, tag, len, is_spread; /* comm: its number, ever */
     int from, got_tag, got_len, got_value;      /* MATCHED receive: its message */
     int value;                                  /* send: of the last start */
@@ -220,6 +220,7 @@ static int new_op(void)
         if (comms[i] == op->handle)
             op->comm = comm_number[i];
     op->is_sync = op->is_send && pick(4) == 0;
+    op->is_buffered = op->is_send && !op->is_sync && pick(4) == 0;
     op->peer = pick(4) ? (op->owner + (op->is_send ? 1 : mtest_size - 1)) % mtest_size : pick(mtest_size);
     op->tag = op->peer == (op->owner + (op->is_send ? 1 : mtest_size - 1)) % mtest_size ? pick(2) * pick(3)
                                                                                         : 2 + pick(2);
@@ -245,6 +246,9 @@ static void init_persistent(struct op *op)
     if (!op->is_send)
         MTEST_OK(MPI_Recv_init(op->buffer->data, op->len, type_of(op), op->peer, op->tag, op->handle,
                                &op->request));
+    else if (op->is_buffered)
+        MTEST_OK(MPI_Bsend_init(op->buffer->data, op->len, type_of(op), op->peer, op->tag, op->handle,
+                                &op->request));
     else if (op->is_sync)
         MTEST_OK(MPI_Ssend_init(op->buffer->data, op->len, type_of(op), op->peer, op->tag, op->handle,
                                 &op->request));
@@ -679,6 +683,9 @@ int main(int argc, char **argv)
     int steps = argc > 2 ? atoi(argv[2]) : 3000;
 
     MTEST_OK(MPI_Comm_dup(MPI_COMM_WORLD, &control));
+    void *room = mtest_alloc(64 << 20), *old;
+    int room_bytes;
+    MTEST_OK(MPI_Buffer_attach(room, 64 << 20));
     MTEST_OK(MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &spread));
     MTEST_OK(MPI_Type_commit(&spread));
     for (int c = 0; c < COMMS; c++) {
@@ -693,5 +700,7 @@ int main(int argc, char **argv)
         MTEST_OK(MPI_Comm_free(&comms[c]));
     MTEST_OK(MPI_Type_free(&spread));
     MTEST_OK(MPI_Comm_free(&control));
+    MTEST_OK(MPI_Buffer_detach(&old, &room_bytes));
+    free(room);
     return mtest_end();
 }
