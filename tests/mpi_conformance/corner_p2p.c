@@ -393,6 +393,21 @@ static void check_started_twice(void)
     MTEST_OK(MPI_Request_free(&twice[0]));
 }
 
+/* The message stays the program's when its receive is refused. */
+static void check_message_nowhere(void)
+{
+    MPI_Message message;
+    MPI_Request request;
+    int in = -1;
+
+    MTEST_OK(MPI_Send(&mtest_rank, 1, MPI_INT, mtest_rank, 4, MPI_COMM_WORLD));
+    MTEST_OK(MPI_Mprobe(mtest_rank, 4, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
+    MTEST_CLASS(MPI_Mrecv(NULL, 1, MPI_INT, &message, MPI_STATUS_IGNORE), MPI_ERR_BUFFER);
+    MTEST_CLASS(MPI_Imrecv(NULL, 1, MPI_INT, &message, &request), MPI_ERR_BUFFER);
+    MTEST_OK(MPI_Mrecv(&in, 1, MPI_INT, &message, MPI_STATUS_IGNORE));
+    MTEST_CHECK(in == mtest_rank, "received %d", in);
+}
+
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
@@ -407,6 +422,7 @@ int main(int argc, char **argv)
         check_modes();
         check_others();
         check_started_twice();
+        check_message_nowhere();
         if (i == 0)
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     }

@@ -46,6 +46,8 @@ int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm,
                     struct ampi_recv_args *args) BASE_MUST_CHECK;
 int ampi_check_probe(struct ampi_rank *self, MPI_Comm comm, int source, int tag,
                      struct ampi_comm **comm_out) BASE_MUST_CHECK;
+int ampi_check_address(struct ampi_comm *comm, const void *buf, MPI_Count count,
+                       const struct ampi_type *type) BASE_MUST_CHECK;
 
 /* ---- Sending (send.c). Never switch. dest is not MPI_PROC_NULL. ---- */
 

@@ -38,8 +38,7 @@ static int check_buffer(struct ampi_comm *comm, MPI_Count count, MPI_Datatype ha
 
 /* MPI_BOTTOM is valid for types with absolute addresses; a NULL buffer for data of a basic type is an
  * error. */
-static int check_address(struct ampi_comm *comm, const void *buf, MPI_Count count,
-                         const struct ampi_type *type)
+int ampi_check_address(struct ampi_comm *comm, const void *buf, MPI_Count count, const struct ampi_type *type)
 {
     if (BASE_UNLIKELY(!buf && count > 0 && type->is_predefined && type->size_bytes > 0))
         return ampi_raise(comm, MPI_ERR_BUFFER, "the buffer is NULL, but the count is %lld",
@@ -64,7 +63,7 @@ int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_han
                           INT_MAX);
     if (BASE_UNLIKELY((unsigned)args->dest >= (unsigned)comm->peer->n_ranks && args->dest != MPI_PROC_NULL))
         return raise_rank(comm, "destination", args->dest);
-    return check_address(comm, args->buf, args->count, args->type);
+    return ampi_check_address(comm, args->buf, args->count, args->type);
 }
 
 int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_handle,
@@ -79,7 +78,7 @@ int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_han
     args->type = ampi_type_of(type);
     if ((error = check_buffer(comm, args->count, type, args->type)))
         return error;
-    return check_address(comm, args->buf, args->count, args->type);
+    return ampi_check_address(comm, args->buf, args->count, args->type);
 }
 
 int ampi_check_probe(struct ampi_rank *self, MPI_Comm comm_handle, int source, int tag,

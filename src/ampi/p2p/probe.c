@@ -180,7 +180,7 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
 
 /* The arguments of MPI_Mrecv and MPI_Imrecv. *message_out is NULL for MPI_MESSAGE_NO_PROC. Errors are those
  * of the message's communicator. */
-static int check_mrecv(MPI_Count count, MPI_Datatype datatype, MPI_Message *handle,
+static int check_mrecv(const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *handle,
                        struct ampi_type **type_out, struct ampi_message **message_out)
 {
     struct ampi_comm *comm;
@@ -200,7 +200,7 @@ static int check_mrecv(MPI_Count count, MPI_Datatype datatype, MPI_Message *hand
     if (ampi_type_is_too_much(*type_out, count))
         return ampi_raise_on_comm(comm, MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)count,
                                   (long long)(*type_out)->size_bytes);
-    return MPI_SUCCESS;
+    return comm ? ampi_check_address(comm, buf, count, *type_out) : MPI_SUCCESS;
 }
 
 /* Receives it into the buffer; always fills *status. May switch. */
@@ -230,7 +230,7 @@ int ampi_mrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype 
     struct ampi_message *object = NULL;
     struct ampi_comm *comm;
     MPI_Status own_status;
-    int error = check_mrecv(count, datatype, message, &type, &object);
+    int error = check_mrecv(buf, count, datatype, message, &type, &object);
 
     if (error)
         return error;
@@ -251,7 +251,7 @@ int ampi_imrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype
     struct ampi_message *object = NULL;
     struct ampi_request *made;
     struct ampi_comm *comm;
-    int error = check_mrecv(count, datatype, message, &args.type, &object);
+    int error = check_mrecv(buf, count, datatype, message, &args.type, &object);
 
     if (error)
         return error;
