@@ -8,6 +8,8 @@
  *
  *      inputs --moves--> slots --kernel--> outputs, slots --moves--> outputs
  */
+#include <string.h>
+
 #include "base/log.h"
 #include "gpu/gpu.h"
 #include "gpu/kernels/kernels.h"
@@ -92,12 +94,14 @@ struct run {
     size_t taken_elems; /* already assigned to chunks */
     size_t slot_bytes;
     size_t scratch_bytes;
-    char *scratch; /* NULL: no slots */
-    bool has_work; /* the first slot holds the kernel's result */
-    int n_staged;  /* inputs that are copied first */
-    int n_far;     /* outputs that get a copy of the result */
-    int near;      /* output that is the source of these copies, written by the kernel; -1: the work slot */
-    int n_chunks;  /* processed at a time */
+    char *scratch;   /* NULL: no slots */
+    bool has_work;   /* the first slot holds the kernel's result */
+    int n_staged;    /* inputs that are copied first */
+    int n_far;       /* outputs that get a copy of the result */
+    bool is_old_far; /* combine->old gets a copy of the slot behind the inputs' */
+    bool is_pinned;  /* the scratch memory is the host's */
+    int near;        /* output that is the source of these copies, written by the kernel; -1: the work slot */
+    int n_chunks;    /* processed at a time */
     int n_busy;
     int error;           /* the first */
     struct chunk *chunk; /* n_chunks of them */
@@ -133,6 +137,8 @@ static int check_addresses(const struct gpu_combine *combine)
         error = check_address(combine->outs[i]);
     for (int i = 0; i < combine->n_inputs && !error; i++)
         error = check_address(combine->inputs[i]);
+    if (combine->old && !error)
+        error = check_address(combine->old);
     return error;
 }
 
@@ -172,6 +178,7 @@ static void plan(struct run *run)
         if (!far && run->near < 0 && device_at(combine->outs[i]) >= 0)
             run->near = i;
     }
+    run->is_old_far = combine->old && !can_use(run->device, combine->old);
     run->has_work = (run->n_far > 0 && run->near < 0) || combine->n_inputs >= GPU_COMBINE_ADDRESSES;
 }
 
@@ -198,7 +205,9 @@ static int get_slots(struct run *run, size_t n_slots)
 
 static void destroy(struct run *run)
 {
-    if (run->scratch)
+    if (run->is_pinned)
+        gpu_pinned_put(run->scratch);
+    else if (run->scratch)
         gpu_scratch_put(run->device, run->scratch, run->scratch_bytes);
     if (run->chunk)
         free(run->chunk[0].moves);
@@ -208,7 +217,7 @@ static void destroy(struct run *run)
 
 static void make_chunks(struct run *run, size_t n_slots)
 {
-    int n_moves = run->n_staged > run->n_far ? run->n_staged : run->n_far;
+    int n_moves = (run->n_staged > run->n_far ? run->n_staged : run->n_far) + run->is_old_far;
     struct staged *moves =
         n_moves ? base_calloc((size_t)(run->n_chunks * n_moves), sizeof *moves, "a reduction on GPUs") : NULL;
 
@@ -220,8 +229,23 @@ static void make_chunks(struct run *run, size_t n_slots)
     }
 }
 
-/* NULL: *error_out is the reason. */
-static struct run *create(struct gpu_combine *combine, int *error_out)
+/* Slots for a few bytes in pinned memory, which the kernel accesses directly: so the CPU copies the host's data, and
+ * the GPU does nothing before or after the kernel. False: too many, or none left. */
+static bool get_pinned_slots(struct run *run, size_t n_slots)
+{
+    size_t slot_bytes = base_round_up((size_t)run->combine->count_elems * run->elem_size, 256), size_bytes;
+    int error;
+
+    if (slot_bytes > GPU_PINNED_SMALL / n_slots)
+        return false;
+    run->scratch = gpu_pinned_get(n_slots * slot_bytes, &size_bytes, &error);
+    run->is_pinned = run->scratch != NULL;
+    run->slot_bytes = slot_bytes;
+    return run->is_pinned;
+}
+
+/* waits: the caller waits for the GPU. NULL: *error_out is the reason. */
+static struct run *create(struct gpu_combine *combine, bool waits, int *error_out)
 {
     size_t n_flags = (size_t)(combine->n_inputs + combine->n_outs), n_slots;
     struct run *run = base_calloc(1, sizeof *run + n_flags * sizeof(bool), "a reduction on GPUs");
@@ -238,8 +262,8 @@ static struct run *create(struct gpu_combine *combine, int *error_out)
     if (error)
         goto err_destroy;
     plan(run);
-    n_slots = (size_t)(run->has_work + run->n_staged);
-    if (n_slots && (error = get_slots(run, n_slots)))
+    n_slots = (size_t)(run->has_work + run->n_staged + run->is_old_far);
+    if (n_slots && !(waits && get_pinned_slots(run, n_slots)) && (error = get_slots(run, n_slots)))
         goto err_destroy;
     make_chunks(run, n_slots);
     return run;
@@ -281,6 +305,7 @@ static int launch(const struct run *run, const struct chunk *chunk, struct gpu_k
 
     for (int i = 0; i < args->n_inputs + args->n_outs; i++)
         bits |= args->addrs[i];
+    bits |= args->old;
     args->is_aligned = bits % 16 == 0;
     return gpu_queue_launch(run->queue, GPU_KERNEL_COMBINE(run->combine->type),
                             (unsigned)(n_blocks < most ? n_blocks : most), THREADS, args, sizeof *args);
@@ -291,6 +316,7 @@ static int launch_part(const struct run *run, const struct chunk *chunk, struct 
 {
     int error = launch(run, chunk, args);
 
+    args->old = 0;
     args->addrs[0] = args->addrs[args->n_inputs];
     args->n_inputs = 1;
     args->n_outs = 0;
@@ -304,6 +330,9 @@ static int combine_chunk(const struct run *run, const struct chunk *chunk)
     struct gpu_kernel_combine args = {.count = (int64_t)chunk->n, .op = combine->op};
     int n_staged = 0, error = 0;
 
+    if (combine->old)
+        args.old =
+            (uintptr_t)(run->is_old_far ? slot_of(run, chunk, run->n_staged) : at(run, chunk, combine->old));
     for (int i = 0; i < combine->n_inputs && !error; i++) {
         if (args.n_inputs == GPU_COMBINE_ADDRESSES - 1) {
             args.addrs[args.n_inputs] = (uintptr_t)chunk->slots;
@@ -328,7 +357,7 @@ static int combine_chunk(const struct run *run, const struct chunk *chunk)
 /* A copy between a chunk and its slot, or back. */
 typedef void (*copy_fn)(struct chunk *chunk, void *dst, void *src, size_t n_bytes);
 
-/* Copies inputs into slots. */
+/* Copies inputs into slots, and of pairs the memory that gets the old ones. */
 static void copy_in(struct chunk *chunk, copy_fn copy)
 {
     const struct run *run = chunk->run;
@@ -338,15 +367,22 @@ static void copy_in(struct chunk *chunk, copy_fn copy)
         if (run->is_staged[i])
             copy(chunk, slot_of(run, chunk, n_staged++), at(run, chunk, run->combine->inputs[i]),
                  chunk->n * run->elem_size);
+    if (run->is_old_far &&
+        types[run->combine->type].ops == PAIR) /* the kernel does not write between pairs */
+        copy(chunk, slot_of(run, chunk, n_staged), at(run, chunk, run->combine->old),
+             chunk->n * run->elem_size);
 }
 
-/* Copies the result to outputs that the kernel could not write. */
+/* Copies the result, and old elements, to memory that the kernel could not write. */
 static void copy_out(struct chunk *chunk, copy_fn copy)
 {
     const struct run *run = chunk->run;
     const struct gpu_combine *combine = run->combine;
     char *result = run->near < 0 ? chunk->slots : at(run, chunk, combine->outs[run->near]);
 
+    if (run->is_old_far)
+        copy(chunk, at(run, chunk, combine->old), slot_of(run, chunk, run->n_staged),
+             chunk->n * run->elem_size);
     for (int i = 0; i < combine->n_outs && run->n_far > 0; i++)
         if (is_far(run, i))
             copy(chunk, at(run, chunk, combine->outs[i]), result, chunk->n * run->elem_size);
@@ -442,7 +478,7 @@ int gpu_combine_start(struct gpu_combine *combine)
 
     BASE_ASSERT(gpu_can_combine(combine->op, combine->type) && combine->n_inputs > 0 && combine->n_outs > 0 &&
                 combine->count_elems > 0);
-    run = create(combine, &error);
+    run = create(combine, false, &error);
     if (!run)
         return error;
     for (int i = 0; i < run->n_chunks && run->taken_elems < (size_t)combine->count_elems; i++)
@@ -452,11 +488,20 @@ int gpu_combine_start(struct gpu_combine *combine)
 
 /* ---- Synchronous: the same steps ---- */
 
+static bool is_host(const void *addr)
+{
+    return gpu_find(addr)->memory < GPU_MEMORY_MANAGED;
+}
+
 static void copy_now(struct chunk *chunk, void *dst, void *src, size_t n_bytes)
 {
     struct gpu_data to = gpu_bytes(dst, n_bytes), from = gpu_bytes(src, n_bytes);
 
-    if (!chunk->run->error)
+    if (chunk->run->error)
+        return;
+    if (chunk->run->is_pinned && is_host(dst) && is_host(src))
+        memcpy(dst, src, n_bytes);
+    else
         chunk->run->error = gpu_move_now(&to, &from, n_bytes);
 }
 
@@ -481,7 +526,7 @@ int gpu_combine_now(const struct gpu_combine *combine)
     BASE_ASSERT(gpu_can_combine(combine->op, combine->type) && combine->n_inputs > 0 && combine->n_outs > 0);
     if (combine->count_elems == 0)
         return 0;
-    run = create(&copy, &error);
+    run = create(&copy, true, &error);
     if (!run)
         return error;
     while (!run->error && run->taken_elems < (size_t)copy.count_elems)

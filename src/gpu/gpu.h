@@ -307,6 +307,7 @@ uint64_t gpu_resident_times_sent_away(void);
 struct gpu_combine {
     void *const *outs;         /* n_outs of them, each consecutive elements; may be among the inputs */
     const void *const *inputs; /* n_inputs, each consecutive elements in any memory */
+    void *old;                 /* gets input 0's elements, apart from all others; NULL: not needed */
     int n_outs;
     int n_inputs;
     int64_t count_elems;
@@ -333,6 +334,25 @@ int gpu_combine_start(struct gpu_combine *combine) BASE_MUST_CHECK;
 
 /* The same, and waits: for code that may not switch. */
 int gpu_combine_now(const struct gpu_combine *combine) BASE_MUST_CHECK;
+
+/* ---- One element (swap.c) ---- */
+
+/* Compares and swaps: `old` gets the element at `target`, which becomes the one at `desired` if it equals the one at
+ * `expected`. The four are apart from each other, in any memory. Others must not change the target meanwhile. */
+#define GPU_SWAP_BYTES_MAX 16
+struct gpu_swap {
+    void *target;
+    const void *expected;
+    const void *desired;
+    void *old;
+    size_t n_bytes; /* of an element, at most GPU_SWAP_BYTES_MAX */
+};
+
+/* True if the kernels of the GPU that owns the target can do it. On a PE. */
+bool gpu_swap_can(const struct gpu_swap *swap);
+
+/* Does it. The PE waits, and never switches. Returns CUDA's error. */
+int gpu_swap_now(const struct gpu_swap *swap) BASE_MUST_CHECK;
 
 /* ---- Memory for the program (memory.c) ---- */
 

@@ -200,6 +200,16 @@ int gpu_combine_now(const struct gpu_combine *combine)
     return unreachable();
 }
 
+bool gpu_swap_can(const struct gpu_swap *swap)
+{
+    return false;
+}
+
+int gpu_swap_now(const struct gpu_swap *swap)
+{
+    return unreachable();
+}
+
 void gpu_layout_forget(struct base_layout *layout) {}
 
 void *gpu_pinned_get(size_t n_bytes, size_t *size_out, int *error_out)

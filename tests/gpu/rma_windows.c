@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Windows and origin buffers in memory of every kind: put, get, accumulate, fetch and compare have the same
- * results as in host memory, with blocks and with holes on either side, and write nothing else.
+ * results as in host memory, with blocks and with holes on either side, and write nothing else. Operations that
+ * fetch from a block in a GPU's memory are one kernel each, and copy nothing.
  */
 #include "device.h"
+#include "fakecuda.h"
 
 enum { N = 700, WINDOW = 2 * N }; /* 64-bit integers */
 
@@ -102,6 +104,100 @@ static void fetch(enum gtest_place at, enum gtest_place from)
     gtest_free(&compare);
 }
 
+/* Fetching of many elements; holes: at the target. */
+static void fetch_many(enum gtest_place at, enum gtest_place from, MPI_Datatype every_other, int has_holes)
+{
+    static const MPI_Op ops[] = {MPI_SUM, MPI_NO_OP, MPI_REPLACE, MPI_BXOR};
+    int target_count = has_holes ? 1 : N, step = has_holes ? 2 : 1;
+    MPI_Datatype target_type = has_holes ? every_other : MPI_INT64_T;
+    struct gtest_buffer window, operand, result;
+    int64_t expected[N];
+    MPI_Win win;
+
+    fill(model, WINDOW, 50 + mtest_rank);
+    fill(values, N, mtest_rank);
+    window = gtest_alloc(at, sizeof model, model);
+    operand = gtest_alloc(from, N * sizeof *values, values);
+    MTEST_OK(MPI_Win_create(window.data, sizeof model, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    for (int op = 0; op < 4; op++) {
+        result = gtest_alloc(from, N * sizeof *expected, NULL);
+        MTEST_OK(MPI_Win_fence(0, win));
+        MTEST_OK(MPI_Get_accumulate(ops[op] == MPI_NO_OP ? NULL : operand.data, N, MPI_INT64_T, result.data,
+                                    N, MPI_INT64_T, next, 1, target_count, target_type, ops[op], win));
+        MTEST_OK(MPI_Win_fence(0, win));
+        MTEST_OK(MPI_Sendrecv(model, WINDOW, MPI_INT64_T, previous, 3, values, WINDOW, MPI_INT64_T, next, 3,
+                              MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        for (int i = 0; i < N; i++) {
+            int64_t *cell = &model[1 + i * step], operand_i = (int64_t)previous * 1000003 + i * 7 + 1;
+            expected[i] = values[1 + i * step];
+            *cell = ops[op] == MPI_SUM       ? *cell + operand_i
+                    : ops[op] == MPI_REPLACE ? operand_i
+                    : ops[op] == MPI_BXOR    ? *cell ^ operand_i
+                                             : *cell;
+        }
+        expect(&result, expected, "elements that were fetched");
+        expect(&window, model, "the window after fetching");
+        gtest_free(&result);
+    }
+    MTEST_OK(MPI_Win_free(&win));
+    gtest_free(&window);
+    gtest_free(&operand);
+}
+
+static const char *const copies[] = {"cuMemcpyAsync",     "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+                                     "cuMemcpyDtoDAsync", "cuMemcpyPeerAsync", "cuMemcpyDtoH",
+                                     "cuMemcpyHtoD"};
+
+static int count_copies(void)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < sizeof copies / sizeof copies[0]; i++)
+        n += fakecuda_calls(copies[i]);
+    return n;
+}
+
+/* The driver must have been called for so many kernels since, and for no copy. */
+static void expect_kernels(int n, int *n_before, int *n_copies_before, const char *what)
+{
+    int n_now = fakecuda_calls("cuLaunchKernel"), n_copies = count_copies();
+
+    MTEST_CHECK(n_now - *n_before == n && n_copies == *n_copies_before, "%s: %d kernels, %d copies", what,
+                n_now - *n_before, n_copies - *n_copies_before);
+    *n_before = n_now;
+    *n_copies_before = n_copies;
+}
+
+/* Operand and result on the host or on the window's GPU. */
+static void fetch_by_kernels(enum gtest_place from)
+{
+    struct gtest_buffer window, operand, result;
+    int n_kernels, n_copies;
+    MPI_Win win;
+
+    fill(model, WINDOW, 1);
+    window = gtest_alloc(GTEST_GPU0, sizeof model, model);
+    operand = gtest_alloc(from, sizeof model, model);
+    result = gtest_alloc(from, sizeof model, model);
+    MTEST_OK(MPI_Win_create(window.data, sizeof model, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    MTEST_OK(MPI_Fetch_and_op(operand.data, result.data, MPI_INT64_T, 0, 0, MPI_SUM, win));
+    n_kernels = fakecuda_calls("cuLaunchKernel");
+    n_copies = count_copies();
+    MTEST_OK(MPI_Fetch_and_op(operand.data, result.data, MPI_INT64_T, 0, 0, MPI_SUM, win));
+    expect_kernels(1, &n_kernels, &n_copies, "MPI_Fetch_and_op");
+    MTEST_OK(MPI_Get_accumulate(operand.data, N, MPI_INT64_T, result.data, N, MPI_INT64_T, 0, 1, N,
+                                MPI_INT64_T, MPI_MIN, win));
+    expect_kernels(1, &n_kernels, &n_copies, "MPI_Get_accumulate");
+    MTEST_OK(MPI_Compare_and_swap(operand.data, operand.data + 8, result.data, MPI_INT64_T, 0, 2, win));
+    expect_kernels(1, &n_kernels, &n_copies, "MPI_Compare_and_swap");
+    MTEST_OK(MPI_Win_unlock(0, win));
+    MTEST_OK(MPI_Win_free(&win));
+    gtest_free(&window);
+    gtest_free(&operand);
+    gtest_free(&result);
+}
+
 /* Which memory is it? 0: the host's and not CUDA's. */
 static unsigned memory_type(const void *memory, unsigned *is_managed_out)
 {
@@ -188,7 +284,14 @@ int main(int argc, char **argv)
             move((enum gtest_place)at, (enum gtest_place)from, every_other, 0);
             move((enum gtest_place)at, (enum gtest_place)from, every_other, 1);
             fetch((enum gtest_place)at, (enum gtest_place)from);
+            fetch_many((enum gtest_place)at, (enum gtest_place)from, every_other, 0);
+            if (from == GTEST_HOST) /* piece by piece, which takes long */
+                fetch_many((enum gtest_place)at, GTEST_HOST, every_other, 1);
         }
+    if (fakecuda_is_here() && mtest_size == 1) { /* others' calls would be counted, too */
+        fetch_by_kernels(GTEST_HOST);
+        fetch_by_kernels(GTEST_GPU0);
+    }
     MPI_Type_free(&every_other);
     gtest_select(GTEST_GPU0);
     for (int hint = 0; hint < HINTS; hint++)

@@ -2,7 +2,8 @@
  *
  * Shows that every built-in operation gives the same bits on a GPU as on the CPU (any NaN for a NaN), on
  * every type that has a kernel, for 1 to 600 inputs and 1 to 500 outputs, odd lengths and alignments, on two
- * GPUs, with buffers on the host and on a second GPU among them, waiting or not; the types with kernels; that
+ * GPUs, with buffers on the host and on a second GPU among them, waiting or not, and keeps the first input where that
+ * is wanted; the types with kernels; that
  * no caller waits unnecessarily; and the handling of errors.
  */
 #include <string.h>
@@ -91,6 +92,7 @@ struct buffers {
     unsigned char *host[N_MAX];
     char *device[N_MAX]; /* of GPU 0, every third of GPU 1 */
     char *out[OUTS_MAX]; /* of GPU 0, GPU 1, the host, in turn */
+    char *old[4];        /* none, of the host, GPU 0, GPU 1 */
     unsigned char *want, *seen;
 };
 
@@ -205,6 +207,13 @@ static void copy_values(unsigned char *to, const unsigned char *from, size_t n_e
     }
 }
 
+static void clear(char *at, size_t n_bytes)
+{
+    static const unsigned char zeros[ELEMS * 16];
+
+    put(at, zeros, n_bytes);
+}
+
 /* n_outs outputs and, if in_place >= 0, that input as well. */
 static void check_pair(struct buffers *b, int op, int type, int n_inputs, int n_outs, size_t n_elems,
                        size_t shift, int in_place)
@@ -213,7 +222,9 @@ static void check_pair(struct buffers *b, int op, int type, int n_inputs, int n_
     size_t stride = ampi_op_stride_bytes[basic], n_bytes = n_elems * stride;
     const void *inputs[N_MAX];
     void *outs[OUTS_MAX + 1];
+    char *old = b->old[random_bits() % BASE_COUNT(b->old)];
     struct gpu_combine combine = {.outs = outs,
+                                  .old = old,
                                   .inputs = inputs,
                                   .n_inputs = n_inputs,
                                   .count_elems = (int64_t)n_elems,
@@ -245,7 +256,16 @@ static void check_pair(struct buffers *b, int op, int type, int n_inputs, int n_
         copy_values(b->want, b->seen, n_elems, type);
     else
         memcpy(b->want, b->seen, n_bytes);
+    if (old)
+        put(old, b->host[0], n_bytes); /* what pairs have between them */
+    if (old && basic_of[type] != AMPI_BASIC_SHORT_INT && basic_of[type] != AMPI_BASIC_DOUBLE_INT &&
+        basic_of[type] != AMPI_BASIC_LONG_INT)
+        clear(old, n_bytes);
     ULT_CHECK(combine_somehow(&combine) == 0);
+    if (old) {
+        get(b->seen, old, n_bytes);
+        ULT_CHECK(memcmp(b->host[0], b->seen, n_bytes) == 0);
+    }
     for (int i = 0; i < combine.n_outs && is_right; i++) {
         get(b->seen, outs[i], n_bytes);
         is_right = is_same(b->want, b->seen, n_bytes, basic);
@@ -268,6 +288,10 @@ static void all_pairs(void *arg)
     }
     for (int i = 0; i < OUTS_MAX; i++)
         b.out[i] = i % 3 == 2 ? malloc(ELEMS * 16 + 64) : alloc_on(i % 3, ELEMS * 16 + 64);
+    b.old[0] = NULL;
+    b.old[1] = malloc(ELEMS * 16);
+    b.old[2] = alloc_on(0, ELEMS * 16);
+    b.old[3] = alloc_on(1, ELEMS * 16);
     b.want = malloc(ELEMS * 16 + 64);
     b.seen = malloc(ELEMS * 16 + 64);
     for (int type = 0; type < GPU_TYPE_COUNT; type++) {
@@ -364,7 +388,7 @@ END_TEST
 
 /* ---- What nobody waits for, and errors: on the fake driver ---- */
 
-#define N_BYTES 4096
+#define N_BYTES (GPU_PINNED_SMALL + 4096) /* smaller data is copied by the CPU */
 
 /* Three inputs, of two GPUs and the host; two outputs, of two GPUs. */
 struct small {

@@ -173,6 +173,12 @@ static BASE_NOINLINE int compare_and_swap(struct ampi_rma *rma, MPI_Win handle,
         return error;
     if (!can_compare(rma->target.type->basic) || rma->target.type->size_bytes > (MPI_Count)sizeof expected)
         return ampi_win_raise(rma->win, MPI_ERR_TYPE, "only integers, logicals and bytes can be compared");
+    if (rma->at && gpu_is_device(rma->target.buf) &&
+        ampi_rma_swap_by_kernel(rma->at,
+                                &(struct gpu_swap){rma->target.buf, expected_side->buf, rma->origin.buf,
+                                                   rma->result.buf, (size_t)rma->target.type->size_bytes},
+                                &error))
+        return error ? raise_device(rma, error) : MPI_SUCCESS;
     if ((error = fetch_operand(rma->win, expected, expected_side)) ||
         (error = fetch_operand(rma->win, desired, &rma->origin)))
         return error;

@@ -179,7 +179,11 @@ int ampi_rma_combine_pieces(struct ampi_win *at, const struct ampi_op *op, enum 
 /* The whole operation: combines origin into target, old data goes to result (type NULL: not needed). */
 int ampi_rma_combine(const struct ampi_rma *rma);
 
-/* Replaces the memory if it has the expected value; result gets the old value. All have n_bytes. */
+/* Compares and swaps by a kernel, under the target's lock; false: there is none for this. Never switches. */
+bool ampi_rma_swap_by_kernel(struct ampi_win *at, const struct gpu_swap *swap, int *error_out);
+
+/* Replaces the memory if it has the expected value; result gets the old value. All have n_bytes; all but the address are
+ * in host memory. Returns CUDA's error. */
 int ampi_rma_compare_and_swap(struct ampi_win *at, void *address, const void *expected, const void *desired,
                               void *result, size_t n_bytes);
 

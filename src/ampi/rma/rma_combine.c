@@ -14,7 +14,8 @@
 
 /* ---- Pieces ---- */
 
-static const struct ampi_type *pair_type(enum ampi_basic basic)
+/* A predefined type of these elements; NULL: none. */
+static struct ampi_type *type_of(enum ampi_basic basic)
 {
     for (unsigned i = 0; i < AMPI_TYPE_COUNT; i++)
         if (ampi_type_predefined[i] && ampi_type_predefined[i]->basic == basic)
@@ -27,7 +28,7 @@ size_t ampi_rma_elem_bytes(enum ampi_basic basic)
     if (basic == AMPI_BASIC_NONE)
         return 1;
     if (ampi_op_is_pair(basic))
-        return (size_t)pair_type(basic)->size_bytes;
+        return (size_t)type_of(basic)->size_bytes;
     return ampi_op_stride_bytes[basic] ? ampi_op_stride_bytes[basic] : 1; /* characters are only copied */
 }
 
@@ -119,7 +120,7 @@ static int scatter(const struct ampi_rma_piece *pieces, int n_pieces, const char
 static void combine_pairs(ampi_op_kernel_fn kernel, enum ampi_basic basic, const char *in, char *inout,
                           size_t n_bytes)
 {
-    const struct ampi_type *type = pair_type(basic);
+    const struct ampi_type *type = type_of(basic);
     _Alignas(16) char a[AMPI_RMA_PIECE_BYTES * 2],
         b[AMPI_RMA_PIECE_BYTES * 2]; /* padding is smaller than the data */
     size_t most = AMPI_RMA_PIECE_BYTES / (size_t)type->size_bytes * (size_t)type->size_bytes;
@@ -173,12 +174,31 @@ static void combine_in_place(const struct ampi_op *op, enum ampi_basic basic,
     }
 }
 
+/* One block in GPU memory, of elements that are not pairs: in the packed data these have another layout. False: there
+ * is no kernel for it. */
+static bool combine_block_by_kernel(const struct ampi_op *op, enum ampi_basic basic,
+                                    const struct ampi_rma_piece *piece, const char *in, char *fetched,
+                                    int *error_out)
+{
+    struct ampi_type *type = type_of(basic);
+    MPI_Count count = type ? (MPI_Count)(piece->n_bytes / (size_t)type->size_bytes) : 0;
+
+    if (!type || ampi_op_is_pair(basic) || op->predefined == MPI_NO_OP || op->predefined == MPI_REPLACE ||
+        !ampi_op_is_allowed(op, type) || !ampi_op_has_gpu_kernel(op, type, count))
+        return false;
+    *error_out = ampi_op_fetch_device(op, in, (void *)piece->address, fetched, count, type);
+    return true;
+}
+
 static int combine_unguarded(const struct ampi_op *op, enum ampi_basic basic,
                              const struct ampi_rma_piece *pieces, int n_pieces, const char *in, char *fetched)
 {
     bool is_device = n_pieces > 0 && gpu_is_device((const void *)pieces[0].address);
-    int error = fetched ? gather(pieces, n_pieces, fetched, is_device) : 0;
+    int error = 0;
 
+    if (is_device && n_pieces == 1 && combine_block_by_kernel(op, basic, pieces, in, fetched, &error))
+        return error;
+    error = fetched ? gather(pieces, n_pieces, fetched, is_device) : 0;
     if (error || op->predefined == MPI_NO_OP)
         return error;
     if (op->predefined == MPI_REPLACE)
@@ -342,20 +362,28 @@ static int combine_device(const struct ampi_rma *rma)
     return error ? error : end_error;
 }
 
-/* True for large blocks on GPUs: a kernel combines them, under the flag for its whole duration. */
+/* True for blocks: a kernel, or copies by GPUs, do it, under the flag for the whole duration. */
 static bool has_kernel(const struct ampi_rma *rma)
 {
-    return !rma->result.type && rma->op->predefined != MPI_NO_OP && is_simple(rma) &&
-           (rma->op->predefined == MPI_REPLACE || ampi_op_is_allowed(rma->op, rma->target.type));
+    return is_simple(rma) && (rma->op->predefined == MPI_NO_OP || rma->op->predefined == MPI_REPLACE ||
+                              ampi_op_is_allowed(rma->op, rma->target.type));
+}
+
+/* The buffer with which elements of the target's type are where they are on this side, whose type may begin at another
+ * displacement. */
+static void *as_target(const struct ampi_rma *rma, const struct ampi_rma_side *side)
+{
+    return ampi_type_address(side->buf, side->type->true_lb_bytes - rma->target.type->true_lb_bytes);
 }
 
 static int combine_by_kernel(const struct ampi_rma *rma)
 {
+    const void *in = rma->op->predefined == MPI_NO_OP ? NULL : as_target(rma, &rma->origin);
+    void *old = rma->result.type ? as_target(rma, &rma->result) : NULL;
     int error;
 
     ampi_win_combine_begin(rma->at);
-    error =
-        ampi_op_apply_device(rma->op, rma->origin.buf, rma->target.buf, rma->target.count, rma->target.type);
+    error = ampi_op_fetch_device(rma->op, in, rma->target.buf, old, rma->target.count, rma->target.type);
     ampi_win_combine_end(rma->at);
     return error;
 }
@@ -372,14 +400,27 @@ int ampi_rma_combine(const struct ampi_rma *rma)
     return 0;
 }
 
+bool ampi_rma_swap_by_kernel(struct ampi_win *at, const struct gpu_swap *swap, int *error_out)
+{
+    if (!gpu_swap_can(swap))
+        return false;
+    ampi_win_combine_begin(at);
+    *error_out = gpu_swap_now(swap);
+    ampi_win_combine_end(at);
+    return true;
+}
+
 int ampi_rma_compare_and_swap(struct ampi_win *at, void *address, const void *expected, const void *desired,
                               void *result, size_t n_bytes)
 {
-    char old[16];
+    char old[GPU_SWAP_BYTES_MAX];
     bool is_device = gpu_is_device(address);
     int error;
 
     BASE_ASSERT(n_bytes <= sizeof old);
+    if (is_device &&
+        ampi_rma_swap_by_kernel(at, &(struct gpu_swap){address, expected, desired, result, n_bytes}, &error))
+        return error;
     ampi_win_combine_begin(at);
     error = move_bytes(old, address, n_bytes, is_device);
     if (!error && memcmp(old, expected, n_bytes) == 0)

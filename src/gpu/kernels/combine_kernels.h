@@ -44,6 +44,9 @@ GPU_FN void combine_vectors(const struct gpu_kernel_combine &a, uint64_t at, uin
                     next[m][f] = *GPU_AT(const V, a.addrs[k + m] + at + f * step * sizeof(V));
         }
         GPU_UNROLL
+        for (int f = 0; k == 0 && a.old && f < flight; f++)
+            *GPU_AT(V, a.old + at + f * step * sizeof(V)) = next[0][f];
+        GPU_UNROLL
         for (int m = 0; m < n_at_once; m++) {
             GPU_UNROLL
             for (int f = 0; f < flight; f++) {
@@ -244,6 +247,11 @@ GPU_FN void combine_pair(const struct gpu_kernel_combine &a, uint64_t thread, ui
 
     for (uint64_t i = thread; i < (uint64_t)a.count; i += n_threads) {
         struct pair result = *GPU_AT(const struct pair, a.addrs[0] + i * sizeof(struct pair));
+        if (a.old) {
+            struct pair *old = GPU_AT(struct pair, a.old + i * sizeof(struct pair));
+            old->value = result.value;
+            old->index = result.index;
+        }
         for (int k = 1; k < a.n_inputs; k++) {
             struct pair next = *GPU_AT(const struct pair, a.addrs[k] + i * sizeof(struct pair));
             if (is_min ? next.value < result.value : next.value > result.value) {

@@ -29,6 +29,7 @@ enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
     X(COPIES, heddle_copies, struct gpu_kernel_copies)           \
     X(PACK_BOX, heddle_pack_box, struct gpu_kernel_box)          \
     X(PACK_PROGRAM, heddle_pack_program, struct gpu_kernel_pack) \
+    X(SWAP, heddle_swap, struct gpu_kernel_swap)                 \
     X(RESIDENT, heddle_resident, struct gpu_kernel_resident)     \
     GPU_TYPES(GPU_KERNEL_OF_TYPE, X)
 #define GPU_KERNEL_OF_TYPE(X, type) X(COMBINE_##type, heddle_combine_##type, struct gpu_kernel_combine)
@@ -142,7 +143,7 @@ struct gpu_kernel_resident {
 #define GPU_OP_ENUM(op) GPU_OP_##op,
 enum gpu_op { GPU_OPS(GPU_OP_ENUM) GPU_OP_COUNT };
 
-/* out[i] = inputs[n - 1][i] op (... (inputs[1][i] op inputs[0][i])), for each output. */
+/* out[i] = inputs[n - 1][i] op (... (inputs[1][i] op inputs[0][i])), for each output; old[i] = inputs[0][i]. */
 #define GPU_COMBINE_ADDRESSES 480 /* inputs and outputs together; the arguments have a limit of 4 KiB */
 struct gpu_kernel_combine {
     int64_t count; /* of elements */
@@ -150,7 +151,18 @@ struct gpu_kernel_combine {
     int32_t n_outs;
     int32_t op;                            /* enum gpu_op */
     int32_t is_aligned;                    /* all addresses are multiples of 16 */
+    uint64_t old;                          /* apart from inputs and outputs; 0: not needed */
     uint64_t addrs[GPU_COMBINE_ADDRESSES]; /* of the inputs in order, then of the outputs */
+};
+
+/* old = target; if target equals expected: target = desired. All are n units apart from each other. */
+struct gpu_kernel_swap {
+    uint64_t target;
+    uint64_t expected;
+    uint64_t desired;
+    uint64_t old;
+    uint32_t unit; /* bytes per load or store: 1, 2, 4 or 8; all addresses are multiples */
+    uint32_t n;    /* units */
 };
 
 #endif
