@@ -152,6 +152,9 @@ struct machine {
     /* True if a process is on this node and may share memory with this one. From open on, any thread. NULL: never. */
     bool (*is_near)(int proc_id);
 
+    /* True if a process runs on this node. Two processes never disagree about it. Any thread. NULL: all do. */
+    bool (*is_on_node)(int proc_id);
+
     /* A short description: name, version, file, support for GPU memory. From open on. NULL: none. */
     void (*describe)(char *text, size_t text_bytes);
 
@@ -162,6 +165,12 @@ struct machine {
      * done: then they may be changed (and data that the other side fetches has been fetched). memory is the
      * kind of the data's memory; the header is in host memory. Connects at first use. */
     int (*send)(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+                const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done,
+                void *arg);
+
+    /* The same for data that the other side fetches as soon as it comes: over a network where asking first would take
+     * long, it goes along. NULL: use send. */
+    int (*push)(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
                 const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done,
                 void *arg);
 

@@ -44,6 +44,7 @@ static const char *open_context(int n_pes)
         ucp_config_modify(config, "KEEPALIVE_INTERVAL",
                           "1s"); /* a failed process is detected within seconds */
     ucxm_transports_choose(config);
+    ucxm.has_rdma = ucxm_transports_have_rdma();
     status = ucp_init(&params, config, &ucxm.context);
     ucp_config_release(config);
     if (status != UCS_OK)

@@ -46,6 +46,11 @@ static void abort_job(int exit_code, const char *why)
     ucxm_launcher_abort(exit_code, why);
 }
 
+static bool is_on_node(int proc_id)
+{
+    return ucxm.is_near[proc_id];
+}
+
 static bool is_near(int proc_id)
 {
     return ucxm.is_near[proc_id] && ucxm_rings_place().pid;
@@ -58,9 +63,11 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .open = open_machine,
     .n_pes_of = ucxm_n_pes_of,
     .is_near = is_near,
+    .is_on_node = is_on_node,
     .describe = ucxm_describe,
     .takes = ucxm_takes,
     .send = ucxm_send,
+    .push = ucxm_push,
     .fetch = ucxm_fetch,
     .reach = &ucxm_reach,
     .release = ucxm_release,

@@ -125,19 +125,14 @@ static ucp_request_param_t send_param(enum machine_memory memory)
     return param;
 }
 
-int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
-              const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
+static int send_message(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+                        const void *data, size_t n_bytes, ucp_request_param_t param, machine_done_fn done,
+                        void *arg)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
-    struct ucxm_peer *of_proc = port->peers[dest_proc];
-    ucp_request_param_t param = send_param(memory);
     ucs_status_ptr_t started;
-    ucp_ep_h ep;
+    ucp_ep_h ep = ucxm_endpoint(port, dest_proc, dest_pe);
 
-    if (of_proc && of_proc[dest_pe].ring && memory == MACHINE_HOST &&
-        ucxm_ring_send(&of_proc[dest_pe], header, header_bytes, data, n_bytes))
-        return MACHINE_DONE;
-    ep = ucxm_endpoint(port, dest_proc, dest_pe);
     if (!ep)
         return MACHINE_PEER_FAILED;
     started = ucp_am_send_nbx(ep, UCXM_MESSAGE_ID, header, header_bytes, data, n_bytes, &param);
@@ -148,6 +143,32 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
         return MACHINE_DONE;
     ucxm_request_link(started, port, dest_proc, false, done, arg);
     return MACHINE_PENDING;
+}
+
+int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+              const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
+{
+    struct ucxm_peer *of_proc = ucxm.ports[pe_id].peers[dest_proc];
+
+    if (of_proc && of_proc[dest_pe].ring && memory == MACHINE_HOST &&
+        ucxm_ring_send(&of_proc[dest_pe], header, header_bytes, data, n_bytes))
+        return MACHINE_DONE;
+    return send_message(pe_id, dest_proc, dest_pe, header, header_bytes, data, n_bytes, send_param(memory),
+                        done, arg);
+}
+
+/* UCX asks the receiver before it sends large data. Over TCP the question waits behind all data that was sent before,
+ * and the answer behind that of the other side: the connection is idle until it comes. */
+int ucxm_push(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+              const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg)
+{
+    ucp_request_param_t param = send_param(memory);
+
+    if (memory != MACHINE_HOST || ucxm.is_near[dest_proc] || ucxm.has_rdma)
+        return ucxm_send(pe_id, dest_proc, dest_pe, header, header_bytes, data, n_bytes, memory, done, arg);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_AM_SEND_FLAG_EAGER;
+    return send_message(pe_id, dest_proc, dest_pe, header, header_bytes, data, n_bytes, param, done, arg);
 }
 
 static void said(void *request, ucs_status_t status, void *copy)

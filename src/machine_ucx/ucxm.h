@@ -136,6 +136,7 @@ struct ucxm {
     int n_pes;
     struct ucxm_port *ports;
     struct ucxm_process *processes;
+    bool has_rdma;   /* networks on which asking before data is sent takes little time */
     bool is_closing; /* the others may leave now: UCX's errors are not failures. Read by any thread */
 };
 extern struct ucxm ucxm;
@@ -263,6 +264,8 @@ const char *ucxm_messages_init(struct ucxm_port *port);
  * messages fail, too. */
 void ucxm_send_control(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes);
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
+              const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
+int ucxm_push(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
               const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
 int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, enum machine_memory memory,
                machine_done_fn done, void *arg);

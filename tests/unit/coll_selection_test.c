@@ -70,6 +70,14 @@ START_TEST(three_numbers)
 }
 END_TEST
 
+START_TEST(five_numbers)
+{
+    ck_assert(ampi_coll_override("allreduce:16K:64:128K:2M:3M"));
+    ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_ALLREDUCE].far_from, 3 << 20);
+    assert_unchanged_but(AMPI_COLL_ALLREDUCE);
+}
+END_TEST
+
 START_TEST(four_numbers)
 {
     ck_assert(ampi_coll_override("bcast:16K:64:128K:2M"));
@@ -96,7 +104,7 @@ static const char *const malformed[] = {
     "bcast:1KK",
     "bcast:1:",
     "bcast:1:65",
-    "bcast:1:2:3:4:5",
+    "bcast:1:2:3:4:5:6",
     "bcast:1:2:",
     "bcas:1",
     "bcasts:1",
@@ -148,6 +156,7 @@ int main(void)
     tcase_add_test(tcase, both_numbers);
     tcase_add_test(tcase, three_numbers);
     tcase_add_test(tcase, four_numbers);
+    tcase_add_test(tcase, five_numbers);
     tcase_add_test(tcase, several_entries);
     tcase_add_loop_test(tcase, malformed_changes_nothing, 0, (int)BASE_COUNT(malformed));
     tcase_add_test(tcase, print_names_every_operation);

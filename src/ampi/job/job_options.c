@@ -47,7 +47,8 @@ static const struct base_option option_table[] = {
      "print the configuration; twice: in more detail"},
     {"+coll", BASE_OPTION_STRING, &ampi_options.coll, 0, 0, "LIST",
      "message sizes from which collectives use each algorithm: "
-     "OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]], separated by commas (+help collectives)"},
+     "OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]], separated by commas (+help "
+     "collectives)"},
     {"+check", BASE_OPTION_STRING, &ampi_options.check, 0, 0, "usage",
      "check the program; usage: roots, operations and data sizes that differ between the ranks of a "
      "collective "
@@ -144,11 +145,12 @@ void ampi_options_read(int *argc, char **argv)
         base_fatal(2, "%s", error);
     ampi_coll_selection_init();
     if (ampi_options.coll && !ampi_coll_override(ampi_options.coll))
-        base_fatal(2,
-                   "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]], such as "
-                   "allreduce:16K,bcast:inf:0 (+help "
-                   "collectives lists the operations)",
-                   ampi_options.coll);
+        base_fatal(
+            2,
+            "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]], such as "
+            "allreduce:16K,bcast:inf:0 (+help "
+            "collectives lists the operations)",
+            ampi_options.coll);
     ampi_options.check_usage = ampi_options.check && strcmp(ampi_options.check, "usage") == 0;
     if (ampi_options.check && !ampi_options.check_usage)
         base_fatal(2, "+check %s: expected usage", ampi_options.check);

@@ -337,8 +337,8 @@ int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_am_header *am,
     out->arg = arg;
     out->am.src_proc = (uint32_t)ampi_job.proc_id;
     out->am.src_pe = (uint16_t)pe_id;
-    result = ampi_machine->send(pe_id, dest_proc, dest_pe, &out->am, sizeof out->am, data, n_bytes, memory,
-                                left, out);
+    result = (ampi_machine->push ? ampi_machine->push : ampi_machine->send)(
+        pe_id, dest_proc, dest_pe, &out->am, sizeof out->am, data, n_bytes, memory, left, out);
     if (result != MACHINE_PENDING)
         outgoing_free(out);
     return result;

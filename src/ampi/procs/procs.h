@@ -121,7 +121,8 @@ int ampi_procs_pe_of(int world_rank);
 /* ---- Sending (procs.c) ---- */
 
 /* Sends a copy of the header with data, which stays unchanged until done is called: MACHINE_PENDING;
- * otherwise it has left, or the process has failed (machine_ucx/machine.h). From the calling PE. */
+ * otherwise it has left, or the process has failed (machine_ucx/machine.h). From the calling PE. For data that the
+ * receiver's handler takes as soon as it comes. */
 int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_am_header *am, const void *data,
                     size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
 

@@ -5,7 +5,8 @@
  * Invariants, all on the leader PE:
  *   1. A received message is in one list: remote->arrived, then x->got of the exchange that awaits it, then
  *      x->kept of the same.
- *   2. A step runs only when n_awaited and n_sending are 0; the latter also counts fetches and holds.
+ *   2. A step runs only when n_awaited, n_held and, unless steps run ahead, n_sending are 0. The exchange ends when
+ *      all three are.
  */
 #include "ampi/coll/between/exchange.h"
 #include "ampi/coll/device/coll_device.h"
@@ -25,7 +26,7 @@ static void fetched(void *arg, int result)
     struct ampi_exchange_message *message = arg;
     struct ampi_exchange *x = message->x;
 
-    x->n_sending--;
+    x->n_held--;
     x->has_failed |= result < 0;
     advance(x);
 }
@@ -45,7 +46,7 @@ static void fetch(struct ampi_exchange *x, struct ampi_exchange_message *message
         message->bytes = base_malloc(message->n_bytes, "a message between processes");
     message->token = NULL;
     message->x = x;
-    x->n_sending++;
+    x->n_held++;
     result = ampi_machine->fetch(
         ult_pe_id(ult_self()->pe), remote->proc_id[message->proc], token, message->bytes, message->n_bytes,
         message->is_lent && !x->is_staged ? MACHINE_CUDA : MACHINE_HOST, fetched, message);
@@ -73,6 +74,11 @@ static void check_early(const struct ampi_exchange *x, const struct ampi_exchang
         ampi_exchange_check(x, message);
 }
 
+static bool is_awaited(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
+{
+    return x->n_awaited > 0 && (x->tag == message->tag || x->tag == AMPI_EXCHANGE_ANY_TAG);
+}
+
 /* Takes messages that have arrived early. */
 static void take_arrived(struct ampi_exchange *x)
 {
@@ -81,7 +87,7 @@ static void take_arrived(struct ampi_exchange *x)
     while (*link && x->n_awaited > 0) {
         struct ampi_exchange_message *message = *link;
         bool is_ours = message->seq == x->seq && message->series == x->series;
-        if (is_ours && message->tag == x->tag) {
+        if (is_ours && is_awaited(x, message)) {
             *link = message->next;
             take(x, message);
         } else {
@@ -102,12 +108,20 @@ static void keep_got(struct ampi_exchange *x)
     }
 }
 
+/* True if the next step can run, or the exchange can end. */
+static bool can_go_on(const struct ampi_exchange *x)
+{
+    if (x->n_held > 0 || (x->n_awaited > 0 && !x->has_failed))
+        return false;
+    return x->n_sending == 0 || (x->is_ahead && !x->is_over && !x->has_failed);
+}
+
 /* Runs as many steps as possible. */
 static void advance(struct ampi_exchange *x)
 {
     if (x->is_running) /* a step calls a user's operation, which lets other ranks poll */
         return;
-    while ((x->n_awaited == 0 || x->has_failed) && x->n_sending == 0) {
+    while (can_go_on(x)) {
         if (x->is_over || x->has_failed) {
             ampi_exchange_over(x); /* x may be reused afterwards */
             return;
@@ -122,8 +136,8 @@ static void advance(struct ampi_exchange *x)
 
 void ampi_exchange_start(struct ampi_exchange *x)
 {
-    x->step = x->n_awaited = x->n_sending = 0;
-    x->is_running = false;
+    x->step = x->n_awaited = x->n_sending = x->n_held = 0;
+    x->is_running = x->is_ahead = false;
     x->is_over = x->n < 2 || !x->run_step;
     if (x->prepare && !x->is_over && !x->has_failed) {
         x->is_running = true;
@@ -148,15 +162,20 @@ void ampi_exchange_await(struct ampi_exchange *x, int tag, int n)
     take_arrived(x);
 }
 
+void ampi_exchange_run_ahead(struct ampi_exchange *x)
+{
+    x->is_ahead = true;
+}
+
 void ampi_exchange_hold(struct ampi_exchange *x)
 {
-    x->n_sending++;
+    x->n_held++;
     x->is_over = false;
 }
 
 void ampi_exchange_go_on(struct ampi_exchange *x)
 {
-    x->n_sending--;
+    x->n_held--;
     advance(x);
 }
 
@@ -219,7 +238,7 @@ void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_
 {
     struct ampi_exchange *x = find_exchange(remote, message);
 
-    if (!x || x->tag != message->tag || x->n_awaited == 0) {
+    if (!x || !is_awaited(x, message)) {
         if (x)
             check_early(x, message);
         message->next = remote->arrived;

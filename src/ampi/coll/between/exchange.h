@@ -6,7 +6,8 @@
  * numbered from 0). It runs on the leader PE of each process, step by step: a step sends messages, declares
  * what it awaits, and returns; the next step runs when these messages have arrived and all sent data has
  * left, so a step may change data that earlier ones sent. A step that awaits nothing is the last. Messages
- * are identified by the operation's number and a tag; they may arrive early.
+ * are identified by the operation's number and a tag; they may arrive early. Steps of an algorithm that never
+ * changes what it has sent may run ahead: they wait for messages only.
  *
  * An algorithm is a function that runs steps (ampi_exchange_step_fn); each has its own file with its cost
  * at the top. There p is the number of participants, n the bytes of one part (or of the vector, in
@@ -60,16 +61,18 @@ struct ampi_exchange {
                      * are in pinned memory */
     uint32_t plan_hash; /* of its name, 23 bits: must be equal at all participants */
     ampi_exchange_step_fn run_step;
-    int n;           /* number of participants; 0: this process does not take part */
-    int own;         /* number of this one */
-    int root;        /* of the root's process, if there is a root */
-    int *proc;       /* by participant: index of the process in the communicator */
-    int step;        /* steps that have run */
-    uint32_t series; /* number of the persistent collective; 0: not persistent */
-    uint32_t seq;    /* of the operation */
-    int tag;         /* of the awaited messages */
-    int n_awaited;   /* number of missing messages */
-    int n_sending;
+    int n;                              /* number of participants; 0: this process does not take part */
+    int own;                            /* number of this one */
+    int root;                           /* of the root's process, if there is a root */
+    int *proc;                          /* by participant: index of the process in the communicator */
+    int step;                           /* steps that have run */
+    uint32_t series;                    /* number of the persistent collective; 0: not persistent */
+    uint32_t seq;                       /* of the operation */
+    int tag;                            /* of the awaited messages */
+    int n_awaited;                      /* number of missing messages */
+    int n_sending;                      /* messages whose data has not left */
+    int n_held;                         /* fetches, and holds: no step runs */
+    bool is_ahead;                      /* steps do not wait for data that is being sent */
     bool is_running;                    /* a step is running */
     bool has_failed;                    /* awaited messages may never arrive: ends when all sent data has
                                          * left */
@@ -100,7 +103,12 @@ struct ampi_exchange {
 void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
                         size_t n_bytes);
 
-/* Makes the next step wait for n messages with this tag, which will be in x->got, unordered. */
+/* The steps of this exchange do not wait until data has left: it stays unchanged until the operation ends. */
+void ampi_exchange_run_ahead(struct ampi_exchange *x);
+
+/* Makes the next step wait for n messages with this tag, which will be in x->got, unordered. Any tag: with tags that
+ * no earlier step awaits. */
+#define AMPI_EXCHANGE_ANY_TAG (-1)
 void ampi_exchange_await(struct ampi_exchange *x, int tag, int n);
 
 /* Makes the next step wait for ampi_exchange_go_on, too. */

@@ -26,6 +26,7 @@ static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_ALLREDUCE_DOUBLING] = ampi_exchange_allreduce_doubling,
     [AMPI_BETWEEN_ALLREDUCE_HALVING] = ampi_exchange_allreduce_halving,
     [AMPI_BETWEEN_REDUCE_PAIRWISE] = ampi_exchange_reduce_pairwise,
+    [AMPI_BETWEEN_REDUCE_RING] = ampi_exchange_reduce_ring,
     [AMPI_BETWEEN_SCAN_DOUBLING] = ampi_exchange_scan_doubling,
     [AMPI_BETWEEN_NCCL] = ampi_coll_nccl_step,
 };
@@ -45,6 +46,7 @@ bool ampi_exchange_is_direct(int algorithm)
     case AMPI_BETWEEN_ALLREDUCE_DOUBLING:
     case AMPI_BETWEEN_ALLREDUCE_HALVING:
     case AMPI_BETWEEN_REDUCE_PAIRWISE:
+    case AMPI_BETWEEN_REDUCE_RING:
         return true;
     default:
         return false;
@@ -57,6 +59,17 @@ void ampi_exchange_take(struct ampi_exchange *x, enum ampi_between algorithm)
     x->run_step = steps[algorithm];
 }
 
+/* True if all participants are on one node, and may use its memory; they agree on it. */
+static bool is_on_node(const struct ampi_exchange *x)
+{
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+    bool is_near = ampi_coll_selections[AMPI_COLL_NODE_MEMORY].share_from != SIZE_MAX;
+
+    for (int i = 1; i < x->n && is_near && ampi_machine->is_on_node; i++)
+        is_near = ampi_machine->is_on_node(remote->proc_id[x->proc[ampi_exchange_after(x, i)]]);
+    return is_near;
+}
+
 void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, size_t n_bytes)
 {
     const struct ampi_coll_selection *entry = &ampi_coll_selections[kind];
@@ -66,7 +79,10 @@ void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, siz
     if (kind == AMPI_COLL_BCAST && (x->n == 2 || ampi_exchange_node_reaches_all(x, n_bytes)))
         n_bytes = 0;
     is_large = n_bytes >= entry->large_from && n_bytes / (size_t)x->n >= entry->each_from;
-    if (x->n < AMPI_COLL_FEW && is_large && entry->few_large != AMPI_BETWEEN_ANY)
+    if (x->n < AMPI_COLL_FEW && entry->few_far != AMPI_BETWEEN_ANY && n_bytes >= entry->far_from &&
+        !is_on_node(x))
+        ampi_exchange_take(x, entry->few_far);
+    else if (x->n < AMPI_COLL_FEW && is_large && entry->few_large != AMPI_BETWEEN_ANY)
         ampi_exchange_take(x, entry->few_large);
     else if (x->n < AMPI_COLL_FEW && entry->few != AMPI_BETWEEN_ANY)
         ampi_exchange_take(x, entry->few);

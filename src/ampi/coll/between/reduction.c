@@ -147,6 +147,17 @@ void ampi_reduction_combine(struct ampi_exchange *x, const struct ampi_exchange_
     }
 }
 
+const void *ampi_reduction_add(struct ampi_exchange *x, const struct ampi_exchange_message *message,
+                               MPI_Count from, MPI_Count count)
+{
+    const struct ampi_reduction *r = x->reduction;
+    void *sum = ampi_reduction_own_elems(x, message, count);
+
+    if (sum)
+        apply(x, ampi_reduction_at(r, r->elems, from), sum, count);
+    return sum;
+}
+
 void ampi_reduction_replace(struct ampi_exchange *x, const struct ampi_exchange_message *message,
                             MPI_Count from, MPI_Count count)
 {
@@ -315,7 +326,7 @@ void ampi_reduction_start(struct ampi_exchange *x)
     r->is_block = ampi_type_is_block(r->type, 2);
     r->is_mismatch = !ampi_coll_check_sizes(x->slot);
     choose(x, r->n_bytes);
-    r->is_stable = x->algorithm == AMPI_BETWEEN_REDUCE_PAIRWISE;
+    r->is_stable = x->algorithm == AMPI_BETWEEN_REDUCE_PAIRWISE || x->algorithm == AMPI_BETWEEN_REDUCE_RING;
     if (!ampi_exchange_is_direct(x->algorithm) || r->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES ||
         !ampi_coll_device_has_kernel(r->op, r->type))
         x->device = -1;

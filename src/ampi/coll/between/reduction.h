@@ -3,9 +3,9 @@
  * reduction.h: reductions between processes. The members of a process combine their contributions first, in
  * rank order; the resulting vectors are combined between processes, and the result is distributed.
  *
- * Processes are in the order of their ranks, and all algorithms keep that order. This requires that every
- * process's members are consecutive ranks (remote->is_blocked) if each rank's result depends on the ranks
- * before it. Otherwise (ranks that alternate between processes, intercommunicators), and with users'
+ * Processes are in the order of their ranks, and the algorithms keep that order unless the operation is
+ * commutative. This requires that every process's members are consecutive ranks (remote->is_blocked) if each rank's
+ * result depends on the ranks before it. Otherwise (ranks that alternate between processes, intercommunicators), and with users'
  * functions, which run on the stack of their rank, all contributions go to all processes that need them,
  * and each combines them as a single process would.
  *
@@ -63,6 +63,12 @@ void *ampi_reduction_own_elems(struct ampi_exchange *x, const struct ampi_exchan
 void ampi_reduction_combine(struct ampi_exchange *x, const struct ampi_exchange_message *message,
                             MPI_Count from, MPI_Count count);
 
+/* Combines elements from .. from + count - 1 with those of a message, for commutative operations: returns the result,
+ * which lives as long as the operation. The vector does not change. NULL: there are not as many as expected, or
+ * count is 0. */
+const void *ampi_reduction_add(struct ampi_exchange *x, const struct ampi_exchange_message *message,
+                               MPI_Count from, MPI_Count count);
+
 /* Replaces elements by those of a message. */
 void ampi_reduction_replace(struct ampi_exchange *x, const struct ampi_exchange_message *message,
                             MPI_Count from, MPI_Count count);
@@ -118,6 +124,7 @@ void ampi_exchange_allreduce_halving(struct ampi_exchange *x);
 void ampi_exchange_reduce_binomial(struct ampi_exchange *x);
 void ampi_exchange_reduce_halving(struct ampi_exchange *x);
 void ampi_exchange_reduce_pairwise(struct ampi_exchange *x);
+void ampi_exchange_reduce_ring(struct ampi_exchange *x);
 void ampi_exchange_scan_doubling(struct ampi_exchange *x);
 
 /* ---- For between.c ---- */

@@ -10,25 +10,16 @@
 #include "base/cores.h"
 
 static const char *const between_names[AMPI_BETWEEN_COUNT] = {
-    [AMPI_BETWEEN_ANY] = "the root's choice",
-    [AMPI_BETWEEN_BCAST_BINOMIAL] = "binomial tree",
-    [AMPI_BETWEEN_BCAST_SCATTER] = "scatter, gather",
-    [AMPI_BETWEEN_GATHER_BINOMIAL] = "binomial tree",
-    [AMPI_BETWEEN_GATHER_LINEAR] = "linear",
-    [AMPI_BETWEEN_SCATTER_BINOMIAL] = "binomial tree",
-    [AMPI_BETWEEN_SCATTER_LINEAR] = "linear",
-    [AMPI_BETWEEN_ALLGATHER_BRUCK] = "Bruck",
-    [AMPI_BETWEEN_ALLGATHER_RING] = "ring",
-    [AMPI_BETWEEN_ALLTOALL_BRUCK] = "Bruck",
-    [AMPI_BETWEEN_ALLTOALL_PAIRWISE] = "pairwise",
-    [AMPI_BETWEEN_SPARSE] = "to neighbors",
-    [AMPI_BETWEEN_REDUCE_BINOMIAL] = "binomial tree",
-    [AMPI_BETWEEN_REDUCE_HALVING] = "halving, gather",
-    [AMPI_BETWEEN_ALLREDUCE_DOUBLING] = "doubling",
-    [AMPI_BETWEEN_ALLREDUCE_HALVING] = "Rabenseifner",
-    [AMPI_BETWEEN_REDUCE_PAIRWISE] = "pairwise",
-    [AMPI_BETWEEN_SCAN_DOUBLING] = "doubling",
-    [AMPI_BETWEEN_NCCL] = "NCCL",
+    [AMPI_BETWEEN_ANY] = "the root's choice",         [AMPI_BETWEEN_BCAST_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_BCAST_SCATTER] = "scatter, gather", [AMPI_BETWEEN_GATHER_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_GATHER_LINEAR] = "linear",          [AMPI_BETWEEN_SCATTER_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_SCATTER_LINEAR] = "linear",         [AMPI_BETWEEN_ALLGATHER_BRUCK] = "Bruck",
+    [AMPI_BETWEEN_ALLGATHER_RING] = "ring",           [AMPI_BETWEEN_ALLTOALL_BRUCK] = "Bruck",
+    [AMPI_BETWEEN_ALLTOALL_PAIRWISE] = "pairwise",    [AMPI_BETWEEN_SPARSE] = "to neighbors",
+    [AMPI_BETWEEN_REDUCE_BINOMIAL] = "binomial tree", [AMPI_BETWEEN_REDUCE_HALVING] = "halving, gather",
+    [AMPI_BETWEEN_ALLREDUCE_DOUBLING] = "doubling",   [AMPI_BETWEEN_ALLREDUCE_HALVING] = "Rabenseifner",
+    [AMPI_BETWEEN_REDUCE_PAIRWISE] = "pairwise",      [AMPI_BETWEEN_REDUCE_RING] = "ring",
+    [AMPI_BETWEEN_SCAN_DOUBLING] = "doubling",        [AMPI_BETWEEN_NCCL] = "NCCL",
 };
 
 const char *ampi_coll_between_name(enum ampi_between algorithm)
@@ -44,6 +35,10 @@ const char *ampi_coll_between_name(enum ampi_between algorithm)
 /* On two H200s NCCL is faster from 64 KiB on (docs/decisions/0030); but connecting takes some tenths of a
  * second, which smaller operations seldom recover. */
 #define NCCL_FROM ((size_t)256 << 10)
+
+/* A ring keeps links busy that are slower than the processes; its many messages cost more than they gain below
+ * this. */
+#define RING_FROM ((size_t)1 << 20)
 
 struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
     [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384, 64,
@@ -69,11 +64,13 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
                           .few_large = AMPI_BETWEEN_REDUCE_PAIRWISE, .nccl_from = NCCL_FROM, .each_from = 64},
     [AMPI_COLL_ALLREDUCE] = {"allreduce", "the vector times the ranks", 16384, 64,
                              BETWEEN(ANY, ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, 16384, "the vector"),
-                             .few_large = AMPI_BETWEEN_REDUCE_PAIRWISE, .nccl_from = NCCL_FROM},
+                             .few_large = AMPI_BETWEEN_REDUCE_PAIRWISE, .nccl_from = NCCL_FROM,
+                             .few_far = AMPI_BETWEEN_REDUCE_RING, .far_from = RING_FROM},
     [AMPI_COLL_REDUCE_SCATTER] = {"reduce_scatter", "the vector times the ranks", 32768, 0,
                                   BETWEEN(REDUCE_PAIRWISE, ALLREDUCE_DOUBLING, REDUCE_PAIRWISE, 1024,
                                           "the vector"),
-                                  .nccl_from = NCCL_FROM},
+                                  .nccl_from = NCCL_FROM, .few_far = AMPI_BETWEEN_REDUCE_RING,
+                                  .far_from = RING_FROM},
     [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64,
                         BETWEEN(ANY, SCAN_DOUBLING, SCAN_DOUBLING, SIZE_MAX, "the vector")},
     [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all received data", 16384, 0,
@@ -89,6 +86,17 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
 void ampi_coll_selection_init(void)
 {
     ampi_coll_selections[AMPI_COLL_PAST_CACHES].share_from = base_cache_bytes();
+}
+
+/* The column of few operations. */
+static void print_far(void)
+{
+    printf("Fewer than %d processes that are not on one node use a ring", AMPI_COLL_FEW);
+    for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++)
+        if (ampi_coll_selections[i].few_far != AMPI_BETWEEN_ANY &&
+            ampi_coll_selections[i].far_from != SIZE_MAX)
+            printf(" for %s from %zu on,", ampi_coll_selections[i].name, ampi_coll_selections[i].far_from);
+    printf(" counted as for \"large from\".\n");
 }
 
 void ampi_coll_print_selection(void)
@@ -128,10 +136,10 @@ void ampi_coll_print_selection(void)
     printf("\"NCCL from\": buffers on GPUs, one GPU per process, if NCCL is available (+nccl); from %zu if "
            "the transport between\nprocesses does not support GPU memory.\n",
            AMPI_COLL_NCCL_STAGED_BYTES);
-    printf("Change entries with +coll OPERATION:SHARED_FROM[:PACKED_TO[:LARGE_FROM[:NCCL_FROM]]][,...]; "
-           "bytes may end in "
-           "K, M "
-           "or G, or be \"inf\".\n");
+    print_far();
+    printf("Change entries with +coll "
+           "OPERATION:SHARED_FROM[:PACKED_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]][,...]; "
+           "bytes may\nend in K, M or G, or be \"inf\".\n");
 }
 
 /* Parses a number of bytes up to `end`. */
@@ -163,7 +171,8 @@ static bool parse_bytes(const char *text, const char *end, size_t *bytes_out)
 /* Parses the numbers of an entry, up to `end`. */
 static bool parse_numbers(struct ampi_coll_selection *entry, const char *text, const char *end)
 {
-    size_t *const fields[] = {&entry->share_from, &entry->pack_to, &entry->large_from, &entry->nccl_from};
+    size_t *const fields[] = {&entry->share_from, &entry->pack_to, &entry->large_from, &entry->nccl_from,
+                              &entry->far_from};
 
     for (size_t i = 0; i < BASE_COUNT(fields); i++) {
         const char *colon = memchr(text, ':', (size_t)(end - text));

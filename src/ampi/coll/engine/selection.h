@@ -55,6 +55,7 @@ enum ampi_between {
     AMPI_BETWEEN_ALLREDUCE_DOUBLING,
     AMPI_BETWEEN_ALLREDUCE_HALVING,
     AMPI_BETWEEN_REDUCE_PAIRWISE,
+    AMPI_BETWEEN_REDUCE_RING,
     AMPI_BETWEEN_SCAN_DOUBLING,
     AMPI_BETWEEN_NCCL, /* NCCL's own algorithm (coll_nccl.h) */
     AMPI_BETWEEN_COUNT,
@@ -72,6 +73,9 @@ struct ampi_coll_selection {
     enum ampi_between few;       /* between fewer processes than AMPI_COLL_FEW: the algorithm for all sizes;
                                     AMPI_BETWEEN_ANY: by size as well */
     enum ampi_between few_large; /* ... from large_from on; AMPI_BETWEEN_ANY: as between many */
+    enum ampi_between few_far; /* ... from far_from on if they are not on one node; AMPI_BETWEEN_ANY: the same
+                                    as on one */
+    size_t far_from;
     enum ampi_between small;     /* between processes: the algorithm */
     enum ampi_between large;     /* the one from large_from on */
     const char *between_counted; /* what is compared with large_from */
@@ -103,8 +107,9 @@ void ampi_coll_selection_init(void);
 /* Prints the table to stdout: +help collectives. */
 void ampi_coll_print_selection(void);
 
-/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM]]] separated by commas:
- * "allreduce:16K,bcast:inf:0:64K" (K, M and G are allowed). LARGE_FROM also applies between few processes.
+/* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]] separated by commas:
+ * "allreduce:16K,bcast:inf:0:64K" (K, M and G are allowed). LARGE_FROM also applies between few processes; RING_FROM
+ * is far_from.
  * False: the text is malformed, nothing has changed. Before ranks run. */
 bool ampi_coll_override(const char *text);
 
