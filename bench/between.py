@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages between two processes of one node, beside raw UCX active messages, and the start time of many processes: for
-bench/budgets --procs.
+"""Messages and one-sided operations between two processes of one node, beside raw UCX active messages and puts, and the
+start time of many processes: for bench/budgets --procs.
 
 Each pass measures raw UCX (ucx_perftest), Heddle and the other MPIs one after the other. The ratio is taken within the
 pass, because the speed of a virtual machine's cores changes between passes; the median is reported.
@@ -21,6 +21,10 @@ ROWS = [
      "ucp_am_bw", MIB, 0.95, True),
     ("4 MiB one way", "GB/s", "bandwidth", ["-d", "uni", "-w", 1, "-m", 4 * MIB, "-M", 4 * MIB],
      f"bandwidth.{4 * MIB}", "ucp_am_bw", 4 * MIB, 0.95, True),
+    ("MPI_Put of 8 B and flush", "us", "rma", ["-M", 4096], "rma.put.8", "ucp_put_lat", 8, 1.2, False),
+    ("MPI_Fetch_and_op of 8 B and flush", "us", "rma", ["-M", 4096], "rma.fetch_and_op", "ucp_fadd", 8, 1.3, False),
+    ("MPI_Put of 4 MiB and flush", "GB/s", "rma", ["-M", 4 * MIB], f"rma.put.{4 * MIB}", "ucp_put_bw", 4 * MIB, 0.95,
+     True),
 ]
 
 # A second budget of the message rate, million/s.
@@ -42,6 +46,13 @@ def raw_value(unit, columns):
     return float(columns[7]) / 1e6
 
 
+def our_value(unit, program, value, len_bytes):
+    """From the benchmark's value: rma prints ns for small operations and us for large ones."""
+    if program != "rma" or value is None:
+        return value
+    return value / 1000 if unit == "us" else len_bytes / value / 1000
+
+
 def measure(columns, quick, passes):
     """Runs everything; returns {(row, who): values} with "raw" and the MPIs' names, failures included in columns."""
     results = collections.defaultdict(list)
@@ -59,7 +70,8 @@ def measure(columns, quick, passes):
                 procs = 2 if column.mpi.kind == "heddle" else None
                 column.run(run, program, arguments + ["-t", seconds], 2, None, 60, procs)
                 values = column.results.get((run, key), [])
-                results[what, column.mpi.name].append(values[-1] if len(values) == number + 1 else None)
+                value = values[-1] if len(values) == number + 1 else None
+                results[what, column.mpi.name].append(our_value(unit, program, value, len_bytes))
         for column in columns:
             procs = START_PROCS if column.mpi.kind == "heddle" else None
             command = column.mpi.command(START_PROCS, column.programs["hello"], procs=procs)
