@@ -17,7 +17,13 @@
 /* n_blocks of a v or w form, until the arguments are checked. */
 #define AMPI_COLL_ARRAYS (-1)
 
-enum ampi_coll_form { AMPI_COLL_BLOCKING, AMPI_COLL_NONBLOCKING, AMPI_COLL_PERSISTENT, AMPI_COLL_WRONG_INFO };
+enum ampi_coll_form {
+    AMPI_COLL_BLOCKING,
+    AMPI_COLL_NONBLOCKING,
+    AMPI_COLL_PERSISTENT,
+    AMPI_COLL_LATER, /* nonblocking, and started later: enqueue_coll.c */
+    AMPI_COLL_WRONG_INFO
+};
 
 /* The function that was called. */
 struct ampi_coll_call {
@@ -40,14 +46,27 @@ int ampi_coll_nonblocking(const struct ampi_coll_args *args, MPI_Request *reques
 /* MPI_Xxx_init: copies the arguments into a new INACTIVE request. */
 int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request);
 
+/* MPIX_Xxx_enqueue: copies the arguments into a new ACTIVE request, which ampi_coll_start_later starts: on the
+ * PE, from its progress or on any rank's stack. Never switches. */
+int ampi_coll_later(const struct ampi_coll_args *args, MPI_Request *request);
+void ampi_coll_start_later(struct ampi_request *request);
+
+/* The forms with a request. */
+static inline int ampi_coll_begin_request(const struct ampi_coll_call *call, struct ampi_coll_args *args)
+{
+    if (call->form == AMPI_COLL_NONBLOCKING)
+        return ampi_coll_nonblocking(args, call->request);
+    return call->form == AMPI_COLL_LATER ? ampi_coll_later(args, call->request)
+                                         : ampi_coll_persistent(args, call->request);
+}
+
 /* Starts the operation in the form of the call. Blocking calls may switch. Raises the operation's errors. */
 static inline int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args)
 {
     args->has_buffers = true;
     if (BASE_LIKELY(call->form == AMPI_COLL_BLOCKING))
         return ampi_coll_blocking(args);
-    return call->form == AMPI_COLL_NONBLOCKING ? ampi_coll_nonblocking(args, call->request)
-                                               : ampi_coll_persistent(args, call->request);
+    return ampi_coll_begin_request(call, args);
 }
 
 /* The communicator's barrier, for collectives that move no data. May switch. */

@@ -159,6 +159,21 @@ int ampi_coll_nonblocking(const struct ampi_coll_args *args, MPI_Request *reques
     return MPI_SUCCESS;
 }
 
+int ampi_coll_later(const struct ampi_coll_args *args, MPI_Request *request)
+{
+    *request = (MPI_Request)create_request(args, false);
+    return MPI_SUCCESS;
+}
+
+void ampi_coll_start_later(struct ampi_request *request)
+{
+    struct held *held = request->u.extra;
+
+    ampi_status_set_empty(&request->status);
+    held->args.error = held->args.is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+    ampi_coll_start_elsewhere(&held->args, request);
+}
+
 int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request)
 {
     struct ampi_request *object = create_request(args, true);

@@ -414,16 +414,26 @@ static BASE_COLD void defer(struct ampi_coll_args *args)
     comm->coll_deferred_last = args;
 }
 
-void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)
+static inline void start(struct ampi_coll_args *args, struct ampi_request *request, bool is_own_call)
 {
     struct ampi_comm *comm = args->comm;
 
     args->request = request;
     args->next = NULL;
     if (BASE_LIKELY(!comm->coll_deferred_first && may_start(comm)))
-        start_now(args, true);
+        start_now(args, is_own_call);
     else
         defer(args);
+}
+
+void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)
+{
+    start(args, request, true);
+}
+
+void ampi_coll_start_elsewhere(struct ampi_coll_args *args, struct ampi_request *request)
+{
+    start(args, request, false);
 }
 
 void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *request,

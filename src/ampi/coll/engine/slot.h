@@ -238,6 +238,9 @@ static inline void ampi_coll_stage_end(struct ampi_coll_pe *part, void (*then)(s
  * the plan is a reduction with a user's function that does. */
 void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request);
 
+/* The same outside of a call: on the member's PE, from its progress. Never switches. */
+void ampi_coll_start_elsewhere(struct ampi_coll_args *args, struct ampi_request *request);
+
 /* The same for start number seq, from 0, of a persistent collective (series.h). */
 void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *request,
                             struct ampi_coll_series *series, uint32_t seq);

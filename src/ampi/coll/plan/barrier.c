@@ -72,6 +72,5 @@ int ampi_coll_start_barrier(const struct ampi_coll_call *call, MPI_Comm comm)
         return error;
     ampi_coll_set_none(&args.send);
     ampi_coll_set_none(&args.recv);
-    return call->form == AMPI_COLL_NONBLOCKING ? ampi_coll_nonblocking(&args, call->request)
-                                               : ampi_coll_persistent(&args, call->request);
+    return ampi_coll_begin_request(call, &args);
 }
