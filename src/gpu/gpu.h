@@ -114,8 +114,11 @@ struct gpu_point {
     uint32_t number;
 };
 
-/* A place where the stream waits until gpu_sync_release. Memory of the caller, until then. */
+/* A place where the stream waits until gpu_sync_release. Memory of the caller, who must not change it until
+ * `left` is called. */
 struct gpu_hold {
+    /* It and all earlier ones are released. On the PE, from within gpu_sync_release; may free it. */
+    void (*left)(struct gpu_hold *hold);
     struct gpu_hold *next; /* private, like the other fields */
     uint32_t number;
     bool is_released;

@@ -34,6 +34,9 @@ const struct gpu_guarded *gpu_guarded_at(size_t i);
  * thread. */
 void *gpu_guard(const char *name, void *function);
 
+/* True if it has returned a replacement: the process calls the driver through a runtime, not directly. */
+bool gpu_guard_has_given(void);
+
 /* The same for the library itself, which is not a rank: contexts and streams are the driver's. */
 void *gpu_guard_library(const char *name, void *function);
 

@@ -201,15 +201,26 @@ void gpu_guard_prepare(void)
     gpu_repeats_break();
 }
 
+static _Atomic bool has_given;
+
+bool gpu_guard_has_given(void)
+{
+    return atomic_load_explicit(&has_given, memory_order_relaxed);
+}
+
 void *gpu_guard(const char *name, void *function)
 {
     const struct gpu_guarded *guarded;
+    void *given;
 
     if (!function || strncmp(name, "cu", 2) != 0)
         return function;
     prepare();
     guarded = find_name(name);
-    return !guarded ? function : function == *guarded->real ? guarded->function : replace(function);
+    given = !guarded ? function : function == *guarded->real ? guarded->function : replace(function);
+    if (given != function)
+        atomic_store_explicit(&has_given, true, memory_order_relaxed);
+    return given;
 }
 
 static bool is_part(const struct gpu_guarded *guarded, const struct gpu_guarded *functions, size_t n)

@@ -308,19 +308,20 @@ static void drop_one(struct gpu_sync *sync)
 
 void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold)
 {
-    uint32_t number = hold->number;
-    bool is_news = false;
+    bool goes_on = sync->holds == hold;
 
     hold->is_released = true;
-    for (struct gpu_hold *first; (first = sync->holds) && first->is_released; is_news = true) {
-        number = first->number;
+    while (goes_on) {
+        struct gpu_hold *first = sync->holds;
         sync->holds = first->next;
+        goes_on = sync->holds && sync->holds->is_released;
+        if (!goes_on) {
+            atomic_thread_fence(memory_order_seq_cst);
+            sync->words->released = first->number;
+        }
         drop_one(sync);
+        first->left(first); /* may destroy the stream, if this was the last hold */
     }
-    if (!is_news)
-        return;
-    atomic_thread_fence(memory_order_seq_cst);
-    sync->words->released = number;
 }
 
 /* The context's error; 0: none. */

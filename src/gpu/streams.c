@@ -61,14 +61,17 @@ void gpu_streams_begin(int n_ranks)
 
 void gpu_waits_make_progress(void)
 {
-    if (gpu_waits_suspend)
+    static atomic_flag has_said = ATOMIC_FLAG_INIT;
+    bool can_suspend = is_suspending_wanted && !gpu_monitor_is_late() && gpu_guard_has_given();
+
+    if (gpu_waits_suspend || ult_progress_is_started())
         return;
-    if (!is_suspending_wanted || gpu_monitor_is_late()) {
-        base_log_verbose(1,
-                         "waits in CUDA block the PE: operations in streams go on only within calls of MPI");
-        return;
-    }
-    gpu_waits_suspend = gpu_waits_are_of_all_code = true;
+    if (can_suspend)
+        gpu_waits_suspend = gpu_waits_are_of_all_code = true;
+    else if (!atomic_flag_test_and_set(&has_said))
+        base_log(
+            "operations of MPI in CUDA streams go on only within calls of MPI, since this process's waits in "
+            "CUDA are not intercepted: use +progress-thread");
 }
 
 /* ---- The streams of a rank ---- */

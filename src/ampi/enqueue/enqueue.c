@@ -28,6 +28,7 @@ struct operation {
     const char *name;
     struct stream_wait *wait; /* that waits for it; NULL: none does */
     MPI_Status *status;       /* for that wait */
+    bool is_seen;             /* for check_requests */
 };
 
 /* ---- Errors of operations ---- */
@@ -104,9 +105,15 @@ static struct ampi_request *outer_of(MPI_Request handle)
 
 static void release_wait(struct stream_wait *wait)
 {
-    if (--wait->n_left > 0)
-        return;
-    gpu_sync_release(wait->stream->sync, &wait->hold);
+    if (--wait->n_left == 0)
+        gpu_sync_release(wait->stream->sync, &wait->hold);
+}
+
+/* The stream has been let go on, also at the holds before this one. */
+static void free_wait(struct gpu_hold *hold)
+{
+    struct stream_wait *wait = BASE_CONTAINER(hold, struct stream_wait, hold);
+
     ampi_stream_unref(wait->stream);
     free(wait);
 }
@@ -211,6 +218,7 @@ static struct stream_wait *create_wait(struct ampi_stream *stream)
 {
     struct stream_wait *made = base_malloc(sizeof *made, "a wait of a stream");
 
+    made->hold.left = free_wait;
     made->stream = stream;
     made->n_left = 0;
     ampi_stream_ref(stream);
@@ -267,15 +275,14 @@ int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *reque
 
 /* ---- Waiting ---- */
 
-/* Finds the operations' stream, and the number of active ones. NULL: all handles are MPI_REQUEST_NULL. */
-static int check_requests(int count, const MPI_Request requests[], struct ampi_stream **stream_out,
-                          int *n_active_out)
+/* Checks the requests up to the first wrong one; *n_checked_out is their number. */
+static int check_each(int count, const MPI_Request requests[], struct ampi_stream **stream_out,
+                      int *n_active_out, int *n_checked_out)
 {
-    *stream_out = NULL;
-    *n_active_out = 0;
     for (int i = 0; i < count; i++) {
         const struct ampi_request *outer = outer_of(requests[i]);
-        const struct operation *operation;
+        struct operation *operation;
+        *n_checked_out = i;
         if (requests[i] == MPI_REQUEST_NULL)
             continue;
         if (!outer)
@@ -286,12 +293,31 @@ static int check_requests(int count, const MPI_Request requests[], struct ampi_s
         if (*stream_out && operation->stream != *stream_out)
             return ampi_raise_on_comm(outer->comm, MPI_ERR_REQUEST,
                                       "request %d is of another stream than those before it", i);
-        if (outer->awaited_by)
-            return ampi_raise_on_comm(outer->comm, MPI_ERR_REQUEST, "another thread waits for request %d", i);
+        if (outer->awaited_by || operation->is_seen)
+            return ampi_raise_on_comm(outer->comm, MPI_ERR_REQUEST, "%s request %d%s",
+                                      outer->awaited_by ? "another thread waits for" : "the array has", i,
+                                      outer->awaited_by ? "" : " twice");
+        operation->is_seen = true;
         *stream_out = operation->stream;
         *n_active_out += ampi_request_is_active(outer);
     }
+    *n_checked_out = count;
     return MPI_SUCCESS;
+}
+
+/* Finds the operations' stream, and the number of active ones. NULL: all handles are MPI_REQUEST_NULL. */
+static int check_requests(int count, const MPI_Request requests[], struct ampi_stream **stream_out,
+                          int *n_active_out)
+{
+    int n_checked = 0, error;
+
+    *stream_out = NULL;
+    *n_active_out = 0;
+    error = check_each(count, requests, stream_out, n_active_out, &n_checked);
+    for (int i = 0; i < n_checked; i++)
+        if (requests[i] != MPI_REQUEST_NULL)
+            ((struct operation *)outer_of(requests[i])->u.extra)->is_seen = false;
+    return error;
 }
 
 static void take_request(MPI_Request *handle, struct stream_wait *wait, MPI_Status *status)
