@@ -44,11 +44,15 @@ static int be_silent(const char *host, int port)
 
 int main(int argc, char **argv)
 {
+    pmix_status_t status;
     pmix_proc_t self;
     if (argc > 3 && strcmp(argv[1], "silent") == 0)
         return be_silent(argv[2], atoi(argv[3]));
-    if (PMIx_Init(&self, NULL, 0) != PMIX_SUCCESS)
+    status = PMIx_Init(&self, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        fprintf(stderr, "PMIx_Init: %s\n", PMIx_Error_string(status));
         return 3;
+    }
     PMIx_Abort(66, "by a foreign process", NULL, 0);
     return 0;
 }

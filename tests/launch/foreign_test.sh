@@ -95,9 +95,12 @@ expect "and the job ends as it should" 0 '^exit code 0 2 of 2 right 2 of 2 right
 exec 9>&-
 wait $silent
 
-# The same client as the job's own user does end it: the attack above was a real one.
+# The same client as the job's own user does end it: the attack above was a real one. It is a second process 0, which libpmix
+# 4.2 itself refuses now and then (once in 160 runs on a busy machine).
+# shellcheck disable=SC2016 # the inner shell's $0
+attack='for i in 1 2 3 4 5; do timeout 20 "$0" && exit 0; done; exit 3'
 start init exchange say=ready @0,cat fence finalize
-expect "the same user is let in" 0 '*' '*' env "${variables[@]}" timeout 20 "$other_dir/client"
+expect "the same user is let in" 0 '*' '*' env "${variables[@]}" bash -c "$attack" "$other_dir/client"
 end
 expect "and has ended the job" 0 '^exit code (66|99) ' '' cat "$work/end"
 finish
