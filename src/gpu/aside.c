@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "gpu/drain.h"
 #include "gpu/driver.h"
 #include "gpu/pe_state.h"
+#include "gpu/resident.h"
 #include "gpu/streams.h"
 #include "gpu/waits.h"
 
@@ -69,6 +71,23 @@ static void be_idle(struct helper *self)
     pthread_mutex_unlock(&lock);
 }
 
+/* In the call's context. Where the ranks do not share their contexts, there is no other rank to hinder. */
+static void run_call(struct gpu_aside *call)
+{
+    struct gpu_drain drain;
+    int hold;
+
+    if (call->drain_tries == 0 || !gpu_streams_are_private) {
+        call->run(call);
+        return;
+    }
+    hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
+    gpu_drain_begin(&drain, call->context, call->drain_tries);
+    call->run(call);
+    gpu_drain_end(&drain);
+    gpu_resident_release(hold);
+}
+
 /* The call is on the rank's stack and gone once the rank has been woken. */
 static void *help(void *arg)
 {
@@ -79,7 +98,7 @@ static void *help(void *arg)
         if (call->context)
             call->result = gpu_driver.cuCtxSetCurrent(call->context);
         if (call->result == CUDA_SUCCESS)
-            call->run(call);
+            run_call(call);
         if (call->context)
             gpu_driver.cuCtxSetCurrent(NULL);
         be_idle(self);
@@ -144,19 +163,19 @@ CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted)
     struct gpu_pe *pe;
 
     aside->result = CUDA_SUCCESS;
+    aside->context = gpu_context_current();
     if (!is_wanted) {
-        aside->run(aside);
+        run_call(aside);
         return aside->result;
     }
     gpu_batch_start_now();
     aside->u = ult_self();
-    aside->context = gpu_context_current();
     aside->note = (struct ult_wakeup){.handle = wake};
     pe = gpu_pe_self();
     pe->source.pending++;
     if (!give(aside)) {
         pe->source.pending--;
-        aside->run(aside);
+        run_call(aside);
         return aside->result;
     }
     ult_suspend();

@@ -20,6 +20,7 @@
 /* A call; on the stack of the rank that makes it, followed by its arguments. */
 struct gpu_aside {
     void (*run)(struct gpu_aside *aside); /* calls the driver and stores the result; any thread */
+    int drain_tries; /* how often its GPU gets the chance to become idle first (drain.h); 0: it is not closed */
     CUresult result;
     CUcontext context; /* the rank's; private, like all fields below */
     struct ult *u;

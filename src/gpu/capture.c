@@ -8,26 +8,33 @@
  * capture may end on another thread. As a consequence, calls that CUDA would forbid to the capturing rank
  * itself are not refused.
  */
-#include <dlfcn.h>
-
 #include "gpu/guard.h"
 #include "gpu/rank_context.h"
 #include "gpu/stream_api.h"
-#include "gpu/driver_symbols.h"
+#include "gpu/waits.h"
 
 #define real gpu_stream_real
 
 /* The stream of a call; NULL: it is the legacy default stream, which cannot be captured. */
-static CUresult stream_to_capture(struct gpu_rank_streams *rank, CUstream *stream, bool is_per_thread)
+static CUresult stream_to_capture(struct gpu_rank_streams *rank, CUstream *stream, bool is_per_thread,
+                                  const void *caller)
 {
     struct gpu_call call;
     CUresult result = CUDA_SUCCESS;
 
     if (*stream == CU_STREAM_LEGACY || (*stream == NULL && !is_per_thread))
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    result = gpu_call_begin(&call, *stream, is_per_thread, GPU_CALL_ASK);
+    result = gpu_call_begin(&call, *stream, is_per_thread, GPU_CALL_ASK, caller);
     *stream = call.stream;
     return result;
+}
+
+/* Announces a capture that is about to begin: from now on no context is closed (drain.h). */
+static void announce(const void *caller)
+{
+    atomic_fetch_add(&gpu_drain_n_captures, 1);
+    gpu_submit_begin(caller);
+    gpu_submit_end();
 }
 
 /* Counts a capture if it has begun successfully. */
@@ -37,6 +44,8 @@ static CUresult count(struct gpu_rank_streams *rank, CUresult result)
         pthread_mutex_lock(&rank->lock);
         rank->n_captures++;
         pthread_mutex_unlock(&rank->lock);
+    } else {
+        atomic_fetch_sub(&gpu_drain_n_captures, 1);
     }
     return result;
 }
@@ -49,7 +58,9 @@ static CUresult count(struct gpu_rank_streams *rank, CUresult result)
     rank = gpu_streams_of_self();                                                   \
     if (!rank)                                                                      \
         return real.function arguments;                                             \
-    result = stream_to_capture(rank, &stream, twin);                                \
+    result = stream_to_capture(rank, &stream, twin, GPU_CALLER);                    \
+    if (result == CUDA_SUCCESS)                                                     \
+        announce(GPU_CALLER);                                                       \
     return result != CUDA_SUCCESS ? result : count(rank, real.mapped_function mapped_arguments)
 
 CUresult CUDAAPI gpu_capture_begin_v1(CUstream stream)
@@ -118,17 +129,12 @@ static bool take_spoiled(struct gpu_rank_streams *rank, cuuint64_t id, bool is_f
     return false;
 }
 
-/* Seldom needed, so not among the functions that the driver must have. */
 static BASE_COLD void destroy_graph(CUgraph graph)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    CUresult(CUDAAPI * destroy)(CUgraph) =
-        driver ? (CUresult(CUDAAPI *)(CUgraph))gpu_symbol(driver, "cuGraphDestroy") : NULL;
+    CUresult(CUDAAPI * destroy)(CUgraph) = (CUresult(CUDAAPI *)(CUgraph))gpu_driver_find("cuGraphDestroy");
 
     if (destroy)
         destroy(graph);
-    if (driver)
-        dlclose(driver);
 }
 
 static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
@@ -142,7 +148,7 @@ static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
 
     if (!rank)
         return function(stream, graph_out);
-    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK);
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK, NULL);
     if (result != CUDA_SUCCESS)
         return result;
     was_captured = gpu_stream_is_captured(call.stream, &id);
@@ -150,6 +156,7 @@ static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
     if (was_captured && !gpu_stream_is_captured(call.stream, NULL)) {
         pthread_mutex_lock(&rank->lock);
         rank->n_captures--;
+        atomic_fetch_sub(&gpu_drain_n_captures, 1);
         is_spoiled = take_spoiled(rank, id, true);
         pthread_mutex_unlock(&rank->lock);
     }
@@ -185,7 +192,7 @@ static CUresult ask(CUstream stream, CUstreamCaptureStatus *status_out, bool is_
 
     if (!rank)
         return function(stream, status_out);
-    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN);
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN, NULL);
     if (result != CUDA_SUCCESS)
         return result;
     result = function(call.stream, status_out);

@@ -69,6 +69,16 @@ bool gpu_driver_open(const char *path)
     return is_open;
 }
 
+void *gpu_driver_find(const char *name)
+{
+    void *library = dlopen(DRIVER_NAME, RTLD_NOW | RTLD_NOLOAD);
+    void *function = library ? gpu_symbol(library, name) : NULL;
+
+    if (library)
+        dlclose(library);
+    return function;
+}
+
 bool gpu_driver_is_initialized(void)
 {
     CUcontext context;

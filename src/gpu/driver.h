@@ -74,6 +74,9 @@ extern struct gpu_driver gpu_driver;
 /* Calls a function of the table and returns its CUresult as an int: gpu_call(cuMemFree, (addr)). */
 #define gpu_call(function, arguments) gpu_driver_check(gpu_driver.function arguments, #function)
 
+/* A function of the driver that is seldom needed, so not in the table; NULL: it is missing. */
+void *gpu_driver_find(const char *name) BASE_COLD;
+
 /* The last error of this thread. */
 int gpu_driver_last(void);
 
@@ -112,6 +115,10 @@ CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
 /* Loads a kernel aside (aside.h), if the driver can load kernels separately; its launch will report errors.
  * May switch. (guard.c) */
 void gpu_guard_load(CUfunction function);
+
+/* drain_tries (aside.h) for the first use of this kernel: loading it waits for the GPU, unless the driver says
+ * that it is loaded (since CUDA 12.4). (guard.c) */
+int gpu_guard_tries(CUfunction function);
 
 /* cuCtxSynchronize: waits for all work of the context. (guard.c) */
 CUresult CUDAAPI gpu_guard_synchronize(void);

@@ -133,8 +133,7 @@ int gpu_sync_create(void *stream, struct gpu_sync **sync_out) BASE_MUST_CHECK;
 /* No point and no hold may be left. */
 void gpu_sync_destroy(struct gpu_sync *sync);
 
-/* Adds a point, then a hold, to the stream; either may be NULL. An error: nothing was added. Never switches,
- * never waits. */
+/* Adds a point, then a hold, to the stream; either may be NULL. An error: nothing was added. May switch. */
 int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold) BASE_MUST_CHECK;
 
 /* Lets the stream go on, once it has been let go on at all earlier holds. Never switches. */

@@ -17,6 +17,8 @@
 #include "gpu/repeats.h"
 #include "gpu/resident.h"
 #include "gpu/stream_api.h"
+#include "gpu/stream_stock.h"
+#include "gpu/streams.h"
 #include "gpu/waits.h"
 #include "gpu_detect.h"
 
@@ -27,35 +29,39 @@
 CUresult CUDAAPI cuFuncLoad(CUfunction function);
 
 /* X(function, the first version of CUDA whose cuGetProcAddress has it, its number of parameters, (their
- * types and names), GPU whose kernels are evicted, what the rank does afterwards, why) */
-#define WAITING(X)                                                                                           \
-    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), GPU_RESIDENT_ALL, gpu_repeats_forget(),       \
-      "waits for the GPU to change the stacks of kernels")                                                   \
-    X(cuMemFree, 3020, 1, (CUdeviceptr, memory), GPU_RESIDENT_ALL, gpu_repeats_forget(),                     \
-      "waits for the memory's GPU")                                                                          \
-    X(cuMemFreeHost, 2000, 1, (void *, memory), GPU_RESIDENT_ALL, gpu_repeats_forget(), "waits for the GPU") \
-    X(cuMemHostUnregister, 4000, 1, (void *, memory), GPU_RESIDENT_ALL, gpu_repeats_forget(),                \
-      "waits for the GPU")                                                                                   \
-    X(cuArrayDestroy, 2000, 1, (CUarray, array), GPU_RESIDENT_ALL, gpu_repeats_forget(),                     \
-      "waits for the memory's GPU")                                                                          \
-    X(cuMipmappedArrayDestroy, 5000, 1, (CUmipmappedArray, array), GPU_RESIDENT_ALL, gpu_repeats_forget(),   \
-      "waits for the memory's GPU")                                                                          \
-    X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), GPU_RESIDENT_CURRENT, nothing(),      \
-      "waits for the GPU")                                                                                   \
-    X(cuModuleLoadData, 2000, 2, (CUmodule *, module, const void *, image), GPU_RESIDENT_CURRENT, nothing(), \
-      "waits for the GPU")                                                                                   \
-    X(cuModuleLoadDataEx, 2010, 5,                                                                           \
-      (CUmodule *, module, const void *, image, unsigned, n_options, CUjit_option *, options, void **,       \
-       values),                                                                                              \
-      GPU_RESIDENT_CURRENT, nothing(), "waits for the GPU")                                                  \
-    X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), GPU_RESIDENT_CURRENT,       \
-      nothing(), "waits for the GPU")                                                                        \
-    X(cuModuleUnload, 2000, 1, (CUmodule, module), GPU_RESIDENT_ALL, forget_kernels(), "waits for the GPU")  \
-    X(cuLibraryUnload, 12000, 1, (CUlibrary, library), GPU_RESIDENT_ALL, forget_kernels(),                   \
-      "waits for the GPU")                                                                                   \
-    X(cuKernelGetFunction, 12000, 2, (CUfunction *, function, CUkernel, kernel), GPU_RESIDENT_CURRENT,       \
-      nothing(), "may load the kernel, and waits for the GPU then")                                          \
-    X(cuFuncLoad, 12040, 1, (CUfunction, function), GPU_RESIDENT_CURRENT, nothing(), "waits for the GPU")
+ * types and names), GPU whose kernels are evicted, drain_tries (aside.h), what the rank does afterwards, why) */
+#define WAITING(X)                                                                                          \
+    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,           \
+      gpu_repeats_forget(), "waits for the GPU to change the stacks of kernels")                            \
+    X(cuMemFree, 3020, 1, (CUdeviceptr, memory), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, gpu_repeats_forget(),   \
+      "waits for the memory's GPU")                                                                         \
+    X(cuMemFreeHost, 2000, 1, (void *, memory), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, gpu_repeats_forget(),    \
+      "waits for the GPU")                                                                                  \
+    X(cuMemHostUnregister, 4000, 1, (void *, memory), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,                    \
+      gpu_repeats_forget(), "waits for the GPU")                                                            \
+    X(cuArrayDestroy, 2000, 1, (CUarray, array), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, gpu_repeats_forget(),   \
+      "waits for the memory's GPU")                                                                         \
+    X(cuMipmappedArrayDestroy, 5000, 1, (CUmipmappedArray, array), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,       \
+      gpu_repeats_forget(), "waits for the memory's GPU")                                                   \
+    X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), GPU_RESIDENT_CURRENT,                \
+      GPU_DRAIN_OFTEN, nothing(), "waits for the GPU")                                                      \
+    X(cuModuleLoadData, 2000, 2, (CUmodule *, module, const void *, image), GPU_RESIDENT_CURRENT,           \
+      GPU_DRAIN_OFTEN, nothing(), "waits for the GPU")                                                      \
+    X(cuModuleLoadDataEx, 2010, 5,                                                                          \
+      (CUmodule *, module, const void *, image, unsigned, n_options, CUjit_option *, options, void **,      \
+       values),                                                                                             \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), "waits for the GPU")                                \
+    X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), GPU_RESIDENT_CURRENT,      \
+      GPU_DRAIN_OFTEN, nothing(), "waits for the GPU")                                                      \
+    X(cuModuleUnload, 2000, 1, (CUmodule, module), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, forget_kernels(),     \
+      "waits for the GPU")                                                                                  \
+    X(cuLibraryUnload, 12000, 1, (CUlibrary, library), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, forget_kernels(), \
+      "waits for the GPU")                                                                                  \
+    X(cuKernelGetFunction, 12000, 2, (CUfunction *, function, CUkernel, kernel), GPU_RESIDENT_CURRENT,      \
+      gpu_launches_know(kernel) ? 0 : GPU_DRAIN_OFTEN, note(kernel, result),                                \
+      "may load the kernel, and waits for the GPU then")                                                    \
+    X(cuFuncLoad, 12040, 1, (CUfunction, function), GPU_RESIDENT_CURRENT, gpu_guard_tries(function),        \
+      nothing(), "waits for the GPU")
 
 /* From a list of types and names: the parameters, their names, their fields in the struct of a call. */
 #define PARAMETERS_1(t1, n1) t1 n1
@@ -87,16 +93,35 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
 #define ARGUMENTS_4(t1, n1, ...) call->n1, ARGUMENTS_3(__VA_ARGS__)
 #define ARGUMENTS_5(t1, n1, ...) call->n1, ARGUMENTS_4(__VA_ARGS__)
 
+int gpu_guard_tries(CUfunction function)
+{
+    CUresult(CUDAAPI * is_loaded)(CUfunctionLoadingState *, CUfunction) =
+        (CUresult(CUDAAPI *)(CUfunctionLoadingState *, CUfunction))gpu_driver_find("cuFuncIsLoaded");
+    CUfunctionLoadingState state;
+
+    return is_loaded && is_loaded(&state, function) == CUDA_SUCCESS &&
+                   state == CU_FUNCTION_LOADING_STATE_UNLOADED
+               ? GPU_DRAIN_OFTEN
+               : GPU_DRAIN_NOT;
+}
+
 /* ---- The functions ---- */
 
 /* The driver's functions. */
 static struct {
-#define MEMBER(name, version, n, parameters, device, after, why) __typeof__(&name) name;
+#define MEMBER(name, version, n, parameters, device, drains, after, why) __typeof__(&name) name;
     WAITING(MEMBER)
 #undef MEMBER
 } real;
 
 static void nothing(void) {}
+
+/* Without a kernel the call fails. */
+static void note(const void *kernel, CUresult result)
+{
+    if (kernel && result == CUDA_SUCCESS)
+        gpu_launches_note(kernel);
+}
 
 static void forget_kernels(void)
 {
@@ -106,33 +131,35 @@ static void forget_kernels(void)
 
 /* Each one waits aside if it may. Before the first resident kernel there is nothing to evict. The driver's
  * function does not wait for a kernel that starts while it waits. */
-#define FUNCTION(name, version, n, parameters, device, after, why)                   \
-    struct call_##name {                                                             \
-        struct gpu_aside aside;                                                      \
-        MEMBERS_##n parameters                                                       \
-    };                                                                               \
-    static void run_##name(struct gpu_aside *aside)                                  \
-    {                                                                                \
-        struct call_##name *call = BASE_CONTAINER(aside, struct call_##name, aside); \
-        int hold = gpu_resident_hold(device);                                        \
-        aside->result = real.name(ARGUMENTS_##n parameters);                         \
-        gpu_resident_release(hold);                                                  \
-    }                                                                                \
-    static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                  \
-    {                                                                                \
-        struct call_##name call = {.aside.run = run_##name, KEPT_##n parameters};    \
-        CUresult result;                                                             \
-        gpu_guard_prepare();                                                         \
-        result = gpu_aside_call(&call.aside, gpu_aside_is_wanted(GPU_CALLER));       \
-        after;                                                                       \
-        return result;                                                               \
+#define FUNCTION(name, version, n, parameters, device, drains, after, why)              \
+    struct call_##name {                                                                \
+        struct gpu_aside aside;                                                         \
+        MEMBERS_##n parameters                                                          \
+    };                                                                                  \
+    static void run_##name(struct gpu_aside *aside)                                     \
+    {                                                                                   \
+        struct call_##name *call = BASE_CONTAINER(aside, struct call_##name, aside);    \
+        int hold = gpu_resident_hold(device);                                           \
+        aside->result = real.name(ARGUMENTS_##n parameters);                            \
+        gpu_resident_release(hold);                                                     \
+    }                                                                                   \
+    static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                     \
+    {                                                                                   \
+        struct call_##name call = {.aside = {.run = run_##name, .drain_tries = drains}, \
+                                   KEPT_##n parameters};                                \
+        CUresult result;                                                                \
+        gpu_guard_prepare();                                                            \
+        result = gpu_aside_call(&call.aside, gpu_aside_is_wanted(GPU_CALLER));          \
+        after;                                                                          \
+        return result;                                                                  \
     }
 WAITING(FUNCTION)
 #undef FUNCTION
 
 void gpu_guard_load(CUfunction function)
 {
-    struct call_cuFuncLoad call = {.aside.run = run_cuFuncLoad, .function = function};
+    struct call_cuFuncLoad call = {.aside = {.run = run_cuFuncLoad, .drain_tries = gpu_guard_tries(function)},
+                                   .function = function};
 
     if (real.cuFuncLoad)
         (void)gpu_aside_call(&call.aside, true);
@@ -159,8 +186,8 @@ CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context)
     return result;
 }
 
-/* Nothing runs yet in a context that this call creates: the library's kernels can be loaded without
- * waiting. */
+/* Nothing runs yet in a context that this call creates: streams can be created and the library's kernels be
+ * loaded without waiting. */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
 {
     unsigned flags;
@@ -168,18 +195,21 @@ CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
     CUresult result;
 
     gpu_guard_prepare();
-    if (gpu_resident_us > 0 && gpu_is_used())
+    if ((gpu_resident_us > 0 || gpu_streams_are_private) && gpu_is_used())
         gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there);
     result = gpu_contexts_real.retain(context, device);
-    if (result == CUDA_SUCCESS && !is_there)
-        gpu_resident_load(device, *context, real.cuFuncLoad);
+    if (result != CUDA_SUCCESS || is_there)
+        return result;
+    gpu_resident_load(device, *context, real.cuFuncLoad);
+    if (gpu_streams_are_private)
+        gpu_stock_fill(device, *context, gpu_streams_n_ranks);
     return result;
 }
 
 /* ---- The list ---- */
 
 const struct gpu_guarded gpu_waiting_functions[] = {
-#define ROW(name, version, n, parameters, device, after, why) \
+#define ROW(name, version, n, parameters, device, drains, after, why) \
     {AS_TEXT(name), (void *)guard_##name, version, why, (void **)&real.name},
     WAITING(ROW)
 #undef ROW

@@ -31,7 +31,9 @@ static bool copy_by_pinned(const struct gpu_call *call, void *to, CUdeviceptr fr
 
     if (!pinned)
         return false;
+    gpu_submit_begin(caller);
     *result_out = real.r_cuMemcpyDtoHAsync_v2(pinned, from, n_bytes, call->stream);
+    gpu_submit_end();
     if (*result_out == CUDA_SUCCESS)
         *result_out = gpu_wait_for_stream(call->stream, caller);
     if (*result_out == CUDA_SUCCESS)
@@ -44,7 +46,7 @@ static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n_bytes, bool is
                              const void *caller, CUresult(CUDAAPI *function)(void *, CUdeviceptr, size_t))
 {
     struct gpu_call call;
-    CUresult result = gpu_call_begin(&call, NULL, is_per_thread, GPU_CALL_SUBMIT);
+    CUresult result = gpu_call_begin(&call, NULL, is_per_thread, GPU_CALL_SUBMIT, caller);
 
     if (result != CUDA_SUCCESS)
         return result;
@@ -58,7 +60,9 @@ static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n_bytes, bool is
             return result;
         (void)gpu_wait_for_stream(call.stream, caller); /* the copy returns the error, too */
     }
+    gpu_submit_begin(caller);
     result = real.r_cuMemcpyDtoHAsync_v2(to, from, n_bytes, call.stream);
+    gpu_submit_end();
     if (result != CUDA_SUCCESS)
         return result;
     return gpu_wait_for_stream(call.stream, caller);
@@ -71,7 +75,7 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
                                CUresult(CUDAAPI *function)(CUdeviceptr, const void *, size_t))
 {
     struct gpu_call call;
-    CUresult result = gpu_call_begin(&call, NULL, is_per_thread, GPU_CALL_SUBMIT);
+    CUresult result = gpu_call_begin(&call, NULL, is_per_thread, GPU_CALL_SUBMIT, caller);
     bool is_pageable;
 
     if (result != CUDA_SUCCESS)
@@ -83,7 +87,9 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
     is_pageable = gpu_host_is_pageable(from);
     if (is_pageable)
         (void)gpu_wait_for_stream(call.stream, caller);
+    gpu_submit_begin(caller);
     result = real.r_cuMemcpyHtoDAsync_v2(to, from, n_bytes, call.stream);
+    gpu_submit_end();
     if (result != CUDA_SUCCESS)
         return result;
     if (is_pageable && !gpu_memory_is_synchronous(to)) {

@@ -87,6 +87,21 @@ void gpu_launches_forget(void)
     }
 }
 
+bool gpu_launches_know(const void *kernel)
+{
+    const struct gpu_launched *launched = launched_of_self();
+
+    return launched && is_known(launched, (CUfunction)kernel);
+}
+
+void gpu_launches_note(const void *kernel)
+{
+    struct gpu_launched *launched = launched_of_self();
+
+    if (launched)
+        add(launched, (CUfunction)kernel);
+}
+
 /* ---- First launches ---- */
 
 /* All parameters of a launch. */
@@ -141,12 +156,25 @@ static BASE_COLD CUresult launch_first(struct launch *launch, const struct gpu_c
     CUresult result;
 
     launch->config.hStream = call->stream;
+    if (call->rank)
+        launch->aside.drain_tries = gpu_guard_tries(launch->function);
     if (is_wanted && call->is_of_thread)
         gpu_guard_load(launch->function);
     result = gpu_aside_call(&launch->aside, is_wanted && !call->is_of_thread);
     gpu_resident_release(hold);
     if (result == CUDA_SUCCESS && call->rank && call->rank->n_captures == 0)
         add(&call->rank->launched, launch->function);
+    return result;
+}
+
+/* Launches a kernel that is loaded. */
+static CUresult launch_again(struct launch *launch, const void *caller)
+{
+    CUresult result;
+
+    gpu_submit_begin(caller);
+    result = gpu_aside_call(&launch->aside, false);
+    gpu_submit_end();
     return result;
 }
 
@@ -174,7 +202,7 @@ static inline CUresult begin(struct gpu_call *call, CUstream stream, bool is_per
 
     gpu_guard_find();
     gpu_repeats_break_unless(stream, is_per_thread);
-    result = gpu_call_begin(call, stream, is_per_thread, GPU_CALL_SUBMIT);
+    result = gpu_call_begin(call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
     if (BASE_LIKELY(result == CUDA_SUCCESS))
         gpu_call_make_room(call, caller);
     return result;
@@ -188,9 +216,12 @@ static inline CUresult begin(struct gpu_call *call, CUstream stream, bool is_per
     if (is_loaded(&call, function)) {                                                                    \
         const unsigned sizes[] = {SIZE_ARGUMENTS};                                                       \
         if (gpu_repeats_take_launch(&call, stream, is_per_thread, function, sizes, parameters, extra,    \
-                                    &result))                                                            \
+                                    GPU_CALLER, &result))                                                \
             return result;                                                                               \
-        return real.driver_function(function, SIZE_ARGUMENTS, call.stream, parameters, extra);           \
+        gpu_submit_begin(GPU_CALLER);                                                                    \
+        result = real.driver_function(function, SIZE_ARGUMENTS, call.stream, parameters, extra);         \
+        gpu_submit_end();                                                                                \
+        return result;                                                                                   \
     }                                                                                                    \
     gpu_repeats_break();                                                                                 \
     return launch_first(                                                                                 \
@@ -220,7 +251,7 @@ static CUresult launch_cooperative(struct launch *launch, CUstream stream, bool 
         return result;
     launch->aside.run = run_cooperative;
     launch->config.hStream = call.stream;
-    return is_loaded(&call, launch->function) ? gpu_aside_call(&launch->aside, false)
+    return is_loaded(&call, launch->function) ? launch_again(launch, caller)
                                               : launch_first(launch, &call, caller);
 }
 
@@ -265,13 +296,11 @@ static CUresult launch_ex(const CUlaunchConfig *config, bool is_per_thread, CUfu
                                   config->blockDimX,     config->blockDimY, config->blockDimZ,
                                   config->sharedMemBytes};
         if (gpu_repeats_take_launch(&call, config->hStream, is_per_thread, function, sizes, parameters, extra,
-                                    &result))
+                                    caller, &result))
             return result;
     }
     gpu_repeats_break();
-    if (is_loaded(&call, function))
-        return driver(&launch.config, function, parameters, extra);
-    return launch_first(&launch, &call, caller);
+    return is_loaded(&call, function) ? launch_again(&launch, caller) : launch_first(&launch, &call, caller);
 }
 
 CUresult CUDAAPI gpu_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,

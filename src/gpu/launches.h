@@ -10,6 +10,7 @@
 #define GPU_LAUNCHES_H
 
 #include <cuda.h>
+#include <stdbool.h>
 
 #include "base/base.h"
 
@@ -23,6 +24,10 @@ struct gpu_launched {
 
 /* The running rank has made this context current. */
 void gpu_launches_enter(CUcontext context);
+
+/* True if the running rank has used this kernel (a CUfunction or CUkernel) in its context; it has now. */
+bool gpu_launches_know(const void *kernel);
+void gpu_launches_note(const void *kernel);
 
 /* Kernels of the running rank were unloaded: handles may be reused. */
 void gpu_launches_forget(void);

@@ -5,6 +5,8 @@
 #ifndef GPU_PE_STATE_H
 #define GPU_PE_STATE_H
 
+#include <stdatomic.h>
+
 #include "gpu/queue.h"
 #include "ult/ult.h"
 
@@ -49,6 +51,8 @@ struct gpu_pe {
     struct gpu_question **questions_end;
     struct gpu_sync *syncs;        /* streams with points that have not been reached (stream_sync.c) */
     struct gpu_sync *spare_syncs;  /* destroyed ones, to be used again */
+    struct gpu_pe *next_pe;        /* link of the list of all PEs (drain.c) */
+    atomic_bool is_submitting;     /* a call of the running rank gives work to the driver (drain.h) */
     struct gpu_repeats *repeats;   /* of the running rank, in the middle of a sequence (repeats.c) */
     struct gpu_resident *services; /* those created so far (resident.c) */
     /* Ids of buffers in a primary context's own memory (peer_access.c); 0: none. */

@@ -4,6 +4,7 @@
  */
 #include "base/log.h"
 #include "gpu/batch.h"
+#include "gpu/drain.h"
 #include "gpu/driver.h"
 #include "gpu/module.h"
 #include "gpu/pe_state.h"
@@ -88,6 +89,7 @@ static BASE_COLD struct gpu_pe *make_pe(void)
     made->source = (struct ult_source){.poll = poll_queues, .fd = -1};
     made->questions_end = &made->questions;
     made->gathered_end = &made->gathered;
+    gpu_drain_add(made);
     ult_pe_add_source(self->pe, &made->source);
     *ult_pe_slot(ULT_PE_SLOT_GPU) = made;
     return made;

@@ -12,6 +12,7 @@
 #include "gpu/launches.h"
 #include "gpu/resident.h"
 #include "gpu/stream_api.h"
+#include "gpu/stream_stock.h"
 #include "gpu/waits.h"
 #include "gpu_detect.h"
 
@@ -286,6 +287,7 @@ CUresult CUDAAPI gpu_rank_reset(CUdevice device)
     pthread_mutex_unlock(&lock);
     if (is_passed_on) {
         gpu_streams_forget(context);
+        gpu_stock_forget(context);
         return result;
     }
     if (gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there) != CUDA_SUCCESS || !is_there)

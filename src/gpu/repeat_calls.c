@@ -17,16 +17,18 @@ struct taker {
     CUcontext context;
 };
 
+/* Success: a submission has begun (drain.h). */
 static CUresult begin(struct taker *taker, CUstream stream, bool is_per_thread, const void *caller)
 {
     CUresult result;
 
     gpu_guard_find();
     gpu_repeats_break_unless(stream, is_per_thread);
-    result = gpu_call_begin(&taker->call, stream, is_per_thread, GPU_CALL_SUBMIT);
+    result = gpu_call_begin(&taker->call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
     if (result != CUDA_SUCCESS)
         return result;
     gpu_call_make_room(&taker->call, caller);
+    gpu_submit_begin(caller);
     taker->repeats = gpu_repeats_for(&taker->call, stream, is_per_thread, &taker->context);
     return CUDA_SUCCESS;
 }
@@ -47,17 +49,20 @@ static bool take(const struct taker *taker, bool is_good, const struct gpu_opera
 
 bool gpu_repeats_take_launch(const struct gpu_call *call, CUstream stream, bool is_per_thread,
                              CUfunction function, const unsigned sizes[7], void **parameters, void **extra,
-                             CUresult *result_out)
+                             const void *caller, CUresult *result_out)
 {
     struct taker taker = {.call = *call};
     char data[GPU_ARGUMENTS_MAX];
     struct gpu_operation op;
-    bool is_good;
+    bool is_good, is_taken;
 
+    gpu_submit_begin(caller);
     taker.repeats = gpu_repeats_for(call, stream, is_per_thread, &taker.context);
     is_good = taker.repeats && gpu_op_of_launch(gpu_repeats_kernels(taker.repeats), function, sizes,
                                                 parameters, extra, &op, data);
-    return take(&taker, is_good, &op, data, result_out);
+    is_taken = take(&taker, is_good, &op, data, result_out);
+    gpu_submit_end();
+    return is_taken;
 }
 
 /* ---- Calls that must not overtake held-back work, or that invalidate graphs ---- */
@@ -79,7 +84,7 @@ set_attribute(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue
               CUresult(CUDAAPI *function)(CUstream, CUstreamAttrID, const CUstreamAttrValue *))
 {
     struct gpu_call call;
-    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK);
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK, NULL);
 
     gpu_repeats_forget(); /* a graph has the attributes of its stream */
     return result == CUDA_SUCCESS ? function(call.stream, attribute, value) : result;
@@ -122,7 +127,8 @@ CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool)
 
 /* ---- Copies ---- */
 
-/* For pageable memory the rank waits for the stream first (stream_api.c); such a copy is in no sequence. */
+/* Ends the submission that begin() has begun. For pageable memory the rank waits for the stream first (stream_api.c);
+ * such a copy is in no sequence. */
 static bool take_copy(const struct taker *taker, enum gpu_operation_kind kind, CUdeviceptr to,
                       CUdeviceptr from, size_t n_bytes, const void *caller, CUresult *result_out)
 {
@@ -132,7 +138,10 @@ static bool take_copy(const struct taker *taker, enum gpu_operation_kind kind, C
     bool is_good = taker->repeats && gpu_op_of_copy(kind, to, from, n_bytes, &op) &&
                    (gpu_repeats_has(taker->repeats, &op) || gpu_op_is_safe(&op));
 
-    if (take(taker, is_good, &op, NULL, result_out))
+    bool is_taken = take(taker, is_good, &op, NULL, result_out);
+
+    gpu_submit_end();
+    if (is_taken)
         return true;
     if (n_bytes > 0 && gpu_waits_suspend)
         gpu_api_wait_if_pageable(taker->call.stream, read, written, n_bytes, caller);
@@ -147,7 +156,10 @@ static bool take_copy(const struct taker *taker, enum gpu_operation_kind kind, C
         if (result != CUDA_SUCCESS ||                                                                  \
             take_copy(&taker, kind, (CUdeviceptr)to, (CUdeviceptr)from, n_bytes, GPU_CALLER, &result)) \
             return result;                                                                             \
-        return real.r_##name(to, from, n_bytes, taker.call.stream);                                    \
+        gpu_submit_begin(GPU_CALLER);                                                                  \
+        result = real.r_##name(to, from, n_bytes, taker.call.stream);                                  \
+        gpu_submit_end();                                                                              \
+        return result;                                                                                 \
     }
 COPY(cuMemcpyAsync, false, GPU_OP_COPY, CUdeviceptr, CUdeviceptr)
 COPY(cuMemcpyAsync_ptsz, true, GPU_OP_COPY, CUdeviceptr, CUdeviceptr)

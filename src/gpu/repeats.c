@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "gpu/stream_api.h"
+#include "gpu/stream_stock.h"
 
 /* Shorter sequences are submitted call by call. */
 #define OPS_MIN 2
@@ -200,9 +201,9 @@ static CUstream capture_of(struct gpu_repeats *repeats, CUcontext context, CUstr
     if (!repeats->capture || repeats->capture_context != context || repeats->capture_priority != priority) {
         if (repeats->capture)
             gpu_stream_real.r_cuStreamDestroy_v2(repeats->capture);
-        repeats->capture = NULL;
-        if (gpu_driver.cuStreamCreateWithPriority(&repeats->capture, CU_STREAM_NON_BLOCKING, priority) !=
-            CUDA_SUCCESS)
+        repeats->capture = priority == 0 ? gpu_stock_take(context) : NULL;
+        if (!repeats->capture && gpu_driver.cuStreamCreateWithPriority(
+                                     &repeats->capture, CU_STREAM_NON_BLOCKING, priority) != CUDA_SUCCESS)
             return NULL;
         repeats->capture_context = context;
         repeats->capture_priority = priority;
@@ -421,6 +422,17 @@ CUresult gpu_repeats_take(struct gpu_repeats *repeats, CUstream stream, CUcontex
     }
     pthread_mutex_unlock(&repeats->lock);
     return result;
+}
+
+bool gpu_repeats_are_held(struct gpu_repeats *repeats)
+{
+    bool are_held;
+
+    if (pthread_mutex_trylock(&repeats->lock) != 0)
+        return true; /* they may be submitted now */
+    are_held = repeats->is_held;
+    pthread_mutex_unlock(&repeats->lock);
+    return are_held;
 }
 
 void gpu_repeats_end(struct gpu_repeats *repeats)

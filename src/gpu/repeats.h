@@ -81,7 +81,7 @@ struct gpu_kernels *gpu_repeats_kernels(struct gpu_repeats *repeats);
  * for the stream. False: it must go to the driver, and the sequence is over. (repeat_calls.c) */
 bool gpu_repeats_take_launch(const struct gpu_call *call, CUstream stream, bool is_per_thread,
                              CUfunction function, const unsigned sizes[7], void **parameters, void **extra,
-                             CUresult *result_out);
+                             const void *caller, CUresult *result_out);
 
 /* Ends the running rank's sequence: submits operations held back. Never switches. */
 void gpu_repeats_end(struct gpu_repeats *repeats);
@@ -104,6 +104,9 @@ static inline void gpu_repeats_break(void)
 
 /* The same before a launch or copy, which may continue the sequence. */
 void gpu_repeats_break_unless(CUstream stream, bool is_per_thread);
+
+/* True if operations are held back, or on their way to the driver. Any thread. */
+bool gpu_repeats_are_held(struct gpu_repeats *repeats);
 
 /* Called when memory, modules or other objects of the running rank are destroyed: its graphs are not used
  * again. On a thread of no rank: those of all ranks. */

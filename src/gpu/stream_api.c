@@ -48,14 +48,18 @@ void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to,
         struct gpu_call call;                                                       \
         CUresult result;                                                            \
         gpu_guard_prepare();                                                        \
-        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind);              \
+        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);  \
         if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                  \
             return result;                                                          \
-        if (GPU_CALL_##kind == GPU_CALL_SUBMIT)                                     \
-            gpu_call_make_room(&call, GPU_CALLER);                                  \
+        if (GPU_CALL_##kind != GPU_CALL_SUBMIT)                                     \
+            return real.r_##name arguments;                                         \
+        gpu_call_make_room(&call, GPU_CALLER);                                      \
         if ((bytes) > 0 && gpu_waits_suspend)                                       \
             gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);     \
-        return real.r_##name arguments;                                             \
+        gpu_submit_begin(GPU_CALLER);                                               \
+        result = real.r_##name arguments;                                           \
+        gpu_submit_end();                                                           \
+        return result;                                                              \
     }
 GPU_STREAM_CALLS(FUNCTION)
 #undef FUNCTION
@@ -92,7 +96,7 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
         struct gpu_call call;                                                                           \
         CUresult result;                                                                                \
         gpu_guard_prepare();                                                                            \
-        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT);                                    \
+        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT, GPU_CALLER);                        \
         if (result != CUDA_SUCCESS)                                                                     \
             return result;                                                                              \
         if (!call.face) {                                                                               \
@@ -101,7 +105,9 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
         }                                                                                               \
         gpu_call_make_room(&call, GPU_CALLER);                                                          \
         gpu_api_wait_if_pageable(call.stream, from, to, SIZE_MAX, GPU_CALLER);                          \
+        gpu_submit_begin(GPU_CALLER);                                                                   \
         result = real.r_##async async_arguments;                                                        \
+        gpu_submit_end();                                                                               \
         if (BASE_UNLIKELY(result == CUDA_ERROR_INVALID_VALUE))                                          \
             return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments);                             \
         return result != CUDA_SUCCESS ? result : finish(&call, written, read, GPU_CALLER);              \
@@ -109,20 +115,20 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
 GPU_WAITING_CALLS(FUNCTION)
 #undef FUNCTION
 
-#define FUNCTION(name, version, twin, parameters, arguments)            \
-    static CUresult CUDAAPI call_##name parameters                      \
-    {                                                                   \
-        struct gpu_call call;                                           \
-        CUresult result;                                                \
-        gpu_guard_prepare();                                            \
-        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT);    \
-        if (result != CUDA_SUCCESS)                                     \
-            return result;                                              \
-        if (!call.face) {                                               \
-            gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);   \
-            return real.r_##name arguments;                             \
-        }                                                               \
-        return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments); \
+#define FUNCTION(name, version, twin, parameters, arguments)                     \
+    static CUresult CUDAAPI call_##name parameters                               \
+    {                                                                            \
+        struct gpu_call call;                                                    \
+        CUresult result;                                                         \
+        gpu_guard_prepare();                                                     \
+        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT, GPU_CALLER); \
+        if (result != CUDA_SUCCESS)                                              \
+            return result;                                                       \
+        if (!call.face) {                                                        \
+            gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);            \
+            return real.r_##name arguments;                                      \
+        }                                                                        \
+        return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments);          \
     }
 GPU_LONELY_CALLS(FUNCTION)
 #undef FUNCTION
@@ -135,7 +141,7 @@ static CUresult synchronize(CUstream stream, bool is_per_thread, const void *cal
     struct gpu_call call;
     CUresult result;
 
-    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN);
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN, caller);
     if (result != CUDA_SUCCESS)
         return result;
     if (call.face || call.stream > CU_STREAM_PER_THREAD)
@@ -166,7 +172,7 @@ static CUresult query(CUstream stream, bool is_per_thread, const void *caller,
                       CUresult(CUDAAPI *function)(CUstream))
 {
     struct gpu_call call;
-    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN);
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN, caller);
 
     if (result == CUDA_SUCCESS)
         result = function(call.stream);
@@ -326,7 +332,7 @@ static CUresult get_flags(CUstream stream, bool is_per_thread, unsigned *flags_o
     struct gpu_rank_streams *rank = gpu_streams_of_self();
     const struct gpu_stream *known;
     struct gpu_call call;
-    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK);
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK, NULL);
 
     if (result == CUDA_SUCCESS)
         result = function(call.stream, flags_out);
@@ -356,10 +362,10 @@ static CUresult copy_attributes(CUstream to, CUstream from, bool is_per_thread,
                                 CUresult(CUDAAPI *function)(CUstream, CUstream))
 {
     struct gpu_call first, second;
-    CUresult result = gpu_call_begin(&first, to, is_per_thread, GPU_CALL_ASK);
+    CUresult result = gpu_call_begin(&first, to, is_per_thread, GPU_CALL_ASK, NULL);
 
     if (result == CUDA_SUCCESS)
-        result = gpu_call_begin(&second, from, is_per_thread, GPU_CALL_ASK);
+        result = gpu_call_begin(&second, from, is_per_thread, GPU_CALL_ASK, NULL);
     return result == CUDA_SUCCESS ? function(first.stream, second.stream) : result;
 }
 
@@ -397,16 +403,22 @@ static CUresult add_callback(CUstream stream, bool is_per_thread, struct callbac
 {
     struct callback *kept;
     struct gpu_call call;
-    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT);
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
 
     if (result != CUDA_SUCCESS)
         return result;
     gpu_call_make_room(&call, caller);
-    if (!call.face || !what.function)
-        return function(call.stream, what.function, what.data, flags);
+    if (!call.face || !what.function) {
+        gpu_submit_begin(caller);
+        result = function(call.stream, what.function, what.data, flags);
+        gpu_submit_end();
+        return result;
+    }
     kept = base_malloc(sizeof *kept, "a callback of a stream");
     *kept = what;
+    gpu_submit_begin(caller);
     result = function(call.stream, call_back, kept, flags);
+    gpu_submit_end();
     if (result != CUDA_SUCCESS)
         free(kept);
     return result;
@@ -440,7 +452,7 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INS
     if (!parameters || !(parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
         return function(exec_out, graph, parameters);
     stream = parameters->hUploadStream;
-    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT);
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, NULL);
     if (result != CUDA_SUCCESS)
         return result;
     parameters->hUploadStream = call.stream;

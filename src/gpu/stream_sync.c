@@ -12,6 +12,7 @@
  * released, too: the stream stands at one of them.
  */
 #include "base/log.h"
+#include "gpu/drain.h"
 #include "gpu/gpu_pack.h"
 #include "gpu/module.h"
 #include "gpu/pe_state.h"
@@ -220,8 +221,8 @@ static int submit(struct gpu_sync *sync, CUstreamBatchMemOpParams *ops, unsigned
     if (error)
         return error;
     gpu_repeats_break();
-    error =
-        gpu_driver_check(gpu_call_begin(&call, sync->stream, false, GPU_CALL_SUBMIT), "cuStreamBatchMemOp");
+    error = gpu_driver_check(gpu_call_begin(&call, sync->stream, false, GPU_CALL_SUBMIT, NULL),
+                             "cuStreamBatchMemOp");
     if (!error && gpu_stream_is_captured(call.stream, NULL))
         error = gpu_driver_record(GPU_SYNC_CAPTURED, "cuStreamBatchMemOp");
     if (!error)
@@ -269,11 +270,13 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
     unsigned n_ops = 0;
     int error;
 
+    gpu_submit_begin_in_mpi(sync->context);
     if (point)
         ops[n_ops++] = write_of(sync, sync->n_points + 1);
     if (hold)
         ops[n_ops++] = wait_of(sync, sync->n_holds + 1);
     error = submit(sync, ops, n_ops);
+    gpu_submit_end();
     if (error)
         return error;
     if (point)

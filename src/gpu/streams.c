@@ -11,14 +11,17 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "gpu/aside.h"
 #include "gpu/guard.h"
 #include "gpu/rank_context.h"
 #include "gpu/repeats.h"
 #include "gpu/stream_api.h"
+#include "gpu/stream_stock.h"
 #include "gpu/waits.h"
 #include "gpu_detect.h"
 
 bool gpu_streams_are_private;
+int gpu_streams_n_ranks;
 struct ult *(*gpu_rank_of_thread)(void);
 
 /* The values of +gpu-streams, +gpu-waits and +gpu-graphs. */
@@ -57,6 +60,7 @@ void gpu_streams_begin(int n_ranks)
     gpu_streams_are_private = is_private_wanted && n_ranks > 1 && !is_late;
     gpu_waits_suspend = is_suspending_wanted && n_ranks > 1 && !is_late;
     gpu_repeats_are_on = are_graphs_wanted && gpu_streams_are_private;
+    gpu_streams_n_ranks = n_ranks;
 }
 
 void gpu_waits_make_progress(void)
@@ -284,23 +288,60 @@ static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream 
 
 /* ---- Calls ---- */
 
-/* Creates the driver's stream. The face's context is current. */
-static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream)
-{
-    CUresult result = gpu_driver.cuStreamCreateWithPriority(&stream->stream, CU_STREAM_NON_BLOCKING, 0);
+/* Creates a stream in the current context, non-blocking for the driver. It waits for the whole GPU at times: seen on H200s. So
+ * it runs aside if a call from this code may. */
+struct creation {
+    struct gpu_aside aside;
+    CUstream stream;
+    int priority;
+};
 
-    if (result == CUDA_SUCCESS && stream->is_blocking) {
+static void run_creation(struct gpu_aside *aside)
+{
+    struct creation *creation = BASE_CONTAINER(aside, struct creation, aside);
+
+    aside->result =
+        gpu_driver.cuStreamCreateWithPriority(&creation->stream, CU_STREAM_NON_BLOCKING, creation->priority);
+}
+
+static CUresult make_stream(CUstream *stream_out, int priority, const void *caller)
+{
+    struct creation creation = {.aside = {.run = run_creation, .drain_tries = GPU_DRAIN_BRIEFLY},
+                                .priority = priority};
+    CUresult result = gpu_aside_call(&creation.aside, caller && gpu_aside_is_wanted(caller));
+    *stream_out = creation.stream;
+    return result;
+}
+
+/* Gives a default stream of the rank its driver's stream. The face's context is current, the lock is held; it is released
+ * meanwhile. Another thread of the rank may do the same. */
+static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, const void *caller)
+{
+    CUstream made = gpu_stock_take(stream->face->context);
+    CUresult result = CUDA_SUCCESS;
+
+    pthread_mutex_unlock(&rank->lock);
+    if (!made)
+        result = make_stream(&made, 0, caller);
+    pthread_mutex_lock(&rank->lock);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (stream->stream) {
+        gpu_stream_real.r_cuStreamDestroy_v2(made);
+        return CUDA_SUCCESS;
+    }
+    stream->stream = made;
+    if (stream->is_blocking) {
         stream->face->n_blocking++;
         rank->n_blocking++;
     }
-    if (result == CUDA_SUCCESS && stream->face->gate)
-        result = gpu_driver.cuStreamWaitEvent(stream->stream, stream->face->gate, 0);
-    return result;
+    return stream->face->gate ? gpu_driver.cuStreamWaitEvent(stream->stream, stream->face->gate, 0)
+                              : CUDA_SUCCESS;
 }
 
 /* NULL and the other special handles. Lock held. */
 static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *call, bool is_thread,
-                              enum gpu_call_kind kind)
+                              enum gpu_call_kind kind, const void *caller)
 {
     struct gpu_face *face = gpu_streams_face(rank, NULL);
     struct gpu_stream *stream;
@@ -311,7 +352,7 @@ static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *ca
         return CUDA_SUCCESS; /* the rank's own context, or none: the driver handles it */
     stream = is_thread ? &face->thread : &face->base;
     if (BASE_UNLIKELY(!stream->stream)) {
-        result = make(rank, stream);
+        result = make(rank, stream, caller);
         if (result != CUDA_SUCCESS)
             return result;
     }
@@ -322,7 +363,8 @@ static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *ca
     return kind == GPU_CALL_SUBMIT ? order_blocking(rank, stream) : CUDA_SUCCESS;
 }
 
-CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind)
+CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind,
+                           const void *caller)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
     CUresult result = CUDA_SUCCESS;
@@ -347,17 +389,9 @@ CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_c
     if (is_thread && !ult_self())
         return CUDA_SUCCESS; /* an OS thread of the rank has the driver's own per-thread stream */
     pthread_mutex_lock(&rank->lock);
-    result = order_special(rank, call, is_thread, kind);
+    result = order_special(rank, call, is_thread, kind, caller);
     pthread_mutex_unlock(&rank->lock);
     return result;
-}
-
-CUstream gpu_streams_use(CUstream stream, bool is_per_thread)
-{
-    struct gpu_call call;
-
-    return gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT) == CUDA_SUCCESS ? call.stream
-                                                                                         : stream;
 }
 
 void gpu_streams_record_early(const struct gpu_call *call)
@@ -382,11 +416,10 @@ void gpu_streams_settle(void)
 
 /* ---- Streams that a rank creates ---- */
 
-/* Creates the driver's stream, non-blocking, in the calling thread's context. */
-static CUresult create(CUstream *stream_out, unsigned flags, int priority, bool has_priority)
+/* Creates a stream in the calling thread's context, non-blocking for the driver if that is a primary one. */
+static CUresult create(CUstream *stream_out, unsigned flags, int priority, const void *caller)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
-    unsigned asked = flags;
     struct gpu_face *face = NULL;
     struct gpu_stream *made;
     CUresult result;
@@ -396,16 +429,15 @@ static CUresult create(CUstream *stream_out, unsigned flags, int priority, bool 
         face = gpu_streams_face(rank, NULL);
         pthread_mutex_unlock(&rank->lock);
     }
-    if (face && flags == CU_STREAM_DEFAULT)
-        flags = CU_STREAM_NON_BLOCKING;
-    result = has_priority ? gpu_stream_real.r_cuStreamCreateWithPriority(stream_out, flags, priority)
-                          : gpu_stream_real.r_cuStreamCreate(stream_out, flags);
-    if (!face || result != CUDA_SUCCESS)
+    if (!face || !stream_out || (flags != CU_STREAM_DEFAULT && flags != CU_STREAM_NON_BLOCKING))
+        return gpu_stream_real.r_cuStreamCreateWithPriority(stream_out, flags, priority);
+    result = make_stream(stream_out, priority, caller);
+    if (result != CUDA_SUCCESS)
         return result;
     made = base_calloc(1, sizeof *made, "a stream of a rank");
     made->face = face;
     made->stream = *stream_out;
-    made->is_blocking = asked == CU_STREAM_DEFAULT;
+    made->is_blocking = flags == CU_STREAM_DEFAULT;
     pthread_mutex_lock(&rank->lock);
     made->chain = *bucket_of(rank, made->stream);
     *bucket_of(rank, made->stream) = made;
@@ -422,13 +454,13 @@ static CUresult create(CUstream *stream_out, unsigned flags, int priority, bool 
 CUresult CUDAAPI gpu_stream_create(CUstream *stream_out, unsigned flags)
 {
     gpu_guard_prepare();
-    return create(stream_out, flags, 0, false);
+    return create(stream_out, flags, 0, GPU_CALLER);
 }
 
 CUresult CUDAAPI gpu_stream_create_with_priority(CUstream *stream_out, unsigned flags, int priority)
 {
     gpu_guard_prepare();
-    return create(stream_out, flags, priority, true);
+    return create(stream_out, flags, priority, GPU_CALLER);
 }
 
 static void unlink_stream(struct gpu_rank_streams *rank, struct gpu_stream *stream)

@@ -25,6 +25,7 @@
 #include <pthread.h>
 
 #include "gpu/batch.h"
+#include "gpu/drain.h"
 #include "gpu/driver.h"
 #include "gpu/flow.h"
 #include "gpu/launches.h"
@@ -88,6 +89,9 @@ struct gpu_rank_streams {
 extern bool gpu_streams_are_private;
 extern bool gpu_waits_suspend;
 
+/* Number of ranks in this process. */
+extern int gpu_streams_n_ranks;
+
 /* A call of the program that names a stream. */
 struct gpu_call {
     CUstream stream;               /* for the driver */
@@ -103,15 +107,17 @@ enum gpu_call_kind {
     GPU_CALL_SUBMIT, /* adds work */
 };
 
-CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind);
+CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind,
+                           const void *caller);
 
-/* Finds the driver's stream, and makes it wait for work that comes first by CUDA's rules. Never switches. */
+/* Finds the driver's stream, and makes it wait for work that comes first by CUDA's rules. caller: the code that makes the
+ * call; NULL: the rank must not switch. Else it may switch. */
 static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bool is_per_thread,
-                                      enum gpu_call_kind kind)
+                                      enum gpu_call_kind kind, const void *caller)
 {
     *call = (struct gpu_call){.stream = stream};
     gpu_batch_start_now();
-    return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind) : CUDA_SUCCESS;
+    return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind, caller) : CUDA_SUCCESS;
 }
 
 /* Called before a submission: waits until the stream has room for it. May switch. */
@@ -120,9 +126,6 @@ static inline void gpu_call_make_room(const struct gpu_call *call, const void *c
     if (BASE_LIKELY(call->rank && call->rank->n_captures == 0))
         gpu_flow_count(call, caller);
 }
-
-/* The same for calls that cannot return an error for this. */
-CUstream gpu_streams_use(CUstream stream, bool is_per_thread);
 
 /* The calling rank's streams, on its ULT or one of its threads; NULL: none. */
 struct gpu_rank_streams *gpu_streams_of_self(void);

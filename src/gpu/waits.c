@@ -30,12 +30,17 @@ struct gpu_waiter {
     struct ult *u;
 };
 
-bool gpu_wait_may_suspend(const void *caller)
+bool gpu_wait_may_suspend_in_mpi(void)
 {
     const struct ult *self = ult_self();
 
     return gpu_waits_suspend && self && self->world_rank >= 0 && !self->detours && !self->is_called &&
-           ult_has_pe(self) &&
+           ult_has_pe(self);
+}
+
+bool gpu_wait_may_suspend(const void *caller)
+{
+    return gpu_wait_may_suspend_in_mpi() &&
            (gpu_waits_are_of_all_code || (gpu_is_code_of_rank && gpu_is_code_of_rank(caller)));
 }
 

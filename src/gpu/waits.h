@@ -28,6 +28,9 @@ extern bool gpu_waits_are_of_all_code;
 /* True if a call from this code may suspend. */
 bool gpu_wait_may_suspend(const void *caller);
 
+/* The same within a call of MPI that may switch. */
+bool gpu_wait_may_suspend_in_mpi(void);
+
 /* True if the calling rank is the only one on its PE, and has no pending messages: the driver's wait is as
  * good. Only where it may suspend. */
 bool gpu_wait_is_alone(void);

@@ -59,7 +59,7 @@ int gpu_work_of_stream(struct gpu_work *work, void *handle)
     int error;
 
     gpu_repeats_break();
-    error = gpu_driver_check(gpu_call_begin(&call, handle, false, GPU_CALL_JOIN), "cuStreamQuery");
+    error = gpu_driver_check(gpu_call_begin(&call, handle, false, GPU_CALL_JOIN, NULL), "cuStreamQuery");
 
     if (error)
         return error;

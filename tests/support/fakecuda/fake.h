@@ -35,6 +35,7 @@ extern struct fake_driver {
     int delay_us;
     bool has_peers;
     bool has_write_value;
+    bool has_locks; /* a call that waits for a device holds the lock of fake_wait_for_lock */
     bool is_held;
     bool are_kernels_held;
     uintptr_t next_place;
@@ -231,6 +232,9 @@ void fake_wait_for(const struct fake_waits *waits);
 void fake_wait_stream(struct fake_stream *stream);
 void fake_wait_context(struct fake_context *context);
 void fake_wait_device(int device);
+
+/* Waits while another thread's call waits for a device and has_locks. Lock held. */
+void fake_wait_for_lock(void);
 
 /* Gives the lock up for a little while, or until something changes. */
 void fake_pause(bool is_polling);

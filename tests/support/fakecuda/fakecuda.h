@@ -13,6 +13,8 @@
  *      FAKECUDA_DELAY_US    how long each operation of a stream waits before it begins; 0
  *      FAKECUDA_PEER        0: no device can reach another's memory
  *      FAKECUDA_WRITE_VALUE 0: cuStreamWriteValue32 is not supported
+ *      FAKECUDA_LOCKS       1: a call that waits for a device, and the creation of a stream, holds a lock that all calls need which
+ *                           queue work (as on H200s); 0
  *      FAKECUDA_FAIL        what is to fail: FUNCTION:NTH:ERROR[,...], such as cuMemAlloc:3:2
  */
 #ifndef FAKECUDA_H

@@ -263,9 +263,21 @@ void fake_wait_context(struct fake_context *context)
     wait_contexts(context, 0);
 }
 
+static int n_lock_holders;
+
+void fake_wait_for_lock(void)
+{
+    while (n_lock_holders > 0)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+}
+
 void fake_wait_device(int device)
 {
+    fake_wait_for_lock();
+    n_lock_holders += fake.has_locks;
     wait_contexts(NULL, device);
+    n_lock_holders -= fake.has_locks;
+    pthread_cond_broadcast(&fake_changed);
 }
 
 void fake_lend_core(CUresult answer)
@@ -370,6 +382,8 @@ static CUresult create(const char *function, CUstream *stream, unsigned flags, i
         return CUDA_ERROR_INVALID_VALUE;
     priority = priority > 0 ? 0 : priority < FAKE_GREATEST_PRIORITY ? FAKE_GREATEST_PRIORITY : priority;
     pthread_mutex_lock(&fake_lock);
+    if (fake.has_locks)
+        fake_wait_device(context->device);
     *stream = (CUstream)fake_stream_create(
         context, flags & CU_STREAM_NON_BLOCKING ? FAKECUDA_NON_BLOCKING : FAKECUDA_BLOCKING, priority);
     pthread_mutex_unlock(&fake_lock);
@@ -433,6 +447,7 @@ CUresult fake_begin_work(const char *function, CUstream handle, struct fake_stre
 
     if (error)
         return error;
+    fake_wait_for_lock();
     error = stream->capture && stream->capture->is_invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                                                            : fake_capture_check_legacy(stream);
     if (error)
