@@ -89,7 +89,7 @@ expect "one is missing at a barrier" 16 '*' 'rank [0-9] of 4.*next collective on
 # The others of the node do not report that they can no longer connect to it.
 for _ in 1 2 3 4 5; do
     expect "a process ends before others have connected to it" 4 '*' \
-        '^((rank 1 of 4 [^:]*: ended with exit code 4|mpirun: process 0 of 2 )[^:]*(: the job was aborted)?){2}$' \
+        '^((rank 1 of 4 [^:]*: ended with exit code 4|mpirun: process 0 of 2 )[^:]*(: the job was aborted ?)?){2}$' \
         "$mpirun" --procs 2 -n 4 ./endings exit-early
 done
 
