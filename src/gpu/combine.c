@@ -217,7 +217,8 @@ static void destroy(struct run *run)
 
 static void make_chunks(struct run *run, size_t n_slots)
 {
-    int n_moves = (run->n_staged > run->n_far ? run->n_staged : run->n_far) + run->is_old_far;
+    int n_in = run->n_staged + run->has_work,
+        n_moves = (n_in > run->n_far ? n_in : run->n_far) + run->is_old_far;
     struct staged *moves =
         n_moves ? base_calloc((size_t)(run->n_chunks * n_moves), sizeof *moves, "a reduction on GPUs") : NULL;
 
@@ -357,7 +358,8 @@ static int combine_chunk(const struct run *run, const struct chunk *chunk)
 /* A copy between a chunk and its slot, or back. */
 typedef void (*copy_fn)(struct chunk *chunk, void *dst, void *src, size_t n_bytes);
 
-/* Copies inputs into slots, and of pairs the memory that gets the old ones. */
+/* Copies inputs into slots, and of pairs the memory that gets the old ones or, from the work slot, the result: the kernel
+ * does not write between the elements of a pair. */
 static void copy_in(struct chunk *chunk, copy_fn copy)
 {
     const struct run *run = chunk->run;
@@ -367,8 +369,14 @@ static void copy_in(struct chunk *chunk, copy_fn copy)
         if (run->is_staged[i])
             copy(chunk, slot_of(run, chunk, n_staged++), at(run, chunk, run->combine->inputs[i]),
                  chunk->n * run->elem_size);
-    if (run->is_old_far &&
-        types[run->combine->type].ops == PAIR) /* the kernel does not write between pairs */
+    if (types[run->combine->type].ops != PAIR)
+        return;
+    for (int i = 0; i < run->combine->n_outs && run->near < 0; i++)
+        if (is_far(run, i)) {
+            copy(chunk, chunk->slots, at(run, chunk, run->combine->outs[i]), chunk->n * run->elem_size);
+            break;
+        }
+    if (run->is_old_far)
         copy(chunk, slot_of(run, chunk, n_staged), at(run, chunk, run->combine->old),
              chunk->n * run->elem_size);
 }
