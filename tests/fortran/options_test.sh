@@ -6,13 +6,8 @@
 #
 # Usage: options_test.sh BUILD_DIR WORK_DIR. Exits with 77 without gfortran.
 set -u
-build=$(cd "$1" && pwd)
-here=$(cd "$(dirname "$0")" && pwd)
-command -v gfortran >/dev/null || {
-    echo "skipped: there is no gfortran"
-    exit 77
-}
-mkdir -p "$2" && cd "$2" || exit 1
+# shellcheck source=tests/fortran/begin.sh
+. "$(dirname "$0")/begin.sh"
 code=0
 
 fail() {

@@ -5,13 +5,8 @@
 #
 # Usage: reused_request_test.sh BUILD_DIR WORK_DIR. Exits with 77 without gfortran.
 set -u
-build=$(cd "$1" && pwd)
-here=$(cd "$(dirname "$0")" && pwd)
-command -v gfortran >/dev/null || {
-    echo "skipped: there is no gfortran"
-    exit 77
-}
-mkdir -p "$2" && cd "$2" || exit 1
+# shellcheck source=tests/fortran/begin.sh
+. "$(dirname "$0")/begin.sh"
 "$build/bin/mpicc" -c "$here/reused_request_tool.c" -o tool.o || exit 1
 "$build/bin/mpifort" "$here/reused_request_app.f90" tool.o -o app || exit 1
 timeout 60 "$build/bin/mpirun" -n 2 ./app
