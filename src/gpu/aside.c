@@ -29,14 +29,22 @@ static struct helper *idle; /* idle threads; the last one used comes first */
 /* The process of the threads: a child of fork has none, and CUDA refuses all calls there. */
 static _Atomic pid_t home;
 
+/* The rank may be suspended. */
+static bool is_useful(void)
+{
+    const struct gpu_rank_streams *rank = gpu_streams_of_self();
+
+    return rank && rank->n_captures == 0 && !gpu_wait_is_alone();
+}
+
 bool gpu_aside_is_wanted(const void *caller)
 {
-    const struct gpu_rank_streams *rank;
+    return gpu_wait_may_suspend(caller) && is_useful();
+}
 
-    if (!gpu_wait_may_suspend(caller))
-        return false;
-    rank = gpu_streams_of_self();
-    return rank && rank->n_captures == 0 && !gpu_wait_is_alone();
+bool gpu_aside_is_wanted_in_mpi(void)
+{
+    return gpu_wait_may_suspend_in_mpi() && is_useful();
 }
 
 /* ---- The threads ---- */
@@ -88,21 +96,24 @@ static void run_call(struct gpu_aside *call)
     gpu_resident_release(hold);
 }
 
-/* The call is on the rank's stack and gone once the rank has been woken. */
+/* The call is on the rank's stack and gone once the rank has been woken; a posted call is gone once it has run. */
 static void *help(void *arg)
 {
     struct helper *self = arg;
 
     for (;;) {
         struct gpu_aside *call = wait_for_call(self);
-        if (call->context)
-            call->result = gpu_driver.cuCtxSetCurrent(call->context);
-        if (call->result == CUDA_SUCCESS)
+        struct ult *u = call->u;
+        CUcontext context = call->context;
+        if (context)
+            call->result = gpu_driver.cuCtxSetCurrent(context);
+        if (call->result == CUDA_SUCCESS || !u)
             run_call(call);
-        if (call->context)
+        if (context)
             gpu_driver.cuCtxSetCurrent(NULL);
         be_idle(self);
-        ult_post_wakeup(call->u->pe, &call->note);
+        if (u)
+            ult_post_wakeup(u->pe, &call->note);
     }
     return NULL;
 }
@@ -180,4 +191,13 @@ CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted)
     }
     ult_suspend();
     return aside->result;
+}
+
+void gpu_aside_post(struct gpu_aside *aside, CUcontext context)
+{
+    aside->result = CUDA_SUCCESS;
+    aside->context = context;
+    aside->u = NULL;
+    if (!give(aside))
+        run_call(aside);
 }

@@ -17,13 +17,13 @@
 
 #include "ult/ult.h"
 
-/* A call; on the stack of the rank that makes it, followed by its arguments. */
+/* A call, followed by its arguments; on the stack of the rank that waits for it. */
 struct gpu_aside {
     void (*run)(struct gpu_aside *aside); /* calls the driver and stores the result; any thread */
     int drain_tries; /* how often its GPU gets the chance to become idle first (drain.h); 0: it is not closed */
     CUresult result;
     CUcontext context; /* the rank's; private, like all fields below */
-    struct ult *u;
+    struct ult *u;     /* the rank; NULL: none waits */
     struct ult_wakeup note;
 };
 
@@ -31,7 +31,14 @@ struct gpu_aside {
  * rank could run meanwhile, or if it captures: then the driver is called directly. */
 bool gpu_aside_is_wanted(const void *caller);
 
+/* The same for a call of MPI that may switch. */
+bool gpu_aside_is_wanted_in_mpi(void);
+
 /* Makes the call, aside or directly, and returns its result. May switch if is_wanted. */
 CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted);
+
+/* Makes the call aside in this context; no rank waits for it. `run` frees the memory of the call. On a PE; never
+ * switches. */
+void gpu_aside_post(struct gpu_aside *aside, CUcontext context);
 
 #endif

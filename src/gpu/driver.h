@@ -116,6 +116,14 @@ CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
  * May switch. (guard.c) */
 void gpu_guard_load(CUfunction function);
 
+/* Frees memory of the program in a call of MPI, pinned or of a GPU, and returns the driver's error. The driver waits for
+ * all work of the GPU. May switch. (guard.c) */
+int gpu_guard_free(void *memory, bool is_pinned) BASE_MUST_CHECK;
+
+/* Frees memory of the library on another thread: the GPU's work may wait for the calling PE. Its context is the memory's,
+ * any for pinned memory. Never switches. (guard.c) */
+void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned);
+
 /* drain_tries (aside.h) for the first use of this kernel: loading it waits for the GPU, unless the driver says
  * that it is loaded (since CUDA 12.4). (guard.c) */
 int gpu_guard_tries(CUfunction function);

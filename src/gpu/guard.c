@@ -10,6 +10,7 @@
  */
 #include "gpu/guard.h"
 
+#include "base/log.h"
 #include "gpu/aside.h"
 #include "gpu/driver.h"
 #include "gpu/launches.h"
@@ -163,6 +164,51 @@ void gpu_guard_load(CUfunction function)
 
     if (real.cuFuncLoad)
         (void)gpu_aside_call(&call.aside, true);
+}
+
+/* ---- Freeing of memory by the library ---- */
+
+struct call_free {
+    struct gpu_aside aside;
+    void *memory;
+    bool is_pinned;
+};
+
+static void run_free(struct gpu_aside *aside)
+{
+    const struct call_free *call = BASE_CONTAINER(aside, struct call_free, aside);
+    int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
+
+    aside->result = call->is_pinned ? real.cuMemFreeHost(call->memory)
+                                    : real.cuMemFree((CUdeviceptr)(uintptr_t)call->memory);
+    gpu_resident_release(hold);
+}
+
+static void run_posted_free(struct gpu_aside *aside)
+{
+    run_free(aside);
+    free(BASE_CONTAINER(aside, struct call_free, aside));
+}
+
+int gpu_guard_free(void *memory, bool is_pinned)
+{
+    struct call_free call = {
+        .aside = {.run = run_free, .drain_tries = GPU_DRAIN_OFTEN}, .memory = memory, .is_pinned = is_pinned};
+
+    gpu_guard_prepare();
+    return gpu_driver_check(gpu_aside_call(&call.aside, gpu_aside_is_wanted_in_mpi()),
+                            is_pinned ? "cuMemFreeHost" : "cuMemFree");
+}
+
+void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned)
+{
+    struct call_free *call = base_malloc(sizeof *call, "the freeing of a GPU's memory");
+
+    *call = (struct call_free){.aside = {.run = run_posted_free, .drain_tries = GPU_DRAIN_BRIEFLY},
+                               .memory = memory,
+                               .is_pinned = is_pinned};
+    gpu_guard_prepare();
+    gpu_aside_post(&call->aside, context);
 }
 
 CUresult CUDAAPI gpu_guard_synchronize(void)

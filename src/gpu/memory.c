@@ -7,7 +7,6 @@
 #include "gpu/driver.h"
 #include "gpu/gpu.h"
 #include "gpu/repeats.h"
-#include "gpu/resident.h"
 
 static int allocate(enum gpu_memory kind, size_t n_bytes, CUdeviceptr *memory_out)
 {
@@ -44,14 +43,10 @@ int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
     return error;
 }
 
-/* The driver waits for all that runs on the GPU. */
 int gpu_memory_free(enum gpu_memory kind, void *memory)
 {
-    int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
-    int error = kind == GPU_MEMORY_PINNED ? gpu_call(cuMemFreeHost, (memory))
-                                          : gpu_call(cuMemFree, ((CUdeviceptr)(uintptr_t)memory));
+    int error = gpu_guard_free(memory, kind == GPU_MEMORY_PINNED);
 
-    gpu_resident_release(hold);
     gpu_repeats_forget();
     return error;
 }

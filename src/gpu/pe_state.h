@@ -24,9 +24,9 @@ struct gpu_pinned_chunk {
     bool is_cut;  /* into blocks of GPU_PINNED_SMALL */
 };
 
-/* Free device memory of one size: some blocks are kept. */
+/* Free memory of one size: some blocks are kept. */
 #define GPU_SCRATCH_CLASSES 12 /* sizes 64 KiB << class, up to 128 MiB; larger ones are not kept */
-#define GPU_SCRATCH_KEPT 4
+#define GPU_SCRATCH_KEPT 32
 struct gpu_scratch {
     void *blocks[GPU_SCRATCH_KEPT];
     int n_blocks;

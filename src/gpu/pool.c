@@ -112,6 +112,10 @@ void gpu_pinned_put(void *block)
 
 #define SCRATCH_SMALLEST ((size_t)64 << 10)
 
+/* So many free blocks of a size are kept, however large, and further ones up to this size in total. */
+#define KEPT_ALWAYS 4
+#define KEPT_BYTES ((size_t)2 << 20)
+
 /* The list of a size, and the size of its blocks; GPU_SCRATCH_CLASSES: too large for any list. */
 static int scratch_class(size_t n_bytes, size_t *size_out)
 {
@@ -124,6 +128,13 @@ static int scratch_class(size_t n_bytes, size_t *size_out)
     }
     *size_out = class < GPU_SCRATCH_CLASSES ? size : n_bytes;
     return class;
+}
+
+/* A few blocks of each size are kept, and more of the small ones; even more come only from bursts. */
+static bool is_kept(const struct gpu_scratch *kept, size_t size)
+{
+    return kept->n_blocks < GPU_SCRATCH_KEPT &&
+           (kept->n_blocks < KEPT_ALWAYS || (size_t)kept->n_blocks * size < KEPT_BYTES);
 }
 
 /* Frees all kept memory of a device; its context is current. */
@@ -171,16 +182,6 @@ void *gpu_scratch_get(int device, size_t n_bytes, int *error_out)
     return allocate_scratch(pe, device, size, error_out);
 }
 
-static void free_scratch(int device, void *block)
-{
-    CUcontext context = gpu_context_of(device), before;
-
-    if (gpu_context_enter(context, &before) == 0) {
-        gpu_driver.cuMemFree((CUdeviceptr)block);
-        gpu_context_leave(context, before);
-    }
-}
-
 void gpu_scratch_put(int device, void *block, size_t n_bytes)
 {
     struct gpu_pe *pe = gpu_pe_self();
@@ -188,9 +189,8 @@ void gpu_scratch_put(int device, void *block, size_t n_bytes)
     int class = scratch_class(n_bytes, &size);
     struct gpu_scratch *kept;
 
-    /* A few of each size are kept; more come only from bursts. */
-    if (class >= GPU_SCRATCH_CLASSES || pe->scratch[device][class].n_blocks >= GPU_SCRATCH_KEPT) {
-        free_scratch(device, block);
+    if (class >= GPU_SCRATCH_CLASSES || !is_kept(&pe->scratch[device][class], size)) {
+        gpu_guard_free_later(gpu_context_of(device), block, false);
         return;
     }
     kept = &pe->scratch[device][class];
@@ -219,16 +219,25 @@ void *gpu_staging_get(size_t n_bytes)
     return memory;
 }
 
+/* Pinned memory can be freed in any context. */
+static CUcontext held_context(void)
+{
+    for (int device = 0; device < GPU_DEVICES_MAX; device++)
+        if (gpu_context_is_held(device))
+            return gpu_context_of(device);
+    return gpu_context_current();
+}
+
 void gpu_staging_put(void *block, size_t n_bytes)
 {
     struct gpu_pe *pe = gpu_pe_self();
     size_t size;
     struct gpu_scratch *kept = &pe->staging[scratch_class(n_bytes, &size)];
 
-    if (kept->n_blocks < GPU_SCRATCH_KEPT) {
+    if (is_kept(kept, size)) {
         kept->blocks[kept->n_blocks++] = block;
         return;
     }
     pe->staging_bytes -= size;
-    gpu_call(cuMemFreeHost, (block));
+    gpu_guard_free_later(held_context(), block, true);
 }

@@ -292,7 +292,7 @@ static void begin(struct gpu_repeats *repeats, CUstream stream, CUcontext contex
         if (sequence && sequence->stream == stream && sequence->context == context)
             repeats->matching |= 1u << i;
     }
-    pe->repeats = repeats;
+    __atomic_store_n(&pe->repeats, repeats, __ATOMIC_RELEASE); /* read by other threads (drain.c) */
 }
 
 /* Traces that are broken too often cost more than they save. */
@@ -316,7 +316,7 @@ static void close_sequence(struct gpu_repeats *repeats)
     if (repeats->is_pending)
         pe->source.pending--;
     repeats->is_pending = false;
-    pe->repeats = NULL;
+    __atomic_store_n(&pe->repeats, NULL, __ATOMIC_RELEASE);
 }
 
 static void end(struct gpu_repeats *repeats)

@@ -68,6 +68,7 @@ void gpu_waits_make_progress(void)
     static atomic_flag has_said = ATOMIC_FLAG_INIT;
     bool can_suspend = is_suspending_wanted && !gpu_monitor_is_late() && gpu_guard_has_given();
 
+    atomic_store_explicit(&gpu_streams_wait_for_pes, true, memory_order_relaxed);
     if (gpu_waits_suspend || ult_progress_is_started())
         return;
     if (can_suspend)

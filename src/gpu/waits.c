@@ -21,6 +21,7 @@
 
 bool gpu_waits_suspend;
 bool gpu_waits_are_of_all_code;
+_Atomic bool gpu_streams_wait_for_pes;
 bool (*gpu_is_code_of_rank)(const void *address);
 bool (*gpu_has_no_messages)(void);
 
@@ -149,7 +150,8 @@ bool gpu_wait_is_alone(void)
 {
     const struct gpu_pe *pe = gpu_pe_here();
 
-    return ult_pe_live(ult_self()->pe) == 1 && !(pe && pe->source.pending) && gpu_has_no_messages &&
+    return ult_pe_live(ult_self()->pe) == 1 && !(pe && pe->source.pending) &&
+           !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) && gpu_has_no_messages &&
            gpu_has_no_messages();
 }
 

@@ -11,6 +11,7 @@
 #define GPU_WAITS_H
 
 #include <cuda.h>
+#include <stdatomic.h>
 
 #include "gpu/driver.h"
 
@@ -19,11 +20,13 @@ struct gpu_pe;
 /* The return address of the enclosing function: the waiting code. */
 #define GPU_CALLER __builtin_return_address(0)
 
-/* In a process with one rank, where CUDA's waits are CUDA's own: from now on they let the PE make progress,
- * because the rank waits for operations that the PE carries out. All code may wait so: no other rank enters a
- * library meanwhile. (streams.c) */
+/* Streams wait for operations that PEs carry out. From now on no PE stops for a wait: the stream that the GPU
+ * has to finish may be that of another PE's rank, and wait for a message that this PE sends. In a process with
+ * one rank, where CUDA's waits are CUDA's own, they let the PE make progress from now on. All code may wait so:
+ * no other rank enters a library meanwhile. (streams.c) */
 void gpu_waits_make_progress(void);
 extern bool gpu_waits_are_of_all_code;
+extern _Atomic bool gpu_streams_wait_for_pes;
 
 /* True if a call from this code may suspend. */
 bool gpu_wait_may_suspend(const void *caller);
@@ -31,8 +34,8 @@ bool gpu_wait_may_suspend(const void *caller);
 /* The same within a call of MPI that may switch. */
 bool gpu_wait_may_suspend_in_mpi(void);
 
-/* True if the calling rank is the only one on its PE, and has no pending messages: the driver's wait is as
- * good. Only where it may suspend. */
+/* True if the calling rank is the only one on its PE, has no pending messages, and no stream waits for a PE: the
+ * driver's wait is as good. Only where it may suspend. */
 bool gpu_wait_is_alone(void);
 
 /* Waits until the stream's work is done, like cuStreamSynchronize and cuEventSynchronize; calls these if it

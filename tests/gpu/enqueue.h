@@ -75,4 +75,27 @@ static inline void etest_release(struct etest *test)
     GTEST_CU(cuStreamSynchronize(test->cuda));
 }
 
+/* Device memory of n zeros. */
+static inline CUdeviceptr etest_alloc(unsigned n)
+{
+    CUdeviceptr address;
+
+    GTEST_CU(cuMemAlloc(&address, n * sizeof(unsigned)));
+    GTEST_CU(cuMemsetD32(address, 0, n));
+    GTEST_CU(cuCtxSynchronize());
+    return address;
+}
+
+/* Checks that all n elements have this value. */
+static inline void etest_expect(CUdeviceptr address, unsigned n, unsigned value, const char *what)
+{
+    unsigned *got = mtest_alloc(n * sizeof *got), wrong = 0;
+
+    GTEST_CU(cuMemcpyDtoH(got, address, n * sizeof *got));
+    while (wrong < n && got[wrong] == value)
+        wrong++;
+    MTEST_CHECK(wrong == n, "%s: element %u of %u is %u, not %u", what, wrong, n, got[wrong], value);
+    free(got);
+}
+
 #endif

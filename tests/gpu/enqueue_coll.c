@@ -8,27 +8,6 @@
 
 #define N 1000
 
-static CUdeviceptr allocate(unsigned n)
-{
-    CUdeviceptr address;
-
-    GTEST_CU(cuMemAlloc(&address, n * sizeof(unsigned)));
-    GTEST_CU(cuMemsetD32(address, 0, n));
-    GTEST_CU(cuCtxSynchronize());
-    return address;
-}
-
-static void expect(CUdeviceptr address, unsigned n, unsigned value, const char *what)
-{
-    unsigned *got = mtest_alloc(n * sizeof *got), wrong = 0;
-
-    GTEST_CU(cuMemcpyDtoH(got, address, n * sizeof *got));
-    while (wrong < n && got[wrong] == value)
-        wrong++;
-    MTEST_CHECK(wrong == n, "%s: element %u of %u is %u, not %u", what, wrong, n, got[wrong], value);
-    free(got);
-}
-
 static void add(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     (void)type;
@@ -42,7 +21,8 @@ static void sequence(unsigned n)
     enum { STEPS = 4 };
     struct etest test = etest_begin(0, 0);
     unsigned size = (unsigned)mtest_size, rank = (unsigned)mtest_rank, value = 0;
-    CUdeviceptr own = allocate(n), sum = allocate(n), all = allocate(n * size), turned = allocate(n * size);
+    CUdeviceptr own = etest_alloc(n), sum = etest_alloc(n), all = etest_alloc(n * size),
+                turned = etest_alloc(n * size);
     MPI_Op op;
 
     MTEST_OK(MPI_Op_create(add, 1, &op));
@@ -69,10 +49,10 @@ static void sequence(unsigned n)
             total += mine[r] = 3 * mine[r] + r + 1;
         value = (2 * total + 1) * (i % 2 ? size : 1);
     }
-    expect(sum, n, value + rank, "the result of the broadcast");
+    etest_expect(sum, n, value + rank, "the result of the broadcast");
     for (unsigned r = 0; r < size; r++) {
-        expect(all + r * n * sizeof(unsigned), n, value + r, "a block of allgather");
-        expect(turned + r * n * sizeof(unsigned), n, value + rank, "a block of alltoall");
+        etest_expect(all + r * n * sizeof(unsigned), n, value + r, "a block of allgather");
+        etest_expect(turned + r * n * sizeof(unsigned), n, value + rank, "a block of alltoall");
     }
     MTEST_OK(MPI_Op_free(&op));
     GTEST_CU(cuMemFree(own));
@@ -86,7 +66,7 @@ static void sequence(unsigned n)
 static void mixed(void)
 {
     struct etest test = etest_begin(0, mtest_rank == 0);
-    CUdeviceptr data = allocate(N);
+    CUdeviceptr data = etest_alloc(N);
     unsigned host[N], expected = (unsigned)(mtest_size * (mtest_size + 1) / 2);
 
     if (mtest_rank == 0) {
@@ -103,7 +83,7 @@ static void mixed(void)
         MTEST_OK(MPIX_Barrier_enqueue(test.comm));
         gtest_launch_update(data, N, 2, 0, test.cuda);
         etest_release(&test);
-        expect(data, N, 2 * expected, "a sum with a rank without a stream");
+        etest_expect(data, N, 2 * expected, "a sum with a rank without a stream");
     }
     GTEST_CU(cuMemFree(data));
     etest_end(&test);

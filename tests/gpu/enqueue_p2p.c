@@ -11,33 +11,12 @@
 
 static int is_default;
 
-static CUdeviceptr allocate(unsigned n)
-{
-    CUdeviceptr address;
-
-    GTEST_CU(cuMemAlloc(&address, n * sizeof(unsigned)));
-    GTEST_CU(cuMemsetD32(address, 0, n));
-    GTEST_CU(cuCtxSynchronize());
-    return address;
-}
-
-static void expect(CUdeviceptr address, unsigned n, unsigned value, const char *what)
-{
-    unsigned *got = mtest_alloc(n * sizeof *got), wrong = 0;
-
-    GTEST_CU(cuMemcpyDtoH(got, address, n * sizeof *got));
-    while (wrong < n && got[wrong] == value)
-        wrong++;
-    MTEST_CHECK(wrong == n, "%s: element %u of %u is %u, not %u", what, wrong, n, got[wrong], value);
-    free(got);
-}
-
 /* Kernels of two ranks change a buffer in turns, and it goes from stream to stream. */
 static void ping_pong(unsigned n)
 {
     enum { TURNS = 10 };
     struct etest test = etest_begin(is_default, 0);
-    CUdeviceptr data = allocate(n);
+    CUdeviceptr data = etest_alloc(n);
     int partner = mtest_rank ^ 1;
     unsigned value = 0;
     MPI_Status status;
@@ -57,7 +36,7 @@ static void ping_pong(unsigned n)
         value = (3 * value + 1) * 2 + 5;
     }
     etest_release(&test);
-    expect(data, n, value, "ping-pong");
+    etest_expect(data, n, value, "ping-pong");
     int count = -1;
     MTEST_OK(MPI_Get_count(&status, MPI_UNSIGNED, &count));
     MTEST_CHECK(status.MPI_SOURCE == partner && status.MPI_TAG == 5 - mtest_rank % 2 &&
@@ -74,7 +53,7 @@ static void halo(unsigned n)
     enum { STEPS = 6 };
     struct etest test = etest_begin(is_default, 0);
     int left = (mtest_rank + mtest_size - 1) % mtest_size, right = (mtest_rank + 1) % mtest_size;
-    CUdeviceptr own = allocate(n), from_left = allocate(n), from_right = allocate(n);
+    CUdeviceptr own = etest_alloc(n), from_left = etest_alloc(n), from_right = etest_alloc(n);
     unsigned *values = mtest_alloc((size_t)mtest_size * sizeof *values);
     unsigned *next = mtest_alloc((size_t)mtest_size * sizeof *values);
 
@@ -113,7 +92,7 @@ static void halo(unsigned n)
         GTEST_CU(step > 1 ? cuStreamSynchronize(test.cuda) : CUDA_SUCCESS);
     }
     GTEST_CU(cuStreamSynchronize(test.cuda));
-    expect(own, n, values[mtest_rank], "halo");
+    etest_expect(own, n, values[mtest_rank], "halo");
     free(values);
     free(next);
     GTEST_CU(cuMemFree(own));
@@ -127,7 +106,7 @@ static void order(void)
 {
     enum { N = 40 };
     struct etest test = etest_begin(is_default, 0);
-    CUdeviceptr data = allocate(N);
+    CUdeviceptr data = etest_alloc(N);
     unsigned got[N];
     MPI_Status statuses[N];
 
@@ -157,7 +136,7 @@ static void mixed(void)
 {
     enum { N = 5000 };
     struct etest test = etest_begin(is_default, mtest_rank % 2);
-    CUdeviceptr data = allocate(N);
+    CUdeviceptr data = etest_alloc(N);
     int partner = mtest_rank ^ 1;
     unsigned *host = mtest_alloc(N * sizeof *host);
     MPIX_Stream found = MPIX_STREAM_NULL;
@@ -171,7 +150,7 @@ static void mixed(void)
         MTEST_OK(MPIX_Recv_enqueue((void *)data, N, MPI_UNSIGNED, partner, 0, test.comm, MPI_STATUS_IGNORE));
         gtest_launch_update(data, N, 10, 1, test.cuda);
         etest_release(&test);
-        expect(data, N, 141, "a rank without a stream answers");
+        etest_expect(data, N, 141, "a rank without a stream answers");
     } else {
         MTEST_OK(MPI_Recv(host, N, MPI_UNSIGNED, partner, 0, test.comm, MPI_STATUS_IGNORE));
         for (int i = 0; i < N; i++)
@@ -227,7 +206,7 @@ static void requests(void)
 {
     enum { N = 300 };
     struct etest test = etest_begin(is_default, 0);
-    CUdeviceptr data = allocate(N);
+    CUdeviceptr data = etest_alloc(N);
     int partner = mtest_rank ^ 1, is_done = 1;
     MPI_Request request, nothing = MPI_REQUEST_NULL;
     MPI_Status status;
@@ -251,12 +230,12 @@ static void requests(void)
         *test.flag = 1;
         MTEST_OK(MPI_Wait(&request, &status));
         MTEST_CHECK(status.MPI_SOURCE == partner, "MPI_Wait: source %d", status.MPI_SOURCE);
-        expect(data, N, 9, "a receive that MPI_Wait waits for");
+        etest_expect(data, N, 9, "a receive that MPI_Wait waits for");
         GTEST_CU(cuMemsetD32(data, 0, N));
         MTEST_OK(MPIX_Recv_enqueue((void *)data, N, MPI_UNSIGNED, partner, 1, test.comm, MPI_STATUS_IGNORE));
         MTEST_OK(MPI_Comm_free(&test.comm));
         GTEST_CU(cuStreamSynchronize(test.cuda));
-        expect(data, N, 9, "a receive of a freed communicator");
+        etest_expect(data, N, 9, "a receive of a freed communicator");
     }
     MTEST_OK(MPIX_Stream_free(&test.stream));
     if (test.cuda)
@@ -265,12 +244,37 @@ static void requests(void)
     GTEST_CU(cuMemFree(data));
 }
 
+/* A rank whose call is delayed, because another rank frees memory of the GPU: its operation completes meanwhile. */
+static void beside_frees(void)
+{
+    enum { TURNS = 60 };
+    struct etest test = etest_begin(is_default, 0);
+    MPI_Request request;
+    void *memory;
+    int got;
+
+    for (int i = 0; i < TURNS; i++) {
+        if (mtest_rank % 2) {
+            GTEST_CU(cuMemHostAlloc(&memory, 64, 0));
+            GTEST_CU(cuMemFreeHost(memory));
+            continue;
+        }
+        got = -1;
+        MTEST_OK(MPIX_Irecv_enqueue(&got, 1, MPI_INT, mtest_rank, 1, test.comm, &request));
+        MTEST_OK(MPI_Send(&i, 1, MPI_INT, mtest_rank, 1, test.comm));
+        MTEST_OK(MPIX_Wait_enqueue(&request, MPI_STATUS_IGNORE));
+        GTEST_CU(cuStreamSynchronize(test.cuda));
+        MTEST_CHECK(got == i, "turn %d: received %d", i, got);
+    }
+    etest_end(&test);
+}
+
 /* More operations than a stream of the driver has room for; duplicates of the communicator have its stream. */
 static void many(void)
 {
     enum { N = 1500 };
     struct etest test = etest_begin(is_default, 0);
-    CUdeviceptr data = allocate(1);
+    CUdeviceptr data = etest_alloc(1);
     MPI_Comm dup, idup;
     MPI_Request request;
     int partner = mtest_rank ^ 1;
@@ -288,7 +292,7 @@ static void many(void)
         }
     }
     GTEST_CU(cuStreamSynchronize(test.cuda));
-    expect(data, 1, N, "many messages");
+    etest_expect(data, 1, N, "many messages");
     MTEST_OK(MPI_Comm_free(&dup));
     MTEST_OK(MPI_Comm_free(&idup));
     GTEST_CU(cuMemFree(data));
@@ -308,6 +312,7 @@ int main(int argc, char **argv)
         places();
         requests();
         many();
+        beside_frees();
     }
     for (unsigned n = 2; n <= N_MAX; n *= 512)
         halo(n);

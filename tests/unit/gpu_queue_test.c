@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that streams of a PE copy between any memories, report completions in order and failures, do not
- * change the program's current context, and that pools reuse memory. On the fake CUDA driver.
+ * change the program's current context, and that pools reuse memory and free it beside the PE. On the fake CUDA driver.
  */
 #include <cuda.h>
 #include <string.h>
@@ -311,9 +311,18 @@ END_TEST
 
 /* ---- Pools ---- */
 
+/* Memory is freed on another thread. */
+static void await_calls(const char *function, int n)
+{
+    while (fakecuda_calls(function) < n)
+        usleep(1000);
+    ULT_CHECK(fakecuda_calls(function) == n);
+}
+
 static void use_pools(void *arg)
 {
-    void *pinned[40], *scratch[6];
+    enum { N_SCRATCH = 40 };
+    void *pinned[40], *scratch[N_SCRATCH];
     size_t size;
     int n_calls;
 
@@ -335,16 +344,16 @@ static void use_pools(void *arg)
     gpu_scratch_put(1, scratch[0], 100000);
     ULT_CHECK(gpu_scratch_get(1, 120000, &failure) == scratch[0]);
     gpu_scratch_put(1, scratch[0], 120000);
-    for (int i = 0; i < 6; i++) /* more than are kept: the rest goes back to the driver */
+    for (int i = 0; i < N_SCRATCH; i++) /* more than are kept: the rest goes back to the driver */
         scratch[i] = gpu_scratch_get(1, 1, &failure);
     n_calls = fakecuda_calls("cuMemFree");
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < N_SCRATCH; i++)
         gpu_scratch_put(1, scratch[i], 1);
-    ULT_CHECK(fakecuda_calls("cuMemFree") == n_calls + 6 - GPU_SCRATCH_KEPT);
+    await_calls("cuMemFree", n_calls + N_SCRATCH - GPU_SCRATCH_KEPT);
     /* What is kept goes back when memory is short. */
     fakecuda_fail("cuMemAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
     ULT_CHECK(gpu_scratch_get(1, 1 << 20, &failure) != NULL);
-    ULT_CHECK(fakecuda_calls("cuMemFree") > n_calls + 6);
+    ULT_CHECK(fakecuda_calls("cuMemFree") == n_calls + N_SCRATCH + 1);
 }
 
 START_TEST(pools_give_memory_out_again)
@@ -387,6 +396,46 @@ START_TEST(pinned_memory_is_given_out_again_and_limited)
 }
 END_TEST
 
+/* ---- Memory that goes back to the driver ---- */
+
+/* More blocks than are kept, while the GPU has work that does not end. */
+static void put_while_busy(void *arg)
+{
+    enum { N_BLOCKS = 6 };
+    void *host[N_BLOCKS], *device[N_BLOCKS];
+    size_t n_bytes = (size_t)8 << 20;
+    int n_waits, n_host, n_device;
+    struct gpu_queue *queue;
+
+    open_driver();
+    for (int i = 0; i < N_BLOCKS; i++) {
+        host[i] = gpu_staging_get(n_bytes);
+        device[i] = gpu_scratch_get(0, n_bytes, &failure);
+        ULT_CHECK(host[i] && device[i]);
+    }
+    queue = gpu_queue_of(0, GPU_STREAM_OUT, &failure);
+    n_waits = fakecuda_blocked_waits();
+    n_host = fakecuda_calls("cuMemFreeHost");
+    n_device = fakecuda_calls("cuMemFree");
+    fakecuda_hold(true);
+    ULT_CHECK(gpu_queue_copy(queue, device[0], host[0], n_bytes) == 0);
+    for (int i = 1; i < N_BLOCKS; i++) {
+        gpu_staging_put(host[i], n_bytes);
+        gpu_scratch_put(0, device[i], n_bytes);
+    }
+    ULT_CHECK(fakecuda_blocked_waits() == n_waits);
+    fakecuda_hold(false);
+    ULT_CHECK(gpu_queue_wait(queue) == 0);
+    await_calls("cuMemFreeHost", n_host + 1);
+    await_calls("cuMemFree", n_device + 1);
+}
+
+START_TEST(freeing_does_not_wait_for_the_gpu_on_the_pe)
+{
+    ult_job_start(1, 1, put_while_busy);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_queue");
@@ -405,6 +454,7 @@ int main(void)
     tcase_add_test(tests, peer_access_may_be_missing);
     tcase_add_test(tests, pools_give_memory_out_again);
     tcase_add_test(tests, pinned_memory_is_given_out_again_and_limited);
+    tcase_add_test(tests, freeing_does_not_wait_for_the_gpu_on_the_pe);
     suite_add_tcase(suite, tests);
     return ult_run_suite(suite);
 }

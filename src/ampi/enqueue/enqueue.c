@@ -14,7 +14,7 @@
 struct stream_wait {
     struct gpu_hold hold;
     struct ampi_stream *stream; /* a reference */
-    int n_left;                 /* operations that are not complete */
+    int n_left;                 /* operations that are not complete, and 1 while they are being added */
 };
 
 /* An operation; the outer request's `extra`. */
@@ -93,7 +93,7 @@ static const struct ampi_request_kind enqueued_kind = {
     .release = release,
 };
 
-/* The object of a handle; NULL: it is no request of an enqueued operation. */
+/* The object of a handle; NULL: the handle is not that of an enqueued operation. */
 static struct ampi_request *outer_of(MPI_Request handle)
 {
     struct ampi_request *request = ampi_request_of(handle);
@@ -356,6 +356,7 @@ static int wait_enqueue(int count, MPI_Request requests[], MPI_Status *statuses)
     }
     if (n_active > 0) {
         wait = create_wait(stream);
+        wait->n_left = 1;
         error = gpu_sync_add(stream->sync, NULL, &wait->hold);
         if (BASE_UNLIKELY(error)) {
             ampi_stream_unref(wait->stream);
@@ -365,6 +366,8 @@ static int wait_enqueue(int count, MPI_Request requests[], MPI_Status *statuses)
     }
     for (int i = 0; i < count; i++)
         take_request(&requests[i], wait, statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
+    if (wait) /* all may have completed before they were added: gpu_sync_add may switch */
+        release_wait(wait);
     return MPI_SUCCESS;
 }
 
