@@ -18,6 +18,7 @@
 #define AMPI_ENQUEUE_H
 
 #include "ampi/comm/comm_stream.h"
+#include "ampi/object/gate.h"
 #include "ampi/p2p/p2p.h"
 
 /* The stream that operations on the communicator are enqueued in. Raises MPI_ERR_OTHER if it has none, and
@@ -37,5 +38,18 @@ struct ampi_enqueue {
  * a request. Raises errors; the inner request is destroyed then. */
 int ampi_enqueue_blocking(const struct ampi_enqueue *what, MPI_Status *status);
 int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *request_out);
+
+/* Defines an entry point: calls the function with these arguments, among which `call` is the entry point's name. */
+#define AMPI_ENQUEUE_FORM(name, function, parameters, arguments)              \
+    int name parameters                                                       \
+    {                                                                         \
+        static const char call[] = #name;                                     \
+        struct ult *gate = ampi_gate_pass(call, __builtin_return_address(0)); \
+        int error;                                                            \
+        ampi_enter(call);                                                     \
+        error = function arguments;                                           \
+        ampi_gate_leave(gate);                                                \
+        return error;                                                         \
+    }
 
 #endif

@@ -96,19 +96,7 @@ static int exchange(const char *name,
     return enqueue(&later, function(&later.call, comm, &args));
 }
 
-/* One function; the int and the _c form of one, by their parameters in terms of COUNT. */
-#define FORM(name, function, parameters, arguments)                           \
-    int name parameters                                                       \
-    {                                                                         \
-        static const char call[] = #name;                                     \
-        struct ult *gate = ampi_gate_pass(call, __builtin_return_address(0)); \
-        int error;                                                            \
-        ampi_enter(call);                                                     \
-        error = function arguments;                                           \
-        ampi_gate_leave(gate);                                                \
-        return error;                                                         \
-    }
-
+/* The int and the _c form of a function, by their parameters in terms of COUNT. */
 #define REDUCTION(COUNT, ...) \
     (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype datatype, MPI_Op op, __VA_ARGS__)
 #define EXCHANGE(COUNT)                                                                           \
@@ -117,18 +105,18 @@ static int exchange(const char *name,
 #define BCAST(COUNT) (void *buffer, COUNT count, MPI_Datatype datatype, int root, MPI_Comm comm)
 #define EXCHANGED(plan) (call, plan, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
 
-FORM(MPIX_Barrier_enqueue, barrier, (MPI_Comm comm), (call, comm))
-FORM(MPIX_Bcast_enqueue, bcast, BCAST(int), (call, buffer, count, datatype, root, comm))
-FORM(MPIX_Bcast_enqueue_c, bcast, BCAST(MPI_Count), (call, buffer, count, datatype, root, comm))
-FORM(MPIX_Reduce_enqueue, reduce, REDUCTION(int, int root, MPI_Comm comm),
-     (call, sendbuf, recvbuf, count, datatype, op, root, comm))
-FORM(MPIX_Reduce_enqueue_c, reduce, REDUCTION(MPI_Count, int root, MPI_Comm comm),
-     (call, sendbuf, recvbuf, count, datatype, op, root, comm))
-FORM(MPIX_Allreduce_enqueue, allreduce, REDUCTION(int, MPI_Comm comm),
-     (call, sendbuf, recvbuf, count, datatype, op, comm))
-FORM(MPIX_Allreduce_enqueue_c, allreduce, REDUCTION(MPI_Count, MPI_Comm comm),
-     (call, sendbuf, recvbuf, count, datatype, op, comm))
-FORM(MPIX_Allgather_enqueue, exchange, EXCHANGE(int), EXCHANGED(ampi_coll_allgather))
-FORM(MPIX_Allgather_enqueue_c, exchange, EXCHANGE(MPI_Count), EXCHANGED(ampi_coll_allgather))
-FORM(MPIX_Alltoall_enqueue, exchange, EXCHANGE(int), EXCHANGED(ampi_coll_alltoall))
-FORM(MPIX_Alltoall_enqueue_c, exchange, EXCHANGE(MPI_Count), EXCHANGED(ampi_coll_alltoall))
+AMPI_ENQUEUE_FORM(MPIX_Barrier_enqueue, barrier, (MPI_Comm comm), (call, comm))
+AMPI_ENQUEUE_FORM(MPIX_Bcast_enqueue, bcast, BCAST(int), (call, buffer, count, datatype, root, comm))
+AMPI_ENQUEUE_FORM(MPIX_Bcast_enqueue_c, bcast, BCAST(MPI_Count), (call, buffer, count, datatype, root, comm))
+AMPI_ENQUEUE_FORM(MPIX_Reduce_enqueue, reduce, REDUCTION(int, int root, MPI_Comm comm),
+                  (call, sendbuf, recvbuf, count, datatype, op, root, comm))
+AMPI_ENQUEUE_FORM(MPIX_Reduce_enqueue_c, reduce, REDUCTION(MPI_Count, int root, MPI_Comm comm),
+                  (call, sendbuf, recvbuf, count, datatype, op, root, comm))
+AMPI_ENQUEUE_FORM(MPIX_Allreduce_enqueue, allreduce, REDUCTION(int, MPI_Comm comm),
+                  (call, sendbuf, recvbuf, count, datatype, op, comm))
+AMPI_ENQUEUE_FORM(MPIX_Allreduce_enqueue_c, allreduce, REDUCTION(MPI_Count, MPI_Comm comm),
+                  (call, sendbuf, recvbuf, count, datatype, op, comm))
+AMPI_ENQUEUE_FORM(MPIX_Allgather_enqueue, exchange, EXCHANGE(int), EXCHANGED(ampi_coll_allgather))
+AMPI_ENQUEUE_FORM(MPIX_Allgather_enqueue_c, exchange, EXCHANGE(MPI_Count), EXCHANGED(ampi_coll_allgather))
+AMPI_ENQUEUE_FORM(MPIX_Alltoall_enqueue, exchange, EXCHANGE(int), EXCHANGED(ampi_coll_alltoall))
+AMPI_ENQUEUE_FORM(MPIX_Alltoall_enqueue_c, exchange, EXCHANGE(MPI_Count), EXCHANGED(ampi_coll_alltoall))

@@ -94,21 +94,12 @@ static int irecv(const char *call, void *buf, MPI_Count count, MPI_Datatype type
     return error ? error : ampi_enqueue_nonblocking(&what, request);
 }
 
-/* One function; the int and the _c form of one, by their parameters behind the datatype. */
-#define FORM(name, function, parameters, arguments)                           \
-    int name parameters                                                       \
-    {                                                                         \
-        static const char call[] = #name;                                     \
-        struct ult *gate = ampi_gate_pass(call, __builtin_return_address(0)); \
-        int error;                                                            \
-        ampi_enter(call);                                                     \
-        error = function arguments;                                           \
-        ampi_gate_leave(gate);                                                \
-        return error;                                                         \
-    }
-#define FUNCTION(name, function, buffer, arguments, ...)                                         \
-    FORM(name, function, (buffer buf, int count, MPI_Datatype datatype, __VA_ARGS__), arguments) \
-    FORM(name##_c, function, (buffer buf, MPI_Count count, MPI_Datatype datatype, __VA_ARGS__), arguments)
+/* The int and the _c form of a function, by their parameters behind the datatype. */
+#define FUNCTION(name, function, buffer, arguments, ...)                                                     \
+    AMPI_ENQUEUE_FORM(name, function, (buffer buf, int count, MPI_Datatype datatype, __VA_ARGS__),           \
+                      arguments)                                                                             \
+    AMPI_ENQUEUE_FORM(name##_c, function, (buffer buf, MPI_Count count, MPI_Datatype datatype, __VA_ARGS__), \
+                      arguments)
 
 FUNCTION(MPIX_Send_enqueue, send, const void *, (call, buf, count, datatype, dest, tag, comm), int dest,
          int tag, MPI_Comm comm)
