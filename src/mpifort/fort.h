@@ -253,7 +253,7 @@ struct fort_descriptor {
     } dim[];
 };
 
-/* True if the elements are contiguous. */
+/* True if the elements are contiguous, or there is no array: MPI then reports the address NULL if the count is not 0. */
 bool fort_section_is_contiguous(const struct fort_descriptor *section);
 
 /* A buffer in the form in which it is passed on. */

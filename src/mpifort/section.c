@@ -13,6 +13,8 @@ bool fort_section_is_contiguous(const struct fort_descriptor *section)
 {
     ptrdiff_t bytes = (ptrdiff_t)section->elem_len;
 
+    if (!section->base_addr) /* an array that is not allocated: its extents are undefined */
+        return true;
     for (int i = 0; i < section->rank; i++) {
         ptrdiff_t extent = section->dim[i].extent;
         if (extent == 0)
