@@ -152,13 +152,18 @@ void ult_sharing_yield(struct ult *self);
 /* Ends a bound ULT: never returns to it. */
 void ult_sharing_end(struct ult *self) BASE_NORETURN;
 
+/* Blocks a progress thread's ULT until ult_sharing_stop, which any thread may call, without the lock, when
+ * ult_job.is_stopping is set. */
+void ult_sharing_wait_for_stop(struct ult *self);
+void ult_sharing_stop(struct ult *u);
+
 /* A bound ULT that is PARKED is ready. */
 void ult_sharing_ready(struct ult *u);
 
 /* All ULTs of the job have ended: wakes the PE's carrier if it waits. Any thread, without the lock. */
 void ult_sharing_job_ended(struct ult_pe *pe);
 
-/* The carrier's thread leaves the PE. */
+/* The calling thread leaves the PE: releases its lock if the thread holds it. May be called without the lock. */
 void ult_sharing_leave(struct ult_pe *pe);
 
 /* ---- Sleeping (idle.c) ---- */

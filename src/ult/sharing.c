@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,7 +27,7 @@
 #include "ult/pe.h"
 #include "ult/tls.h"
 
-/* States of a bell. LOOK: the waiter checks what to wait for, and how, again. RUNG: the wait is over. */
+/* States of a bell. LOOK: the waiter checks its condition again. RUNG: the wait is over. */
 enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 
 /* How long a thread polls before it sleeps if there are more threads than cores. */
@@ -48,18 +47,18 @@ static __thread bool has_lock __attribute__((tls_model("initial-exec")));
 /* ---- Bells ---- */
 
 /* Any thread. Returns false if the waiter does not sleep on its bell. */
-static bool ring_bell(struct ult_waiter *waiter, uint32_t tell)
+static bool ring_bell(struct ult_waiter *waiter, uint32_t state)
 {
-    if (atomic_exchange(&waiter->bell, tell) != SLEEPS)
+    if (atomic_exchange(&waiter->bell, state) != SLEEPS)
         return false;
     syscall(SYS_futex, (uint32_t *)&waiter->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return true;
 }
 
 /* With the lock. */
-static void ring(struct ult_pe *pe, struct ult_waiter *waiter, uint32_t tell)
+static void ring(struct ult_pe *pe, struct ult_waiter *waiter, uint32_t state)
 {
-    if (!ring_bell(waiter, tell) && pe->sharing.sleeper == waiter)
+    if (!ring_bell(waiter, state) && pe->sharing.sleeper == waiter)
         ult_pe_wake_now(pe);
 }
 
@@ -91,7 +90,7 @@ static BASE_COLD void rouse_carrier(struct ult_pe *pe)
 static void watch_carrier(struct ult_pe *pe);
 
 /* Before the lock is released: if ULTs are ready, wakes the carrier if it waits, else watches it. */
-static inline void tell_carrier(struct ult_pe *pe)
+static inline void notify_carrier(struct ult_pe *pe)
 {
     if (BASE_LIKELY(!pe->queue_first))
         return;
@@ -103,7 +102,7 @@ static inline void tell_carrier(struct ult_pe *pe)
 
 static void unlock(struct ult_pe *pe)
 {
-    tell_carrier(pe);
+    notify_carrier(pe);
     has_lock = false;
     ult_lock_give(&pe->sharing.lock);
 }
@@ -111,7 +110,7 @@ static void unlock(struct ult_pe *pe)
 /* Passes the lock to a waiting thread, if there is one, and takes it again. */
 static bool hand_over(struct ult_pe *pe)
 {
-    tell_carrier(pe);
+    notify_carrier(pe);
     if (!ult_lock_hand_over(&pe->sharing.lock))
         return false;
     lock(pe);
@@ -219,9 +218,8 @@ static int poll_awake(struct ult_pe *pe)
     return ult_pe_poll(pe);
 }
 
-/* A thread goes back to the program. It may leave behind what the sleeper does not know: ULTs that sleep until a
- * certain time, sources with pending operations, items for a full inbox. */
-static inline void tell_sleeper(struct ult_pe *pe)
+/* A thread goes back to the program. It may leave work that the sleeper does not know: ULTs that sleep until a certain time, sources with pending operations, items for a full inbox. */
+static inline void notify_sleeper(struct ult_pe *pe)
 {
     if (BASE_UNLIKELY(pe->sharing.sleeper != NULL) && (pe->timer_first || pe->sources || pe->n_backlogged))
         disturb_sleeper(pe);
@@ -277,8 +275,7 @@ static void sleep_on_events(const struct wait *wait)
         int64_t limit_ns = NAP_NS;
         if (!naps && !ult_idle_announce(pe))
             break;
-        if (is_over(
-                wait)) { /* the end of the job comes without the lock: look after saying that it is asleep */
+        if (is_over(wait)) { /* the end of the job does not take the lock: check after setting is_asleep */
             atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
             break;
         }
@@ -405,6 +402,20 @@ void ult_sharing_wait(struct ult *self)
     self->state = ULT_RUNNING;
 }
 
+void ult_sharing_wait_for_stop(struct ult *self)
+{
+    const struct wait wait = {.pe = self->pe, .until_stop = true, .waiter = &self->waiter};
+
+    atomic_fetch_sub(&self->pe->sharing.n_active, 1);
+    wait_until_over(&wait);
+}
+
+void ult_sharing_stop(struct ult *u)
+{
+    ring_bell(&u->waiter, LOOK);
+    ult_pe_wake_now(u->pe); /* it may be about to sleep until events come */
+}
+
 void ult_sharing_ready(struct ult *u)
 {
     u->state = ULT_READY;
@@ -474,7 +485,7 @@ static void return_to_program(struct ult *u)
         pe->sharing.outside = u;
         pe->sharing.n_returns++;
     }
-    tell_sleeper(pe);
+    notify_sleeper(pe);
     unlock(pe);
 }
 
@@ -554,75 +565,6 @@ void ult_leave_bound(struct ult *u)
     ult_errands_run(u); /* of the main ULT: it took them over and did not wait */
     u->depth = 0;
     ult_current = NULL;
-    tell_sleeper(u->pe);
+    notify_sleeper(u->pe);
     unlock(u->pe);
-}
-
-/* ---- Progress threads ---- */
-
-/* Waits until it is stopped. As any waiting thread it polls in turn with the others, or sleeps until events come. */
-static void *progress_thread(void *arg)
-{
-    struct ult *self = arg;
-    const struct wait wait = {.pe = self->pe, .until_stop = true, .waiter = &self->waiter};
-
-    if (ult_job.hooks.carrier_start)
-        ult_job.hooks.carrier_start();
-    ult_enter_bound(self);
-    atomic_fetch_sub(&self->pe->sharing.n_active, 1);
-    wait_until_over(&wait);
-    ult_leave_bound(self);
-    return NULL;
-}
-
-bool ult_progress_is_started(void)
-{
-    return ult_self()->pe->sharing.progress != NULL;
-}
-
-int ult_progress_start(void)
-{
-    const struct ult *self = ult_self();
-    struct ult_pe *pe = self->pe;
-    struct ult_progress *progress;
-    sigset_t all, before;
-    int error;
-
-    ult_pe_share();
-    progress = base_calloc_aligned(1, sizeof *progress, "a progress thread");
-    progress->ult.pe = pe;
-    progress->ult.world_rank = self->world_rank;
-    progress->ult.owner = self->owner; /* messages are handled on behalf of any waiting rank of the PE */
-    progress->ult.detours = ULT_BOUND;
-    progress->ult.state = ULT_RUNNING;
-    atomic_fetch_add(&pe->sharing.n_active, 1);
-    atomic_fetch_add(&ult_job.n_threads, 1);
-    sigfillset(&all); /* the program's handlers run on its own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = ult_pe_create_thread(&progress->thread, progress_thread, &progress->ult);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) {
-        ult_unbind(&progress->ult);
-        free(progress);
-        return error;
-    }
-    pe->sharing.progress = progress;
-    return 0;
-}
-
-void ult_progress_stop(void)
-{
-    if (has_lock)
-        unlock(ult_self()->pe);
-    atomic_store(&ult_job.is_stopping, true);
-    for (int i = 0; i < ult_job.n_pes; i++) {
-        struct ult_pe *pe = &ult_job.pes[i];
-        if (!pe->sharing.progress)
-            continue;
-        ring_bell(&pe->sharing.progress->ult.waiter, LOOK);
-        ult_pe_wake_now(pe); /* it may be about to sleep until events come */
-        pthread_join(pe->sharing.progress->thread, NULL);
-        free(pe->sharing.progress);
-        pe->sharing.progress = NULL;
-    }
 }

@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
-mkdir -p tools src/{base,ult,image,ampi/{object,comm,p2p,coll/{engine,plan},job},gpu,machine_ucx}
+mkdir -p tools src/{base,ult,image,ampi/{object,comm,p2p,coll/{engine,plan},job},gpu,machine_ucx,mpifort}
 cp "$here/../../tools/check_style.sh" tools/
 mkdir bin
 for tool in bash env dirname git grep sed; do
@@ -42,6 +42,8 @@ refuses 'use snprintf' src/base/a.c 'int f(void) { return sprintf(x, "a"); }'
 refuses 'use snprintf' src/base/a.c 'int f(void) { strcpy(x, y); }'
 refuses 'names that end in _t' src/base/a.h 'typedef struct a a_t;'
 refuses 'names that end in _t' src/base/a.h 'typedef struct {\n    int x;\n} a_t;'
+refuses 'more than 600 lines' src/base/a.c "$(seq -s '\n' 600)"
+refuses 'to its right' src/mpifort/a.c '#include "ampi/comm/comm.h"'
 refuses 'to its right' src/base/a.c '#include "ult/ult.h"'
 refuses 'to its right' src/ult/a.c '#include "ampi/comm/comm.h"'
 refuses 'to its right' src/image/a.c '# include "ampi/comm/comm.h"'

@@ -197,3 +197,15 @@ int ampi_request_retire(MPI_Request *handle, struct ampi_request *request, MPI_S
     *handle = MPI_REQUEST_NULL;
     return error;
 }
+
+int ampi_request_raise_invalid(MPI_Request handle)
+{
+    return ampi_raise_self(
+        MPI_ERR_REQUEST, "%p is not a valid request, or has been freed or completed already", (void *)handle);
+}
+
+int ampi_request_raise_awaited(void)
+{
+    return ampi_raise_self(MPI_ERR_REQUEST,
+                           "another thread waits for the request already, or it is in the array twice");
+}

@@ -156,6 +156,11 @@ static inline struct ampi_request *ampi_request_of(MPI_Request handle)
     return ampi_handle_has_magic(handle, AMPI_MAGIC_REQUEST) ? (struct ampi_request *)handle : NULL;
 }
 
+/* Raises MPI_ERR_REQUEST on MPI_COMM_SELF, and returns the code: the handle is not valid; a thread waits for the request
+ * already, which MPI 5.0, section 11.6.2, makes erroneous. */
+int ampi_request_raise_invalid(MPI_Request handle) BASE_COLD;
+int ampi_request_raise_awaited(void) BASE_COLD;
+
 static inline bool ampi_request_is_active(const struct ampi_request *request)
 {
     return request->state == AMPI_REQUEST_ACTIVE;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * wait.c: all forms of Wait and Test (MPI 5.0, sections 3.7.3 and 3.7.5), Request_free, Request_get_status,
- * Cancel.
+ * wait.c: all forms of Wait, Test and Request_get_status (MPI 5.0, sections 3.7.3, 3.7.5 and 3.7.6).
  *
  * A Test first polls for the PE; if it finds nothing it lets the other ranks of the PE run before it
  * returns, so that loops around it make progress.
@@ -21,19 +20,6 @@ struct request_set {
     int n_live;   /* ACTIVE or COMPLETE */
     int n_active; /* not COMPLETE yet */
 };
-
-static BASE_COLD int raise_request(MPI_Request handle)
-{
-    return ampi_raise_self(
-        MPI_ERR_REQUEST, "%p is not a valid request, or has been freed or completed already", (void *)handle);
-}
-
-/* MPI 5.0, section 11.6.2: this is erroneous. */
-static BASE_COLD int raise_awaited(void)
-{
-    return ampi_raise_self(MPI_ERR_REQUEST,
-                           "another thread waits for the request already, or it is in the array twice");
-}
 
 static inline void count_one(struct request_set *set, const struct ampi_request *request)
 {
@@ -76,7 +62,7 @@ static int set_open(struct request_set *set, int count, MPI_Request handles[])
         } else if (BASE_UNLIKELY(handles[i] != MPI_REQUEST_NULL)) {
             MPI_Request wrong = handles[i];
             set_close(set);
-            return raise_request(wrong);
+            return ampi_request_raise_invalid(wrong);
         }
     }
     return MPI_SUCCESS;
@@ -198,14 +184,14 @@ BASE_FLATTEN int PMPI_Wait(MPI_Request *request, MPI_Status *status)
         return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
     object = ampi_request_of(*request);
     if (BASE_UNLIKELY(!object && *request != MPI_REQUEST_NULL))
-        return raise_request(*request);
+        return ampi_request_raise_invalid(*request);
     if (!is_live(object)) {
         set_status_empty(status);
         return MPI_SUCCESS;
     }
     if (!is_complete(object)) {
         if (BASE_UNLIKELY(object->awaited_by != NULL))
-            return raise_awaited();
+            return ampi_request_raise_awaited();
         ampi_request_await(object);
     }
     return retire_one(request, object, status);
@@ -222,7 +208,7 @@ int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
                                request ? "flag" : "request");
     object = ampi_request_of(*request);
     if (BASE_UNLIKELY(!object && *request != MPI_REQUEST_NULL))
-        return raise_request(*request);
+        return ampi_request_raise_invalid(*request);
     *flag = 1;
     if (!is_live(object)) {
         set_status_empty(status);
@@ -280,7 +266,7 @@ BASE_FLATTEN int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_St
     if ((error = set_open(&set, count, array_of_requests)))
         return error;
     if (set.n_active > 0 && !ampi_request_await_n(set.requests, count, set.n_active))
-        error = raise_awaited();
+        error = ampi_request_raise_awaited();
     else
         error = retire_all(&set, array_of_requests, array_of_statuses);
     set_close(&set);
@@ -341,7 +327,7 @@ int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Sta
         *index = MPI_UNDEFINED;
         set_status_empty(status);
     } else if (set.n_active == set.n_live && !ampi_request_await_n(set.requests, count, 1)) {
-        error = raise_awaited();
+        error = ampi_request_raise_awaited();
     } else {
         retire_any(&set, array_of_requests, index, status, &error);
     }
@@ -417,7 +403,7 @@ static int some(int incount, MPI_Request handles[], int *outcount, int indices[]
     if (set.n_live == 0) {
         *outcount = MPI_UNDEFINED;
     } else if (may_wait && set.n_active == set.n_live && !ampi_request_await_n(set.requests, incount, 1)) {
-        error = raise_awaited();
+        error = ampi_request_raise_awaited();
     } else {
         if (!may_wait && set.n_active == set.n_live)
             ult_progress();
@@ -465,7 +451,7 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
     if (BASE_UNLIKELY(!flag))
         return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
     if (BASE_UNLIKELY(!object && request != MPI_REQUEST_NULL))
-        return raise_request(request);
+        return ampi_request_raise_invalid(request);
     *flag = 1;
     if (!is_live(object)) {
         set_status_empty(status);
@@ -567,78 +553,5 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
     set_close(&set);
     if (*outcount == 0)
         ult_yield();
-    return MPI_SUCCESS;
-}
-
-/* ---- Freeing and cancelling ---- */
-
-/* The request of a call that does not allow MPI_REQUEST_NULL. */
-static int find_request(const MPI_Request *handle, struct ampi_request **object_out)
-{
-    if (BASE_UNLIKELY(!handle))
-        return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
-    *object_out = ampi_request_of(*handle);
-    return *object_out ? MPI_SUCCESS : raise_request(*handle);
-}
-
-static BASE_COLD int raise_collective(const struct ampi_request *request, const char *what)
-{
-    return ampi_raise_on_comm(request->comm, MPI_ERR_REQUEST, "a collective operation cannot be %s", what);
-}
-
-AMPI_EXPORT(Request_free);
-int PMPI_Request_free(MPI_Request *request)
-{
-    struct ampi_request *object = NULL;
-    int error;
-
-    ampi_enter("MPI_Request_free");
-    if ((error = find_request(request, &object)))
-        return error;
-    if (BASE_UNLIKELY(object->kind->is_collective)) {
-        if (ampi_request_is_active(object))
-            return raise_collective(object, "freed before it is complete");
-        if (object->kind->query && object->state == AMPI_REQUEST_COMPLETE) /* MPI_Comm_idup: sets the new
-                                                                            * handle */
-            error = object->kind->query(object, &object->status);
-    }
-    if (BASE_UNLIKELY(object->awaited_by != NULL))
-        return raise_awaited();
-    *request = MPI_REQUEST_NULL;
-    if (ampi_request_is_active(object)) {
-        ampi_request_abandon(object);
-        return MPI_SUCCESS;
-    }
-    if (BASE_UNLIKELY(object->kind->finish))
-        error = object->kind->finish(object);
-    if (BASE_UNLIKELY(error))
-        error = ampi_raise_on_comm(object->comm, error, "the request's operation or free function failed");
-    ampi_request_destroy(object);
-    return error;
-}
-
-AMPI_EXPORT(Cancel);
-int PMPI_Cancel(MPI_Request *request)
-{
-    struct ampi_request *object = NULL;
-    int error;
-
-    ampi_enter("MPI_Cancel");
-    if ((error = find_request(request, &object)))
-        return error;
-    if (BASE_UNLIKELY(object->kind->is_collective))
-        return raise_collective(object, "cancelled");
-    if (object->state != AMPI_REQUEST_INACTIVE && object->kind->cancel)
-        error = object->kind->cancel(object);
-    return error ? ampi_raise_self(error, "the request's cancel function failed") : MPI_SUCCESS;
-}
-
-AMPI_EXPORT(Test_cancelled);
-int PMPI_Test_cancelled(const MPI_Status *status, int *flag)
-{
-    ampi_enter("MPI_Test_cancelled");
-    if (BASE_UNLIKELY(!status || !flag))
-        return ampi_raise_self(MPI_ERR_ARG, "the address of the %s is NULL", status ? "flag" : "status");
-    *flag = ampi_status_is_cancelled(status);
     return MPI_SUCCESS;
 }
