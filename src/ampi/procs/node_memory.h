@@ -13,7 +13,7 @@
  * and sends an invitation, a message with the segment's location; the process maps it when it gets that
  * message, if the kernel permits it. Until then, and if there is no room, data is sent in messages.
  *
- * The segment begins with its magic number, the state of each process of the job (enum reach, a byte), and
+ * The segment begins with its magic number, the state of each process of the job (enum mapping_state, a byte), and
  * a reference count for each block.
  *
  * Any PE calls these; none of them may switch.
