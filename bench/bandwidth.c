@@ -25,7 +25,7 @@ struct pair {
     unsigned char *sendbuf; /* one message */
     unsigned char *recvbuf; /* window messages */
     MPI_Request requests[2 * WINDOW_MAX];
-    struct bench_buffers buffers; /* where sendbuf and recvbuf are */
+    struct bench_buffers buffers; /* the memory of sendbuf and recvbuf */
 };
 
 static int post_receives(struct pair *p, int peer, MPI_Request *requests)

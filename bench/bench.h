@@ -50,9 +50,7 @@ static inline void bench_fail(const char *what)
     exit(2);
 }
 
-/* One sample: a barrier, the body, and the ranks' times combined. The same values at every rank. wall_out is
- * what the sample cost in all, which is more than its value where the body times only parts of what it
- * does. */
+/* One sample: a barrier, the body, and the ranks' times combined. The same values at every rank. wall_out is the time of the whole sample, more than its value if the body times only parts of its work. */
 static inline double bench_one_sample(bench_body_fn body, void *ctx, long iterations, enum bench_combine how,
                                       double *wall_out)
 {

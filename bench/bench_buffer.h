@@ -12,7 +12,7 @@
 
 #include "bench.h"
 
-/* What is used of the driver; the names are those of its library. */
+/* The driver's functions in use, with their names in its library. */
 struct bench_driver {
     int (*init)(unsigned flags);
     int (*device_get)(int *device, int ordinal);

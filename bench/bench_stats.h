@@ -20,7 +20,7 @@ struct bench_stats {
     int samples;   /* how many there were */
 };
 
-/* What the program computed and does not print goes here, so that the compiler must compute it. */
+/* Results that the program does not print are stored here, so that the compiler must compute them. */
 static volatile unsigned char bench_sink_byte;
 
 static inline void bench_sink(const void *data, size_t len_bytes)

@@ -38,7 +38,7 @@ struct work {
     int count;       /* doubles that one rank contributes */
     double *sendbuf; /* every element is the rank's number + 1 */
     double *recvbuf;
-    struct bench_buffers buffers; /* where sendbuf and recvbuf are */
+    struct bench_buffers buffers; /* the memory of sendbuf and recvbuf */
 };
 
 static void run_barrier(struct work *w, int root)

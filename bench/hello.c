@@ -10,7 +10,7 @@
 #include <mpi.h>
 #include <stdio.h>
 
-static int visits;          /* how many ranks have come by, as far as this rank knows: itself */
+static int visits;          /* number of ranks that this rank has counted: itself */
 static int *seen = &visits; /* a pointer in initialized data must lead to the rank's own counter */
 
 int main(int argc, char **argv)

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Looks for what it waits for so often before it yields: some 100 ns. */
+/* Number of polls before it yields: some 100 ns. */
 #define LOOKS 20
 
 struct place {

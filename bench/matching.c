@@ -21,7 +21,7 @@ enum order { IN_ORDER, REVERSE, SHUFFLED, UNEXPECTED, POST, ORDERS };
 static const char *const order_names[ORDERS] = {"inorder", "reverse", "shuffled", "unexpected", "post"};
 
 struct work {
-    enum order order;      /* of the messages, or what is timed */
+    enum order order;      /* of the messages, or of the timed operations */
     int rank;              /* mine: 0 sends, 1 receives */
     int n;                 /* receives that wait */
     int *tags;             /* the order of sending: n tags */

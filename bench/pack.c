@@ -194,7 +194,7 @@ struct point {
     int is_pack;
 };
 
-/* The processor time of this thread: what other programs take does not count. */
+/* The processor time of this thread, without that of other programs. */
 static double cpu_now(void)
 {
     struct timespec now;

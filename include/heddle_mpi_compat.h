@@ -95,7 +95,7 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 typedef MPI_Session_errhandler_function MPI_Session_errhandler_fn;
 typedef MPI_Comm_errhandler_function MPI_Handler_function;
 
-/* ---- What MPI 3.0 removed ---- */
+/* ---- Functions and constants that MPI 3.0 removed ---- */
 
 /* Markers of a datatype's bounds, for MPI_Type_struct and MPI_Type_create_struct: no data. */
 #define MPI_LB ((MPI_Datatype)0x0000027e)

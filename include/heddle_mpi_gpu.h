@@ -7,11 +7,10 @@
 #ifndef HEDDLE_MPI_GPU_H
 #define HEDDLE_MPI_GPU_H
 
-/* The compiler's answer: these headers are those of a library that can take such buffers. Whether the library
- * that the program runs with was built so is what the functions say. */
+/* The compiler's answer: these headers are those of a library that can take such buffers. The functions tell whether the library was built with it that the program runs with. */
 #define MPIX_CUDA_AWARE_SUPPORT 1
 
-/* MPIX_GPU_query_support: whose GPUs. */
+/* MPIX_GPU_query_support: the kinds of GPUs. */
 #define MPIX_GPU_SUPPORT_CUDA 0
 #define MPIX_GPU_SUPPORT_ZE 1
 #define MPIX_GPU_SUPPORT_HIP 2

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mpi-ext.h: what Heddle offers beyond the standard. Programs that include it can test for it with
+ * mpi-ext.h: Heddle's functions beyond the standard. Programs that include it can test for it with
  * `#if __has_include(<mpi-ext.h>)` and `#ifdef HEDDLE`.
  */
 #ifndef HEDDLE_MPI_EXT_H

@@ -175,7 +175,7 @@ static void open_nccl(struct work *w, const char *path)
     check_nccl(nccl.init(&w->comm, w->size, id, w->rank));
 }
 
-/* Is the last result of an allreduce right? Everybody sends its rank + 1. */
+/* Is the last result of an allreduce right? Every rank sends its number + 1. */
 static void check_sum(const struct work *w)
 {
     float expected = (float)(w->size * (w->size + 1)) / 2, last = 0;

@@ -43,7 +43,7 @@ static cudaEvent_t event;
 static char *memory, *pinned;
 static void *registered;
 
-/* What the blocked thread uses. */
+/* The blocked thread's objects. */
 static CUdeviceptr freed;
 static void *freed_host;
 static CUmodule module, loaded;
@@ -52,7 +52,7 @@ static CUfunction function;
 static std::atomic<double> begun_us{0}; /* 0: nothing is timed */
 static std::atomic<bool> was_held{false};
 
-/* Lets the kernel go if what is timed takes too long. */
+/* Releases the kernel if the timed call takes too long. */
 static void watch()
 {
     for (;; usleep(1000)) {
@@ -181,7 +181,7 @@ static void room(const char *name, int n_streams, const std::function<void(cudaS
         CHECK(cudaStreamDestroy(stream));
 }
 
-/* One stream is filled behind a kernel: what do others take? */
+/* One stream is filled behind a kernel: how much do others take? */
 static void beside(int n_streams)
 {
     std::vector<cudaStream_t> streams(n_streams);

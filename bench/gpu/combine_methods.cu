@@ -24,7 +24,7 @@ static kernel_fn kernel_of(int flight)
     return flight == 1 ? combine_kernel<1, 1024> : flight == 2 ? combine_kernel<2, 1024> : flight == 4 ? combine_kernel<4, 1024> : combine_kernel<8, 1024>;
 }
 
-/* What the size of a kernel's arguments costs. */
+/* The cost of a kernel's arguments, by size. */
 template <int n>
 struct words {
     uint64_t word[n];

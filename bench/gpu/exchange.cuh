@@ -16,7 +16,7 @@
 #define STREAMS 4 /* of an owner on a GPU */
 #define EVENTS 256
 
-/* ---- GPUs, and who submits ---- */
+/* ---- GPUs, and the submitting threads ---- */
 
 static int n_gpus; /* that take part */
 static char *in[GPUS_MAX], *out[GPUS_MAX], *scratch[GPUS_MAX];
@@ -40,7 +40,7 @@ static cudaStream_t stream(int o, int gpu, int k)
     owners[o].is_used[gpu][k] = true;
     return *s;
 }
-/* What `to` does next comes after what is in `from`, a stream of this GPU. */
+/* Later work of `to` waits for the work that is now in `from`, a stream of this GPU. */
 static cudaEvent_t mark(int o, int gpu, cudaStream_t from)
 {
     int i = owners[o].n_events[gpu]++;

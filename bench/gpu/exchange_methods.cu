@@ -24,7 +24,7 @@
 
 struct method {
     std::string name;
-    char result; /* what it makes: a: allgather, t: alltoall, s: reduce_scatter, r: allreduce, b: bcast; -: nothing to check */
+    char result; /* the operation: a: allgather, t: alltoall, s: reduce_scatter, r: allreduce, b: bcast; -: nothing to check */
     std::function<void(int owner, size_t n_bytes)> submit;
 };
 static std::vector<method> methods;
@@ -293,7 +293,7 @@ static void add_bcasts()
         }});
 }
 
-/* ---- Single copies, and what they cost each other ---- */
+/* ---- Single copies, alone and beside each other ---- */
 
 static void add_basics()
 {

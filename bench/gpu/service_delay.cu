@@ -131,7 +131,7 @@ int main(int argc, char **argv)
             fflush(stdout);
         }
     }
-    /* What each turn of a loop takes that waits for the GPU after some round trips. */
+    /* The time of each turn of a loop that waits for the GPU after some round trips. */
     for (int n : {1, 2, 4, 8, 16}) {
         double begin = 0;
         MPI_Barrier(MPI_COMM_WORLD);

@@ -45,7 +45,7 @@ static cudaStream_t stream;
 static cudaEvent_t event;
 static double *device_value;
 
-/* ---- What is needed of MPI ---- */
+/* ---- The functions of MPI in use ---- */
 
 #ifdef WITHOUT_MPI
 static void barrier() {}

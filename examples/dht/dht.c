@@ -126,7 +126,7 @@ int main(int argc, char **argv)
                 expected += word_of(r, i, vocabulary) == word;
         errors += look_up(&table, word) != expected;
     }
-    errors += look_up(&table, vocabulary + 1) != 0; /* which nobody counted */
+    errors += look_up(&table, vocabulary + 1) != 0; /* which no rank counted */
     MPI_Win_unlock_all(table.win);
     for (int64_t i = 0; i < table.n_slots; i++)
         sum += memory[i * SLOT + COUNT];

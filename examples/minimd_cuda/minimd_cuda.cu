@@ -26,7 +26,7 @@ static int world_rank, world_size, neighbours_of[6]; /* by direction: lower, upp
 static struct block block;
 
 /* ---- The atoms, on the device ---- */
-static struct atoms atoms, spare; /* spare: what exchange_atoms sorts into */
+static struct atoms atoms, spare; /* spare: exchange_atoms sorts into it */
 static double3 *force, *x_built;  /* x_built: positions when the lists were made */
 static int n_local, n_ghosts, n_local_max, n_total_max;
 
@@ -41,7 +41,7 @@ static struct swap {
     int *list;              /* on the device: the atoms whose positions are sent */
     int n_send, n_recv;     /* positions */
     int first_recv;         /* where they go in atoms.x */
-    double3 shift;          /* added to what crosses the periodic boundary */
+    double3 shift;          /* added to positions that cross the periodic boundary */
     double3 *send_buffer;   /* on the device */
     struct traveller *send_atoms, *recv_atoms;
 } swaps[6]; /* by direction and side they are sent to: lower, upper */
@@ -247,7 +247,7 @@ static void exchange_counts(int d, const int *n_send, int *n_recv)
     }
 }
 
-/* Sends doubles to both neighbours of a direction; what is received on side s was sent towards s. */
+/* Sends doubles to both neighbours of a direction; data received on side s was sent towards s. */
 static void exchange_doubles(int d, double *const *send, const int *n_send, double *const *recv, const int *n_recv)
 {
     MPI_Request requests[4];

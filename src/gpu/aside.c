@@ -50,9 +50,9 @@ bool gpu_aside_is_wanted_in_mpi(void)
 /* ---- The threads ---- */
 
 /* On the rank's PE. */
-static void wake(struct ult_wakeup *note)
+static void wake(struct ult_wakeup *wakeup)
 {
-    struct gpu_aside *call = BASE_CONTAINER(note, struct gpu_aside, note);
+    struct gpu_aside *call = BASE_CONTAINER(wakeup, struct gpu_aside, wakeup);
 
     gpu_pe_self()->source.pending--;
     ult_ready(call->u);
@@ -113,7 +113,7 @@ static void *help(void *arg)
             gpu_driver.cuCtxSetCurrent(NULL);
         be_idle(self);
         if (u)
-            ult_post_wakeup(u->pe, &call->note);
+            ult_post_wakeup(u->pe, &call->wakeup);
     }
     return NULL;
 }
@@ -181,7 +181,7 @@ CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted)
     }
     gpu_batch_start_now();
     aside->u = ult_self();
-    aside->note = (struct ult_wakeup){.handle = wake};
+    aside->wakeup = (struct ult_wakeup){.handle = wake};
     pe = gpu_pe_self();
     pe->source.pending++;
     if (!give(aside)) {

@@ -24,7 +24,7 @@ struct gpu_aside {
     CUresult result;
     CUcontext context; /* the rank's; private, like all fields below */
     struct ult *u;     /* the rank; NULL: none waits */
-    struct ult_wakeup note;
+    struct ult_wakeup wakeup;
 };
 
 /* True if a call from this code must run aside. False if the rank may not be suspended there, if no other

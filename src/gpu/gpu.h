@@ -208,16 +208,16 @@ struct gpu_move {
     bool is_stale;         /* it started from a stale cache entry */
     struct gpu_move_side from;
     struct gpu_move_side to;
-    size_t chunk_bytes;     /* size of all chunks but the last */
-    size_t taken_bytes;     /* already assigned to chunks */
-    int n_chunks;           /* processed at a time */
-    int n_busy;             /* chunks in progress */
-    bool has_pinned;        /* chunks need pinned memory */
-    bool has_scratch[2];    /* chunks need memory of the source's GPU, and of the destination's */
-    bool is_hop;            /* both ends are pinned: goes through memory of the GPU from.device */
-    bool is_split;          /* the drain is in its own queue, on the destination's GPU */
-    int error;              /* the first */
-    struct ult_wakeup note; /* delivers a failure to the PE's progress */
+    size_t chunk_bytes;       /* size of all chunks but the last */
+    size_t taken_bytes;       /* already assigned to chunks */
+    int n_chunks;             /* processed at a time */
+    int n_busy;               /* chunks in progress */
+    bool has_pinned;          /* chunks need pinned memory */
+    bool has_scratch[2];      /* chunks need memory of the source's GPU, and of the destination's */
+    bool is_hop;              /* both ends are pinned: goes through memory of the GPU from.device */
+    bool is_split;            /* the drain is in its own queue, on the destination's GPU */
+    int error;                /* the first */
+    struct ult_wakeup wakeup; /* delivers a failure to the PE's progress */
     struct gpu_move_chunk chunks[2];
 };
 

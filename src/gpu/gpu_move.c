@@ -402,9 +402,9 @@ static void first_done(struct gpu_ticket *ticket, int error)
     gpu_queue_then(queue, &chunk->ticket);
 }
 
-static void handle_failed(struct ult_wakeup *note)
+static void handle_failed(struct ult_wakeup *wakeup)
 {
-    finish(BASE_CONTAINER(note, struct gpu_move, note));
+    finish(BASE_CONTAINER(wakeup, struct gpu_move, wakeup));
 }
 
 static void start_with_care(struct gpu_move *move)
@@ -415,8 +415,8 @@ static void start_with_care(struct gpu_move *move)
     for (int i = 0; i < move->n_chunks && !move->error && move->taken_bytes < move->n_bytes; i++)
         start_chunk(move, &move->chunks[i]);
     if (move->n_busy == 0) {
-        move->note.handle = handle_failed;
-        ult_post_wakeup(ult_self()->pe, &move->note);
+        move->wakeup.handle = handle_failed;
+        ult_post_wakeup(ult_self()->pe, &move->wakeup);
     }
 }
 

@@ -50,7 +50,8 @@ static int set_side(struct gpu_move_side *side, const struct gpu_data *data, siz
 }
 
 /* How the device of one side can access the memory of the other. */
-static enum gpu_peer_access reach(const struct gpu_move_side *side, const struct gpu_move_side *other)
+static enum gpu_peer_access access_between(const struct gpu_move_side *side,
+                                           const struct gpu_move_side *other)
 {
     return side->device < 0 ? GPU_PEER_ACCESS_KERNEL
                             : gpu_peer_access(side->device, other->addr, other->device, other->buffer);
@@ -59,7 +60,7 @@ static enum gpu_peer_access reach(const struct gpu_move_side *side, const struct
 /* If kernels are used: determines whether they can access the memory of their own side. */
 static void find_foreign(struct gpu_move_side *side)
 {
-    side->is_foreign = side->device >= 0 && reach(side, side) != GPU_PEER_ACCESS_KERNEL;
+    side->is_foreign = side->device >= 0 && access_between(side, side) != GPU_PEER_ACCESS_KERNEL;
 }
 
 /* Called if kernels are used, or there are two GPUs. */
@@ -69,9 +70,9 @@ static void plan_ways(struct gpu_move *move)
     bool is_cross = from->device >= 0 && to->device >= 0 && from->device != to->device;
     bool are_peers =
         !is_cross || gpu_peer_enable(from->device, to->device); /* then the driver copies directly */
-    enum gpu_peer_access forth = to->kind == FLAT ? reach(from, to) : GPU_PEER_ACCESS_KERNEL;
+    enum gpu_peer_access forth = to->kind == FLAT ? access_between(from, to) : GPU_PEER_ACCESS_KERNEL;
     enum gpu_peer_access back =
-        to->kind == DEVICE && from->kind == FLAT ? reach(to, from) : GPU_PEER_ACCESS_KERNEL;
+        to->kind == DEVICE && from->kind == FLAT ? access_between(to, from) : GPU_PEER_ACCESS_KERNEL;
 
     if (from->kind == DEVICE)
         find_foreign(from);

@@ -484,7 +484,7 @@ static int poll_queues(struct ult_source *source)
         gpu_batch_start(pe);
     if (pe->repeats)
         gpu_repeats_end(pe->repeats);
-    n_handled = (pe->services ? gpu_resident_poll(pe) : 0) + (pe->questions ? gpu_wait_poll(pe) : 0) +
+    n_handled = (pe->residents ? gpu_resident_poll(pe) : 0) + (pe->questions ? gpu_wait_poll(pe) : 0) +
                 (pe->syncs ? gpu_sync_poll(pe) : 0);
     queue = pe->busy;
     pe->busy = NULL;

@@ -214,8 +214,7 @@ CUresult gpu_op_submit(const struct gpu_operation *op, const char *data, CUstrea
 /* ---- Copies by a kernel ---- */
 
 /* Switching between a kernel and a copy engine takes a GPU some 4 us, and so does each copy by an engine.
- * So copies up to this size are made by a kernel if the graph has kernels before them: a graph that begins
- * with copies may be what a kernel that fills the GPU waits for. */
+ * So copies up to this size are made by a kernel if the graph has kernels before them: a kernel that fills the GPU may wait for a graph that begins with copies. */
 #define BY_KERNEL_MAX ((size_t)256 << 10)
 #define THREADS 256
 #define BLOCKS_MAX 64

@@ -111,12 +111,12 @@ static bool is_equal(const struct gpu_sequence *sequence, int i, const struct gp
            other->n_bytes == op->n_bytes && memcmp(sequence->data + other->at, data, op->n_bytes) == 0;
 }
 
-static void note(struct gpu_sequence *sequence, const struct gpu_operation *op, const char *data)
+static void record(struct gpu_sequence *sequence, const struct gpu_operation *op, const char *data)
 {
-    struct gpu_operation *noted = &sequence->ops[sequence->n++];
+    struct gpu_operation *recorded = &sequence->ops[sequence->n++];
 
-    *noted = *op;
-    noted->at = sequence->n_bytes;
+    *recorded = *op;
+    recorded->at = sequence->n_bytes;
     memcpy(sequence->data + sequence->n_bytes, data, op->n_bytes);
     sequence->n_bytes += (op->n_bytes + 15) & ~15u;
 }
@@ -144,7 +144,7 @@ static CUresult submit_held(struct gpu_repeats *repeats)
     for (int i = 0; i < n && result == CUDA_SUCCESS; i++) {
         const char *data = from->data + from->ops[i].at;
         result = gpu_op_submit(&from->ops[i], data, from->stream);
-        note(to, &from->ops[i], data);
+        record(to, &from->ops[i], data);
     }
     gpu_context_leave(from->context, before);
     repeats->is_spoiled |= result != CUDA_SUCCESS;
@@ -394,7 +394,7 @@ static CUresult submit(struct gpu_repeats *repeats, CUstream stream, const struc
     if (result != CUDA_SUCCESS)
         repeats->is_spoiled = true;
     else
-        note(&repeats->sequence, op, data);
+        record(&repeats->sequence, op, data);
     if (repeats->sequence.n == GPU_SEQUENCE_OPS ||
         repeats->sequence.n_bytes > GPU_SEQUENCE_BYTES - GPU_ARGUMENTS_MAX - 16)
         end(repeats);

@@ -106,19 +106,19 @@ uint64_t gpu_resident_times_sent_away(void)
 }
 
 /* The eviction word is in every order: the kernel reads only some of them. */
-static void set_leave(struct gpu_resident *service, bool is_on)
+static void set_leave(struct gpu_resident *resident, bool is_on)
 {
     for (int i = 0; i < GPU_RESIDENT_ORDERS; i++)
-        __atomic_store_n(&service->mailbox->orders[i].words[GPU_RESIDENT_LEAVE], is_on, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&resident->mailbox->orders[i].words[GPU_RESIDENT_LEAVE], is_on, __ATOMIC_SEQ_CST);
 }
 
-static void enlist(struct gpu_resident *service)
+static void enlist(struct gpu_resident *resident)
 {
     pthread_mutex_lock(&all.lock);
-    service->n_holds = all.n_holds[service->device] + all.n_holds[GPU_DEVICES_MAX];
-    set_leave(service, service->n_holds > 0);
-    service->next_of_all = all.first;
-    all.first = service;
+    resident->n_holds = all.n_holds[resident->device] + all.n_holds[GPU_DEVICES_MAX];
+    set_leave(resident, resident->n_holds > 0);
+    resident->next_of_all = all.first;
+    all.first = resident;
     atomic_store(&all.is_any, true);
     pthread_mutex_unlock(&all.lock);
 }
@@ -129,14 +129,14 @@ static void change_holds(int device, int by)
         return;
     pthread_mutex_lock(&all.lock);
     all.n_holds[device == GPU_RESIDENT_ALL ? GPU_DEVICES_MAX : device] += by;
-    for (struct gpu_resident *service = all.first; service; service = service->next_of_all) {
+    for (struct gpu_resident *resident = all.first; resident; resident = resident->next_of_all) {
         int before;
-        if (device != GPU_RESIDENT_ALL && device != service->device)
+        if (device != GPU_RESIDENT_ALL && device != resident->device)
             continue;
-        before = atomic_fetch_add(&service->n_holds, by);
+        before = atomic_fetch_add(&resident->n_holds, by);
         if (before == 0 || before + by == 0)
-            set_leave(service, by > 0);
-        if (before == 0 && atomic_load(&service->is_launched))
+            set_leave(resident, by > 0);
+        if (before == 0 && atomic_load(&resident->is_launched))
             atomic_fetch_add_explicit(&all.n_sent_away, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&all.lock);
@@ -174,12 +174,12 @@ static BASE_COLD void say(const char *what, int device, const char *why)
         base_log_verbose(1, "+gpu-service: %s on GPU %d: %s", what, device, why);
 }
 
-static int make_mailbox(struct gpu_resident *service)
+static int make_mailbox(struct gpu_resident *resident)
 {
     size_t size;
     int error = 0;
-    void *memory = gpu_pinned_get(sizeof *service->mailbox, &size, &error);
-    CUcontext context = gpu_context_of(service->device), before;
+    void *memory = gpu_pinned_get(sizeof *resident->mailbox, &size, &error);
+    CUcontext context = gpu_context_of(resident->device), before;
     CUdeviceptr at = 0;
 
     if (!memory)
@@ -193,9 +193,9 @@ static int make_mailbox(struct gpu_resident *service)
         gpu_pinned_put(memory);
         return error;
     }
-    memset(memory, 0, sizeof *service->mailbox);
-    service->mailbox = memory;
-    service->mailbox_at = at;
+    memset(memory, 0, sizeof *resident->mailbox);
+    resident->mailbox = memory;
+    resident->mailbox_at = at;
     return 0;
 }
 
@@ -282,8 +282,8 @@ static BASE_COLD struct gpu_resident *make(struct gpu_pe *pe, int device)
     if (obstacle)
         say("none", device, obstacle);
     made->reluctance = 1;
-    made->next = pe->services;
-    pe->services = made;
+    made->next = pe->residents;
+    pe->residents = made;
     if (!obstacle)
         enlist(made);
     return made;
@@ -292,72 +292,73 @@ static BASE_COLD struct gpu_resident *make(struct gpu_pe *pe, int device)
 static struct gpu_resident *resident_of(int device)
 {
     struct gpu_pe *pe = gpu_pe_self();
-    struct gpu_resident *service = pe->services;
+    struct gpu_resident *resident = pe->residents;
 
-    while (service && service->device != device)
-        service = service->next;
-    return BASE_LIKELY(service != NULL) ? service : make(pe, device);
+    while (resident && resident->device != device)
+        resident = resident->next;
+    return BASE_LIKELY(resident != NULL) ? resident : make(pe, device);
 }
 
-static bool can_use(const struct gpu_resident *service, const struct gpu_move_side *side)
+static bool can_use(const struct gpu_resident *resident, const struct gpu_move_side *side)
 {
-    return gpu_peer_access(service->device, side->addr, side->device, side->buffer) == GPU_PEER_ACCESS_KERNEL;
+    return gpu_peer_access(resident->device, side->addr, side->device, side->buffer) ==
+           GPU_PEER_ACCESS_KERNEL;
 }
 
 /* ---- Launch and departure ---- */
 
-static uint32_t state_of(const struct gpu_resident *service)
+static uint32_t state_of(const struct gpu_resident *resident)
 {
-    return __atomic_load_n(&service->mailbox->state, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&resident->mailbox->state, __ATOMIC_SEQ_CST);
 }
 
-static bool has_said(const struct gpu_resident *service, enum gpu_resident_phase phase)
+static bool has_said(const struct gpu_resident *resident, enum gpu_resident_phase phase)
 {
-    return state_of(service) == GPU_RESIDENT_SAYS(service->launches, phase);
+    return state_of(resident) == GPU_RESIDENT_SAYS(resident->launches, phase);
 }
 
-static void fail(struct gpu_resident *service, int error)
+static void fail(struct gpu_resident *resident, int error)
 {
-    service->is_broken = true;
-    service->is_launched = false;
-    say("no more", service->device, gpu_error_text(error));
+    resident->is_broken = true;
+    resident->is_launched = false;
+    say("no more", resident->device, gpu_error_text(error));
 }
 
-static void launch(struct gpu_resident *service)
+static void launch(struct gpu_resident *resident)
 {
-    struct gpu_kernel_resident args = {.mailbox = service->mailbox_at,
-                                       .launch = service->launches + 1,
-                                       .first = service->issued + 1,
+    struct gpu_kernel_resident args = {.mailbox = resident->mailbox_at,
+                                       .launch = resident->launches + 1,
+                                       .first = resident->issued + 1,
                                        .wait_ns = (uint32_t)gpu_resident_us * 1000,
                                        .stay_ns = STAY_US * 1000};
-    struct gpu_queue *local = gpu_pe_self()->queues[service->device][GPU_STREAM_LOCAL];
+    struct gpu_queue *local = gpu_pe_self()->queues[resident->device][GPU_STREAM_LOCAL];
     int error =
-        gpu_queue_launch(service->queue, GPU_KERNEL_RESIDENT, 1, GPU_RESIDENT_THREADS, &args, sizeof args);
+        gpu_queue_launch(resident->queue, GPU_KERNEL_RESIDENT, 1, GPU_RESIDENT_THREADS, &args, sizeof args);
 
     if (local) /* the previous copy is known to be done when this call has returned */
         gpu_queue_forget_time(local);
-    service->launches++;
-    service->n_wanted = 0;
-    service->first_of_launch = args.first;
-    service->is_launched = true;
+    resident->launches++;
+    resident->n_wanted = 0;
+    resident->first_of_launch = args.first;
+    resident->is_launched = true;
     if (BASE_UNLIKELY(error))
-        fail(service, error);
+        fail(resident, error);
 }
 
 /* The kernel has left: was the launch worth its cost? */
-static void note_left(struct gpu_resident *service)
+static void mark_left(struct gpu_resident *resident)
 {
-    atomic_store_explicit(&service->is_launched, false, memory_order_relaxed);
-    if ((int32_t)(service->mailbox->done - service->first_of_launch) + 1 >= WORTH_ORDERS)
-        service->reluctance = 1;
-    else if (service->reluctance < RELUCTANCE_MAX)
-        service->reluctance *= 2;
+    atomic_store_explicit(&resident->is_launched, false, memory_order_relaxed);
+    if ((int32_t)(resident->mailbox->done - resident->first_of_launch) + 1 >= WORTH_ORDERS)
+        resident->reluctance = 1;
+    else if (resident->reluctance < RELUCTANCE_MAX)
+        resident->reluctance *= 2;
 }
 
-static bool is_there(const struct gpu_resident *service)
+static bool is_there(const struct gpu_resident *resident)
 {
-    return service->is_launched && has_said(service, GPU_RESIDENT_HERE) &&
-           atomic_load_explicit(&service->n_holds, memory_order_relaxed) == 0;
+    return resident->is_launched && has_said(resident, GPU_RESIDENT_HERE) &&
+           atomic_load_explicit(&resident->n_holds, memory_order_relaxed) == 0;
 }
 
 bool gpu_resident_is_there(int device)
@@ -367,27 +368,27 @@ bool gpu_resident_is_there(int device)
 
 void gpu_resident_call(int device)
 {
-    struct gpu_resident *service = resident_of(device);
-    uint64_t now_ns = ult_now_ns(), since_ns = now_ns - service->wanted_ns;
+    struct gpu_resident *resident = resident_of(device);
+    uint64_t now_ns = ult_now_ns(), since_ns = now_ns - resident->wanted_ns;
 
-    service->wanted_ns = now_ns;
-    if (service->is_broken || since_ns >= (uint64_t)gpu_resident_us * 1000)
+    resident->wanted_ns = now_ns;
+    if (resident->is_broken || since_ns >= (uint64_t)gpu_resident_us * 1000)
         return;
-    service->n_wanted++;
-    if (service->is_launched && !service->first && has_said(service, GPU_RESIDENT_LEFT))
-        note_left(service);
-    if (!service->is_launched && service->n_wanted >= service->reluctance &&
-        atomic_load_explicit(&service->n_holds, memory_order_relaxed) == 0)
-        launch(service);
+    resident->n_wanted++;
+    if (resident->is_launched && !resident->first && has_said(resident, GPU_RESIDENT_LEFT))
+        mark_left(resident);
+    if (!resident->is_launched && resident->n_wanted >= resident->reluctance &&
+        atomic_load_explicit(&resident->n_holds, memory_order_relaxed) == 0)
+        launch(resident);
 }
 
 /* ---- Orders ---- */
 
-static void write_order(struct gpu_resident *service, uint64_t to, uint64_t from, uint64_t n_bytes)
+static void write_order(struct gpu_resident *resident, uint64_t to, uint64_t from, uint64_t n_bytes)
 {
-    uint32_t number = ++service->issued;
+    uint32_t number = ++resident->issued;
     uint64_t tag = (uint64_t)(number & 0xffff) << GPU_RESIDENT_ADDRESS_BITS;
-    uint64_t *words = service->mailbox->orders[number % GPU_RESIDENT_ORDERS].words;
+    uint64_t *words = resident->mailbox->orders[number % GPU_RESIDENT_ORDERS].words;
 
     __atomic_store_n(&words[2], tag | n_bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&words[1], tag | from, __ATOMIC_RELAXED);
@@ -397,101 +398,101 @@ static void write_order(struct gpu_resident *service, uint64_t to, uint64_t from
 bool gpu_resident_copy(const struct gpu_move_side *from, const struct gpu_move_side *to, size_t n_bytes,
                        struct gpu_ticket *ticket)
 {
-    struct gpu_resident *service = resident_of(from->device);
+    struct gpu_resident *resident = resident_of(from->device);
     struct gpu_pe *pe = gpu_pe_self();
     uintptr_t to_addr = (uintptr_t)to->first, from_addr = (uintptr_t)from->first;
 
     if (n_bytes > GPU_RESIDENT_MAX / 4 && (to_addr | from_addr | n_bytes) % 16 != 0)
         return false;
-    if (service->is_broken || (to_addr | from_addr) >> GPU_RESIDENT_ADDRESS_BITS || !can_use(service, from) ||
-        !is_there(service) || !can_use(service, to) ||
-        service->issued - service->handled >= GPU_RESIDENT_ORDERS)
+    if (resident->is_broken || (to_addr | from_addr) >> GPU_RESIDENT_ADDRESS_BITS ||
+        !can_use(resident, from) || !is_there(resident) || !can_use(resident, to) ||
+        resident->issued - resident->handled >= GPU_RESIDENT_ORDERS)
         return false;
-    write_order(service, to_addr, from_addr, n_bytes);
-    ticket->number = service->issued;
+    write_order(resident, to_addr, from_addr, n_bytes);
+    ticket->number = resident->issued;
     ticket->next = NULL;
-    if (service->first)
-        service->last->next = ticket;
+    if (resident->first)
+        resident->last->next = ticket;
     else
-        service->first = ticket;
-    service->last = ticket;
-    service->wanted_ns = ult_now_ns();
+        resident->first = ticket;
+    resident->last = ticket;
+    resident->wanted_ns = ult_now_ns();
     pe->source.pending++;
     if (from->device == to->device && pe->queues[from->device][GPU_STREAM_LOCAL])
-        gpu_queue_skip_local(pe->queues[from->device][GPU_STREAM_LOCAL], service->wanted_ns);
+        gpu_queue_skip_local(pe->queues[from->device][GPU_STREAM_LOCAL], resident->wanted_ns);
     return true;
 }
 
 /* ---- Completion ---- */
 
 /* Ends the oldest order. */
-static void end_first(struct gpu_pe *pe, struct gpu_resident *service, int error)
+static void end_first(struct gpu_pe *pe, struct gpu_resident *resident, int error)
 {
-    struct gpu_ticket *ticket = service->first;
+    struct gpu_ticket *ticket = resident->first;
 
-    service->first = ticket->next;
-    service->handled = ticket->number;
-    service->n_done += error == 0;
+    resident->first = ticket->next;
+    resident->handled = ticket->number;
+    resident->n_done += error == 0;
     pe->source.pending--;
     ticket->handle(ticket, error);
 }
 
-static int end_done(struct gpu_pe *pe, struct gpu_resident *service)
+static int end_done(struct gpu_pe *pe, struct gpu_resident *resident)
 {
-    uint32_t done = __atomic_load_n(&service->mailbox->done, __ATOMIC_ACQUIRE);
+    uint32_t done = __atomic_load_n(&resident->mailbox->done, __ATOMIC_ACQUIRE);
     int n_ended = 0;
 
-    while (service->first && (int32_t)(done - service->first->number) >= 0) {
-        end_first(pe, service, 0);
+    while (resident->first && (int32_t)(done - resident->first->number) >= 0) {
+        end_first(pe, resident, 0);
         n_ended++;
     }
     return n_ended;
 }
 
 /* Nothing more will be done: ends the orders that are in progress now, not those that their handlers add. */
-static int end_all(struct gpu_pe *pe, struct gpu_resident *service, int error)
+static int end_all(struct gpu_pe *pe, struct gpu_resident *resident, int error)
 {
-    uint32_t last = service->issued;
+    uint32_t last = resident->issued;
     int n_ended;
 
-    note_left(service); /* first, because the handlers may launch the next one */
-    n_ended = end_done(pe, service);
-    while (service->first && (int32_t)(last - service->first->number) >= 0) {
-        end_first(pe, service, error);
+    mark_left(resident); /* first, because the handlers may launch the next one */
+    n_ended = end_done(pe, resident);
+    while (resident->first && (int32_t)(last - resident->first->number) >= 0) {
+        end_first(pe, resident, error);
         n_ended++;
     }
     return n_ended;
 }
 
-static int poll_resident(struct gpu_pe *pe, struct gpu_resident *service)
+static int poll_resident(struct gpu_pe *pe, struct gpu_resident *resident)
 {
     int n_ended, error;
 
-    if (!service->first)
+    if (!resident->first)
         return 0;
-    n_ended = end_done(pe, service);
-    if (n_ended || !service->first) {
-        service->n_looks = 0;
+    n_ended = end_done(pe, resident);
+    if (n_ended || !resident->first) {
+        resident->n_looks = 0;
         return n_ended;
     }
-    if (has_said(service, GPU_RESIDENT_LEFT))
-        return end_all(pe, service, GPU_RESIDENT_NOT_DONE);
-    if (++service->n_looks % LOOKS_PER_QUERY != 0)
+    if (has_said(resident, GPU_RESIDENT_LEFT))
+        return end_all(pe, resident, GPU_RESIDENT_NOT_DONE);
+    if (++resident->n_looks % LOOKS_PER_QUERY != 0)
         return 0;
-    error = gpu_queue_ask(service->queue);
+    error = gpu_queue_ask(resident->queue);
     if (error == GPU_QUEUE_BUSY)
         return 0;
     if (error)
-        fail(service, error);
-    return end_all(pe, service, error ? error : GPU_RESIDENT_NOT_DONE);
+        fail(resident, error);
+    return end_all(pe, resident, error ? error : GPU_RESIDENT_NOT_DONE);
 }
 
 int gpu_resident_poll(struct gpu_pe *pe)
 {
     int n_ended = 0;
 
-    for (struct gpu_resident *service = pe->services; service; service = service->next)
-        n_ended += poll_resident(pe, service);
+    for (struct gpu_resident *resident = pe->residents; resident; resident = resident->next)
+        n_ended += poll_resident(pe, resident);
     return n_ended;
 }
 
@@ -499,7 +500,7 @@ uint64_t gpu_resident_count(void)
 {
     uint64_t n_done = 0;
 
-    for (const struct gpu_resident *service = gpu_pe_self()->services; service; service = service->next)
-        n_done += service->n_done;
+    for (const struct gpu_resident *resident = gpu_pe_self()->residents; resident; resident = resident->next)
+        n_done += resident->n_done;
     return n_done;
 }

@@ -133,9 +133,9 @@ bool gpu_host_is_pageable(const void *address);
       "waits for the rank's streams")                                                                        \
     X(cuCtxRecordEvent, 12050, (CUcontext, CUevent), gpu_api_context_record, "is of the rank's streams")     \
     X(cuCtxWaitEvent, 12050, (CUcontext, CUevent), gpu_api_context_wait, "is of the rank's streams")         \
-    X(cuStreamGetFlags, 5050, (CUstream, unsigned *), gpu_api_stream_flags, "tells what was asked for")      \
+    X(cuStreamGetFlags, 5050, (CUstream, unsigned *), gpu_api_stream_flags, "returns the requested flags")   \
     X(cuStreamGetFlags_ptsz, 7000, (CUstream, unsigned *), gpu_api_stream_flags_ptsz,                        \
-      "tells what was asked for")                                                                            \
+      "returns the requested flags")                                                                         \
     X(cuStreamCopyAttributes, 11000, (CUstream, CUstream), gpu_api_copy_attributes, "names two streams")     \
     X(cuStreamCopyAttributes_ptsz, 11000, (CUstream, CUstream), gpu_api_copy_attributes_ptsz,                \
       "names two streams")                                                                                   \
@@ -152,9 +152,9 @@ bool gpu_host_is_pageable(const void *address);
     X(cuLaunchCooperativeKernel_ptsz, 9000, GPU_LAUNCH_TYPES(CUstream, void **),                             \
       gpu_launch_cooperative_ptsz, "may need every multiprocessor")                                          \
     X(cuStreamAddCallback, 5000, (CUstream, CUstreamCallback, void *, unsigned), gpu_api_add_callback,       \
-      "tells the callback its stream")                                                                       \
+      "passes a stream to the callback")                                                                     \
     X(cuStreamAddCallback_ptsz, 7000, (CUstream, CUstreamCallback, void *, unsigned),                        \
-      gpu_api_add_callback_ptsz, "tells the callback its stream")                                            \
+      gpu_api_add_callback_ptsz, "passes a stream to the callback")                                          \
     X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream), gpu_repeat_cuMemcpyAsync,           \
       "may be repeated")                                                                                     \
     X(cuMemcpyAsync_ptsz, 7000, (CUdeviceptr, CUdeviceptr, size_t, CUstream), gpu_repeat_cuMemcpyAsync_ptsz, \
@@ -172,9 +172,9 @@ bool gpu_host_is_pageable(const void *address);
     X(cuMemcpyDtoDAsync_v2_ptsz, 7000, (CUdeviceptr, CUdeviceptr, size_t, CUstream),                         \
       gpu_repeat_cuMemcpyDtoDAsync_v2_ptsz, "may be repeated")                                               \
     X(cuStreamAttachMemAsync, 6000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach,            \
-      "comes behind what is held back")                                                                      \
+      "must follow the delayed calls")                                                                       \
     X(cuStreamAttachMemAsync_ptsz, 7000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach_ptsz,  \
-      "comes behind what is held back")                                                                      \
+      "must follow the delayed calls")                                                                       \
     X(cuStreamSetAttribute, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),                    \
       gpu_repeat_set_attribute, "graphs have attributes")                                                    \
     X(cuStreamSetAttribute_ptsz, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),               \

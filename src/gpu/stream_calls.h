@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * stream_calls.h: the functions of CUDA's driver that take one stream, or work on the default stream. Written
- * by tools/generate_stream_calls.py from CUDA's headers: change that, not this.
+ * by tools/gen_stream_calls.py from CUDA's headers: change that, not this.
  */
 #ifndef GPU_STREAM_CALLS_H
 #define GPU_STREAM_CALLS_H

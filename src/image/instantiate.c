@@ -117,7 +117,7 @@ static bool protect_all(const struct image_program *program, const char *base)
 /* Publishes the image for image_find. */
 static void enlist(struct image *image)
 {
-    uintptr_t lo = (uintptr_t)image->base, hi = lo + image_program.reach_bytes;
+    uintptr_t lo = (uintptr_t)image->base, hi = lo + image_program.reserved_bytes;
     uintptr_t old_lo = atomic_load(&images_lo), old_hi = atomic_load(&images_hi);
 
     while (lo < old_lo && !atomic_compare_exchange_weak(&images_lo, &old_lo, lo))
@@ -298,7 +298,7 @@ void image_tls_init_thread(const struct image *image)
 
 bool image_has_address(const struct image *image, const void *addr)
 {
-    return (uintptr_t)addr - (uintptr_t)image->base < image_program.reach_bytes;
+    return (uintptr_t)addr - (uintptr_t)image->base < image_program.reserved_bytes;
 }
 
 const struct image_module *image_module_at(const struct image *image, const void *addr)

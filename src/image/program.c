@@ -46,12 +46,13 @@ const char *image_error(const char *fmt, ...)
 
 void image_set_late_bytes(size_t bytes)
 {
-    image_program.reach_bytes = image_program.span_bytes + bytes / image_program.align * image_program.align;
+    image_program.reserved_bytes =
+        image_program.span_bytes + bytes / image_program.align * image_program.align;
 }
 
 size_t image_late_bytes(void)
 {
-    return image_program.reach_bytes - image_program.span_bytes;
+    return image_program.reserved_bytes - image_program.span_bytes;
 }
 
 /* The lowest offset free for a group: after the groups before it. */
@@ -80,7 +81,7 @@ static void lay_out(struct image_program *program)
             program->align = align;
     }
     program->span_bytes = base_round_up(end, program->align);
-    program->reach_bytes = program->span_bytes;
+    program->reserved_bytes = program->span_bytes;
 }
 
 static int compare_offsets(const void *a, const void *b)
@@ -145,7 +146,7 @@ bool image_program_plan(struct image_program *program, const char **error_out)
         if (!image_segments_read(&program->modules[i], error_out))
             return false;
     lay_out(program);
-    if (program->number > 0 && program->span_bytes > image_program.reach_bytes) {
+    if (program->number > 0 && program->span_bytes > image_program.reserved_bytes) {
         *error_out = image_error("the %zu MiB of address space that each rank has for opened libraries are "
                                  "used up; use fewer ranks or smaller stacks (+stacksize)",
                                  image_late_bytes() >> 20);
@@ -189,7 +190,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
 
 size_t image_span_bytes(void)
 {
-    return image_program.reach_bytes;
+    return image_program.reserved_bytes;
 }
 
 size_t image_align_bytes(void)

@@ -131,7 +131,7 @@ struct image_program {
     struct image_module *modules; /* the main program first */
     size_t n_modules;
     size_t *init_order;       /* modules in the order of their constructors */
-    size_t reach_bytes;       /* of the program: including the space reserved behind its copies for groups */
+    size_t reserved_bytes;    /* of the program: including the space reserved behind its copies for groups */
     size_t span_bytes, align; /* of a copy: span_bytes is the end of this and all earlier groups */
 
     struct image_mapping *mappings;

@@ -240,7 +240,7 @@ int image_libc_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set_out);
 int image_libc_pthread_setaffinity(pthread_t thread, size_t bytes, const cpu_set_t *set);
 int image_libc_pthread_getaffinity(pthread_t thread, size_t bytes, cpu_set_t *set_out);
 
-/* ---- The replacements by file; the table in rebind.c says what each one does ---- */
+/* ---- The replacements by file; the table in rebind.c describes each ---- */
 
 int image_libc_key_create(pthread_key_t *key, void (*destructor)(void *));
 int image_libc_key_delete(pthread_key_t key);

@@ -45,7 +45,7 @@ err_close:
     return -1;
 }
 
-/* The user who sent a datagram; -1: unknown. */
+/* The user id of a datagram's sender; -1: unknown. */
 static uid_t sender_of(struct msghdr *message)
 {
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {

@@ -62,7 +62,7 @@ static void set_variable(const char *name, const char *value, bool is_added, voi
 
 /* Sets the variables for the place of a process that is one rank. If it has several ranks, each gets its
  * own values later. */
-static void tell_place(int rank, int size)
+static void set_place(int rank, int size)
 {
     struct base_rank_place place = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
     base_rank_variables_set(&place, set_variable, &place);
@@ -141,7 +141,7 @@ static void start_child(const struct launch_command *command, const struct launc
                 dup2(nothing, STDIN_FILENO);
         }
         if (copies > 1)
-            tell_place(children->num, copies);
+            set_place(children->num, copies);
         replace_self(command, program);
     }
     children->pids[children->num++] = pid;
@@ -290,7 +290,7 @@ int launch_run(const struct launch_command *command, const struct launch_program
     int copies = program->kind == LAUNCH_PROGRAM_PLAIN && command->num_ranks > 1 ? command->num_ranks : 1;
     set_rank_options(command);
     if (command->num_procs <= 1 && launch_num_ranks(command) <= 1)
-        tell_place(0, 1);
+        set_place(0, 1);
     if (program->needs_library_path)
         set_library_path();
     int reports = must_report(command, program) ? launch_report_open() : -1;

@@ -324,7 +324,7 @@ static void registered(pmix_status_t status, size_t handler, void *arg)
     __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
 }
 
-static void told(pmix_status_t status, void *arg)
+static void notified(pmix_status_t status, void *arg)
 {
     (void)status;
     __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
@@ -344,7 +344,7 @@ static void await_answer(const int *has_answer, const char *what)
  * libpmix 4.2 always replies to this one only, whatever the launcher's server does with events. */
 void ucxm_launcher_tolerate(void)
 {
-    static int is_registered, is_told;
+    static int is_registered, is_notified;
     pmix_status_t status;
 
     status = PMIx_Register_event_handler(loss_codes, sizeof loss_codes / sizeof loss_codes[0], NULL, 0,
@@ -353,8 +353,8 @@ void ucxm_launcher_tolerate(void)
         await_answer(&is_registered, "a request to report failed processes (PMIx_Register_event_handler)");
     if (!launcher.is_mpirun) /* Slurm's server ends a job at any event */
         return;
-    status = PMIx_Notify_event(BASE_LAUNCHED_TOLERATES_EVENT, &launcher.self, PMIX_RANGE_LOCAL, NULL, 0, told,
-                               &is_told);
+    status = PMIx_Notify_event(BASE_LAUNCHED_TOLERATES_EVENT, &launcher.self, PMIX_RANGE_LOCAL, NULL, 0,
+                               notified, &is_notified);
     if (status == PMIX_SUCCESS)
-        await_answer(&is_told, "a request to continue without failed processes (PMIx_Notify_event)");
+        await_answer(&is_notified, "a request to continue without failed processes (PMIx_Notify_event)");
 }

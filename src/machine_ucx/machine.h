@@ -88,7 +88,7 @@ struct machine_client {
 /* How the memory of another process can be accessed without its taking part. */
 enum machine_access {
     MACHINE_NO_ACCESS,     /* it cannot: data goes in messages */
-    MACHINE_DIRECT_ACCESS, /* copy: without a key, over when it returns */
+    MACHINE_DIRECT_ACCESS, /* copy: without a key, complete when it returns */
     MACHINE_KEYED_ACCESS,  /* put and get, with a key of the memory; complete at the other side after flush */
 };
 
@@ -101,29 +101,29 @@ struct machine_piece {
 
 /* Access to other processes' memory. From open to close. Never touches memory of a process after forget was called
  * for it. */
-struct machine_reach {
+struct machine_rma {
     /* Any thread; the first call for a process may take a while. */
     enum machine_access (*access)(int proc_id);
 
-    /* DIRECT: copies between pieces of this process and of the other, in their order: as many bytes as the fewer of
-     * both are, or less; *n_bytes_out says how many, at least one if it returns MACHINE_DONE. MACHINE_FAILED: the
-     * kernel refuses this memory, or this process. Any thread. */
+    /* DIRECT: copies between pieces of this process and of the other, in order, up to the end of the shorter side.
+     * It may copy less: *n_bytes_out is the number of copied bytes, at least one with MACHINE_DONE. MACHINE_FAILED:
+     * the kernel refuses this memory, or this process. Any thread. */
     int (*copy)(int proc_id, bool is_put, const struct machine_piece *own, int n_own,
                 const struct machine_piece *others, int n_others, size_t *n_bytes_out);
 
-    /* KEYED: gives access to memory of this process until conceal. The key, malloc'ed, is the caller's; it is for
-     * any process. NULL: that is not possible. Any thread. */
+    /* KEYED: gives other processes access to memory of this one until conceal. The key is valid for any process,
+     * malloc'ed, and owned by the caller. NULL: not possible. Any thread. */
     void *(*expose)(void *memory, size_t n_bytes, void **key_out, size_t *key_bytes_out);
     void (*conceal)(void *exposed);
 
-    /* Makes a key that another process has sent one that a port can use for accesses by way of a PE of that
-     * process. NULL: that is not possible. Both on the port's thread. */
+    /* Converts another process's key for accesses of this port through a PE of that process. NULL: not possible.
+     * Both on the port's thread. */
     void *(*import_key)(int pe_id, int proc_id, int dest_pe, const void *key);
     void (*drop_key)(void *imported);
 
-    /* With an imported key. As send: MACHINE_DONE, _PENDING (done will be called) or _PEER_FAILED. Done says that
-     * the buffer of this process may be used again; after flush is done, what was put before can be read at the
-     * other side. Both buffers are host memory. */
+    /* With an imported key. As send: MACHINE_DONE, _PENDING (done will be called) or _PEER_FAILED. When an
+     * operation is done, the buffer of this process may be used again; when a flush is done, earlier puts are visible at
+     * the other side. Both buffers are in host memory. */
     int (*put)(int pe_id, int proc_id, int dest_pe, void *imported, const void *from, uint64_t to,
                size_t n_bytes, machine_done_fn done, void *arg);
     int (*get)(int pe_id, int proc_id, int dest_pe, void *imported, void *into, uint64_t from, size_t n_bytes,
@@ -214,7 +214,7 @@ struct machine {
     void (*forget)(int pe_id, int proc_id);
 
     /* NULL: there is none. */
-    const struct machine_reach *reach;
+    const struct machine_rma *rma;
 
     /* Ends all processes of the job. May return: then the caller has to end its own. */
     void (*abort)(int exit_code, const char *why);

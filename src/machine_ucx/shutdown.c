@@ -17,7 +17,7 @@
 #define ROUNDS_MAX 32
 
 /* Notifications received, by round: 0 or 1. Some arrive while this process's ranks are still working. */
-static int n_told[ROUNDS_MAX];
+static int n_notified[ROUNDS_MAX];
 
 static ucs_status_t handle_parting(void *arg, const void *header, size_t header_bytes, void *data,
                                    size_t n_bytes, const ucp_am_recv_param_t *param)
@@ -32,7 +32,7 @@ static ucs_status_t handle_parting(void *arg, const void *header, size_t header_
         return UCS_OK;
     memcpy(&round, header, sizeof round);
     if (round < ROUNDS_MAX)
-        __atomic_fetch_add(&n_told[round], 1, __ATOMIC_RELEASE);
+        __atomic_fetch_add(&n_notified[round], 1, __ATOMIC_RELEASE);
     return UCS_OK;
 }
 
@@ -41,7 +41,7 @@ const char *ucxm_shutdown_init(struct ucxm_port *port)
     return port->pe_id == 0 ? ucxm_handler_set(port, UCXM_SHUTDOWN_ID, handle_parting) : NULL;
 }
 
-static void tell(int proc_id, uint32_t round)
+static void notify(int proc_id, uint32_t round)
 {
     ucp_ep_h ep = ucxm_endpoint(&ucxm.ports[0], proc_id, 0);
 
@@ -56,8 +56,8 @@ bool ucxm_shutdown(void (*progress)(void), double until_s)
 
     for (int64_t step = 1; step < n_procs && !ucxm_has_failed_peers(); step *= 2, round++) {
         useconds_t pause_us = 0;
-        tell((int)((ucxm.place.proc_id + step) % n_procs), round);
-        while (__atomic_load_n(&n_told[round], __ATOMIC_ACQUIRE) == 0 && !ucxm_has_failed_peers()) {
+        notify((int)((ucxm.place.proc_id + step) % n_procs), round);
+        while (__atomic_load_n(&n_notified[round], __ATOMIC_ACQUIRE) == 0 && !ucxm_has_failed_peers()) {
             progress();
             ucxm_pause(&pause_us);
             if (until_s > 0 && ucxm_now_s() > until_s)

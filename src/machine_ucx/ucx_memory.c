@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ucx_memory.c: access to other processes' memory (struct machine_reach of machine.h).
+ * ucx_memory.c: access to other processes' memory (struct machine_rma of machine.h).
  *
  *      DIRECT   a process of this node: the kernel copies (process_vm_readv and _writev). Whether it may is tried
  *               once, on a number that each process publishes, which also shows that the process has the id that
@@ -198,7 +198,7 @@ static int flush(int pe_id, int proc_id, int dest_pe, machine_done_fn done, void
     return begun(port, proc_id, ucp_ep_flush_nbx(ep, &param), done, arg);
 }
 
-const struct machine_reach ucxm_reach = {
+const struct machine_rma ucxm_rma = {
     .access = access_to,
     .copy = copy,
     .expose = expose,

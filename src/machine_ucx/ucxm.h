@@ -297,7 +297,7 @@ void ucxm_request_give_up(struct ucxm_request *request);
 struct ucxm_probe ucxm_memory_probe(void);
 /* Whether UCX's put and get are used. */
 bool ucxm_memory_is_keyed(void);
-extern const struct machine_reach ucxm_reach;
+extern const struct machine_rma ucxm_rma;
 
 /* ---- shm_ring.c ---- */
 

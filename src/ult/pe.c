@@ -236,7 +236,7 @@ void ult_ready(struct ult *u)
     queue_push(u->pe, u);
 }
 
-void ult_send(struct ult *u, struct ult_errand *errand)
+void ult_post_errand(struct ult *u, struct ult_errand *errand)
 {
     struct ult_errand **link = &u->errands;
 

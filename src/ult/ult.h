@@ -14,7 +14,7 @@
  *      2 RUNNING  --ult_suspend-->                  3 BLOCKED
  *      3 BLOCKED  --ult_ready-->                    1 READY
  *      2 RUNNING  --ult_end-->                      4 ENDED
- *      3 BLOCKED  --ult_send-->                     1 READY, and BLOCKED again when the errand is done
+ *      3 BLOCKED  --ult_post_errand-->                     1 READY, and BLOCKED again when the errand is done
  *
  * A ULT is *bound* if it has an OS thread of its own: a thread that the program started, or a PE's former
  * thread (sharing.h). It is never in a run queue; it is PARKED where other ULTs are BLOCKED.
@@ -61,8 +61,7 @@ struct ult {
     enum ult_state state;
     bool is_called;             /* blocked; has been woken for its errands, or runs them */
     bool is_ready_too;          /* ult_ready came while is_called: becomes ready after the errands */
-    uint8_t detours;            /* what its switches have to do besides: ULT_BOUND, and the number of calls of
-                                 * ult_exclusive_begin that have not been ended */
+    uint8_t detours;            /* ULT_BOUND, and the number of open calls of ult_exclusive_begin */
     struct ult_errand *errands; /* in order */
     unsigned depth;             /* nesting of calls into the library (ult_enter) */
     int world_rank;             /* for messages: the rank that this ULT is; -1: none */
@@ -160,7 +159,7 @@ void ult_ready(struct ult *u);
 
 /* Makes a ULT of this PE run an errand, on its own stack, as soon as it is blocked or yields; a blocked one
  * gets a turn only for that. The errand's memory must stay valid until it runs. Never switches. */
-void ult_send(struct ult *u, struct ult_errand *errand);
+void ult_post_errand(struct ult *u, struct ult_errand *errand);
 
 /* Lets every other ready ULT of this PE run first, and polls. May switch. */
 void ult_yield(void);
@@ -232,7 +231,7 @@ enum ult_pe_slot {
 /* The slot of the PE that the caller runs on; at first it holds NULL. Not on threads that run no ULT. */
 static inline void **ult_pe_slot(enum ult_pe_slot slot);
 
-/* ---- Progress: what a PE polls between ULTs ---- */
+/* ---- Progress: sources that a PE polls between ULTs ---- */
 
 /* A source of events other than the inbox (a UCX worker, GPU completions). poll returns the number of
  * handled events. An active source (pending != 0) prevents a deadlock report. */

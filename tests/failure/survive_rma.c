@@ -21,7 +21,7 @@
 
 static int memory[16384], data[16384];
 
-/* What waits for the last rank. */
+/* The call that waits for the last rank. */
 static int wait_for_it(const char *what, MPI_Win win, MPI_Group last)
 {
     MPI_Request request;

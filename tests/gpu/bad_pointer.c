@@ -19,7 +19,7 @@ static const char *const bad_names[] = {"good",          "freed small", "freed l
 
 static char host[LARGE];
 static struct gtest_buffer device;
-static int bad_class; /* what the address gives */
+static int bad_class; /* the kind of memory at the address */
 
 /* An address with nothing behind it, of a device's that MPI has seen alive. What the driver unmaps is kept
  * from being used again; the small one's neighbours live on. */
@@ -124,7 +124,7 @@ static void local(char *address, enum bad bad)
     expect(MPI_Reduce_local(bytes, address, 1, MPI_INT, MPI_SUM), bad_class, "MPI_Reduce_local", bad, 4);
 }
 
-/* Of rank 0's buffers one is bad: it, or those who needed what it has not given, get the error. */
+/* One of rank 0's buffers is bad: rank 0, or the ranks that need its data, get the error. */
 static void collectives(char *address, enum bad bad)
 {
     void *buffer = mtest_rank == 0 ? (void *)address : device.data;
@@ -161,7 +161,8 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 2);
     gtest_init();
     device = gtest_alloc(GTEST_GPU0, LARGE, NULL);
-    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* ranks share the address space: nobody takes what others free */
+    MTEST_OK(MPI_Barrier(
+        MPI_COMM_WORLD)); /* ranks share the address space: no rank may reuse memory that others free */
     if (argc > 1)
         fatal(argv[1]);
     mtest_errors_return(MPI_COMM_WORLD);

@@ -9,7 +9,7 @@
 
 #define N_BYTES 100000
 
-/* Writes to an address of nobody's. */
+/* Writes to an address without memory. */
 static const char ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
                           ".visible .entry stray()\n{\n"
                           "  .reg .b64 %a;\n  .reg .b32 %v;\n"

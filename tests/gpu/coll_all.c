@@ -7,7 +7,7 @@
 #include "device.h"
 #include "mcoll.h"
 
-/* Where a rank's send and receive buffers are; the mixes. */
+/* The memory of a rank's send and receive buffers; the mixes. */
 enum { ONE_GPU, TWO_GPUS, MIXED, CROSSED, N_MIXES };
 static const char *const mix_names[] = {"one GPU", "two GPUs", "mixed", "crossed"};
 static int mix;

@@ -105,7 +105,7 @@ static void check_wrong_devices(void)
     }
 }
 
-/* Not a rank: what a runtime does at the end. */
+/* Not a rank: calls that a runtime makes at the end. */
 static void *release_in_thread(void *result_out)
 {
     *(CUresult *)result_out = cuDevicePrimaryCtxRelease(0);

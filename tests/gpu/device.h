@@ -43,7 +43,7 @@ static inline void gtest_init(void)
     GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
 }
 
-/* Where a buffer is. A second GPU is the first where there is but one. */
+/* The memory of a buffer. A second GPU is the first one if there is only one. */
 enum gtest_place { GTEST_HOST, GTEST_GPU0, GTEST_GPU1, GTEST_PINNED, GTEST_MANAGED, GTEST_PLACES };
 static const char *const gtest_place_names[] = {"host", "GPU 0", "GPU 1", "pinned", "managed"};
 
@@ -92,7 +92,7 @@ static inline void gtest_set(struct gtest_buffer *buffer, const void *image)
     free(copy);
 }
 
-/* image: what the buffer holds at first; NULL: the fill byte. */
+/* image: the buffer's initial contents; NULL: the fill byte. */
 static inline struct gtest_buffer gtest_alloc(enum gtest_place place, size_t len_bytes, const void *image)
 {
     struct gtest_buffer buffer = {.place = place, .len_bytes = len_bytes};

@@ -22,7 +22,7 @@ static void set_up(void)
     gtest_load_kernels();
 }
 
-/* The kernel of the stream runs until the message of the partner has come: only MPI tells which is first. */
+/* The kernel of the stream runs until the partner's message has arrived: only MPI can show which is first. */
 static void wait_for_any(CUstream where, int is_event)
 {
     int partner = mtest_rank ^ 1, value = 0, index = -1, done = 0;

@@ -15,7 +15,7 @@ static void start(size_t n_bytes, unsigned seed)
     mtest_fill(image, N_BYTES_MAX, seed);
     gtest_set(&out, image);
     gtest_set(&in, NULL);
-    memset(image + n_bytes, GTEST_FILL_BYTE, N_BYTES_MAX - n_bytes); /* what the receiver shall have */
+    memset(image + n_bytes, GTEST_FILL_BYTE, N_BYTES_MAX - n_bytes); /* the expected data at the receiver */
 }
 
 static void check(const char *what, size_t n_bytes)

@@ -18,7 +18,7 @@ static size_t size_of(int i)
     return (size_t)(i + 1) * STEP;
 }
 
-/* What the receive has room for. */
+/* The size of the receive's buffer. */
 static size_t room_of(int i)
 {
     return i % 5 == 3 ? size_of(i) / 3 : size_of(i);

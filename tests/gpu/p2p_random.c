@@ -17,7 +17,7 @@ struct message {
 /* The argument: other seeds give other messages. */
 static uint64_t first_seed;
 
-/* What message number k of a round between two ranks is: the same on both sides. */
+/* Properties of message number k of a round between two ranks: the same on both sides. */
 static void describe(int round, int from, int to, int k, size_t *n_bytes_out, enum gtest_layout *layouts,
                      enum gtest_place *places, unsigned *seed_out)
 {

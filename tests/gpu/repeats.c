@@ -56,7 +56,7 @@ static void wait_for_stream(void)
     GTEST_CU(cuStreamSynchronize(stream));
 }
 
-/* Waits, and looks at what has come out. */
+/* Waits, and checks the results. */
 static void check(const char *kind, int step)
 {
     wait_for_stream();
@@ -95,7 +95,7 @@ static void turns(int step)
     check("turns", step);
 }
 
-/* What has been held back must be done before something else begins. */
+/* Deferred operations must be done before another one begins. */
 static void cut(int step)
 {
     work(step % 7 == 6 ? OPS / 2 : OPS);

@@ -65,7 +65,7 @@ static void move(enum gtest_place at, enum gtest_place from, MPI_Datatype every_
     gtest_free(&origin);
 }
 
-/* What fetches; operand and result lie in the same kind of memory. */
+/* Fetching operations; operand and result are in the same kind of memory. */
 static void fetch(enum gtest_place at, enum gtest_place from)
 {
     struct gtest_buffer window, operand, result, compare;

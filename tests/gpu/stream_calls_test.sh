@@ -15,15 +15,15 @@ fi
 names() { grep -o 'X(cu[A-Za-z0-9_]*' "$1" | sort -u; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-python3 "$source/tools/generate_stream_calls.py" "$toolkit" >"$work/calls.h"
+python3 "$source/tools/gen_stream_calls.py" "$toolkit" >"$work/calls.h"
 names "$work/calls.h" >"$work/here"
 names "$source/src/gpu/stream_calls.h" >"$work/known"
 failed=0
 [ "$(wc -l <"$work/here")" -gt 100 ] || { echo "FAILED: only $(wc -l <"$work/here") functions were found"; failed=1; }
 missing=$(comm -23 "$work/here" "$work/known")
-[ -z "$missing" ] || { printf 'FAILED: run tools/generate_stream_calls.py; this toolkit has also\n%s\n' "$missing"; failed=1; }
+[ -z "$missing" ] || { printf 'FAILED: run tools/gen_stream_calls.py; this toolkit has also\n%s\n' "$missing"; failed=1; }
 while read -r name; do
     grep -qE "X\($name(_v[0-9]+)?," "$source/src/gpu/stream_api.h" "$source/src/gpu/guard.c" ||
         { echo "FAILED: $name is written by hand, but where?"; failed=1; }
-done < <(python3 "$source/tools/generate_stream_calls.py" --by-hand)
+done < <(python3 "$source/tools/gen_stream_calls.py" --by-hand)
 exit $failed

@@ -16,7 +16,7 @@
 enum kind { DEVICE, PAGEABLE, PINNED, KINDS };
 static const char *const kind_names[] = {"device", "pageable", "pinned"};
 
-static CUdeviceptr memory[2][KINDS]; /* what is copied to, and from */
+static CUdeviceptr memory[2][KINDS]; /* destinations and sources of the copies */
 static CUstream stream;              /* blocking */
 static unsigned *seen;
 

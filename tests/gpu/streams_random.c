@@ -100,7 +100,7 @@ static void order_by_event(int stream, int behind)
     GTEST_CU(cuEventDestroy(event));
 }
 
-/* What the next operation of a stream, which uses a buffer, must come behind. */
+/* The operations that must be complete before the next one of a stream, which uses a buffer. */
 static void order(int stream, int buffer, bool is_write)
 {
     const unsigned *before = is_write ? used[buffer] : written[buffer];

@@ -32,7 +32,7 @@ extern __device__ int in_other_file;                /* 15 */
 extern __device__ int count_calls(void);            /* has a static variable, 16 */
 enum { N_SEEN = 6 };
 
-/* What a kernel sees of the variables. */
+/* The variables as a kernel sees them. */
 __global__ void look(int *seen)
 {
     seen[0] = in_device;

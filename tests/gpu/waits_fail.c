@@ -5,7 +5,7 @@
  */
 #include "kernels.h"
 
-#define NOWHERE 4096 /* an address of nobody's */
+#define NOWHERE 4096 /* an address without memory */
 
 static CUevent event;
 static CUdeviceptr freed;

@@ -251,7 +251,7 @@ static const struct way {
 
 /* ---- The ranks ---- */
 
-/* Lets the kernel go if a call takes too long. */
+/* Releases the kernel if a call takes too long. */
 static std::atomic<int> remaining_ms{0};
 static std::atomic<bool> was_blocked{false};
 

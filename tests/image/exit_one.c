@@ -11,7 +11,7 @@ static void handler(void)
     n_handled++;
     puts("ok");
     if (n_handled == 1)
-        exit(0); /* goes on with the other handlers */
+        exit(0); /* continues with the other handlers */
 }
 
 static void leave(int depth)

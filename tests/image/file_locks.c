@@ -22,7 +22,7 @@ static int set(int fd, int cmd, short type, off_t start, off_t len)
     return fcntl(fd, cmd, &range);
 }
 
-/* What another process gets that asks for the range. */
+/* The answer to another process that requests the range. */
 static int is_locked(short type, off_t start, off_t len)
 {
     int status;

@@ -31,7 +31,7 @@
 struct copy {
     struct image *image;
     struct ult ult;     /* only its thread_state */
-    ucontext_t context; /* where it goes on */
+    ucontext_t context; /* where it continues */
     unsigned char *tls; /* its thread_local bytes while it does not run */
     bool is_ended;
 };
@@ -51,7 +51,7 @@ static struct {
     size_t tls_bytes;
 } host = {.current = -1};
 
-/* What src/ult does in the real library. */
+/* The work of src/ult in the real library. */
 __thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
 
 void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions)

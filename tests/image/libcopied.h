@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * libcopied.h: what libcopied.c exports.
+ * libcopied.h: the functions and variables that libcopied.c exports.
  */
 struct copied {
     int *hidden;

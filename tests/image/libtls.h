@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * libtls.h: what libtls.c exports.
+ * libtls.h: the functions and variables that libtls.c exports.
  */
 extern _Thread_local int tls_counter;
 int *tls_counter_address(void);

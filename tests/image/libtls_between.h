@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * libtls_between.h: what the libraries of libtls_between.c export, and the program's variable.
+ * libtls_between.h: exports of the libraries that are built from libtls_between.c, and the program's variable.
  */
 struct tls_pair {
     int first, second;

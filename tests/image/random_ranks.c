@@ -8,7 +8,7 @@
 int main(void)
 {
     unsigned seed = test_id() % 2 ? 1 : 2;
-    unsigned short x[3] = {0x330e, (unsigned short)seed, 0}; /* what srand48 sets */
+    unsigned short x[3] = {0x330e, (unsigned short)seed, 0}; /* the state that srand48 sets */
     int first[4], again[4];
 
     CHECK(rand() == 1804289383); /* glibc's first one */

@@ -39,7 +39,7 @@ static struct {
     uint64_t n_handled;
     uint64_t sum_of_numbers;
     struct machine_data *kept; /* NULL: nothing is kept */
-    bool is_mixed;             /* data is what mixed_bytes says */
+    bool is_mixed;             /* data is from mixed_bytes */
     bool is_away;              /* data has to be fetched */
     struct machine_data away;
 } got;
@@ -260,7 +260,7 @@ static void test_mixed(long count)
     free(data);
 }
 
-/* Whether memory of the other process is mapped here. */
+/* True if memory of the other process is mapped here. */
 static bool has_rings(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -294,7 +294,7 @@ static void test_without_rings(long count)
 #define MEMORY_BYTES ((size_t)1 << 20)
 static unsigned char memory[MEMORY_BYTES];
 
-/* What process 1 says of its memory; its key follows. */
+/* Process 1's description of its memory; its key follows. */
 struct announced {
     uint64_t address;
     uint64_t key_bytes;
@@ -305,7 +305,7 @@ static void announce(void)
     struct announced announced = {(uintptr_t)memory, 0};
     static unsigned char message[4096];
     size_t key_bytes = 0;
-    void *key = NULL, *exposed = machine->reach->expose(memory, MEMORY_BYTES, &key, &key_bytes);
+    void *key = NULL, *exposed = machine->rma->expose(memory, MEMORY_BYTES, &key, &key_bytes);
 
     announced.key_bytes = key_bytes;
     memcpy(message, &announced, sizeof announced);
@@ -318,7 +318,7 @@ static void announce(void)
         if (memory[i] != (i % 3 == 0 ? (unsigned char)i : 7))
             fail("what was put is not in the memory", (long)i);
     if (exposed)
-        machine->reach->conceal(exposed);
+        machine->rma->conceal(exposed);
     free(key);
 }
 
@@ -337,12 +337,12 @@ static void access_by_key(uint64_t address, void *key)
 {
     unsigned char *copy = malloc(MEMORY_BYTES);
 
-    await_access(machine->reach->get(0, 1, 0, key, copy, address, MEMORY_BYTES, fetched, NULL));
+    await_access(machine->rma->get(0, 1, 0, key, copy, address, MEMORY_BYTES, fetched, NULL));
     for (size_t i = 0; i < MEMORY_BYTES; i += 3)
         copy[i] = (unsigned char)i;
-    await_access(machine->reach->put(0, 1, 0, key, copy, address, 5, fetched, NULL));
-    await_access(machine->reach->put(0, 1, 0, key, copy + 5, address + 5, MEMORY_BYTES - 5, fetched, NULL));
-    await_access(machine->reach->flush(0, 1, 0, fetched, NULL));
+    await_access(machine->rma->put(0, 1, 0, key, copy, address, 5, fetched, NULL));
+    await_access(machine->rma->put(0, 1, 0, key, copy + 5, address + 5, MEMORY_BYTES - 5, fetched, NULL));
+    await_access(machine->rma->flush(0, 1, 0, fetched, NULL));
     free(copy);
 }
 
@@ -355,15 +355,14 @@ static void access_directly(uint64_t address)
                          nowhere = {64, 8};
     size_t n_bytes = 0;
 
-    if (machine->reach->copy(1, false, parts, 2, &whole, 1, &n_bytes) != MACHINE_DONE ||
+    if (machine->rma->copy(1, false, parts, 2, &whole, 1, &n_bytes) != MACHINE_DONE ||
         n_bytes != MEMORY_BYTES)
         fail("not all memory was read", (long)n_bytes);
     for (size_t i = 0; i < MEMORY_BYTES; i += 3)
         copy[i] = (unsigned char)i;
-    if (machine->reach->copy(1, true, parts, 2, &whole, 1, &n_bytes) != MACHINE_DONE ||
-        n_bytes != MEMORY_BYTES)
+    if (machine->rma->copy(1, true, parts, 2, &whole, 1, &n_bytes) != MACHINE_DONE || n_bytes != MEMORY_BYTES)
         fail("not all memory was written", (long)n_bytes);
-    if (machine->reach->copy(1, true, parts, 1, &nowhere, 1, &n_bytes) != MACHINE_FAILED)
+    if (machine->rma->copy(1, true, parts, 1, &nowhere, 1, &n_bytes) != MACHINE_FAILED)
         fail("memory that is not there was written", 0);
     free(copy);
 }
@@ -375,7 +374,7 @@ static void test_access(enum machine_access expected)
     void *key = NULL;
 
     memset(memory, 7, sizeof memory);
-    if (machine->reach->access(1 - place.proc_id) != expected)
+    if (machine->rma->access(1 - place.proc_id) != expected)
         fail("not this kind of access:", (long)expected);
     if (place.proc_id == 1) {
         announce();
@@ -385,7 +384,7 @@ static void test_access(enum machine_access expected)
     wait_for(1);
     memcpy(&announced, kept[0].bytes, sizeof announced);
     if (announced.key_bytes > 0)
-        key = machine->reach->import_key(0, 1, 0, (const char *)kept[0].bytes + sizeof announced);
+        key = machine->rma->import_key(0, 1, 0, (const char *)kept[0].bytes + sizeof announced);
     if (expected == MACHINE_KEYED_ACCESS && !key)
         fail("there is no key, or it cannot be used", (long)announced.key_bytes);
     if (expected == MACHINE_KEYED_ACCESS)
@@ -393,7 +392,7 @@ static void test_access(enum machine_access expected)
     else
         access_directly(announced.address);
     if (key)
-        machine->reach->drop_key(key);
+        machine->rma->drop_key(key);
     send_message(&announced, sizeof announced);
 }
 
@@ -414,7 +413,7 @@ static void test_keyed_access(long count)
 static void test_no_access(long count)
 {
     (void)count;
-    if (machine->reach->access(1 - place.proc_id) != MACHINE_NO_ACCESS)
+    if (machine->rma->access(1 - place.proc_id) != MACHINE_NO_ACCESS)
         fail("there is access, although it was not to be", 0);
 }
 

@@ -270,7 +270,7 @@ static void unused(MPI_Comm comm)
     MTEST_OK(MPI_Request_free(&second));
 }
 
-/* The root of broadcasts, and those who only give, may be many starts ahead. */
+/* The root of broadcasts, and ranks that only contribute, may be many starts ahead. */
 static void ahead(MPI_Comm comm)
 {
     int value = 0, mine = 0, all[MOST];

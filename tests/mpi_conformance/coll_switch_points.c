@@ -123,7 +123,7 @@ static void test(const struct kind *k, long count, int in_place, int salt)
 {
     size_t n_bytes = (size_t)count * k->extent, all_bytes = n_bytes * (size_t)n;
     int c = (int)count, root = salt % n, here = in_place && me == root;
-    int is_wide = (double)all_bytes * n <= 48e6; /* is everybody's block at everybody worth the time? */
+    int is_wide = (double)all_bytes * n <= 48e6; /* is it worth the time to check all blocks at all ranks? */
     size_t room = is_wide || me == root ? all_bytes : n_bytes;
     char *in = mtest_alloc(room + 1), *want = mtest_alloc(room + 1), *got = mtest_alloc(room + 1);
     char *more = mtest_alloc(n_bytes + 1);

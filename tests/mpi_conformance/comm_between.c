@@ -74,7 +74,7 @@ static void several_at_once(MPI_Comm comm)
         free_comm(&made[i]);
 }
 
-/* Neighboring triples of ranks, each in up to three groups: nobody but the members calls. */
+/* Neighboring triples of ranks, each in up to three groups: only the members call. */
 static void overlapping_groups(void)
 {
     MPI_Group world, group;
@@ -163,7 +163,7 @@ static void topologies(void)
     MTEST_OK(MPI_Neighbor_alltoall(blocks, 1, MPI_INT, got, 1, MPI_INT, ring));
     MTEST_CHECK(got[0] == 10 * left + 1 && got[1] == 10 * right, "from the neighbors of %d: %d and %d", me,
                 got[0], got[1]);
-    /* Everybody sends to the one two further, and nobody back. */
+    /* Every rank sends to the one two further; none sends back. */
     left = (me + n - 2 % n) % n;
     right = (me + 2) % n;
     MTEST_OK(MPI_Dist_graph_create_adjacent(shuffled, 1, &left, MPI_UNWEIGHTED, 1, &right, MPI_UNWEIGHTED,

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Comm_compare(inter, local, &result));
     MTEST_CHECK(result == MPI_UNEQUAL, "inter and intra compare as %d", result);
 
-    /* Everybody to everybody of the other side; ranks are those of the other side. */
+    /* All ranks to all ranks of the other side; the numbers are ranks of the other side. */
     for (int round = 0; round < 2; round++) {
         MPI_Comm comm = inter;
         if (round)

@@ -56,7 +56,7 @@ int main(int argc, char **argv)
     int odds = mtest_size / 2;
     MTEST_CHECK(rank == (mtest_rank % 2 ? mtest_rank / 2 : odds + (mtest_size - 1) / 2 - mtest_rank / 2),
                 "extreme keys: rank %d", rank);
-    /* The parent goes on, also with the part alive, and dies first. */
+    /* The parent works, also while the part exists, and is freed first. */
     MTEST_OK(MPI_Barrier(comm));
     MTEST_OK(MPI_Comm_dup(comm, &inner));
     MTEST_OK(MPI_Comm_free(&comm));

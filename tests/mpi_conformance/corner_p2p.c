@@ -346,7 +346,7 @@ static void check_modes(void)
 
 static void check_others(void)
 {
-    /* a ring in which everybody probes with wildcards, on a duplicated communicator with the parent's traffic
+    /* a ring in which all ranks probe with wildcards, on a duplicated communicator with the parent's traffic
      * pending */
     MPI_Comm dup;
     MPI_Request r;

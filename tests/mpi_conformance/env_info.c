@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 1);
     mtest_errors_return(MPI_COMM_WORLD);
     check_env(MPI_INFO_ENV, "one two");
-    argv[1][0] = 'O'; /* what the program does to its arguments later does not matter */
+    argv[1][0] = 'O'; /* later changes of the arguments by the program do not matter */
     check_env(MPI_INFO_ENV, "one two");
     MTEST_OK(MPI_Info_create_env(2, (char *[]){argv[0], (char[]){"three"}, NULL}, &info));
     check_env(info, "three");

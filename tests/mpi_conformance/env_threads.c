@@ -9,7 +9,7 @@
 
 #define N_THREADS 4
 
-static int is_initialized, is_finalized; /* what threads must see */
+static int is_initialized, is_finalized; /* the values that threads must see */
 static int n_wrong;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

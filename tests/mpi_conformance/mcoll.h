@@ -67,7 +67,7 @@ static inline void mcoll_on_comms(void (*body)(MPI_Comm comm, int me, int n))
     }
 }
 
-/* Everybody's len_bytes to everybody, by nothing but sends and receives; returns malloc'ed n * len_bytes. */
+/* len_bytes of each rank to all ranks, by sends and receives only; returns malloc'ed n * len_bytes. */
 static inline void *mcoll_everyone(MPI_Comm comm, int me, int n, const void *mine, size_t len_bytes)
 {
     char *all = mtest_alloc(len_bytes * (size_t)n);
@@ -80,7 +80,7 @@ static inline void *mcoll_everyone(MPI_Comm comm, int me, int n, const void *min
     return all;
 }
 
-/* With many ranks, comparing with everybody's data at everybody takes long: fewer roots, and of sizes and
+/* With many ranks, comparing all data at all ranks takes long: fewer roots, and of sizes and
  * variants only those with few bytes per rank (coll_switch_points has the others). */
 static inline int mcoll_next_root(int root, int n)
 {

@@ -25,7 +25,7 @@ int main(int argc, char **argv)
             MTEST_OK(MPI_Bsend(out, LEN, MPI_BYTE, mtest_rank, i, MPI_COMM_WORLD));
             memset(out, 0, LEN);
         }
-        /* Full; what was sent before is not harmed. */
+        /* Full; earlier messages are not harmed. */
         if (round == 1)
             MTEST_CLASS(MPI_Bsend(space, room, MPI_BYTE, mtest_rank, 99, MPI_COMM_WORLD), MPI_ERR_BUFFER);
         for (int i = N - 1; i >= 0; i--) {

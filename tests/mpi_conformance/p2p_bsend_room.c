@@ -17,7 +17,7 @@ struct entry {
 static struct entry entries[ENTRIES];
 static int head, n_entries, tail; /* tail: where the youngest entry ends */
 
-/* Where the policy puts n bytes; -1: nowhere. */
+/* The offset at which the policy puts n bytes; -1: no room. */
 static int place(int n)
 {
     int oldest = n_entries ? entries[head].begin : -1;

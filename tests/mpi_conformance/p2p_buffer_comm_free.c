@@ -40,7 +40,7 @@ static void attach_and_free(int n)
     }
 }
 
-/* Memory in use after many rounds is what it was after a few. */
+/* As much memory is in use after many rounds as after a few. */
 static void check_memory(void)
 {
     size_t before;

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
         MTEST_OK(MPI_Test_cancelled(&status, &flag));
         MTEST_CHECK(flag, "round %d: not cancelled", round);
         MTEST_CHECK(request == MPI_REQUEST_NULL, "Wait leaves the cancelled request");
-        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* nobody sends before all have cancelled */
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* no rank sends before all have cancelled */
         int mine = 10 * mtest_rank + round;
         MTEST_OK(MPI_Send(&mine, 1, MPI_INT, next, 6, MPI_COMM_WORLD));
         MTEST_OK(MPI_Wait(&later, &status));

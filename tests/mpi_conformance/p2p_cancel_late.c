@@ -70,7 +70,7 @@ int main(int argc, char **argv)
         int last = mtest_size - 1, n_bytes = sizes[i % 4], is_sync = i / 4 % 2;
         enum when when = (enum when)(i / 8);
         if (when == BEFORE_IT_COMES && !is_sync)
-            continue; /* wrong: nobody can receive it, and it may be too late to take it back */
+            continue; /* wrong: no rank can receive it, and it may be too late to cancel it */
         MTEST_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
         if (mtest_rank == 0)
             send_and_cancel(comm, last, n_bytes, is_sync, when);
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
         else
             MTEST_OK(MPI_Comm_free(&comm));
     }
-    /* What follows is in order. */
+    /* Later messages are in order. */
     MTEST_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     MTEST_OK(MPI_Barrier(comm));
     MTEST_OK(MPI_Comm_free(&comm));

@@ -123,7 +123,7 @@ static void another_send(void)
     }
 }
 
-/* A message of the persistent send that has come before the receive is visible to probes. */
+/* A message of the persistent send that arrived before the receive is visible to probes. */
 static void probes(void)
 {
     MPI_Status status;

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
             }
             MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD));
             if (round == 0) {
-                /* An error ends Waitall early at will: what is pending is waited for again. */
+                /* An error may end Waitall early: pending requests are waited for again. */
                 code = MPI_Waitall(N, requests, statuses);
                 MTEST_CLASS(code, MPI_ERR_IN_STATUS);
                 for (int i = 0; i < N; i++)

@@ -12,7 +12,7 @@ enum { LARGE = 10000, N_ROUNDS = 6000 };
 
 static unsigned char out[LARGE];
 
-/* What a rank tells another: where it is, and a flag that ranks of its process can set. */
+/* A rank's message to another: its process, and a flag that ranks of its process can set. */
 struct place {
     char host[64];
     long process, thread;

@@ -53,7 +53,7 @@ int main(int argc, char **argv)
         free_complete(&request);
     }
     MTEST_CHECK(sum == mtest_size * (mtest_size - 1) / 2, "sum %d", sum);
-    MTEST_OK(MPI_Comm_size(dup, &size)); /* the duplicate is there although nobody waited */
+    MTEST_OK(MPI_Comm_size(dup, &size)); /* the duplicate exists although no rank waited */
     MTEST_CHECK(size == mtest_size, "the duplicate has %d ranks", size);
     MTEST_OK(MPI_Comm_free(&dup));
     MTEST_OK(MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request));

@@ -22,7 +22,7 @@ struct op {
     long value;                      /* of the first cell; the next ones are one more each */
     int combine;                     /* index into the operations */
     long compare;
-    long expected[CELLS]; /* what is fetched */
+    long expected[CELLS]; /* the fetched value */
 };
 
 /* The results of accumulates by several origins do not depend on the order if all use the same one. */
@@ -208,7 +208,7 @@ static void issue_with_requests(struct op *plan, int n, MPI_Win win, MPI_Datatyp
             n_requests += has_form;
         }
     MTEST_OK(MPI_Waitall(n_requests, requests, MPI_STATUSES_IGNORE));
-    for (int i = 0; i < n; i++) /* what has been fetched with a request is here before the epoch ends */
+    for (int i = 0; i < n; i++) /* data fetched with a request has arrived before the epoch ends */
         if (plan[i].origin == mtest_rank && plan[i].kind < FETCH_AND_OP)
             check_fetched(&plan[i], i);
 }

@@ -97,7 +97,7 @@ static void check_holes(void)
     MPI_Type_free(&backwards);
 }
 
-/* The padding of pairs is nobody's data, and a derived type of pairs is combined pair by pair. */
+/* The padding of pairs is not data, and a derived type of pairs is combined pair by pair. */
 static void check_pairs(void)
 {
     enum { N = 150 };

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
         code = MPI_T_cvar_get_info(i, name, &name_len, &verbosity, &type, &enumtype, desc, &desc_len, &bind,
                                    &scope);
         if (code == MPI_T_ERR_INVALID_INDEX)
-            continue; /* it was there, and is no more: allowed */
+            continue; /* it existed, and no longer does: allowed */
         MTEST_CHECK(code == MPI_SUCCESS, "cvar %d has no info: %d", i, code);
         code = MPI_T_cvar_get_index(name, &flag_index);
         MTEST_CHECK(code == MPI_SUCCESS && flag_index == i, "cvar %d (%s) is found as %d", i, name,

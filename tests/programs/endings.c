@@ -19,7 +19,7 @@ static int recurse(int depth)
     return recurse(depth + 1) + room[(depth + 1) % 1000];
 }
 
-/* A frame of so many MiB, of which only the end that lies farthest down is written. */
+/* A frame of this many MiB; only its lowest bytes are written. */
 static int use_frame(size_t frame_mib)
 {
     volatile char *room = alloca(frame_mib << 20);
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
     chosen = argc > 2 ? atoi(argv[2]) : n_ranks > 1;
     printf("rank %d of %d\n", rank, n_ranks);
-    if (strcmp(how, "receive") == 0) /* from itself, on every rank: nobody will ever send */
+    if (strcmp(how, "receive") == 0) /* from itself, on every rank: no rank will ever send */
         MPI_Recv(&value, 1, MPI_INT, rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (strcmp(how, "barrier") == 0 && rank != chosen)
         MPI_Barrier(MPI_COMM_WORLD);

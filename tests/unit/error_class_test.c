@@ -38,7 +38,7 @@ START_TEST(classes_codes_and_strings_of_the_program)
     ck_assert_int_gt(first, MPI_ERR_LASTCODE);
     ck_assert_int_eq(MPI_Add_error_class(&second), MPI_SUCCESS);
     ck_assert_int_eq(MPI_Add_error_code(first, &code), MPI_SUCCESS);
-    ck_assert_int_eq(MPI_Add_error_code(code, &length), MPI_ERR_ARG); /* a code is no class */
+    ck_assert_int_eq(MPI_Add_error_code(code, &length), MPI_ERR_ARG); /* a code is not a class */
     ck_assert_int_eq(MPI_Error_class(code, &error_class), MPI_SUCCESS);
     ck_assert_int_eq(error_class, first);
     MPI_Error_string(code, text, &length);

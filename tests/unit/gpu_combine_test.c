@@ -386,7 +386,7 @@ START_TEST(results_in_host_memory)
 }
 END_TEST
 
-/* ---- What nobody waits for, and errors: on the fake driver ---- */
+/* ---- Combinations that no rank waits for, and errors: on the fake driver ---- */
 
 #define N_BYTES (GPU_PINNED_SMALL + 4096) /* smaller data is copied by the CPU */
 

@@ -148,7 +148,7 @@ START_TEST(more_memory_than_the_cache_remembers)
 }
 END_TEST
 
-/* ---- Nobody's ---- */
+/* ---- Addresses without memory ---- */
 
 START_TEST(memory_that_nobody_has_is_not_taken_for_the_hosts)
 {
@@ -165,8 +165,7 @@ START_TEST(memory_that_nobody_has_is_not_taken_for_the_hosts)
     ck_assert_int_eq(cuMemFree(large), 0);
     ck_assert_int_eq(gpu_resolve((void *)small)->memory, GPU_MEMORY_NOWHERE);
     check_kind(large, GPU_MEMORY_NOWHERE);
-    ck_assert_int_eq(mprotect(mapped, 2 * MIB, PROT_READ),
-                     0); /* nobody tells us, and we have not remembered it */
+    ck_assert_int_eq(mprotect(mapped, 2 * MIB, PROT_READ), 0); /* not announced, and not in the cache */
     check_kind((CUdeviceptr)mapped, GPU_MEMORY_HOST);
     munmap(mapped, 2 * MIB);
 }

@@ -155,7 +155,7 @@ END_TEST
 
 /* ---- What calls wait for ---- */
 
-/* A call waits for what a stream has: its work goes on when the call waits. */
+/* A call waits for a stream's work, which continues meanwhile. */
 #define MUST_WAIT(stream, call)                          \
     do {                                                 \
         struct gate busy_ = {false, false};              \
@@ -381,7 +381,7 @@ START_TEST(events_are_what_was_recorded_last)
     OK(cuStreamWaitEvent(second, event, 0));
     OK(cuCtxRecordEvent(context, event)); /* all streams, so also the first */
     ck_assert_int_eq(cuEventQuery(event), CUDA_ERROR_NOT_READY);
-    OK(cuCtxWaitEvent(context, event)); /* and so all work from now on */
+    OK(cuCtxWaitEvent(context, event)); /* and so does all later work */
     OK(cuEventRecord(unrecorded, second));
     ck_assert_int_eq(cuEventQuery(unrecorded), CUDA_ERROR_NOT_READY);
     gate.is_open = true;

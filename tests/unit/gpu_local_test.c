@@ -57,7 +57,7 @@ START_TEST(copies_of_all_sizes_arrive)
 }
 END_TEST
 
-/* How many copies the driver is asked for by one of ours. */
+/* The number of the driver's copies for one of Heddle's. */
 static int copies_for(size_t n_bytes)
 {
     int before = fakecuda_calls("cuMemcpyAsync");

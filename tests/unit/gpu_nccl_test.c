@@ -231,7 +231,7 @@ START_TEST(participants_that_do_not_fit_together_are_found_before_they_connect)
 }
 END_TEST
 
-/* Says what has come of the first step with this library. */
+/* Reports the result of the first step with this library. */
 static const char *library;
 static int expected;
 static const char *words;

@@ -126,7 +126,7 @@ static void release(struct thing *thing)
     thing->kind = NOTHING;
 }
 
-/* is_live: something is allocated there. What is freed may still count as what it was: nobody may use it. */
+/* is_live: something is allocated there. Freed memory may keep its kind: no rank may use it. */
 static void compare(CUdeviceptr at, bool is_live)
 {
     struct gpu_range told;

@@ -40,7 +40,7 @@ static void use_service(long us)
     gpu_resident_us = us;
 }
 
-/* Copies until the service has done one, for at most so many ms: it comes when the machine lets it. */
+/* Copies until the resident kernel has made a copy, for at most this many ms: its launch takes a while on a busy machine. */
 static bool service_does(char *to, char *from, size_t n_bytes, int wait_ms)
 {
     uint64_t before = gpu_resident_count(), until = ult_now_ns() + (uint64_t)wait_ms * 1000000;
@@ -295,7 +295,7 @@ START_TEST(calls_that_wait_for_the_device_send_it_away)
 }
 END_TEST
 
-/* Rank 1, on another PE, keeps the kernel of rank 0's away. */
+/* Rank 1, on another PE, evicts rank 0's kernel. */
 static atomic_int step;
 
 static void wait_for_step(int wanted)
@@ -340,8 +340,7 @@ START_TEST(it_is_kept_away_by_other_pes)
 }
 END_TEST
 
-/* What is told that a copy of the service's is over may queue more, on a queue that nobody waits for so
- * far. */
+/* The handler of a copy of the resident kernel may queue more work, on a queue that no rank waits for. */
 struct chained {
     struct gpu_move move;
     struct gpu_ticket ticket;

@@ -190,7 +190,7 @@ static void body(struct ampi_rank *self)
     }
     pass_time(self);
     for (int i = 0; i < n_threads; i++)
-        pthread_join(threads[i], NULL); /* blocks the OS thread: the PE goes on without it */
+        pthread_join(threads[i], NULL); /* blocks the OS thread: the PE continues without it */
     for (int i = 0; i < n_threads; i++)
         MPI_Comm_free(&comms[me][i]);
     MPI_Barrier(MPI_COMM_WORLD);

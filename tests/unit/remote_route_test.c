@@ -228,7 +228,7 @@ static void receive_late(struct ampi_rank *self)
     }
 }
 
-/* More than there are look-ups before the last message has come. */
+/* More than the look-ups before the last message has arrived. */
 #define LOOK_UPS_MAX 12
 
 START_TEST(messages_to_a_new_communicator_are_received_in_order)

@@ -123,8 +123,7 @@ static void become(int proc_id)
     ampi_procs_check_termination();
 }
 
-/* This process's ranks work: they send and take so many messages, from and to another process, and are
- * blocked again. */
+/* This process's ranks work: they send and receive these numbers of messages, to and from another process, and are blocked again. */
 static void work_with(int other, uint64_t n_sent, uint64_t n_taken)
 {
     sim.n_switches++;
@@ -234,7 +233,7 @@ START_TEST(a_message_under_way_is_no_deadlock)
     hear(2, 0, 0, 6, 6);
     wait_a_second();
     ck_assert_int_eq(sim.n_sent, 0);
-    hear(2, 0, 0, 6, 7); /* it has come, and changed nothing */
+    hear(2, 0, 0, 6, 7); /* it has arrived, and changed nothing */
     ck_assert_int_eq(count_sent(2, QUESTION), 1);
 }
 END_TEST

@@ -32,7 +32,7 @@ static uint64_t now_ns(void)
 static atomic_int n_deadlocks;
 static struct wake_note rescue_notes[64];
 
-/* Counts, and makes every blocked ULT ready so that the job goes on. */
+/* Counts, and makes every blocked ULT ready so that the job continues. */
 static void deadlock_and_rescue(void)
 {
     atomic_fetch_add(&n_deadlocks, 1);

@@ -135,7 +135,7 @@ static atomic_bool is_about_to_sleep, is_last_at_end;
 bool __real_ult_idle_announce(struct ult_pe *pe);
 bool __wrap_ult_idle_announce(struct ult_pe *pe);
 
-/* The carrier of PE 1 has seen that the job goes on: now it ends. */
+/* The carrier of PE 1 has seen that the job has not ended: now it ends. */
 bool __wrap_ult_idle_announce(struct ult_pe *pe)
 {
     if (atomic_load(&is_last_at_end) && pe->pe_id == 1) {
@@ -186,7 +186,7 @@ static void do_errand_at_return(void *arg)
 
     (void)arg;
     ult_pe_share();
-    ult_send(self, &errand);
+    ult_post_errand(self, &errand);
     ult_leave(self);
     ULT_CHECK(is_errand_done);
     ULT_CHECK(ult_lock_try(&self->pe->sharing.lock));
@@ -204,7 +204,7 @@ END_TEST
 /* The thread takes over the main ULT's errand while it waits for an exclusive section, and then returns. */
 static void take_over(struct ult *self)
 {
-    ult_send(self->main, &errand);
+    ult_post_errand(self->main, &errand);
     ult_pe_let_others_run(self);
 }
 

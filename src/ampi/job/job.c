@@ -186,7 +186,7 @@ static void send_last_errand(struct ult_wakeup *wakeup)
     struct last_errand *last = BASE_CONTAINER(wakeup, struct last_errand, wakeup);
 
     if (last->rank->state != AMPI_RANK_ENDED)
-        ult_send(&last->rank->ult, &last->errand); /* on the main thread */
+        ult_post_errand(&last->rank->ult, &last->errand); /* on the main thread */
     else
         free(last);
 }

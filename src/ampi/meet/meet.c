@@ -3,8 +3,8 @@
  * meet.c: meetings of ranks that need no communicator in common. See meet.h.
  *
  * Owns the table of incomplete meetings. Invariants:
- *   1. A meeting is in the table from its first member's arrival to its last one's; whoever removes it
- *      builds. A meeting with members in other processes is then in `told` until those have arrived, too,
+ *   1. A meeting is in the table from its first member's arrival to its last one's; the PE that removes it
+ *      builds. A meeting with members in other processes is then in `announced` until those have arrived, too,
  *      or one of them has failed.
  *   2. At most one meeting with a given key is in the table: a member cannot arrive twice before the last
  *      one has arrived.
@@ -24,9 +24,9 @@ struct meeting {
     struct ampi_meet **members;  /* by rank in the group; NULL: not arrived, or in another process */
     const struct ampi_meet *key; /* a member's, for comparison */
     int n_arrived;
-    int n_local;     /* members of this process */
-    uint64_t number; /* assigned when the collector is notified */
-    bool is_telling; /* in `told`, and its last member is still using it */
+    int n_local;        /* members of this process */
+    uint64_t number;    /* assigned when the collector is notified */
+    bool is_announcing; /* in `announced`, and its last member is still using it */
 };
 
 #define TABLE_CHAINS 256u
@@ -34,8 +34,8 @@ struct meeting {
 static struct {
     pthread_mutex_t lock;
     struct meeting *chains[TABLE_CHAINS];
-    struct meeting *told; /* linked by next */
-    uint64_t n_told;
+    struct meeting *announced; /* linked by next */
+    uint64_t n_announced;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool is_same_string(const char *a, const char *b)
@@ -95,10 +95,10 @@ static struct meeting *arrive(struct ampi_meet *me, bool *is_failed_out)
     if (++meeting->n_arrived == meeting->n_local) {
         *link = meeting->next;
         if (meeting->n_local < me->group->n_ranks) {
-            meeting->number = ++table.n_told;
-            meeting->is_telling = true;
-            meeting->next = table.told;
-            table.told = meeting;
+            meeting->number = ++table.n_announced;
+            meeting->is_announcing = true;
+            meeting->next = table.announced;
+            table.announced = meeting;
         }
     } else {
         meeting = NULL;
@@ -107,10 +107,10 @@ static struct meeting *arrive(struct ampi_meet *me, bool *is_failed_out)
     return meeting;
 }
 
-/* Removes a meeting from `told`; NULL: it has failed before. */
+/* Removes a meeting from `announced`; NULL: it has failed before. */
 static struct meeting *take_told(uint64_t number)
 {
-    struct meeting **link = &table.told;
+    struct meeting **link = &table.announced;
     struct meeting *meeting;
 
     pthread_mutex_lock(&table.lock);
@@ -167,10 +167,10 @@ static void have_told(uint64_t number, const struct ampi_group *group)
     bool is_failed;
 
     pthread_mutex_lock(&table.lock);
-    for (meeting = table.told; meeting && meeting->number != number; meeting = meeting->next)
+    for (meeting = table.announced; meeting && meeting->number != number; meeting = meeting->next)
         ;
     if (meeting)
-        meeting->is_telling = false;
+        meeting->is_announcing = false;
     is_failed = meeting && ampi_failed_in_group(group);
     pthread_mutex_unlock(&table.lock);
     if (BASE_UNLIKELY(is_failed))
@@ -194,7 +194,7 @@ int ampi_meet_run(struct ampi_meet *me)
         return MPI_ERR_PROC_ABORTED;
     if (meeting && meeting->n_local < n_members) {
         uint64_t number = meeting->number;
-        ampi_meet_tell(meeting->members, n_members, number);
+        ampi_meet_announce(meeting->members, n_members, number);
         have_told(number, me->group);
     } else if (meeting) {
         struct ampi_meet_payload *payloads =
@@ -223,7 +223,7 @@ static struct meeting *take_failed(struct meeting **list, struct meeting *others
 {
     while (*list) {
         struct meeting *meeting = *list;
-        if (meeting->is_telling || !ampi_failed_in_group(meeting->key->group)) {
+        if (meeting->is_announcing || !ampi_failed_in_group(meeting->key->group)) {
             list = &meeting->next;
             continue;
         }
@@ -240,7 +240,7 @@ void ampi_meet_handle_failure(void)
     struct meeting *failed;
 
     pthread_mutex_lock(&table.lock);
-    failed = take_failed(&table.told, NULL);
+    failed = take_failed(&table.announced, NULL);
     for (unsigned i = 0; i < TABLE_CHAINS; i++)
         failed = take_failed(&table.chains[i], failed);
     pthread_mutex_unlock(&table.lock);

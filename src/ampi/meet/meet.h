@@ -51,9 +51,9 @@ int ampi_meet_run(struct ampi_meet *me);
 /* ---- Between meet.c and meet/meet_procs.c ---- */
 
 /* All members of this process have arrived (the others are NULL): notifies the first member's process. */
-void ampi_meet_tell(struct ampi_meet *const *members, int n_members, uint64_t number);
+void ampi_meet_announce(struct ampi_meet *const *members, int n_members, uint64_t number);
 
-/* The members of all processes have arrived. On the PE that called ampi_meet_tell. */
+/* The members of all processes have arrived. On the PE that called ampi_meet_announce. */
 void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct ampi_meet_payload *payloads);
 
 /* Processes have failed: meetings with their ranks end with MPI_ERR_PROC_ABORTED. Any PE. */

@@ -70,7 +70,7 @@ static void put_key(struct bytes *out, const struct ampi_meet *me)
         put_int(out, ampi_group_world_rank(me->group, i));
 }
 
-void ampi_meet_tell(struct ampi_meet *const *members, int n_members, uint64_t number)
+void ampi_meet_announce(struct ampi_meet *const *members, int n_members, uint64_t number)
 {
     struct ampi_am_header am = {.kind = AMPI_AM_MEET, .cookie = number};
     const struct ampi_meet *first = NULL;

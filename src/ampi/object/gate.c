@@ -211,5 +211,5 @@ void ampi_rank_send(struct ampi_rank *rank, struct ult_errand *errand)
         for (struct ampi_thread *thread = rank->threads; thread; thread = thread->next)
             if (ult_is_blocked(&thread->ult))
                 to = &thread->ult;
-    ult_send(to, errand);
+    ult_post_errand(to, errand);
 }

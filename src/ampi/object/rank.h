@@ -54,7 +54,7 @@ struct ampi_rank {
     struct ampi_bsend_buffer *bsend;  /* MPI_Buffer_attach; NULL: none */
     struct ampi_error_classes *error_classes; /* added by the program: error_class.c; NULL: none */
     struct ampi_keyvals *keyvals;             /* attribute keys that the program made: attr.c; NULL: none */
-    int last_used_code;                       /* what MPI_LASTUSEDCODE points to */
+    int last_used_code;                       /* target of the attribute MPI_LASTUSEDCODE */
     struct ampi_info *info_env;               /* MPI_INFO_ENV: info.c; NULL until first used */
     struct ampi_info *fortran_booleans;   /* MPI_Abi_set_fortran_booleans: abi_query.c; NULL: never called */
     struct ampi_handle_ints *handle_ints; /* integers that stand for handles: fortran_int.c; NULL: none */

@@ -178,9 +178,9 @@ enum machine_memory ampi_remote_memory(const struct ampi_p2p *p2p)
 
 void ampi_remote_tell_slow(void)
 {
-    static atomic_flag is_told = ATOMIC_FLAG_INIT;
+    static atomic_flag is_logged = ATOMIC_FLAG_INIT;
 
-    if (!ampi_machine->takes(MACHINE_CUDA) && !atomic_flag_test_and_set(&is_told))
+    if (!ampi_machine->takes(MACHINE_CUDA) && !atomic_flag_test_and_set(&is_logged))
         base_log("GPU messages to other processes go through host memory, which is slow: this UCX was built "
                  "without CUDA");
 }

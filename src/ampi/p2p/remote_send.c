@@ -105,7 +105,8 @@ static void parcel_sent(void *arg, int result)
     struct ampi_parcel *parcel = arg;
     struct ampi_remote *remote = parcel->remote;
 
-    (void)result; /* the send was complete before; whoever waits for an answer is notified of the failure */
+    (void)
+        result; /* the send was complete before; the request that waits for an answer is notified of the failure */
     parcel->next = remote->parcels;
     remote->parcels = parcel;
     remote->n_parcels_out--;

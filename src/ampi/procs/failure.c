@@ -52,14 +52,14 @@ void ampi_failed_tolerate(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-    static atomic_bool is_told;
+    static atomic_bool is_notified;
 
-    if (!ampi_machine || atomic_load(&is_told))
+    if (!ampi_machine || atomic_load(&is_notified))
         return;
     pthread_mutex_lock(&lock); /* the second caller returns when the launcher knows, too */
     if (!atomic_exchange(&failures.is_tolerant, true))
         ampi_machine->tolerate();
-    atomic_store(&is_told, true);
+    atomic_store(&is_notified, true);
     pthread_mutex_unlock(&lock);
 }
 

@@ -34,7 +34,7 @@
 #define PAGE_BYTES ((size_t)4096)
 
 /* The relation of a process of the job to a segment. */
-enum reach { REACH_UNKNOWN, REACH_INVITED, REACH_MAPPED };
+enum mapping_state { NOT_MAPPED, INVITED, MAPPED };
 
 /* The header of a segment. */
 struct head {
@@ -42,7 +42,7 @@ struct head {
     struct {
         _Atomic uint32_t n_refs;
     } BASE_CACHE_ALIGNED blocks[BLOCKS_MAX];
-    _Atomic unsigned char reach[]; /* by process of the job: enum reach */
+    _Atomic unsigned char states[]; /* by process of the job: enum mapping_state */
 };
 
 /* The content of an invitation. */
@@ -126,7 +126,7 @@ static void make_own(void)
         !(head = ampi_segment_create(SEGMENT_BYTES, &invitation.place)))
         return;
     memcpy(head->magic, invitation.magic, sizeof head->magic);
-    atomic_store_explicit(&head->reach[ampi_job.proc_id], REACH_MAPPED, memory_order_relaxed);
+    atomic_store_explicit(&head->states[ampi_job.proc_id], MAPPED, memory_order_relaxed);
     own.first = own.next = head_bytes();
     pthread_mutex_lock(&views.lock);
     add_view(ampi_job.proc_id, head, &invitation);
@@ -237,11 +237,11 @@ void *ampi_node_memory_alloc(size_t n_bytes, struct ampi_node_ref *ref_out)
 /* Invites a process to a segment that this one has mapped; a process on another node cannot open it. */
 static BASE_COLD void invite(const struct view *view, int to_proc, int to_pe)
 {
-    unsigned char before = REACH_UNKNOWN;
+    unsigned char before = NOT_MAPPED;
     struct invitation *invitation;
     struct ampi_am_header am = {.kind = AMPI_AM_NODE_MEMORY};
 
-    if (!atomic_compare_exchange_strong(&view->head->reach[to_proc], &before, REACH_INVITED))
+    if (!atomic_compare_exchange_strong(&view->head->states[to_proc], &before, INVITED))
         return;
     invitation = base_malloc(sizeof *invitation, "a message between processes");
     *invitation = view->invitation;
@@ -252,7 +252,7 @@ static bool can_use(int owner, int to_proc, int to_pe)
 {
     const struct view *view = view_of(owner);
 
-    if (BASE_LIKELY(atomic_load_explicit(&view->head->reach[to_proc], memory_order_acquire) == REACH_MAPPED))
+    if (BASE_LIKELY(atomic_load_explicit(&view->head->states[to_proc], memory_order_acquire) == MAPPED))
         return true;
     if (ampi_machine->is_near && ampi_machine->is_near(to_proc))
         invite(view, to_proc, to_pe);
@@ -308,7 +308,7 @@ static void map(const struct invitation *invitation)
     if (!head_of(owner) && (head = ampi_segment_open(&invitation->place))) {
         if (memcmp(head->magic, invitation->magic, sizeof head->magic) == 0) {
             add_view(owner, head, invitation);
-            atomic_store_explicit(&head->reach[ampi_job.proc_id], REACH_MAPPED, memory_order_release);
+            atomic_store_explicit(&head->states[ampi_job.proc_id], MAPPED, memory_order_release);
         } else {
             ampi_segment_unmap(head, (size_t)invitation->place.n_bytes);
         }

@@ -55,7 +55,7 @@ struct words {
 static struct {
     struct counters counters; /* at the last look; n_switches: when it became quiet */
     uint64_t since_ns;        /* time when it became quiet */
-    bool has_told;            /* the report was sent */
+    bool has_reported;        /* the report was sent */
     bool is_waking;           /* the PEs have been woken to poll */
     uint64_t *n_sleeps;       /* by PE: its sleeps at that time */
     uint32_t question;        /* round to answer; 0: none */
@@ -66,11 +66,11 @@ static struct {
 
 /* The collector's state. */
 static struct {
-    struct counters *told; /* by process */
-    bool *has_told;        /* by process */
-    bool *has_answered;    /* by process: to the last question */
-    bool *has_printed;     /* by process */
-    uint32_t round;        /* of the last question; changed by a report after it */
+    struct counters *reported; /* by process */
+    bool *has_reported;        /* by process */
+    bool *has_answered;        /* by process: to the last question */
+    bool *has_printed;         /* by process */
+    uint32_t round;            /* of the last question; changed by a report after it */
     bool is_judged;
 } all;
 
@@ -84,8 +84,8 @@ static void init(void)
     own.words = base_calloc(n, sizeof *own.words, what);
     own.is_failed = base_calloc(n, sizeof *own.is_failed, what);
     own.n_sleeps = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_sleeps, what);
-    all.told = base_calloc(n, sizeof *all.told, what);
-    all.has_told = base_calloc(n, sizeof *all.has_told, what);
+    all.reported = base_calloc(n, sizeof *all.reported, what);
+    all.has_reported = base_calloc(n, sizeof *all.has_reported, what);
     all.has_answered = base_calloc(n, sizeof *all.has_answered, what);
     all.has_printed = base_calloc(n, sizeof *all.has_printed, what);
 }
@@ -199,22 +199,22 @@ static bool is_balanced(void)
     for (int i = 0; i < ampi_job.n_procs; i++) {
         if (own.is_failed[i])
             continue;
-        if (!all.has_told[i] || all.told[i].failed != all.told[ampi_job.proc_id].failed)
+        if (!all.has_reported[i] || all.reported[i].failed != all.reported[ampi_job.proc_id].failed)
             return false;
-        n_sent += all.told[i].n_sent;
-        n_taken += all.told[i].n_taken;
+        n_sent += all.reported[i].n_sent;
+        n_taken += all.reported[i].n_taken;
     }
     return n_sent == n_taken;
 }
 
 static void collect(int proc_id, uint32_t round, struct counters counters)
 {
-    struct counters *told = &all.told[proc_id];
+    struct counters *reported = &all.reported[proc_id];
 
     look_for_losses();
     if (round > 0) {
-        if (round != all.round || told->n_sent != counters.n_sent || told->n_taken != counters.n_taken ||
-            told->failed != counters.failed)
+        if (round != all.round || reported->n_sent != counters.n_sent ||
+            reported->n_taken != counters.n_taken || reported->failed != counters.failed)
             return;
         all.has_answered[proc_id] = true;
         if (!all.is_judged && is_true_of_all(all.has_answered))
@@ -222,13 +222,13 @@ static void collect(int proc_id, uint32_t round, struct counters counters)
         return;
     }
     all.round++; /* the last question is based on another report */
-    *told = counters;
-    all.has_told[proc_id] = true;
+    *reported = counters;
+    all.has_reported[proc_id] = true;
     if (is_balanced())
         ask();
 }
 
-static void tell(uint32_t round)
+static void send_report(uint32_t round)
 {
     if (ampi_job.proc_id == own.collector)
         collect(ampi_job.proc_id, round, own.counters);
@@ -259,7 +259,7 @@ static bool have_all_polled(void)
 static int64_t begin_again(uint64_t now_ns)
 {
     own.since_ns = now_ns;
-    own.has_told = false;
+    own.has_reported = false;
     own.is_waking = false;
     own.question = 0;
     return WAIT_NS;
@@ -278,22 +278,22 @@ int64_t ampi_procs_check_termination(void)
         own.counters.n_switches = n_switches;
         return begin_again(now_ns);
     }
-    if (!own.has_told && now_ns - own.since_ns < WAIT_NS)
+    if (!own.has_reported && now_ns - own.since_ns < WAIT_NS)
         return (int64_t)(WAIT_NS - (now_ns - own.since_ns));
     if (!read_counters(&counters))
         return 0;
     end_job();
-    if (own.has_told && memcmp(&counters, &own.counters, sizeof counters) != 0)
+    if (own.has_reported && memcmp(&counters, &own.counters, sizeof counters) != 0)
         return begin_again(now_ns);
     own.counters = counters;
-    if (!own.has_told && have_all_polled()) {
-        own.has_told = true;
-        tell(0);
+    if (!own.has_reported && have_all_polled()) {
+        own.has_reported = true;
+        send_report(0);
     }
-    if (own.has_told && own.question && have_all_polled()) {
+    if (own.has_reported && own.question && have_all_polled()) {
         uint32_t round = own.question;
         own.question = 0;
-        tell(round);
+        send_report(round);
     }
     return 0;
 }
@@ -304,7 +304,7 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
 
     init();
     own.words[from].n_taken++;
-    if ((am->flags & FLAG_QUESTION) && own.has_told) { /* otherwise it is based on an older report */
+    if ((am->flags & FLAG_QUESTION) && own.has_reported) { /* otherwise it is based on an older report */
         own.question = am->seq; /* answered when all PEs sleep again, and have polled */
         own.is_waking = false;
     }

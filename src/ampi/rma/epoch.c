@@ -70,7 +70,7 @@ void ampi_epoch_end_wait(struct ampi_win *win, struct ampi_epoch_wait *wait)
 void ampi_epoch_count_down(struct ampi_win *win, uint64_t number, int target, int error)
 {
     struct ampi_epoch_wait *next;
-    bool is_told = false;
+    bool has_wait = false;
 
     for (struct ampi_epoch_wait *wait = win->waits; wait; wait = next) {
         next = wait->next;
@@ -79,11 +79,11 @@ void ampi_epoch_count_down(struct ampi_win *win, uint64_t number, int target, in
             continue;
         if (BASE_UNLIKELY(error))
             wait->error = error;
-        is_told = true;
+        has_wait = true;
         if (--wait->n_left == 0)
             ampi_epoch_end_wait(win, wait);
     }
-    if (BASE_UNLIKELY(error) && !is_told)
+    if (BASE_UNLIKELY(error) && !has_wait)
         win->error = error;
 }
 
@@ -130,8 +130,8 @@ int ampi_epoch_drain_remote(struct ampi_win *win, int rank)
         error = ampi_epoch_await(win, &wait, &drain_kind);
     }
     error = error ? error : win->error;
-    if (BASE_UNLIKELY(ampi_failed_any()) && ampi_win_count_torn(win->shared) != win->n_torn_told) {
-        win->n_torn_told = ampi_win_count_torn(win->shared);
+    if (BASE_UNLIKELY(ampi_failed_any()) && ampi_win_count_torn(win->shared) != win->n_torn_reported) {
+        win->n_torn_reported = ampi_win_count_torn(win->shared);
         error = MPI_ERR_PROC_ABORTED;
     }
     win->error = MPI_SUCCESS;

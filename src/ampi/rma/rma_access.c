@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rma_access.c: put and get on memory of other processes by the machine (struct machine_reach), without a message to
+ * rma_access.c: put and get on memory of other processes by the machine (struct machine_rma), without a message to
  * the target. The two kinds of access:
  *
- *      DIRECT   the machine copies: an operation is over at both sides when its call returns. For much data; a message
- *               takes less time for little
- *      KEYED    needs a key of the target's memory. A PE asks for it with its first operation on the target (a message,
- *               as that operation), and uses it when it has come. Operations are complete at the target when the
- *               connection has been flushed, which the ends of epochs and flushes do
+ *      DIRECT   the machine copies: an operation is complete at both sides when its call returns. For large data only,
+ *               because a message is faster for small data
+ *      KEYED    needs a key of the target's memory. A PE requests it with its first operation on the target, which is
+ *               itself a message, and uses it once it has arrived. Operations are complete at the target when the
+ *               connection has been flushed: the ends of epochs and MPI_Win_flush do that
  *
- * Dynamic windows, memory of GPUs, and with keys data that is not one block, go in messages (rma_remote.c), and
- * accumulates always do: they are atomic together with those of the target's own process.
+ * All other operations are messages (rma_remote.c): on dynamic windows and GPU memory; with keys also on data that is
+ * not one block; and all accumulates, because these must be atomic with those of the target's own process.
  */
 #include "ampi/rma/rma_access.h"
 
@@ -19,20 +19,20 @@
 #include "ampi/rma/rma_remote_header.h"
 #include "base/log.h"
 
-/* From this many bytes on a direct copy takes less time than messages, if the other side's pieces are large: the
- * kernel takes 1 to 2 us for each. */
+/* Data of at least this size is copied directly, as that takes less time than messages if the other side's pieces are
+ * large: the kernel takes 1 to 2 us for each piece. */
 #define DIRECT_BYTES_MIN ((MPI_Count)16 << 10)
 #define DIRECT_PIECE_BYTES_MIN 4096
 
-/* Instead of a key: it was asked for; the target has none. */
-static char asked, none;
-#define KEY_ASKED ((void *)&asked)
+/* Instead of a key: it was requested; the target has none. */
+static char requested, none;
+#define KEY_REQUESTED ((void *)&requested)
 #define KEY_NONE ((void *)&none)
 
 /* A PE's knowledge of a window. */
 struct ampi_win_keys {
     int n_handles;   /* of members of the PE that are not freed */
-    void *by_rank[]; /* keys; NULL: not asked for yet */
+    void *by_rank[]; /* keys; NULL: not requested yet */
 };
 
 /* The PE of another process that a connection leads to. */
@@ -97,8 +97,8 @@ static int copy_all(int proc_id, bool is_put, const struct ampi_rma_side *own,
     for (MPI_Count done = 0; done < n_bytes && result == MACHINE_DONE; done += (MPI_Count)copied) {
         n_here = pieces_at(&at_here, done, (size_t)(n_bytes - done), here);
         n_there = pieces_at(&at_there, done, (size_t)(n_bytes - done), there);
-        result = ampi_machine->reach->copy(proc_id, is_put, (const struct machine_piece *)here, n_here,
-                                           (const struct machine_piece *)there, n_there, &copied);
+        result = ampi_machine->rma->copy(proc_id, is_put, (const struct machine_piece *)here, n_here,
+                                         (const struct machine_piece *)there, n_there, &copied);
     }
     return result;
 }
@@ -108,7 +108,7 @@ static bool copy_directly(struct ampi_rma *rma, int proc_id, bool is_put, MPI_Co
 {
     int result = copy_all(proc_id, is_put, &rma->origin, &rma->target, n_bytes);
 
-    if (BASE_UNLIKELY(result == MACHINE_FAILED)) /* a message copies once more what was copied before */
+    if (BASE_UNLIKELY(result == MACHINE_FAILED)) /* the message sends all of the data again */
         return false;
     if (rma->request || result != MACHINE_DONE)
         ampi_rma_part_end(ampi_rma_part_begin(rma),
@@ -131,8 +131,8 @@ static struct ampi_win_keys *keys_of(struct ampi_win *win)
     return *keys;
 }
 
-/* Asks a member for its key; that is an operation under way until the answer has come. */
-static void ask_for_key(struct ampi_win *win, int rank)
+/* Requests a member's key; the request counts as a pending operation until the answer arrives. */
+static void request_key(struct ampi_win *win, int rank)
 {
     struct ampi_rma rma = {.win = win, .rank = rank};
     struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_KEY_WANTED, rank);
@@ -149,10 +149,10 @@ static void *find_key(struct ampi_win *win, int rank)
     void **key = &keys_of(win)->by_rank[rank];
 
     if (BASE_UNLIKELY(*key == NULL)) {
-        *key = KEY_ASKED;
-        ask_for_key(win, rank);
+        *key = KEY_REQUESTED;
+        request_key(win, rank);
     }
-    return *key == KEY_ASKED || *key == KEY_NONE ? NULL : *key;
+    return *key == KEY_REQUESTED || *key == KEY_NONE ? NULL : *key;
 }
 
 void ampi_rma_access_handle_key(struct ampi_win *win, int rank, const void *packed, size_t n_bytes)
@@ -161,7 +161,7 @@ void ampi_rma_access_handle_key(struct ampi_win *win, int rank, const void *pack
     void *key = NULL;
 
     if (n_bytes > 0 && end.pe_id >= 0)
-        key = ampi_machine->reach->import_key(own_pe(win), end.proc_id, end.pe_id, packed);
+        key = ampi_machine->rma->import_key(own_pe(win), end.proc_id, end.pe_id, packed);
     keys_of(win)->by_rank[rank] = key ? key : KEY_NONE;
 }
 
@@ -171,9 +171,9 @@ void *ampi_rma_access_pack_key(struct ampi_win *win, size_t *n_bytes_out)
     void *copy;
 
     *n_bytes_out = 0;
-    if (!win->exposed && !own->is_device && own->size_bytes > 0 && ampi_machine->reach)
+    if (!win->exposed && !own->is_device && own->size_bytes > 0 && ampi_machine->rma)
         win->exposed =
-            ampi_machine->reach->expose(own->base, (size_t)own->size_bytes, &win->key, &win->key_bytes);
+            ampi_machine->rma->expose(own->base, (size_t)own->size_bytes, &win->key, &win->key_bytes);
     if (!win->exposed)
         return NULL;
     copy = base_malloc(win->key_bytes, "the key of a window's memory");
@@ -187,15 +187,15 @@ void ampi_rma_access_release(struct ampi_win *win)
     struct ampi_win_keys **keys = win->shared->keys ? &win->shared->keys[own_pe(win)] : NULL;
 
     if (win->exposed)
-        ampi_machine->reach->conceal(win->exposed);
+        ampi_machine->rma->conceal(win->exposed);
     free(win->key);
     free(win->unflushed);
     if (!keys || !*keys || --(*keys)->n_handles > 0)
         return;
     for (int i = 0; i < win->shared->n_ranks; i++) {
         void *key = (*keys)->by_rank[i];
-        if (key && key != KEY_ASKED && key != KEY_NONE)
-            ampi_machine->reach->drop_key(key);
+        if (key && key != KEY_REQUESTED && key != KEY_NONE)
+            ampi_machine->rma->drop_key(key);
     }
     free(*keys);
     *keys = NULL;
@@ -216,7 +216,7 @@ static bool is_block(const struct ampi_rma_side *side)
 /* False: it has to be a message. */
 static bool access_by_key(struct ampi_rma *rma, struct end end, bool is_put, MPI_Count n_bytes)
 {
-    const struct machine_reach *reach = ampi_machine->reach;
+    const struct machine_rma *access = ampi_machine->rma;
     struct ampi_win *win = rma->win;
     void *key =
         is_block(&rma->origin) && is_block(&rma->target) && end.pe_id >= 0 ? find_key(win, rma->rank) : NULL;
@@ -230,8 +230,8 @@ static bool access_by_key(struct ampi_rma *rma, struct end end, bool is_put, MPI
     part = ampi_rma_part_begin(rma);
     result =
         is_put
-            ? reach->put(own_pe(win), end.proc_id, end.pe_id, key, own, other, (size_t)n_bytes, ended, part)
-            : reach->get(own_pe(win), end.proc_id, end.pe_id, key, own, other, (size_t)n_bytes, ended, part);
+            ? access->put(own_pe(win), end.proc_id, end.pe_id, key, own, other, (size_t)n_bytes, ended, part)
+            : access->get(own_pe(win), end.proc_id, end.pe_id, key, own, other, (size_t)n_bytes, ended, part);
     if (result != MACHINE_PENDING)
         ended(part, result);
     if (is_put) {
@@ -247,7 +247,7 @@ static void flush_one(struct ampi_win *win, int rank)
     struct ampi_rma_part *part = ampi_rma_part_begin(&rma);
     struct end end = end_of(win, rank);
     int result = end.pe_id < 0 ? MACHINE_PEER_FAILED
-                               : ampi_machine->reach->flush(own_pe(win), end.proc_id, end.pe_id, ended, part);
+                               : ampi_machine->rma->flush(own_pe(win), end.proc_id, end.pe_id, ended, part);
 
     ampi_win_clear_bit(win->unflushed, rank);
     if (result != MACHINE_PENDING)
@@ -277,12 +277,12 @@ bool ampi_rma_access(struct ampi_rma *rma, bool is_put)
     MPI_Count n_bytes = ampi_rma_bytes(is_put ? &rma->origin : &rma->target);
     struct end end;
 
-    if (!ampi_machine->reach || n_bytes == 0 || target->is_device ||
+    if (!ampi_machine->rma || n_bytes == 0 || target->is_device ||
         rma->win->shared->flavor == MPI_WIN_FLAVOR_DYNAMIC ||
         ampi_device_has(rma->origin.buf, rma->origin.count, rma->origin.type))
         return false;
     end = end_of(rma->win, rma->rank);
-    switch (ampi_machine->reach->access(end.proc_id)) {
+    switch (ampi_machine->rma->access(end.proc_id)) {
     case MACHINE_DIRECT_ACCESS:
         return n_bytes >= DIRECT_BYTES_MIN && has_large_pieces(&rma->target) &&
                copy_directly(rma, end.proc_id, is_put, n_bytes);

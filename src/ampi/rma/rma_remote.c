@@ -442,7 +442,7 @@ static void ask_for_lock(struct ampi_win *win, struct ampi_epoch_wait *wait, int
     wait->n_left++;
 }
 
-/* MPI_ERR_PROC_ABORTED: not all are granted; those that are have to be given back. */
+/* MPI_ERR_PROC_ABORTED: not all are granted; the caller has to release the granted ones. */
 static int await_grants(struct ampi_win *win, struct ampi_epoch_wait *wait)
 {
     return wait->n_left > 0 ? ampi_epoch_await(win, wait, &lock_kind) : wait->error;
@@ -513,10 +513,10 @@ int ampi_rma_remote_lock_all(struct ampi_win *win)
     for (int i = 0; i < win->shared->n_others; i++)
         ask_for_lock(win, &wait, win->shared->others[i], AMPI_LOCK_SHARED);
     error = await_grants(win, &wait);
-    /* A process may be lost after it has granted its part. */
+    /* A process may fail after it has granted its part. */
     if (BASE_LIKELY(!error && !ampi_failed_in_group(win->comm->local->layout->group)))
         return MPI_SUCCESS;
-    ampi_rma_remote_unlock_all(win); /* the lost processes do not care */
+    ampi_rma_remote_unlock_all(win); /* messages to failed processes are dropped */
     return ampi_rma_raise_remote(win, MPI_ERR_PROC_ABORTED);
 }
 

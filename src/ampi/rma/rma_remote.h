@@ -13,7 +13,7 @@
  *                                            <--  ANSWER  an error, or what was there before
  *      LOCK    shared or exclusive           -->  stands in the target's queue
  *                                            <--  GRANT
- *      UNLOCK                                -->  lets go
+ *      UNLOCK                                -->  releases the lock
  *      LOCK_ALL, UNLOCK_ALL                       the same with a process's lock for all its members
  *      KEY_WANTED                            -->
  *                                            <--  KEY  of the target's memory: rma_access.c
@@ -27,7 +27,7 @@
 #include "ampi/rma/epoch.h"
 #include "ampi/rma/rma.h"
 
-/* Adds a window to those that messages can refer to, before any member returns from the creation. */
+/* Makes a window known to messages, before any member returns from the creation. */
 void ampi_rma_remote_add(struct ampi_win_shared *shared);
 void ampi_rma_remote_remove(struct ampi_win_shared *shared);
 

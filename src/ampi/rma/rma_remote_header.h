@@ -26,7 +26,7 @@ enum ampi_rma_message {
 /* Flags of LOCK and UNLOCK, and of GRANT. */
 #define AMPI_RMA_EXCLUSIVE 1
 #define AMPI_RMA_HAS_OTHERS 2 /* the origin holds other locks of the window: win_lock.h */
-#define AMPI_RMA_REFUSED 4    /* the lock is not granted: its holder's process, or another one, was lost */
+#define AMPI_RMA_REFUSED 4    /* the lock is not granted: its holder's process, or another one, has failed */
 
 enum ampi_rma_kind {
     AMPI_RMA_PLAIN,           /* put and get: not atomic */
@@ -51,7 +51,7 @@ struct ampi_am_header ampi_rma_am(const struct ampi_win *win, enum ampi_rma_mess
 bool ampi_rma_post(const struct ampi_win_shared *shared, const struct ampi_am_header *am, void *data,
                    size_t n_bytes);
 
-/* A thing under way to the operation's target: until it ends, the call that completes the owner's operations waits
+/* A message or access in transit to the operation's target: until it ends, the call that completes the owner's operations waits
  * for it, and so does the request if there is one. Error: MPI's class, raised by that call. (rma_remote.c) */
 struct ampi_rma_part *ampi_rma_part_begin(struct ampi_rma *rma);
 void ampi_rma_part_end(struct ampi_rma_part *part, int error);

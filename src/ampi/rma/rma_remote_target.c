@@ -17,8 +17,8 @@ static struct {
     struct ampi_win_shared *first;
 } windows = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A lock that an origin of another process has: in the list of the window, so that it can be broken if that process
- * is lost. */
+/* A lock held by an origin in another process: in the list of the window, so that it can be broken if that process
+ * fails. */
 struct ampi_remote_holder {
     struct ampi_remote_holder *next;
     struct ampi_win *at; /* LOCK: the target; LOCK_ALL: a member of the process */
@@ -174,7 +174,8 @@ static void add_holder(const struct remote_waiter *remote)
     pthread_mutex_unlock(&shared->holders_lock);
 }
 
-/* Takes a holder out of the list; NULL: there is none, as it was lost. at NULL: any whose process has failed. */
+/* Takes a holder out of the list; NULL: it has failed and is not there any more. at NULL: any whose process has
+ * failed. */
 static struct ampi_remote_holder *take_holder(struct ampi_win_shared *shared, const struct ampi_win *at,
                                               int rank, bool is_all)
 {
@@ -192,14 +193,14 @@ static struct ampi_remote_holder *take_holder(struct ampi_win_shared *shared, co
     return holder;
 }
 
-/* is_lost: an exclusive holder is; what it has written may not be whole. */
-static void let_go(struct ampi_win *at, bool is_all, enum ampi_win_lock_as as, bool is_lost)
+/* has_failed: the holder's process has failed: if it held the lock exclusively, its data may be half written. */
+static void release_lock(struct ampi_win *at, bool is_all, enum ampi_win_lock_as as, bool has_failed)
 {
     if (is_all) {
         ampi_win_lock_drop(&at->shared->everybody, as);
         return;
     }
-    if (is_lost && as == AMPI_LOCK_EXCLUSIVE)
+    if (has_failed && as == AMPI_LOCK_EXCLUSIVE)
         ampi_win_lock_break(&at->lock, at->shared->n_ranks);
     else
         ampi_win_lock_drop(&at->lock, as);
@@ -217,7 +218,8 @@ static void grant(struct remote_waiter *remote)
     if (BASE_UNLIKELY(!ampi_rma_post(remote->at->shared, &answer, NULL, 0)) &&
         (holder = take_holder(remote->at->shared, remote->at, remote->am.source, is_all))) {
         ampi_win_lock_close(&remote->at->shared->everybody);
-        let_go(remote->at, is_all, remote->waiter.as, false); /* the lost origin has written nothing */
+        release_lock(remote->at, is_all, remote->waiter.as,
+                     false); /* the failed origin has written nothing */
         free(holder);
     }
     free(remote);
@@ -291,7 +293,7 @@ static void handle_unlock(const struct ampi_am_header *am)
 
     if (!holder)
         return;
-    let_go(at, is_all, holder->as, false);
+    release_lock(at, is_all, holder->as, false);
     free(holder);
 }
 
@@ -356,21 +358,21 @@ static void handle_message(const struct ampi_am_header *am, void *bytes, size_t 
 
 /* ---- Failed processes ---- */
 
-/* Lets go for origins that are lost. */
+/* Releases the locks of failed origins. */
 static void break_locks(struct ampi_win_shared *shared)
 {
     struct ampi_remote_holder *holder;
 
     while ((holder = take_holder(shared, NULL, -1, false))) {
-        let_go(holder->at, holder->is_all, holder->as, true);
+        release_lock(holder->at, holder->is_all, holder->as, true);
         free(holder);
     }
 }
 
-/* The members of this PE learn of it. */
+/* A member has failed: ends the operations and waits of this PE's members. */
 static void fail_window(struct ampi_win_shared *shared, int pe_id)
 {
-    ampi_win_lock_close(&shared->everybody); /* before lost holders let it go to MPI_Win_lock_all */
+    ampi_win_lock_close(&shared->everybody); /* first: else breaking locks could grant MPI_Win_lock_all */
     break_locks(shared);
     for (int i = 0; i < shared->n_local; i++) {
         struct ampi_win *win = &shared->handles[i];

@@ -112,8 +112,8 @@ struct ampi_win {
     uint32_t n_awaited;     /* number of bits in awaited */
     uint32_t n_under_way;   /* unanswered messages to other processes */
     uint64_t n_begun;       /* messages to other processes that began to be under way; each has its number */
-    int error; /* of these, if nobody waited for them; raised by the next call that completes some */
-    uint32_t n_torn_told;          /* ampi_win_count_torn when the owner was last told of it */
+    int error; /* of these, if no call waited for them; raised by the next call that completes some */
+    uint32_t n_torn_reported;      /* ampi_win_count_torn when the owner last raised an error for it */
     uint32_t n_locks;              /* calls that asked other processes for locks; each has its number */
     uint64_t *asked;               /* MPI_Win_lock_all: a bit for each rank that a grant is awaited from */
     bool has_failed;               /* a member's process has failed */

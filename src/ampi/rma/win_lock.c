@@ -55,8 +55,8 @@ bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int
     return false;
 }
 
-/* With the mutex held: is the lock closed to the waiter? Or has it been broken, and the rank not been told? Then it is
- * told now. */
+/* With the mutex held: true if the lock is closed to the waiter, or was broken and the rank has not been refused yet:
+ * then it counts as refused from now on. */
 static bool refuse(struct ampi_win_lock *lock, const struct ampi_win_waiter *waiter)
 {
     int rank = waiter->rank;
@@ -131,7 +131,7 @@ static struct ampi_win_waiter *take_granted(struct ampi_win_lock *lock)
     return granted;
 }
 
-static void tell(struct ampi_win_waiter *granted)
+static void notify(struct ampi_win_waiter *granted)
 {
     while (granted) {
         struct ampi_win_waiter *waiter = granted;
@@ -157,7 +157,7 @@ void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks)
     atomic_fetch_sub_explicit(&lock->word, AMPI_WIN_LOCK_ONE_EXCLUSIVE, memory_order_release);
     atomic_fetch_and_explicit(&lock->word, ~AMPI_WIN_LOCK_WAITING, memory_order_relaxed);
     pthread_mutex_unlock(&lock->mutex);
-    tell(refused);
+    notify(refused);
 }
 
 /* Removes the shared waiters from the queue. With the mutex held. */
@@ -191,8 +191,8 @@ void ampi_win_lock_close(struct ampi_win_lock *lock)
     refused = take_shared(lock);
     granted = take_granted(lock); /* waiters that stood behind these */
     pthread_mutex_unlock(&lock->mutex);
-    tell(refused);
-    tell(granted);
+    notify(refused);
+    notify(granted);
 }
 
 void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as)
@@ -208,5 +208,5 @@ void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as)
     atomic_fetch_sub_explicit(&lock->word, one_of(as), memory_order_release);
     granted = take_granted(lock);
     pthread_mutex_unlock(&lock->mutex);
-    tell(granted);
+    notify(granted);
 }

@@ -39,15 +39,15 @@ struct ampi_win_waiter {
     enum ampi_win_lock_as as;
     int rank;        /* of the window */
     bool is_refused; /* when granted is called: it does not get the lock, as that was broken or closed */
-    /* The lock is the waiter's, or it is refused. On the thread of who let go; may free the waiter; never
-     * switches. */
+    /* The waiter holds the lock, or was refused. On the thread that released the lock; may free the waiter;
+     * never switches. */
     void (*granted)(struct ampi_win_waiter *waiter);
 };
 
 enum ampi_win_lock_result {
     AMPI_LOCK_TAKEN,
     AMPI_LOCK_QUEUED, /* the waiter stands in the queue */
-    AMPI_LOCK_REFUSED /* the lock was broken, and the rank had not been told; or it is closed */
+    AMPI_LOCK_REFUSED /* the lock was broken, and the rank had not been refused yet; or it is closed */
 };
 
 struct ampi_win_lock {
@@ -57,7 +57,7 @@ struct ampi_win_lock {
     pthread_mutex_t mutex;
     struct ampi_win_waiter *first;
     struct ampi_win_waiter *last;
-    uint64_t *refused; /* broken: a bit for each rank that has been told; NULL: it was not */
+    uint64_t *refused; /* a bit for each rank that was refused because it is broken; NULL: it is not broken */
     bool is_closed;    /* to shared holders */
 };
 
@@ -67,15 +67,15 @@ void ampi_win_lock_fini(struct ampi_win_lock *lock);
 /* Takes the lock if that is possible at once. */
 bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int rank);
 
-/* Takes the lock, or stands in its queue. has_others: the caller holds other locks of the window, which those in the
- * queue may wait for, directly or not: it passes them if the holders allow. */
+/* Takes the lock, or queues the waiter. has_others: the caller holds other locks of the window, and queued waiters may
+ * wait for these, directly or not: it passes the queue if the holders allow another one. */
 enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter,
                                              bool has_others);
 
 /* Releases the lock for a failed exclusive holder, and refuses all waiting ranks. n_ranks: of the window. */
 void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks);
 
-/* From now on refuses the lock to shared holders, also to those that wait. */
+/* From now on the lock is refused to shared holders; waiting ones are refused at once. */
 void ampi_win_lock_close(struct ampi_win_lock *lock);
 
 /* Releases the lock, and notifies waiters whose turn it is. */

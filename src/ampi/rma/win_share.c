@@ -67,8 +67,8 @@ static size_t lay_out(struct ampi_win_shared *shared, int node, bool is_nonconti
     return at;
 }
 
-/* Makes accumulates use the flags in the segment, and creates stand-ins for members in other processes. */
-static void reach(struct ampi_win_shared *shared, int node)
+/* Makes accumulates use the guards in the segment, and creates stand-ins for members in other processes. */
+static void use_segment(struct ampi_win_shared *shared, int node)
 {
     int n = 0, n_others = 0;
 
@@ -125,7 +125,7 @@ static void map_middle(struct ampi_coll_slot *slot)
     if (!shared->segment)
         return;
     lay_out(shared, node, payload->is_noncontiguous, shared->segment);
-    reach(shared, node);
+    use_segment(shared, node);
 }
 
 /* Inaccessible members send the addresses of their memory. */

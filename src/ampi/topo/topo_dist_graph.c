@@ -14,7 +14,7 @@
 #include "ampi/comm/comm_info.h"
 
 /* A member's arguments; passed to the middle stage through args->send.buf. */
-struct told {
+struct edge_args {
     bool is_adjacent;
     bool is_weighted;
     int n_in; /* adjacent: edges that end here; general: specified sources */
@@ -26,7 +26,7 @@ struct told {
     const int *out_weights;
 };
 
-static const struct told *told_by(const struct ampi_coll_slot *slot, int member)
+static const struct edge_args *args_of(const struct ampi_coll_slot *slot, int member)
 {
     return slot->args[member]->send.buf;
 }
@@ -60,14 +60,14 @@ static struct ampi_topo *build_adjacent(const struct ampi_coll_slot *slot, int n
     struct ampi_topo *topo;
 
     for (int i = 0; i < n_ranks; i++) {
-        n_in += (size_t)told_by(slot, i)->n_in;
-        n_out += (size_t)told_by(slot, i)->n_out;
+        n_in += (size_t)args_of(slot, i)->n_in;
+        n_out += (size_t)args_of(slot, i)->n_out;
     }
     topo = ampi_topo_create_dist(n_ranks, n_in, n_out, is_weighted);
     for (int i = 0; i < n_ranks; i++) {
-        const struct told *told = told_by(slot, i);
-        put_list(&topo->u.dist.in, i, told->n_in, told->sources, told->in_weights);
-        put_list(&topo->u.dist.out, i, told->n_out, told->destinations, told->out_weights);
+        const struct edge_args *given = args_of(slot, i);
+        put_list(&topo->u.dist.in, i, given->n_in, given->sources, given->in_weights);
+        put_list(&topo->u.dist.out, i, given->n_out, given->destinations, given->out_weights);
     }
     return topo;
 }
@@ -75,14 +75,14 @@ static struct ampi_topo *build_adjacent(const struct ampi_coll_slot *slot, int n
 /* Calls visit for every edge that a member specifies. */
 typedef void visit_fn(struct ampi_topo_dist *dist, int source, int destination, int weight);
 
-static void visit_edges(const struct told *told, struct ampi_topo_dist *dist, visit_fn *visit)
+static void visit_edges(const struct edge_args *given, struct ampi_topo_dist *dist, visit_fn *visit)
 {
     int edge = 0;
 
-    for (int i = 0; i < told->n_in; i++) {
-        for (int k = 0; k < told->degrees[i]; k++, edge++)
-            visit(dist, told->sources[i], told->destinations[edge],
-                  told->in_weights ? told->in_weights[edge] : 1);
+    for (int i = 0; i < given->n_in; i++) {
+        for (int k = 0; k < given->degrees[i]; k++, edge++)
+            visit(dist, given->sources[i], given->destinations[edge],
+                  given->in_weights ? given->in_weights[edge] : 1);
     }
 }
 
@@ -113,15 +113,15 @@ static struct ampi_topo *build_general(const struct ampi_coll_slot *slot, int n_
     struct ampi_topo_dist *dist;
 
     for (int i = 0; i < n_ranks; i++)
-        n_edges += (size_t)told_by(slot, i)->n_out;
+        n_edges += (size_t)args_of(slot, i)->n_out;
     topo = ampi_topo_create_dist(n_ranks, n_edges, n_edges, is_weighted);
     dist = &topo->u.dist;
     for (int i = 0; i < n_ranks; i++)
-        visit_edges(told_by(slot, i), dist, count_edge);
+        visit_edges(args_of(slot, i), dist, count_edge);
     sum_up(dist->in.first, n_ranks);
     sum_up(dist->out.first, n_ranks);
     for (int i = 0; i < n_ranks; i++)
-        visit_edges(told_by(slot, i), dist, place_edge);
+        visit_edges(args_of(slot, i), dist, place_edge);
     move_back(dist->in.first, n_ranks);
     move_back(dist->out.first, n_ranks);
     return topo;
@@ -130,7 +130,7 @@ static struct ampi_topo *build_general(const struct ampi_coll_slot *slot, int n_
 static void create_middle(struct ampi_coll_slot *slot)
 {
     int n_ranks = slot->args[0]->comm->local->n_ranks;
-    const struct told *first = told_by(slot, 0);
+    const struct edge_args *first = args_of(slot, 0);
     const struct ampi_comm *made;
 
     ampi_comm_dup_plan.middle(slot);
@@ -146,36 +146,39 @@ static void create_middle(struct ampi_coll_slot *slot)
 static void create_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                         struct ampi_coll_packer *out)
 {
-    const struct told *told = args->send.buf;
-    size_t n_in = (size_t)told->n_in * sizeof(int);
-    size_t n_out = (size_t)told->n_out * sizeof(int);
+    const struct edge_args *given = args->send.buf;
+    size_t n_in = (size_t)given->n_in * sizeof(int);
+    size_t n_out = (size_t)given->n_out * sizeof(int);
 
     (void)slot;
-    ampi_coll_put_bytes(out, 0, told, sizeof *told);
-    ampi_coll_put_bytes(out, 1, told->sources, n_in);
-    ampi_coll_put_bytes(out, 2, told->destinations, n_out);
-    ampi_coll_put_bytes(out, 3, told->in_weights, !told->in_weights ? 0 : told->is_adjacent ? n_in : n_out);
-    ampi_coll_put_bytes(out, 4, told->out_weights, told->out_weights ? n_out : 0);
-    ampi_coll_put_bytes(out, 5, told->degrees, told->degrees ? n_in : 0);
+    ampi_coll_put_bytes(out, 0, given, sizeof *given);
+    ampi_coll_put_bytes(out, 1, given->sources, n_in);
+    ampi_coll_put_bytes(out, 2, given->destinations, n_out);
+    ampi_coll_put_bytes(out, 3, given->in_weights,
+                        !given->in_weights   ? 0
+                        : given->is_adjacent ? n_in
+                                             : n_out);
+    ampi_coll_put_bytes(out, 4, given->out_weights, given->out_weights ? n_out : 0);
+    ampi_coll_put_bytes(out, 5, given->degrees, given->degrees ? n_in : 0);
 }
 
 static void create_unpack(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
                           struct ampi_coll_unpacker *in)
 {
-    struct told *told = ampi_coll_stand_in_alloc(in, sizeof *told);
+    struct edge_args *given = ampi_coll_stand_in_alloc(in, sizeof *given);
     const void *arrays[6];
     size_t n_bytes;
 
     (void)slot;
     for (int i = 0; i < 6; i++)
         arrays[i] = ampi_coll_get(in, &n_bytes, NULL);
-    memcpy(told, arrays[0], sizeof *told);
-    told->sources = arrays[1];
-    told->destinations = arrays[2];
-    told->in_weights = told->in_weights ? arrays[3] : NULL;
-    told->out_weights = told->out_weights ? arrays[4] : NULL;
-    told->degrees = told->degrees ? arrays[5] : NULL;
-    args->send.buf = told;
+    memcpy(given, arrays[0], sizeof *given);
+    given->sources = arrays[1];
+    given->destinations = arrays[2];
+    given->in_weights = given->in_weights ? arrays[3] : NULL;
+    given->out_weights = given->out_weights ? arrays[4] : NULL;
+    given->degrees = given->degrees ? arrays[5] : NULL;
+    args->send.buf = given;
 }
 
 static const struct ampi_coll_plan create_plan = {.name = "graph creation",
@@ -232,9 +235,9 @@ static int check_comm(struct ampi_rank *self, struct ampi_comm *old, MPI_Info in
     return MPI_SUCCESS;
 }
 
-static int create(struct ampi_comm *old, struct told *told, MPI_Info info, MPI_Comm *newcomm)
+static int create(struct ampi_comm *old, struct edge_args *given, MPI_Info info, MPI_Comm *newcomm)
 {
-    struct ampi_coll_args args = {.plan = &create_plan, .comm = old, .send = {.buf = told}};
+    struct ampi_coll_args args = {.plan = &create_plan, .comm = old, .send = {.buf = given}};
     int error = ampi_coll_run(&args);
     struct ampi_comm *made = args.extra;
 
@@ -252,7 +255,7 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int s
 {
     struct ampi_rank *self = ampi_enter("MPI_Dist_graph_create_adjacent");
     struct ampi_comm *old = ampi_comm_of(self, comm_old);
-    struct told told = {
+    struct edge_args given = {
         .is_adjacent = true,
         .is_weighted = sourceweights != MPI_UNWEIGHTED,
         .n_in = indegree,
@@ -273,7 +276,7 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int s
         (error = check_weights(old, "sourceweights", indegree, sourceweights)) ||
         (error = check_weights(old, "destweights", outdegree, destweights)))
         return error;
-    return create(old, &told, info, comm_dist_graph);
+    return create(old, &given, info, comm_dist_graph);
 }
 
 /* The number of edges, which is the sum of the degrees; raises errors. */
@@ -301,7 +304,7 @@ int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const 
 {
     struct ampi_rank *self = ampi_enter("MPI_Dist_graph_create");
     struct ampi_comm *old = ampi_comm_of(self, comm_old);
-    struct told told = {
+    struct edge_args given = {
         .is_weighted = weights != MPI_UNWEIGHTED,
         .n_in = n,
         .sources = sources,
@@ -316,11 +319,11 @@ int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const 
         return ampi_comm_raise_invalid(comm_old);
     if ((error = check_comm(self, old, info, comm_dist_graph)) ||
         (error = check_ranks(old, "sources", n, sources)) ||
-        (error = check_degrees(old, n, degrees, &told.n_out)) ||
-        (error = check_ranks(old, "destinations", told.n_out, destinations)) ||
-        (error = check_weights(old, "weights", told.n_out, weights)))
+        (error = check_degrees(old, n, degrees, &given.n_out)) ||
+        (error = check_ranks(old, "destinations", given.n_out, destinations)) ||
+        (error = check_weights(old, "weights", given.n_out, weights)))
         return error;
-    return create(old, &told, info, comm_dist_graph);
+    return create(old, &given, info, comm_dist_graph);
 }
 
 /* ---- Inquiry ---- */

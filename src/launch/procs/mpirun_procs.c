@@ -66,7 +66,7 @@ static void read_command(char **argv, struct procs_options *options_out)
 
 /* ---- Environment ---- */
 
-static void tell_size(const struct procs_job *job)
+static void set_size(const struct procs_job *job)
 {
     char text[PROCS_NAME_MAX + 16];
     snprintf(text, sizeof text, "%s:%d", job->name, job->options.num_procs);
@@ -111,7 +111,7 @@ static void set_variable(const char *name, const char *value, bool is_added, voi
 
 /* Sets the variables for a process's place in the job. If it has several ranks, each of them gets its own
  * values later. */
-static void tell_place(struct env *env, int proc_id, int num_procs)
+static void set_place(struct env *env, int proc_id, int num_procs)
 {
     struct base_rank_place place = {
         .rank = proc_id, .size = num_procs, .local_rank = proc_id, .local_size = num_procs};
@@ -131,7 +131,7 @@ static char **make_env(const struct procs_job *job, int proc_id)
             return NULL;
     if (env.entries == NULL)
         return NULL;
-    tell_place(&env, proc_id, job->options.num_procs);
+    set_place(&env, proc_id, job->options.num_procs);
     return procs_server_add_env(job, proc_id, &env.entries) ? env.entries : NULL;
 }
 
@@ -377,7 +377,7 @@ int main(int argc, char **argv)
     procs_leftover_adopt();
     setenv("UCX_POSIX_DIR", job.dir, 0);
     mark_environment(&job);
-    tell_size(&job);
+    set_size(&job);
     /* libpmix's other data store is shared memory with locks, which a killed process may hold. */
     setenv("PMIX_MCA_gds", "hash", 0);
     if (procs_server_start(&job)) {

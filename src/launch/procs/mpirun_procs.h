@@ -198,7 +198,7 @@ void procs_leftover_kill_children(pid_t except);
 /* Starts the process that cleans up when this one dies. Called before any thread is started. */
 void procs_guard_start(const struct procs_job *job);
 /* Tells the guard of a process that it must kill, with its group. */
-void procs_guard_tell(pid_t pid);
+void procs_guard_add(pid_t pid);
 /* The guard's process id; 0: none. */
 pid_t procs_guard_pid(void);
 /* Lets the guard exit; everything has been cleaned up. */

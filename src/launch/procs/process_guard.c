@@ -61,7 +61,7 @@ void procs_guard_start(const struct procs_job *job)
     guard_pipe = ends[1];
 }
 
-void procs_guard_tell(pid_t pid)
+void procs_guard_add(pid_t pid)
 {
     if (guard_pid != 0 && write(guard_pipe, &pid, sizeof pid) != sizeof pid)
         guard_pid = 0; /* it was killed */

@@ -67,7 +67,7 @@ int procs_spawn(struct procs_job *job, int proc_id, char **env, int stdin_fd, in
             ;
         goto err_close;
     }
-    procs_guard_tell(pid);
+    procs_guard_add(pid);
     job->procs[proc_id].pid = pid;
     job->num_running++;
     *stdout_out = out[0];

@@ -17,7 +17,7 @@ static struct machine real;
 struct bounce {
     machine_done_fn done;
     void *arg;
-    void *device; /* where fetched data goes; NULL: it was sent */
+    void *device; /* destination of fetched data; NULL: it was sent */
     size_t n_bytes;
     unsigned char bytes[];
 };

@@ -85,7 +85,7 @@ static void mark(struct fake_node *node)
         mark(node->after.list[i]);
 }
 
-/* Whether the last nodes of all streams lead to those of the one where the capture began. */
+/* True if the last nodes of all streams lead to the last nodes of the stream where the capture began. */
 static bool are_joined(const struct fake_capture *capture)
 {
     bool are_all = true;

@@ -90,7 +90,7 @@ FAKE_EXPORT CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus 
     return CUDA_SUCCESS;
 }
 
-/* Where to put the answers; NULL: not asked for. */
+/* Destinations of the answers; NULL: not requested. */
 struct info {
     CUstreamCaptureStatus *status;
     cuuint64_t *id;

@@ -166,7 +166,7 @@ FAKE_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* Destroys what the context has, pinned memory included; who retains it may use it again. */
+/* Destroys the context's objects, pinned memory included; the context can be used again after another retain. */
 FAKE_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
     CUresult error = check_device(__func__, device);

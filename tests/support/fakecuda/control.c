@@ -11,7 +11,7 @@ pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
 struct fake_driver fake;
 
-/* ---- Calls, and those that shall fail ---- */
+/* ---- Calls, and failures that the test has requested ---- */
 
 #define FUNCTIONS_MAX 512
 static struct {

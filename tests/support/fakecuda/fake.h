@@ -41,8 +41,7 @@ extern struct fake_driver {
     uintptr_t next_place;
 } fake;
 
-/* First in every function, with __func__: counts the call and returns the error that it shall fail with; 0:
- * go on. */
+/* First in every function, with __func__: counts the call and returns the error that the test has requested; 0: none. */
 CUresult fake_enter(const char *function);
 
 /* Counts a call by the kind of its stream as well. Lock held. */
@@ -69,7 +68,7 @@ struct fake_context {
     bool can_reach[FAKE_DEVICES_MAX]; /* peer access is enabled */
     struct fake_stream *legacy;       /* the stream NULL; made at first use */
     struct fake_stream *streams;      /* all of this context, destroyed ones included */
-    struct fake_waits gate;           /* what all work from now on waits for: cuCtxWaitEvent */
+    struct fake_waits gate;           /* all later work waits for it: cuCtxWaitEvent */
     bool runs_host_function;          /* one at a time */
     size_t limits[CU_LIMIT_MAX];      /* as set; 0: not set */
 };
@@ -118,7 +117,7 @@ bool fake_is_open_to(const struct fake_range *range, int device);
 /* Address space that nothing can be read from, a multiple of FAKE_PAGE; 0: none. */
 uintptr_t fake_reserve(size_t n_bytes);
 
-/* Takes n_bytes of a device's memory into account. false: there are not so many. */
+/* Counts n_bytes of a device's memory as used. False: there is not enough. */
 bool fake_account(int device, size_t n_bytes);
 
 /* ---- Streams (stream.c) ---- */
@@ -242,7 +241,7 @@ void fake_pause(bool is_polling);
 /* At the end of a call that asks whether work is done: if it is not, its thread may need this core. */
 void fake_lend_core(CUresult answer);
 
-/* The number of the calling thread: nobody had it before. */
+/* The number of the calling thread; never reused. */
 uint64_t fake_thread_number(void);
 
 /* The context whose kernel runs on this thread; NULL: none. */
@@ -360,7 +359,7 @@ struct fake_capture {
     bool is_invalid;
 };
 
-/* A capture that goes on; NULL: it has ended. */
+/* A capture in progress; NULL: it has ended. */
 struct fake_capture *fake_capture_find(unsigned long long id);
 
 void fake_capture_begin(struct fake_stream *stream, struct fake_graph *graph, CUstreamCaptureMode mode);

@@ -30,7 +30,7 @@ extern "C" {
 
 #define FAKECUDA_WEAK __attribute__((weak, visibility("default")))
 
-/* The nth call of a function from now on (1: the next) returns this error. The name is cuda.h's, without
+/* The nth call of a function after this one (1: the next) returns this error. The name is cuda.h's, without
  * version. */
 void fakecuda_fail(const char *function, int nth, int error) FAKECUDA_WEAK;
 
@@ -71,7 +71,7 @@ void fakecuda_hold_kernels(bool are_held) FAKECUDA_WEAK;
  * nothing may be mapped. */
 void fakecuda_place_next(uintptr_t address) FAKECUDA_WEAK;
 
-/* An operation of the current context's device goes wrong: from now on its calls return this error. */
+/* An operation of the current context's device has failed: its later calls return this error. */
 void fakecuda_break_context(int error) FAKECUDA_WEAK;
 
 /* ---- For kernels that run on the CPU ---- */

@@ -158,7 +158,7 @@ static struct fake_chunk *new_chunk(struct fake_context *context, enum fake_kind
     return chunk;
 }
 
-/* The first of n free units in a row; -1: there are not so many. */
+/* The first of n consecutive free units; -1: there are none. */
 static int find_units(const struct fake_chunk *chunk, int n)
 {
     int in_a_row = 0;

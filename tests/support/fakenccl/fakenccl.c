@@ -64,7 +64,7 @@ struct op {
     CUstream stream;
 };
 
-/* ---- Calls, and those that shall fail ---- */
+/* ---- Calls, and failures that the test has requested ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char last_error[256];
@@ -108,7 +108,7 @@ static void use_stack(void)
         stack[i] = 0;
 }
 
-/* Counts the call; the result that it shall have. */
+/* Counts the call; returns its result. */
 static int enter(const char *name, int rank)
 {
     const char *text = getenv("FAKENCCL_FAIL");

@@ -18,7 +18,7 @@
 #include "ampi/comm/topo.h"
 #include "base/log.h"
 
-/* ---- Who takes part ---- */
+/* ---- Participants ---- */
 
 /* The root member, as known to a member of this process; -1: no member of this process takes part.
  * *takes_part_out: a member here exchanges data with it. */

@@ -362,15 +362,15 @@ static void take_cards(struct ampi_exchange *x)
     ampi_coll_nccl_poll(x->nccl);
 }
 
-static void tell_result(struct ampi_exchange *x)
+static void log_result(struct ampi_exchange *x)
 {
     static atomic_flag is_watched = ATOMIC_FLAG_INIT;
-    static atomic_bool is_told;
+    static atomic_bool is_logged;
     struct ampi_coll_nccl *nccl = nccl_of(x);
     int error = gpu_nccl_state(nccl->comm);
 
     if (error && error != GPU_NCCL_CANCELLED)
-        base_log_once(&is_told, "NCCL cannot connect GPUs, collectives go without it: %s",
+        base_log_once(&is_logged, "NCCL cannot connect GPUs, collectives go without it: %s",
                       gpu_error_text(error));
     if (!error && !atomic_flag_test_and_set(&is_watched)) /* once more: NCCL has registered exit handlers,
                                                            * too */
@@ -436,7 +436,7 @@ void ampi_coll_nccl_step(struct ampi_exchange *x)
         take_cards(x);
         break;
     case AMPI_COLL_NCCL_CONNECTS:
-        tell_result(x);
+        log_result(x);
         break;
     case AMPI_COLL_NCCL_HEARS:
         take_results(x);

@@ -13,7 +13,7 @@
 /* Alignment of pieces, in bytes. */
 #define PIECE_ALIGN 64u
 
-#define TAG_DEAL 0
+#define TAG_SCATTER 0
 #define TAG_COLLECT 1
 
 static size_t piece_from(const struct ampi_exchange *x, size_t n_bytes, int piece)
@@ -28,30 +28,30 @@ static int participant_at(const struct ampi_exchange *x, int place)
     return (x->root + place + x->n) % x->n;
 }
 
-/* Sends pieces from .. to - 1. The cookie is their offset; in the tree (TAG_DEAL) it is the size of all data. */
+/* Sends pieces from .. to - 1. The cookie is their offset; in the tree (TAG_SCATTER) it is the size of all data. */
 static void send_pieces(struct ampi_exchange *x, int place, int tag, int from, int to)
 {
     const struct ampi_exchange_block *all = &x->in[x->root];
     size_t at = piece_from(x, all->n_bytes, from);
 
-    ampi_exchange_send(x, participant_at(x, place), tag, tag == TAG_DEAL ? all->n_bytes : at, all->bytes + at,
-                       piece_from(x, all->n_bytes, to) - at);
+    ampi_exchange_send(x, participant_at(x, place), tag, tag == TAG_SCATTER ? all->n_bytes : at,
+                       all->bytes + at, piece_from(x, all->n_bytes, to) - at);
 }
 
 /* Sends to the children in the tree, the largest subtree first. */
-static void deal(struct ampi_exchange *x, int place)
+static void scatter(struct ampi_exchange *x, int place)
 {
     int size = ampi_exchange_subtree(place, x->n), mask = 1;
 
     while (mask < size)
         mask <<= 1;
     for (mask >>= 1; mask; mask >>= 1)
-        send_pieces(x, place + mask, TAG_DEAL, place + mask,
+        send_pieces(x, place + mask, TAG_SCATTER, place + mask,
                     place + mask + ampi_exchange_subtree(place + mask, x->n));
 }
 
 /* Stores the pieces received from the parent: those of this place and of its subtree. */
-static void take_dealt(struct ampi_exchange *x, int place)
+static void store_scattered(struct ampi_exchange *x, int place)
 {
     struct ampi_exchange_block *all = &x->in[x->root];
 
@@ -103,18 +103,18 @@ void ampi_exchange_bcast_scatter(struct ampi_exchange *x)
 
     if (place == 0) {
         x->in[x->root] = x->out[x->own];
-        deal(x, place);
+        scatter(x, place);
         for (round = 0; 1 << round < x->n; round++)
             collect(x, place, round);
         return;
     }
     if (round < 0) {
-        ampi_exchange_await(x, TAG_DEAL, 1);
+        ampi_exchange_await(x, TAG_SCATTER, 1);
         return;
     }
     if (round == 0) {
-        take_dealt(x, place);
-        deal(x, place);
+        store_scattered(x, place);
+        scatter(x, place);
     } else {
         take_collected(x);
     }

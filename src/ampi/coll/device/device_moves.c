@@ -314,15 +314,15 @@ static void start_batches(struct pending_move **list)
 
 /* ---- One large block to several receivers on a GPU ---- */
 
-struct spread;
+struct broadcast;
 struct piece {
     struct gpu_move move;       /* to the first receiver, if the block is on another GPU */
     struct gpu_combine combine; /* from there to the others: a combination of one input */
-    struct spread *spread;
+    struct broadcast *broadcast;
     const void *input;
     void **outs;
 };
-struct spread {
+struct broadcast {
     struct pending_move *moves; /* the receivers */
     struct ampi_coll_pe *part;
     int n_running; /* pieces in progress */
@@ -333,20 +333,20 @@ struct spread {
 
 static void piece_done(struct piece *piece, int error)
 {
-    struct spread *spread = piece->spread;
-    struct ampi_coll_pe *part = spread->part;
+    struct broadcast *broadcast = piece->broadcast;
+    struct ampi_coll_pe *part = broadcast->part;
 
-    if (error && !spread->error)
-        spread->error = error;
-    if (--spread->n_running > 0)
+    if (error && !broadcast->error)
+        broadcast->error = error;
+    if (--broadcast->n_running > 0)
         return;
-    free_moves(spread->moves, spread->error);
-    free(spread->outs);
-    free(spread);
+    free_moves(broadcast->moves, broadcast->error);
+    free(broadcast->outs);
+    free(broadcast);
     ampi_coll_device_end(part);
 }
 
-static void spread_out(struct gpu_combine *combine, int error)
+static void copied(struct gpu_combine *combine, int error)
 {
     piece_done(BASE_CONTAINER(combine, struct piece, combine), error);
 }
@@ -365,7 +365,7 @@ static void crossed(struct gpu_move *move, int error)
  * the others' source. */
 static void set_piece(struct piece *piece, size_t from, size_t n_bytes, bool has_crossing)
 {
-    const struct pending_move *first = piece->spread->moves;
+    const struct pending_move *first = piece->broadcast->moves;
     uintptr_t bits = n_bytes;
     int n = 0;
 
@@ -385,7 +385,7 @@ static void set_piece(struct piece *piece, size_t from, size_t n_bytes, bool has
                                           .type = bits % 8 ? GPU_TYPE_UINT8 : GPU_TYPE_UINT64,
                                           .device = first->to_gpu,
                                           .is_aside = true,
-                                          .done = spread_out};
+                                          .done = copied};
     piece->move.dst = first->move.dst;
     piece->move.src = first->move.src;
     piece->move.src_skip_bytes = piece->move.dst_skip_bytes = from;
@@ -396,23 +396,23 @@ static void set_piece(struct piece *piece, size_t from, size_t n_bytes, bool has
 /* Starts a list of n moves with one source and one receiving GPU. */
 static void start_spread(struct pending_move *moves, int n)
 {
-    struct spread *spread = base_calloc(1, sizeof *spread, "a collective on GPUs");
+    struct broadcast *broadcast = base_calloc(1, sizeof *broadcast, "a collective on GPUs");
     size_t left = moves->copy.n_bytes, from = 0, n_bytes;
     bool has_crossing = moves->from_gpu != moves->to_gpu;
     int error = 0;
 
-    spread->moves = moves;
-    spread->part = moves->part;
-    spread->outs = base_malloc((size_t)n * PIECES * sizeof(void *), "a collective on GPUs");
+    broadcast->moves = moves;
+    broadcast->part = moves->part;
+    broadcast->outs = base_malloc((size_t)n * PIECES * sizeof(void *), "a collective on GPUs");
     n_bytes = has_crossing ? base_round_up(left / PIECES + 1, 4096) : left;
     if (has_crossing && n_bytes < PIECE_LEAST)
         n_bytes = PIECE_LEAST;
-    spread->part->n_moves++;
-    spread->n_running = 1; /* held until all pieces are started */
+    broadcast->part->n_moves++;
+    broadcast->n_running = 1; /* held until all pieces are started */
     for (int p = 0; left > 0 && !error; p++, from += n_bytes, left -= n_bytes) {
-        struct piece *piece = &spread->pieces[p];
-        piece->spread = spread;
-        piece->outs = spread->outs + p * n;
+        struct piece *piece = &broadcast->pieces[p];
+        piece->broadcast = broadcast;
+        piece->outs = broadcast->outs + p * n;
         if (n_bytes > left)
             n_bytes = left;
         set_piece(piece, from, n_bytes, has_crossing);
@@ -420,15 +420,15 @@ static void start_spread(struct pending_move *moves, int n)
             gpu_move_start(&piece->move);
         else
             error = gpu_combine_start(&piece->combine);
-        spread->n_running += !error;
+        broadcast->n_running += !error;
     }
-    spread->error = error;
-    if (--spread->n_running > 0)
+    broadcast->error = error;
+    if (--broadcast->n_running > 0)
         return;
     free_moves(moves, error); /* none could be started */
-    spread->part->n_moves--;
-    free(spread->outs);
-    free(spread);
+    broadcast->part->n_moves--;
+    free(broadcast->outs);
+    free(broadcast);
 }
 
 /* Removes the leading moves with the same source from the list, and starts them. */

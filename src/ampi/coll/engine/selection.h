@@ -66,7 +66,7 @@ const char *ampi_coll_between_name(enum ampi_between algorithm);
 
 struct ampi_coll_selection {
     const char *name;    /* of the operation, as the user writes it */
-    const char *counted; /* what is compared with share_from */
+    const char *counted; /* the size that is compared with share_from */
     size_t share_from;   /* from how many on all PEs share the work; fewer are moved by the rank that arrives
                             last */
     size_t pack_to;      /* up to how many bytes of one rank are copied into the slot at arrival; 0: never */
@@ -78,7 +78,7 @@ struct ampi_coll_selection {
     size_t far_from;
     enum ampi_between small;     /* between processes: the algorithm */
     enum ampi_between large;     /* the one from large_from on */
-    const char *between_counted; /* what is compared with large_from */
+    const char *between_counted; /* the size that is compared with large_from */
     size_t large_from;
     size_t each_from; /* ... which also needs this many bytes for each process */
     size_t nccl_from; /* the same for buffers on GPUs from which on NCCL does it, if it is there; 0: it has

@@ -90,7 +90,7 @@ struct ampi_coll_args {
     bool is_done;         /* blocking call: over */
     bool has_buffers;     /* of the program's: send and recv are set */
     bool is_remote;       /* a stand-in for a member of another process: between.h */
-    bool is_short;        /* the receive buffer does not take what the member has for itself */
+    bool is_short;        /* the receive buffer does not get the member's own data */
     uint32_t pending_bit; /* in comm->coll_pending, once started; 0: persistent */
     int key[2];           /* plan-specific: color and key of MPI_Comm_split */
     struct ampi_op *op;   /* reductions */
@@ -140,8 +140,7 @@ struct ampi_coll_result {
 };
 #define AMPI_COLL_CARRIED_BYTES 32
 
-/* State per PE with members; in separate cache lines because only its PE writes it. The first line is what
- * the last member to arrive reads of all PEs. */
+/* State per PE with members; in separate cache lines because only its PE writes it. The last member to arrive reads the first line of all PEs. */
 struct ampi_coll_pe {
     struct ampi_coll_slot *slot;
     int index;                               /* of this part */
@@ -160,7 +159,7 @@ struct ampi_coll_pe {
 /* A PE's share of some work. */
 typedef void (*ampi_coll_work_fn)(struct ampi_coll_slot *slot, int part);
 
-/* Fixed parts in the first line, which all PEs read; what each operation writes in the second. */
+/* The first line has the fixed parts, which all PEs read; each operation writes the second one. */
 struct ampi_coll_slot {
     struct ampi_coll_state *state; /* the communicator's */
     /* By member: rank, the second side's members after the first's. Stand-ins for members of other

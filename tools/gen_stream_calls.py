@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes src/gpu/stream_calls.h: the functions of CUDA's driver that work on a stream, from CUDA's headers.
 
-    tools/generate_stream_calls.py /usr/local/cuda > src/gpu/stream_calls.h
+    tools/gen_stream_calls.py /usr/local/cuda > src/gpu/stream_calls.h
 
-    tools/generate_stream_calls.py --by-hand          prints the hand-written functions
+    tools/gen_stream_calls.py --by-hand          prints the hand-written functions
 
 cudaTypedefs.h has every version of every function with its first version of CUDA; stubs/libcuda.so
 has the symbols' names. tests/gpu/stream_calls_test.sh compares the result with the headers of the machine. An
@@ -183,7 +183,7 @@ def main(toolkit):
     print("""/* SPDX-License-Identifier: BSD-3-Clause
  *
  * stream_calls.h: the functions of CUDA's driver that take one stream, or work on the default stream. Written
- * by tools/generate_stream_calls.py from CUDA's headers: change that, not this.
+ * by tools/gen_stream_calls.py from CUDA's headers: change that, not this.
  */
 #ifndef GPU_STREAM_CALLS_H
 #define GPU_STREAM_CALLS_H
