@@ -43,7 +43,7 @@ enum machine_result {
     MACHINE_DONE = 0,         /* complete; if send or fetch return this, done is not called */
     MACHINE_PENDING = 1,      /* in progress; done will be called */
     MACHINE_PEER_FAILED = -1, /* the other process has failed or is unreachable */
-    MACHINE_FAILED = -2,      /* only of struct machine_reach, copy: the kernel refuses */
+    MACHINE_FAILED = -2,      /* only of copy in struct machine_rma: the kernel refuses */
 };
 
 /* The kind of memory of a buffer. */

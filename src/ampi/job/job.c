@@ -392,25 +392,6 @@ static bool wants_images(int *argc, char **argv)
     return ampi_machine ? ampi_job.n_local > 1 : ampi_options.n_ranks > 1;
 }
 
-/* Each rank's copy of OpenBLAS starts a thread pool, with one thread per visible core. Limits the total to
- * the number of cores, unless the user sets more. */
-static void limit_thread_pools(int n_ranks, int n_cores)
-{
-    char share[16];
-
-    if (secure_getenv("OPENBLAS_NUM_THREADS") || secure_getenv("GOTO_NUM_THREADS") ||
-        secure_getenv("OMP_NUM_THREADS"))
-        return;
-    snprintf(share, sizeof share, "%d", n_cores > n_ranks ? n_cores / n_ranks : 1);
-    setenv("OPENBLAS_NUM_THREADS", share, 0);
-}
-
-/* LLVM's and Intel's OpenMP libraries end the process if they find another copy of themselves in it. */
-static void allow_openmp_copies(void)
-{
-    setenv("KMP_DUPLICATE_LIB_OK", "TRUE", 0);
-}
-
 /* The ranks share the standard output, and no rank checks whether all of it was written. */
 static void check_output(void)
 {
@@ -454,8 +435,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     ampi_sanitizer_init();
     program_args.argc = argc;
     program_args.argv = argv;
-    limit_thread_pools(n_ranks, n_cores);
-    allow_openmp_copies();
+    ampi_library_env_set(n_ranks, n_cores);
     ampi_rank_gpu_rebind();
     if (ampi_options.private_libs)
         image_set_private_libraries(ampi_options.private_libs);

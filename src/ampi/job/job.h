@@ -99,4 +99,7 @@ void ampi_report_blocked(void); /* only the lines about the ranks */
 /* The exit code for the shell, from a rank's or MPI_Abort's. Never 0 for a failure. */
 int ampi_exit_code_of(int code);
 
+/* Sets environment variables for libraries of which each rank has a copy. Before the ranks start. (library_env.c) */
+void ampi_library_env_set(int n_ranks, int n_cores);
+
 #endif
