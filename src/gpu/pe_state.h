@@ -49,11 +49,11 @@ struct gpu_pe {
     struct gpu_batch *free_batches;
     struct gpu_question *questions; /* queries to the driver (waits.c) */
     struct gpu_question **questions_end;
-    struct gpu_sync *syncs;        /* streams with points that have not been reached (stream_sync.c) */
-    struct gpu_sync *spare_syncs;  /* destroyed ones, to be used again */
-    struct gpu_pe *next_pe;        /* link of the list of all PEs (drain.c) */
-    atomic_bool is_submitting;     /* a call of the running rank gives work to the driver (drain.h) */
-    struct gpu_repeats *repeats;   /* of the running rank, in the middle of a sequence (repeats.c) */
+    struct gpu_sync *syncs;         /* streams with points that have not been reached (stream_sync.c) */
+    struct gpu_sync *spare_syncs;   /* destroyed ones, to be used again */
+    struct gpu_pe *next_pe;         /* link of the list of all PEs (drain.c) */
+    atomic_bool is_submitting;      /* a call of the running rank gives work to the driver (drain.h) */
+    struct gpu_repeats *repeats;    /* of the running rank, in the middle of a sequence (repeats.c) */
     struct gpu_resident *residents; /* those created so far (resident.c) */
     /* Ids of buffers in a primary context's own memory (peer_access.c); 0: none. */
     uint64_t plain_buffers[GPU_PLAIN_BUFFERS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * repeat_ops.c: how launches and copies are recorded, submitted and captured; see repeats.h.
+ * repeat_ops.c: how launches and copies are recorded, submitted, captured and compared; see repeats.h.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -298,4 +298,30 @@ CUgraphExec gpu_graph_of(const struct gpu_sequence *sequence, CUstream capture)
 void gpu_graph_destroy(CUgraphExec graph)
 {
     destroy_exec(graph);
+}
+
+/* ---- Comparison ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+uint64_t gpu_sequence_hash(const struct gpu_sequence *sequence)
+{
+    uint64_t hash = mix((uintptr_t)sequence->stream, (uintptr_t)sequence->context), word;
+
+    for (int i = 0; i < sequence->n; i++) {
+        const struct gpu_operation *op = &sequence->ops[i];
+        for (size_t k = 0; k < BASE_COUNT(op->key); k++)
+            hash = mix(hash, op->key[k]);
+        for (uint32_t at = 0; at < op->n_bytes; at += (uint32_t)sizeof word) {
+            size_t left = op->n_bytes - at;
+            word = 0;
+            memcpy(&word, sequence->data + op->at + at, left < sizeof word ? left : sizeof word);
+            hash = mix(hash, word);
+        }
+    }
+    return hash;
 }

@@ -153,30 +153,6 @@ static CUresult submit_held(struct gpu_repeats *repeats)
 
 /* ---- Learning ---- */
 
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
-static uint64_t hash_of(const struct gpu_sequence *sequence)
-{
-    uint64_t hash = mix((uintptr_t)sequence->stream, (uintptr_t)sequence->context), word;
-
-    for (int i = 0; i < sequence->n; i++) {
-        const struct gpu_operation *op = &sequence->ops[i];
-        for (size_t k = 0; k < BASE_COUNT(op->key); k++)
-            hash = mix(hash, op->key[k]);
-        for (uint32_t at = 0; at < op->n_bytes; at += (uint32_t)sizeof word) {
-            size_t left = op->n_bytes - at;
-            word = 0;
-            memcpy(&word, sequence->data + op->at + at, left < sizeof word ? left : sizeof word);
-            hash = mix(hash, word);
-        }
-    }
-    return hash;
-}
-
 /* An entry for a new trace: a free one, or the least recently used. */
 static struct trace *place_for_trace(struct gpu_repeats *repeats)
 {
@@ -256,7 +232,7 @@ static void learn(struct gpu_repeats *repeats)
     }
     if (repeats->sequence.n < OPS_MIN || repeats->is_spoiled)
         return;
-    hash = hash_of(&repeats->sequence);
+    hash = gpu_sequence_hash(&repeats->sequence);
     for (int i = 0; i < SEEN; i++) {
         if (repeats->seen[i].hash == hash && repeats->seen[i].n_times > 0) {
             place = i;

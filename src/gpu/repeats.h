@@ -146,6 +146,9 @@ bool gpu_op_is_safe(const struct gpu_operation *op);
 /* Calls the driver. The stream's context is current. */
 CUresult gpu_op_submit(const struct gpu_operation *op, const char *data, CUstream stream);
 
+/* A hash of the sequence's stream, operations and data. */
+uint64_t gpu_sequence_hash(const struct gpu_sequence *sequence);
+
 /* Makes a graph of the sequence by capturing on this stream, whose context is current. NULL: failed. */
 CUgraphExec gpu_graph_of(const struct gpu_sequence *sequence, CUstream capture);
 void gpu_graph_destroy(CUgraphExec graph);
