@@ -73,12 +73,13 @@ static BASE_NOINLINE int take_slowly(struct ampi_win *win, struct ampi_win_lock 
 {
     struct ampi_rank_waiter waiting;
 
-    waiting.waiter = (struct ampi_win_waiter){.as = as, .rank = win->rank, .granted = granted};
+    waiting.waiter = (struct ampi_win_waiter){
+        .as = as, .rank = win->rank, .has_others = win->n_open > 0, .granted = granted};
     waiting.lock = lock;
     waiting.target = target;
     ampi_request_init_on_stack(&waiting.request, win->owner, &lock_kind, NULL);
     waiting.request.u.extra = &waiting;
-    switch (ampi_win_lock_take(lock, &waiting.waiter, win->n_open > 0)) {
+    switch (ampi_win_lock_take(lock, &waiting.waiter)) {
     case AMPI_LOCK_QUEUED:
         ampi_request_await(&waiting.request);
         return waiting.waiter.is_refused ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;

@@ -258,7 +258,7 @@ static void take_next(struct remote_waiter *remote)
 {
     struct ampi_win_lock *lock = remote->has_process ? &remote->at->lock : &remote->at->shared->everybody;
 
-    switch (ampi_win_lock_take(lock, &remote->waiter, remote->am.flags & AMPI_RMA_HAS_OTHERS)) {
+    switch (ampi_win_lock_take(lock, &remote->waiter)) {
     case AMPI_LOCK_TAKEN:
         granted(&remote->waiter);
         break;
@@ -280,6 +280,7 @@ static void handle_lock(const struct ampi_am_header *am)
     remote->am = *am;
     remote->waiter.as = is_exclusive ? AMPI_LOCK_EXCLUSIVE : AMPI_LOCK_SHARED;
     remote->waiter.rank = am->source;
+    remote->waiter.has_others = am->flags & AMPI_RMA_HAS_OTHERS;
     remote->waiter.granted = granted;
     remote->has_process = am->tag == AMPI_RMA_LOCK && !is_exclusive;
     take_next(remote);

@@ -80,26 +80,29 @@ static void stand_in_queue(struct ampi_win_lock *lock, struct ampi_win_waiter *w
     lock->last = waiter;
 }
 
+static void hold(struct ampi_win_lock *lock, const struct ampi_win_waiter *waiter)
+{
+    atomic_fetch_add_explicit(&lock->word, one_of(waiter->as), memory_order_relaxed);
+    if (waiter->as == AMPI_LOCK_EXCLUSIVE)
+        atomic_store_explicit(&lock->holder, waiter->rank, memory_order_relaxed);
+}
+
 /* With the mutex held. */
-static enum ampi_win_lock_result take_or_wait(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter,
-                                              bool has_others)
+static enum ampi_win_lock_result take_or_wait(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter)
 {
     uint64_t word = atomic_fetch_or_explicit(&lock->word, AMPI_WIN_LOCK_WAITING, memory_order_acquire);
 
-    if (!fits(lock, word, waiter->as) || (lock->first && !has_others)) {
+    if (!fits(lock, word, waiter->as) || (lock->first && !waiter->has_others)) {
         stand_in_queue(lock, waiter);
         return AMPI_LOCK_QUEUED;
     }
-    atomic_fetch_add_explicit(&lock->word, one_of(waiter->as), memory_order_acquire);
-    if (waiter->as == AMPI_LOCK_EXCLUSIVE)
-        atomic_store_explicit(&lock->holder, waiter->rank, memory_order_relaxed);
+    hold(lock, waiter);
     if (!lock->first)
         atomic_fetch_and_explicit(&lock->word, ~AMPI_WIN_LOCK_WAITING, memory_order_relaxed);
     return AMPI_LOCK_TAKEN;
 }
 
-enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter,
-                                             bool has_others)
+enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter)
 {
     enum ampi_win_lock_result result;
 
@@ -107,23 +110,30 @@ enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct 
     if (BASE_LIKELY(ampi_win_lock_try(lock, waiter->as, waiter->rank)))
         return AMPI_LOCK_TAKEN;
     pthread_mutex_lock(&lock->mutex);
-    result = BASE_UNLIKELY(refuse(lock, waiter)) ? AMPI_LOCK_REFUSED : take_or_wait(lock, waiter, has_others);
+    result = BASE_UNLIKELY(refuse(lock, waiter)) ? AMPI_LOCK_REFUSED : take_or_wait(lock, waiter);
     pthread_mutex_unlock(&lock->mutex);
     return result;
 }
 
-/* Removes the waiters whose turn it is from the queue, and counts them as holders. With the mutex held. */
+/* Removes the waiters whose turn it is from the queue, and those who pass it, and counts them as holders. With the mutex
+ * held. */
 static struct ampi_win_waiter *take_granted(struct ampi_win_lock *lock)
 {
-    struct ampi_win_waiter *granted = lock->first, **end = &granted;
+    struct ampi_win_waiter *granted = NULL, **end = &granted, *waiter = lock->first, *next;
+    bool is_first = true;
 
-    while (lock->first &&
-           fits(lock, atomic_load_explicit(&lock->word, memory_order_relaxed), lock->first->as)) {
-        atomic_fetch_add_explicit(&lock->word, one_of(lock->first->as), memory_order_relaxed);
-        if (lock->first->as == AMPI_LOCK_EXCLUSIVE)
-            atomic_store_explicit(&lock->holder, lock->first->rank, memory_order_relaxed);
-        end = &lock->first->next;
-        lock->first = lock->first->next;
+    lock->first = NULL;
+    for (; waiter; waiter = next) {
+        next = waiter->next;
+        if ((is_first || waiter->has_others) &&
+            fits(lock, atomic_load_explicit(&lock->word, memory_order_relaxed), waiter->as)) {
+            hold(lock, waiter);
+            *end = waiter;
+            end = &waiter->next;
+        } else {
+            is_first = false;
+            stand_in_queue(lock, waiter);
+        }
     }
     *end = NULL;
     if (!lock->first)

@@ -6,6 +6,9 @@
  * first served, and are notified when they hold the lock: a rank is suspended meanwhile; a rank in another
  * process gets a message.
  *
+ * A waiter that holds other locks of the window passes the queue whenever the holders allow another one, since waiters
+ * before it may wait for its locks, directly or not.
+ *
  * A lock whose exclusive holder has failed is broken: it is free again, but its data may be half written. So
  * each rank is refused once: waiting ranks at once, the others at their next attempt.
  *
@@ -38,6 +41,7 @@ struct ampi_win_waiter {
     struct ampi_win_waiter *next;
     enum ampi_win_lock_as as;
     int rank;        /* of the window */
+    bool has_others; /* it holds other locks of the window */
     bool is_refused; /* when granted is called: it does not get the lock, as that was broken or closed */
     /* The waiter holds the lock, or was refused. On the thread that released the lock; may free the waiter;
      * never switches. */
@@ -67,10 +71,8 @@ void ampi_win_lock_fini(struct ampi_win_lock *lock);
 /* Takes the lock if that is possible at once. */
 bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int rank);
 
-/* Takes the lock, or queues the waiter. has_others: the caller holds other locks of the window, and queued waiters may
- * wait for these, directly or not: it passes the queue if the holders allow another one. */
-enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter,
-                                             bool has_others);
+/* Takes the lock, or queues the waiter. */
+enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter);
 
 /* Releases the lock for a failed exclusive holder, and refuses all waiting ranks. n_ranks: of the window. */
 void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks);
