@@ -118,7 +118,7 @@ static MPI_Datatype first_elements(const struct shape *shape, MPI_Count n, MPI_D
 }
 
 /* The distance in bytes between blocks of n elements each, if all of them have the same shape: they are equal parts of one
- * dimension. False if they are not, or end behind the section. */
+ * dimension. False if they are not, or end behind the section. The section has at least n elements. */
 static bool find_spacing(const struct shape *shape, MPI_Count n_blocks, MPI_Count n, MPI_Aint *spacing_out)
 {
     if (n == 0) {
@@ -182,7 +182,7 @@ bool fort_section_blocks(struct fort_section *section, const struct fort_descrip
     element = of_array = fort_datatype(datatype);
     size = dense_size(element);
     n = array_elements(buffer, count, size);
-    if (n < 0 || (n_blocks == 1 ? n > n_elements(buffer) : !find_spacing(&shape, n_blocks, n, &spacing)))
+    if (n < 0 || n > n_elements(buffer) || (n_blocks != 1 && !find_spacing(&shape, n_blocks, n, &spacing)))
         return false;
     if ((MPI_Count)buffer->elem_len != size)
         PMPI_Type_contiguous_c((MPI_Count)buffer->elem_len / size, element, &of_array);
