@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that SIGKILL of mpirun --procs leaves nothing behind in any state of the processes: no process, no file in
-# /dev/shm, no temporary folder; nor does a job that ends by itself or by a failure.
+# Shows that SIGKILL of mpirun --procs leaves nothing behind in any state of the processes and at any step of its start:
+# no process, no file in /dev/shm, no temporary folder; nor does a job that ends by itself or by a failure.
 # Usage: killed_test.sh MPICC MPIRUN
 set -u
 # In this script's own namespaces, any other process or file is a leftover.
@@ -70,7 +70,15 @@ killed "with deaf daemons" 0 init deaf daemon=1001 say=ready @0,spin barrier
 killed "after MPI_Finalize" 0 init finalize say=ready sleep=1000000
 killed "writing to nobody" 0.3 init say=ready lines=1000000000
 
-# While they start, whenever that is.
+# While they start: between two steps (the guard, the folder, its lock, the processes), and whenever that is.
+cc -shared -fPIC -O1 -D_GNU_SOURCE -o "$work/killed_after.so" "$(dirname "$0")/killed_after.c" -ldl || exit 1
+for step in "fork 1" "mkdir 1" "flock 1" "fork 2" "fork 3" "fork 4" "fork 5"; do
+    KILLED_AFTER=$step LD_PRELOAD=$work/killed_after.so "$mpirun" --procs 4 -n 4 "$client" init sleep=1000000 2>"$work/err" &
+    job=$!
+    wait $job 2>/dev/null
+    expect "mpirun is killed after $step" 0 '^137 $' '' echo $?
+    expect_nothing_left "SIGKILL of mpirun and its group after $step" 60
+done
 for delay in 0.005 0.02 0.04 0.06 0.08 0.1 0.15 0.2; do
     "$mpirun" --procs 4 -n 4 "$client" init barrier sleep=1000000 2>"$work/err" &
     job=$!

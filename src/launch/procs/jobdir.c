@@ -2,8 +2,9 @@
  *
  * The job's temporary folder, /dev/shm/heddle-UID-PID-RANDOM (in TMPDIR or /tmp if there is no /dev/shm).
  * It contains PMIx's session files and UCX's shared memory files; no other user can list it (mode 0700).
- * This process and its guard hold a lock on the folder while they live, so a folder that can be locked
- * belongs to a dead job; the next run removes it. Used by mpirun_procs.c and process_guard.c.
+ * This process holds a lock on the folder while it lives, so a folder that can be locked belongs to a dead
+ * job: the guard (process_guard.c), or else the next run, removes it. Used by mpirun_procs.c and
+ * process_guard.c.
  *
  * Processes of the job that found no room in it have folders elsewhere (machine_ucx/room.c), locked while
  * they live: mpirun removes those of killed processes when the job has ended.
@@ -100,6 +101,7 @@ static bool create_in(struct procs_job *job, const char *base, int *lock_out)
             random = (unsigned)(procs_now_s() * 1e6);
         snprintf(job->id, sizeof job->id, "heddle-%u-%d-%08x", (unsigned)getuid(), (int)getpid(), random);
         snprintf(job->dir, sizeof job->dir, "%s/%s", base, job->id);
+        procs_guard_add_folder(job);
         if (mkdir(job->dir, 0700) != 0) {
             if (errno == EEXIST)
                 continue;

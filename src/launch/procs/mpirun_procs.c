@@ -371,9 +371,9 @@ int main(int argc, char **argv)
         launch_fail(1, "out of memory for %d processes", job.options.num_procs);
 
     int signals = open_signals(&job);
+    procs_guard_start(job.options.num_procs);
     if (!procs_jobdir_create(&job, &lock))
         return 1;
-    procs_guard_start(&job);
     procs_leftover_adopt();
     setenv("UCX_POSIX_DIR", job.dir, 0);
     mark_environment(&job);

@@ -35,6 +35,7 @@
 enum {
     PROCS_GRACE_S = 3, /* between SIGTERM and SIGKILL */
     PROCS_NAME_MAX = 64,
+    PROCS_DIR_MAX = 128,
 };
 
 /* Options from mpirun (the command line of mpirun-procs). */
@@ -73,7 +74,7 @@ struct procs_job {
     char id[PROCS_NAME_MAX];   /* unique among jobs on this node; public (jobdir.c) */
     char name[PROCS_NAME_MAX]; /* the namespace in PMIx; secret, or other users could join the job */
     char host[256];            /* this node's name */
-    char dir[128];             /* the job's temporary folder, or "" */
+    char dir[PROCS_DIR_MAX];   /* the job's temporary folder, or "" */
     sigset_t signals_before;   /* the signal mask that mpirun was started with; the processes get it */
     bool was_sigpipe_default;  /* so was SIGPIPE */
     int exit_code;             /* of the first process that failed */
@@ -195,8 +196,11 @@ void procs_leftover_kill_children(pid_t except);
 
 /* ---- process_guard.c ---- */
 
-/* Starts the process that cleans up when this one dies. Called before any thread is started. */
-void procs_guard_start(const struct procs_job *job);
+/* Starts the process that cleans up when this one dies. Called before the job has a folder, and before any
+ * thread is started. */
+void procs_guard_start(int num_procs);
+/* Tells the guard of the job's folder, before it is created. It replaces the folder told before. */
+void procs_guard_add_folder(const struct procs_job *job);
 /* Tells the guard of a process that it must kill, with its group. */
 void procs_guard_add(pid_t pid);
 /* The guard's process id; 0: none. */

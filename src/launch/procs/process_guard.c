@@ -1,28 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The guard: a child that only reads a pipe with the pids of the job's processes. If this process dies
- * (SIGKILL, out of memory) the pipe is closed, and the guard kills the rest of the job and removes its
- * folder. It has its own session, so signals that a terminal or a shell sends to the job do not reach it.
- * If it is killed too, the processes still die with mpirun (spawn.c), and a later run removes the folder
- * (jobdir.c).
+ * The guard: a child that only reads notes about the job from a socket: its folder, and the pids of its
+ * processes. If this process dies (SIGKILL, out of memory) the socket is closed, and the guard kills the
+ * rest of the job and removes its folder. It has its own session, so signals that a terminal or a shell
+ * sends to the job do not reach it. It is there before the job has a folder, and each folder is noted before
+ * it is created: so none is left behind, whenever this process dies.
+ * If the guard is killed too, the processes still die with mpirun (spawn.c), and a later run removes the
+ * folder (jobdir.c).
  */
 #include "launch/procs/mpirun_procs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DISMISSED = 0 }; /* sent instead of a process id: the job has ended normally */
+/* A message to the guard. */
+struct note {
+    enum { FOLDER, PROCESS, DISMISSED } kind; /* DISMISSED: the job has ended normally */
+    pid_t pid;                                /* PROCESS: kill it, with its group */
+    char id[PROCS_NAME_MAX];                  /* FOLDER: the job's id */
+    char dir[PROCS_DIR_MAX];                  /* FOLDER: its path; the last one counts */
+};
 
-static int guard_pipe = -1; /* the write end; the guard waits until it is closed */
-static pid_t guard_pid;     /* 0: no guard */
+static int guard_socket = -1; /* the guard waits until it is closed */
+static pid_t guard_pid;       /* 0: no guard */
 
-static _Noreturn void watch(const struct procs_job *job, int fd)
+static void clean_up(const struct note *folder, const pid_t *pids, int num)
 {
-    pid_t *pids = calloc((size_t)job->options.num_procs, sizeof pids[0]), pid;
+    for (int i = 0; i < num; i++)
+        kill(-pids[i], SIGKILL);
+    if (folder->dir[0] != '\0') {
+        procs_leftover_kill(folder->id);
+        procs_jobdir_remove(folder->dir);
+    }
+}
+
+static _Noreturn void watch(int num_procs, int fd)
+{
+    pid_t *pids = calloc((size_t)num_procs, sizeof pids[0]);
+    struct note note, folder = {.kind = FOLDER};
     int num = 0;
     ssize_t len;
     setsid();
@@ -30,27 +51,41 @@ static _Noreturn void watch(const struct procs_job *job, int fd)
     int nothing = open("/dev/null", O_RDWR);
     for (int i = 0; i < 3; i++)
         dup2(nothing, i);
-    while ((len = read(fd, &pid, sizeof pid)) == sizeof pid ? pid != DISMISSED : len < 0 && errno == EINTR)
-        if (len > 0 && pids && num < job->options.num_procs)
-            pids[num++] = pid;
-    if (len != sizeof pid) { /* not dismissed */
-        for (int i = 0; i < num; i++)
-            kill(-pids[i], SIGKILL);
-        procs_leftover_kill(job->id);
-        procs_jobdir_remove(job->dir);
+    if (write(fd, "", 1) != 1) /* ready */
+        _exit(0);
+    while ((len = read(fd, &note, sizeof note)) == sizeof note || (len < 0 && errno == EINTR)) {
+        if (len < 0)
+            continue;
+        if (note.kind == DISMISSED)
+            _exit(0);
+        if (note.kind == FOLDER)
+            folder = note;
+        else if (pids && num < num_procs)
+            pids[num++] = note.pid;
     }
+    clean_up(&folder, pids, num);
     _exit(0);
 }
 
-void procs_guard_start(const struct procs_job *job)
+/* True if the guard has got the note. */
+static bool tell(const struct note *note)
+{
+    if (guard_pid != 0 && write(guard_socket, note, sizeof *note) != sizeof *note)
+        guard_pid = 0; /* it was killed */
+    return guard_pid != 0;
+}
+
+/* Waits until the guard has its own session: a signal that kills this process's group does not reach it. */
+void procs_guard_start(int num_procs)
 {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    char ready;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return;
     guard_pid = fork();
     if (guard_pid == 0) {
         close(ends[1]);
-        watch(job, ends[0]);
+        watch(num_procs, ends[0]);
     }
     close(ends[0]);
     if (guard_pid < 0) { /* continue without a guard */
@@ -58,13 +93,22 @@ void procs_guard_start(const struct procs_job *job)
         close(ends[1]);
         return;
     }
-    guard_pipe = ends[1];
+    guard_socket = ends[1];
+    while (read(guard_socket, &ready, 1) < 0 && errno == EINTR)
+        ;
+}
+
+void procs_guard_add_folder(const struct procs_job *job)
+{
+    struct note note = {.kind = FOLDER};
+    memcpy(note.id, job->id, sizeof note.id);
+    memcpy(note.dir, job->dir, sizeof note.dir);
+    tell(&note);
 }
 
 void procs_guard_add(pid_t pid)
 {
-    if (guard_pid != 0 && write(guard_pipe, &pid, sizeof pid) != sizeof pid)
-        guard_pid = 0; /* it was killed */
+    tell(&(struct note){.kind = PROCESS, .pid = pid});
 }
 
 pid_t procs_guard_pid(void)
@@ -74,11 +118,9 @@ pid_t procs_guard_pid(void)
 
 void procs_guard_dismiss(void)
 {
-    pid_t pid = DISMISSED;
-    if (guard_pid == 0)
+    if (!tell(&(struct note){.kind = DISMISSED}))
         return;
-    if (write(guard_pipe, &pid, sizeof pid) == sizeof pid)
-        waitpid(guard_pid, NULL, 0);
-    close(guard_pipe);
+    waitpid(guard_pid, NULL, 0);
+    close(guard_socket);
     guard_pid = 0;
 }
