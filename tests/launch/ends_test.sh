@@ -42,6 +42,9 @@ expect "a stack overflow in a process of three ranks" 139 '' "$(both 'rank [0-5]
 expect "MPI_Abort" 42 '' "$(both 'rank 1 of 4.*MPI_Abort was called with error code 42' 'process 1 of 4 .rank 1. (aborted the job with|ended with exit) code 42')" "${run[@]}" init @1,abort=42 barrier
 expect "MPI_Abort with 256" 1 '' 'MPI_Abort was called with error code 256' "${run[@]}" init @1,abort=256 barrier
 expect "MPI_Abort while others compute" 42 '' '*' "${run[@]}" init @1,abort=42 spin
+# Not "; the others continue".
+expect "MPI_Abort while others, who tolerate failures, compute" 42 '' 'process 1 of 4 .rank 1. (aborted the job with|ended with exit) code 42[: ]' \
+    "${run[@]}" init tolerant @1,abort=42 spin
 expect "MPI_Abort of all" 5 '' '*' "${run[@]}" init abort=5
 
 # ---- What cannot be run ----

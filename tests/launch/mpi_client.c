@@ -6,6 +6,7 @@
  *   init             MPI_Init
  *   barrier          MPI_Barrier on MPI_COMM_WORLD
  *   recv             MPI_Recv of a message that nobody sends
+ *   tolerant         lets MPI_COMM_WORLD return errors, and calls MPI_Barrier
  *   traffic          exchanges 1 MiB with its neighbours in a ring, for ever
  *   abort=CODE       MPI_Abort
  *   finalize         MPI_Finalize
@@ -131,6 +132,8 @@ static void act(const char *word)
         MPI_Barrier(MPI_COMM_WORLD);
     else if (IS("recv"))
         MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (IS("tolerant"))
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), MPI_Barrier(MPI_COMM_WORLD);
     else if (IS("traffic"))
         exchange_for_ever();
     else if (IS("abort"))

@@ -80,7 +80,8 @@ static bool is_anyone_connected(const struct procs_job *job)
     return false;
 }
 
-/* True if all processes that still run tolerate failures. Processes that have left the job do not count. */
+/* True if all processes that still run tolerate failures, and may go on. Processes that have left the job do
+ * not count. */
 static bool are_others_tolerant(const struct procs_job *job)
 {
     for (int i = 0; i < job->options.num_procs; i++) {
@@ -88,7 +89,7 @@ static bool are_others_tolerant(const struct procs_job *job)
         if (!proc->has_ended && !proc->is_tolerant && !proc->is_finalized)
             return false;
     }
-    return job->num_running > 0 && !job->is_told_to_end;
+    return job->num_running > 0 && !job->is_told_to_end && !job->is_aborted;
 }
 
 /* Process proc_id has failed; why: "was ended by ...". Only the first failure is printed, unless the job
@@ -214,6 +215,7 @@ void procs_end_reap(struct procs_job *job)
 void procs_end_by_abort(struct procs_job *job, const struct procs_abort *abort)
 {
     int code = abort->code & 0xff;
+    job->is_aborted = true;
     if (!job->has_failed) { /* it may have aborted because of another failure that is reported later */
         while (collect(job, -1))
             ;

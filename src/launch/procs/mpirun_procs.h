@@ -80,6 +80,7 @@ struct procs_job {
     int exit_code;             /* of the first process that failed */
     bool has_failed;           /* a process has failed */
     bool is_told_to_end;       /* a signal to end was forwarded: processes that die now have not failed */
+    bool is_aborted;           /* a process has called PMIx_Abort: none may go on */
     int ending;                /* 0: processes are not being ended; else the last signal sent to end them */
     double next_step_s;        /* time of the next step of ending them; 0: none */
 };
