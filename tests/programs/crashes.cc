@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -73,6 +74,22 @@ static void run_thread(void *(*function)(void *))
     pthread_join(thread, nullptr);
 }
 
+/* The rank survives the crash of a process that it forked. */
+static NOINLINE void run_child(int (*function)(int), int argument)
+{
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(function(argument));
+    waitpid(child, nullptr, 0);
+}
+
+static NOINLINE int crash_in_child(int)
+{
+    write_to((int *)8);
+    return 0;
+}
+
 static NOINLINE void crash(const std::string &how)
 {
     if (how == "static")
@@ -97,6 +114,10 @@ static NOINLINE void crash(const std::string &how)
         run_thread(crash_in_thread);
     if (how == "thread-overflow")
         run_thread(overflow_in_thread);
+    if (how == "child")
+        run_child(crash_in_child, 0);
+    if (how == "child-overflow")
+        run_child(recurse, 0);
     if (how == "wait-for-signal")
         for (;;) {
             std::printf("process %d\n", (int)getpid());

@@ -44,8 +44,8 @@ struct crash {
     int signal_number;
     const siginfo_t *info;
     const char *pc, *sp;          /* location */
-    const struct ampi_rank *rank; /* the running rank, or that of the thread; NULL: none */
-    bool is_on_ult;               /* the rank itself, not one of its threads */
+    const struct ampi_rank *rank; /* the running rank, or that of the thread or child process; NULL: none */
+    bool is_on_ult;               /* the rank itself, not one of its threads or child processes */
 };
 
 /* ---- Analysis ---- */
@@ -74,13 +74,13 @@ static bool is_memory_fault(const struct crash *crash)
     return (crash->signal_number == SIGSEGV || crash->signal_number == SIGBUS) && !is_sent(crash->info);
 }
 
-/* True if the rank's stack is full. The stack pointer shows this for a frame that skipped the whole guard,
- * the address for code that touches the guard first. */
+/* True if the rank's stack is full, on which a child process continues. The stack pointer shows this for a
+ * frame that skipped the whole guard, the address for code that touches the guard first. */
 static bool is_stack_full(const struct crash *crash)
 {
     const struct ult *u = &crash->rank->ult;
 
-    if (!is_memory_fault(crash) || !crash->is_on_ult || !u->stack_lo)
+    if (!is_memory_fault(crash) || !(crash->is_on_ult || ampi_job.is_forked) || !u->stack_lo)
         return false;
     return (crash->sp < u->stack_lo && ampi_memory_slot_of(crash->sp) >= 0) ||
            ampi_memory_guard_of(crash->info->si_addr) == crash->rank->world_rank - ampi_job.first_rank;
@@ -125,7 +125,9 @@ static const char *find_caller(const struct crash *crash)
 static void add_origin(struct base_text *text, const struct crash *crash)
 {
     if (crash->rank) {
-        base_text_add(text, crash->is_on_ult ? "rank " : "a thread of rank ");
+        base_text_add(text, crash->is_on_ult     ? "rank "
+                            : ampi_job.is_forked ? "a child process of rank "
+                                                 : "a thread of rank ");
         base_text_add_number(text, crash->rank->world_rank);
         base_text_add(text, " of ");
         base_text_add_number(text, ampi_job.n_ranks);
