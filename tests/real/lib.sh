@@ -113,10 +113,27 @@ needs_command() {
 run_program() {
     local label=$1 log=$2 code=0
     shift 2
-    timeout "${RUN_LIMIT:-900}" "$@" >"$log" 2>&1 </dev/null || code=$?
+    timeout -k 5 "${RUN_LIMIT:-900}" "$@" >"$log" 2>&1 </dev/null || code=$?
     if [ $code != 0 ]; then
         tail -n 10 "$log"
         fail "$label: exit code $code ($log)"
     fi
     return $code
+}
+
+# ---- Open MPI's results, to compare with ----
+
+has_openmpi() {
+    command -v mpicc.openmpi >/dev/null && command -v mpifort.openmpi >/dev/null && command -v mpirun.openmpi >/dev/null
+}
+# shellcheck disable=SC2034 # for the tests
+openmpi_run=(mpirun.openmpi --oversubscribe --bind-to none --allow-run-as-root --mca mpi_yield_when_idle 1)
+
+# is_same_numbers FILE OTHER DIFFERENCE: do both have the same number of lines, each with one number, that differ by at most DIFFERENCE times
+# the larger one, or 1?
+is_same_numbers() {
+    [ -s "$1" ] && [ "$(wc -l <"$1")" = "$(wc -l <"$2")" ] && paste "$1" "$2" | awk -v limit="$3" '
+        function size(x) { return x < 0 ? -x : x }
+        { gsub("D", "E"); most = size($1) > size($2) ? size($1) : size($2)
+          if (NF != 2 || !(size($1 - $2) <= limit * (most > 1 ? most : 1))) exit 1 }' # a NaN is never equal
 }
