@@ -218,10 +218,17 @@ static int poll_awake(struct ult_pe *pe)
     return ult_pe_poll(pe);
 }
 
-/* A thread goes back to the program. It may leave work that the sleeper does not know: ULTs that sleep until a certain time, sources with pending operations, items for a full inbox. */
+/* True if there may be work that the sleeper did not know when it fell asleep: ULTs that sleep until a certain time,
+ * sources with pending operations, items for a full inbox. */
+static inline bool may_have_new_work(const struct ult_pe *pe)
+{
+    return pe->timer_first || pe->sources || pe->n_backlogged;
+}
+
+/* A thread goes back to the program, and leaves such work to the sleeper. */
 static inline void notify_sleeper(struct ult_pe *pe)
 {
-    if (BASE_UNLIKELY(pe->sharing.sleeper != NULL) && (pe->timer_first || pe->sources || pe->n_backlogged))
+    if (BASE_UNLIKELY(pe->sharing.sleeper != NULL) && may_have_new_work(pe))
         disturb_sleeper(pe);
 }
 
@@ -261,7 +268,7 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
         atomic_store(&sharing->is_polled, false);
 }
 
-/* Sleeps until an event comes; returns at once if one is there. */
+/* Sleeps until an event comes, and polls; returns at once if one is there. */
 static void sleep_on_events(const struct wait *wait)
 {
     struct ult_pe *pe = wait->pe;
@@ -273,8 +280,10 @@ static void sleep_on_events(const struct wait *wait)
     while (n_events == 0 && !is_over(wait)) {
         struct ult_sleep sleep;
         int64_t limit_ns = NAP_NS;
-        if (!naps && !ult_idle_announce(pe))
+        if (!naps && !ult_idle_announce(pe)) {
+            ult_pe_poll(pe); /* now: the thread whose turn it is may have no core */
             break;
+        }
         if (is_over(wait)) { /* the end of the job does not take the lock: check after setting is_asleep */
             atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
             break;
@@ -308,7 +317,7 @@ static void park(const struct wait *wait)
     struct ult_sharing *sharing = &pe->sharing;
     struct ult_waiter **link = &sharing->parked;
 
-    if (pe->sources || pe->timer_first || (atomic_load(&sharing->n_active) == 0 && ult_idle_all()))
+    if (may_have_new_work(pe) || (atomic_load(&sharing->n_active) == 0 && ult_idle_all()))
         ult_pe_wake(pe);
     wait->waiter->next = sharing->parked;
     sharing->parked = wait->waiter;

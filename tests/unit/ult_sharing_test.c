@@ -130,14 +130,72 @@ START_TEST(sleeper_learns_of_sources)
 }
 END_TEST
 
+static atomic_int n_received;
+static atomic_bool is_sent;
+static struct wake_note backlog_notes[2];
+
+static void handle_received(const struct ult_item *item)
+{
+    (void)item;
+    atomic_fetch_add(&n_received, 1);
+}
+
+/* The first ULT's thread sleeps already when the ULT sends more than the second one's inbox can hold, and blocks. It does
+ * not poll meanwhile, because it is another thread's turn, which gets no core. The second one reads its inbox when the
+ * first one sleeps on its bell. */
+static void leave_a_backlog(void *arg)
+{
+    struct ult_pe *sender = ult_pe_get(0);
+    struct ult_item item = {.handle = handle_received};
+    const int n_items = ULT_RING_CELLS + 1;
+
+    if ((intptr_t)arg == 1) {
+        while (!atomic_load(&is_sent) || atomic_load(&sender->carrier->waiter.bell) == 0)
+            sched_yield();
+        atomic_store(&sender->sharing.is_polled, false);
+        while (atomic_load(&n_received) < n_items)
+            ult_yield();
+        wake(&backlog_notes[0], &job.ults[0]);
+        wake(&backlog_notes[1], &sleeper.ult);
+        return;
+    }
+    thread_start(&sleeper, block);
+    ult_leave(ult_self());
+    wait_for_sleeper(sender);
+    ult_enter(ult_self());
+    atomic_store(&sender->sharing.is_polled, true);
+    for (int i = 0; i < n_items; i++)
+        ult_post_item(ult_pe_get(1), &item);
+    atomic_store(&sender->carrier->waiter.bell, 0);
+    atomic_store(&is_sent, true);
+    ult_suspend();
+    ult_leave(ult_self());
+    pthread_join(sleeper.id, NULL);
+    ult_enter(ult_self());
+}
+
+START_TEST(sleeper_learns_of_backlogs)
+{
+    ult_job_start(2, 2, leave_a_backlog);
+    ck_assert_int_eq(atomic_load(&n_received), ULT_RING_CELLS + 1);
+}
+END_TEST
+
 static atomic_bool is_about_to_sleep, is_last_at_end;
 
 bool __real_ult_idle_announce(struct ult_pe *pe);
 bool __wrap_ult_idle_announce(struct ult_pe *pe);
 
-/* The carrier of PE 1 has seen that the job has not ended: now it ends. */
+static struct wake_note mail;
+static bool has_mail_to_come;
+
+/* The carrier of PE 1 has seen that the job has not ended: now it ends. Or mail comes right before a PE sleeps. */
 bool __wrap_ult_idle_announce(struct ult_pe *pe)
 {
+    if (has_mail_to_come) {
+        has_mail_to_come = false;
+        wake(&mail, &sleeper.ult);
+    }
     if (atomic_load(&is_last_at_end) && pe->pe_id == 1) {
         atomic_store(&is_about_to_sleep, true);
         while (atomic_load(&pe->carrier->waiter.bell) == 0) /* it is rung last */
@@ -160,6 +218,27 @@ static void end_before_sleep(void *arg)
 START_TEST(end_of_job_wakes_who_is_about_to_sleep)
 {
     ult_job_start(2, 2, end_before_sleep);
+}
+END_TEST
+
+/* It is the turn of a thread to poll that gets no core. */
+static void let_thread_wait_for_mail(void *arg)
+{
+    struct ult_sharing *sharing = &ult_self()->pe->sharing;
+
+    (void)arg;
+    thread_start(&sleeper, block);
+    has_mail_to_come = true;
+    atomic_store(&sharing->is_polled, true);
+    ult_leave(ult_self());
+    pthread_join(sleeper.id, NULL);
+    ult_enter(ult_self());
+    atomic_store(&sharing->is_polled, false);
+}
+
+START_TEST(mail_before_sleep_is_read_at_once)
+{
+    ult_job_start(1, 1, let_thread_wait_for_mail);
 }
 END_TEST
 
@@ -310,7 +389,9 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, sleeper_learns_of_timers);
     tcase_add_test(tcase, sleeper_learns_of_sources);
+    tcase_add_test(tcase, sleeper_learns_of_backlogs);
     tcase_add_test(tcase, end_of_job_wakes_who_is_about_to_sleep);
+    tcase_add_test(tcase, mail_before_sleep_is_read_at_once);
     tcase_add_test(tcase, errands_at_return_hold_the_lock);
     tcase_add_test(tcase, errands_taken_over_are_done);
     tcase_add_test(tcase, who_starts_threads_does_not_keep_the_lock);
