@@ -211,6 +211,24 @@ static void check_handler(void)
     MTEST_OK(MPI_Errhandler_free(&counting));
 }
 
+/* Partitioned requests can be created; an error is returned by the wait. */
+static void check_partitioned(void)
+{
+    int out[2] = {0}, in[2];
+    MPI_Request requests[2];
+
+    MTEST_OK(MPI_Psend_init(out, 2, 1, MPI_INT, first_lost, 8, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]));
+    MTEST_OK(MPI_Precv_init(in, 2, 1, MPI_INT, first_lost, 8, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]));
+    for (int round = 0; round < 2; round++) {
+        MTEST_OK(MPI_Startall(2, requests));
+        MTEST_OK(MPI_Pready_range(0, 1, requests[0]));
+        LOST(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+        LOST(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+    }
+    MTEST_OK(MPI_Request_free(&requests[0]));
+    MTEST_OK(MPI_Request_free(&requests[1]));
+}
+
 static void check_new_calls(void)
 {
     int value = 1, got, flag = 0;
@@ -233,6 +251,7 @@ static void check_new_calls(void)
     LOST(MPI_Comm_split(MPI_COMM_WORLD, 0, 0, &none));
     MTEST_OK(MPI_Iallreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
     LOST(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    check_partitioned();
 }
 
 /* A ring and some collectives on a communicator of survivors. */

@@ -222,6 +222,22 @@ static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Count co
     return MPI_SUCCESS;
 }
 
+/* Sends the hello and waits. If the destination has failed, the error is returned by the operation, not here:
+ * nothing may be raised on the hidden communicator, whose errors are fatal. */
+static void send_hello(struct ampi_rank *self, const struct ampi_partitioned *end)
+{
+    struct ampi_request *sent = ampi_send_start(self, &(struct ampi_send_args){.buf = &end->hello,
+                                                                               .count = sizeof end->hello,
+                                                                               .type = ampi_type_of(MPI_BYTE),
+                                                                               .dest = end->peer_rank,
+                                                                               .tag = end->tag,
+                                                                               .comm = end->hidden,
+                                                                               .mode = AMPI_SEND_STANDARD});
+
+    ampi_request_await(sent);
+    ampi_request_destroy(sent);
+}
+
 AMPI_EXPORT(Psend_init);
 int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest,
                     int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request)
@@ -241,13 +257,7 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
     if (dest != MPI_PROC_NULL) {
         end->channel = (int)(end->hidden->next_channel++ % CHANNELS_MAX);
         end->hello = (struct ampi_hello){end->channel, made};
-        ampi_send_blocking(self, &(struct ampi_send_args){.buf = &end->hello,
-                                                          .count = sizeof end->hello,
-                                                          .type = ampi_type_of(MPI_BYTE),
-                                                          .dest = dest,
-                                                          .tag = tag,
-                                                          .comm = end->hidden,
-                                                          .mode = AMPI_SEND_STANDARD});
+        send_hello(self, end);
     }
     *request = (MPI_Request)made;
     return MPI_SUCCESS;
