@@ -4,25 +4,40 @@
 #include <complex.h>
 #include <stdbool.h>
 
-#define EXPECT(mpi_type, c_type, mpi_op, first, expression)                                          \
-    do {                                                                                             \
-        c_type in_[3], out_[3], want_;                                                               \
-        for (int i_ = 0; i_ < 3; i_++) {                                                             \
-            c_type acc = 0, x;                                                                       \
-            for (int r_ = 0; r_ < mtest_size; r_++) {                                                \
-                x = (c_type)((r_ * 3 + i_ + (first)) % 5);                                           \
-                acc = r_ ? (c_type)(expression) : x;                                                 \
-                if (r_ == mtest_rank)                                                                \
-                    in_[i_] = x;                                                                     \
-            }                                                                                        \
-            out_[i_] = acc; /* kept until compared */                                                \
-            want_ = acc;                                                                             \
-            (void)want_;                                                                             \
-        }                                                                                            \
-        c_type got_[3];                                                                              \
-        MTEST_OK(MPI_Allreduce(in_, got_, 3, mpi_type, mpi_op, MPI_COMM_WORLD));                     \
-        for (int i_ = 0; i_ < 3; i_++)                                                               \
-            MTEST_CHECK(got_[i_] == out_[i_], #mpi_op " on " #mpi_type ": element %d is wrong", i_); \
+/* Compilers need long for all of it in one function. */
+#define SEPARATE __attribute__((noinline))
+
+static SEPARATE void reduce(const void *in, void *out, MPI_Datatype type, MPI_Op op)
+{
+    MTEST_OK(MPI_Allreduce(in, out, 3, type, op, MPI_COMM_WORLD));
+}
+
+static SEPARATE void report(const char *what, int is_right0, int is_right1, int is_right2)
+{
+    MTEST_CHECK(is_right0 && is_right1 && is_right2, "%s: element %d is wrong", what,
+                !is_right0   ? 0
+                : !is_right1 ? 1
+                             : 2);
+}
+
+#define EXPECT(mpi_type, c_type, mpi_op, first, expression)                                           \
+    do {                                                                                              \
+        c_type in_[3], out_[3], want_;                                                                \
+        for (int i_ = 0; i_ < 3; i_++) {                                                              \
+            c_type acc = 0, x;                                                                        \
+            for (int r_ = 0; r_ < mtest_size; r_++) {                                                 \
+                x = (c_type)((r_ * 3 + i_ + (first)) % 5);                                            \
+                acc = r_ ? (c_type)(expression) : x;                                                  \
+                if (r_ == mtest_rank)                                                                 \
+                    in_[i_] = x;                                                                      \
+            }                                                                                         \
+            out_[i_] = acc; /* kept until compared */                                                 \
+            want_ = acc;                                                                              \
+            (void)want_;                                                                              \
+        }                                                                                             \
+        c_type got_[3];                                                                               \
+        reduce(in_, got_, mpi_type, mpi_op);                                                          \
+        report(#mpi_op " on " #mpi_type, got_[0] == out_[0], got_[1] == out_[1], got_[2] == out_[2]); \
     } while (0)
 
 #define ARITHMETIC(mpi_type, c_type)                         \
@@ -68,38 +83,68 @@
                     "MAXLOC on " #mpi_type ": index %d, expected %d", most_.index, high_ + 10);    \
     } while (0)
 
-static void small(void)
+static SEPARATE void integers(void)
 {
     C_INTEGER(MPI_INT, int);
     C_INTEGER(MPI_LONG, long);
     C_INTEGER(MPI_SHORT, short);
+}
+
+static SEPARATE void unsigned_integers(void)
+{
     C_INTEGER(MPI_UNSIGNED_SHORT, unsigned short);
     C_INTEGER(MPI_UNSIGNED, unsigned);
     C_INTEGER(MPI_UNSIGNED_LONG, unsigned long);
+}
+
+static SEPARATE void long_integers_and_characters(void)
+{
     C_INTEGER(MPI_LONG_LONG, long long);
     C_INTEGER(MPI_UNSIGNED_LONG_LONG, unsigned long long);
     C_INTEGER(MPI_SIGNED_CHAR, signed char);
     C_INTEGER(MPI_UNSIGNED_CHAR, unsigned char);
+}
+
+static SEPARATE void signed_sizes(void)
+{
     C_INTEGER(MPI_INT8_T, int8_t);
     C_INTEGER(MPI_INT16_T, int16_t);
     C_INTEGER(MPI_INT32_T, int32_t);
     C_INTEGER(MPI_INT64_T, int64_t);
+}
+
+static SEPARATE void unsigned_sizes(void)
+{
     C_INTEGER(MPI_UINT8_T, uint8_t);
     C_INTEGER(MPI_UINT16_T, uint16_t);
     C_INTEGER(MPI_UINT32_T, uint32_t);
     C_INTEGER(MPI_UINT64_T, uint64_t);
 }
 
-int main(int argc, char **argv)
+static SEPARATE void addresses(void)
 {
-    mtest_init(&argc, &argv, 1);
-    small();
     INTEGER(MPI_AINT, MPI_Aint);
     INTEGER(MPI_COUNT, MPI_Count);
     INTEGER(MPI_OFFSET, MPI_Offset);
+}
+
+static SEPARATE void floating(void)
+{
     ARITHMETIC(MPI_FLOAT, float);
     ARITHMETIC(MPI_DOUBLE, double);
     ARITHMETIC(MPI_LONG_DOUBLE, long double);
+}
+
+int main(int argc, char **argv)
+{
+    mtest_init(&argc, &argv, 1);
+    integers();
+    unsigned_integers();
+    long_integers_and_characters();
+    signed_sizes();
+    unsigned_sizes();
+    addresses();
+    floating();
     LOGICAL(MPI_C_BOOL, bool);
     LOGICAL(MPI_INT, int);
     BITWISE(MPI_BYTE, unsigned char);
