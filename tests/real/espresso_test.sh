@@ -13,10 +13,8 @@ set -u
 . "$(dirname "$0")/lib.sh"
 needs_command gfortran gfortran
 unset MPIF90 F90 F77 FC CC
-export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-
-blas=$(cc -print-file-name=libopenblas.so)
-[ "$blas" != libopenblas.so ] || skip "no OpenBLAS with LAPACK (package libopenblas-dev)"
+export OMP_NUM_THREADS=1
+needs_openblas
 
 # build_pw MPICC MPIFORT: in the current folder, a copy of the sources.
 build_pw() {

@@ -109,6 +109,14 @@ needs_command() {
     command -v "$1" >/dev/null || skip "$1 is missing (package $2)"
 }
 
+# needs_openblas: skips the test if OpenBLAS, which has LAPACK, too, is missing; lets it use one thread.
+needs_openblas() {
+    local blas
+    export OPENBLAS_NUM_THREADS=1
+    blas=$(cc -print-file-name=libopenblas.so)
+    [ "$blas" != libopenblas.so ] || skip "no OpenBLAS with LAPACK (package libopenblas-dev)"
+}
+
 # run_program LABEL LOG command...: runs a program with a time limit; a non-zero exit code is a failure. Returns the exit code.
 run_program() {
     local label=$1 log=$2 code=0

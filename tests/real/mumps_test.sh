@@ -14,10 +14,7 @@ set -u
 # shellcheck source=tests/real/lib.sh
 . "$(dirname "$0")/lib.sh"
 needs_command gfortran gfortran
-export OPENBLAS_NUM_THREADS=1
-
-blas=$(cc -print-file-name=libopenblas.so)
-[ "$blas" != libopenblas.so ] || skip "no OpenBLAS with LAPACK (package libopenblas-dev)"
+needs_openblas
 
 # build_mumps MPICC MPIFORT KINDS EXAMPLES: in the current folder, which is a copy of the sources.
 build_mumps() {

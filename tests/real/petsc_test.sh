@@ -13,10 +13,7 @@ set -u
 # shellcheck source=tests/real/lib.sh
 . "$(dirname "$0")/lib.sh"
 unset PETSC_DIR PETSC_ARCH
-export OPENBLAS_NUM_THREADS=1
-
-blas=$(cc -print-file-name=libopenblas.so)
-[ "$blas" != libopenblas.so ] || skip "no OpenBLAS with LAPACK (package libopenblas-dev)"
+needs_openblas
 
 unpack_source petsc
 cd "$source" || exit 1
