@@ -401,23 +401,22 @@ static CUresult add_callback(CUstream stream, bool is_per_thread, struct callbac
                              const void *caller,
                              CUresult(CUDAAPI *function)(CUstream, CUstreamCallback, void *, unsigned))
 {
-    struct callback *kept;
+    CUstreamCallback given = what.function;
+    struct callback *kept = NULL;
+    void *data = what.data;
     struct gpu_call call;
     CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
 
     if (result != CUDA_SUCCESS)
         return result;
     gpu_call_make_room(&call, caller);
-    if (!call.face || !what.function) {
-        gpu_submit_begin(caller);
-        result = function(call.stream, what.function, what.data, flags);
-        gpu_submit_end();
-        return result;
+    if (call.face && what.function) {
+        data = kept = base_malloc(sizeof *kept, "a callback of a stream");
+        *kept = what;
+        given = call_back;
     }
-    kept = base_malloc(sizeof *kept, "a callback of a stream");
-    *kept = what;
     gpu_submit_begin(caller);
-    result = function(call.stream, call_back, kept, flags);
+    result = function(call.stream, given, data, flags);
     gpu_submit_end();
     if (result != CUDA_SUCCESS)
         free(kept);
