@@ -36,7 +36,7 @@ static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 static struct gpu_drain *drains;
 static struct waiter *waiters, **waiters_end = &waiters;
 static struct gpu_pe *pes;     /* all, never freed */
-static uint64_t open_until_ns; /* no context is closed before */
+static uint64_t open_until_ns; /* no context is closed before, but for a submission */
 
 static bool is_closed(CUcontext context)
 {
@@ -73,19 +73,30 @@ static bool wait_once(CUcontext context)
     return true;
 }
 
+/* Announces that the PE submits work. False: the context has been closed meanwhile. A thread that closes it later sees the
+ * announcement. */
+static bool announce_while_open(CUcontext context)
+{
+    bool is_open;
+
+    if (gpu_drain_announce(gpu_pe_self()) || !context)
+        return true;
+    pthread_mutex_lock(&lock);
+    is_open = !is_closed(context);
+    pthread_mutex_unlock(&lock);
+    return is_open;
+}
+
 /* Work that is held back is submitted before the rank is suspended: it was launched before the context was
  * closed. context: NULL: none. */
 static void wait_while_closed(CUcontext context)
 {
-    struct gpu_pe *pe;
-
     gpu_repeats_break();
     do {
         gpu_submit_end();
-        if (context && !wait_once(context))
-            context = NULL;
-        pe = gpu_pe_self();
-    } while (!gpu_drain_announce(pe) && context);
+        while (context && wait_once(context))
+            continue;
+    } while (!announce_while_open(context));
 }
 
 void gpu_drain_wait(const void *caller)
@@ -108,8 +119,9 @@ static void pause_for(uint64_t ns)
               NULL);
 }
 
-/* Lock held; it is released meanwhile. */
-static void wait_for_turn(CUcontext context)
+/* Lock held; it is released meanwhile. A call that only submits work need not leave the context open for the
+ * time that others left it open: the GPU's work may wait for this call. */
+static void wait_for_turn(CUcontext context, bool is_submission)
 {
     uint64_t now_ns;
 
@@ -119,7 +131,7 @@ static void wait_for_turn(CUcontext context)
             continue;
         }
         now_ns = ult_now_ns();
-        if (now_ns >= open_until_ns)
+        if (is_submission || now_ns >= open_until_ns)
             return;
         pthread_mutex_unlock(&lock);
         pause_for(open_until_ns - now_ns);
@@ -128,10 +140,10 @@ static void wait_for_turn(CUcontext context)
 }
 
 /* One thread at a time closes a context. */
-static void close_context(struct gpu_drain *drain)
+static void close_context(struct gpu_drain *drain, bool is_submission)
 {
     pthread_mutex_lock(&lock);
-    wait_for_turn(drain->context);
+    wait_for_turn(drain->context, is_submission);
     drain->next = drains;
     drains = drain;
     atomic_fetch_add(&gpu_drain_n_closed, 1);
@@ -258,11 +270,11 @@ void gpu_drain_begin(struct gpu_drain *drain, CUcontext context, int n_tries)
     if (!context || !gpu_stream_real.r_cuCtxRecordEvent)
         return;
     if (n_tries == GPU_DRAIN_NOT) {
-        close_context(drain);
+        close_context(drain, true);
         return;
     }
     for (int i = 0; i < n_tries; i++, limit_ns *= 2) {
-        close_context(drain);
+        close_context(drain, false);
         if (atomic_load(&gpu_drain_n_captures) > 0) {
             open_context(drain, 0);
             return;

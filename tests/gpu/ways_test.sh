@@ -13,9 +13,9 @@ EXPECT_TIMEOUT=200
 rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
 
-expect "two ways that work" 0 ' event  *(ok  *){6}context_events  *(ok  *){6}0 of 12 runs not ok' '' \
+expect "two ways that work" 0 ' event  *(ok  *){6}context_events  *(-  *){2}(ok  *){2}(-  *){2}0 of 8 runs not ok' '' \
     env LIMIT_S=60 "LOGS=$work/good" "$here/ways" "$build" "$include" "$libcuda" event context_events
-expect "a run for each cell" 0 '^12 $' '' sh -c 'ls good | grep -c "[.]log$"'
+expect "a run for each cell" 0 '^8 $' '' sh -c 'ls good | grep -c "[.]log$"'
 expect "a way that blocks the PE hangs" 1 ' stream  *hang ' '' \
     env LIMIT_S=3 "LOGS=$work/bad" "HEDDLE_OPTIONS=+gpu-waits block" "$here/ways" "$build" "$include" "$libcuda" stream
 if command -v gdb >/dev/null || command -v cuda-gdb >/dev/null; then
