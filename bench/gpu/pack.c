@@ -5,8 +5,9 @@
  *
  * usage: pack -B 0
  * prints: gpu_pack.LAYOUT value %, gpu_unpack.LAYOUT value %, gpu_pack_rate.LAYOUT value GB/s
- * layouts: vecB, blocks of B bytes at twice their distance; struct, {char, double, int} with its gaps; plane,
- * a plane of a three-dimensional array of doubles; index, single doubles at irregular places
+ * layouts: vecB, blocks of B bytes at twice their distance; struct, {char, double, int} with its gaps; struct8,
+ * {double, gap, double, double, gap}; plane, a plane of a three-dimensional array of doubles; index, single
+ * doubles at irregular places; indexed, blocks of 1 to 4 doubles at irregular distances
  */
 #include <mpi.h>
 
@@ -39,6 +40,20 @@ static MPI_Datatype make_struct(void)
     return type;
 }
 
+static MPI_Datatype make_struct8(void)
+{
+    int lens[2] = {1, 2};
+    MPI_Aint disps[2] = {0, 16};
+    MPI_Datatype types[2] = {MPI_DOUBLE, MPI_DOUBLE}, one, sized, type;
+
+    MPI_Type_create_struct(2, lens, disps, types, &one);
+    MPI_Type_create_resized(one, 0, 40, &sized);
+    MPI_Type_contiguous((int)(PACKED_BYTES / 24), sized, &type);
+    MPI_Type_free(&one);
+    MPI_Type_free(&sized);
+    return type;
+}
+
 static MPI_Datatype make_plane(void)
 {
     int n = (int)(PACKED_BYTES / (8 * 16 * 8)), sizes[3] = {n, 16, 32}, subsizes[3] = {n, 8, 16};
@@ -61,6 +76,27 @@ static MPI_Datatype make_index(void)
     }
     MPI_Type_create_indexed_block(n, 1, places, MPI_DOUBLE, &type);
     free(places);
+    return type;
+}
+
+static MPI_Datatype make_indexed(void)
+{
+    int most = (int)(PACKED_BYTES / 8), n = 0, at = 0, n_left = most;
+    int *places = malloc((size_t)most * sizeof *places), *lens = malloc((size_t)most * sizeof *lens);
+    unsigned state = 1;
+    MPI_Datatype type;
+
+    while (n_left > 0) {
+        state = state * 1103515245u + 12345u;
+        lens[n] = 1 + (int)(state >> 16) % 4;
+        lens[n] = lens[n] < n_left ? lens[n] : n_left;
+        places[n] = at;
+        at += lens[n] + 1 + (int)(state >> 24) % 3;
+        n_left -= lens[n++];
+    }
+    MPI_Type_indexed(n, lens, places, MPI_DOUBLE, &type);
+    free(places);
+    free(lens);
     return type;
 }
 
@@ -130,8 +166,10 @@ int main(int argc, char **argv)
         measure(&buffers, name, make_vector(blocks[i]), strided, packed, other);
     }
     measure(&buffers, "struct", make_struct(), strided, packed, other);
+    measure(&buffers, "struct8", make_struct8(), strided, packed, other);
     measure(&buffers, "plane", make_plane(), strided, packed, other);
     measure(&buffers, "index", make_index(), strided, packed, other);
+    measure(&buffers, "indexed", make_indexed(), strided, packed, other);
     bench_buffer_free(&buffers, strided);
     bench_buffer_free(&buffers, packed);
     bench_buffer_free(&buffers, other);

@@ -8,7 +8,7 @@
  * The box is cut into blocks by MPI_Dims_create, one per rank, each with a layer of ghost points. An iteration
  * packs the faces of the block into buffers, exchanges them with the neighbours, unpacks the received ones into
  * the ghost layer and computes the new values. The buffers that MPI gets are the device's, or (--staged) pinned
- * ones of the host. All work is in the default stream and cudaDeviceSynchronize waits for it, or (--streams) in
+ * ones of the host; or (--datatypes) it gets the block itself, and datatypes that describe the faces. All work is in the default stream and cudaDeviceSynchronize waits for it, or (--streams) in
  * a stream of the rank, for which cudaStreamSynchronize waits.
  */
 #include <cuda_runtime.h>
@@ -39,7 +39,7 @@ enum { X, Y, Z };
 /* ---- The options ---- */
 static int global_points[3] = {256, 256, 256};
 static int iterations = 100, warmup_iterations = 10;
-static int is_staged, has_own_stream, has_blocking_copies, does_check;
+static int is_staged, has_datatypes, has_own_stream, has_blocking_copies, does_check;
 
 /* ---- The process grid and this rank's block ---- */
 static MPI_Comm grid_comm;
@@ -52,6 +52,7 @@ static cudaStream_t stream; /* stays 0, the default stream, without --streams */
 static double *u, *u_new;   /* (n[X] + 2) * (n[Y] + 2) * (n[Z] + 2) points */
 static double *device_send[FACES], *device_recv[FACES];
 static double *host_send[FACES], *host_recv[FACES]; /* with --staged */
+static MPI_Datatype face_types[FACES], ghost_types[FACES]; /* of a block, with --datatypes */
 
 /* A block's extents as the kernels take them. */
 struct extents {
@@ -156,6 +157,19 @@ static int make_grid(void)
     return is_good;
 }
 
+/* The outermost interior points of a face (level 1), or its ghost points (level 0), as part of the block. */
+static MPI_Datatype make_face_type(int face, int level)
+{
+    int sizes[3] = {n[Z] + 2, n[Y] + 2, n[X] + 2}, subsizes[3] = {n[Z], n[Y], n[X]}, starts[3] = {1, 1, 1};
+    int d = face / 2;
+    MPI_Datatype type;
+    subsizes[2 - d] = 1;
+    starts[2 - d] = face % 2 == 0 ? level : n[d] + 1 - level;
+    MPI_Type_create_subarray(3, sizes, subsizes, starts, MPI_ORDER_C, MPI_DOUBLE, &type);
+    MPI_Type_commit(&type);
+    return type;
+}
+
 static void make_block(void)
 {
     extents e = {n[X], n[Y], n[Z]};
@@ -173,6 +187,8 @@ static void make_block(void)
     }
     for (int f = 0; f < FACES; f++) {
         size_t bytes = e.face_points(f) * sizeof(double);
+        face_types[f] = make_face_type(f, 1);
+        ghost_types[f] = make_face_type(f, 0);
         CUDA_CHECK(cudaMalloc(&device_send[f], bytes));
         CUDA_CHECK(cudaMalloc(&device_recv[f], bytes));
         if (is_staged) {
@@ -186,6 +202,8 @@ static void make_block(void)
 static void free_block(void)
 {
     for (int f = 0; f < FACES; f++) {
+        MPI_Type_free(&face_types[f]);
+        MPI_Type_free(&ghost_types[f]);
         CUDA_CHECK(cudaFree(device_send[f]));
         CUDA_CHECK(cudaFree(device_recv[f]));
         CUDA_CHECK(cudaFreeHost(host_send[f]));
@@ -216,6 +234,20 @@ static void stage(double *to, const double *from, size_t bytes, cudaMemcpyKind k
     } else {
         CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kind, stream));
     }
+}
+
+/* From block to block. */
+static void exchange_by_datatypes(void)
+{
+    MPI_Request requests[2 * FACES];
+    synchronize();
+    for (int f = 0; f < FACES; f++) {
+        MPI_Irecv(u, 1, ghost_types[f], neighbours[f], f ^ 1, grid_comm, &requests[f]);
+    }
+    for (int f = 0; f < FACES; f++) {
+        MPI_Isend(u, 1, face_types[f], neighbours[f], f, grid_comm, &requests[FACES + f]);
+    }
+    MPI_Waitall(2 * FACES, requests, MPI_STATUSES_IGNORE);
 }
 
 static void exchange_faces(void)
@@ -260,7 +292,11 @@ static void iterate(int count)
     extents e = {n[X], n[Y], n[Z]};
     dim3 threads(32, 4, 2), blocks((n[X] + 31) / 32, (n[Y] + 3) / 4, (n[Z] + 1) / 2);
     for (int i = 0; i < count; i++) {
-        exchange_faces();
+        if (has_datatypes) {
+            exchange_by_datatypes();
+        } else {
+            exchange_faces();
+        }
         relax<<<blocks, threads, 0, stream>>>(u, u_new, e);
         std::swap(u, u_new);
     }
@@ -349,6 +385,7 @@ static void usage(FILE *to)
                 "  --warmup N       iterations before these (default 10)\n"
                 "  --staged         MPI gets pinned buffers of the host instead of the device's\n"
                 "  --memcpy         with --staged: copy by cudaMemcpy instead of cudaMemcpyAsync\n"
+                "  --datatypes      MPI gets the block and datatypes of its faces instead of packed faces\n"
                 "  --streams        a non-blocking stream per rank instead of the default stream\n"
                 "  --check          compare with the host's result; exit code 1 if they differ\n");
 }
@@ -367,6 +404,7 @@ static int parse_options(int argc, char **argv)
     static const struct option options[] = {
         {"iterations", required_argument, NULL, 'i'}, {"warmup", required_argument, NULL, 'w'},
         {"staged", no_argument, &is_staged, 1},       {"memcpy", no_argument, &has_blocking_copies, 1},
+        {"datatypes", no_argument, &has_datatypes, 1},
         {"streams", no_argument, &has_own_stream, 1}, {"check", no_argument, &does_check, 1},
         {"help", no_argument, NULL, 'h'},             {NULL, 0, NULL, 0}};
     int option, is_good = 1;
@@ -387,7 +425,8 @@ static int parse_options(int argc, char **argv)
         }
     }
     int n_sizes = argc - optind;
-    is_good &= (n_sizes == 0 || n_sizes == 1 || n_sizes == 3) && !(has_blocking_copies && (!is_staged || has_own_stream));
+    is_good &= (n_sizes == 0 || n_sizes == 1 || n_sizes == 3) && !(has_blocking_copies && (!is_staged || has_own_stream)) &&
+               !(has_datatypes && is_staged);
     for (int d = 0; is_good && n_sizes > 0 && d < 3; d++) {
         is_good &= (global_points[d] = number(argv[optind + (n_sizes == 3 ? d : 0)], 1)) > 0;
     }
@@ -427,7 +466,7 @@ int main(int argc, char **argv)
     MPI_Reduce(&elapsed, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (world_rank == 0) {
         printf("ranks %d size %d x %d x %d mode %s%s, %s us_per_iteration %.2f\n", world_size, global_points[X],
-               global_points[Y], global_points[Z], is_staged ? "staged" : "device",
+               global_points[Y], global_points[Z], is_staged ? "staged" : has_datatypes ? "datatypes" : "device",
                has_blocking_copies ? " by cudaMemcpy" : "", has_own_stream ? "streams" : "default stream",
                longest / iterations * 1e6);
     }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * batch.h: merges moves within a GPU's memory that start together into one kernel. For the files of src/gpu
- * alone. Moves to other GPUs are excluded: the copy engines do these while kernels fill the GPU, and a
- * kernel of the program may wait for a message. Within a GPU the driver itself copies by kernels.
+ * batch.h: merges moves that start together into one kernel: copies within a GPU's memory, and all moves with a
+ * layout in a GPU's memory that its kernels can make. For the files of src/gpu alone. Copies of blocks to other
+ * GPUs are excluded: the copy engines do these while kernels fill the GPU, and a kernel of the program may wait
+ * for a message. Within a GPU the driver itself copies by kernels.
  *
- * Each single copy costs the CPU two driver calls, which a lock of the driver serialises. Ranks that
- * exchange halos start many copies within microseconds. So the PE first gathers block-to-block copies. They
- * start when the PE next polls, or when one of its ranks next calls CUDA: all gathered copies are one
- * launch. If only one was gathered, it starts like any other move.
+ * Each single move costs the CPU two driver calls, which a lock of the driver serialises. Ranks that
+ * exchange halos start many within microseconds. So the PE first gathers the moves. They start when the PE next
+ * polls, or when one of its ranks next calls CUDA: all gathered moves of a GPU are one launch. If only one was
+ * gathered, it starts like any other move, unless both sides have layouts: then the kernel copies from layout to
+ * layout, without packed data in between.
  */
 #ifndef GPU_BATCH_H
 #define GPU_BATCH_H
@@ -34,10 +36,5 @@ static inline void gpu_batch_start_now(void)
 
 /* Starts a single move. (gpu_move.c) */
 void gpu_move_start_alone(struct gpu_move *move);
-
-/* The address of the first byte to move if the data is a block in device memory, and its range from the
- * cache. NULL: it is not such a block. (gpu_move.c) */
-char *gpu_move_find_block(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes,
-                          struct gpu_range *range_out);
 
 #endif

@@ -205,7 +205,11 @@ struct gpu_move {
     bool is_dst_missing; /* for done: the error is that dst is not valid memory; src may be valid */
     /* Private to gpu_move.c and batch.c: */
     struct gpu_move *next; /* next of the PE's gathered moves */
-    bool is_stale;         /* it started from a stale cache entry */
+    struct {
+        int device;    /* that makes it */
+        int n_layouts; /* sides that are not one block */
+    } batch;           /* of gathered moves */
+    bool is_stale;     /* it started from a stale cache entry */
     struct gpu_move_side from;
     struct gpu_move_side to;
     size_t chunk_bytes;       /* size of all chunks but the last */

@@ -295,8 +295,10 @@ static void begun_done(struct gpu_ticket *ticket, int error)
         move->done(move, move->error ? move->error : error);
 }
 
-char *gpu_move_find_block(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes,
-                          struct gpu_range *range_out)
+/* The address of the first byte to move if the data is a block in device memory, and its range from the
+ * cache. NULL: it is not such a block. */
+static char *find_block(const struct gpu_data *data, size_t skip_bytes, size_t n_bytes,
+                        struct gpu_range *range_out)
 {
     void *first = NULL;
     char *at;
@@ -317,9 +319,8 @@ static bool begin_at_once(struct gpu_move *move)
     struct gpu_move_chunk *chunk = &move->chunks[0];
     struct gpu_range source, destination;
     struct gpu_queue *queue;
-    char *from = gpu_move_find_block(&move->src, move->src_skip_bytes, move->n_bytes, &source);
-    char *to =
-        from ? gpu_move_find_block(&move->dst, move->dst_skip_bytes, move->n_bytes, &destination) : NULL;
+    char *from = find_block(&move->src, move->src_skip_bytes, move->n_bytes, &source);
+    char *to = from ? find_block(&move->dst, move->dst_skip_bytes, move->n_bytes, &destination) : NULL;
     int error = 0;
 
     bool is_small = move->n_bytes <= GPU_RESIDENT_MAX && gpu_resident_us > 0;

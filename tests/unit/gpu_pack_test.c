@@ -12,101 +12,14 @@
 #include "gpu/gpu_pack.h"
 #include "gpu/queue.h"
 #include "gpu_device.h"
-#include "mpi_job.h"
+#include "gpu_types.h"
 
 #define SPAN (1 << 19) /* bytes around the buffer's address that types stay in */
 #define SMALL_SPAN (1 << 15)
-#define POOL 24
 
 static char *memory, *flat; /* of the device: SPAN bytes with the buffer in the middle; packed data */
 static char host[SPAN], expected[SPAN], seen[SPAN], packed[SPAN], packed_seen[SPAN];
 static struct gpu_queue *queue;
-
-/* ---- Random types ---- */
-
-static MPI_Datatype random_struct(const MPI_Datatype *pool)
-{
-    int n = (int)random_in(1, 6), lens[6];
-    MPI_Aint disps[6];
-    MPI_Datatype types[6], made;
-
-    for (int i = 0; i < n; i++) {
-        lens[i] = (int)random_in(0, 3);
-        disps[i] = random_in(-40, 200) * (random_bits() & 1 ? 1 : 4);
-        types[i] = pool[random_in(0, POOL - 1)];
-    }
-    MPI_Type_create_struct(n, lens, disps, types, &made);
-    return made;
-}
-
-static MPI_Datatype random_table(MPI_Datatype child)
-{
-    int n = (int)(random_bits() % 8 ? random_in(1, 20) : random_in(200, 700)), lens[700], disps[700], at = 0;
-    MPI_Datatype made;
-
-    for (int i = 0; i < n; i++) {
-        lens[i] = (int)random_in(1, 3);
-        disps[i] = at;
-        at += lens[i] + (int)random_in(0, 3);
-    }
-    if (random_bits() & 1)
-        MPI_Type_indexed(n, lens, disps, child, &made);
-    else
-        MPI_Type_create_indexed_block(n, 1, disps, child, &made);
-    return made;
-}
-
-static MPI_Datatype random_subarray(MPI_Datatype child)
-{
-    int n = (int)random_in(1, 4), sizes[4], subsizes[4], starts[4];
-    MPI_Datatype made;
-
-    for (int d = 0; d < n; d++) {
-        sizes[d] = (int)random_in(1, 7);
-        subsizes[d] = (int)random_in(1, sizes[d]);
-        starts[d] = (int)random_in(0, sizes[d] - subsizes[d]);
-    }
-    MPI_Type_create_subarray(n, sizes, subsizes, starts, MPI_ORDER_C, child, &made);
-    return made;
-}
-
-static MPI_Datatype random_type(const MPI_Datatype *pool)
-{
-    MPI_Datatype child = pool[random_in(0, POOL - 1)], made;
-    MPI_Aint lb, extent;
-
-    switch (random_bits() % 6) {
-    case 0:
-        MPI_Type_vector((int)random_in(1, 9), (int)random_in(1, 4), (int)random_in(-6, 8), child, &made);
-        break;
-    case 1:
-        MPI_Type_create_hvector((int)random_in(1, 40), 1, random_in(-100, 100), child, &made);
-        break;
-    case 2:
-        made = random_table(child);
-        break;
-    case 3:
-        made = random_subarray(child);
-        break;
-    case 4:
-        made = random_struct(pool);
-        break;
-    default:
-        MPI_Type_get_extent(child, &lb, &extent);
-        MPI_Type_create_resized(child, random_in(-8, 8), extent + random_in(-4, 24), &made);
-    }
-    return made;
-}
-
-/* True if count elements stay within bounds. */
-static bool fits(const struct ampi_type *type, int64_t count, int64_t span)
-{
-    int64_t last = (count - 1) * type->extent_bytes;
-    int64_t low = type->true_lb_bytes + (last < 0 ? last : 0);
-    int64_t high = type->true_lb_bytes + type->true_extent_bytes + (last > 0 ? last : 0);
-
-    return low >= -span / 2 && high <= span / 2 && count * type->size_bytes <= span;
-}
 
 /* ---- Checks ---- */
 
@@ -176,21 +89,18 @@ static void prepare(void)
 
 static void random_types(struct ampi_rank *self)
 {
-    static const MPI_Datatype basics[] = {MPI_CHAR,     MPI_SHORT, MPI_INT, MPI_DOUBLE, MPI_C_DOUBLE_COMPLEX,
-                                          MPI_SHORT_INT};
     const char *wanted = getenv("HEDDLE_GPU_TYPES");
     long n_types = wanted ? atol(wanted) : 400;
-    MPI_Datatype pool[POOL], made;
+    MPI_Datatype pool[TYPES_POOL], made;
 
     prepare();
-    for (int i = 0; i < POOL; i++)
-        MPI_Type_dup(basics[(size_t)i % BASE_COUNT(basics)], &pool[i]);
+    types_fill(pool);
     for (long i = 0; i < n_types && !atomic_load(&job.n_wrong); i++) {
         int64_t count = random_bits() % 2 ? 1 : random_in(1, 5);
         made = random_type(pool);
         MPI_Type_commit(&made);
         if (fits(ampi_type_of(made), count, SMALL_SPAN)) {
-            int slot = (int)random_in(6, POOL - 1);
+            int slot = (int)random_in(6, TYPES_POOL - 1);
             check_type(ampi_type_of(made), count);
             if (atomic_load(&job.n_wrong))
                 printf("type %ld is wrong\n", i);
@@ -259,6 +169,39 @@ START_TEST(long_tables_are_packed_as_by_the_cpu)
 }
 END_TEST
 
+/* Layouts without a table: odd blocks of more than 64 KiB in all, and long blocks of odd sizes. A program
+ * describes them. */
+static void odd_blocks(struct ampi_rank *self)
+{
+    enum { N = 90 };
+    int lens[N], disps[N], at = -150000;
+    MPI_Datatype one, sized, made;
+
+    prepare();
+    MPI_Type_create_struct(3, (int[]){1, 1, 1}, (MPI_Aint[]){0, 8, 16},
+                           (MPI_Datatype[]){MPI_CHAR, MPI_DOUBLE, MPI_INT}, &one);
+    MPI_Type_create_resized(one, 0, 24, &sized);
+    MPI_Type_contiguous(8000, sized, &made);
+    MPI_Type_commit(&made);
+    check_type(ampi_type_of(made), 1);
+    MPI_Type_free(&made);
+    for (int i = 0; i < N; i++) {
+        lens[i] = 700 + (int)random_in(0, 2000);
+        disps[i] = at;
+        at += lens[i] + (int)random_in(1, 300);
+    }
+    MPI_Type_indexed(N, lens, disps, MPI_CHAR, &made);
+    MPI_Type_commit(&made);
+    check_type(ampi_type_of(made), 1);
+    MPI_Type_free(&made);
+}
+
+START_TEST(odd_blocks_are_packed_as_by_the_cpu)
+{
+    mpi_job_start(1, 1, odd_blocks);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_pack");
@@ -268,6 +211,7 @@ int main(void)
     tcase_add_test(tcase, random_types_are_packed_as_by_the_cpu);
     tcase_add_test(tcase, vectors_are_packed_as_by_the_cpu);
     tcase_add_test(tcase, long_tables_are_packed_as_by_the_cpu);
+    tcase_add_test(tcase, odd_blocks_are_packed_as_by_the_cpu);
     suite_add_tcase(suite, tcase);
     return ult_run_suite(suite);
 }

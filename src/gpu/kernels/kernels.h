@@ -29,6 +29,7 @@ enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
     X(COPIES, heddle_copies, struct gpu_kernel_copies)           \
     X(PACK_BOX, heddle_pack_box, struct gpu_kernel_box)          \
     X(PACK_PROGRAM, heddle_pack_program, struct gpu_kernel_pack) \
+    X(JOBS, heddle_jobs, struct gpu_kernel_jobs)                 \
     X(SWAP, heddle_swap, struct gpu_kernel_swap)                 \
     X(RESIDENT, heddle_resident, struct gpu_kernel_resident)     \
     GPU_TYPES(GPU_KERNEL_OF_TYPE, X)
@@ -80,6 +81,50 @@ struct gpu_kernel_box {
     struct gpu_divisor block; /* units per block */
     struct gpu_divisor dim[GPU_BOX_DIMS]; /* repetitions; unused for the last one */
     int64_t stride[GPU_BOX_DIMS];         /* bytes between repetitions */
+};
+
+/* Many jobs: each moves data between two layouts, or a layout and consecutive memory. A unit's number gives its
+ * place on both sides: the number within the body, and the repetitions of the loops, which both sides have in
+ * common. */
+
+/* The places in a body. */
+struct gpu_kernel_places {
+    uint64_t offsets;         /* address of 32-bit offsets, one per piece; 0: the body is one block */
+    struct gpu_divisor piece; /* units per piece */
+    int32_t scale;            /* an offset's unit in bytes */
+};
+
+/* The structure of one or more jobs. */
+struct gpu_kernel_shape {
+    uint32_t unit;                            /* bytes per load or store: 1, 2, 4, 8 or 16 */
+    uint32_t n_dims;                          /* loops; at least 1 */
+    struct gpu_kernel_places to, from;        /* of the body */
+    struct gpu_divisor body;                  /* units per body */
+    struct gpu_divisor dim[GPU_BOX_DIMS - 1]; /* repetitions; those of the last loop are unlimited */
+    int64_t to_stride[GPU_BOX_DIMS];          /* bytes between repetitions */
+    int64_t from_stride[GPU_BOX_DIMS];
+};
+
+struct gpu_kernel_job {
+    uint64_t to; /* address of unit 0 */
+    uint64_t from;
+    uint32_t first; /* unit to begin with */
+    uint32_t n;     /* units; first + n < 2^31 */
+    uint32_t piece; /* number of its first piece among those of all jobs */
+    uint32_t shape; /* word index */
+};
+
+#define GPU_JOBS_LANES 32  /* threads that move a piece together */
+#define GPU_JOBS_WORDS 508 /* the arguments have a limit of 4 KiB */
+#ifndef GPU_JOBS_PIECE
+#define GPU_JOBS_PIECE 128 /* units of a piece */
+#endif
+#define GPU_JOB_WORDS (sizeof(struct gpu_kernel_job) / sizeof(uint64_t))
+#define GPU_SHAPE_WORDS (sizeof(struct gpu_kernel_shape) / sizeof(uint64_t))
+struct gpu_kernel_jobs {
+    uint32_t n_jobs;
+    uint32_t n_pieces;              /* of all jobs */
+    uint64_t words[GPU_JOBS_WORDS]; /* the jobs from the first word on, the shapes behind them */
 };
 
 /* Any program. */
