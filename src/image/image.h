@@ -36,6 +36,10 @@ extern const struct image_client image_client;
  * sentence with the reason and the remedy (static storage). Called once. Never switches. */
 bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CHECK;
 
+/* True if the program or one of its private libraries refers to this function of a shared library. After
+ * image_program_open. */
+bool image_program_refers_to(const char *function);
+
 /* Exceptions to the rule which shared libraries are copied with the program: names up to ".so", separated
  * by commas; a leading '-' makes a library shared ("libfoo,-libbar"). Before image_program_open; the string
  * must stay valid. Libraries of the C and C++ runtime are always shared. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * symbols.c: names, versions and look-ups of a module's dynamic symbols. Used while relocating.
+ * symbols.c: names, versions and look-ups of a module's dynamic symbols.
  */
 #include "image/program.h"
 
@@ -111,4 +111,29 @@ void *image_symbol_lookup(const struct image_module *module, size_t symbol_index
     if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
         value = ((void *(*)(void))value)();
     return value;
+}
+
+static bool table_refers_to(const struct image_module *module, const ElfW(Rela) * table, size_t count,
+                            const char *function)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t symbol_index = ELF64_R_SYM(table[i].r_info);
+        const ElfW(Sym) *symbol = &module->symtab[symbol_index];
+
+        if (symbol_index && symbol->st_shndx == SHN_UNDEF &&
+            strcmp(module->strtab + symbol->st_name, function) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool image_program_refers_to(const char *function)
+{
+    for (size_t i = 0; i < image_program.n_modules; i++) {
+        const struct image_module *module = &image_program.modules[i];
+        if (table_refers_to(module, module->rela, module->n_relas, function) ||
+            table_refers_to(module, module->plt_rela, module->n_plt_relas, function))
+            return true;
+    }
+    return false;
 }

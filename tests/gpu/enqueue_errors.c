@@ -186,6 +186,8 @@ int main(int argc, char **argv)
     gtest_init();
     gtest_load_kernels();
     mtest_errors_return(MPI_COMM_WORLD);
+    MTEST_CHECK(mtest_size == 1 || getenv("CUDA_DEVICE_MAX_CONNECTIONS"),
+                "streams that wait for messages share few connections to the GPU");
     if (!is_fatal)
         streams();
     if (argc > 1 && strcmp(argv[1], "streams") == 0)

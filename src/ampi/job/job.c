@@ -443,6 +443,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
         image_set_lock_folder(ampi_launched_folder());
     if (!image_program_open(main, &error))
         base_fatal(1, "%s", error);
+    ampi_library_env_set_for_streams();
     ampi_memory_plan(n_ranks);
     ampi_job_create(n_ranks, n_pes, true, &hooks);
     ampi_rank_env_open();

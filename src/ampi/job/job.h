@@ -102,4 +102,7 @@ int ampi_exit_code_of(int code);
 /* Sets environment variables for libraries of which each rank has a copy. Before the ranks start. (library_env.c) */
 void ampi_library_env_set(int n_ranks, int n_cores);
 
+/* The same for CUDA. After image_program_open, before CUDA is initialized. */
+void ampi_library_env_set_for_streams(void);
+
 #endif

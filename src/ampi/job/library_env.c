@@ -3,6 +3,8 @@
  * library_env.c: environment variables for libraries of which each rank has a copy. Settings of the user prevail.
  */
 #include "ampi/job/job.h"
+#include "base/log.h"
+#include "image/image.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,4 +32,17 @@ void ampi_library_env_set(int n_ranks, int n_cores)
 {
     limit_thread_pools(n_ranks, n_cores);
     allow_openmp_copies();
+}
+
+/* CUDA's streams share 8 connections to a GPU by default: a stream that waits for a message keeps the streams behind it waiting, also
+ * those that the message needs. Programs with such streams get as many connections as there can be, at the price of fewer contexts
+ * per GPU. */
+void ampi_library_env_set_for_streams(void)
+{
+    const char *name = "CUDA_DEVICE_MAX_CONNECTIONS", *most = "32";
+
+    if (secure_getenv(name) || !image_program_refers_to("MPIX_Stream_create"))
+        return;
+    if (setenv(name, most, 0) != 0 || !image_env_set_all(name, most)) /* CUDA's driver, and the ranks */
+        base_fatal(1, "no memory for the environment");
 }
