@@ -8,11 +8,13 @@
  *      functions and types that MPI 3.0 removed      work; compilers warn of the functions
  *      questions about GPUs                          in heddle_mpi_gpu.h
  *      operations in CUDA streams                    in heddle_mpi_stream.h
+ *      kernels that send partitions                  in heddle_mpi_prequest.h
  */
 #ifndef HEDDLE_MPI_COMPAT_H
 #define HEDDLE_MPI_COMPAT_H
 
 #include "heddle_mpi_gpu.h"
+#include "heddle_mpi_prequest.h"
 #include "heddle_mpi_stream.h"
 
 #ifdef __cplusplus

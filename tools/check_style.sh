@@ -188,7 +188,7 @@ check_shell() {
 check_format() {
     local files
     need_tool clang-format-14
-    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu|heddle_mpi_stream).h$')
+    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu|heddle_mpi_stream|heddle_mpi_prequest|heddle_prequest).h$')
     if [ "${1:-}" = --fix ]; then
         clang-format-14 -i "${files[@]}"
         return

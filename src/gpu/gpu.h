@@ -148,6 +148,33 @@ void gpu_sync_make_room(struct gpu_sync *sync);
 #define GPU_SYNC_UNSUPPORTED 801   /* CUDA_ERROR_NOT_SUPPORTED */
 #define GPU_SYNC_CAPTURED 900      /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
 
+/* ---- Memory that kernels of the program write to (watch.c) ---- */
+
+/* What the PE looks at, again and again. Memory of the caller. */
+struct gpu_watch {
+    /* Looks. Returns false if it is over: the watch may have been freed. error is why no kernel of the context will write any
+     * more; 0: none. On the PE, from its progress; may not switch. */
+    bool (*look)(struct gpu_watch *watch, int error);
+    struct gpu_watch *next; /* private, like the next fields */
+    void *context;          /* of the kernels */
+    void *probe;            /* an event that is never recorded: a query of it returns the context's error */
+    unsigned n_looks;
+    int device; /* the context's; -1: it is not the GPU's primary one */
+};
+
+/* For kernels in the current context: from now on, ranks that wait for a GPU let the PE make progress. Loads the
+ * library's kernels at the first call. An error: nothing was created. May switch. */
+int gpu_watch_create(struct gpu_watch *watch) BASE_MUST_CHECK;
+
+/* `look` is not being called any more. */
+void gpu_watch_destroy(struct gpu_watch *watch);
+
+/* `look` is called until it returns false. On the PE that created it; not while it is being called. Never switches. */
+void gpu_watch_begin(struct gpu_watch *watch);
+
+/* True if kernels of the watch's device can use all n_bytes at this address. On a PE. */
+bool gpu_watch_can_use(int device, const void *addr, size_t n_bytes);
+
 /* ---- Data ---- */
 
 /* `count` elements at buf, as in MPI. */

@@ -258,6 +258,20 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold) {}
 
 void gpu_sync_make_room(struct gpu_sync *sync) {}
 
+int gpu_watch_create(struct gpu_watch *watch)
+{
+    return unreachable();
+}
+
+void gpu_watch_destroy(struct gpu_watch *watch) {}
+
+void gpu_watch_begin(struct gpu_watch *watch) {}
+
+bool gpu_watch_can_use(int device, const void *addr, size_t n_bytes)
+{
+    return false;
+}
+
 struct gpu_nccl *gpu_nccl_create(int device, bool makes_id)
 {
     unreachable();

@@ -51,6 +51,7 @@ struct gpu_pe {
     struct gpu_question **questions_end;
     struct gpu_sync *syncs;         /* streams with points that have not been reached (stream_sync.c) */
     struct gpu_sync *spare_syncs;   /* destroyed ones, to be used again */
+    struct gpu_watch *watches;      /* memory that kernels of the program write to (watch.c) */
     struct gpu_pe *next_pe;         /* link of the list of all PEs (drain.c) */
     atomic_bool is_submitting;      /* a call of the running rank gives work to the driver (drain.h) */
     struct gpu_repeats *repeats;    /* of the running rank, in the middle of a sequence (repeats.c) */
@@ -73,5 +74,11 @@ struct gpu_pe *gpu_pe_self(void);
 
 /* Calls the points that streams of this PE have reached; returns their number. (stream_sync.c) */
 int gpu_sync_poll(struct gpu_pe *pe);
+
+/* Looks at what kernels of the program write; returns the number of watches that are over. (watch.c) */
+int gpu_watch_poll(struct gpu_pe *pe);
+
+/* Loads the library's kernels on a device, once. May switch. (stream_sync.c) */
+void gpu_sync_load_kernels(int device);
 
 #endif

@@ -116,7 +116,7 @@ static struct gpu_sync *take_spare(CUcontext context)
 
 /* A kernel's first launch waits for the GPU, and so for streams that wait for this PE. So the library's kernels
  * are loaded before any stream can wait. May switch. */
-static void load_kernels(int device)
+void gpu_sync_load_kernels(int device)
 {
     static _Atomic bool is_loaded[GPU_DEVICES_MAX];
     CUcontext context = gpu_context_of(device), before;
@@ -141,7 +141,7 @@ int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
         error = gpu_call(cuCtxGetDevice, (&device));
     if (error)
         return error;
-    load_kernels(device);
+    gpu_sync_load_kernels(device);
     made = take_spare(context);
     if (!made) {
         made = base_calloc(1, sizeof *made, "a stream of MPI");

@@ -32,6 +32,7 @@ static void data_done(struct ampi_request *part, struct ampi_request *whole)
         whole->status.MPI_TAG = end->tag;
     }
     ampi_request_destroy(part);
+    ampi_prequest_end_round(whole);
     ampi_request_complete(whole);
 }
 
@@ -68,6 +69,8 @@ static void receive_data(struct ampi_request *request)
 static void free_end(struct ampi_partitioned *end)
 {
     ampi_partitioned_unbind(end);
+    ampi_pair_unref(end->pair);
+    ampi_prequest_destroy(end->prequest);
     ampi_type_unref(end->type);
     free(end->is_ready);
     if (!end->is_send)
@@ -89,6 +92,8 @@ static void start_receive(struct ampi_request *request)
     struct ampi_partitioned *end = request->u.extra;
     const struct ampi_partitioned *other = end->peer ? end->peer->u.extra : NULL;
 
+    if (end->pair && ampi_pair_start_receive(request))
+        return;
     if (other && other->round < end->round)
         end->is_waiting = true;
     else if (other && other->round == end->round && !other->is_sent)
@@ -106,10 +111,20 @@ static void meet_receive(struct ampi_request *request)
         begin_round(request, end->peer);
 }
 
+/* Nothing is sent or received. */
+static void complete(struct ampi_request *request)
+{
+    ampi_prequest_end_round(request);
+    ampi_request_complete(request);
+}
+
 static int start(struct ampi_request *request)
 {
     struct ampi_partitioned *end = request->u.extra;
+    int error = ampi_prequest_check_start(request);
 
+    if (BASE_UNLIKELY(error))
+        return error;
     request->state = AMPI_REQUEST_ACTIVE;
     ampi_status_set_empty(&request->status);
     end->n_ready = 0;
@@ -117,11 +132,13 @@ static int start(struct ampi_request *request)
     end->is_sent = end->is_direct = false;
     if (end->is_send)
         memset(end->is_ready, 0, (size_t)end->n_partitions * sizeof *end->is_ready);
+    if (BASE_UNLIKELY(end->prequest != NULL))
+        ampi_prequest_start(request);
     if (end->peer_rank == MPI_PROC_NULL) {
         if (!end->is_send)
             ampi_status_set_proc_null(&request->status);
         if (!end->is_send || end->n_partitions == 0)
-            ampi_request_complete(request);
+            complete(request);
     } else if (end->is_send && end->n_partitions == 0) {
         send_data(request);
     } else if (end->is_send) {
@@ -138,10 +155,13 @@ static void release(struct ampi_request *request)
 {
     struct ampi_partitioned *end = request->u.extra;
 
-    if (!end->is_send && end->channel < 0 && end->peer_rank != MPI_PROC_NULL)
+    if (!end->is_send && end->channel < 0 && end->peer_rank != MPI_PROC_NULL) {
         end->is_dropped = true; /* the hello will free it */
-    else
+        ampi_prequest_destroy(end->prequest);
+        end->prequest = NULL;
+    } else {
         free_end(end);
+    }
 }
 
 static const struct ampi_request_kind partitioned_kind = {
@@ -193,10 +213,12 @@ static void hello_done(struct ampi_request *part, struct ampi_request *whole)
 
     ampi_request_destroy(part);
     if (end->is_dropped) {
+        end->pair = end->hello.pair;
         free_end(end);
         return;
     }
     end->channel = end->hello.channel;
+    end->pair = end->hello.pair;
     ampi_partitioned_bind(whole);
     if (end->is_waiting_for_hello) {
         end->is_waiting_for_hello = false;
@@ -256,7 +278,9 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
     end = made->u.extra;
     if (dest != MPI_PROC_NULL) {
         end->channel = (int)(end->hidden->next_channel++ % CHANNELS_MAX);
-        end->hello = (struct ampi_hello){end->channel, made};
+        if (end->hidden->peer->layout->pe_of[dest] != AMPI_PE_REMOTE)
+            end->pair = ampi_pair_create();
+        end->hello = (struct ampi_hello){end->channel, end->pair, made};
         send_hello(self, end);
     }
     *request = (MPI_Request)made;
@@ -337,6 +361,8 @@ static inline int mark_ready(struct ampi_request *request, int partition)
 
     if (BASE_UNLIKELY(end->is_ready[partition]))
         return raise_ready_twice(request, partition);
+    if (BASE_UNLIKELY(end->prequest != NULL))
+        return ampi_prequest_ready(request, partition) ? MPI_SUCCESS : raise_ready_twice(request, partition);
     end->is_ready[partition] = true;
     if (end->is_direct)
         ampi_partitioned_copy(end, partition);
@@ -344,11 +370,19 @@ static inline int mark_ready(struct ampi_request *request, int partition)
         return MPI_SUCCESS;
     if (end->is_direct)
         ampi_partitioned_finish(request);
-    else if (end->peer_rank == MPI_PROC_NULL)
-        ampi_request_complete(request);
+    else
+        ampi_partitioned_send(request);
+    return MPI_SUCCESS;
+}
+
+void ampi_partitioned_send(struct ampi_request *request)
+{
+    const struct ampi_partitioned *end = request->u.extra;
+
+    if (end->peer_rank == MPI_PROC_NULL)
+        complete(request);
     else
         send_data(request);
-    return MPI_SUCCESS;
 }
 
 AMPI_EXPORT(Pready);
@@ -413,7 +447,8 @@ int PMPI_Parrived(MPI_Request request, int partition, int *flag)
                           end->n_partitions - 1);
     if (ampi_request_is_active(object) && !end->is_direct)
         ult_progress();
-    *flag = !ampi_request_is_active(object) || (end->is_direct && end->n_left[partition] == 0);
+    *flag = !ampi_request_is_active(object) || (end->is_direct && end->n_left[partition] == 0) ||
+            (BASE_UNLIKELY(end->is_by_kernels) && ampi_prequest_has_arrived(object, partition));
     if (!*flag)
         ult_yield();
     return MPI_SUCCESS;

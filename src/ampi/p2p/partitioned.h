@@ -17,11 +17,12 @@
 
 #include <string.h>
 
-#include "ampi/p2p/request.h"
+#include "ampi/p2p/prequest.h"
 
 /* The message of MPI_Psend_init. */
 struct ampi_hello {
     int channel;                  /* its number */
+    struct ampi_pair *pair;       /* in one process; else NULL */
     struct ampi_request *request; /* for receives on the same PE: the send, unless it has been freed */
 };
 
@@ -52,7 +53,27 @@ struct ampi_partitioned {
     char *data;                /* with a peer: the first byte of this end's data */
     char *peer_data;           /* ... of the other's */
     size_t peer_part_bytes;
+    struct ampi_pair *pair;         /* in one process; receive: NULL until the hello has arrived */
+    struct ampi_prequest *prequest; /* NULL: it has had none */
+    bool is_by_kernels;             /* receive, this round: direct, see prequest.h */
 };
+
+/* An end's data. */
+static inline size_t ampi_partitioned_bytes(const struct ampi_partitioned *end)
+{
+    return (size_t)(end->count * end->type->size_bytes);
+}
+
+static inline char *ampi_partitioned_first(const struct ampi_partitioned *end)
+{
+    return (char *)end->buf + end->type->true_lb_bytes;
+}
+
+/* The number of its round, as far as words of a prequest have it. */
+static inline uint32_t ampi_prequest_round(const struct ampi_partitioned *end)
+{
+    return HEDDLE_PREQUEST_ROUND(HEDDLE_PREQUEST_STATE(end->round, false, false));
+}
 
 /* Makes the ends known to each other if that is possible. request: the receive, whose hello has arrived. */
 void ampi_partitioned_bind(struct ampi_request *request);
@@ -84,5 +105,8 @@ void ampi_partitioned_finish(struct ampi_request *send);
 
 /* Is this a request for an end? (partitioned.c) */
 bool ampi_request_is_partitioned(const struct ampi_request *request);
+
+/* All partitions of a send are ready, and its round is not direct: sends the message. (partitioned.c) */
+void ampi_partitioned_send(struct ampi_request *send);
 
 #endif

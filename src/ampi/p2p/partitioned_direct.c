@@ -7,11 +7,6 @@
 #include "ampi/p2p/partitioned.h"
 #include "base/log.h"
 
-static size_t total_bytes(const struct ampi_partitioned *end)
-{
-    return (size_t)(end->count * end->type->size_bytes);
-}
-
 /* The send that the hello came from. NULL: it has been freed. Its memory is still one of the rank's requests
  * (request.c), perhaps another one. */
 static struct ampi_request *sender_of(const struct ampi_request *recv)
@@ -32,7 +27,8 @@ static struct ampi_request *sender_of(const struct ampi_request *recv)
 static bool can_bind(const struct ampi_partitioned *from, const struct ampi_partitioned *to)
 {
     return ampi_type_is_block(from->type, from->count) && ampi_type_is_block(to->type, to->count) &&
-           total_bytes(from) > 0 && total_bytes(from) <= total_bytes(to) && !gpu_is_used();
+           ampi_partitioned_bytes(from) > 0 && ampi_partitioned_bytes(from) <= ampi_partitioned_bytes(to) &&
+           !gpu_is_used();
 }
 
 void ampi_partitioned_bind(struct ampi_request *request)
@@ -47,12 +43,12 @@ void ampi_partitioned_bind(struct ampi_request *request)
     if (!from || !can_bind(from, to))
         return;
     to->n_left = base_calloc((size_t)to->n_partitions, sizeof *to->n_left, "a partitioned operation");
-    to->part_bytes = total_bytes(to) / (size_t)to->n_partitions;
-    from->part_bytes = total_bytes(from) / (size_t)from->n_partitions;
+    to->part_bytes = ampi_partitioned_bytes(to) / (size_t)to->n_partitions;
+    from->part_bytes = ampi_partitioned_bytes(from) / (size_t)from->n_partitions;
     from->n_left = to->n_left;
     from->peer_part_bytes = to->part_bytes;
-    from->data = to->peer_data = (char *)from->buf + from->type->true_lb_bytes;
-    to->data = from->peer_data = (char *)to->buf + to->type->true_lb_bytes;
+    from->data = to->peer_data = ampi_partitioned_first(from);
+    to->data = from->peer_data = ampi_partitioned_first(to);
     to->peer_part_bytes = from->part_bytes;
     to->peer = send;
     from->peer = request;
@@ -96,7 +92,8 @@ void ampi_partitioned_finish(struct ampi_request *send)
     struct ampi_request *recv = from->peer;
     const struct ampi_partitioned *to = recv->u.extra;
 
-    ampi_p2p_fill_status(&recv->status, to->peer_rank, to->tag, total_bytes(from), total_bytes(to));
+    ampi_p2p_fill_status(&recv->status, to->peer_rank, to->tag, ampi_partitioned_bytes(from),
+                         ampi_partitioned_bytes(to));
     ampi_request_complete(recv); /* either may be freed by this */
     ampi_request_complete(send);
 }

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * prequest.h: partitioned requests whose partitions kernels mark ready (MPIX_Prequest_create). The words that kernels and
+ * PEs share are described in heddle_prequest.h.
+ *
+ * While a send with a prequest is active, its PE looks at the marks of its partitions. Each round goes one of two ways:
+ *
+ *      message   the partitions are counted, and after the last one the data is one message, as without a prequest
+ *      direct    the kernel copies a partition into the receive's buffer, or the PE does (larger ones, those that MPI_Pready
+ *                marks). There is no message: after the last one the send's PE completes both requests
+ *
+ * The receive chooses when it starts: direct, if both ends are in one process, their buffers are contiguous and have the same partitions, the
+ * GPU of the sending kernels can use the receive's buffer, and the send has a prequest (`is_wanted`). It publishes its
+ * choice with the number of the round. A send that wants it waits for that, whichever way it is; so the two always agree.
+ * A send that has had a prequest once goes on like this.
+ */
+#ifndef AMPI_P2P_PREQUEST_H
+#define AMPI_P2P_PREQUEST_H
+
+#include <stdatomic.h>
+
+#include "ampi/p2p/request.h"
+#include "gpu/gpu.h"
+#include "heddle_prequest.h"
+
+struct part_copy;
+
+/* A ULT in MPIX_Pbuf_prepare; on its stack. */
+struct ampi_preparing {
+    struct ampi_preparing *next;
+    struct ult *u;
+};
+
+/* An end's prequest. It is kept until the end is freed, also after MPIX_Prequest_free. */
+struct ampi_prequest {
+    struct gpu_watch watch;
+    struct HEDDLE_Prequest *shared; /* pinned memory */
+    size_t shared_bytes;
+    struct ampi_request *request;
+    struct ampi_preparing *preparing;
+    struct part_copy *free_copies; /* prequest.c */
+    /* Send, this round: */
+    int error;       /* MPI's class; MPI_SUCCESS: none yet */
+    int n_done;      /* direct: partitions that have been copied */
+    int n_copying;   /* direct: partitions that the PE copies */
+    int first_mark;  /* where the PE looks next */
+    bool is_known;   /* the receive has chosen: */
+    bool is_direct;  /* ... this */
+    bool is_watched; /* the PE looks */
+};
+
+/* Two ends of a channel in one process. Freed by the last of them. */
+struct ampi_pair {
+    atomic_int n_refs;
+    /* The send's: */
+    atomic_bool is_wanted; /* set after the following fields; never reset */
+    int device;            /* of its kernels; -1: they cannot read the data */
+    int n_partitions;
+    size_t part_bytes;
+    int error; /* of the direct round that is over: MPI's class */
+    /* The receive's: */
+    _Atomic uint64_t published; /* its last round * 2, + 1 if direct; set after the following fields */
+    struct ampi_request *recv;
+    char *to;               /* the first partition */
+    uint32_t *arrived;      /* words of its prequest; NULL: it has none */
+    struct ult_wakeup over; /* tells the receive's PE that a direct round is over */
+};
+
+/* Created with a send to a rank of this process, whose hello has the second reference. */
+struct ampi_pair *ampi_pair_create(void);
+void ampi_pair_unref(struct ampi_pair *pair);
+
+/* A receive, whose hello has arrived, starts a round. True: it is direct, there will be no message. */
+bool ampi_pair_start_receive(struct ampi_request *recv);
+
+/* An end with a prequest starts a round; raises and returns an error if kernels have used it wrongly since the last one: then the
+ * round must not start. Before the round is counted. */
+int ampi_prequest_check_start(struct ampi_request *request);
+
+/* The round has been counted. For a send: its PE looks at the marks from now on, and completes it. */
+void ampi_prequest_start(struct ampi_request *request);
+
+/* MPI_Pready marks a partition of a send with a prequest. False: a kernel has marked it. */
+bool ampi_prequest_ready(struct ampi_request *send, int partition);
+
+/* The message of a round has been sent, or received: changes the result if a kernel was wrong. Before the request completes. */
+void ampi_prequest_end_round(struct ampi_request *request);
+
+/* For MPI_Parrived: true if a partition of an active receive has arrived, as far as its prequest says. */
+bool ampi_prequest_has_arrived(const struct ampi_request *recv, int partition);
+
+/* With the end. NULL: nothing. */
+void ampi_prequest_destroy(struct ampi_prequest *prequest);
+
+/* ---- For prequest_api.c ---- */
+
+/* The class of the last wrong call of a kernel, with its text; MPI_SUCCESS: there was none. Forgets it. */
+int ampi_prequest_take_fault(struct ampi_prequest *prequest, char *text, size_t text_bytes);
+
+/* Tells kernels about the round of the request. */
+void ampi_prequest_set_state(const struct ampi_prequest *prequest, bool is_direct, bool is_active);
+
+/* Notices if the receive has chosen: is_known. */
+void ampi_prequest_learn(struct ampi_prequest *prequest);
+
+/* The watch's function: the PE looks at a send that is active. */
+bool ampi_prequest_look(struct gpu_watch *watch, int error);
+
+void ampi_prequest_free_copies(struct ampi_prequest *prequest);
+
+#endif

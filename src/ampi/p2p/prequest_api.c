@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * prequest_api.c: MPIX_Prequest_create, MPIX_Prequest_free and MPIX_Pbuf_prepare (heddle_mpi_prequest.h).
+ */
+#include <string.h>
+
+#include "ampi/object/gate.h"
+#include "ampi/p2p/partitioned.h"
+#include "base/log.h"
+
+#pragma GCC visibility push(default)
+#include "mpi-ext.h"
+#pragma GCC visibility pop
+
+/* Larger partitions are not copied by one thread (at 4 loads of 16 bytes in flight it needs a microsecond for some hundred bytes), or
+ * by one block: the PE's copies have all links of the GPU. */
+#define THREAD_BYTES_MAX 1024
+#define BLOCK_BYTES_MAX ((uint64_t)256 << 10)
+
+_Static_assert((int)AMPI_MAGIC_PREQUEST == (int)HEDDLE_PREQUEST_MAGIC, "a prequest is a handle");
+
+/* ---- Creating and freeing ---- */
+
+/* A partitioned request that is not active; an error if it is none. */
+static int find_inactive(MPI_Request handle, struct ampi_request **request_out)
+{
+    struct ampi_request *request = ampi_request_of(handle);
+
+    if (!ampi_request_is_partitioned(request))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned one");
+    if (request->state != AMPI_REQUEST_INACTIVE)
+        return ampi_raise(request->comm, MPI_ERR_REQUEST, "the partitioned request is active");
+    *request_out = request;
+    return MPI_SUCCESS;
+}
+
+/* What the receive has to know of this send. */
+static void offer_pair(const struct ampi_partitioned *send, const struct ampi_prequest *prequest)
+{
+    struct ampi_pair *pair = send->pair;
+    bool can =
+        ampi_partitioned_bytes(send) > 0 && ampi_type_is_block(send->type, send->count) &&
+        gpu_watch_can_use(prequest->watch.device, ampi_partitioned_first(send), ampi_partitioned_bytes(send));
+
+    if (atomic_load_explicit(&pair->is_wanted, memory_order_relaxed))
+        return;
+    pair->device = can ? prequest->watch.device : -1;
+    pair->n_partitions = send->n_partitions;
+    pair->part_bytes = prequest->shared->part_bytes;
+    atomic_store_explicit(&pair->is_wanted, true, memory_order_release);
+}
+
+static void fill_shared(struct ampi_prequest *prequest)
+{
+    const struct ampi_partitioned *end = prequest->request->u.extra;
+    struct HEDDLE_Prequest *shared = prequest->shared;
+
+    memset(shared, 0, prequest->shared_bytes);
+    *shared = (struct HEDDLE_Prequest){.n_partitions = (uint32_t)end->n_partitions,
+                                       .is_send = end->is_send,
+                                       .thread_bytes_max = THREAD_BYTES_MAX,
+                                       .block_bytes_max = BLOCK_BYTES_MAX,
+                                       .from = ampi_partitioned_first(end),
+                                       .host = prequest,
+                                       .words = (uint32_t *)(shared + 1)};
+    if (end->n_partitions > 0)
+        shared->part_bytes = ampi_partitioned_bytes(end) / (size_t)end->n_partitions;
+    /* No word is that of a round to come, and all data of the last one has arrived. */
+    for (int i = 0; i < end->n_partitions; i++)
+        shared->words[i] = end->is_send ? ampi_prequest_round(end) << 2 : ampi_prequest_round(end);
+    shared->received = ampi_prequest_round(end);
+}
+
+static int make(struct ampi_request *request)
+{
+    struct ampi_partitioned *end = request->u.extra;
+    struct ampi_prequest *made = base_calloc(1, sizeof *made, "a prequest");
+    int error = gpu_watch_create(&made->watch);
+
+    if (error) {
+        free(made);
+        return ampi_raise(request->comm, MPI_ERR_OTHER, "%s", gpu_error_text(error));
+    }
+    made->watch.look = ampi_prequest_look;
+    made->request = request;
+    made->shared_bytes = sizeof *made->shared + (size_t)end->n_partitions * sizeof made->shared->words[0];
+    made->shared = gpu_staging_get(made->shared_bytes);
+    if (!made->shared) {
+        gpu_watch_destroy(&made->watch);
+        free(made);
+        return ampi_raise(request->comm, MPI_ERR_NO_MEM, "no pinned memory for %d partitions",
+                          end->n_partitions);
+    }
+    end->prequest = made;
+    fill_shared(made);
+    ampi_prequest_set_state(made, false, false);
+    if (end->is_send && end->pair)
+        offer_pair(end, made);
+    return MPI_SUCCESS;
+}
+
+void ampi_prequest_destroy(struct ampi_prequest *prequest)
+{
+    if (!prequest)
+        return;
+    ampi_prequest_free_copies(prequest);
+    prequest->shared->magic = AMPI_MAGIC_DEAD;
+    gpu_staging_put(prequest->shared, prequest->shared_bytes);
+    gpu_watch_destroy(&prequest->watch);
+    free(prequest);
+}
+
+static int create(MPI_Request handle, MPIX_Prequest *prequest)
+{
+    struct ampi_request *request = NULL;
+    struct ampi_partitioned *end;
+    int error;
+
+    if (!prequest)
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the prequest is NULL");
+    if ((error = find_inactive(handle, &request)))
+        return error;
+    if (!gpu_is_used())
+        return ampi_raise(request->comm, MPI_ERR_OTHER, "CUDA is not in use in this process");
+    end = request->u.extra;
+    if (end->prequest && end->prequest->shared->magic == AMPI_MAGIC_PREQUEST)
+        return ampi_raise(request->comm, MPI_ERR_REQUEST, "the request has a prequest already");
+    if (!end->prequest && (error = make(request)))
+        return error;
+    end->prequest->shared->fault = 0;
+    heddle_prequest_store(&end->prequest->shared->magic, AMPI_MAGIC_PREQUEST);
+    *prequest = end->prequest->shared;
+    return MPI_SUCCESS;
+}
+
+int MPIX_Prequest_create(MPI_Request request, MPIX_Prequest *prequest)
+{
+    struct ult *gate = ampi_gate_pass("MPIX_Prequest_create", __builtin_return_address(0));
+    int error;
+
+    ampi_enter("MPIX_Prequest_create");
+    error = create(request, prequest);
+    ampi_gate_leave(gate);
+    return error;
+}
+
+static int free_prequest(MPIX_Prequest *handle)
+{
+    struct ampi_prequest *prequest;
+    char text[128];
+    int error;
+
+    if (!handle)
+        return ampi_raise_self(MPI_ERR_ARG, "the address of the prequest is NULL");
+    if (!ampi_handle_has_magic(*handle, AMPI_MAGIC_PREQUEST))
+        return ampi_raise_self(MPI_ERR_REQUEST, "%p is not a valid MPIX_Prequest, or has been freed",
+                               (void *)*handle);
+    prequest = (*handle)->host;
+    if (prequest->request->state != AMPI_REQUEST_INACTIVE)
+        return ampi_raise(prequest->request->comm, MPI_ERR_REQUEST,
+                          "the request of the prequest is active: wait for it first");
+    heddle_prequest_store(&prequest->shared->magic, AMPI_MAGIC_DEAD);
+    *handle = MPIX_PREQUEST_NULL;
+    error = ampi_prequest_take_fault(prequest, text, sizeof text);
+    return error ? ampi_raise(prequest->request->comm, error, "%s", text) : MPI_SUCCESS;
+}
+
+int MPIX_Prequest_free(MPIX_Prequest *prequest)
+{
+    struct ult *gate = ampi_gate_pass("MPIX_Prequest_free", __builtin_return_address(0));
+    int error;
+
+    ampi_enter("MPIX_Prequest_free");
+    error = free_prequest(prequest);
+    ampi_gate_leave(gate);
+    return error;
+}
+
+/* ---- MPIX_Pbuf_prepare ---- */
+
+static int find_active(MPI_Request handle, struct ampi_request **request_out)
+{
+    struct ampi_request *request = ampi_request_of(handle);
+
+    if (!ampi_request_is_partitioned(request))
+        return ampi_raise_self(MPI_ERR_REQUEST, "the request is not a partitioned one");
+    if (request->state == AMPI_REQUEST_INACTIVE)
+        return ampi_raise(request->comm, MPI_ERR_REQUEST, "the partitioned request has not been started");
+    *request_out = request;
+    return MPI_SUCCESS;
+}
+
+static int prepare(MPI_Request handle)
+{
+    struct ampi_request *request = NULL;
+    const struct ampi_partitioned *end;
+    struct ampi_prequest *prequest;
+    int error = find_active(handle, &request);
+
+    if (error)
+        return error;
+    end = request->u.extra;
+    prequest = end->prequest;
+    if (!end->is_send || !prequest || !prequest->is_watched)
+        return MPI_SUCCESS;
+    ampi_prequest_learn(prequest);
+    if (!prequest->is_known) {
+        struct ampi_preparing self = {prequest->preparing, ult_self()};
+        prequest->preparing = &self;
+        ult_suspend();
+    }
+    return MPI_SUCCESS;
+}
+
+int MPIX_Pbuf_prepare(MPI_Request request)
+{
+    struct ult *gate = ampi_gate_pass("MPIX_Pbuf_prepare", __builtin_return_address(0));
+    int error;
+
+    ampi_enter("MPIX_Pbuf_prepare");
+    error = prepare(request);
+    ampi_gate_leave(gate);
+    return error;
+}
+
+static int prepare_all(int count, MPI_Request handles[])
+{
+    struct ampi_request *request;
+    int error = MPI_SUCCESS;
+
+    if (count < 0)
+        return ampi_raise_self(MPI_ERR_COUNT, "the count of requests %d is negative", count);
+    if (count > 0 && !handles)
+        return ampi_raise_self(MPI_ERR_REQUEST, "the array of %d requests is NULL", count);
+    for (int i = 0; i < count && !error; i++)
+        error = find_active(handles[i], &request);
+    for (int i = 0; i < count && !error; i++)
+        error = prepare(handles[i]);
+    return error;
+}
+
+int MPIX_Pbuf_prepareall(int count, MPI_Request array_of_requests[])
+{
+    struct ult *gate = ampi_gate_pass("MPIX_Pbuf_prepareall", __builtin_return_address(0));
+    int error;
+
+    ampi_enter("MPIX_Pbuf_prepareall");
+    error = prepare_all(count, array_of_requests);
+    ampi_gate_leave(gate);
+    return error;
+}
