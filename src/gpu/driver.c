@@ -5,10 +5,10 @@
 #include "gpu/driver.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/loader_lock.h"
 #include "base/log.h"
 #include "gpu/guard.h"
 #include "gpu/nccl.h"
@@ -53,11 +53,10 @@ static bool fill(void *library)
 
 bool gpu_driver_open(const char *path)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static enum { UNKNOWN, OPEN, UNUSABLE } state;
     bool is_open;
 
-    pthread_mutex_lock(&lock);
+    base_loader_lock();
     if (state == UNKNOWN) {
         /* The handle is never closed: the driver stays in the process. */
         void *library = dlopen(path ? path : DRIVER_NAME, RTLD_NOW);
@@ -65,7 +64,7 @@ bool gpu_driver_open(const char *path)
             state = fill(library) ? OPEN : UNUSABLE;
     }
     is_open = state == OPEN;
-    pthread_mutex_unlock(&lock);
+    base_loader_unlock();
     return is_open;
 }
 

@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/loader_lock.h"
 #include "base/log.h"
 #include "base/place.h"
 #include "gpu/guard.h"
@@ -384,10 +384,9 @@ static void use_driver(const struct link_map *driver)
 
 bool gpu_monitor_watch(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     const struct link_map *here, *driver;
 
-    pthread_mutex_lock(&lock);
+    base_loader_lock();
     if (!atomic_load(&gpu_is_active)) {
         /* Other PEs wait here meanwhile: their ranks may use the driver. This order matters: a library that
          * is loaded in between comes after the sentinel, and is examined next time. */
@@ -399,7 +398,7 @@ bool gpu_monitor_watch(void)
         else
             set_hint(here ? (void *const *)&here->l_next : &nothing);
     }
-    pthread_mutex_unlock(&lock);
+    base_loader_unlock();
     return atomic_load(&gpu_is_active);
 }
 

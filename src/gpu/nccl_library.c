@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/loader_lock.h"
 #include "base/log.h"
 
 #define LIBRARY_NAME "libnccl.so.2"
@@ -18,13 +19,12 @@
 struct gpu_nccl_functions gpu_nccl;
 const char *gpu_nccl_library;
 
-/* The library. Written under the lock, before `state` says OPEN. */
+/* The library. Written under the loader lock, before `state` says OPEN. */
 static struct {
-    pthread_mutex_t lock;
     enum { UNKNOWN, OPEN, MISSING, UNUSABLE } state;
     int version;
     char path[256];
-} library = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} library;
 
 bool gpu_nccl_is_possible(void)
 {
@@ -87,7 +87,7 @@ int gpu_nccl_open(void)
     void *handle;
     int error;
 
-    pthread_mutex_lock(&library.lock);
+    base_loader_lock();
     if (library.state == UNKNOWN) {
         handle = dlopen(name, RTLD_NOW | RTLD_LOCAL); /* never closed: it stays in the process */
         library.state = !handle ? MISSING : fill(handle) ? OPEN : UNUSABLE;
@@ -97,7 +97,7 @@ int gpu_nccl_open(void)
             base_log_verbose(1, "NCCL is not used: %s", dlerror());
     }
     error = library.state == OPEN ? 0 : library.state == MISSING ? GPU_NCCL_NOT_THERE : GPU_NCCL_UNUSABLE;
-    pthread_mutex_unlock(&library.lock);
+    base_loader_unlock();
     return error;
 }
 

@@ -10,11 +10,11 @@
 #include "image/instantiate.h"
 #include "image/rebind.h"
 
+#include "base/loader_lock.h"
 #include "base/log.h"
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,10 +51,6 @@ static bool expand_origin(const struct image_module *module, const char *path, c
     return false;
 }
 
-/* Serialises dlopen, so that all libraries loaded meanwhile belong to this call. Never held while a rank's
- * code runs. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
 /* Makes the libraries that ld.so has just loaded a load group or, if that is impossible, lets the ranks
  * share them. */
 static void add_group(const struct image_loaded *loaded, const char *path)
@@ -71,13 +67,14 @@ static void add_group(const struct image_loaded *loaded, const char *path)
     }
 }
 
-/* The handle of the library, which is loaded unless another rank has loaded it. NULL: dlerror says why. */
+/* The handle of the library, which is loaded unless another rank has loaded it. NULL: dlerror says why. The lock
+ * makes sure that all libraries loaded meanwhile belong to this call. No rank's code runs while it is held. */
 static void *load(const struct image *image, const struct image_module *caller, const char *path, int mode)
 {
     struct image_loaded loaded;
     void *handle;
 
-    pthread_mutex_lock(&lock);
+    base_loader_lock();
     handle = dlopen(path, mode | RTLD_NOLOAD);
     if (handle || (mode & RTLD_NOLOAD)) {
         const struct image_module *module = handle ? image_module_of_map(handle) : NULL;
@@ -90,7 +87,7 @@ static void *load(const struct image *image, const struct image_module *caller, 
             add_group(&loaded, path);
         free(loaded.modules);
     }
-    pthread_mutex_unlock(&lock);
+    base_loader_unlock();
     return handle;
 }
 
@@ -123,9 +120,13 @@ int image_libc_dlclose(void *handle)
 {
     struct image *image = image_find(__builtin_return_address(0));
     const struct image_module *module = image ? image_module_of_map(handle) : NULL;
+    int result;
 
     /* A rank's own library stays until the rank's end: its constructors have run, and run only once. */
     if (module && module->group > 0 && image_group_count(image, handle, -1))
         return 0;
-    return dlclose(handle);
+    base_loader_lock();
+    result = dlclose(handle);
+    base_loader_unlock();
+    return result;
 }

@@ -13,6 +13,8 @@
 
 #include "image/instantiate.h"
 
+#include "base/loader_lock.h"
+
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -105,6 +107,7 @@ static void begin_child(void)
 
     is_child = true;
     process_pid = getpid();
+    base_loader_renew();
     image_thread_stay();
     if (image_rebind_client.forked)
         image_rebind_client.forked();
@@ -166,8 +169,12 @@ static void note_child(pid_t pid)
 
 pid_t image_libc_fork(void)
 {
-    pid_t pid = fork();
+    pid_t pid;
 
+    base_loader_lock(); /* not in before_fork: older C libraries hold a lock there that constructors may need */
+    pid = fork();
+    if (pid != 0)
+        base_loader_unlock();
     note_child(pid);
     return pid;
 }

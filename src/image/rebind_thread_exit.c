@@ -13,6 +13,7 @@
  */
 #include "image/threads.h"
 
+#include "base/loader_lock.h"
 #include "base/log.h"
 #include "image/instantiate.h"
 
@@ -81,9 +82,13 @@ static void refuse_catch(_Unwind_Reason_Code reason, struct _Unwind_Exception *e
 static void unwind(struct image_thread *thread) BASE_NORETURN;
 static void unwind(struct image_thread *thread)
 {
-    void *library = dlopen("libgcc_s.so.1", RTLD_NOW);
-    forced_unwind_fn force = library ? (forced_unwind_fn)dlsym(library, "_Unwind_ForcedUnwind") : NULL;
+    void *library;
+    forced_unwind_fn force;
 
+    base_loader_lock();
+    library = dlopen("libgcc_s.so.1", RTLD_NOW);
+    base_loader_unlock();
+    force = library ? (forced_unwind_fn)dlsym(library, "_Unwind_ForcedUnwind") : NULL;
     get_cfa = library ? (get_cfa_fn)dlsym(library, "_Unwind_GetCFA") : NULL;
     if (!force || !get_cfa)
         base_fatal(1, "pthread_exit needs libgcc_s.so.1: %s", dlerror());

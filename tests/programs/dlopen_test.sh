@@ -72,6 +72,14 @@ fixed() {
     expect "one line says so" 0 '^1 $' '' grep -c 'the ranks share the variables of .*plugin_fixed.so.*fixed offsets' fixed.log
 }
 
+# Children that open libraries, forked while ranks on another PE do so.
+children() {
+    program fork_program.c fork_program
+    for library in libm.so.6 libanl.so.1; do # the ranks have the first one already
+        expect "children open $library" 0 '^all is well $' '' "$build/bin/mpirun" -n 4 ./fork_program "$library" 50 +p 2
+    done
+}
+
 # A Python interpreter in each rank, with extension modules.
 python() {
     local flags
@@ -88,5 +96,6 @@ path) path ;;
 plugins) plugins ;;
 python) python ;;
 fixed) fixed ;;
+children) children ;;
 esac
 finish

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * loader_lock.c: the lock of loader_lock.h.
+ */
+#include "base/loader_lock.h"
+
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+void base_loader_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void base_loader_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void base_loader_renew(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * loader_lock.h: held while this library, or a rank, loads or unloads a library, and while a rank forks.
+ *
+ * A process forked while another thread is in dlopen or dlclose keeps ld.so in the middle of its work: glibc
+ * renews the lock of dlopen in the child, but neither the lock of ld.so's list nor the state of the list. So
+ * fork waits until no library is being loaded. dlopen with RTLD_NOLOAD, and dlclose after it, change neither,
+ * and need no lock.
+ *
+ * The outermost lock: constructors of libraries that the ranks share run while it is held. Recursive per OS
+ * thread, since these may open libraries or fork. A ULT never yields while it holds the lock.
+ */
+#ifndef BASE_LOADER_LOCK_H
+#define BASE_LOADER_LOCK_H
+
+#include "base/base.h"
+
+void base_loader_lock(void);
+void base_loader_unlock(void);
+
+/* In a child of fork: the lock is free, whoever held it in the parent. */
+void base_loader_renew(void);
+
+#endif
