@@ -6,7 +6,7 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME heddle)
 set(CPACK_PACKAGE_VENDOR "Heddle")
-set(CPACK_PACKAGE_CONTACT "Heddle developers <heddle@localhost>")
+set(CPACK_PACKAGE_CONTACT "Heddle maintainers <maintainers@users.noreply.a-seed-1ebb704d.example>")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Existing MPI programs run with thousands of ranks in one process,

@@ -17,11 +17,12 @@ export LC_ALL=C
 findings=0
 shopt -s lastpipe # report, at the end of a pipe, counts in this shell
 
-# The project's files, tracked or untracked but not ignored; without git (a tarball) all files.
+# The project's files, tracked or untracked but not ignored; without git all text files outside of git's and build folders.
 list_files() {
     {
         git ls-files --cached --others --exclude-standard 2>/dev/null ||
-            find . -path ./build\* -prune -o -type f -print | sed 's,^\./,,'
+            find . \( -path ./build\* -o -path ./.git -o -name __pycache__ \) -prune -o -type f -exec grep -Il "" {} + |
+            sed 's,^\./,,'
     } | grep -E "$1" | while IFS= read -r file; do
         [ -f "$file" ] && [ ! -L "$file" ] && printf '%s\n' "$file"
     done

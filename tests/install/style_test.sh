@@ -92,6 +92,13 @@ if command -v codespell >/dev/null; then
     expect "spelling" 1 'misspelled.*src/base/a.c:2' '' tools/check_style.sh --spelling
     rm src/base/a.c
 fi
+# A checkout on a machine without git, with a program that the user has compiled in it.
+printf '#!/bin/sh\nexit 127\n' >git-bin
+mkdir no-git && mv git-bin no-git/git && chmod +x no-git/git
+printf '#!/bin/sh\necho %s\n' "\$1" >.git/hooks/example.sh
+printf '\177ELF\0 \351 \n' >program
+expect "without git" 0 '' '' env PATH="$work/no-git:$PATH" tools/check_style.sh
+rm -r no-git program .git/hooks/example.sh
 expect "a missing tool is skipped" 77 'not installed' '' env PATH="$work/bin" HEDDLE_CI= bash tools/check_style.sh --format
 expect "but fails in CI" 1 'not installed' '' env PATH="$work/bin" HEDDLE_CI=1 bash tools/check_style.sh --format
 printf 'project(x VERSION 1.2.3 LANGUAGES C)\n' >CMakeLists.txt
