@@ -388,10 +388,12 @@ bool ucxm_rings_arm(struct ucxm_port *port)
     if (!port->doorbell)
         return true;
     atomic_store(&port->doorbell->is_asleep, true);
-    if (port->doorbell->senders_fence)
+    if (port->doorbell->senders_fence) {
         atomic_thread_fence(memory_order_seq_cst);
-    else
-        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    } else if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0) {
+        ucxm_rings_disarm(port); /* a sender could miss that this port sleeps: the PE polls */
+        return false;
+    }
     for (const struct ucxm_ring_in *ring = port->rings; ring; ring = ring->next)
         if (has_mail(ring)) {
             ucxm_rings_disarm(port);

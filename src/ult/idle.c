@@ -8,7 +8,8 @@
  * Each side needs a barrier between its two steps, so that at least one side sees the other. Falling asleep
  * is rare and sending is not, so the sleeper pays for both: membarrier(2) forces a barrier on every thread
  * of the process. If the kernel lacks this call (or a filter forbids it), both sides use a fence:
- * sequentially consistent accesses alone do not order the plain ones around them.
+ * sequentially consistent accesses alone do not order the plain ones around them. If the call fails later (a
+ * filter of the program, or the kernel is short of memory), a wake-up may be missed, so the PE polls.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -84,13 +85,14 @@ static inline void fence_before_wake(void)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Between announcing that this PE is asleep and checking its inbox once more. */
-static void fence_before_sleep(void)
+/* Between announcing that this PE is asleep and checking its inbox once more. False: senders may miss that it
+ * is asleep. */
+static bool fence_before_sleep(void)
 {
     if (ult_job.has_membarrier)
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    else
-        atomic_thread_fence(memory_order_seq_cst);
+        return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    atomic_thread_fence(memory_order_seq_cst);
+    return true;
 }
 
 /* Moves items from the backlogs into inboxes that have room again. */
@@ -256,7 +258,7 @@ void ult_idle_leave(void)
 
 bool ult_idle_prepare(struct ult_pe *pe, int64_t limit_ns, struct ult_sleep *sleep_out)
 {
-    bool must_poll = pe->n_backlogged > 0;
+    bool must_poll = pe->must_poll || pe->n_backlogged > 0;
     int64_t timer_ns;
 
     sleep_out->fds[0] = (struct pollfd){.fd = pe->event_fd, .events = POLLIN};
@@ -339,7 +341,7 @@ static void spin(struct ult_pe *pe, bool until_done)
 bool ult_idle_announce(struct ult_pe *pe)
 {
     atomic_store_explicit(&pe->is_asleep, true, memory_order_seq_cst);
-    fence_before_sleep();
+    pe->must_poll = !fence_before_sleep();
     if (!ult_inbox_has_mail(&pe->inbox))
         return true;
     atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);

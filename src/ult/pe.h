@@ -71,6 +71,7 @@ struct ult_pe {
     struct ult *timer_last;
     struct ult_backlog *backlogs; /* by destination PE */
     int n_backlogged;             /* entries in all of them */
+    bool must_poll;               /* asleep, but a sender may not see it: membarrier failed */
     struct ult_ring **rings_to;   /* by destination PE: this PE's ring in its inbox; NULL: nothing sent yet */
     struct ult_carrier *carrier;  /* the OS thread that runs its ULTs now */
     struct ult_carrier first;     /* the one that did so at first */

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ult/pe.h"
 #include "ult_job.h"
 
 #define MS 1000000u
@@ -47,8 +48,8 @@ static void start(void)
     job.deadlock = deadlock_and_rescue;
 }
 
-/* The same on a kernel without membarrier(2), or below a filter that forbids it. */
-static void start_without_membarrier(void)
+/* From now on membarrier(2) fails for the calling thread and those that it creates. */
+static bool forbid_membarrier(void)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -58,11 +59,46 @@ static void start_without_membarrier(void)
     };
     struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
 
-    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-    ck_assert_int_eq(syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0), -1);
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 &&
+           syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) == -1;
+}
+
+/* The same on a kernel without membarrier(2), or below a filter that forbids it. */
+static void start_without_membarrier(void)
+{
+    ck_assert(forbid_membarrier());
     start();
 }
+
+/* ---- membarrier(2) that fails after the start ---- */
+
+/* The limit of the sleep that the PE would begin now. */
+static int64_t sleep_limit_ns(void)
+{
+    struct ult_pe *pe = ult_self()->pe;
+    struct ult_sleep sleep = {.limit_ns = 0};
+
+    ULT_CHECK(ult_idle_announce(pe));
+    ULT_CHECK(ult_idle_prepare(pe, 0, &sleep));
+    atomic_store(&pe->is_asleep, false);
+    return sleep.limit_ns;
+}
+
+static void forbid_and_prepare(void *arg)
+{
+    (void)arg;
+    ULT_CHECK(sleep_limit_ns() < 0); /* until it is woken */
+    ULT_CHECK(forbid_membarrier());
+    ULT_CHECK(sleep_limit_ns() > 0);
+}
+
+START_TEST(refused_membarrier_limits_the_sleep)
+{
+    job.deadlock = NULL;
+    ult_job_start(2, 1, forbid_and_prepare);
+}
+END_TEST
 
 /* ---- Waking ---- */
 
@@ -343,6 +379,10 @@ int main(void)
 {
     Suite *suite = suite_create("ult_idle");
 
+    TCase *refused = tcase_create("membarrier is refused later");
+
+    tcase_add_test(refused, refused_membarrier_limits_the_sleep);
+    suite_add_tcase(suite, refused);
     add_tests(suite, "idle", start);
     add_tests(suite, "idle without membarrier", start_without_membarrier);
     return ult_run_suite(suite);
