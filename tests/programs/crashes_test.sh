@@ -23,8 +23,8 @@ for pes in 1 2; do
     crash "a static function" 139 "${rank}Segmentation fault \(signal 11\) at address 0x8 in [^ ]*crashes\+0x[0-9a-f]+ \(_ZL8write_toPVi\+0x" static
     crash "an address that cannot exist" 139 "${rank}Segmentation fault \(signal 11\) at an address that cannot exist.* in [^ ]*crashes\+0x" high
     crash "in the C library" 139 "${rank}.*at address 0x10 in libc\.so\.6\+0x[0-9a-f]+.*called from [^ ]*crashes\+0x[0-9a-f]+ \(_ZL7copy_toPv\+0x" libc
-    crash "abort" 134 "${rank}Aborted \(signal 6\): abort\(\) was called, called from [^ ]*crashes\+0x[0-9a-f]+ \(_ZL5crash[^ ]*\+0x" abort
-    crash "a failed assertion" 134 "Assertion .how == \"not this\". failed.*${rank}Aborted.*abort\(\) was called, called from [^ ]*crashes\+0x" assert
+    crash "abort" 134 "${rank}Aborted \(signal 6\): abort\(\) or raise\(SIGABRT\) was called, called from [^ ]*crashes\+0x[0-9a-f]+ \(_ZL5crash[^ ]*\+0x" abort
+    crash "a failed assertion" 134 "Assertion .how == \"not this\". failed.*${rank}Aborted.*abort\(\) or raise\(SIGABRT\) was called, called from [^ ]*crashes\+0x" assert
     crash "a block freed twice" 134 "double free.*${rank}Aborted.*, called from [^ ]*crashes\+0x[0-9a-f]+ \(_ZL10free_twicePv" heap
     crash "an exception that nobody catches" 134 "nobody catches it.*${rank}Aborted.*, called from [^ ]*crashes\+0x[0-9a-f]+ \(_ZL8throw_itv" throw
     crash "a signal to itself" 139 "${rank}Segmentation fault \(signal 11\), which the program sent to itself.*called from [^ ]*crashes\+0x" raise

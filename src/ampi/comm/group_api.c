@@ -64,7 +64,7 @@ int PMPI_Group_translate_ranks(MPI_Group group1, int n, const int ranks1[], MPI_
         return raise_null(ranks1 ? "ranks2" : "ranks1");
     for (int i = 0; i < n; i++) {
         if (ranks1[i] != MPI_PROC_NULL && (ranks1[i] < 0 || ranks1[i] >= from->n_ranks))
-            return ampi_raise_self(MPI_ERR_RANK, "ranks1[%d] is %d, but the group has %d ranks", i, ranks1[i],
+            return ampi_raise_self(MPI_ERR_RANK, "ranks1[%d] is %d, but the group's size is %d", i, ranks1[i],
                                    from->n_ranks);
     }
     for (int i = 0; i < n; i++)
@@ -151,7 +151,7 @@ static int check_distinct(const struct ampi_group *group, int n, const int *rank
 
     for (int i = 0; i < n && !error; i++) {
         if (ranks[i] < 0 || ranks[i] >= group->n_ranks)
-            error = ampi_raise_self(MPI_ERR_RANK, "ranks[%d] is %d, but the group has %d ranks", i, ranks[i],
+            error = ampi_raise_self(MPI_ERR_RANK, "ranks[%d] is %d, but the group's size is %d", i, ranks[i],
                                     group->n_ranks);
         else if (is_seen[ranks[i]])
             error = ampi_raise_self(MPI_ERR_RANK, "ranks[%d] is %d, which was given before", i, ranks[i]);
@@ -208,7 +208,7 @@ static int check_triplet(const struct ampi_group *group, int index, const int tr
     n_steps = ((int64_t)last - first) / stride;
     end = first + n_steps * stride;
     if (first < 0 || first >= group->n_ranks || end < 0 || end >= group->n_ranks)
-        return ampi_raise_self(MPI_ERR_RANK, "range %d is from %d to %d, but the group has %d ranks", index,
+        return ampi_raise_self(MPI_ERR_RANK, "range %d is from %d to %d, but the group's size is %d", index,
                                first, (int)end, group->n_ranks);
     *count_out = (int)n_steps + 1;
     return MPI_SUCCESS;

@@ -356,7 +356,7 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
     if (local->shared->is_inter)
         return ampi_raise(local, MPI_ERR_COMM, "local_comm is an intercommunicator");
     if (local_leader < 0 || local_leader >= local->local->n_ranks)
-        return ampi_raise(local, MPI_ERR_RANK, "local_leader is %d, but local_comm has %d ranks",
+        return ampi_raise(local, MPI_ERR_RANK, "local_leader is %d, but the size of local_comm is %d",
                           local_leader, local->local->n_ranks);
     if (tag < 0)
         return ampi_raise(local, MPI_ERR_TAG, "the tag is %d", tag);
@@ -491,7 +491,7 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
                              "the caller is not in the local group");
     if (local_leader < 0 || local_leader >= local->n_ranks)
         return ampi_raise_on(ampi_errhandler_of(errhandler), &none, MPI_ERR_RANK,
-                             "local_leader is %d, but the local group has %d ranks", local_leader,
+                             "local_leader is %d, but the local group's size is %d", local_leader,
                              local->n_ranks);
     if (me.member == local_leader) {
         lead_group(self, local, remote_group, remote_leader, stringtag, &result);

@@ -197,7 +197,7 @@ static void add_signal(struct base_text *text, const struct crash *crash)
         return;
     }
     if (crash->signal_number == SIGABRT)
-        base_text_add(text, ": abort() was called");
+        base_text_add(text, ": abort() or raise(SIGABRT) was called");
     else if (is_sent(crash->info))
         base_text_add(text, ", which the program sent to itself");
     else if (is_memory_fault(crash) && crash->info->si_code == SI_KERNEL)

@@ -64,7 +64,7 @@ static void append_request(char *text, size_t size_bytes, const struct ampi_requ
         append(text, size_bytes, " to rank %d, tag %d", p2p->peer_rank, p2p->tag);
     }
     if (request->comm && request->comm != request->owner->world)
-        append(text, size_bytes, " (of a communicator of %d ranks)", request->comm->peer->n_ranks);
+        append(text, size_bytes, " (of a communicator of size %d)", request->comm->peer->n_ranks);
 }
 
 /* Describes where a thread of a rank is blocked: its requests, and the place of its call of MPI. */

@@ -20,8 +20,8 @@ static BASE_COLD int raise_type(struct ampi_comm *comm, MPI_Datatype handle, con
 
 static BASE_COLD int raise_rank(struct ampi_comm *comm, const char *what, int rank)
 {
-    return ampi_raise(comm, MPI_ERR_RANK, "the %s is %d, but the communicator has %d ranks%s", what, rank,
-                      comm->peer->n_ranks, comm->shared->is_inter ? " in its remote group" : "");
+    return ampi_raise(comm, MPI_ERR_RANK, "the %s is %d, but the %s's size is %d", what, rank,
+                      comm->shared->is_inter ? "remote group" : "communicator", comm->peer->n_ranks);
 }
 
 static int check_buffer(struct ampi_comm *comm, MPI_Count count, MPI_Datatype handle, struct ampi_type *type)

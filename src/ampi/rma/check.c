@@ -7,7 +7,7 @@
 
 int ampi_rma_raise_rank(struct ampi_win *win, int rank)
 {
-    return ampi_win_raise(win, MPI_ERR_RANK, "the target rank is %d, but the window has %d ranks", rank,
+    return ampi_win_raise(win, MPI_ERR_RANK, "the target rank is %d, but the window's size is %d", rank,
                           win->shared->n_ranks);
 }
 

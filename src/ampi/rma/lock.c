@@ -101,7 +101,7 @@ static inline int take(struct ampi_win *win, struct ampi_win_lock *lock, enum am
 static int check_rank(struct ampi_win *win, int rank)
 {
     if (BASE_UNLIKELY((unsigned)rank >= (unsigned)win->shared->n_ranks && rank != MPI_PROC_NULL))
-        return ampi_win_raise(win, MPI_ERR_RANK, "the rank is %d, but the window has %d ranks", rank,
+        return ampi_win_raise(win, MPI_ERR_RANK, "the rank is %d, but the window's size is %d", rank,
                               win->shared->n_ranks);
     return MPI_SUCCESS;
 }

@@ -182,7 +182,7 @@ static int shared_query(MPI_Win handle, int rank, MPI_Aint *size, MPI_Aint *disp
     if (win->shared->flavor == MPI_WIN_FLAVOR_DYNAMIC)
         return ampi_win_raise(win, MPI_ERR_RMA_FLAVOR, "a dynamic window has no memory of its own");
     if ((unsigned)rank >= (unsigned)win->shared->n_ranks && rank != MPI_PROC_NULL)
-        return ampi_win_raise(win, MPI_ERR_RANK, "the rank is %d, but the window has %d ranks", rank,
+        return ampi_win_raise(win, MPI_ERR_RANK, "the rank is %d, but the window's size is %d", rank,
                               win->shared->n_ranks);
     if (!size || !disp_unit || !baseptr)
         return ampi_win_raise(win, MPI_ERR_ARG, "%s is NULL",

@@ -42,7 +42,7 @@ static int check_grid(struct ampi_comm *comm, int ndims, const int *dims, const 
     }
     size = ampi_cart_size(ndims, dims);
     if (size < 0 || size > comm->local->n_ranks)
-        return ampi_raise(comm, MPI_ERR_ARG, "the grid has more points than the communicator's %d ranks",
+        return ampi_raise(comm, MPI_ERR_ARG, "the grid has more points than the communicator's size, %d",
                           comm->local->n_ranks);
     *size_out = size;
     return MPI_SUCCESS;
@@ -156,7 +156,7 @@ int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[])
     if (error)
         return error;
     if (rank < 0 || rank >= object->local->n_ranks)
-        return ampi_raise(object, MPI_ERR_RANK, "the rank is %d, but the communicator has %d ranks", rank,
+        return ampi_raise(object, MPI_ERR_RANK, "the rank is %d, but the communicator's size is %d", rank,
                           object->local->n_ranks);
     if (maxdims < cart->n_dims)
         return ampi_raise(object, MPI_ERR_ARG, "maxdims is %d, but the grid has %d dimensions", maxdims,

@@ -197,7 +197,7 @@ static int check_ranks(struct ampi_comm *comm, const char *what, int n, const in
         return ampi_raise(comm, MPI_ERR_ARG, "%s is NULL", what);
     for (int i = 0; i < n; i++) {
         if (ranks[i] < 0 || ranks[i] >= comm->local->n_ranks)
-            return ampi_raise(comm, MPI_ERR_RANK, "%s[%d] is %d, but the communicator has %d ranks", what, i,
+            return ampi_raise(comm, MPI_ERR_RANK, "%s[%d] is %d, but the communicator's size is %d", what, i,
                               ranks[i], comm->local->n_ranks);
     }
     return MPI_SUCCESS;

@@ -34,7 +34,7 @@ static int check_graph(struct ampi_comm *comm, int nnodes, const int *index, con
     if (comm->shared->is_inter)
         return ampi_raise(comm, MPI_ERR_COMM, "the communicator is an intercommunicator");
     if (nnodes < 0 || nnodes > comm->local->n_ranks)
-        return ampi_raise(comm, MPI_ERR_ARG, "nnodes is %d, but the communicator has %d ranks", nnodes,
+        return ampi_raise(comm, MPI_ERR_ARG, "nnodes is %d, but the communicator's size is %d", nnodes,
                           comm->local->n_ranks);
     if (nnodes > 0 && !index)
         return raise_null(comm, "indx");

@@ -175,8 +175,8 @@ int ampi_coll_check_root(struct ampi_coll_args *args, int root)
     if (BASE_LIKELY((unsigned)root < (unsigned)comm->peer->n_ranks) ||
         (is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
         return MPI_SUCCESS;
-    return ampi_coll_raise(comm, MPI_ERR_ROOT, "the root is %d, but the communicator has %d ranks%s", root,
-                           comm->peer->n_ranks, is_inter ? " in its remote group" : "");
+    return ampi_coll_raise(comm, MPI_ERR_ROOT, "the root is %d, but the %s's size is %d", root,
+                           is_inter ? "remote group" : "communicator", comm->peer->n_ranks);
 }
 
 int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op handle, const struct ampi_type *type)
