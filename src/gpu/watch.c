@@ -10,6 +10,18 @@
 /* Looks after which the driver is asked whether the context is broken. */
 #define LOOKS_PER_QUERY 1024
 
+/* Creating a stream can wait for the GPU, and so for a kernel that waits for this PE: those that its copies need are
+ * created before. An error comes again when they are used. */
+static void make_queues(int device)
+{
+    static const enum gpu_stream_role roles[] = {GPU_STREAM_OUT,   GPU_STREAM_IN,    GPU_STREAM_KERNELS,
+                                                 GPU_STREAM_ASIDE, GPU_STREAM_LOCAL, GPU_STREAM_RESIDENT};
+    int error;
+
+    for (size_t i = 0; i < BASE_COUNT(roles); i++)
+        (void)gpu_queue_of(device, roles[i], &error);
+}
+
 int gpu_watch_create(struct gpu_watch *watch)
 {
     CUcontext context = gpu_context_current();
@@ -29,6 +41,7 @@ int gpu_watch_create(struct gpu_watch *watch)
     watch->device = gpu_context_of(device) == context ? device : -1;
     watch->n_looks = 0;
     gpu_sync_load_kernels(device);
+    make_queues(device);
     gpu_waits_make_progress();
     return 0;
 }

@@ -34,14 +34,15 @@ void ampi_library_env_set(int n_ranks, int n_cores)
     allow_openmp_copies();
 }
 
-/* CUDA's streams share 8 connections to a GPU by default: a stream that waits for a message keeps the streams behind it waiting, also
- * those that the message needs. Programs with such streams get as many connections as there can be, at the price of fewer contexts
+/* CUDA's streams share 8 connections to a GPU by default: a stream or a kernel that waits for a message keeps the streams behind it waiting,
+ * also those that the message needs. Programs with such streams or kernels get as many connections as there can be, at the price of fewer contexts
  * per GPU. */
 void ampi_library_env_set_for_streams(void)
 {
     const char *name = "CUDA_DEVICE_MAX_CONNECTIONS", *most = "32";
 
-    if (secure_getenv(name) || !image_program_refers_to("MPIX_Stream_create"))
+    if (secure_getenv(name) ||
+        (!image_program_refers_to("MPIX_Stream_create") && !image_program_refers_to("MPIX_Prequest_create")))
         return;
     if (setenv(name, most, 0) != 0 || !image_env_set_all(name, most)) /* CUDA's driver, and the ranks */
         base_fatal(1, "no memory for the environment");

@@ -299,7 +299,7 @@ bool ampi_prequest_look(struct gpu_watch *watch, int error)
         look_at_marks(prequest);
     if (BASE_UNLIKELY(error) && !prequest->error)
         prequest->error = ampi_device_error(request->owner, error);
-    if (BASE_UNLIKELY(prequest->shared->fault != 0) && !prequest->error)
+    if (BASE_UNLIKELY(__atomic_load_n(&prequest->shared->fault, __ATOMIC_RELAXED) != 0) && !prequest->error)
         prequest->error = report_fault(prequest);
     if (!prequest->is_known || prequest->n_copying > 0)
         return true;
