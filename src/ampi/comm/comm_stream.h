@@ -8,7 +8,7 @@
 #include "ampi/comm/comm.h"
 #include "gpu/gpu.h"
 
-/* What a handle MPIX_Stream points to. Belongs to one rank. */
+/* The object behind a handle of type MPIX_Stream. Belongs to one rank. */
 struct ampi_stream {
     uint32_t magic; /* AMPI_MAGIC_STREAM */
     int n_comms;    /* communicators that use it */
