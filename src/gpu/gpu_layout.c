@@ -29,9 +29,11 @@ struct gpu_layout {
     struct gpu_box box; /* of one element; base: the displacement */
     int64_t body;       /* of a table: the node that it describes */
     int64_t n_offsets;
+    int64_t n_blocks; /* 0: they are too far from each other for 32 bits */
     struct gpu_pieces pieces;
     struct device_copy *_Atomic programs;
     struct device_copy *_Atomic tables;
+    struct device_copy *_Atomic blocks;
 };
 
 /* ---- Boxes ---- */
@@ -153,6 +155,8 @@ static bool table_of_node(struct gpu_layout *made, int64_t index)
     bits = m.bits | (uint64_t)m.piece | SCALE_MAX;
     made->pieces = (struct gpu_pieces){.n_bytes = m.piece, .scale = (int64_t)(bits & -bits)};
     made->n_offsets = node->size_bytes / m.piece;
+    if (m.high <= INT32_MAX && m.low >= INT32_MIN && node->size_bytes <= INT32_MAX)
+        made->n_blocks = most - m.n_left;
     made->body = index;
     made->box = (struct gpu_box){.block = node->size_bytes, .table = made};
     return m.high / made->pieces.scale <= INT32_MAX && m.low / made->pieces.scale >= INT32_MIN;
@@ -184,6 +188,22 @@ static bool write_offsets(struct visitor *visitor, int64_t disp, int64_t n_bytes
 
     for (int64_t at = 0; at < n_bytes; at += w->pieces.n_bytes)
         *w->next++ = (int32_t)((disp + at) / w->pieces.scale);
+    return true;
+}
+
+/* Writes the words of the blocks. */
+struct block_writer {
+    struct visitor visitor;
+    uint32_t prefix;
+    uint64_t *next;
+};
+
+static bool write_block(struct visitor *visitor, int64_t disp, int64_t n_bytes)
+{
+    struct block_writer *w = BASE_CONTAINER(visitor, struct block_writer, visitor);
+
+    *w->next++ = gpu_odd_word(w->prefix, (int32_t)disp);
+    w->prefix += (uint32_t)n_bytes;
     return true;
 }
 
@@ -224,6 +244,11 @@ bool gpu_box_of_data(const struct gpu_data *data, struct gpu_box *box_out)
     return box_repeat(box_out, data->count, data->extent_bytes);
 }
 
+int64_t gpu_layout_n_blocks(const struct gpu_layout *table)
+{
+    return table->n_blocks;
+}
+
 uint64_t gpu_layout_bits(struct base_layout *layout)
 {
     return layout_of(layout)->bits;
@@ -252,6 +277,7 @@ void gpu_layout_forget(struct base_layout *layout)
 
     put_copies(atomic_load(&known->programs));
     put_copies(atomic_load(&known->tables));
+    put_copies(atomic_load(&known->blocks));
     free(known);
     layout->gpu = NULL;
 }
@@ -323,5 +349,25 @@ int gpu_layout_offsets(struct gpu_queue *queue, struct gpu_layout *table, uint64
     visit_blocks(&w.visitor, table->layout->words, table->body, 0);
     error = add_copy(queue, &table->tables, offsets, n_bytes, addr_out);
     free(offsets);
+    return error;
+}
+
+int gpu_layout_blocks(struct gpu_queue *queue, struct gpu_layout *table, uint64_t *addr_out)
+{
+    const struct device_copy *copy = find_copy(&table->blocks, gpu_queue_device(queue));
+    struct block_writer w = {.visitor.visit = write_block};
+    size_t n_bytes = (size_t)(table->n_blocks + 1) * sizeof(uint64_t);
+    uint64_t *words;
+    int error;
+
+    if (BASE_LIKELY(copy != NULL)) {
+        *addr_out = (uintptr_t)copy->words;
+        return 0;
+    }
+    words = w.next = base_malloc(n_bytes, "a datatype");
+    visit_blocks(&w.visitor, table->layout->words, table->body, 0);
+    *w.next = gpu_odd_word(w.prefix, 0);
+    error = add_copy(queue, &table->blocks, words, n_bytes, addr_out);
+    free(words);
     return error;
 }

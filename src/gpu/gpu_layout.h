@@ -51,9 +51,13 @@ struct gpu_pieces {
 };
 struct gpu_pieces gpu_layout_pieces(const struct gpu_layout *table);
 
-/* The address of the table, or of the layout's program, in the memory of the queue's device. The first call for
+/* The number of blocks of the table; 0: they are too far from each other for 32 bits. */
+int64_t gpu_layout_n_blocks(const struct gpu_layout *table);
+
+/* The address of the table's offsets, the words of its blocks, or of the layout's program, in the memory of the queue's device. The first call for
  * a device copies it there, and waits. CUDA's error. */
 int gpu_layout_offsets(struct gpu_queue *queue, struct gpu_layout *table, uint64_t *addr_out) BASE_MUST_CHECK;
+int gpu_layout_blocks(struct gpu_queue *queue, struct gpu_layout *table, uint64_t *addr_out) BASE_MUST_CHECK;
 int gpu_layout_program(struct gpu_queue *queue, struct base_layout *layout,
                        uint64_t *addr_out) BASE_MUST_CHECK;
 

@@ -5,7 +5,8 @@
  *      one block                               a copy
  *      box (gpu_layout.h)                      pack_box
  *      table                                   jobs (jobs.h)
- *      neither, or a large table of odd blocks pack_program, which interprets the program
+ *      table of small blocks of odd sizes      pack_odd
+ *      neither, or large blocks of odd sizes   pack_program, which interprets the program
  */
 #include "gpu/gpu_pack.h"
 
@@ -18,6 +19,9 @@
 
 /* Units of one launch, so that unit numbers in kernels have 31 bits. */
 #define LAUNCH_UNITS ((size_t)1 << 29)
+
+/* Average bytes of a block up to which the kernel for odd blocks is used. */
+#define ODD_MAX 64
 
 #define UNIT_MAX 16 /* bytes of a thread's turn if blocks have any size */
 
@@ -135,15 +139,54 @@ static int move_program(struct gpu_queue *queue, const struct gpu_data *data, si
     return error;
 }
 
+/* Blocks of odd sizes. */
+static int move_odd(struct gpu_queue *queue, const struct gpu_box *box, size_t offset, size_t n_bytes,
+                    uintptr_t flat, bool is_pack)
+{
+    struct gpu_kernel_odd args = {
+        .base = box->base,
+        .flat = flat,
+        .first = (uint32_t)offset,
+        .n = (uint32_t)n_bytes,
+        .n_dims = box->n_dims ? (uint32_t)box->n_dims : 1,
+        .is_pack = is_pack,
+        .size = gpu_divisor_by((uint64_t)box->block),
+        .n_blocks = gpu_divisor_by((uint64_t)gpu_layout_n_blocks(box->table)),
+    };
+    int error = gpu_layout_blocks(queue, box->table, &args.blocks);
+
+    for (int d = 0; d < box->n_dims; d++) {
+        args.stride[d] = box->stride[d];
+        if (d < box->n_dims - 1)
+            args.dim[d] = gpu_divisor_by((uint64_t)box->n[d]);
+    }
+    return error ? error
+                 : gpu_queue_launch(
+                       queue, GPU_KERNEL_PACK_ODD,
+                       gpu_pack_blocks(n_bytes / GPU_ODD_CHUNK * GPU_PACK_THREADS / GPU_ODD_WARPS + 1),
+                       GPU_ODD_WARPS * 32, &args, sizeof args);
+}
+
+/* True if a table has so small blocks that a lane should take one. */
+static bool has_small_blocks(const struct gpu_box *box)
+{
+    int64_t n_blocks = gpu_layout_n_blocks(box->table);
+
+    return n_blocks > 0 && box->block / n_blocks <= ODD_MAX;
+}
+
 static int move_table(struct gpu_queue *queue, const struct gpu_box *box, size_t offset, size_t n_bytes,
                       uintptr_t flat, bool is_pack)
 {
     struct gpu_jobs jobs;
     struct gpu_job_side layout = {.box = *box, .skip_bytes = offset};
     struct gpu_job_side memory = {.box = gpu_box_of_memory((const void *)flat, n_bytes)};
+    size_t unit = gpu_jobs_unit(&layout, &memory, n_bytes);
     int error;
 
-    if (n_bytes > GPU_JOBS_UNALIGNED_MAX && gpu_jobs_unit(&layout, &memory, n_bytes) < GPU_JOBS_UNIT_LEAST)
+    if (unit && unit < GPU_JOBS_UNIT_LEAST && has_small_blocks(box))
+        return move_odd(queue, box, offset, n_bytes, flat, is_pack);
+    if (unit < GPU_JOBS_UNIT_LEAST && n_bytes > GPU_JOBS_UNALIGNED_MAX)
         return GPU_JOBS_UNFIT;
     gpu_jobs_begin(&jobs);
     error = gpu_jobs_add(&jobs, queue, is_pack ? &memory : &layout, is_pack ? &layout : &memory, n_bytes);

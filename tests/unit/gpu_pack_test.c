@@ -169,24 +169,34 @@ START_TEST(long_tables_are_packed_as_by_the_cpu)
 }
 END_TEST
 
-/* Layouts without a table: odd blocks of more than 64 KiB in all, and long blocks of odd sizes. A program
- * describes them. */
-static void odd_blocks(struct ampi_rank *self)
+/* Structs of small blocks of odd sizes, a few and many to a chunk of the kernel; and layouts without a table, long
+ * blocks of odd sizes, which a program describes. */
+static void check_struct(int n_chars, int n_elements, int n_rows)
 {
-    enum { N = 90 };
-    int lens[N], disps[N], at = -150000;
-    MPI_Datatype one, sized, made;
+    int lens[4] = {n_chars, 1, 1, n_chars + 2};
+    MPI_Aint disps[4] = {0, 32, 40, 48};
+    MPI_Datatype types[4] = {MPI_CHAR, MPI_DOUBLE, MPI_INT, MPI_CHAR}, one, sized, row, made;
 
-    prepare();
-    MPI_Type_create_struct(3, (int[]){1, 1, 1}, (MPI_Aint[]){0, 8, 16},
-                           (MPI_Datatype[]){MPI_CHAR, MPI_DOUBLE, MPI_INT}, &one);
-    MPI_Type_create_resized(one, 0, 24, &sized);
-    MPI_Type_contiguous(8000, sized, &made);
+    MPI_Type_create_struct(4, lens, disps, types, &one);
+    MPI_Type_create_resized(one, 0, 80, &sized);
+    MPI_Type_contiguous(n_elements, sized, &row);
+    MPI_Type_create_hvector(n_rows, 1, (MPI_Aint)n_elements * 80 + 96, row, &made);
     MPI_Type_commit(&made);
     check_type(ampi_type_of(made), 1);
     MPI_Type_free(&made);
+    MPI_Type_free(&row);
+    MPI_Type_free(&sized);
+    MPI_Type_free(&one);
+}
+
+static void check_chars(int from, int to)
+{
+    enum { N = 90 };
+    int lens[N], disps[N], at = -150000;
+    MPI_Datatype made;
+
     for (int i = 0; i < N; i++) {
-        lens[i] = 700 + (int)random_in(0, 2000);
+        lens[i] = (int)random_in(from, to);
         disps[i] = at;
         at += lens[i] + (int)random_in(1, 300);
     }
@@ -194,6 +204,32 @@ static void odd_blocks(struct ampi_rank *self)
     MPI_Type_commit(&made);
     check_type(ampi_type_of(made), 1);
     MPI_Type_free(&made);
+}
+
+/* Long blocks in a loop: they have a table, which is too slow for them. */
+static void check_long(void)
+{
+    MPI_Datatype body, made;
+
+    MPI_Type_indexed(2, (int[]){131, 203}, (int[]){0, 140}, MPI_CHAR, &body);
+    MPI_Type_create_hvector(600, 1, 350, body, &made);
+    MPI_Type_commit(&made);
+    check_type(ampi_type_of(made), 1);
+    MPI_Type_free(&made);
+    MPI_Type_free(&body);
+}
+
+static void odd_blocks(struct ampi_rank *self)
+{
+    prepare();
+    check_long();
+    check_struct(1, 2500, 1);
+    check_struct(1, 1, 700);
+    check_struct(3, 30, 60);
+    check_struct(27, 40, 30);
+    check_chars(1, 90);
+    check_chars(40, 600);
+    check_chars(700, 2700);
 }
 
 START_TEST(odd_blocks_are_packed_as_by_the_cpu)

@@ -5,6 +5,7 @@
  */
 #include "gpu/kernels/combine_kernels.h"
 #include "gpu/kernels/job_kernels.h"
+#include "gpu/kernels/odd_kernel.h"
 #include "gpu/kernels/pack_kernels.h"
 #include "gpu/kernels/resident_kernel.h"
 #include "gpu/kernels/swap_kernel.h"
@@ -13,6 +14,7 @@ GPU_KERNEL(heddle_copy, struct gpu_kernel_copy, copy_body)
 GPU_KERNEL(heddle_copies, struct gpu_kernel_copies, copies_body)
 GPU_KERNEL(heddle_pack_box, struct gpu_kernel_box, pack_box_body)
 GPU_KERNEL(heddle_pack_program, struct gpu_kernel_pack, pack_program_body)
+GPU_KERNEL(heddle_pack_odd, struct gpu_kernel_odd, pack_odd_body)
 GPU_KERNEL(heddle_jobs, struct gpu_kernel_jobs, jobs_body)
 
 GPU_KERNEL(heddle_swap, struct gpu_kernel_swap, swap_body)

@@ -29,6 +29,7 @@ enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
     X(COPIES, heddle_copies, struct gpu_kernel_copies)           \
     X(PACK_BOX, heddle_pack_box, struct gpu_kernel_box)          \
     X(PACK_PROGRAM, heddle_pack_program, struct gpu_kernel_pack) \
+    X(PACK_ODD, heddle_pack_odd, struct gpu_kernel_odd)          \
     X(JOBS, heddle_jobs, struct gpu_kernel_jobs)                 \
     X(SWAP, heddle_swap, struct gpu_kernel_swap)                 \
     X(RESIDENT, heddle_resident, struct gpu_kernel_resident)     \
@@ -126,6 +127,44 @@ struct gpu_kernel_jobs {
     uint32_t n_pieces;              /* of all jobs */
     uint64_t words[GPU_JOBS_WORDS]; /* the jobs from the first word on, the shapes behind them */
 };
+
+/* Small blocks of odd sizes, in loops around a body. */
+#ifndef GPU_ODD_CHUNK
+#define GPU_ODD_CHUNK 2048 /* bytes that a warp packs at a time */
+#endif
+#ifndef GPU_ODD_MANY
+#define GPU_ODD_MANY 32 /* bodies in a chunk that are many */
+#endif
+#define GPU_ODD_WARPS 8 /* of a thread block */
+struct gpu_kernel_odd {
+    uint64_t base;               /* address of the first body's displacement 0 */
+    uint64_t flat;               /* address of byte `first` in consecutive memory */
+    uint64_t blocks;             /* address of a word for each block, and one for the body's end */
+    uint32_t first;              /* byte of data to begin with */
+    uint32_t n;                  /* bytes to copy; first + n < 2^31 */
+    uint32_t n_dims;             /* loops; at least 1 */
+    uint32_t is_pack;            /* 0: from flat to base */
+    struct gpu_divisor size;     /* bytes per body */
+    struct gpu_divisor n_blocks; /* per body */
+    struct gpu_divisor dim[GPU_BOX_DIMS - 1]; /* repetitions; those of the last loop are unlimited */
+    int64_t stride[GPU_BOX_DIMS];             /* bytes between repetitions */
+};
+
+/* The word of a block: the data bytes of the blocks before it, and its displacement. */
+BASE_LAYOUT_FN uint64_t gpu_odd_word(uint32_t prefix, int32_t disp)
+{
+    return (uint64_t)(uint32_t)disp << 32 | prefix;
+}
+
+BASE_LAYOUT_FN uint32_t gpu_odd_prefix(uint64_t word)
+{
+    return (uint32_t)word;
+}
+
+BASE_LAYOUT_FN int32_t gpu_odd_disp(uint64_t word)
+{
+    return (int32_t)(uint32_t)(word >> 32);
+}
 
 /* Any program. */
 #define GPU_PROGRAM_WORDS 440 /* maximum size in the arguments, which have a limit of 4 KiB */

@@ -241,23 +241,28 @@ struct alignas(16) run {
     uint64_t low, high;
 };
 
-/* Reads as many bytes as one load can read from an address, n_bytes at most. */
+/* As many bytes as one load or store can take at an address, n_bytes at most. */
+GPU_FN unsigned piece_size(uint64_t at, unsigned n_bytes)
+{
+    return n_bytes >= 8 && at % 8 == 0   ? 8
+           : n_bytes >= 4 && at % 4 == 0 ? 4
+           : n_bytes >= 2 && at % 2 == 0 ? 2
+                                         : 1;
+}
+
 GPU_FN uint64_t read_piece(uint64_t from, unsigned n_bytes, unsigned *size_out)
 {
-    if (n_bytes >= 8 && from % 8 == 0) {
-        *size_out = 8;
+    *size_out = piece_size(from, n_bytes);
+    switch (*size_out) {
+    case 8:
         return *GPU_AT(const uint64_t, from);
-    }
-    if (n_bytes >= 4 && from % 4 == 0) {
-        *size_out = 4;
+    case 4:
         return *GPU_AT(const uint32_t, from);
-    }
-    if (n_bytes >= 2 && from % 2 == 0) {
-        *size_out = 2;
+    case 2:
         return *GPU_AT(const uint16_t, from);
+    default:
+        return *GPU_AT(const uint8_t, from);
     }
-    *size_out = 1;
-    return *GPU_AT(const uint8_t, from);
 }
 
 GPU_FN unsigned write_piece(uint64_t to, unsigned n_bytes, uint64_t value)

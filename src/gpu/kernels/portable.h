@@ -4,8 +4,8 @@
  * (the C++ compiler, for the fake driver of the tests).
  *
  * A kernel's body is a function of its argument, the thread number and the number of threads. On a CPU all
- * threads of a launch are sequential calls, so bodies have no barriers; data that a block prepares together
- * is in GPU_BLOCK_WORDS.
+ * threads of a launch are sequential calls, so bodies have no barriers between more than GPU_LANES threads; data
+ * that a block prepares together is in GPU_BLOCK_WORDS.
  */
 #ifndef GPU_KERNELS_PORTABLE_H
 #define GPU_KERNELS_PORTABLE_H
@@ -47,6 +47,8 @@ GPU_FN uint32_t high_word(uint32_t a, uint32_t b)
         body(args, threadIdx.x, blockDim.x);                                                  \
     }
 #define GPU_SHARED __shared__
+#define GPU_LANES 32 /* threads that can wait for each other with GPU_WARP_BARRIER */
+#define GPU_ODD_BUFFERS GPU_ODD_WARPS
 #define GPU_BARRIER() __syncthreads()
 #define GPU_WARP_BARRIER() __syncwarp()
 
@@ -121,6 +123,8 @@ GPU_FN T *gpu_at(uint64_t addr)
         body(*(const type *)args, 0, 1);                                          \
     }
 #define GPU_SHARED
+#define GPU_LANES 1
+#define GPU_ODD_BUFFERS 1
 #define GPU_BARRIER() (void)0
 #define GPU_WARP_BARRIER() (void)0
 #define GPU_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
