@@ -11,15 +11,22 @@
 #define LOOKS_PER_QUERY 1024
 
 /* Creating a stream can wait for the GPU, and so for a kernel that waits for this PE: those that its copies need are
- * created before. An error comes again when they are used. */
+ * created before, and so is pinned memory. An error comes again when they are used. */
 static void make_queues(int device)
 {
     static const enum gpu_stream_role roles[] = {GPU_STREAM_OUT,   GPU_STREAM_IN,    GPU_STREAM_KERNELS,
                                                  GPU_STREAM_ASIDE, GPU_STREAM_LOCAL, GPU_STREAM_RESIDENT};
+    static const size_t blocks[] = {GPU_PINNED_SMALL, GPU_PINNED_LARGE};
     int error;
 
     for (size_t i = 0; i < BASE_COUNT(roles); i++)
         (void)gpu_queue_of(device, roles[i], &error);
+    for (size_t i = 0; i < BASE_COUNT(blocks); i++) {
+        size_t size;
+        void *block = gpu_pinned_get(blocks[i], &size, &error);
+        if (block)
+            gpu_pinned_put(block);
+    }
 }
 
 int gpu_watch_create(struct gpu_watch *watch)

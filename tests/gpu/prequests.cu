@@ -3,12 +3,14 @@
  * Kernels mark partitions ready (mpi-ext-device.cuh), and kernels of the next rank that run at the same time find each partition
  * with the data of its round: by single threads, warps and blocks, in partitions of all sizes, with and without a direct way, in many rounds without
  * a pause between them. A store that overtakes its flag, or a load that overtakes the flag's, is a wrong element.
- * Arguments: the number of rounds (200).
+ * Arguments: the number of rounds (200); serial: the receiving kernels are launched when the data has arrived, for tools that run one
+ * kernel at a time.
  */
 #include <mpi-ext-device.cuh>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 static int rank, size;
 static cudaStream_t streams[2]; /* of the kernel that sends, and of the one that receives */
@@ -96,7 +98,14 @@ __global__ static void receive_parts(MPIX_Prequest prequest, const unsigned *dat
     }
 }
 
-static void run(const struct test *test, int n_rounds)
+static void launch_receive(const struct test *test, MPIX_Prequest prequest, const unsigned *in, int from, int round,
+                           int *errors)
+{
+    receive_parts<<<test->n_blocks, test->n_threads, 0, streams[1]>>>(prequest, in, *test, from, round, errors);
+    CUDA(cudaGetLastError());
+}
+
+static void run(const struct test *test, int n_rounds, bool is_serial)
 {
     int next = (rank + 1) % size, prev = (rank + size - 1) % size, direct = 0;
     size_t n = (size_t)test->n_parts * test->n_each;
@@ -120,24 +129,26 @@ static void run(const struct test *test, int n_rounds)
         MPI(MPI_Startall(2, requests));
         MPI(MPIX_Pbuf_prepareall(2, requests));
         direct += HEDDLE_PREQUEST_IS_DIRECT(prequests[0]->state);
-        receive_parts<<<test->n_blocks, test->n_threads, 0, streams[1]>>>(prequests[1], in, *test, prev, round,
-                                                                          errors);
-        send_parts<<<test->n_blocks, test->n_threads, 0, streams[0]>>>(prequests[0], out, *test, rank, round,
-                                                                       errors);
+        if (!is_serial && size <= 2 && round % 3)
+            launch_receive(test, prequests[1], in, prev, round, errors);
+        send_parts<<<test->n_blocks, test->n_threads, 0, streams[0]>>>(prequests[0], out, *test, rank, round, errors);
         CUDA(cudaGetLastError());
-        if (round % 2) {
+        if (!is_serial && size > 2) /* a kernel that sends may have to share a connection to the GPU with one that waits */
+            MPI(MPI_Barrier(MPI_COMM_WORLD));
+        if (!is_serial && (size > 2 || round % 3 == 0))
+            launch_receive(test, prequests[1], in, prev, round, errors);
+        if (round % 2 && !is_serial)
             CUDA(cudaStreamSynchronize(streams[1]));
-            MPI(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
-        } else {
-            MPI(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
-            CUDA(cudaStreamSynchronize(streams[1]));
-        }
+        MPI(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+        if (is_serial)
+            launch_receive(test, prequests[1], in, prev, round, errors);
+        CUDA(cudaStreamSynchronize(streams[1]));
         CUDA(cudaStreamSynchronize(streams[0]));
         CHECK(*errors == 0, "%s, round %d: %d errors", test->name, round, *errors);
         *errors = 0;
     }
     if (rank == 0)
-        printf("%s: %d of %d rounds were direct\n", test->name, direct, n_rounds);
+        printf("%s: %d of %d rounds were direct\n", test->name, direct, n_rounds), fflush(stdout);
     for (int i = 0; i < 2; i++) {
         MPI(MPIX_Prequest_free(&prequests[i]));
         MPI(MPI_Request_free(&requests[i]));
@@ -172,7 +183,7 @@ int main(int argc, char **argv)
     for (cudaStream_t &stream : streams)
         CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (const struct test &test : tests)
-        run(&test, argc > 1 ? atoi(argv[1]) : 200);
+        run(&test, argc > 1 ? atoi(argv[1]) : 200, argc > 2 && strcmp(argv[2], "serial") == 0);
     MPI_Finalize();
     return 0;
 }
