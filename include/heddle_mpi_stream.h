@@ -34,7 +34,8 @@ int MPIX_Stream_comm_create_multiplex(MPI_Comm comm, int count, MPIX_Stream arra
 int MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream);
 
 /* ---- Operations in the stream of the communicator: the host does not wait for them. Buffers and statuses must
- *      exist until the stream has passed the operation, or the wait for its request ---- */
+ *      exist until the stream has passed the operation, or the wait for its request. While the stream is captured, sends,
+ *      receives and their waits become parts of the graph ---- */
 
 int MPIX_Send_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int MPIX_Send_enqueue_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,

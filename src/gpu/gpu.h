@@ -143,6 +143,57 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold);
  * the stream. May switch. */
 void gpu_sync_make_room(struct gpu_sync *sync);
 
+/* ---- Ends of messages in CUDA graphs, captured in such a stream (stream_graph.c) ---- */
+
+/* A send or a receive that every launch of a graph repeats. Memory of the caller, until
+ * gpu_graph_forget. */
+struct gpu_graph_end {
+    /* Only of an end that the PE serves: a launch has come to it, and waits for gpu_graph_release. On the PE that made it, from
+     * its progress; may not switch. */
+    void (*reached)(struct gpu_graph_end *end);
+    /* A launch has been waiting for some time, but nobody has captured the other end. As above, once. */
+    void (*lonely)(struct gpu_graph_end *end);
+    struct gpu_sync *sync;      /* private, like all other fields */
+    struct gpu_graph_end *next; /* of the ends that the PE looks at */
+    struct gpu_graph_words *words;
+    uint64_t words_at;   /* their address for GPUs */
+    uint64_t meeting_at; /* where the blocks of both ends meet; 0: no kernel works for it */
+    uint64_t terms_at;
+    uint64_t done_at;     /* the word that the graph waits for ... */
+    bool is_done_on_host; /* ... is words->released */
+    int device;
+    uint32_t n_chunks;
+    void *data;
+    size_t n_bytes;
+    uint64_t lonely_since_ns;
+    _Atomic int served_by; /* enum graph_server */
+    bool is_watched;
+};
+
+/* True if the stream is being captured; *id_out identifies the capture. Never switches. */
+bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out);
+
+/* Prepares an end in a graph of this stream; the functions are set. data: consecutive bytes; NULL: they are not, so only
+ * the PE can send or receive them. An error: nothing was prepared. May switch. */
+int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *data,
+                      size_t n_bytes) BASE_MUST_CHECK;
+
+/* Decides once, for both ends of a message of n_bytes, or for one whose other end is elsewhere (recv NULL or send NULL):
+ * true: the GPUs exchange it, and the PE has nothing to do; false: the PEs serve the ends. `second` is the one of
+ * them that the calling PE has prepared just now. Ends of different PEs: under the caller's lock. */
+bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, struct gpu_graph_end *second,
+                     size_t n_bytes);
+
+/* Add nodes to the capture of the stream: the ends are reached, and are waited for. May switch. */
+int gpu_graph_start(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n) BASE_MUST_CHECK;
+int gpu_graph_hold(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n) BASE_MUST_CHECK;
+
+/* The PE has served it: the launch goes on. Never switches. */
+void gpu_graph_release(struct gpu_graph_end *end);
+
+/* The PE looks at it no more. */
+void gpu_graph_forget(struct gpu_graph_end *end);
+
 /* The errors of these functions that have a meaning of their own, as their values in CUDA. */
 #define GPU_SYNC_OTHER_CONTEXT 201 /* CUDA_ERROR_INVALID_CONTEXT */
 #define GPU_SYNC_UNSUPPORTED 801   /* CUDA_ERROR_NOT_SUPPORTED */

@@ -258,6 +258,38 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold) {}
 
 void gpu_sync_make_room(struct gpu_sync *sync) {}
 
+bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out)
+{
+    unreachable();
+    return false;
+}
+
+int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *data, size_t n_bytes)
+{
+    return unreachable();
+}
+
+bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, struct gpu_graph_end *second,
+                     size_t n_bytes)
+{
+    unreachable();
+    return false;
+}
+
+int gpu_graph_start(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
+{
+    return unreachable();
+}
+
+int gpu_graph_hold(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
+{
+    return unreachable();
+}
+
+void gpu_graph_release(struct gpu_graph_end *end) {}
+
+void gpu_graph_forget(struct gpu_graph_end *end) {}
+
 int gpu_watch_create(struct gpu_watch *watch)
 {
     return unreachable();

@@ -49,13 +49,14 @@ struct gpu_pe {
     struct gpu_batch *free_batches;
     struct gpu_question *questions; /* queries to the driver (waits.c) */
     struct gpu_question **questions_end;
-    struct gpu_sync *syncs;         /* streams with points that have not been reached (stream_sync.c) */
-    struct gpu_sync *spare_syncs;   /* destroyed ones, to be used again */
-    struct gpu_watch *watches;      /* memory that kernels of the program write to (watch.c) */
-    struct gpu_pe *next_pe;         /* link of the list of all PEs (drain.c) */
-    atomic_bool is_submitting;      /* a call of the running rank gives work to the driver (drain.h) */
-    struct gpu_repeats *repeats;    /* of the running rank, in the middle of a sequence (repeats.c) */
-    struct gpu_resident *residents; /* those created so far (resident.c) */
+    struct gpu_sync *syncs;           /* streams with points that have not been reached (stream_sync.c) */
+    struct gpu_sync *spare_syncs;     /* destroyed ones, to be used again */
+    struct gpu_graph_end *graph_ends; /* ends of messages in graphs, to be looked at (stream_graph.c) */
+    struct gpu_watch *watches;        /* memory that kernels of the program write to (watch.c) */
+    struct gpu_pe *next_pe;           /* link of the list of all PEs (drain.c) */
+    atomic_bool is_submitting;        /* a call of the running rank gives work to the driver (drain.h) */
+    struct gpu_repeats *repeats;      /* of the running rank, in the middle of a sequence (repeats.c) */
+    struct gpu_resident *residents;   /* those created so far (resident.c) */
     /* Ids of buffers in a primary context's own memory (peer_access.c); 0: none. */
     uint64_t plain_buffers[GPU_PLAIN_BUFFERS];
 };
@@ -74,6 +75,9 @@ struct gpu_pe *gpu_pe_self(void);
 
 /* Calls the points that streams of this PE have reached; returns their number. (stream_sync.c) */
 int gpu_sync_poll(struct gpu_pe *pe);
+
+/* Serves the ends of messages that graphs have reached; returns their number. (stream_graph.c) */
+int gpu_graph_poll(struct gpu_pe *pe);
 
 /* Looks at what kernels of the program write; returns the number of watches that are over. (watch.c) */
 int gpu_watch_poll(struct gpu_pe *pe);

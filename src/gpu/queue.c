@@ -485,7 +485,8 @@ static int poll_queues(struct ult_source *source)
     if (pe->repeats)
         gpu_repeats_end(pe->repeats);
     n_handled = (pe->residents ? gpu_resident_poll(pe) : 0) + (pe->questions ? gpu_wait_poll(pe) : 0) +
-                (pe->syncs ? gpu_sync_poll(pe) : 0) + (pe->watches ? gpu_watch_poll(pe) : 0);
+                (pe->syncs ? gpu_sync_poll(pe) : 0) + (pe->watches ? gpu_watch_poll(pe) : 0) +
+                (pe->graph_ends ? gpu_graph_poll(pe) : 0);
     queue = pe->busy;
     pe->busy = NULL;
     for (; queue; queue = next) {

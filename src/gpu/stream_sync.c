@@ -18,6 +18,7 @@
 #include "gpu/pe_state.h"
 #include "gpu/repeats.h"
 #include "gpu/stream_api.h"
+#include "gpu/stream_sync.h"
 #include "gpu/waits.h"
 
 _Static_assert(GPU_SYNC_OTHER_CONTEXT == CUDA_ERROR_INVALID_CONTEXT &&
@@ -31,38 +32,6 @@ _Static_assert(GPU_SYNC_OTHER_CONTEXT == CUDA_ERROR_INVALID_CONTEXT &&
 
 /* Polls without news after which the driver is asked whether the context is broken. */
 #define LOOKS_PER_QUERY 1024
-
-struct words {
-    volatile uint32_t reached;  /* written by the GPU */
-    volatile uint32_t released; /* written by the PE */
-};
-
-/* A ULT that waits for room; on its stack. */
-struct room_waiter {
-    struct room_waiter *next;
-    struct ult *u;
-};
-
-struct gpu_sync {
-    struct gpu_sync *next; /* link of the PE's list; see is_listed */
-    CUstream stream;       /* the program's */
-    CUcontext context;
-    struct words *words; /* pinned memory of the context */
-    CUdeviceptr words_at;
-    CUevent probe; /* never recorded: a query of it returns the context's error */
-    uint32_t n_points;
-    uint32_t n_holds;
-    struct gpu_point *points; /* that have not been reached, in order */
-    struct gpu_point *points_last;
-    struct gpu_hold *holds; /* from the first one that is not released, in order */
-    struct gpu_hold *holds_last;
-    int n_waiting; /* points and holds in the lists */
-    struct room_waiter *room_waiters;
-    unsigned n_looks;
-    bool is_listed;
-    bool is_polled; /* a point's function may be running ... */
-    bool is_dead;   /* ... and has destroyed it */
-};
 
 /* ---- Creating ---- */
 
@@ -153,6 +122,9 @@ int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
         }
     }
     made->stream = stream;
+    made->device = device;
+    if (gpu_graph_make_room(made))
+        base_log_verbose(2, "no memory for operations in CUDA graphs: %s", gpu_error_text(gpu_driver_last()));
     gpu_waits_make_progress();
     *sync_out = made;
     return 0;
@@ -165,12 +137,14 @@ static void destroy(struct gpu_sync *sync)
 
     if (gpu_context_is_kept(sync->context)) {
         sync->is_dead = false;
+        gpu_graph_keep_blocks(sync);
         sync->next = pe->spare_syncs;
         pe->spare_syncs = sync;
         return;
     }
     if (!gpu_context_enter(sync->context, &before)) {
         gpu_driver.cuEventDestroy(sync->probe);
+        gpu_graph_free_blocks(sync);
         gpu_driver.cuMemFreeHost(sync->words);
         gpu_context_leave(sync->context, before);
     }
@@ -188,47 +162,51 @@ void gpu_sync_destroy(struct gpu_sync *sync)
 
 /* ---- Adding ---- */
 
-static CUstreamBatchMemOpParams write_of(const struct gpu_sync *sync, uint32_t number)
+CUstreamBatchMemOpParams gpu_sync_write(CUdeviceptr word, uint32_t value)
 {
     CUstreamBatchMemOpParams op = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};
 
     op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-    op.writeValue.address = sync->words_at + offsetof(struct words, reached);
-    op.writeValue.value = number;
+    op.writeValue.address = word;
+    op.writeValue.value = value;
     op.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
     return op;
 }
 
-static CUstreamBatchMemOpParams wait_of(const struct gpu_sync *sync, uint32_t number)
+CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigned compare)
 {
     CUstreamBatchMemOpParams op = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32};
 
     op.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-    op.waitValue.address = sync->words_at + offsetof(struct words, released);
-    op.waitValue.value = number;
-    op.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+    op.waitValue.address = word;
+    op.waitValue.value = value;
+    op.waitValue.flags = compare;
     return op;
 }
 
-/* Submits them to the stream that the program means, in the order that CUDA gives its work. */
-static int submit(struct gpu_sync *sync, CUstreamBatchMemOpParams *ops, unsigned n_ops)
+/* Finds the stream that the program means, and makes it wait in the order that CUDA gives its work. */
+int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *before_out)
 {
-    struct gpu_call call;
-    CUcontext before;
     int error;
 
-    error = gpu_context_enter(sync->context, &before);
-    if (error)
+    gpu_submit_begin_in_mpi(sync->context);
+    error = gpu_context_enter(sync->context, before_out);
+    if (error) {
+        gpu_submit_end();
         return error;
+    }
     gpu_repeats_break();
-    error = gpu_driver_check(gpu_call_begin(&call, sync->stream, false, GPU_CALL_SUBMIT, NULL),
+    error = gpu_driver_check(gpu_call_begin(call, sync->stream, false, GPU_CALL_SUBMIT, NULL),
                              "cuStreamBatchMemOp");
-    if (!error && gpu_stream_is_captured(call.stream, NULL))
-        error = gpu_driver_record(GPU_SYNC_CAPTURED, "cuStreamBatchMemOp");
-    if (!error)
-        error = gpu_call(cuStreamBatchMemOp, (call.stream, n_ops, ops, 0));
-    gpu_context_leave(sync->context, before);
+    if (error)
+        gpu_sync_end(sync, *before_out);
     return error;
+}
+
+void gpu_sync_end(struct gpu_sync *sync, CUcontext before)
+{
+    gpu_context_leave(sync->context, before);
+    gpu_submit_end();
 }
 
 static void append_point(struct gpu_sync *sync, struct gpu_point *point)
@@ -264,19 +242,32 @@ static void append_hold(struct gpu_sync *sync, struct gpu_hold *hold)
     sync->n_waiting++;
 }
 
-int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold)
+static int submit(struct gpu_sync *sync, CUstream stream, bool has_point, bool has_hold)
 {
     CUstreamBatchMemOpParams ops[2];
     unsigned n_ops = 0;
-    int error;
 
-    gpu_submit_begin_in_mpi(sync->context);
-    if (point)
-        ops[n_ops++] = write_of(sync, sync->n_points + 1);
-    if (hold)
-        ops[n_ops++] = wait_of(sync, sync->n_holds + 1);
-    error = submit(sync, ops, n_ops);
-    gpu_submit_end();
+    if (gpu_stream_is_captured(stream, NULL))
+        return gpu_driver_record(GPU_SYNC_CAPTURED, "cuStreamBatchMemOp");
+    if (has_point)
+        ops[n_ops++] =
+            gpu_sync_write(sync->words_at + offsetof(struct gpu_sync_words, reached), sync->n_points + 1);
+    if (has_hold)
+        ops[n_ops++] = gpu_sync_wait(sync->words_at + offsetof(struct gpu_sync_words, released),
+                                     sync->n_holds + 1, CU_STREAM_WAIT_VALUE_GEQ);
+    return gpu_call(cuStreamBatchMemOp, (stream, n_ops, ops, 0));
+}
+
+int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold)
+{
+    struct gpu_call call;
+    CUcontext before;
+    int error = gpu_sync_begin(sync, &call, &before);
+
+    if (error)
+        return error;
+    error = submit(sync, call.stream, point != NULL, hold != NULL);
+    gpu_sync_end(sync, before);
     if (error)
         return error;
     if (point)
@@ -289,7 +280,7 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
 void gpu_sync_make_room(struct gpu_sync *sync)
 {
     while (sync->n_waiting >= SYNC_MAX) {
-        struct room_waiter waiter = {sync->room_waiters, ult_self()};
+        struct gpu_room_waiter waiter = {sync->room_waiters, ult_self()};
         sync->room_waiters = &waiter;
         ult_suspend();
     }
@@ -327,15 +318,25 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold)
     }
 }
 
+CUstreamCaptureMode gpu_sync_relax(CUstreamCaptureMode mode)
+{
+    if (gpu_stream_real.r_cuThreadExchangeStreamCaptureMode)
+        gpu_stream_real.r_cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
 /* The context's error; 0: none. */
 static int ask_driver(struct gpu_sync *sync)
 {
+    CUstreamCaptureMode mode;
     CUcontext before;
     int error = gpu_context_enter(sync->context, &before);
 
     if (error)
         return error;
+    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
     error = gpu_call(cuEventQuery, (sync->probe));
+    (void)gpu_sync_relax(mode);
     gpu_context_leave(sync->context, before);
     return error;
 }

@@ -114,20 +114,6 @@ static void waits(void)
     etest_end(&other);
 }
 
-static void captured(void)
-{
-    struct etest test = etest_begin(0, 0);
-    CUgraph graph = NULL;
-    char byte = 0;
-
-    GTEST_CU(cuStreamBeginCapture(test.cuda, CU_STREAM_CAPTURE_MODE_RELAXED));
-    MTEST_CLASS(MPIX_Send_enqueue(&byte, 1, MPI_BYTE, mtest_rank, 0, test.comm),
-                MPI_ERR_UNSUPPORTED_OPERATION);
-    GTEST_CU(cuStreamEndCapture(test.cuda, &graph));
-    GTEST_CU(cuGraphDestroy(graph));
-    etest_end(&test);
-}
-
 static void unsupported(void)
 {
     struct etest test;
@@ -194,7 +180,6 @@ int main(int argc, char **argv)
         return mtest_end();
     if (!is_fatal) {
         waits();
-        captured();
         unsupported();
     }
     truncated(is_fatal);

@@ -8,6 +8,8 @@
 #include "ampi/comm/comm.h"
 #include "gpu/gpu.h"
 
+struct ampi_captured;
+
 /* The object behind a handle of type MPIX_Stream. Belongs to one rank. */
 struct ampi_stream {
     uint32_t magic; /* AMPI_MAGIC_STREAM */
@@ -15,7 +17,8 @@ struct ampi_stream {
     int n_refs;     /* the program's handle, communicators, and operations in progress */
     int error;      /* of an operation, returned by the next call that names the stream; MPI_SUCCESS: none */
     struct ampi_rank *owner;
-    struct gpu_sync *sync; /* the CUDA stream; NULL: a stream of no GPU */
+    struct gpu_sync *sync;          /* the CUDA stream; NULL: a stream of no GPU */
+    struct ampi_captured *captured; /* not waited for in their graph yet */
 };
 
 /* A rank's streams on a communicator. Shared by the duplicates of the communicator. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "ampi/datatype/buffer.h"
+#include "ampi/enqueue/captured.h"
 #include "ampi/object/gate.h"
 #include "base/log.h"
 
@@ -58,18 +59,16 @@ static void raise_failure(struct ult_errand *errand)
     free(failure);
 }
 
-static BASE_COLD void report_failure(const struct operation *operation, const MPI_Status *status)
+void ampi_enqueue_report(const char *call, struct ampi_comm *comm, struct ampi_stream *stream,
+                         const MPI_Status *status)
 {
     struct failure *failure = base_malloc(sizeof *failure, "an error of an enqueued operation");
 
-    *failure = (struct failure){.errand.run = raise_failure,
-                                .call = operation->call,
-                                .comm = operation->outer->comm,
-                                .stream = operation->stream,
-                                .status = *status};
-    failure->comm->n_pending++;
-    ampi_stream_ref(failure->stream);
-    ampi_rank_send(operation->outer->owner, &failure->errand);
+    *failure = (struct failure){
+        .errand.run = raise_failure, .call = call, .comm = comm, .stream = stream, .status = *status};
+    comm->n_pending++;
+    ampi_stream_ref(stream);
+    ampi_rank_send(comm->owner, &failure->errand);
 }
 
 /* ---- The outer request ---- */
@@ -127,7 +126,7 @@ static void hand_out(struct operation *operation, MPI_Status *to)
     if (to != MPI_STATUS_IGNORE)
         to->MPI_ERROR = status->MPI_ERROR;
     if (BASE_UNLIKELY(status->MPI_ERROR != MPI_SUCCESS))
-        report_failure(operation, status);
+        ampi_enqueue_report(operation->call, operation->outer->comm, operation->stream, status);
     ampi_request_destroy(operation->outer);
 }
 
@@ -184,13 +183,13 @@ int ampi_enqueue_stream(struct ampi_comm *comm, struct ampi_stream **stream_out)
     return error;
 }
 
-static BASE_COLD int raise_cuda(struct ampi_comm *comm, int error)
+int ampi_enqueue_raise_cuda(struct ampi_comm *comm, int error)
 {
     if (error == GPU_SYNC_CAPTURED)
         return ampi_raise(
             comm, MPI_ERR_UNSUPPORTED_OPERATION,
-            "the stream is being captured: operations of MPI cannot become parts of a CUDA graph "
-            "yet");
+            "the stream is being captured: collectives, and waits for operations from before the capture, "
+            "cannot become parts of a CUDA graph");
     if (error == GPU_SYNC_UNSUPPORTED)
         return ampi_raise(comm, MPI_ERR_UNSUPPORTED_OPERATION,
                           "the GPU cannot write and wait for values in streams (cuStreamBatchMemOp)");
@@ -240,7 +239,7 @@ static void add_to_wait(struct stream_wait *wait, struct ampi_request *outer, MP
 static BASE_COLD int undo(const struct ampi_enqueue *what, struct operation *operation, int error)
 {
     struct ampi_comm *comm = what->inner->comm;
-    int code = raise_cuda(comm, error);
+    int code = ampi_enqueue_raise_cuda(comm, error);
 
     ampi_request_destroy(operation->outer);
     ampi_request_destroy(what->inner);
@@ -341,12 +340,16 @@ static int wait_enqueue(int count, MPI_Request requests[], MPI_Status *statuses)
 {
     struct stream_wait *wait = NULL;
     struct ampi_stream *stream;
-    int n_active = 0, error;
+    int n_active = 0, first = 0, error;
 
     if (count < 0)
         return ampi_raise_self(MPI_ERR_COUNT, "the count of requests %d is negative", count);
     if (count > 0 && !requests)
         return ampi_raise_self(MPI_ERR_REQUEST, "the address of the requests is NULL");
+    while (first < count && requests[first] == MPI_REQUEST_NULL)
+        first++;
+    if (first < count && ampi_captured_is(requests[first]))
+        return ampi_captured_wait(count, requests, statuses);
     if ((error = check_requests(count, requests, &stream, &n_active)))
         return error;
     if (n_active > 0) { /* operations may complete meanwhile */
@@ -361,7 +364,7 @@ static int wait_enqueue(int count, MPI_Request requests[], MPI_Status *statuses)
         if (BASE_UNLIKELY(error)) {
             ampi_stream_unref(wait->stream);
             free(wait);
-            return raise_cuda(NULL, error);
+            return ampi_enqueue_raise_cuda(NULL, error);
         }
     }
     for (int i = 0; i < count; i++)

@@ -39,6 +39,17 @@ struct ampi_enqueue {
 int ampi_enqueue_blocking(const struct ampi_enqueue *what, MPI_Status *status);
 int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *request_out);
 
+/* The error of an operation that no call can return: raised on the owner's stack when it blocks or yields next, and returned by
+ * the next call with the stream. On the owner's PE. */
+void ampi_enqueue_report(const char *call, struct ampi_comm *comm, struct ampi_stream *stream,
+                         const MPI_Status *status) BASE_COLD;
+
+/* Raises CUDA's error. comm NULL: on MPI_COMM_SELF. */
+int ampi_enqueue_raise_cuda(struct ampi_comm *comm, int error) BASE_COLD;
+
+/* Registers this room's functions with lower rooms (job/connect.c). */
+void ampi_enqueue_connect(void);
+
 /* Defines an entry point: calls the function with these arguments, among which `call` is the entry point's name. */
 #define AMPI_ENQUEUE_FORM(name, function, parameters, arguments)              \
     int name parameters                                                       \

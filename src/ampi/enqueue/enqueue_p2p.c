@@ -2,7 +2,7 @@
  *
  * enqueue_p2p.c: MPIX_Send_enqueue, MPIX_Recv_enqueue and their nonblocking forms (heddle_mpi_stream.h).
  */
-#include "ampi/enqueue/enqueue.h"
+#include "ampi/enqueue/captured.h"
 #include "ampi/object/gate.h"
 
 /* Persistent requests know how to start later; these never become persistent. */
@@ -11,15 +11,11 @@ static void start(struct ampi_request *request)
     (void)request->kind->start(request); /* returns no error for sends and receives */
 }
 
-/* The stream of the communicator, and the send as a request that has not started. */
-static int prepare_send(const char *call, struct ampi_send_args *args, MPI_Datatype type, MPI_Comm comm,
-                        struct ampi_enqueue *what)
+/* The send as a request that has not started. */
+static void prepare_send(const char *call, struct ampi_send_args *args, struct ampi_enqueue *what)
 {
     struct ampi_rank *self = ampi_self();
-    int error = ampi_check_send(self, type, comm, args);
 
-    if (error || (error = ampi_enqueue_stream(args->comm, &what->stream)))
-        return error;
     args->mode = AMPI_SEND_STANDARD;
     what->call = call;
     what->name = "enqueued send";
@@ -28,70 +24,128 @@ static int prepare_send(const char *call, struct ampi_send_args *args, MPI_Datat
     ampi_send_fill(what->inner, args);
     what->inner->u.p2p.n_tries = UINT8_MAX; /* it is never bound (channel.h) */
     ampi_type_ref(args->type);
-    return MPI_SUCCESS;
 }
 
-static int prepare_recv(const char *call, struct ampi_recv_args *args, MPI_Datatype type, MPI_Comm comm,
-                        struct ampi_enqueue *what)
+static void prepare_recv(const char *call, struct ampi_recv_args *args, struct ampi_enqueue *what)
 {
     struct ampi_rank *self = ampi_self();
-    int error = ampi_check_recv(self, type, comm, args);
 
-    if (error || (error = ampi_enqueue_stream(args->comm, &what->stream)))
-        return error;
     what->call = call;
     what->name = "enqueued receive";
     what->start = start;
     what->inner = ampi_request_create(self, &ampi_recv_kind, args->comm, false);
     ampi_recv_fill(what->inner, args);
     ampi_type_ref(args->type);
-    return MPI_SUCCESS;
+}
+
+/* The same operation for a stream that is being captured. */
+static struct ampi_captured_args captured_send(const char *call, const struct ampi_send_args *args,
+                                               struct ampi_stream *stream)
+{
+    return (struct ampi_captured_args){.call = call,
+                                       .is_send = true,
+                                       .buf = (void *)args->buf,
+                                       .count = args->count,
+                                       .type = args->type,
+                                       .peer = args->dest,
+                                       .tag = args->tag,
+                                       .comm = args->comm,
+                                       .stream = stream};
+}
+
+static struct ampi_captured_args captured_recv(const char *call, const struct ampi_recv_args *args,
+                                               struct ampi_stream *stream)
+{
+    return (struct ampi_captured_args){.call = call,
+                                       .buf = args->buf,
+                                       .count = args->count,
+                                       .type = args->type,
+                                       .peer = args->source,
+                                       .tag = args->tag,
+                                       .comm = args->comm,
+                                       .stream = stream};
 }
 
 static int send(const char *call, const void *buf, MPI_Count count, MPI_Datatype type, int dest, int tag,
                 MPI_Comm comm)
 {
     struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag};
+    struct ampi_captured_args captured;
     struct ampi_enqueue what;
-    int error = prepare_send(call, &args, type, comm, &what);
+    uint64_t capture;
+    int error = ampi_check_send(ampi_self(), type, comm, &args);
 
-    return error ? error : ampi_enqueue_blocking(&what, MPI_STATUS_IGNORE);
+    if (error || (error = ampi_enqueue_stream(args.comm, &what.stream)))
+        return error;
+    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
+        captured = captured_send(call, &args, what.stream);
+        return ampi_captured_blocking(&captured, MPI_STATUS_IGNORE, capture);
+    }
+    prepare_send(call, &args, &what);
+    return ampi_enqueue_blocking(&what, MPI_STATUS_IGNORE);
 }
 
 static int isend(const char *call, const void *buf, MPI_Count count, MPI_Datatype type, int dest, int tag,
                  MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag};
+    struct ampi_captured_args captured;
     struct ampi_enqueue what;
+    uint64_t capture;
     int error;
 
     if (!request)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the request is NULL");
-    error = prepare_send(call, &args, type, comm, &what);
-    return error ? error : ampi_enqueue_nonblocking(&what, request);
+    error = ampi_check_send(ampi_self(), type, comm, &args);
+    if (error || (error = ampi_enqueue_stream(args.comm, &what.stream)))
+        return error;
+    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
+        captured = captured_send(call, &args, what.stream);
+        return ampi_captured_nonblocking(&captured, capture, request);
+    }
+    prepare_send(call, &args, &what);
+    return ampi_enqueue_nonblocking(&what, request);
 }
 
 static int recv(const char *call, void *buf, MPI_Count count, MPI_Datatype type, int source, int tag,
                 MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
+    struct ampi_captured_args captured;
     struct ampi_enqueue what;
-    int error = prepare_recv(call, &args, type, comm, &what);
+    uint64_t capture;
+    int error = ampi_check_recv(ampi_self(), type, comm, &args);
 
-    return error ? error : ampi_enqueue_blocking(&what, status);
+    if (error || (error = ampi_enqueue_stream(args.comm, &what.stream)))
+        return error;
+    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
+        captured = captured_recv(call, &args, what.stream);
+        return ampi_captured_blocking(&captured, status, capture);
+    }
+    prepare_recv(call, &args, &what);
+    return ampi_enqueue_blocking(&what, status);
 }
 
 static int irecv(const char *call, void *buf, MPI_Count count, MPI_Datatype type, int source, int tag,
                  MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
+    struct ampi_captured_args captured;
     struct ampi_enqueue what;
+    uint64_t capture;
     int error;
 
     if (!request)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the request is NULL");
-    error = prepare_recv(call, &args, type, comm, &what);
-    return error ? error : ampi_enqueue_nonblocking(&what, request);
+    error = ampi_check_recv(ampi_self(), type, comm, &args);
+    if (error || (error = ampi_enqueue_stream(args.comm, &what.stream)))
+        return error;
+    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
+        captured = captured_recv(call, &args, what.stream);
+        return ampi_captured_nonblocking(&captured, capture, request);
+    }
+    prepare_recv(call, &args, &what);
+    return ampi_enqueue_nonblocking(&what, request);
 }
 
 /* The int and the _c form of a function, by their parameters behind the datatype. */

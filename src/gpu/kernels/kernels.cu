@@ -4,6 +4,7 @@
  * compiler to functions for the fake driver of the tests.
  */
 #include "gpu/kernels/combine_kernels.h"
+#include "gpu/kernels/exchange_kernel.h"
 #include "gpu/kernels/job_kernels.h"
 #include "gpu/kernels/odd_kernel.h"
 #include "gpu/kernels/pack_kernels.h"
@@ -18,6 +19,8 @@ GPU_KERNEL(heddle_pack_odd, struct gpu_kernel_odd, pack_odd_body)
 GPU_KERNEL(heddle_jobs, struct gpu_kernel_jobs, jobs_body)
 
 GPU_KERNEL(heddle_swap, struct gpu_kernel_swap, swap_body)
+
+GPU_EXCHANGE_KERNEL(heddle_exchange, struct gpu_kernel_exchange, exchange_body)
 
 GPU_RESIDENT_KERNEL(heddle_resident, struct gpu_kernel_resident, resident_body)
 

@@ -32,6 +32,7 @@ enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
     X(PACK_ODD, heddle_pack_odd, struct gpu_kernel_odd)          \
     X(JOBS, heddle_jobs, struct gpu_kernel_jobs)                 \
     X(SWAP, heddle_swap, struct gpu_kernel_swap)                 \
+    X(EXCHANGE, heddle_exchange, struct gpu_kernel_exchange)     \
     X(RESIDENT, heddle_resident, struct gpu_kernel_resident)     \
     GPU_TYPES(GPU_KERNEL_OF_TYPE, X)
 #define GPU_KERNEL_OF_TYPE(X, type) X(COMBINE_##type, heddle_combine_##type, struct gpu_kernel_combine)
@@ -247,6 +248,44 @@ struct gpu_kernel_swap {
     uint64_t old;
     uint32_t unit; /* bytes per load or store: 1, 2, 4 or 8; all addresses are multiples */
     uint32_t n;    /* units */
+};
+
+/* ---- Messages between CUDA graphs (exchange_kernel.h, gpu/stream_graph.c) ---- */
+
+#define GPU_EXCHANGE_MAX 100                  /* ends per launch: the arguments have a limit of 4 KiB */
+#define GPU_EXCHANGE_CHUNKS 32                /* of a message, at most */
+#define GPU_EXCHANGE_CHUNK ((size_t)16 << 10) /* bytes of a chunk, at least */
+
+/* Where the blocks of both ends meet, in the memory of one of the GPUs. Initially all 0. */
+struct gpu_exchange_meeting {
+    uint32_t done; /* of the end that made it: see gpu_exchange_terms */
+    uint32_t pad[15];
+    uint32_t n_done; /* chunks copied */
+    uint32_t more[15];
+    uint32_t arrivals[GPU_EXCHANGE_CHUNKS]; /* 1: one block has come */
+};
+
+/* The message that both ends have agreed on, in pinned memory; constant once both are captured. */
+struct gpu_exchange_terms {
+    uint64_t to;
+    uint64_t from;
+    uint64_t n_bytes;
+    uint64_t done[2];  /* addresses of words that become 1 when the message is there */
+    uint32_t n_chunks; /* 0: there is no second end yet, or it is not a kernel */
+};
+
+struct gpu_exchange_end {
+    uint64_t meeting;
+    uint64_t terms;
+    uint64_t reached;     /* address of a word that becomes 1 when this end has come */
+    uint32_t first_block; /* that works for it */
+    uint32_t unused;
+};
+
+struct gpu_kernel_exchange {
+    uint32_t n; /* ends */
+    uint32_t n_blocks;
+    struct gpu_exchange_end ends[GPU_EXCHANGE_MAX];
 };
 
 #endif

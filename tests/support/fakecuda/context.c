@@ -114,6 +114,13 @@ FAKE_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice p
     return error;
 }
 
+/* Devices that reach each other's memory have all that this can ask about. */
+FAKE_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device,
+                                             CUdevice peer)
+{
+    return cuDeviceCanAccessPeer(value, device, peer);
+}
+
 /* ---- Contexts of devices ---- */
 
 static struct fake_context *primaries[FAKE_DEVICES_MAX];

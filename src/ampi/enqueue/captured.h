@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * captured.h: operations in a stream that is being captured (heddle_mpi_stream.h): every launch of the graph repeats
+ * them.
+ *
+ * The life of a message whose ends are captured by two ranks of a process:
+ *      ampi_captured_start    the first end finds no other, and is kept in `unmatched`; the second one finds it, and both agree
+ *                             (gpu_graph_agree) who moves the data in every launch: the GPUs, or the PEs
+ *      ampi_captured_hold     a wait: adds to the graph that the ends are reached, all in one node, and the waits
+ *      reached                at a launch, if the PEs do it: starts an ordinary request on the hidden communicator
+ *      inner_done             it is complete: the launch goes on
+ *      ampi_captured_close    the communicator is freed, and with it the ends
+ *
+ * Captured operations match each other only, in the order of the calls. Between processes both ends count their messages, and the PEs
+ * send them with tags made of these numbers.
+ */
+#ifndef AMPI_CAPTURED_H
+#define AMPI_CAPTURED_H
+
+#include "ampi/enqueue/enqueue.h"
+
+/* A send or a receive. */
+struct ampi_captured_args {
+    const char *call;
+    bool is_send;
+    void *buf;
+    MPI_Count count;
+    struct ampi_type *type;
+    int peer; /* a rank, MPI_ANY_SOURCE or MPI_PROC_NULL */
+    int tag;
+    struct ampi_comm *comm;
+    struct ampi_stream *stream;
+};
+
+/* Captures it: with its wait, or as a request. Raises errors. May switch. */
+int ampi_captured_blocking(const struct ampi_captured_args *args, const MPI_Status *status, uint64_t capture);
+int ampi_captured_nonblocking(const struct ampi_captured_args *args, uint64_t capture,
+                              MPI_Request *request_out);
+
+/* True if the request is that of a captured operation. Captures the wait for such requests. */
+bool ampi_captured_is(MPI_Request handle);
+int ampi_captured_wait(int count, MPI_Request requests[], const MPI_Status *statuses);
+
+#endif

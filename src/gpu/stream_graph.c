@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stream_graph.c: ends of messages in CUDA graphs; see gpu.h.
+ *
+ * In a graph, an end has two places: it is reached, and its graph waits for it. Growing numbers as in stream_sync.c
+ * cannot be captured, so an end has words of its own, which are 0 between launches:
+ *
+ *      reached    set by the graph, and reset by the PE, if it serves the end
+ *      done       set by a kernel or by the PE; the graph waits for it and resets it, in one node
+ *
+ * Who serves an end is decided once, when both ends are captured (gpu_graph_agree). Until then the first one
+ * has perhaps been launched: it is a kernel whenever it could be served by one, and that kernel does both, since it sets
+ * `reached` as well. Ends that are known to need the PE only write and wait, in pinned memory.
+ *
+ * CUDA does not begin a launch before the previous one of the same executable graph has ended. So all words are at
+ * rest when an end is reached.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "gpu/gpu_pack.h"
+#include "gpu/kernels/kernels.h"
+#include "gpu/module.h"
+#include "gpu/pe_state.h"
+#include "gpu/repeats.h"
+#include "gpu/stream_api.h"
+#include "gpu/stream_sync.h"
+
+/* Time after which a launch that waits for an end that was never captured is reported. */
+#define LONELY_NS 5000000000
+
+/* Larger messages are the PE's. */
+#define EXCHANGE_BYTES_MAX ((size_t)16 << 30)
+
+/* Operations of one call of cuStreamBatchMemOp. */
+#define BATCH_MAX 128
+
+enum graph_server { SERVED_LATER, SERVED_BY_PE, SERVED_BY_GPU };
+
+/* Pinned memory of an end. */
+struct gpu_graph_words {
+    struct gpu_sync_words words;
+    struct gpu_exchange_terms terms;
+} BASE_CACHE_ALIGNED;
+
+/* Memory for several ends. */
+#define ENDS_PER_BLOCK 128
+struct gpu_graph_block {
+    struct gpu_graph_block *next;
+    struct gpu_graph_words *words; /* pinned */
+    CUdeviceptr words_at;
+    CUdeviceptr meetings_at; /* of the GPU; 0: none */
+    int n_used;
+};
+
+/* ---- Memory ---- */
+
+/* The GPU's part, all 0. zeros: pinned. May switch. */
+static int make_meetings(struct gpu_sync *sync, struct gpu_graph_block *block, const void *zeros)
+{
+    size_t n_bytes = ENDS_PER_BLOCK * sizeof(struct gpu_exchange_meeting);
+    struct gpu_queue *queue;
+    int error = 0;
+
+    if (!gpu_has_kernels() || sync->context != gpu_context_of(sync->device))
+        return 0;
+    queue = gpu_queue_of(sync->device, GPU_STREAM_LOCAL, &error);
+    if (!error)
+        error = gpu_call(cuMemAlloc, (&block->meetings_at, n_bytes));
+    if (!error)
+        error = gpu_queue_copy(queue, (void *)block->meetings_at, zeros, n_bytes);
+    return error ? error : gpu_queue_wait(queue);
+}
+
+static void free_block(CUcontext context, struct gpu_graph_block *block)
+{
+    if (block->meetings_at)
+        gpu_guard_free_later(context, (void *)block->meetings_at, false);
+    if (block->words)
+        gpu_guard_free_later(context, block->words, true);
+    free(block);
+}
+
+/* The stream's context is current. May switch. */
+static int make_block(struct gpu_sync *sync, struct gpu_graph_block **made_out)
+{
+    const size_t words_bytes = ENDS_PER_BLOCK * sizeof(struct gpu_graph_words);
+    const size_t zeros_bytes = ENDS_PER_BLOCK * sizeof(struct gpu_exchange_meeting);
+    struct gpu_graph_block *made = base_calloc(1, sizeof *made, "captured operations");
+    void *memory = NULL;
+    int error = gpu_call(cuMemHostAlloc, (&memory, words_bytes + zeros_bytes,
+                                          CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));
+
+    if (!error) {
+        made->words = memory;
+        memset(memory, 0, words_bytes + zeros_bytes);
+        error = gpu_call(cuMemHostGetDevicePointer, (&made->words_at, memory, 0));
+    }
+    if (!error)
+        error = make_meetings(sync, made, (char *)memory + words_bytes);
+    if (error)
+        free_block(sync->context, made);
+    else
+        *made_out = made;
+    return error;
+}
+
+int gpu_graph_make_room(struct gpu_sync *sync)
+{
+    struct gpu_graph_block *made = NULL;
+    CUstreamCaptureMode mode;
+    CUcontext before;
+    int error;
+
+    if (sync->captured && sync->captured->n_used < ENDS_PER_BLOCK)
+        return 0;
+    error = gpu_context_enter(sync->context, &before);
+    if (error)
+        return error;
+    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    error = make_block(sync, &made);
+    (void)gpu_sync_relax(mode);
+    gpu_context_leave(sync->context, before);
+    if (error)
+        return error;
+    made->next = sync->captured;
+    sync->captured = made;
+    return 0;
+}
+
+void gpu_graph_free_blocks(struct gpu_sync *sync)
+{
+    while (sync->captured) {
+        struct gpu_graph_block *block = sync->captured;
+        sync->captured = block->next;
+        free_block(sync->context, block);
+    }
+}
+
+/* Graphs of the freed stream may exist, but the program must not launch them. */
+void gpu_graph_keep_blocks(struct gpu_sync *sync)
+{
+    while (sync->captured && sync->captured->next) {
+        struct gpu_graph_block *block = sync->captured;
+        sync->captured = block->next;
+        free_block(sync->context, block);
+    }
+}
+
+/* ---- Ends ---- */
+
+bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out)
+{
+    cuuint64_t id = 0;
+    struct gpu_call call;
+    CUcontext before;
+    bool is_captured;
+
+    if (gpu_context_enter(sync->context, &before))
+        return false;
+    is_captured = gpu_call_begin(&call, sync->stream, false, GPU_CALL_ASK, NULL) == CUDA_SUCCESS &&
+                  gpu_stream_is_captured(call.stream, &id);
+    gpu_context_leave(sync->context, before);
+    *id_out = id;
+    return is_captured;
+}
+
+static uint32_t chunks_of(size_t n_bytes)
+{
+    size_t n = (n_bytes + GPU_EXCHANGE_CHUNK - 1) / GPU_EXCHANGE_CHUNK;
+
+    return n < 1 ? 1 : n > GPU_EXCHANGE_CHUNKS ? GPU_EXCHANGE_CHUNKS : (uint32_t)n;
+}
+
+/* True if kernels of the device can use these bytes. */
+static bool is_open_to(int device, const struct gpu_graph_end *end)
+{
+    struct gpu_range range;
+
+    if (end->n_bytes == 0)
+        return true;
+    range = *gpu_resolve(end->data);
+    return gpu_peer_access_by_kernel(device, end->data, &range);
+}
+
+static void watch(struct gpu_graph_end *end)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+
+    end->is_watched = true;
+    end->next = pe->graph_ends;
+    pe->graph_ends = end;
+    pe->source.pending++;
+}
+
+/* The end has no node yet: it waits for a word that the PE can write without the driver. */
+static void leave_to_pe(struct gpu_graph_end *end)
+{
+    end->meeting_at = 0;
+    end->done_at = end->words_at + offsetof(struct gpu_graph_words, words.released);
+    end->is_done_on_host = true;
+}
+
+int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *data, size_t n_bytes)
+{
+    struct gpu_graph_block *block;
+    int error = gpu_graph_make_room(sync), i;
+
+    if (error)
+        return error;
+    block = sync->captured;
+    i = block->n_used++;
+    end->sync = sync;
+    end->device = sync->device;
+    end->data = data;
+    end->n_bytes = n_bytes;
+    end->n_chunks = chunks_of(n_bytes);
+    end->words = &block->words[i];
+    end->words_at = block->words_at + (size_t)i * sizeof(struct gpu_graph_words);
+    end->terms_at = end->words_at + offsetof(struct gpu_graph_words, terms);
+    if (block->meetings_at && (data || n_bytes == 0) && n_bytes <= EXCHANGE_BYTES_MAX &&
+        is_open_to(sync->device, end)) {
+        end->meeting_at = block->meetings_at + (size_t)i * sizeof(struct gpu_exchange_meeting);
+        end->done_at = end->meeting_at + offsetof(struct gpu_exchange_meeting, done);
+    } else {
+        leave_to_pe(end);
+    }
+    atomic_init(&end->served_by, SERVED_LATER);
+    watch(end);
+    return 0;
+}
+
+void gpu_graph_forget(struct gpu_graph_end *end)
+{
+    struct gpu_graph_end **link = &gpu_pe_self()->graph_ends;
+
+    if (!end->is_watched)
+        return;
+    while (*link != end)
+        link = &(*link)->next;
+    *link = end->next;
+    gpu_pe_self()->source.pending--;
+    end->is_watched = false;
+}
+
+/* ---- Agreeing ---- */
+
+/* True if atomic operations of each device work on the other's memory. */
+static bool have_atomics(int a, int b)
+{
+    CUresult(CUDAAPI * ask)(int *, CUdevice_P2PAttribute, CUdevice, CUdevice) = (CUresult(CUDAAPI *)(
+        int *, CUdevice_P2PAttribute, CUdevice, CUdevice))gpu_driver_find("cuDeviceGetP2PAttribute");
+    CUdevice first, second;
+    int there = 0, back = 0;
+
+    if (a == b)
+        return true;
+    return ask && !gpu_call(cuDeviceGet, (&first, a)) && !gpu_call(cuDeviceGet, (&second, b)) &&
+           ask(&there, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, first, second) == CUDA_SUCCESS &&
+           ask(&back, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, second, first) == CUDA_SUCCESS &&
+           there && back;
+}
+
+/* True if the kernels of both can copy the message. */
+static bool can_exchange(const struct gpu_graph_end *a, const struct gpu_graph_end *b)
+{
+    return a->meeting_at && b->meeting_at && gpu_peer_enable(a->device, b->device) &&
+           gpu_peer_enable(b->device, a->device) && have_atomics(a->device, b->device) &&
+           is_open_to(a->device, b) && is_open_to(b->device, a);
+}
+
+bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, struct gpu_graph_end *second,
+                     size_t n_bytes)
+{
+    struct gpu_graph_end *first = second == send ? recv : send;
+    bool is_exchange = first && can_exchange(first, second);
+    int server = is_exchange ? SERVED_BY_GPU : SERVED_BY_PE;
+
+    if (is_exchange) {
+        struct gpu_exchange_terms *terms = &first->words->terms;
+        second->meeting_at = first->meeting_at;
+        second->terms_at = first->terms_at;
+        second->n_chunks = chunks_of(n_bytes);
+        *terms = (struct gpu_exchange_terms){.to = (uintptr_t)recv->data,
+                                             .from = (uintptr_t)send->data,
+                                             .n_bytes = n_bytes,
+                                             .done = {send->done_at, recv->done_at}};
+        atomic_thread_fence(memory_order_seq_cst);
+        *(volatile uint32_t *)&terms->n_chunks = second->n_chunks;
+    } else if (!first) {
+        leave_to_pe(second);
+    } /* else: a kernel, as whenever it can be one: another capture of the same calls has the same nodes */
+    atomic_store_explicit(&second->served_by, server, memory_order_release);
+    if (first)
+        atomic_store_explicit(&first->served_by, server, memory_order_release);
+    return is_exchange;
+}
+
+/* ---- Nodes ---- */
+
+static int launch(struct gpu_sync *sync, CUstream stream, struct gpu_kernel_exchange *args)
+{
+    size_t args_bytes = sizeof *args;
+    void *options[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_bytes,
+                       CU_LAUNCH_PARAM_END};
+    CUfunction function;
+    int error;
+
+    if (args->n == 0)
+        return 0;
+    error = gpu_module_function(sync->device, GPU_KERNEL_EXCHANGE, &function);
+    if (!error)
+        error =
+            gpu_call(cuLaunchKernel, (function, args->n_blocks, 1, 1, 512, 1, 1, 0, stream, NULL, options));
+    args->n = args->n_blocks = 0;
+    return error;
+}
+
+static int add_kernels(struct gpu_sync *sync, CUstream stream, struct gpu_graph_end *const *ends, int n)
+{
+    struct gpu_kernel_exchange *args = base_calloc(1, sizeof *args, "captured operations");
+    int error = 0;
+
+    for (int i = 0; i < n && !error; i++) {
+        if (!ends[i]->meeting_at)
+            continue;
+        args->ends[args->n++] = (struct gpu_exchange_end){
+            .meeting = ends[i]->meeting_at,
+            .terms = ends[i]->terms_at,
+            .reached = ends[i]->words_at + offsetof(struct gpu_graph_words, words.reached),
+            .first_block = args->n_blocks};
+        args->n_blocks += ends[i]->n_chunks;
+        if (args->n == GPU_EXCHANGE_MAX)
+            error = launch(sync, stream, args);
+    }
+    if (!error)
+        error = launch(sync, stream, args);
+    free(args);
+    return error;
+}
+
+/* Operations that one call of the driver adds. */
+struct batch {
+    CUstream stream;
+    unsigned n;
+    CUstreamBatchMemOpParams ops[BATCH_MAX];
+};
+
+static int flush(struct batch *batch)
+{
+    unsigned n = batch->n;
+
+    batch->n = 0;
+    return n ? gpu_call(cuStreamBatchMemOp, (batch->stream, n, batch->ops, 0)) : 0;
+}
+
+static int add(struct batch *batch, CUstreamBatchMemOpParams op)
+{
+    batch->ops[batch->n++] = op;
+    return batch->n == BATCH_MAX ? flush(batch) : 0;
+}
+
+static int add_writes(struct batch *batch, struct gpu_graph_end *const *ends, int n)
+{
+    int error = 0;
+
+    for (int i = 0; i < n && !error; i++)
+        if (!ends[i]->meeting_at)
+            error =
+                add(batch,
+                    gpu_sync_write(ends[i]->words_at + offsetof(struct gpu_graph_words, words.reached), 1));
+    return error ? error : flush(batch);
+}
+
+static int add_waits(struct batch *batch, struct gpu_graph_end *const *ends, int n)
+{
+    int error = 0;
+
+    for (int i = 0; i < n && !error; i++) {
+        error = add(batch, gpu_sync_wait(ends[i]->done_at, 1, CU_STREAM_WAIT_VALUE_EQ));
+        if (!error)
+            error = add(batch, gpu_sync_write(ends[i]->done_at, 0));
+    }
+    return error ? error : flush(batch);
+}
+
+int gpu_graph_start(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
+{
+    struct gpu_call call;
+    struct batch batch;
+    CUcontext before;
+    int error = gpu_sync_begin(sync, &call, &before);
+
+    if (error)
+        return error;
+    batch.stream = call.stream;
+    batch.n = 0;
+    error = add_writes(&batch, ends, n);
+    if (!error)
+        error = add_kernels(sync, call.stream, ends, n);
+    gpu_sync_end(sync, before);
+    return error;
+}
+
+int gpu_graph_hold(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
+{
+    struct gpu_call call;
+    struct batch batch;
+    CUcontext before;
+    int error = gpu_sync_begin(sync, &call, &before);
+
+    if (error)
+        return error;
+    batch.stream = call.stream;
+    batch.n = 0;
+    error = add_waits(&batch, ends, n);
+    gpu_sync_end(sync, before);
+    return error;
+}
+
+/* ---- The PE's part ---- */
+
+void gpu_graph_release(struct gpu_graph_end *end)
+{
+    struct gpu_queue *queue;
+    CUcontext before;
+    int error = 0;
+
+    atomic_thread_fence(memory_order_seq_cst);
+    if (end->is_done_on_host) {
+        end->words->words.released = 1;
+        return;
+    }
+    queue = gpu_queue_of(end->device, GPU_STREAM_LOCAL, &error);
+    if (!error && !(error = gpu_context_enter(end->sync->context, &before))) {
+        error = gpu_call(cuStreamWriteValue32,
+                         (gpu_queue_stream(queue), end->done_at, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+        gpu_context_leave(end->sync->context, before);
+    }
+    if (error)
+        base_log("a launch of a CUDA graph waits forever for an operation that is complete: %s",
+                 gpu_error_text(error));
+}
+
+/* The other end is not captured. */
+static BASE_COLD void look_at_lonely(struct gpu_graph_end *end)
+{
+    uint64_t now_ns = ult_now_ns();
+
+    if (end->lonely_since_ns == 0) {
+        end->lonely_since_ns = now_ns;
+    } else if (now_ns - end->lonely_since_ns > LONELY_NS && end->lonely) {
+        end->lonely(end);
+        end->lonely = NULL;
+    }
+}
+
+int gpu_graph_poll(struct gpu_pe *pe)
+{
+    struct gpu_graph_end **link = &pe->graph_ends, *end;
+    int n_reached = 0;
+
+    while ((end = *link)) {
+        int server = atomic_load_explicit(&end->served_by, memory_order_acquire);
+        if (server == SERVED_BY_GPU) {
+            *link = end->next;
+            end->is_watched = false;
+            pe->source.pending--;
+            continue;
+        }
+        link = &end->next;
+        if (!end->words->words.reached)
+            continue;
+        if (server == SERVED_LATER) {
+            look_at_lonely(end);
+            continue;
+        }
+        atomic_thread_fence(memory_order_acquire);
+        end->words->words.reached = 0;
+        n_reached++;
+        end->reached(end);
+    }
+    return n_reached;
+}
