@@ -314,6 +314,13 @@ static void all_pairs(void *arg)
     /* What is written before all inputs have been read is none of them. */
     check_pair(&b, GPU_OP_SUM, GPU_TYPE_INT32, N_MAX, 0, 33, 0, N_MAX - 1);
     ULT_CHECK(n_pairs == 8 * 10 + 3 * 4 + 3 * 2 + 3 + 5 * 3 + 7 * 2);
+    for (int i = 0; i < N_MAX; i++)
+        free(b.host[i]);
+    for (int i = 2; i < OUTS_MAX; i += 3) /* the others are a device's */
+        free(b.out[i]);
+    free(b.old[1]);
+    free(b.want);
+    free(b.seen);
 }
 
 START_TEST(all_operations_on_all_types_as_on_the_cpu)

@@ -145,6 +145,8 @@ START_TEST(more_memory_than_the_cache_remembers)
         ck_assert_uint_eq(gpu_find((void *)(device[at] + 1))->from, device[at]);
         check_kind((CUdeviceptr)pageable[at], GPU_MEMORY_HOST);
     }
+    for (int i = 0; i < 600; i++)
+        free(pageable[i]);
 }
 END_TEST
 
@@ -210,6 +212,7 @@ START_TEST(a_reservation_where_host_memory_was)
     ck_assert_uint_eq(reserved, address);
     ck_assert_int_eq(cuMemCreate(&handle, 2 * MIB, &property, 0), 0);
     ck_assert_int_eq(cuMemMap(address, 2 * MIB, 0, handle, 0), 0);
+    ck_assert_int_eq(cuMemRelease(handle), 0); /* the mapping keeps it */
     check_kind(address + 5000, GPU_MEMORY_DEVICE);
 }
 END_TEST
@@ -271,6 +274,7 @@ START_TEST(host_memory_where_a_reservation_was)
     ck_assert_int_eq(cuMemAddressReserve(&address, 2 * MIB, 0, 0, 0), 0);
     ck_assert_int_eq(cuMemCreate(&handle, 2 * MIB, &property, 0), 0);
     ck_assert_int_eq(cuMemMap(address, 2 * MIB, 0, handle, 0), 0);
+    ck_assert_int_eq(cuMemRelease(handle), 0); /* the mapping keeps it */
     check_kind(address, GPU_MEMORY_DEVICE);
     ck_assert_int_eq(cuMemUnmap(address, 2 * MIB), 0);
     ck_assert_int_eq(cuMemAddressFree(address, 2 * MIB), 0);
@@ -336,6 +340,7 @@ START_TEST(another_device_after_cuMemUnmap)
         CUmemGenericAllocationHandle handle;
         ck_assert_int_eq(cuMemCreate(&handle, 2 * MIB, &property, 0), 0);
         ck_assert_int_eq(cuMemMap(address, 2 * MIB, 0, handle, 0), 0);
+        ck_assert_int_eq(cuMemRelease(handle), 0); /* the mapping keeps it */
         check_range(address, address, 2 * MIB, device);
         ck_assert_int_eq(cuMemUnmap(address, 2 * MIB), 0);
         ck_assert_int_eq(gpu_resolve((void *)address)->memory, GPU_MEMORY_NOWHERE);

@@ -84,7 +84,7 @@ static inline CUresult launch(CUfunction function, CUdeviceptr argument, CUstrea
 /* The kernel add_one, which takes the address of an int. */
 static inline CUfunction add_one_function(void)
 {
-    CUmodule module;
+    static CUmodule module; /* never unloaded; leak checkers find it here */
     CUfunction function;
 
     fakecuda_add_kernel_of("add_one", add_one, sizeof(CUdeviceptr));

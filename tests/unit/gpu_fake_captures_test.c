@@ -95,6 +95,7 @@ START_TEST(graphs_have_memory_of_their_own)
     CUdeviceptr memory, copy;
     CUfunction function;
     CUstream stream;
+    CUgraph graph;
     CUgraphExec exec;
 
     open_driver();
@@ -107,13 +108,16 @@ START_TEST(graphs_have_memory_of_their_own)
     OK(launch(function, memory, stream));
     OK(cuMemcpyDtoDAsync(copy, memory, 4, stream));
     OK(cuMemFreeAsync(memory, stream));
-    OK(cuGraphInstantiate(&exec, end_capture(stream), 0));
+    graph = end_capture(stream);
+    OK(cuGraphInstantiate(&exec, graph, 0));
     for (int i = 0; i < 3; i++) {
         OK(cuMemsetD32(copy, 0, 1));
         OK(cuCtxSynchronize());
         OK(cuGraphLaunch(exec, stream));
         ck_assert_int_eq(number_at(copy), 6);
     }
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
 }
 END_TEST
 
@@ -163,6 +167,9 @@ START_TEST(events_fork_and_join_captures)
     OK(cuGraphNodeGetDependencies(nodes[3], NULL, NULL, &n));
     ck_assert_int_eq(n, 2);
     IS(cuEventQuery(join), CUDA_ERROR_CAPTURED_EVENT);
+    OK(cuGraphDestroy(graph));
+    OK(cuEventDestroy(fork));
+    OK(cuEventDestroy(join));
 }
 END_TEST
 
@@ -187,6 +194,8 @@ START_TEST(captures_do_not_mix_with_other_work)
     check_invalid(first);
     check_invalid(second);
     IS(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    OK(cuEventDestroy(outside));
+    OK(cuEventDestroy(inside));
 }
 END_TEST
 
@@ -245,6 +254,10 @@ static void *act_elsewhere(void *arg)
     OK(cuThreadExchangeStreamCaptureMode(&other->mode));
     other->allocated = (int)cuMemAlloc(&memory, 64);
     other->ended = (int)cuStreamEndCapture(other->stream, &graph);
+    if (!other->allocated)
+        OK(cuMemFree(memory));
+    if (!other->ended)
+        OK(cuGraphDestroy(graph));
     return NULL;
 }
 

@@ -272,6 +272,7 @@ START_TEST(some_calls_wait_for_the_whole_gpu)
     MUST_WAIT(own, cuCtxSynchronize());
     MUST_NOT_WAIT(own, cuEventRecord(event, own));
     MUST_NOT_WAIT(own, cuStreamWaitEvent(NULL, event, 0));
+    OK(cuEventDestroy(event));
 }
 END_TEST
 
@@ -355,6 +356,7 @@ START_TEST(kernels_are_launched_in_every_way)
     ck_assert_int_eq(cuLaunchKernel(function, 0, 1, 1, 1, 1, 1, 0, NULL, params, NULL),
                      CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(fakecuda_calls_for("cuLaunchKernelEx", FAKECUDA_LEGACY), 1);
+    OK(cuModuleUnload(module));
 }
 END_TEST
 
@@ -389,6 +391,7 @@ START_TEST(events_are_what_was_recorded_last)
     OK(cuEventElapsedTime(&ms, event, unrecorded));
     OK(cuEventDestroy(event));
     ck_assert_int_eq(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuEventDestroy(unrecorded));
 }
 END_TEST
 

@@ -163,6 +163,7 @@ static void random_moves(struct ampi_rank *self)
         if (atomic_load(&job.n_wrong))
             printf("round %ld is wrong\n", i);
     }
+    types_free(pool);
 }
 
 START_TEST(random_moves_write_what_the_cpu_would)
@@ -183,6 +184,23 @@ static size_t unit_of(MPI_Datatype to, MPI_Datatype from)
     return gpu_jobs_unit(&to_side, &from_side, base_min_u64(to_data.size_bytes, from_data.size_bytes));
 }
 
+/* The types of a test, which uses most of them without naming them. */
+static MPI_Datatype of_test[128];
+static int n_of_test;
+
+static MPI_Datatype commit(MPI_Datatype type)
+{
+    ULT_CHECK(n_of_test < (int)BASE_COUNT(of_test));
+    MPI_Type_commit(&type);
+    return of_test[n_of_test++] = type;
+}
+
+static void free_types(void)
+{
+    while (n_of_test > 0)
+        MPI_Type_free(&of_test[--n_of_test]);
+}
+
 static MPI_Datatype face(int d, int edge, int thick)
 {
     int sizes[3] = {edge, edge, edge}, subsizes[3] = {edge - 2, edge - 2, edge - 2}, starts[3] = {1, 1, 1};
@@ -190,8 +208,7 @@ static MPI_Datatype face(int d, int edge, int thick)
 
     subsizes[d] = thick;
     MPI_Type_create_subarray(3, sizes, subsizes, starts, MPI_ORDER_C, MPI_DOUBLE, &made);
-    MPI_Type_commit(&made);
-    return made;
+    return commit(made);
 }
 
 static MPI_Datatype table(int first)
@@ -200,8 +217,7 @@ static MPI_Datatype table(int first)
     MPI_Datatype made;
 
     MPI_Type_indexed(3, lengths, places, MPI_DOUBLE, &made);
-    MPI_Type_commit(&made);
-    return made;
+    return commit(made);
 }
 
 static MPI_Datatype vector(int n, int length, int stride)
@@ -209,8 +225,7 @@ static MPI_Datatype vector(int n, int length, int stride)
     MPI_Datatype made;
 
     MPI_Type_vector(n, length, stride, MPI_DOUBLE, &made);
-    MPI_Type_commit(&made);
-    return made;
+    return commit(made);
 }
 
 static void fitting(struct ampi_rank *self)
@@ -219,7 +234,7 @@ static void fitting(struct ampi_rank *self)
     int places[4] = {0, 3, 4, 9};
 
     MPI_Type_contiguous(1 << 16, MPI_BYTE, &bytes);
-    MPI_Type_commit(&bytes);
+    commit(bytes);
     for (int d = 0; d < 3; d++) {
         ULT_CHECK(unit_of(face(d, 34, 1), face(d, 34, 1)) == 8);
         ULT_CHECK(unit_of(face(d, 34, 1), face(d, 66, 1)) == 8);
@@ -235,9 +250,10 @@ static void fitting(struct ampi_rank *self)
     ULT_CHECK(unit_of(vector(9, 4, 5), table(3)) == 8); /* a block for each table */
     ULT_CHECK(unit_of(vector(9, 2, 5), table(3)) == 0); /* two blocks for each */
     MPI_Type_create_indexed_block(4, 1, places, MPI_DOUBLE_INT, &table_of_others);
-    MPI_Type_commit(&table_of_others);
+    commit(table_of_others);
     ULT_CHECK(unit_of(table_of_others, table_of_others) == 4);
     ULT_CHECK(unit_of(table_of_others, table(3)) == 0);
+    free_types();
 }
 
 START_TEST(layouts_fit_together_if_their_blocks_divide_evenly)
@@ -277,7 +293,7 @@ static void launches(struct ampi_rank *self)
         return;
     prepare((size_t)4 << 20);
     MPI_Type_contiguous(64 * 8, MPI_BYTE, &bytes);
-    MPI_Type_commit(&bytes);
+    commit(bytes);
     make_faces(26, one, one);
     ULT_CHECK(run(faces, 26) == 1);
     check_errors(26, -1, 0);
@@ -302,6 +318,7 @@ static void launches(struct ampi_rank *self)
     make_faces(2, vector(20000, 8, 10), vector(20000, 8, 10)); /* each more than 1 MiB */
     ULT_CHECK(run(faces, 2) == 2);
     check_errors(2, -1, 0);
+    free_types();
 }
 
 START_TEST(moves_that_start_together_are_one_launch)
@@ -334,6 +351,7 @@ static void failures(struct ampi_rank *self)
     fakecuda_fail("cuLaunchKernel", 1, CUDA_ERROR_UNKNOWN);
     ULT_CHECK(run(faces, 5) > 1);
     check_errors(5, -1, 0);
+    free_types();
 }
 
 START_TEST(a_move_that_fails_does_not_spoil_others)

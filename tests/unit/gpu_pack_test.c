@@ -110,6 +110,7 @@ static void random_types(struct ampi_rank *self)
             MPI_Type_free(&made);
         }
     }
+    types_free(pool);
 }
 
 START_TEST(random_types_are_packed_as_by_the_cpu)

@@ -50,6 +50,13 @@ static struct buffer make(enum place place)
     return buffer;
 }
 
+/* Device and pinned memory stays until the process ends. */
+static void release(const struct buffer *buffer)
+{
+    if (buffer->place == HOST)
+        free(buffer->bytes);
+}
+
 static void put(const struct buffer *to, const unsigned char *image)
 {
     if (to->place >= GPU0)
@@ -112,6 +119,8 @@ static void all_places(void *arg)
                     swap_once(buffers, at, sizes[i], 0);
                     swap_once(buffers, at, sizes[i], (int)sizes[i] - 1);
                 }
+    for (int i = 0; i < 4; i++)
+        release(&of[HOST][i]);
 }
 
 START_TEST(an_element_changes_if_it_is_as_expected)
@@ -133,6 +142,8 @@ static void refused(void *arg)
         !gpu_swap_can(&(struct gpu_swap){host[0].bytes, host[1].bytes, host[2].bytes, host[3].bytes, 8}));
     ULT_CHECK(!gpu_swap_can(&(struct gpu_swap){device.bytes, host[1].bytes, host[2].bytes, host[3].bytes,
                                                GPU_SWAP_BYTES_MAX + 1}));
+    for (int i = 0; i < 4; i++)
+        release(&host[i]);
 }
 
 START_TEST(host_targets_and_large_elements_have_no_kernel)

@@ -21,6 +21,12 @@ static inline void types_fill(MPI_Datatype *pool)
         MPI_Type_dup(basics[(size_t)i % BASE_COUNT(basics)], &pool[i]);
 }
 
+static inline void types_free(MPI_Datatype *pool)
+{
+    for (int i = 0; i < TYPES_POOL; i++)
+        MPI_Type_free(&pool[i]);
+}
+
 static inline MPI_Datatype random_struct(const MPI_Datatype *pool)
 {
     int n = (int)random_in(1, 6), lens[6];

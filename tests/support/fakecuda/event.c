@@ -43,6 +43,9 @@ static CUresult begin(const char *function, CUevent handle, struct fake_event **
     return CUDA_SUCCESS;
 }
 
+/* Destroyed events: their memory stays, because operations may be under way, and stale handles must be noticed. */
+static struct fake_event *destroyed;
+
 FAKE_EXPORT CUresult cuEventDestroy(CUevent handle)
 {
     struct fake_event *event;
@@ -50,7 +53,9 @@ FAKE_EXPORT CUresult cuEventDestroy(CUevent handle)
 
     if (error)
         return error;
-    event->is_destroyed = true; /* its memory stays: operations may be under way */
+    event->is_destroyed = true;
+    event->next = destroyed;
+    destroyed = event;
     pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
 }

@@ -303,6 +303,7 @@ bool fake_can_copy_on_device(CUdeviceptr to, CUdeviceptr from);
 /* ---- Events (event.c) ---- */
 
 struct fake_event {
+    struct fake_event *next; /* link of the destroyed ones */
     struct fake_context *context;
     unsigned flags;
     bool is_recorded;

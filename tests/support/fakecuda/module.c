@@ -71,6 +71,8 @@ static fakecuda_kernel_fn find_in_library(const char *name)
 /* ---- Modules, and libraries, which are modules of all contexts ---- */
 
 struct module {
+    struct module *next; /* link of the unloaded ones */
+    bool is_unloaded;
     struct fake_context *context; /* NULL: of a library */
     struct fake_function *functions;
 };
@@ -104,8 +106,10 @@ static CUresult load(const char *function, const void *image, bool is_library, s
     return CUDA_SUCCESS;
 }
 
-/* Its memory stays: kernels may be under way. */
-static CUresult unload(const char *function)
+/* Modules whose memory stays: kernels may be under way. */
+static struct module *unloaded;
+
+static CUresult unload(const char *function, struct module *module)
 {
     CUresult error = fake_enter(function);
 
@@ -113,6 +117,11 @@ static CUresult unload(const char *function)
         return error;
     pthread_mutex_lock(&fake_lock);
     wait_for_gpu();
+    if (module && !module->is_unloaded) {
+        module->is_unloaded = true;
+        module->next = unloaded;
+        unloaded = module;
+    }
     pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
 }
@@ -168,7 +177,7 @@ FAKE_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 
 FAKE_EXPORT CUresult cuModuleUnload(CUmodule module)
 {
-    return unload(__func__);
+    return unload(__func__, (struct module *)module);
 }
 
 FAKE_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
@@ -192,7 +201,7 @@ FAKE_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUj
 
 FAKE_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 {
-    return unload(__func__);
+    return unload(__func__, (struct module *)library);
 }
 
 FAKE_EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)

@@ -11,14 +11,16 @@
 
 #define POOL_BYTES ((size_t)16 << 30)
 
+/* Those that are destroyed stay in memory, so that stale handles are noticed. */
 struct fake_pool {
+    struct fake_pool *next; /* link of the destroyed ones */
     int device;
     uintptr_t at;
     bool is_destroyed;
     bool is_open[FAKE_DEVICES_MAX]; /* to other devices */
 };
 
-static struct fake_pool *default_pools[FAKE_DEVICES_MAX], *current_pools[FAKE_DEVICES_MAX];
+static struct fake_pool *default_pools[FAKE_DEVICES_MAX], *current_pools[FAKE_DEVICES_MAX], *destroyed_pools;
 
 static struct fake_pool *make_pool(int device)
 {
@@ -278,6 +280,8 @@ FAKE_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
         current_pools[pool->device] = NULL;
     munmap((void *)pool->at, POOL_BYTES);
     pool->is_destroyed = true;
+    pool->next = destroyed_pools;
+    destroyed_pools = pool;
     pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
 }
