@@ -10,6 +10,9 @@
  * the ghost layer and computes the new values. The buffers that MPI gets are the device's, or (--staged) pinned
  * ones of the host; or (--datatypes) it gets the block itself, and datatypes that describe the faces. All work is in the default stream and cudaDeviceSynchronize waits for it, or (--streams) in
  * a stream of the rank, for which cudaStreamSynchronize waits.
+ *
+ * With --graph, an iteration and its messages (MPIX_Isend_enqueue, ..., of MPICH's extension, which may be captured in Heddle) are a CUDA
+ * graph. There are two, since the fields change places after each iteration. The host launches one graph per iteration, and waits at the end.
  */
 #include <cuda_runtime.h>
 #include <getopt.h>
@@ -39,7 +42,7 @@ enum { X, Y, Z };
 /* ---- The options ---- */
 static int global_points[3] = {256, 256, 256};
 static int iterations = 100, warmup_iterations = 10;
-static int is_staged, has_datatypes, has_own_stream, has_blocking_copies, does_check;
+static int is_staged, has_datatypes, has_own_stream, has_blocking_copies, has_graphs, does_check;
 
 /* ---- The process grid and this rank's block ---- */
 static MPI_Comm grid_comm;
@@ -250,20 +253,34 @@ static void exchange_by_datatypes(void)
     MPI_Waitall(2 * FACES, requests, MPI_STATUSES_IGNORE);
 }
 
+static void pack(int f)
+{
+    extents e = {n[X], n[Y], n[Z]};
+    dim3 threads(32, 8), blocks((e.face_width(f) + 31) / 32, (e.face_height(f) + 7) / 8);
+    if (neighbours[f] != MPI_PROC_NULL) {
+        pack_face<<<blocks, threads, 0, stream>>>(u, device_send[f], e, f);
+    }
+}
+
+static void unpack(int f)
+{
+    extents e = {n[X], n[Y], n[Z]};
+    dim3 threads(32, 8), blocks((e.face_width(f) + 31) / 32, (e.face_height(f) + 7) / 8);
+    if (neighbours[f] != MPI_PROC_NULL) {
+        unpack_face<<<blocks, threads, 0, stream>>>(u, device_recv[f], e, f);
+    }
+}
+
 static void exchange_faces(void)
 {
     extents e = {n[X], n[Y], n[Z]};
-    dim3 threads(32, 8);
     MPI_Request requests[2 * FACES];
     int n_requests = 0;
 
     for (int f = 0; f < FACES; f++) {
-        if (neighbours[f] != MPI_PROC_NULL) {
-            dim3 blocks((e.face_width(f) + 31) / 32, (e.face_height(f) + 7) / 8);
-            pack_face<<<blocks, threads, 0, stream>>>(u, device_send[f], e, f);
-            if (is_staged) {
-                stage(host_send[f], device_send[f], e.face_points(f) * sizeof(double), cudaMemcpyDeviceToHost);
-            }
+        pack(f);
+        if (is_staged && neighbours[f] != MPI_PROC_NULL) {
+            stage(host_send[f], device_send[f], e.face_points(f) * sizeof(double), cudaMemcpyDeviceToHost);
         }
     }
     synchronize(); /* packed; and the received faces of the iteration before are unpacked */
@@ -277,28 +294,124 @@ static void exchange_faces(void)
     }
     MPI_Waitall(n_requests, requests, MPI_STATUSES_IGNORE);
     for (int f = 0; f < FACES; f++) {
-        if (neighbours[f] != MPI_PROC_NULL) {
-            dim3 blocks((e.face_width(f) + 31) / 32, (e.face_height(f) + 7) / 8);
-            if (is_staged) {
-                stage(device_recv[f], host_recv[f], e.face_points(f) * sizeof(double), cudaMemcpyHostToDevice);
-            }
-            unpack_face<<<blocks, threads, 0, stream>>>(u, device_recv[f], e, f);
+        if (is_staged && neighbours[f] != MPI_PROC_NULL) {
+            stage(device_recv[f], host_recv[f], e.face_points(f) * sizeof(double), cudaMemcpyHostToDevice);
         }
+        unpack(f);
     }
 }
 
-static void iterate(int count)
+static void relax_block(void)
 {
     extents e = {n[X], n[Y], n[Z]};
     dim3 threads(32, 4, 2), blocks((n[X] + 31) / 32, (n[Y] + 3) / 4, (n[Z] + 1) / 2);
+    relax<<<blocks, threads, 0, stream>>>(u, u_new, e);
+    std::swap(u, u_new);
+}
+
+/* ---- The iteration as a CUDA graph ---- */
+
+#ifdef MPIX_STREAM_NULL
+
+static MPIX_Stream mpi_stream;
+static MPI_Comm stream_comm;
+static cudaGraphExec_t graphs[2]; /* of an iteration from the first field to the second, and back */
+static int n_graph_iterations;
+
+static void exchange_in_stream(void)
+{
+    extents e = {n[X], n[Y], n[Z]};
+    MPI_Request requests[2 * FACES];
+    for (int f = 0; f < FACES; f++) {
+        pack(f);
+    }
+    for (int f = 0; f < FACES; f++) {
+        MPIX_Irecv_enqueue(device_recv[f], e.face_points(f), MPI_DOUBLE, neighbours[f], f ^ 1, stream_comm,
+                           &requests[f]);
+    }
+    for (int f = 0; f < FACES; f++) {
+        MPIX_Isend_enqueue(device_send[f], e.face_points(f), MPI_DOUBLE, neighbours[f], f, stream_comm,
+                           &requests[FACES + f]);
+    }
+    MPIX_Waitall_enqueue(2 * FACES, requests, MPI_STATUSES_IGNORE);
+    for (int f = 0; f < FACES; f++) {
+        unpack(f);
+    }
+}
+
+static void make_graphs(void)
+{
+    cudaFuncAttributes unused; /* loads the kernels, which must not happen while a graph waits for this rank */
+    MPI_Info info;
+    CUDA_CHECK(cudaFuncGetAttributes(&unused, pack_face));
+    CUDA_CHECK(cudaFuncGetAttributes(&unused, unpack_face));
+    CUDA_CHECK(cudaFuncGetAttributes(&unused, relax));
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "type", "cudaStream_t");
+    MPIX_Info_set_hex(info, "value", &stream, sizeof stream);
+    MPIX_Stream_create(info, &mpi_stream);
+    MPI_Info_free(&info);
+    MPIX_Stream_comm_create(grid_comm, mpi_stream, &stream_comm);
+    for (int i = 0; i < 2; i++) {
+        cudaGraph_t graph;
+        CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+        exchange_in_stream();
+        relax_block();
+        CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+        CUDA_CHECK(cudaGraphInstantiateWithFlags(&graphs[i], graph, 0));
+        CUDA_CHECK(cudaGraphDestroy(graph));
+        CUDA_CHECK(cudaGraphUpload(graphs[i], stream));
+    }
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    MPI_Barrier(MPI_COMM_WORLD); /* all graphs are there before the first launch */
+}
+
+static void launch_graph(void)
+{
+    CUDA_CHECK(cudaGraphLaunch(graphs[n_graph_iterations++ % 2], stream));
+    std::swap(u, u_new);
+}
+
+static void free_graphs(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank's graph waits for messages any more */
+    CUDA_CHECK(cudaGraphExecDestroy(graphs[0]));
+    CUDA_CHECK(cudaGraphExecDestroy(graphs[1]));
+    MPI_Comm_free(&stream_comm);
+    MPIX_Stream_free(&mpi_stream);
+}
+
+#else
+
+static void make_graphs(void)
+{
+    fprintf(stderr, "jacobi3d_cuda: this MPI has no operations in CUDA streams (MPIX_Stream_create)\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+static void launch_graph(void)
+{
+}
+
+static void free_graphs(void)
+{
+}
+
+#endif
+
+static void iterate(int count)
+{
     for (int i = 0; i < count; i++) {
+        if (has_graphs) {
+            launch_graph();
+            continue;
+        }
         if (has_datatypes) {
             exchange_by_datatypes();
         } else {
             exchange_faces();
         }
-        relax<<<blocks, threads, 0, stream>>>(u, u_new, e);
-        std::swap(u, u_new);
+        relax_block();
     }
     synchronize();
     CUDA_CHECK(cudaGetLastError());
@@ -387,6 +500,7 @@ static void usage(FILE *to)
                 "  --memcpy         with --staged: copy by cudaMemcpy instead of cudaMemcpyAsync\n"
                 "  --datatypes      MPI gets the block and datatypes of its faces instead of packed faces\n"
                 "  --streams        a non-blocking stream per rank instead of the default stream\n"
+                "  --graph          an iteration is a CUDA graph, with its messages (implies --streams)\n"
                 "  --check          compare with the host's result; exit code 1 if they differ\n");
 }
 
@@ -404,7 +518,7 @@ static int parse_options(int argc, char **argv)
     static const struct option options[] = {
         {"iterations", required_argument, NULL, 'i'}, {"warmup", required_argument, NULL, 'w'},
         {"staged", no_argument, &is_staged, 1},       {"memcpy", no_argument, &has_blocking_copies, 1},
-        {"datatypes", no_argument, &has_datatypes, 1},
+        {"datatypes", no_argument, &has_datatypes, 1}, {"graph", no_argument, &has_graphs, 1},
         {"streams", no_argument, &has_own_stream, 1}, {"check", no_argument, &does_check, 1},
         {"help", no_argument, NULL, 'h'},             {NULL, 0, NULL, 0}};
     int option, is_good = 1;
@@ -424,9 +538,11 @@ static int parse_options(int argc, char **argv)
             is_good &= option == 0;
         }
     }
+    has_own_stream |= has_graphs;
     int n_sizes = argc - optind;
     is_good &= (n_sizes == 0 || n_sizes == 1 || n_sizes == 3) && !(has_blocking_copies && (!is_staged || has_own_stream)) &&
-               !(has_datatypes && is_staged);
+               !(has_datatypes && is_staged) &&
+               !(has_graphs && (has_datatypes || is_staged));
     for (int d = 0; is_good && n_sizes > 0 && d < 3; d++) {
         is_good &= (global_points[d] = number(argv[optind + (n_sizes == 3 ? d : 0)], 1)) > 0;
     }
@@ -455,6 +571,9 @@ int main(int argc, char **argv)
         return 2;
     }
     make_block();
+    if (has_graphs) {
+        make_graphs();
+    }
 
     iterate(warmup_iterations);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -466,11 +585,14 @@ int main(int argc, char **argv)
     MPI_Reduce(&elapsed, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (world_rank == 0) {
         printf("ranks %d size %d x %d x %d mode %s%s, %s us_per_iteration %.2f\n", world_size, global_points[X],
-               global_points[Y], global_points[Z], is_staged ? "staged" : has_datatypes ? "datatypes" : "device",
+               global_points[Y], global_points[Z], is_staged ? "staged" : has_datatypes ? "datatypes" : has_graphs ? "graph" : "device",
                has_blocking_copies ? " by cudaMemcpy" : "", has_own_stream ? "streams" : "default stream",
                longest / iterations * 1e6);
     }
     code = does_check && !check(warmup_iterations + iterations) ? 1 : 0;
+    if (has_graphs) {
+        free_graphs();
+    }
     free_block();
     MPI_Comm_free(&grid_comm);
     MPI_Finalize();
