@@ -318,6 +318,10 @@ static MPI_Comm stream_comm;
 static cudaGraphExec_t graphs[2]; /* of an iteration from the first field to the second, and back */
 static int n_graph_iterations;
 
+/* A full stream would block the calling thread, also for the ranks that share it. So at most twice as many launches wait. */
+#define LAUNCHES_PER_EVENT 16
+static cudaEvent_t launch_events[2];
+
 static void exchange_in_stream(void)
 {
     extents e = {n[X], n[Y], n[Z]};
@@ -354,6 +358,7 @@ static void make_graphs(void)
     MPIX_Stream_comm_create(grid_comm, mpi_stream, &stream_comm);
     for (int i = 0; i < 2; i++) {
         cudaGraph_t graph;
+        CUDA_CHECK(cudaEventCreateWithFlags(&launch_events[i], cudaEventDisableTiming));
         CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
         exchange_in_stream();
         relax_block();
@@ -370,13 +375,20 @@ static void launch_graph(void)
 {
     CUDA_CHECK(cudaGraphLaunch(graphs[n_graph_iterations++ % 2], stream));
     std::swap(u, u_new);
+    if (n_graph_iterations % LAUNCHES_PER_EVENT == 0) {
+        int i = n_graph_iterations / LAUNCHES_PER_EVENT % 2;
+        CUDA_CHECK(cudaEventSynchronize(launch_events[1 - i])); /* one that was never recorded is over */
+        CUDA_CHECK(cudaEventRecord(launch_events[i], stream));
+    }
 }
 
 static void free_graphs(void)
 {
     MPI_Barrier(MPI_COMM_WORLD); /* no rank's graph waits for messages any more */
-    CUDA_CHECK(cudaGraphExecDestroy(graphs[0]));
-    CUDA_CHECK(cudaGraphExecDestroy(graphs[1]));
+    for (int i = 0; i < 2; i++) {
+        CUDA_CHECK(cudaGraphExecDestroy(graphs[i]));
+        CUDA_CHECK(cudaEventDestroy(launch_events[i]));
+    }
     MPI_Comm_free(&stream_comm);
     MPIX_Stream_free(&mpi_stream);
 }
