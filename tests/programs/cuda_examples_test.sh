@@ -13,12 +13,13 @@ unset HEDDLE_OPTIONS
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$expect_dir
 
+# As with an MPI that has no operations in CUDA streams: the stand-in of CUDA has no graphs.
 # compile NAME: kernel<<<grid, block, shared, stream>>>(arguments) becomes host_launch(kernel, grid, block, arguments).
 compile() {
     sed -E 's/([A-Za-z_]+)<<<(.*), (threads|THREADS)(, 0, stream)?>>>\(/host_launch(\1, \2, \3, /' \
         "$root/examples/$1/$1.cu" >"$work/$1.cc"
     if grep -n '<<<' "$work/$1.cc" ||
-        ! "$mpicxx" -O2 -std=c++17 -ffp-contract=off -I"$root/tests/support/hostcuda" -I"$root/examples/$1" \
+        ! "$mpicxx" -O2 -std=c++17 -ffp-contract=off -DHEDDLE_NO_MPI_COMPAT -I"$root/tests/support/hostcuda" -I"$root/examples/$1" \
             "$work/$1.cc" -o "$work/$1"; then
         echo "$1 cannot be compiled for the CPU"
         exit 1
@@ -36,6 +37,8 @@ for mode in --staged --streams '--staged --streams' '--staged --memcpy'; do
     # shellcheck disable=SC2086
     expect "jacobi3d_cuda $mode" 0 'check: all points are as computed' '' "$mpirun" -n 6 ./jacobi3d_cuda 12 $mode --iterations 15 --check
 done
+expect "jacobi3d_cuda --graph, without operations in streams" 2 '' 'this MPI has no operations in CUDA streams' "$mpirun" -n 2 ./jacobi3d_cuda 12 --graph
+expect "jacobi3d_cuda --datatypes" 0 'check: all points are as computed' '' "$mpirun" -n 6 ./jacobi3d_cuda 12 --datatypes --iterations 15 --check
 expect "jacobi3d_cuda with too many ranks" 2 '' 'cannot be cut' "$mpirun" -n 8 ./jacobi3d_cuda 4 4 1
 expect "jacobi3d_cuda with a wrong option" 2 '' '^usage: ' "$mpirun" -n 2 ./jacobi3d_cuda 4 5
 
