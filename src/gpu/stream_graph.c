@@ -384,7 +384,14 @@ static int add_waits(struct batch *batch, struct gpu_graph_end *const *ends, int
     return error ? error : flush(batch);
 }
 
-int gpu_graph_start(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
+static int add_starts(struct gpu_sync *sync, struct batch *batch, struct gpu_graph_end *const *ends, int n)
+{
+    int error = add_writes(batch, ends, n);
+
+    return error ? error : add_kernels(sync, batch->stream, ends, n);
+}
+
+static int add_nodes(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n, bool is_hold)
 {
     struct gpu_call call;
     struct batch batch;
@@ -395,27 +402,19 @@ int gpu_graph_start(struct gpu_sync *sync, struct gpu_graph_end *const *ends, in
         return error;
     batch.stream = call.stream;
     batch.n = 0;
-    error = add_writes(&batch, ends, n);
-    if (!error)
-        error = add_kernels(sync, call.stream, ends, n);
+    error = is_hold ? add_waits(&batch, ends, n) : add_starts(sync, &batch, ends, n);
     gpu_sync_end(sync, before);
     return error;
 }
 
+int gpu_graph_start(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
+{
+    return add_nodes(sync, ends, n, false);
+}
+
 int gpu_graph_hold(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
 {
-    struct gpu_call call;
-    struct batch batch;
-    CUcontext before;
-    int error = gpu_sync_begin(sync, &call, &before);
-
-    if (error)
-        return error;
-    batch.stream = call.stream;
-    batch.n = 0;
-    error = add_waits(&batch, ends, n);
-    gpu_sync_end(sync, before);
-    return error;
+    return add_nodes(sync, ends, n, true);
 }
 
 /* ---- The PE's part ---- */
