@@ -16,7 +16,7 @@ struct test {
     int n_blocks;
     unsigned n_lanes;
     int is_strided; /* the receive's type has holes: it is not copied directly */
-    int host_parts; /* so many partitions are marked by MPI_Pready */
+    int host_parts; /* the number of partitions that MPI_Pready marks */
 };
 
 static const struct test tests[] = {

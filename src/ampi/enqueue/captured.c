@@ -366,6 +366,11 @@ static const struct ampi_request_kind captured_kind = {
     .release = release,
 };
 
+static struct captured_request *extra_of(const struct ampi_request *request)
+{
+    return request->u.extra;
+}
+
 bool ampi_captured_is(MPI_Request handle)
 {
     const struct ampi_request *request = ampi_request_of(handle);
@@ -397,11 +402,6 @@ int ampi_captured_nonblocking(const struct ampi_captured_args *args, uint64_t ca
 
 /* ---- Waiting for them ---- */
 
-static struct captured_request *extra_of(MPI_Request handle)
-{
-    return ampi_request_of(handle)->u.extra;
-}
-
 static int check_requests(int count, const MPI_Request requests[], const MPI_Status *statuses,
                           struct ampi_request **first_out)
 {
@@ -416,7 +416,7 @@ static int check_requests(int count, const MPI_Request requests[], const MPI_Sta
         if (!ampi_captured_is(requests[i]))
             return ampi_raise_self(MPI_ERR_REQUEST, "request %d was not captured, unlike those before it", i);
         first = first ? first : ampi_request_of(requests[i]);
-        if (extra_of(requests[i])->stream != ((struct captured_request *)first->u.extra)->stream)
+        if (extra_of(ampi_request_of(requests[i]))->stream != extra_of(first)->stream)
             return ampi_raise_on_comm(first->comm, MPI_ERR_REQUEST,
                                       "request %d is of another stream than those before it", i);
         for (int j = 0; j < i; j++)
@@ -424,10 +424,10 @@ static int check_requests(int count, const MPI_Request requests[], const MPI_Sta
                 return ampi_raise_on_comm(first->comm, MPI_ERR_REQUEST, "the array has request %d twice", i);
     }
     *first_out = first;
-    if (!gpu_sync_is_captured(((struct captured_request *)first->u.extra)->stream->sync, &capture))
+    if (!gpu_sync_is_captured(extra_of(first)->stream->sync, &capture))
         return ampi_raise_on_comm(first->comm, MPI_ERR_REQUEST,
                                   "the request was captured, but the stream is not being captured any more");
-    return check_capture(((struct captured_request *)first->u.extra)->stream, first->comm, capture);
+    return check_capture(extra_of(first)->stream, first->comm, capture);
 }
 
 struct requests {
@@ -440,7 +440,8 @@ static bool is_among(const struct ampi_captured *captured, void *arg)
     const struct requests *requests = arg;
 
     for (int i = 0; i < requests->n; i++)
-        if (requests->list[i] != MPI_REQUEST_NULL && extra_of(requests->list[i])->captured == captured)
+        if (requests->list[i] != MPI_REQUEST_NULL &&
+            extra_of(ampi_request_of(requests->list[i]))->captured == captured)
             return true;
     return false;
 }
@@ -453,13 +454,13 @@ int ampi_captured_wait(int count, MPI_Request requests[], const MPI_Status *stat
 
     if (error)
         return error;
-    error = hold(((struct captured_request *)first->u.extra)->stream, first->comm, is_among, &list);
+    error = hold(extra_of(first)->stream, first->comm, is_among, &list);
     if (error)
         return error;
     for (int i = 0; i < count; i++) {
         if (requests[i] == MPI_REQUEST_NULL)
             continue;
-        extra_of(requests[i])->is_taken = true;
+        extra_of(ampi_request_of(requests[i]))->is_taken = true;
         ampi_request_destroy(ampi_request_of(requests[i]));
         requests[i] = MPI_REQUEST_NULL;
     }

@@ -4,12 +4,12 @@
  * them.
  *
  * The life of a message whose ends are captured by two ranks of a process:
- *      ampi_captured_start    the first end finds no other, and is kept in `unmatched`; the second one finds it, and both agree
- *                             (gpu_graph_agree) who moves the data in every launch: the GPUs, or the PEs
- *      ampi_captured_hold     a wait: adds to the graph that the ends are reached, all in one node, and the waits
- *      reached                at a launch, if the PEs do it: starts an ordinary request on the hidden communicator
- *      inner_done             it is complete: the launch goes on
- *      ampi_captured_close    the communicator is freed, and with it the ends
+ *      start, match     the first end finds no other, and stays in the list of all; the second one finds it, and both agree
+ *                       (gpu_graph_agree) who moves the data in every launch: the GPUs, or the PEs
+ *      hold             a wait: adds to the graph that the ends are reached, all in one node, and the waits
+ *      reached          at a launch, if the PEs do it: starts an ordinary request on the hidden communicator
+ *      inner_done       it is complete: the launch goes on
+ *      close_comm       the communicator is freed, and with it the ends
  *
  * Captured operations match each other only, in the order of the calls. Between processes both ends count their messages, and the PEs
  * send them with tags made of these numbers.

@@ -66,86 +66,81 @@ static struct ampi_captured_args captured_recv(const char *call, const struct am
                                        .stream = stream};
 }
 
+/* request NULL: the stream waits until the message is sent. */
+static int enqueue_send(const char *call, struct ampi_send_args *args, MPI_Datatype type, MPI_Comm comm,
+                        MPI_Request *request)
+{
+    struct ampi_captured_args captured;
+    struct ampi_enqueue what;
+    uint64_t capture;
+    int error = ampi_check_send(ampi_self(), type, comm, args);
+
+    if (error || (error = ampi_enqueue_stream(args->comm, &what.stream)))
+        return error;
+    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
+        captured = captured_send(call, args, what.stream);
+        return request ? ampi_captured_nonblocking(&captured, capture, request)
+                       : ampi_captured_blocking(&captured, MPI_STATUS_IGNORE, capture);
+    }
+    prepare_send(call, args, &what);
+    return request ? ampi_enqueue_nonblocking(&what, request)
+                   : ampi_enqueue_blocking(&what, MPI_STATUS_IGNORE);
+}
+
+/* request NULL: the stream waits until the message is received; then status gets its status. */
+static int enqueue_recv(const char *call, struct ampi_recv_args *args, MPI_Datatype type, MPI_Comm comm,
+                        MPI_Status *status, MPI_Request *request)
+{
+    struct ampi_captured_args captured;
+    struct ampi_enqueue what;
+    uint64_t capture;
+    int error = ampi_check_recv(ampi_self(), type, comm, args);
+
+    if (error || (error = ampi_enqueue_stream(args->comm, &what.stream)))
+        return error;
+    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
+        captured = captured_recv(call, args, what.stream);
+        return request ? ampi_captured_nonblocking(&captured, capture, request)
+                       : ampi_captured_blocking(&captured, status, capture);
+    }
+    prepare_recv(call, args, &what);
+    return request ? ampi_enqueue_nonblocking(&what, request) : ampi_enqueue_blocking(&what, status);
+}
+
 static int send(const char *call, const void *buf, MPI_Count count, MPI_Datatype type, int dest, int tag,
                 MPI_Comm comm)
 {
     struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag};
-    struct ampi_captured_args captured;
-    struct ampi_enqueue what;
-    uint64_t capture;
-    int error = ampi_check_send(ampi_self(), type, comm, &args);
 
-    if (error || (error = ampi_enqueue_stream(args.comm, &what.stream)))
-        return error;
-    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
-        captured = captured_send(call, &args, what.stream);
-        return ampi_captured_blocking(&captured, MPI_STATUS_IGNORE, capture);
-    }
-    prepare_send(call, &args, &what);
-    return ampi_enqueue_blocking(&what, MPI_STATUS_IGNORE);
+    return enqueue_send(call, &args, type, comm, NULL);
 }
 
 static int isend(const char *call, const void *buf, MPI_Count count, MPI_Datatype type, int dest, int tag,
                  MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag};
-    struct ampi_captured_args captured;
-    struct ampi_enqueue what;
-    uint64_t capture;
-    int error;
 
     if (!request)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the request is NULL");
-    error = ampi_check_send(ampi_self(), type, comm, &args);
-    if (error || (error = ampi_enqueue_stream(args.comm, &what.stream)))
-        return error;
-    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
-        captured = captured_send(call, &args, what.stream);
-        return ampi_captured_nonblocking(&captured, capture, request);
-    }
-    prepare_send(call, &args, &what);
-    return ampi_enqueue_nonblocking(&what, request);
+    return enqueue_send(call, &args, type, comm, request);
 }
 
 static int recv(const char *call, void *buf, MPI_Count count, MPI_Datatype type, int source, int tag,
                 MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
-    struct ampi_captured_args captured;
-    struct ampi_enqueue what;
-    uint64_t capture;
-    int error = ampi_check_recv(ampi_self(), type, comm, &args);
 
-    if (error || (error = ampi_enqueue_stream(args.comm, &what.stream)))
-        return error;
-    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
-        captured = captured_recv(call, &args, what.stream);
-        return ampi_captured_blocking(&captured, status, capture);
-    }
-    prepare_recv(call, &args, &what);
-    return ampi_enqueue_blocking(&what, status);
+    return enqueue_recv(call, &args, type, comm, status, NULL);
 }
 
 static int irecv(const char *call, void *buf, MPI_Count count, MPI_Datatype type, int source, int tag,
                  MPI_Comm comm, MPI_Request *request)
 {
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
-    struct ampi_captured_args captured;
-    struct ampi_enqueue what;
-    uint64_t capture;
-    int error;
 
     if (!request)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the request is NULL");
-    error = ampi_check_recv(ampi_self(), type, comm, &args);
-    if (error || (error = ampi_enqueue_stream(args.comm, &what.stream)))
-        return error;
-    if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
-        captured = captured_recv(call, &args, what.stream);
-        return ampi_captured_nonblocking(&captured, capture, request);
-    }
-    prepare_recv(call, &args, &what);
-    return ampi_enqueue_nonblocking(&what, request);
+    return enqueue_recv(call, &args, type, comm, MPI_STATUS_IGNORE, request);
 }
 
 /* The int and the _c form of a function, by their parameters behind the datatype. */
