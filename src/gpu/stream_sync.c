@@ -325,19 +325,18 @@ CUstreamCaptureMode gpu_sync_relax(CUstreamCaptureMode mode)
     return mode;
 }
 
-/* The context's error; 0: none. */
-static int ask_driver(struct gpu_sync *sync)
+int gpu_sync_error_of(CUcontext context, CUevent probe)
 {
     CUstreamCaptureMode mode;
     CUcontext before;
-    int error = gpu_context_enter(sync->context, &before);
+    int error = gpu_context_enter(context, &before);
 
     if (error)
         return error;
     mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
-    error = gpu_call(cuEventQuery, (sync->probe));
+    error = gpu_call(cuEventQuery, (probe));
     (void)gpu_sync_relax(mode);
-    gpu_context_leave(sync->context, before);
+    gpu_context_leave(context, before);
     return error;
 }
 
@@ -350,7 +349,7 @@ static int poll_one(struct gpu_pe *pe, struct gpu_sync *sync)
 
     atomic_thread_fence(memory_order_acquire);
     if ((int32_t)(reached - sync->points->number) < 0 && ++sync->n_looks % LOOKS_PER_QUERY == 0)
-        error = ask_driver(sync);
+        error = gpu_sync_error_of(sync->context, sync->probe);
     while ((point = sync->points) && (error || (int32_t)(reached - point->number) >= 0)) {
         bool is_reached = (int32_t)(reached - point->number) >= 0;
         sync->points = point->next;

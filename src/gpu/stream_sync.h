@@ -56,6 +56,9 @@ void gpu_sync_end(struct gpu_sync *sync, CUcontext before);
  * streams, those in global mode) neither forbid the library's calls nor are ended by them. */
 CUstreamCaptureMode gpu_sync_relax(CUstreamCaptureMode mode);
 
+/* The context's error; 0: none. probe: an event of the context that is never recorded. */
+int gpu_sync_error_of(CUcontext context, CUevent probe);
+
 /* Memory for another end in a graph; some is made with the stream, since it should not be made during a capture. May
  * switch. (stream_graph.c) */
 int gpu_graph_make_room(struct gpu_sync *sync) BASE_MUST_CHECK;

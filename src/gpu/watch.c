@@ -5,6 +5,7 @@
  */
 #include "gpu/driver.h"
 #include "gpu/pe_state.h"
+#include "gpu/stream_sync.h"
 #include "gpu/waits.h"
 
 /* Looks after which the driver is asked whether the context is broken. */
@@ -72,19 +73,6 @@ void gpu_watch_begin(struct gpu_watch *watch)
     pe->source.pending++;
 }
 
-/* The context's error; 0: none. */
-static int ask_driver(const struct gpu_watch *watch)
-{
-    CUcontext before;
-    int error = gpu_context_enter(watch->context, &before);
-
-    if (error)
-        return error;
-    error = gpu_call(cuEventQuery, (watch->probe));
-    gpu_context_leave(watch->context, before);
-    return error;
-}
-
 int gpu_watch_poll(struct gpu_pe *pe)
 {
     struct gpu_watch *watch = pe->watches, *next;
@@ -92,7 +80,9 @@ int gpu_watch_poll(struct gpu_pe *pe)
 
     pe->watches = NULL; /* a look may begin others */
     for (; watch; watch = next) {
-        int error = BASE_UNLIKELY(++watch->n_looks % LOOKS_PER_QUERY == 0) ? ask_driver(watch) : 0;
+        int error = BASE_UNLIKELY(++watch->n_looks % LOOKS_PER_QUERY == 0)
+                        ? gpu_sync_error_of(watch->context, watch->probe)
+                        : 0;
         next = watch->next;
         if (watch->look(watch, error)) {
             watch->next = pe->watches;
