@@ -3,7 +3,8 @@
  * jacobi3d_cuda: the steady temperature of a box, by Jacobi iterations on GPUs.
  *
  * Solves laplace(u) = 0 on NX x NY x NZ interior points. The bottom face (z = 0) is held at temperature 1, the
- * other faces at 0. One iteration replaces every point by the mean of its six neighbours.
+ * other faces at 0. One iteration replaces every point by the mean of its six neighbours. With --periodic the box has no faces:
+ * opposite ends are neighbours, and its points begin with different values. So each block has six messages to send, also that of a single rank.
  *
  * The box is cut into blocks by MPI_Dims_create, one per rank, each with a layer of ghost points. An iteration
  * packs the faces of the block into buffers, exchanges them with the neighbours, unpacks the received ones into
@@ -13,6 +14,9 @@
  *
  * With --graph, an iteration and its messages (MPIX_Isend_enqueue, ..., of MPICH's extension, which may be captured in Heddle) are a CUDA
  * graph. There are two, since the fields change places after each iteration. The host launches one graph per iteration, and waits at the end.
+ *
+ * With --fuse, an iteration has fewer kernels than 13: A: one packs all faces; B: and one unpacks all; C: one does all of it. Its points at the
+ * block's ends are computed from the received faces, and are written into those to be sent as well.
  */
 #include <cuda_runtime.h>
 #include <getopt.h>
@@ -42,7 +46,8 @@ enum { X, Y, Z };
 /* ---- The options ---- */
 static int global_points[3] = {256, 256, 256};
 static int iterations = 100, warmup_iterations = 10;
-static int is_staged, has_datatypes, has_own_stream, has_blocking_copies, has_graphs, does_check;
+static int is_staged, has_datatypes, has_own_stream, has_blocking_copies, has_graphs, is_periodic, does_check;
+static enum fusion { FUSE_NONE, FUSE_PACKING, FUSE_UNPACKING, FUSE_ALL } fusion; /* each with those before it */
 
 /* ---- The process grid and this rank's block ---- */
 static MPI_Comm grid_comm;
@@ -56,6 +61,11 @@ static double *u, *u_new;   /* (n[X] + 2) * (n[Y] + 2) * (n[Z] + 2) points */
 static double *device_send[FACES], *device_recv[FACES];
 static double *host_send[FACES], *host_recv[FACES]; /* with --staged */
 static MPI_Datatype face_types[FACES], ghost_types[FACES]; /* of a block, with --datatypes */
+
+/* The buffers of all faces, as the kernels take them; NULL: there is no neighbour. */
+struct faces {
+    double *of[FACES];
+};
 
 /* A block's extents as the kernels take them. */
 struct extents {
@@ -97,12 +107,32 @@ __global__ void unpack_face(double *__restrict__ to, const double *__restrict__ 
     }
 }
 
+__global__ void pack_faces(const double *__restrict__ from, faces send, extents e)
+{
+    int a = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y * blockDim.y + threadIdx.y, face = blockIdx.z;
+    if (send.of[face] && a < e.face_width(face) && b < e.face_height(face)) {
+        send.of[face][b * e.face_width(face) + a] = from[e.face_index(face, a, b, 1)];
+    }
+}
+
+__global__ void unpack_faces(double *__restrict__ to, faces recv, extents e)
+{
+    int a = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y * blockDim.y + threadIdx.y, face = blockIdx.z;
+    if (recv.of[face] && a < e.face_width(face) && b < e.face_height(face)) {
+        to[e.face_index(face, a, b, 0)] = recv.of[face][b * e.face_width(face) + a];
+    }
+}
+
 /* The same operations in the same order on the host and on the device, so that results compare exactly. */
+__host__ __device__ inline double mean(double west, double east, double south, double north, double below, double above)
+{
+    return (west + east + south + north + below + above) * (1.0 / 6.0);
+}
+
 __host__ __device__ inline double relaxed(const double *from, const extents &e, size_t at)
 {
     size_t row = e.nx + 2, plane = row * (e.ny + 2);
-    return (from[at - 1] + from[at + 1] + from[at - row] + from[at + row] + from[at - plane] + from[at + plane]) *
-           (1.0 / 6.0);
+    return mean(from[at - 1], from[at + 1], from[at - row], from[at + row], from[at - plane], from[at + plane]);
 }
 
 __global__ void relax(const double *__restrict__ from, double *__restrict__ to, extents e)
@@ -115,7 +145,53 @@ __global__ void relax(const double *__restrict__ from, double *__restrict__ to, 
     }
 }
 
+/* Unpacks, relaxes and packs for the next iteration. */
+__global__ void relax_with_faces(const double *__restrict__ from, double *__restrict__ to, faces recv, faces send,
+                                 extents e)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x + 1, j = blockIdx.y * blockDim.y + threadIdx.y + 1,
+        k = blockIdx.z * blockDim.z + threadIdx.z + 1;
+    if (i > e.nx || j > e.ny || k > e.nz) {
+        return;
+    }
+    size_t at = e.index(i, j, k), row = e.nx + 2, plane = row * (e.ny + 2);
+    size_t in_x = (size_t)(k - 1) * e.ny + j - 1, in_y = (size_t)(k - 1) * e.nx + i - 1, /* the point's place in a face */
+        in_z = (size_t)(j - 1) * e.nx + i - 1;
+    bool is_end[FACES] = {i == 1, i == e.nx, j == 1, j == e.ny, k == 1, k == e.nz};
+    double value = mean(is_end[0] && recv.of[0] ? recv.of[0][in_x] : from[at - 1],
+                        is_end[1] && recv.of[1] ? recv.of[1][in_x] : from[at + 1],
+                        is_end[2] && recv.of[2] ? recv.of[2][in_y] : from[at - row],
+                        is_end[3] && recv.of[3] ? recv.of[3][in_y] : from[at + row],
+                        is_end[4] && recv.of[4] ? recv.of[4][in_z] : from[at - plane],
+                        is_end[5] && recv.of[5] ? recv.of[5][in_z] : from[at + plane]);
+    to[at] = value;
+    for (int f = 0; f < FACES; f++) {
+        if (is_end[f] && send.of[f]) {
+            send.of[f][f / 2 == X ? in_x : f / 2 == Y ? in_y : in_z] = value;
+        }
+    }
+}
+
 /* ---- Set-up ---- */
+
+/* The first value of a point of the whole box, with --periodic: from 0 to 1. */
+static double first_value(int i, int j, int k)
+{
+    unsigned bits = ((unsigned)k * 73856093u ^ (unsigned)j * 19349663u ^ (unsigned)i * 83492791u) * 2654435761u;
+    return (bits >> 8) / 16777216.0;
+}
+
+/* All points of a box; first: the number of its first point in the whole box. */
+static void set_first_values(double *values, const extents &e, const int *first)
+{
+    for (int k = 1; k <= e.nz; k++) {
+        for (int j = 1; j <= e.ny; j++) {
+            for (int i = 1; i <= e.nx; i++) {
+                values[e.index(i, j, k)] = first_value(first[X] + i - 1, first[Y] + j - 1, first[Z] + k - 1);
+            }
+        }
+    }
+}
 
 static void set_hot_plane(double *values, const extents &e)
 {
@@ -140,7 +216,7 @@ static void choose_device(void)
 /* Returns whether every rank has at least one point. */
 static int make_grid(void)
 {
-    int periods[3] = {0, 0, 0}, is_good = 1;
+    int periods[3] = {is_periodic, is_periodic, is_periodic}, is_good = 1;
     MPI_Dims_create(world_size, 3, grid_dims);
     MPI_Cart_create(MPI_COMM_WORLD, 3, grid_dims, periods, 0, &grid_comm);
     MPI_Cart_coords(grid_comm, world_rank, 3, grid_coords);
@@ -183,7 +259,11 @@ static void make_block(void)
     for (double **field : {&u, &u_new}) {
         CUDA_CHECK(cudaMalloc(field, e.points() * sizeof(double)));
         CUDA_CHECK(cudaMemset(*field, 0, e.points() * sizeof(double)));
-        if (neighbours[HOT_FACE] == MPI_PROC_NULL) {
+        if (is_periodic) {
+            std::vector<double> values(e.points(), 0.0);
+            set_first_values(values.data(), e, first_point);
+            CUDA_CHECK(cudaMemcpy(*field, values.data(), e.points() * sizeof(double), cudaMemcpyHostToDevice));
+        } else if (neighbours[HOT_FACE] == MPI_PROC_NULL) {
             std::vector<double> hot(plane, HOT_TEMPERATURE);
             CUDA_CHECK(cudaMemcpy(*field, hot.data(), plane * sizeof(double), cudaMemcpyHostToDevice));
         }
@@ -253,21 +333,56 @@ static void exchange_by_datatypes(void)
     MPI_Waitall(2 * FACES, requests, MPI_STATUSES_IGNORE);
 }
 
+static faces with_neighbours(double *const *buffers)
+{
+    faces some;
+    for (int f = 0; f < FACES; f++) {
+        some.of[f] = neighbours[f] != MPI_PROC_NULL ? buffers[f] : NULL;
+    }
+    return some;
+}
+
+static dim3 face_blocks(int width, int height, int n_faces)
+{
+    return dim3((width + 31) / 32, (height + 7) / 8, n_faces);
+}
+
+/* The blocks for the largest face in each direction, for all faces. */
+static dim3 all_face_blocks(void)
+{
+    return face_blocks(std::max(n[X], n[Y]), std::max(n[Y], n[Z]), FACES);
+}
+
+static void pack_all(void)
+{
+    extents e = {n[X], n[Y], n[Z]};
+    dim3 threads(32, 8);
+    pack_faces<<<all_face_blocks(), threads, 0, stream>>>(u, with_neighbours(device_send), e);
+}
+
+/* To be called for each face: with --fuse A and B the first call packs all, with C all are packed already. */
 static void pack(int f)
 {
     extents e = {n[X], n[Y], n[Z]};
-    dim3 threads(32, 8), blocks((e.face_width(f) + 31) / 32, (e.face_height(f) + 7) / 8);
-    if (neighbours[f] != MPI_PROC_NULL) {
+    dim3 threads(32, 8);
+    if (fusion == FUSE_NONE && neighbours[f] != MPI_PROC_NULL) {
+        dim3 blocks = face_blocks(e.face_width(f), e.face_height(f), 1);
         pack_face<<<blocks, threads, 0, stream>>>(u, device_send[f], e, f);
+    } else if (f == 0 && (fusion == FUSE_PACKING || fusion == FUSE_UNPACKING)) {
+        pack_all();
     }
 }
 
+/* To be called for each face, when all have arrived. */
 static void unpack(int f)
 {
     extents e = {n[X], n[Y], n[Z]};
-    dim3 threads(32, 8), blocks((e.face_width(f) + 31) / 32, (e.face_height(f) + 7) / 8);
-    if (neighbours[f] != MPI_PROC_NULL) {
+    dim3 threads(32, 8);
+    if (fusion < FUSE_UNPACKING && neighbours[f] != MPI_PROC_NULL) {
+        dim3 blocks = face_blocks(e.face_width(f), e.face_height(f), 1);
         unpack_face<<<blocks, threads, 0, stream>>>(u, device_recv[f], e, f);
+    } else if (f == 0 && fusion == FUSE_UNPACKING) {
+        unpack_faces<<<all_face_blocks(), threads, 0, stream>>>(u, with_neighbours(device_recv), e);
     }
 }
 
@@ -297,7 +412,12 @@ static void exchange_faces(void)
         if (is_staged && neighbours[f] != MPI_PROC_NULL) {
             stage(device_recv[f], host_recv[f], e.face_points(f) * sizeof(double), cudaMemcpyHostToDevice);
         }
-        unpack(f);
+        if (fusion == FUSE_NONE || fusion == FUSE_PACKING) {
+            unpack(f);
+        }
+    }
+    if (fusion == FUSE_UNPACKING) {
+        unpack(0);
     }
 }
 
@@ -305,7 +425,12 @@ static void relax_block(void)
 {
     extents e = {n[X], n[Y], n[Z]};
     dim3 threads(32, 4, 2), blocks((n[X] + 31) / 32, (n[Y] + 3) / 4, (n[Z] + 1) / 2);
-    relax<<<blocks, threads, 0, stream>>>(u, u_new, e);
+    if (fusion == FUSE_ALL) {
+        relax_with_faces<<<blocks, threads, 0, stream>>>(u, u_new, with_neighbours(device_recv),
+                                                         with_neighbours(device_send), e);
+    } else {
+        relax<<<blocks, threads, 0, stream>>>(u, u_new, e);
+    }
     std::swap(u, u_new);
 }
 
@@ -350,6 +475,9 @@ static void make_graphs(void)
     CUDA_CHECK(cudaFuncGetAttributes(&unused, pack_face));
     CUDA_CHECK(cudaFuncGetAttributes(&unused, unpack_face));
     CUDA_CHECK(cudaFuncGetAttributes(&unused, relax));
+    CUDA_CHECK(cudaFuncGetAttributes(&unused, pack_faces));
+    CUDA_CHECK(cudaFuncGetAttributes(&unused, unpack_faces));
+    CUDA_CHECK(cudaFuncGetAttributes(&unused, relax_with_faces));
     MPI_Info_create(&info);
     MPI_Info_set(info, "type", "cudaStream_t");
     MPIX_Info_set_hex(info, "value", &stream, sizeof stream);
@@ -431,13 +559,34 @@ static void iterate(int count)
 
 /* ---- The check ---- */
 
+/* With --periodic: the ghost points are the points of the opposite ends. */
+static void wrap(double *values, const extents &e)
+{
+    for (int f = 0; f < FACES; f++) {
+        int extent = f / 2 == X ? e.nx : f / 2 == Y ? e.ny : e.nz;
+        for (int b = 0; b < e.face_height(f); b++) {
+            for (int a = 0; a < e.face_width(f); a++) {
+                values[e.face_index(f, a, b, 0)] = values[e.face_index(f, a, b, extent)];
+            }
+        }
+    }
+}
+
 /* The same iterations on the whole box, on the host. */
 static std::vector<double> compute_on_host(const extents &e, int count)
 {
+    static const int first[3] = {0, 0, 0};
     std::vector<double> from(e.points(), 0.0), to;
-    set_hot_plane(from.data(), e);
+    if (is_periodic) {
+        set_first_values(from.data(), e, first);
+    } else {
+        set_hot_plane(from.data(), e);
+    }
     to = from;
     for (int it = 0; it < count; it++) {
+        if (is_periodic) {
+            wrap(from.data(), e);
+        }
         for (int k = 1; k <= e.nz; k++) {
             for (int j = 1; j <= e.ny; j++) {
                 for (int i = 1; i <= e.nx; i++) {
@@ -513,6 +662,8 @@ static void usage(FILE *to)
                 "  --datatypes      MPI gets the block and datatypes of its faces instead of packed faces\n"
                 "  --streams        a non-blocking stream per rank instead of the default stream\n"
                 "  --graph          an iteration is a CUDA graph, with its messages (implies --streams)\n"
+                "  --fuse A|B|C     one kernel packs all faces; and one unpacks them; one does all of the iteration\n"
+                "  --periodic       opposite ends of the box are neighbours, so that each rank has six messages\n"
                 "  --check          compare with the host's result; exit code 1 if they differ\n");
 }
 
@@ -532,6 +683,7 @@ static int parse_options(int argc, char **argv)
         {"staged", no_argument, &is_staged, 1},       {"memcpy", no_argument, &has_blocking_copies, 1},
         {"datatypes", no_argument, &has_datatypes, 1}, {"graph", no_argument, &has_graphs, 1},
         {"streams", no_argument, &has_own_stream, 1}, {"check", no_argument, &does_check, 1},
+        {"fuse", required_argument, NULL, 'f'},       {"periodic", no_argument, &is_periodic, 1},
         {"help", no_argument, NULL, 'h'},             {NULL, 0, NULL, 0}};
     int option, is_good = 1;
 
@@ -541,6 +693,9 @@ static int parse_options(int argc, char **argv)
             is_good &= (iterations = number(optarg, 1)) > 0;
         } else if (option == 'w') {
             is_good &= (warmup_iterations = number(optarg, 0)) >= 0;
+        } else if (option == 'f') {
+            is_good &= strlen(optarg) == 1 && strchr("ABC", *optarg) != NULL;
+            fusion = *optarg == 'A' ? FUSE_PACKING : *optarg == 'B' ? FUSE_UNPACKING : FUSE_ALL;
         } else if (option == 'h') {
             if (world_rank == 0) {
                 usage(stdout);
@@ -553,7 +708,7 @@ static int parse_options(int argc, char **argv)
     has_own_stream |= has_graphs;
     int n_sizes = argc - optind;
     is_good &= (n_sizes == 0 || n_sizes == 1 || n_sizes == 3) && !(has_blocking_copies && (!is_staged || has_own_stream)) &&
-               !(has_datatypes && is_staged) &&
+               !(has_datatypes && (is_staged || fusion != FUSE_NONE)) &&
                !(has_graphs && (has_datatypes || is_staged));
     for (int d = 0; is_good && n_sizes > 0 && d < 3; d++) {
         is_good &= (global_points[d] = number(argv[optind + (n_sizes == 3 ? d : 0)], 1)) > 0;
@@ -583,6 +738,9 @@ int main(int argc, char **argv)
         return 2;
     }
     make_block();
+    if (fusion == FUSE_ALL) {
+        pack_all(); /* for the first iteration */
+    }
     if (has_graphs) {
         make_graphs();
     }
@@ -596,8 +754,10 @@ int main(int argc, char **argv)
 
     MPI_Reduce(&elapsed, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (world_rank == 0) {
-        printf("ranks %d size %d x %d x %d mode %s%s, %s us_per_iteration %.2f\n", world_size, global_points[X],
-               global_points[Y], global_points[Z], is_staged ? "staged" : has_datatypes ? "datatypes" : has_graphs ? "graph" : "device",
+        static const char *const fusions[] = {"", " fused A", " fused B", " fused C"};
+        printf("ranks %d size %d x %d x %d%s mode %s%s%s, %s us_per_iteration %.2f\n", world_size, global_points[X],
+               global_points[Y], global_points[Z], is_periodic ? " periodic" : "",
+               is_staged ? "staged" : has_datatypes ? "datatypes" : has_graphs ? "graph" : "device", fusions[fusion],
                has_blocking_copies ? " by cudaMemcpy" : "", has_own_stream ? "streams" : "default stream",
                longest / iterations * 1e6);
     }

@@ -39,6 +39,18 @@ for mode in --staged --streams '--staged --streams' '--staged --memcpy'; do
 done
 expect "jacobi3d_cuda --graph, without operations in streams" 2 '' 'this MPI has no operations in CUDA streams' "$mpirun" -n 2 ./jacobi3d_cuda 12 --graph
 expect "jacobi3d_cuda --datatypes" 0 'check: all points are as computed' '' "$mpirun" -n 6 ./jacobi3d_cuda 12 --datatypes --iterations 15 --check
+for fusion in A B C; do
+    expect "jacobi3d_cuda --fuse $fusion" 0 'check: all points are as computed' '' "$mpirun" -n 6 ./jacobi3d_cuda 7 9 12 --fuse $fusion --iterations 15 --check
+done
+for fusion in '' '--fuse A' '--fuse B' '--fuse C' --datatypes '--fuse B --staged'; do
+    for ranks in 1 2 12; do
+        # shellcheck disable=SC2086
+        expect "jacobi3d_cuda --periodic $fusion, $ranks ranks" 0 'check: all points are as computed' '' \
+            "$mpirun" -n $ranks ./jacobi3d_cuda 5 4 7 --periodic $fusion --iterations 15 --check
+    done
+done
+expect "jacobi3d_cuda --fuse with an unknown strategy" 2 '' '^usage: ' "$mpirun" -n 1 ./jacobi3d_cuda 4 --fuse D
+expect "jacobi3d_cuda --fuse with datatypes" 2 '' '^usage: ' "$mpirun" -n 1 ./jacobi3d_cuda 4 --fuse A --datatypes
 expect "jacobi3d_cuda with too many ranks" 2 '' 'cannot be cut' "$mpirun" -n 8 ./jacobi3d_cuda 4 4 1
 expect "jacobi3d_cuda with a wrong option" 2 '' '^usage: ' "$mpirun" -n 2 ./jacobi3d_cuda 4 5
 
