@@ -2,7 +2,8 @@
  *
  * threads: threads that communicate. Rank i and rank i + ranks/2 are a pair; thread t of one exchanges messages with
  * thread t of the other, each on a communicator of its own, while the main threads wait in pthread_join. Half a round
- * trip of 8 bytes, and 8-byte messages per second of all threads (windows of 64, as msgrate has them).
+ * trip of 8 bytes, and 8-byte messages per second of all threads (windows of 64, as msgrate has them). The time is that from
+ * the start of the first thread to the end of the last: threads that share a core may run one after the other.
  *
  * usage: threads [-k THREADS] [-n ITERATIONS] [-r SAMPLES] [-l 0|1]
  *        with -k 0 the main thread does it alone, and -l says whether it has asked for MPI_THREAD_MULTIPLE
@@ -20,7 +21,7 @@ struct bench_thread {
     pthread_t id;
     int number;
     MPI_Comm comm;
-    double seconds; /* that its messages took */
+    double begin, end; /* when its messages began, and ended, by bench_now */
 };
 
 static struct bench_thread threads[THREADS_MAX];
@@ -66,34 +67,38 @@ static void *run(void *arg)
 
     pthread_barrier_wait(&start);
     MPI_Barrier(thread->comm);
-    thread->seconds = -bench_now();
+    thread->begin = bench_now();
     if (is_rate)
         send_windows(thread->comm, peer);
     else
         ping_pong(thread->comm, peer);
-    thread->seconds += bench_now();
+    thread->end = bench_now();
     return NULL;
 }
 
-/* The seconds of the slowest thread of all ranks. */
+/* The seconds from the first thread's start to the last one's end, for the slowest rank. */
 static double sample(int n_threads)
 {
-    double slowest = 0, all;
+    double seconds, slowest, begin, end;
 
-    if (n_threads == 0) {
+    if (n_threads == 0)
         run(&threads[0]);
-        slowest = threads[0].seconds;
-    }
     for (int i = 0; i < n_threads; i++)
         if (pthread_create(&threads[i].id, NULL, run, &threads[i]) != 0)
             bench_fail("no thread");
-    for (int i = 0; i < n_threads; i++) {
+    for (int i = 0; i < n_threads; i++)
         pthread_join(threads[i].id, NULL);
-        if (threads[i].seconds > slowest)
-            slowest = threads[i].seconds;
+    begin = threads[0].begin;
+    end = threads[0].end;
+    for (int i = 1; i < n_threads; i++) {
+        if (threads[i].begin < begin)
+            begin = threads[i].begin;
+        if (threads[i].end > end)
+            end = threads[i].end;
     }
-    MPI_Allreduce(&slowest, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return all;
+    seconds = end - begin;
+    MPI_Allreduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slowest;
 }
 
 static int compare(const void *a, const void *b)

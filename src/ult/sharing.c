@@ -33,6 +33,10 @@ enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 /* How long a thread polls before it sleeps if there are more threads than cores. */
 #define CROWDED_SPIN_NS 20000
 
+/* After which time it yields its core then: longer than an answer takes. Threads that exchange messages thus run at the same
+ * time, and do not switch for each message. */
+#define YIELD_AFTER_NS 2500
+
 /* The sleeper's interval of polling while other threads poll. */
 #define NAP_NS 100000
 
@@ -238,13 +242,14 @@ static bool is_crowded(void)
            atomic_load_explicit(&ult_job.n_threads, memory_order_relaxed) > ult_job.n_cores;
 }
 
-/* Waits until the bell rings or the time is over. One thread of a PE polls, the others only read their bells. Called
- * without the lock. */
+/* Waits until the bell rings or the time is over. One thread of a PE polls, the others only read their bells; a thread that
+ * yields its core lets another one poll. Called without the lock. */
 static void spin(const struct wait *wait, uint64_t duration_ns)
 {
     struct ult_sharing *sharing = &wait->pe->sharing;
-    bool is_poller = false, has_others = is_crowded();
-    uint64_t end_ns = ult_now_ns() + duration_ns;
+    bool is_poller = false;
+    uint64_t now_ns = ult_now_ns(), end_ns = now_ns + duration_ns;
+    uint64_t yield_at_ns = is_crowded() ? now_ns + YIELD_AFTER_NS : UINT64_MAX;
 
     for (unsigned i = 1; atomic_load_explicit(&wait->waiter->bell, memory_order_acquire) == QUIET; i++) {
         if (!is_poller && !atomic_load_explicit(&sharing->is_polled, memory_order_relaxed))
@@ -255,14 +260,20 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
                 end_ns = ult_now_ns() + duration_ns; /* more events often follow */
             unlock(wait->pe);
         }
-        if (has_others)
-            sched_yield();
-        else
-            ult_arch_relax();
-        if (i % 16 == 0 && ult_now_ns() >= end_ns)
-            break;
         if ((wait->until_done || wait->until_stop) && is_over(wait))
             break;
+        ult_arch_relax();
+        if (i % 16 != 0)
+            continue;
+        now_ns = ult_now_ns();
+        if (now_ns >= end_ns)
+            break;
+        if (now_ns >= yield_at_ns) {
+            if (is_poller)
+                atomic_store(&sharing->is_polled, is_poller = false);
+            sched_yield();
+            yield_at_ns = ult_now_ns() + YIELD_AFTER_NS;
+        }
     }
     if (is_poller)
         atomic_store(&sharing->is_polled, false);
