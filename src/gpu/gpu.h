@@ -156,9 +156,8 @@ struct gpu_graph_end {
     struct gpu_sync *sync;      /* private, like all other fields */
     struct gpu_graph_end *next; /* of the ends that the PE looks at */
     struct gpu_graph_words *words;
-    uint64_t words_at;   /* their address for GPUs */
-    uint64_t meeting_at; /* where the blocks of both ends meet; 0: no kernel works for it */
-    uint64_t terms_at;
+    uint64_t words_at;    /* their address for GPUs */
+    uint64_t meeting_at;  /* where the blocks of both ends meet; 0: no kernel works for it */
     uint64_t done_at;     /* the word that the graph waits for ... */
     bool is_done_on_host; /* ... is words->released */
     int device;

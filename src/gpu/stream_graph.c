@@ -37,7 +37,7 @@
 
 enum graph_server { SERVED_LATER, SERVED_BY_PE, SERVED_BY_GPU };
 
-/* Pinned memory of an end. */
+/* Pinned memory of an end. The terms are the PE's, and known to the end that was captured second. */
 struct gpu_graph_words {
     struct gpu_sync_words words;
     struct gpu_exchange_terms terms;
@@ -217,7 +217,6 @@ int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *da
     end->n_chunks = chunks_of(n_bytes);
     end->words = &block->words[i];
     end->words_at = block->words_at + (size_t)i * sizeof(struct gpu_graph_words);
-    end->terms_at = end->words_at + offsetof(struct gpu_graph_words, terms);
     if (block->meetings_at && (data || n_bytes == 0) && n_bytes <= EXCHANGE_BYTES_MAX &&
         is_open_to(sync->device, end)) {
         end->meeting_at = block->meetings_at + (size_t)i * sizeof(struct gpu_exchange_meeting);
@@ -277,16 +276,13 @@ bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, str
     int server = is_exchange ? SERVED_BY_GPU : SERVED_BY_PE;
 
     if (is_exchange) {
-        struct gpu_exchange_terms *terms = &first->words->terms;
         second->meeting_at = first->meeting_at;
-        second->terms_at = first->terms_at;
         second->n_chunks = chunks_of(n_bytes);
-        *terms = (struct gpu_exchange_terms){.to = (uintptr_t)recv->data,
-                                             .from = (uintptr_t)send->data,
-                                             .n_bytes = n_bytes,
-                                             .done = {send->done_at, recv->done_at}};
-        atomic_thread_fence(memory_order_seq_cst);
-        *(volatile uint32_t *)&terms->n_chunks = second->n_chunks;
+        second->words->terms = (struct gpu_exchange_terms){.to = (uintptr_t)recv->data,
+                                                           .from = (uintptr_t)send->data,
+                                                           .n_bytes = n_bytes,
+                                                           .done = {send->done_at, recv->done_at},
+                                                           .n_chunks = second->n_chunks};
     } else if (!first) {
         leave_to_pe(second);
     } /* else: a kernel, as whenever it can be one: another capture of the same calls has the same nodes */
@@ -316,6 +312,14 @@ static int launch(struct gpu_sync *sync, CUstream stream, struct gpu_kernel_exch
     return error;
 }
 
+/* The word that the PE polls; 0: it does not. */
+static uint64_t reached_at(const struct gpu_graph_end *end)
+{
+    return atomic_load_explicit(&end->served_by, memory_order_acquire) == SERVED_BY_GPU
+               ? 0
+               : end->words_at + offsetof(struct gpu_graph_words, words.reached);
+}
+
 static int add_kernels(struct gpu_sync *sync, CUstream stream, struct gpu_graph_end *const *ends, int n)
 {
     struct gpu_kernel_exchange *args = base_calloc(1, sizeof *args, "captured operations");
@@ -324,11 +328,10 @@ static int add_kernels(struct gpu_sync *sync, CUstream stream, struct gpu_graph_
     for (int i = 0; i < n && !error; i++) {
         if (!ends[i]->meeting_at)
             continue;
-        args->ends[args->n++] = (struct gpu_exchange_end){
-            .meeting = ends[i]->meeting_at,
-            .terms = ends[i]->terms_at,
-            .reached = ends[i]->words_at + offsetof(struct gpu_graph_words, words.reached),
-            .first_block = args->n_blocks};
+        args->ends[args->n++] = (struct gpu_exchange_end){.meeting = ends[i]->meeting_at,
+                                                          .reached = reached_at(ends[i]),
+                                                          .terms = ends[i]->words->terms,
+                                                          .first_block = args->n_blocks};
         args->n_blocks += ends[i]->n_chunks;
         if (args->n == GPU_EXCHANGE_MAX)
             error = launch(sync, stream, args);
@@ -366,9 +369,7 @@ static int add_writes(struct batch *batch, struct gpu_graph_end *const *ends, in
 
     for (int i = 0; i < n && !error; i++)
         if (!ends[i]->meeting_at)
-            error =
-                add(batch,
-                    gpu_sync_write(ends[i]->words_at + offsetof(struct gpu_graph_words, words.reached), 1));
+            error = add(batch, gpu_sync_write(reached_at(ends[i]), 1));
     return error ? error : flush(batch);
 }
 

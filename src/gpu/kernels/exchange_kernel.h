@@ -5,8 +5,12 @@
  * comes first sets it and ends; the second clears it and copies the chunk. So no block ever waits, and data moves
  * as soon as both ends have come, as MPI demands. The block that finishes the last chunk tells both ends.
  *
+ * Where the data is and goes, the terms, is known when the second end is captured: its blocks have the terms as arguments,
+ * and leave them where they meet for blocks of the first one. (In pinned memory, which blocks read one after the other, they
+ * would cost 6 us per chunk.)
+ *
  * Memory order. A: the sender's earlier kernels write the data; its block makes them visible to the system (a
- * launch follows its stream's earlier work, and the fence is cumulative) and then changes the bit. The receiver's
+ * launch follows its stream's earlier work, and the fence is cumulative) and then changes the bit; likewise the terms. The receiver's
  * block does the same for its earlier kernels, which have read the buffer. Whichever is second sees the bit, which
  * only an atomic operation of the first can have set, and its fence orders the copy after it. B: the copying block's
  * threads write the data; a barrier, a fence of one thread, and its addition to `n_done` follow. The last adder
@@ -57,62 +61,77 @@ GPU_FN uint32_t exchange_add(uint64_t addr)
 
 #endif
 
-/* What the second block of a chunk knows. */
-struct exchange_work {
-    uint64_t to;
-    uint64_t from;
-    uint64_t n_bytes;
-    uint64_t done[2];
-    uint32_t n_chunks; /* 0: nothing to do here */
-};
+/* The words of the terms, which another GPU may write or read. */
+#define EXCHANGE_TERMS(meeting, i) \
+    ((meeting) + offsetof(struct gpu_exchange_meeting, terms) + (i) * sizeof(uint64_t))
 
-/* One thread: comes to the chunk. True if the other end is there already; *work is set then. */
-GPU_FN bool exchange_meet(const struct gpu_exchange_end &end, uint32_t chunk, struct exchange_work *work)
+GPU_FN void exchange_leave_terms(uint64_t meeting, const struct gpu_exchange_terms &terms)
 {
-    uint64_t terms = end.terms;
+    gpu_write_now<uint64_t>(EXCHANGE_TERMS(meeting, 0), terms.to);
+    gpu_write_now<uint64_t>(EXCHANGE_TERMS(meeting, 1), terms.from);
+    gpu_write_now<uint64_t>(EXCHANGE_TERMS(meeting, 2), terms.n_bytes);
+    gpu_write_now<uint64_t>(EXCHANGE_TERMS(meeting, 3), terms.done[0]);
+    gpu_write_now<uint64_t>(EXCHANGE_TERMS(meeting, 4), terms.done[1]);
+    gpu_write_now<uint64_t>(EXCHANGE_TERMS(meeting, 5), terms.n_chunks);
+}
 
-    if (chunk == 0)
+GPU_FN void exchange_find_terms(uint64_t meeting, struct gpu_exchange_terms *terms)
+{
+    terms->to = gpu_read_now<uint64_t>(EXCHANGE_TERMS(meeting, 0));
+    terms->from = gpu_read_now<uint64_t>(EXCHANGE_TERMS(meeting, 1));
+    terms->n_bytes = gpu_read_now<uint64_t>(EXCHANGE_TERMS(meeting, 2));
+    terms->done[0] = gpu_read_now<uint64_t>(EXCHANGE_TERMS(meeting, 3));
+    terms->done[1] = gpu_read_now<uint64_t>(EXCHANGE_TERMS(meeting, 4));
+    terms->n_chunks = (uint32_t)gpu_read_now<uint64_t>(EXCHANGE_TERMS(meeting, 5));
+}
+
+/* One thread: comes to the chunk. True if the other end is there already, and this block copies; *terms is set then. */
+GPU_FN bool exchange_meet(const struct gpu_exchange_end &end, uint32_t chunk,
+                          struct gpu_exchange_terms *terms)
+{
+    bool knows_terms = end.terms.n_chunks > 0;
+
+    if (chunk == 0 && end.reached)
         gpu_write_now<uint32_t>(end.reached, 1);
+    if (knows_terms)
+        exchange_leave_terms(end.meeting, end.terms);
     GPU_FENCE();
     if (!exchange_flip(end.meeting + offsetof(struct gpu_exchange_meeting, arrivals) +
                        chunk * sizeof(uint32_t)))
         return false;
     GPU_FENCE();
-    work->to = gpu_read_now<uint64_t>(terms + offsetof(struct gpu_exchange_terms, to));
-    work->from = gpu_read_now<uint64_t>(terms + offsetof(struct gpu_exchange_terms, from));
-    work->n_bytes = gpu_read_now<uint64_t>(terms + offsetof(struct gpu_exchange_terms, n_bytes));
-    work->done[0] = gpu_read_now<uint64_t>(terms + offsetof(struct gpu_exchange_terms, done));
-    work->done[1] =
-        gpu_read_now<uint64_t>(terms + offsetof(struct gpu_exchange_terms, done) + sizeof(uint64_t));
-    work->n_chunks = gpu_read_now<uint32_t>(terms + offsetof(struct gpu_exchange_terms, n_chunks));
-    return chunk < work->n_chunks;
+    if (knows_terms)
+        *terms = end.terms;
+    else
+        exchange_find_terms(end.meeting, terms);
+    return chunk < terms->n_chunks;
 }
 
 /* One thread: the chunk is copied. */
-GPU_FN void exchange_finish(const struct gpu_exchange_end &end, const struct exchange_work &work)
+GPU_FN void exchange_finish(uint64_t meeting, const struct gpu_exchange_terms &terms)
 {
-    uint64_t n_done = end.meeting + offsetof(struct gpu_exchange_meeting, n_done);
+    uint64_t n_done = meeting + offsetof(struct gpu_exchange_meeting, n_done);
 
     GPU_FENCE();
-    if (exchange_add(n_done) + 1 < work.n_chunks)
+    if (exchange_add(n_done) + 1 < terms.n_chunks)
         return;
     gpu_write_now<uint32_t>(n_done, 0); /* for the next launch, which comes after `done` */
     GPU_FENCE();
-    gpu_write_now<uint32_t>(work.done[0], 1);
-    gpu_write_now<uint32_t>(work.done[1], 1);
+    gpu_write_now<uint32_t>(terms.done[0], 1);
+    gpu_write_now<uint32_t>(terms.done[1], 1);
 }
 
-GPU_FN void exchange_copy(const struct exchange_work &work, uint32_t chunk, unsigned thread,
+GPU_FN void exchange_copy(const struct gpu_exchange_terms &terms, uint32_t chunk, unsigned thread,
                           unsigned n_threads)
 {
-    uint64_t share = ((work.n_bytes + work.n_chunks - 1) / work.n_chunks + 15) & ~(uint64_t)15;
+    uint64_t share = ((terms.n_bytes + terms.n_chunks - 1) / terms.n_chunks + 15) & ~(uint64_t)15;
     uint64_t at = chunk * share, n_bytes, words[3];
 
-    if (at >= work.n_bytes)
+    if (at >= terms.n_bytes)
         return;
-    n_bytes = work.n_bytes - at < share ? work.n_bytes - at : share;
-    words[0] = work.to + at;
-    words[1] = work.from + at;
+    n_bytes = terms.n_bytes - at < share ? terms.n_bytes - at : share;
+    words[0] = terms.to + at;
+    words[1] = terms.from + at;
     words[2] = n_bytes;
     resident_copy(words, thread, n_threads);
 }
@@ -120,7 +139,7 @@ GPU_FN void exchange_copy(const struct exchange_work &work, uint32_t chunk, unsi
 GPU_FN void exchange_body(const struct gpu_kernel_exchange &a, uint32_t block, unsigned thread,
                           unsigned n_threads)
 {
-    GPU_SHARED struct exchange_work work;
+    GPU_SHARED struct gpu_exchange_terms terms;
     GPU_SHARED bool is_second;
     uint32_t i = 0, chunk;
 
@@ -128,14 +147,14 @@ GPU_FN void exchange_body(const struct gpu_kernel_exchange &a, uint32_t block, u
         i++;
     chunk = block - a.ends[i].first_block;
     if (thread == 0)
-        is_second = exchange_meet(a.ends[i], chunk, &work);
+        is_second = exchange_meet(a.ends[i], chunk, &terms);
     GPU_BARRIER();
     if (!is_second)
         return;
-    exchange_copy(work, chunk, thread, n_threads);
+    exchange_copy(terms, chunk, thread, n_threads);
     GPU_BARRIER();
     if (thread == 0)
-        exchange_finish(a.ends[i], work);
+        exchange_finish(a.ends[i].meeting, terms);
 }
 
 #endif

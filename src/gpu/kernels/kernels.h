@@ -252,9 +252,19 @@ struct gpu_kernel_swap {
 
 /* ---- Messages between CUDA graphs (exchange_kernel.h, gpu/stream_graph.c) ---- */
 
-#define GPU_EXCHANGE_MAX 100                  /* ends per launch: the arguments have a limit of 4 KiB */
+#define GPU_EXCHANGE_MAX 56                   /* ends per launch: the arguments have a limit of 4 KiB */
 #define GPU_EXCHANGE_CHUNKS 32                /* of a message, at most */
 #define GPU_EXCHANGE_CHUNK ((size_t)16 << 10) /* bytes of a chunk, at least */
+
+/* The message that both ends have agreed on. */
+struct gpu_exchange_terms {
+    uint64_t to;
+    uint64_t from;
+    uint64_t n_bytes;
+    uint64_t done[2];  /* addresses of words that become 1 when the message is there */
+    uint32_t n_chunks; /* 0: these terms are not known */
+    uint32_t unused;
+};
 
 /* Where the blocks of both ends meet, in the memory of one of the GPUs. Initially all 0. */
 struct gpu_exchange_meeting {
@@ -262,22 +272,14 @@ struct gpu_exchange_meeting {
     uint32_t pad[15];
     uint32_t n_done; /* chunks copied */
     uint32_t more[15];
+    struct gpu_exchange_terms terms;        /* left by blocks of the end that was captured second */
     uint32_t arrivals[GPU_EXCHANGE_CHUNKS]; /* 1: one block has come */
-};
-
-/* The message that both ends have agreed on, in pinned memory; constant once both are captured. */
-struct gpu_exchange_terms {
-    uint64_t to;
-    uint64_t from;
-    uint64_t n_bytes;
-    uint64_t done[2];  /* addresses of words that become 1 when the message is there */
-    uint32_t n_chunks; /* 0: there is no second end yet, or it is not a kernel */
 };
 
 struct gpu_exchange_end {
     uint64_t meeting;
-    uint64_t terms;
-    uint64_t reached;     /* address of a word that becomes 1 when this end has come */
+    uint64_t reached; /* address of a word that becomes 1 when this end has come; 0: none */
+    struct gpu_exchange_terms terms;
     uint32_t first_block; /* that works for it */
     uint32_t unused;
 };
