@@ -54,9 +54,12 @@ static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n_bytes, bool is
         gpu_wait_for_special(CU_STREAM_LEGACY, is_per_thread, caller);
         return function(to, from, n_bytes);
     }
-    if (gpu_wait_may_suspend(caller) && gpu_host_is_pageable(to)) {
-        if (n_bytes > 0 && n_bytes <= GPU_PINNED_LARGE &&
-            copy_by_pinned(&call, to, from, n_bytes, caller, &result))
+    if (gpu_wait_may_lend_pe(caller) && gpu_host_is_pageable(to)) {
+        struct ult *entered = gpu_wait_enter();
+        bool is_copied = n_bytes > 0 && n_bytes <= GPU_PINNED_LARGE &&
+                         copy_by_pinned(&call, to, from, n_bytes, caller, &result);
+        gpu_wait_leave(entered);
+        if (is_copied)
             return result;
         (void)gpu_wait_for_stream(call.stream, caller); /* the copy returns the error, too */
     }

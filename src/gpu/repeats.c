@@ -482,10 +482,11 @@ struct gpu_kernels *gpu_repeats_kernels(struct gpu_repeats *repeats)
 struct gpu_repeats *gpu_repeats_for(const struct gpu_call *call, CUstream stream, bool is_per_thread,
                                     CUcontext *context_out)
 {
+    const struct ult *self = ult_self();
     struct gpu_rank_streams *rank;
     struct gpu_repeats *repeats;
 
-    if (!gpu_repeats_are_on || !ult_self())
+    if (!gpu_repeats_are_on || !self || !ult_has_pe(self))
         return NULL;
     rank = gpu_streams_of_self();
     if (!rank || rank->n_captures > 0)
@@ -526,13 +527,21 @@ static void turn_off(struct gpu_repeats *repeats)
         repeats->error = submit_held(repeats);
 }
 
-void gpu_repeats_end_on_thread(void)
+void gpu_repeats_end_outside(void)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
     struct gpu_repeats *repeats = rank ? __atomic_load_n(&rank->repeats, __ATOMIC_ACQUIRE) : NULL;
+    struct ult *self = ult_self();
 
-    if (!repeats || ult_self())
+    if (!repeats)
         return;
+    if (self) { /* the PE has become shared since the sequence began */
+        ult_enter(self);
+        if (repeats->n > 0)
+            gpu_repeats_end(repeats);
+        ult_leave(self);
+        return;
+    }
     pthread_mutex_lock(&repeats->lock);
     turn_off(repeats);
     pthread_mutex_unlock(&repeats->lock);

@@ -86,8 +86,9 @@ bool gpu_repeats_take_launch(const struct gpu_call *call, CUstream stream, bool 
 /* Ends the running rank's sequence: submits operations held back. Never switches. */
 void gpu_repeats_end(struct gpu_repeats *repeats);
 
-/* The same on an OS thread that is not a PE: if it belongs to a rank, that rank stops using graphs. */
-void gpu_repeats_end_on_thread(void) BASE_COLD;
+/* The same without a PE: on one that has become shared since, or on another OS thread; if that belongs to a rank, the
+ * rank stops using graphs. */
+void gpu_repeats_end_outside(void) BASE_COLD;
 
 /* Called when the rank makes any other CUDA call. */
 static inline void gpu_repeats_break(void)
@@ -96,7 +97,7 @@ static inline void gpu_repeats_break(void)
 
     if (BASE_UNLIKELY(!pe)) {
         if (gpu_repeats_are_on)
-            gpu_repeats_end_on_thread();
+            gpu_repeats_end_outside();
     } else if (pe->repeats) {
         gpu_repeats_end(pe->repeats);
     }

@@ -32,7 +32,7 @@ struct gpu_stream_real gpu_stream_real;
 void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
                               const void *caller)
 {
-    if (!gpu_wait_may_suspend(caller))
+    if (!gpu_wait_may_lend_pe(caller))
         return;
     if (!gpu_host_is_pageable(to) && !(n_bytes > TAKEN_ALONG && gpu_host_is_pageable(from)))
         return;

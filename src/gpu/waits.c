@@ -31,18 +31,44 @@ struct gpu_waiter {
     struct ult *u;
 };
 
-bool gpu_wait_may_suspend_in_mpi(void)
+/* True if the running ULT may be switched out, if need be after entering its PE. */
+static bool may_switch(void)
 {
     const struct ult *self = ult_self();
 
-    return gpu_waits_suspend && self && self->world_rank >= 0 && !self->detours && !self->is_called &&
-           ult_has_pe(self);
+    return gpu_waits_suspend && self && self->world_rank >= 0 && !self->detours && !self->is_called;
+}
+
+bool gpu_wait_may_suspend_in_mpi(void)
+{
+    return may_switch() && ult_has_pe(ult_self());
+}
+
+bool gpu_wait_may_lend_pe(const void *caller)
+{
+    return may_switch() &&
+           (gpu_waits_are_of_all_code || (gpu_is_code_of_rank && gpu_is_code_of_rank(caller)));
 }
 
 bool gpu_wait_may_suspend(const void *caller)
 {
-    return gpu_wait_may_suspend_in_mpi() &&
-           (gpu_waits_are_of_all_code || (gpu_is_code_of_rank && gpu_is_code_of_rank(caller)));
+    return gpu_wait_may_lend_pe(caller) && ult_has_pe(ult_self());
+}
+
+struct ult *gpu_wait_enter(void)
+{
+    struct ult *self = ult_self();
+
+    if (BASE_LIKELY(ult_has_pe(self)))
+        return NULL;
+    ult_enter(self);
+    return self;
+}
+
+void gpu_wait_leave(struct ult *entered)
+{
+    if (BASE_UNLIKELY(entered != NULL))
+        ult_leave(entered);
 }
 
 /* ---- Queries ---- */
@@ -133,16 +159,19 @@ static void ready(struct gpu_question *question)
     ult_ready(BASE_CONTAINER(question, struct gpu_waiter, question)->u);
 }
 
-/* The driver's final result: done, or an error. */
+/* Where other ranks of the PE may run meanwhile. The driver's final result: done, or an error. */
 static CUresult suspend(CUstream stream, CUevent event)
 {
     struct gpu_waiter waiter = {{.answered = ready, .stream = stream, .event = event}, ult_self()};
     CUresult result = ask_here(&waiter.question);
+    struct ult *entered;
 
     if (result != CUDA_ERROR_NOT_READY)
         return result;
+    entered = gpu_wait_enter();
     gpu_wait_ask(&waiter.question);
     ult_suspend();
+    gpu_wait_leave(entered);
     return (CUresult)waiter.question.result;
 }
 
@@ -155,6 +184,12 @@ bool gpu_wait_is_alone(void)
            gpu_has_no_messages();
 }
 
+/* On a shared PE, another thread may see to what the rank alone would leave undone: it is not worth a look. */
+static bool is_alone(void)
+{
+    return ult_has_pe(ult_self()) && gpu_wait_is_alone();
+}
+
 /* The driver's own wait comes last: it flushes the output of kernels, which a query does not (seen on
  * H200s). On an idle stream it takes 1.3 us, as does a query whose result is "idle"; "busy" takes 0.1 us.
  * The driver's first error is returned: after a query, waiting for a stream that is being captured returns
@@ -163,7 +198,7 @@ CUresult gpu_wait_for_stream(CUstream stream, const void *caller)
 {
     CUresult result = CUDA_SUCCESS;
 
-    if (gpu_wait_may_suspend(caller) && !gpu_wait_is_alone())
+    if (gpu_wait_may_lend_pe(caller) && !is_alone())
         result = suspend(stream, NULL);
     return result == CUDA_SUCCESS ? gpu_driver.cuStreamSynchronize(stream) : result;
 }
@@ -173,14 +208,14 @@ CUresult gpu_wait_for_event(CUevent event, const void *caller)
     CUresult result = CUDA_SUCCESS;
 
     gpu_batch_start_now();
-    if (gpu_wait_may_suspend(caller) && !gpu_wait_is_alone())
+    if (gpu_wait_may_lend_pe(caller) && !is_alone())
         result = suspend(NULL, event);
     return result == CUDA_SUCCESS ? gpu_driver.cuEventSynchronize(event) : result;
 }
 
 void gpu_wait_for_mark(CUevent event, const void *caller)
 {
-    if (gpu_wait_may_suspend(caller) && !gpu_wait_is_alone())
+    if (gpu_wait_may_lend_pe(caller) && !is_alone())
         (void)suspend(NULL, event);
 }
 
@@ -188,7 +223,7 @@ void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *calle
 {
     CUevent event;
 
-    if (is_per_thread || !gpu_wait_may_suspend(caller) || gpu_wait_is_alone() ||
+    if (is_per_thread || !gpu_wait_may_lend_pe(caller) || is_alone() ||
         gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return;
     if (gpu_driver.cuEventRecord(event, stream) == CUDA_SUCCESS)
@@ -198,6 +233,11 @@ void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *calle
 
 void gpu_wait_before_asking_again(const void *caller)
 {
-    if (gpu_wait_may_suspend(caller))
-        ult_yield();
+    struct ult *entered;
+
+    if (!gpu_wait_may_lend_pe(caller))
+        return;
+    entered = gpu_wait_enter();
+    ult_yield();
+    gpu_wait_leave(entered);
 }

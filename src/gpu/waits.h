@@ -16,6 +16,7 @@
 #include "gpu/driver.h"
 
 struct gpu_pe;
+struct ult;
 
 /* The return address of the enclosing function: the waiting code. */
 #define GPU_CALLER __builtin_return_address(0)
@@ -31,8 +32,17 @@ extern _Atomic bool gpu_streams_wait_for_pes;
 /* True if a call from this code may suspend. */
 bool gpu_wait_may_suspend(const void *caller);
 
+/* True if other ranks of the PE may run while a call from this code waits by one of the functions below: as before, or on
+ * a PE that several threads use, which these functions enter. */
+bool gpu_wait_may_lend_pe(const void *caller);
+
 /* The same within a call of MPI that may switch. */
 bool gpu_wait_may_suspend_in_mpi(void);
+
+/* The program's code on a shared PE enters the PE, as a call of MPI does; to be left by the result. Where
+ * gpu_wait_may_lend_pe. */
+struct ult *gpu_wait_enter(void);
+void gpu_wait_leave(struct ult *entered);
 
 /* True if the calling rank is the only one on its PE, has no pending messages, and no stream waits for a PE: the
  * driver's wait is as good. Only where it may suspend. */
