@@ -70,6 +70,20 @@ START_TEST(three_numbers)
 }
 END_TEST
 
+/* More processes on the node than cores turn the single copy off, unless the user has asked for it. */
+START_TEST(fit_to_the_node)
+{
+    ampi_coll_selection_fit(1);
+    assert_unchanged_but(-1);
+    ampi_coll_selection_fit(1 << 20);
+    ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_ONE_COPY].share_from, SIZE_MAX);
+    assert_unchanged_but(AMPI_COLL_ONE_COPY);
+    ck_assert(ampi_coll_override("one-copy:16K"));
+    ampi_coll_selection_fit(1 << 20);
+    ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_ONE_COPY].share_from, 16 << 10);
+}
+END_TEST
+
 START_TEST(five_numbers)
 {
     ck_assert(ampi_coll_override("allreduce:16K:64:128K:2M:3M"));
@@ -157,6 +171,7 @@ int main(void)
     tcase_add_test(tcase, three_numbers);
     tcase_add_test(tcase, four_numbers);
     tcase_add_test(tcase, five_numbers);
+    tcase_add_test(tcase, fit_to_the_node);
     tcase_add_test(tcase, several_entries);
     tcase_add_loop_test(tcase, malformed_changes_nothing, 0, (int)BASE_COUNT(malformed));
     tcase_add_test(tcase, print_names_every_operation);

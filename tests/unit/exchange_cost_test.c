@@ -106,6 +106,14 @@ static struct letter *new_letter(const struct participant *from, int to, int tag
 
 void __wrap_ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
                                size_t n_bytes);
+void __wrap_ampi_exchange_send_part(struct ampi_exchange *x, int to, int tag,
+                                    const struct ampi_exchange_block *part);
+void __wrap_ampi_exchange_send_part(struct ampi_exchange *x, int to, int tag,
+                                    const struct ampi_exchange_block *part)
+{
+    __wrap_ampi_exchange_send(x, to, tag, 0, part->bytes, part->n_bytes);
+}
+
 void __wrap_ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
                                size_t n_bytes)
 {
@@ -358,7 +366,7 @@ static struct cost simulate(enum ampi_between algorithm, enum ampi_coll_flow flo
     net.parts = calloc((size_t)p, sizeof *net.parts);
     net.queue = calloc(2 * (size_t)n + 1, sizeof *net.queue);
     for (int i = 0; i < p; i++)
-        net.parts[i] = (struct ampi_exchange_block){(unsigned char *)net.parts, n_bytes};
+        net.parts[i] = (struct ampi_exchange_block){.bytes = (unsigned char *)net.parts, .n_bytes = n_bytes};
     for (int i = 0; i < n; i++) {
         struct participant *self = &net.all[i];
         self->reduction = (struct ampi_reduction){

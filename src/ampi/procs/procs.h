@@ -71,6 +71,7 @@ struct ampi_am_header {
 #define AMPI_AM_STAGED 8   /* SEND: an offer (p2p/staged.h), the data is sent in pieces */
 #define AMPI_AM_LENT 8     /* COLL: the data is a reference to node memory (node_memory.h) */
 #define AMPI_AM_FAILED 16  /* PIECE: the last one, tag is CUDA's error */
+#define AMPI_AM_BARE 16    /* COLL: the data is a bare part (coll/between/exchange.h) */
 #define AMPI_AM_CANCEL 64  /* SEND: cancels the message whose number is the data */
 #define AMPI_AM_VOTED 32   /* COLL: the operation takes its usual path after a vote (coll_nccl.h) */
 #define AMPI_AM_REFUSED 64 /* COLL: an earlier collective call raised an error at a rank of the sender */

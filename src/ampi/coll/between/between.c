@@ -391,6 +391,7 @@ static struct ampi_exchange_message *message_of(const struct ampi_coll_remote *r
                                               .cookie = am->cookie,
                                               .bytes = bytes,
                                               .n_bytes = n_bytes,
+                                              .is_bare = am->flags & AMPI_AM_BARE,
                                               .has_voted = am->flags & AMPI_AM_VOTED,
                                               .has_refused = am->flags & AMPI_AM_REFUSED};
     if (am->flags & AMPI_AM_LENT)
@@ -413,7 +414,10 @@ bool ampi_coll_between_handle_away(const struct ampi_am_header *am, const struct
     struct ampi_comm_shared *shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), am->context_id);
     struct ampi_exchange_message *message;
 
-    if (data->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES || !shared || !ampi_machine->takes(MACHINE_CUDA))
+    if (!shared)
+        return false;
+    if (!(am->flags & AMPI_AM_BARE) &&
+        (data->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES || !gpu_is_used() || !ampi_machine->takes(MACHINE_CUDA)))
         return false;
     message = message_of(shared->coll->remote, am, NULL, data->n_bytes);
     message->token = data->token;

@@ -39,6 +39,7 @@ static const struct ampi_coll_between_ops ops = {
 static void begin(void)
 {
     ampi_coll_between = &ops;
+    ampi_coll_selection_fit(ampi_job.node_n_procs);
 }
 
 /* ---- Messages between processes ---- */
@@ -46,7 +47,7 @@ static void begin(void)
 static bool handle(int pe_id, const struct ampi_am_header *am, const void *header,
                    const struct machine_data *data)
 {
-    if (BASE_UNLIKELY(!data->bytes && gpu_is_used()) && ampi_coll_between_handle_away(am, data))
+    if (!data->bytes && ampi_coll_between_handle_away(am, data))
         return true;
     return ampi_procs_take(pe_id, am, data, ampi_coll_between_handle);
 }

@@ -12,6 +12,7 @@
 #include "ampi/coll/device/coll_device.h"
 
 #include "ampi/coll/between/coll_remote.h"
+#include "ampi/coll/between/parts.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
@@ -38,9 +39,12 @@ static void fetch(struct ampi_exchange *x, struct ampi_exchange_message *message
     void *token = message->token;
     int result;
 
-    if ((x->device >= 0 && ampi_exchange_is_direct(message->algorithm)) ||
-        (x->is_staged && message->n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES))
+    bool is_scratch = (x->device >= 0 && ampi_exchange_is_direct(message->algorithm)) || x->is_staged;
+
+    if (is_scratch && message->n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES)
         message->bytes = ampi_coll_device_scratch(x, message->n_bytes);
+    else if (message->is_bare)
+        message->bytes = ampi_part_place(x, ampi_exchange_part_of(message).origin.member, message->n_bytes);
     message->is_lent = message->bytes != NULL;
     if (!message->bytes)
         message->bytes = base_malloc(message->n_bytes, "a message between processes");
@@ -49,7 +53,7 @@ static void fetch(struct ampi_exchange *x, struct ampi_exchange_message *message
     x->n_held++;
     result = ampi_machine->fetch(
         ult_pe_id(ult_self()->pe), remote->proc_id[message->proc], token, message->bytes, message->n_bytes,
-        message->is_lent && !x->is_staged ? MACHINE_CUDA : MACHINE_HOST, fetched, message);
+        x->device < 0 ? MACHINE_HOST : ampi_coll_device_memory(message->bytes), fetched, message);
     if (result != MACHINE_PENDING)
         fetched(message, result);
 }
@@ -129,7 +133,8 @@ static void advance(struct ampi_exchange *x)
         x->is_running = true;
         x->is_over = true; /* unless the step awaits messages */
         x->run_step(x);
-        x->step++;
+        if (x->step++ == 0 && x->has_bare && x->n_sending > 0 && x->slot->plan->early)
+            x->slot->plan->early(x->slot);
         x->is_running = false;
     }
 }
@@ -260,8 +265,14 @@ static void sent(void *arg, int result)
     advance(x);
 }
 
-void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
-                        size_t n_bytes)
+/* True if the machine takes data from a member's buffer to one of the other process's without copies between. */
+static bool moves_directly(int proc_id)
+{
+    return ampi_machine->rma && ampi_machine->rma->access(proc_id) == MACHINE_DIRECT_ACCESS;
+}
+
+static void send_message(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
+                         size_t n_bytes, bool is_bare)
 {
     struct ampi_coll_remote *remote = x->slot->state->remote;
     int proc = x->proc[to];
@@ -270,7 +281,8 @@ void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cooki
         .flags = (uint8_t)((x->has_voted ? AMPI_AM_VOTED : 0) |
                            (atomic_load_explicit(&x->slot->state->has_refused, memory_order_relaxed)
                                 ? AMPI_AM_REFUSED
-                                : 0)),
+                                : 0) |
+                           (is_bare ? AMPI_AM_BARE : 0)),
         .context_id = x->slot->state->shared->context_id,
         .seq = x->seq,
         .tag = tag,
@@ -284,6 +296,7 @@ void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cooki
     if (remote->leader_pe[proc] < 0) /* the process has failed, which is handled elsewhere */
         return;
     if (n_bytes >= ampi_coll_selections[AMPI_COLL_NODE_MEMORY].share_from &&
+        !(is_bare && moves_directly(remote->proc_id[proc])) &&
         ampi_exchange_node_lend(x, proc, bytes, n_bytes, &ref)) {
         am.flags |= AMPI_AM_LENT;
         bytes = memcpy(ampi_exchange_alloc(x, sizeof ref), &ref, sizeof ref);
@@ -293,6 +306,21 @@ void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cooki
                         x->device < 0 || n_bytes == 0 ? MACHINE_HOST : ampi_coll_device_memory(bytes), sent,
                         x) == MACHINE_PENDING)
         x->n_sending++;
+}
+
+void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
+                        size_t n_bytes)
+{
+    send_message(x, to, tag, cookie, bytes, n_bytes, false);
+}
+
+void ampi_exchange_send_part(struct ampi_exchange *x, int to, int tag, const struct ampi_exchange_block *part)
+{
+    uint64_t cookie = 0;
+
+    if (part->is_bare)
+        memcpy(&cookie, &part->origin, sizeof cookie);
+    send_message(x, to, tag, cookie, part->bytes, part->n_bytes, part->is_bare);
 }
 
 int ampi_exchange_sender(const struct ampi_exchange *x, const struct ampi_exchange_message *message)

@@ -42,15 +42,24 @@ struct ampi_exchange_message {
     struct ampi_exchange *x;  /* the exchange that fetches them */
     bool is_lent;             /* bytes are the exchange's scratch memory, or node memory */
     struct ampi_node_ref ref; /* node memory of the bytes; n_bytes 0: none */
+    bool is_bare;             /* the data is a bare part, and the cookie its origin */
     bool has_voted;           /* the sender's operation was refused in a vote */
     bool has_refused;         /* an earlier collective call raised an error at a rank of the sender */
 };
 
-/* The data of one process for another; aligned for any type. */
+/* The data of one process for another; aligned for any type, unless it is bare. A bare part is the only item (items.h)
+ * of the process's only member, in the member's buffer and without a head: its receiver can fetch it into a
+ * buffer of its own member. */
 struct ampi_exchange_block {
     const unsigned char *bytes; /* NULL: not received yet */
     size_t n_bytes;
+    struct ampi_exchange_origin {
+        int32_t member; /* whose data it is; it may come from another process */
+        int32_t root;   /* of the operation, as that member gave it */
+    } origin;           /* is_bare */
+    bool is_bare;
 };
+_Static_assert(sizeof(struct ampi_exchange_origin) == sizeof(uint64_t), "it is the cookie of a bare part");
 
 struct ampi_exchange {
     struct ampi_coll_slot *slot;
@@ -90,6 +99,7 @@ struct ampi_exchange {
     bool *is_target;                 /* by participant: sparse exchanges: it gets a part */
     int n_sources;                   /* sparse exchanges: participants that have a part for this process */
     struct ampi_exchange_entry *entries; /* the Bruck all-to-all's */
+    bool has_bare;                       /* this process has bare parts for others */
     bool is_packed_by_all;               /* all PEs pack large parts; CUDA may be loaded meanwhile */
     ampi_coll_work_fn prepare;           /* run by all PEs before the first step; NULL: none */
     size_t prepare_bytes;                /* ... amount of its data */
@@ -102,6 +112,20 @@ struct ampi_exchange {
 /* Sends bytes, which stay unchanged until the next step, and the cookie to a participant. */
 void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
                         size_t n_bytes);
+
+/* Sends a part as a message of its own. */
+void ampi_exchange_send_part(struct ampi_exchange *x, int to, int tag,
+                             const struct ampi_exchange_block *part);
+
+/* The part that a message is. */
+static inline struct ampi_exchange_block ampi_exchange_part_of(const struct ampi_exchange_message *message)
+{
+    struct ampi_exchange_block part = {
+        .bytes = message->bytes, .n_bytes = message->n_bytes, .is_bare = message->is_bare};
+
+    memcpy(&part.origin, &message->cookie, sizeof part.origin);
+    return part;
+}
 
 /* The steps of this exchange do not wait until data has left: it stays unchanged until the operation ends. */
 void ampi_exchange_run_ahead(struct ampi_exchange *x);
@@ -229,6 +253,9 @@ void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, siz
 /* True if an algorithm does not access the data that it sends: parts, or vectors of elements, may be in GPU
  * memory. */
 bool ampi_exchange_is_direct(int algorithm);
+
+/* True if an algorithm sends each part as a message of its own, so that it may be bare. */
+bool ampi_exchange_sends_parts(int algorithm);
 
 /* Chooses this algorithm, whatever the table says: no other is possible. */
 void ampi_exchange_take(struct ampi_exchange *x, enum ampi_between algorithm);

@@ -13,9 +13,9 @@ void ampi_exchange_allgather_ring(struct ampi_exchange *x)
     if (x->step == 0)
         x->in[x->own] = x->out[x->own];
     else
-        x->in[source] = (struct ampi_exchange_block){x->got->bytes, x->got->n_bytes};
+        x->in[source] = ampi_exchange_part_of(x->got);
     if (x->step == x->n - 1)
         return;
-    ampi_exchange_send(x, ampi_exchange_after(x, 1), x->step, 0, x->in[source].bytes, x->in[source].n_bytes);
+    ampi_exchange_send_part(x, ampi_exchange_after(x, 1), x->step, &x->in[source]);
     ampi_exchange_await(x, x->step, 1);
 }

@@ -12,13 +12,7 @@
 static void take(struct ampi_exchange *x)
 {
     for (const struct ampi_exchange_message *message = x->got; message; message = message->next)
-        x->in[ampi_exchange_sender(x, message)] =
-            (struct ampi_exchange_block){message->bytes, message->n_bytes};
-}
-
-static void send_to(struct ampi_exchange *x, int to, int tag)
-{
-    ampi_exchange_send(x, to, tag, 0, x->out[to].bytes, x->out[to].n_bytes);
+        x->in[ampi_exchange_sender(x, message)] = ampi_exchange_part_of(message);
 }
 
 void ampi_exchange_alltoall_pairwise(struct ampi_exchange *x)
@@ -30,7 +24,7 @@ void ampi_exchange_alltoall_pairwise(struct ampi_exchange *x)
     if (from >= x->n)
         return;
     for (int i = from; i < to; i++)
-        send_to(x, ampi_exchange_after(x, i), x->step);
+        ampi_exchange_send_part(x, ampi_exchange_after(x, i), x->step, &x->out[ampi_exchange_after(x, i)]);
     ampi_exchange_await(x, x->step, to - from);
 }
 
@@ -41,7 +35,7 @@ void ampi_exchange_sparse(struct ampi_exchange *x)
         return;
     for (int i = 1; i < x->n; i++)
         if (x->is_target[ampi_exchange_after(x, i)])
-            send_to(x, ampi_exchange_after(x, i), 0);
+            ampi_exchange_send_part(x, ampi_exchange_after(x, i), 0, &x->out[ampi_exchange_after(x, i)]);
     if (x->n_sources)
         ampi_exchange_await(x, 0, x->n_sources);
 }

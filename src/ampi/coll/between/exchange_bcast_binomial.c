@@ -15,10 +15,9 @@ void ampi_exchange_bcast_binomial(struct ampi_exchange *x)
         ampi_exchange_await(x, 0, 1);
         return;
     }
-    x->in[x->root] =
-        x->own == x->root ? x->out[x->own] : (struct ampi_exchange_block){x->got->bytes, x->got->n_bytes};
+    x->in[x->root] = x->own == x->root ? x->out[x->own] : ampi_exchange_part_of(x->got);
     while (mask < size)
         mask <<= 1;
     for (mask >>= 1; mask; mask >>= 1) /* the largest subtree first */
-        ampi_exchange_send(x, (x->own + mask) % x->n, 0, 0, x->in[x->root].bytes, x->in[x->root].n_bytes);
+        ampi_exchange_send_part(x, (x->own + mask) % x->n, 0, &x->in[x->root]);
 }

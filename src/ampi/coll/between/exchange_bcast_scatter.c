@@ -55,7 +55,8 @@ static void store_scattered(struct ampi_exchange *x, int place)
 {
     struct ampi_exchange_block *all = &x->in[x->root];
 
-    *all = (struct ampi_exchange_block){ampi_exchange_alloc_data(x, x->got->cookie), x->got->cookie};
+    *all = (struct ampi_exchange_block){.bytes = ampi_exchange_alloc_data(x, x->got->cookie),
+                                        .n_bytes = x->got->cookie};
     ampi_exchange_copy(x, (unsigned char *)(uintptr_t)all->bytes + piece_from(x, all->n_bytes, place),
                        x->got->bytes, x->got->n_bytes);
 }

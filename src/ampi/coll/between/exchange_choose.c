@@ -53,6 +53,20 @@ bool ampi_exchange_is_direct(int algorithm)
     }
 }
 
+bool ampi_exchange_sends_parts(int algorithm)
+{
+    switch (algorithm) {
+    case AMPI_BETWEEN_BCAST_BINOMIAL:
+    case AMPI_BETWEEN_GATHER_LINEAR:
+    case AMPI_BETWEEN_SCATTER_LINEAR:
+    case AMPI_BETWEEN_ALLGATHER_RING:
+    case AMPI_BETWEEN_ALLTOALL_PAIRWISE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 void ampi_exchange_take(struct ampi_exchange *x, enum ampi_between algorithm)
 {
     x->algorithm = (int)algorithm;

@@ -50,12 +50,11 @@ void ampi_exchange_gather_binomial(struct ampi_exchange *x)
 void ampi_exchange_gather_linear(struct ampi_exchange *x)
 {
     if (x->own != x->root) {
-        ampi_exchange_send(x, x->root, 0, 0, x->out[x->root].bytes, x->out[x->root].n_bytes);
+        ampi_exchange_send_part(x, x->root, 0, &x->out[x->root]);
     } else if (x->step == 0) {
         ampi_exchange_await(x, 0, x->n - 1);
     } else {
         for (const struct ampi_exchange_message *message = x->got; message; message = message->next)
-            x->in[ampi_exchange_sender(x, message)] =
-                (struct ampi_exchange_block){message->bytes, message->n_bytes};
+            x->in[ampi_exchange_sender(x, message)] = ampi_exchange_part_of(message);
     }
 }

@@ -39,7 +39,7 @@ bool ampi_exchange_next_entry(const struct ampi_exchange_message *message, size_
         return false;
     memcpy(&head, message->bytes + *at, sizeof head);
     *entry_out = (struct ampi_exchange_entry){
-        head.source, head.target, {message->bytes + *at + sizeof head, head.n_bytes}};
+        head.source, head.target, {.bytes = message->bytes + *at + sizeof head, .n_bytes = head.n_bytes}};
     *at += room(entry_out);
     return true;
 }

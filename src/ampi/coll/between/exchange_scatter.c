@@ -59,11 +59,11 @@ void ampi_exchange_scatter_linear(struct ampi_exchange *x)
     if (x->own == x->root) {
         for (int i = 1; i < x->n; i++) {
             int target = ampi_exchange_after(x, i);
-            ampi_exchange_send(x, target, 0, 0, x->out[target].bytes, x->out[target].n_bytes);
+            ampi_exchange_send_part(x, target, 0, &x->out[target]);
         }
     } else if (x->step == 0) {
         ampi_exchange_await(x, 0, 1);
     } else {
-        x->in[x->root] = (struct ampi_exchange_block){x->got->bytes, x->got->n_bytes};
+        x->in[x->root] = ampi_exchange_part_of(x->got);
     }
 }

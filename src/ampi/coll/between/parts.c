@@ -73,7 +73,7 @@ static void pack_share(struct ampi_coll_slot *slot, int part)
 
     for (int i = 0; i < x->n; i++) {
         const unsigned char *bytes = x->out[i].bytes;
-        if (bytes && is_shared(x, x->out[i].n_bytes)) {
+        if (bytes && !x->out[i].is_bare && is_shared(x, x->out[i].n_bytes)) {
             struct ampi_coll_packer out = {.proc = i == x->own ? ampi_part_other(x) : x->proc[i],
                                            .data = (unsigned char *)(uintptr_t)bytes +
                                                    ((const struct head *)bytes)->head_bytes,
@@ -84,8 +84,69 @@ static void pack_share(struct ampi_coll_slot *slot, int part)
     }
 }
 
+/* ---- Bare parts ---- */
+
+/* True if the operation's parts can be bare: heads have nothing that their receiver does not know. */
+static bool can_be_bare(const struct ampi_exchange *x, size_t n_bytes)
+{
+    const struct ampi_coll_slot *slot = x->slot;
+
+    return n_bytes >= ampi_coll_selections[AMPI_COLL_ONE_COPY].share_from && slot->plan->place &&
+           !slot->state->shared->is_inter && x->device < 0 && !x->is_staged &&
+           ampi_exchange_sends_parts(x->algorithm);
+}
+
+/* The part in its member's buffer; its address is NULL: it cannot be bare. */
+static struct ampi_exchange_block bare_part(const struct ampi_exchange *x, const struct ampi_coll_packer *out)
+{
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+    struct ampi_exchange_block part = {.is_bare = true};
+
+    if (ampi_remote_n_members(remote, remote->own) != 1 || out->n_items != 1 ||
+        !can_be_bare(x, ampi_coll_block_bytes(&out->last)))
+        return part;
+    part.bytes = (const unsigned char *)ampi_coll_flat(&out->last);
+    part.n_bytes = ampi_coll_block_bytes(&out->last);
+    part.origin = (struct ampi_exchange_origin){remote->members[remote->first[remote->own]], out->args->root};
+    return part;
+}
+
+unsigned char *ampi_part_place(const struct ampi_exchange *x, int source, size_t n_bytes)
+{
+    const struct ampi_coll_slot *slot = x->slot;
+    const struct ampi_coll_remote *remote = slot->state->remote;
+
+    for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
+        struct ampi_coll_block block = slot->plan->place(slot->args[remote->members[i]], source);
+        if (block.type && block.type->true_lb_bytes == 0 && ampi_coll_block_bytes(&block) == n_bytes)
+            return (unsigned char *)ampi_coll_flat(&block);
+    }
+    return NULL;
+}
+
+/* The head of a bare part. */
+struct bare_head {
+    struct head head;
+    struct member_head member;
+    struct ampi_coll_item item;
+};
+
+static const struct head *bare_head_of(struct ampi_exchange *x, const struct ampi_exchange_block *part)
+{
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+    struct bare_head *bare = ampi_exchange_alloc(x, sizeof *bare);
+
+    /* Where items are blocks by index, this process has one member, or the part would have more of them. */
+    *bare = (struct bare_head){
+        .member = {.root = part->origin.root, .n_items = 1},
+        .item = {part->n_bytes,
+                 x->slot->plan->unpack ? (uint64_t)remote->members[remote->first[remote->own]] : 0}};
+    return &bare->head;
+}
+
 struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uint64_t proposed)
 {
+    struct ampi_exchange_block bare;
     struct ampi_coll_packer out;
     size_t head_bytes, n_bytes;
     unsigned char *part;
@@ -93,6 +154,11 @@ struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uin
     if (!x->slot->plan->middle) /* a barrier */
         return (struct ampi_exchange_block){0};
     out = ampi_part_measure(x, proc);
+    bare = bare_part(x, &out);
+    if (bare.bytes) {
+        x->has_bare = true;
+        return bare;
+    }
     head_bytes = base_round_up(out.n_bytes, DATA_ALIGN);
     n_bytes = head_bytes + out.data_bytes;
     part = ampi_exchange_is_direct(x->algorithm) ? ampi_exchange_alloc_data(x, n_bytes)
@@ -108,7 +174,7 @@ struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uin
     pack_part(x->slot, &out, proposed);
     if (out.at != part)
         ampi_coll_move(x->slot->last, ampi_coll_bytes(part, head_bytes), ampi_coll_bytes(out.at, head_bytes));
-    return (struct ampi_exchange_block){part, n_bytes};
+    return (struct ampi_exchange_block){.bytes = part, .n_bytes = n_bytes};
 }
 
 struct ampi_exchange_block *ampi_parts_new(struct ampi_exchange *x)
@@ -151,6 +217,8 @@ static const struct head *head_of(struct ampi_exchange *x, const struct ampi_exc
     size_t guess = base_min_u64(HEAD_GUESS, part->n_bytes);
     struct head *head;
 
+    if (part->is_bare)
+        return bare_head_of(x, part);
     if (BASE_LIKELY(x->device < 0) || ampi_coll_device_memory(part->bytes) == MACHINE_HOST)
         return (const struct head *)part->bytes;
     head = ampi_exchange_alloc(x, guess);

@@ -27,6 +27,10 @@ struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uin
 /* Makes x->out for all participants that get one. */
 void ampi_parts_make_for_each(struct ampi_exchange *x);
 
+/* Where a bare part of n_bytes from a member of another process belongs, in a member's buffer; NULL: nowhere, or not as it
+ * is. If its bytes are there, the share stage need not move them. */
+unsigned char *ampi_part_place(const struct ampi_exchange *x, int source, size_t n_bytes);
+
 /* A part from a process (its index) has arrived: creates stand-ins for its members. */
 void ampi_part_stand_in(struct ampi_exchange *x, int proc, const struct ampi_exchange_block *part);
 

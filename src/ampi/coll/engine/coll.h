@@ -86,6 +86,7 @@ static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct
     args->has_buffers = false;
     args->is_remote = false;
     args->is_short = false;
+    args->is_moved = false;
     args->error = MPI_SUCCESS;
     args->op = NULL;
 }
@@ -424,6 +425,14 @@ static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_
         slot->plan->share(slot, part);
 }
 
+/* True if a block's data is at its destination already; both have the same address. */
+static inline bool ampi_coll_is_there(struct ampi_coll_block dst, struct ampi_coll_block src)
+{
+    return dst.type == src.type ||
+           (ampi_type_is_block(dst.type, dst.count) && ampi_type_is_block(src.type, src.count) &&
+            dst.type->true_lb_bytes == src.type->true_lb_bytes);
+}
+
 /* Copies a block to another; too little room is an error of the member `to`. A block is never copied onto
  * itself. */
 static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_block dst,
@@ -434,7 +443,7 @@ static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_bl
 
     if (BASE_UNLIKELY(src_bytes > dst_bytes))
         __atomic_store_n(&to->error, MPI_ERR_TRUNCATE, __ATOMIC_RELAXED);
-    if (src_bytes == 0 || dst_bytes == 0 || (dst.buf == src.buf && dst.type == src.type))
+    if (src_bytes == 0 || dst_bytes == 0 || (dst.buf == src.buf && ampi_coll_is_there(dst, src)))
         return;
     if (ampi_coll_device_move(to, dst, src))
         return;

@@ -55,6 +55,7 @@ void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_col
     size_t n_bytes = ampi_coll_block_bytes(&block);
     unsigned char *data = put_item(out, index, n_bytes);
 
+    out->last = block;
     if (data && out->n_shares)
         put_share(out, data, block, n_bytes);
     else if (data)

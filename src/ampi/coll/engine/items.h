@@ -20,6 +20,7 @@ struct ampi_coll_packer {
     int n_shares;                /* ... of this many; 0: all of it */
     int proc;                    /* index of the process that it is for */
     int n_items;                 /* of the current member */
+    struct ampi_coll_block last; /* the last item put that was a block */
     struct ampi_coll_args *args; /* of the current member */
 };
 

@@ -79,6 +79,8 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
                            .large_from = SIZE_MAX},
     [AMPI_COLL_PAST_CACHES] = {"past-caches", "all ranks' receive buffers", (size_t)32 << 20, 0,
                                .large_from = SIZE_MAX},
+    [AMPI_COLL_ONE_COPY] = {"one-copy", "a block of one rank of a process for one of another", 16384, 0,
+                            .large_from = SIZE_MAX},
     [AMPI_COLL_NODE_MEMORY] = {"node-memory", "a message to a process of the node", 8192, 0,
                                .large_from = SIZE_MAX},
 };
@@ -86,6 +88,14 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
 void ampi_coll_selection_init(void)
 {
     ampi_coll_selections[AMPI_COLL_PAST_CACHES].share_from = base_cache_bytes();
+}
+
+void ampi_coll_selection_fit(int node_n_procs)
+{
+    struct ampi_coll_selection *entry = &ampi_coll_selections[AMPI_COLL_ONE_COPY];
+
+    if (!entry->is_given && base_core_share(node_n_procs) == 0)
+        entry->share_from = SIZE_MAX;
 }
 
 /* The column of few operations. */
@@ -106,8 +116,11 @@ void ampi_coll_print_selection(void)
            "the last column). For small ones each\nrank leaves its bytes at arrival (\"packed to\" this many "
            "per rank), and each PE delivers the result to its ranks.\n\"past-caches\": results of bcast, "
            "allgather and allreduce from this size on (the size of this machine's last-level cache)\nare "
-           "written past the caches. \"node-memory\": from this size on, processes of a node read each "
-           "other's data in place.\n  %-16s %12s %12s   %s\n",
+           "written past the caches. \"one-copy\": from this size on, the data of a process's only rank goes "
+           "from buffer to\nbuffer (on one node by one copy of the kernel, if the job has a core for each "
+           "process). "
+           "\"node-memory\": from this\nsize on, processes of a node read each other's data in place.\n  "
+           "%-16s %12s %12s   %s\n",
            "operation", "packed to", "shared from", "what is counted");
     for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++) {
         const struct ampi_coll_selection *entry = &ampi_coll_selections[i];
@@ -174,6 +187,7 @@ static bool parse_numbers(struct ampi_coll_selection *entry, const char *text, c
     size_t *const fields[] = {&entry->share_from, &entry->pack_to, &entry->large_from, &entry->nccl_from,
                               &entry->far_from};
 
+    entry->is_given = true;
     for (size_t i = 0; i < BASE_COUNT(fields); i++) {
         const char *colon = memchr(text, ':', (size_t)(end - text));
         if (!parse_bytes(text, colon ? colon : end, fields[i]))

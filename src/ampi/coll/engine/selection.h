@@ -32,6 +32,7 @@ enum ampi_coll_kind {
     AMPI_COLL_NEIGHBOR,
     AMPI_COLL_USER_OP,     /* reductions by a user's function, in place of the operation's own row */
     AMPI_COLL_PAST_CACHES, /* not an operation: results that are written past the caches */
+    AMPI_COLL_ONE_COPY,    /* not an operation: data that goes from a member's buffer to another's at once */
     AMPI_COLL_NODE_MEMORY, /* not an operation: data that a process of the same node reads in place */
     AMPI_COLL_KIND_COUNT,
 };
@@ -83,6 +84,7 @@ struct ampi_coll_selection {
     size_t each_from; /* ... which also needs this many bytes for each process */
     size_t nccl_from; /* the same for buffers on GPUs from which on NCCL does it, if it is there; 0: it has
                          no such operation */
+    bool is_given;    /* the user has changed it */
 };
 
 /* By kind. Read-only once ranks run. */
@@ -103,6 +105,10 @@ static inline bool ampi_coll_is_stream(size_t total_bytes)
 
 /* Fills in the values that depend on the machine. At start-up. */
 void ampi_coll_selection_init(void);
+
+/* Adapts what the user has not given to the number of the job's processes on this node: a process that waits for a core
+ * makes others wait that fetch from it. */
+void ampi_coll_selection_fit(int node_n_procs);
 
 /* Prints the table to stdout: +help collectives. */
 void ampi_coll_print_selection(void);

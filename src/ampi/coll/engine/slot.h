@@ -91,6 +91,7 @@ struct ampi_coll_args {
     bool has_buffers;     /* of the program's: send and recv are set */
     bool is_remote;       /* a stand-in for a member of another process: between.h */
     bool is_short;        /* the receive buffer does not get the member's own data */
+    bool is_moved;        /* plan->early has done the member's share */
     uint32_t pending_bit; /* in comm->coll_pending, once started; 0: persistent */
     int key[2];           /* plan-specific: color and key of MPI_Comm_split */
     struct ampi_op *op;   /* reductions */
@@ -116,6 +117,13 @@ struct ampi_coll_plan {
     void (*pack)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                  struct ampi_coll_packer *out);
     void (*unpack)(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
+    /* The block of a local member's buffer that the only item from the member `source` of another process is for;
+     * its type is NULL: none. From it, the share stage takes the data for other members. NULL: data has to be in
+     * parts. */
+    struct ampi_coll_block (*place)(const struct ampi_coll_args *args, int source);
+    /* Does the share of this process's only member while its bare part (coll/between/exchange.h) is being fetched, as far
+     * as that needs no other process, and sets its is_moved. NULL: there is no such work. */
+    void (*early)(const struct ampi_coll_slot *slot);
     /* +check usage: calls ampi_coll_usage_compare for all blocks that members of this process receive.
      * NULL: none. */
     void (*check_blocks)(const struct ampi_coll_slot *slot);

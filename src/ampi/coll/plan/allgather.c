@@ -112,6 +112,7 @@ static const struct ampi_coll_plan allgather_plan = {
     .name = "allgather",
     .has_nccl = true,
     .pack = allgather_pack,
+    .place = target,
     .between_bytes = allgather_between_bytes,
     .check_blocks = allgather_check,
     .middle = allgather_middle,

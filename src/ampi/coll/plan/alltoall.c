@@ -132,6 +132,13 @@ static void alltoall_pack(const struct ampi_coll_slot *slot, const struct ampi_c
     }
 }
 
+/* In place the block holds the data for the other member until that has been sent. */
+static struct ampi_coll_block alltoall_place(const struct ampi_coll_args *args, int source)
+{
+    return ampi_coll_is_in_place(&args->send) ? (struct ampi_coll_block){0}
+                                              : ampi_coll_block(&args->recv, source);
+}
+
 /* In the v and w forms no member knows all counts. */
 static size_t alltoall_between_bytes(const struct ampi_coll_slot *slot)
 {
@@ -162,6 +169,7 @@ static const struct ampi_coll_plan alltoall_plan = {
     .pack = alltoall_pack,
     .between_bytes = alltoall_between_bytes,
     .unpack = ampi_coll_unpack_blocks,
+    .place = alltoall_place,
     .check_blocks = alltoall_check,
     .middle = alltoall_middle,
     .share = alltoall_share,

@@ -86,6 +86,7 @@ static const struct ampi_coll_plan bcast_plan = {
     .has_nccl = true,
     .flow = AMPI_COLL_FLOW_BCAST,
     .pack = bcast_pack,
+    .place = target,
     .check_blocks = bcast_check,
     .middle = bcast_middle,
     .share = bcast_share,

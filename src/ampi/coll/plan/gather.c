@@ -40,6 +40,11 @@ static void gather_pack(const struct ampi_coll_slot *slot, const struct ampi_col
         ampi_coll_put(out, 0, ampi_coll_whole(&args->send));
 }
 
+static struct ampi_coll_block gather_place(const struct ampi_coll_args *args, int source)
+{
+    return ampi_coll_is_root(args) ? ampi_coll_block(&args->recv, source) : (struct ampi_coll_block){0};
+}
+
 static void gather_deliver(struct ampi_coll_slot *slot, int part)
 {
     const struct ampi_coll_result *result = ampi_coll_result(slot, part);
@@ -98,6 +103,7 @@ static const struct ampi_coll_plan gather_plan = {
     .flow = AMPI_COLL_FLOW_GATHER,
     .between_bytes = gather_between_bytes,
     .pack = gather_pack,
+    .place = gather_place,
     .check_blocks = gather_check,
     .middle = gather_middle,
     .share = gather_share,

@@ -8,16 +8,31 @@
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/engine/items.h"
 
+static void move_own(const struct ampi_coll_args *root, struct ampi_coll_args *args)
+{
+    if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
+        ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_block(&root->send, args->comm->rank));
+}
+
 static void scatter_share(struct ampi_coll_slot *slot, int part)
 {
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
 
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
-        if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
-            ampi_coll_move(args, ampi_coll_whole(&args->recv),
-                           ampi_coll_block(&root->send, args->comm->rank));
+        if (!args->is_moved)
+            move_own(root, args);
+        args->is_moved = false; /* persistent operations begin again with the same arguments */
     }
+}
+
+/* The root's own block, while the others fetch theirs. */
+static void scatter_early(const struct ampi_coll_slot *slot)
+{
+    struct ampi_coll_args *root = ampi_coll_root_args(slot);
+
+    move_own(root, root);
+    root->is_moved = true;
 }
 
 static void scatter_deliver(struct ampi_coll_slot *slot, int part)
@@ -73,6 +88,12 @@ static void scatter_pack(const struct ampi_coll_slot *slot, const struct ampi_co
     }
 }
 
+static struct ampi_coll_block scatter_place(const struct ampi_coll_args *args, int source)
+{
+    (void)source;
+    return ampi_coll_is_in_place(&args->recv) ? (struct ampi_coll_block){0} : ampi_coll_whole(&args->recv);
+}
+
 static size_t scatter_between_bytes(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
@@ -98,6 +119,8 @@ static const struct ampi_coll_plan scatter_plan = {
     .between_bytes = scatter_between_bytes,
     .pack = scatter_pack,
     .unpack = ampi_coll_unpack_blocks,
+    .place = scatter_place,
+    .early = scatter_early,
     .check_blocks = scatter_check,
     .middle = scatter_middle,
     .share = scatter_share,
