@@ -48,32 +48,50 @@ static __device__ __forceinline__ int MPIX_Pready_range(int partition_low, int p
  * have written the data. They copy it together. No barrier of the program's is needed. */
 static __device__ __forceinline__ int MPIX_Pready_block(int partition, MPIX_Prequest prequest)
 {
+    __shared__ struct HEDDLE_Prequest view;
+    __shared__ enum HEDDLE_Prequest_fault result;
     unsigned n_lanes = blockDim.x * blockDim.y * blockDim.z;
     unsigned lane = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-    struct heddle_prequest_plan plan =
-        heddle_prequest_begin(prequest, partition, prequest ? prequest->block_bytes_max : 0);
+    struct heddle_prequest_plan plan;
+    uint32_t mark = 0;
 
+    if (!prequest)
+        return MPI_ERR_REQUEST;
+    heddle_prequest_read(&view, prequest, partition, lane, n_lanes);
     __syncthreads();
-    heddle_prequest_work(prequest, partition, plan, lane, n_lanes);
-    __syncthreads();
+    plan = heddle_prequest_plan_of(&view, partition, HEDDLE_PREQUEST_BLOCK_BYTES);
     if (lane == 0)
-        heddle_prequest_end(prequest, partition, plan);
-    return heddle_prequest_class(plan.fault);
+        mark = heddle_prequest_mark(&plan); /* it arrives during the copy */
+    heddle_prequest_work(&plan, lane, n_lanes);
+    __syncthreads(); /* after it, the next call may write view */
+    if (lane == 0)
+        result = heddle_prequest_end(prequest, partition, &plan, mark);
+    __syncthreads();
+    return heddle_prequest_class(result);
 }
 
 static __device__ __forceinline__ int MPIX_Pready_warp(int partition, MPIX_Prequest prequest)
 {
     unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), lane = thread % 32;
-    unsigned n_left = blockDim.x * blockDim.y * blockDim.z - (thread - lane);
-    struct heddle_prequest_plan plan =
-        heddle_prequest_begin(prequest, partition, prequest ? prequest->block_bytes_max : 0);
+    unsigned n_left = blockDim.x * blockDim.y * blockDim.z - (thread - lane), n_lanes = n_left < 32 ? n_left : 32;
+    unsigned lanes = n_lanes == 32 ? 0xffffffffu : (1u << n_lanes) - 1;
+    struct HEDDLE_Prequest view;
+    struct heddle_prequest_plan plan;
+    uint32_t mark = 0;
+    int result = 0;
 
-    __syncwarp();
-    heddle_prequest_work(prequest, partition, plan, lane, n_left < 32 ? n_left : 32);
-    __syncwarp();
+    if (!prequest)
+        return MPI_ERR_REQUEST;
+    heddle_prequest_read(&view, prequest, partition, 0, 1); /* all lanes the same addresses: one access of the warp */
+    __syncwarp(lanes);
+    plan = heddle_prequest_plan_of(&view, partition, HEDDLE_PREQUEST_BLOCK_BYTES);
     if (lane == 0)
-        heddle_prequest_end(prequest, partition, plan);
-    return heddle_prequest_class(plan.fault);
+        mark = heddle_prequest_mark(&plan);
+    heddle_prequest_work(&plan, lane, n_lanes);
+    __syncwarp(lanes);
+    if (lane == 0)
+        result = heddle_prequest_end(prequest, partition, &plan, mark);
+    return heddle_prequest_class((enum HEDDLE_Prequest_fault)__shfl_sync(lanes, result, 0));
 }
 
 /* Sets *flag to 1 if the partition has arrived: this thread may read its data, and others behind a barrier. */

@@ -181,7 +181,7 @@ struct task {
     MPIX_Prequest sends[SIDES], recvs[SIDES];
     int n_iterations;
     unsigned *arrivals;
-    int *failed;                  /* pinned memory */
+    int *failed;                  /* like the arrivals in the GPU's memory: blocks would read pinned memory one after the other */
 };
 
 /* A partition is the row of a tile in one iteration. */
@@ -222,7 +222,7 @@ struct square {
     float *fields[2];
     borders ghosts, out, in;
     unsigned *arrivals;
-    int *failed;
+    int *failed, *host_failed;
     int n_round; /* iterations of a round, so slots */
     MPI_Request requests[2 * SIDES]; /* sends, receives */
     MPIX_Prequest prequests[2 * SIDES];
@@ -277,8 +277,9 @@ static void make(square *s, int width, int n_round)
         CHECK(cudaMalloc(&s->in.of[side], (size_t)n_round * width * sizeof(float)));
     }
     CHECK(cudaMalloc(&s->arrivals, sizeof *s->arrivals));
-    CHECK(cudaMallocHost(&s->failed, sizeof *s->failed));
-    *s->failed = 0;
+    CHECK(cudaMalloc(&s->failed, sizeof *s->failed));
+    CHECK(cudaMemset(s->failed, 0, sizeof *s->failed));
+    CHECK(cudaMallocHost(&s->host_failed, sizeof *s->host_failed));
     for (int side = 0; side < SIDES; side++) {
         int n_parts = s->p.tiles_x() * n_round, n_each = width / s->p.tiles_x();
         MPI_Psend_init(s->out.of[side], n_parts, n_each, MPI_FLOAT, neighbour(side), side, MPI_COMM_WORLD, MPI_INFO_NULL,
@@ -305,7 +306,8 @@ static void free_square(square *s)
         CHECK(cudaFree(s->in.of[i]));
     }
     CHECK(cudaFree(s->arrivals));
-    CHECK(cudaFreeHost(s->failed));
+    CHECK(cudaFree(s->failed));
+    CHECK(cudaFreeHost(s->host_failed));
 }
 
 /* ---- The ways ---- */
@@ -352,8 +354,9 @@ static void iterate_by_kernel(square *s, int n_blocks)
     for (int side = 0; side < SIDES; side++)
         CHECK(cudaMemcpyAsync(s->ghosts.of[side], s->in.of[side] + last, s->p.width * sizeof(float), cudaMemcpyDeviceToDevice,
                               stream));
+    CHECK(cudaMemcpyAsync(s->host_failed, s->failed, sizeof *s->failed, cudaMemcpyDeviceToHost, stream));
     CHECK(cudaStreamSynchronize(stream));
-    if (*s->failed) {
+    if (*s->host_failed) {
         fprintf(stderr, "rank %d: a kernel has waited for 5 s, or MPI's functions failed in it\n", rank);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

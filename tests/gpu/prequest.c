@@ -2,7 +2,7 @@
  *
  * Kernels mark partitions ready, and kernels of the receiver find each of them with the data of its round: many rounds and blocks,
  * partitions of all sizes, in one process from GPU to GPU without a message, else by messages; mixed with MPI_Pready; and
- * MPI_Wait completes both ends.
+ * MPI_Wait completes both ends. Arguments: queue, device: the marks, in place of flags, and of pinned memory.
  */
 #include "prequest.h"
 
@@ -78,7 +78,7 @@ static struct ends begin(const struct test *test)
     ends.out = gtest_alloc(test->from, n * sizeof(unsigned), NULL);
     GTEST_CU(cuStreamCreate(&ends.streams[0], CU_STREAM_NON_BLOCKING));
     MTEST_OK(MPI_Psend_init(ends.out.data, test->n_parts, test->n_each, MPI_UNSIGNED, next, 5, MPI_COMM_WORLD,
-                            MPI_INFO_NULL, &ends.requests[0]));
+                            ptest_info, &ends.requests[0]));
     MTEST_OK(MPIX_Prequest_create(ends.requests[0], &ends.prequests[0]));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     return ends;
@@ -228,7 +228,7 @@ static void proc_null(void)
     CUstream stream;
 
     GTEST_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    MTEST_OK(MPI_Psend_init(data.data, 4, 1, MPI_UNSIGNED, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
+    MTEST_OK(MPI_Psend_init(data.data, 4, 1, MPI_UNSIGNED, MPI_PROC_NULL, 0, MPI_COMM_WORLD, ptest_info,
                             &requests[0]));
     MTEST_OK(MPI_Precv_init(data.data, 4, 1, MPI_UNSIGNED, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
                             &requests[1]));
@@ -252,6 +252,7 @@ static void proc_null(void)
 int main(int argc, char **argv)
 {
     ptest_init(&argc, &argv, 1);
+    ptest_choose(argc, argv);
     is_next_near = ptest_is_near(1);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
         struct ends ends = begin(&tests[i]);
@@ -261,5 +262,6 @@ int main(int argc, char **argv)
     }
     without_prequest();
     proc_null();
+    MTEST_OK(MPI_Info_free(&ptest_info));
     return mtest_end();
 }

@@ -24,6 +24,21 @@ static inline void ptest_init(int *argc, char ***argv, int min_ranks)
     gtest_init();
 }
 
+/* The marks of the kernels: arguments queue and device of the program, in any order; else flags in pinned memory. */
+static MPI_Info ptest_info = MPI_INFO_NULL;
+static int ptest_has_queue, ptest_is_on_device;
+
+static inline void ptest_choose(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        ptest_has_queue |= strcmp(argv[i], "queue") == 0;
+        ptest_is_on_device |= strcmp(argv[i], "device") == 0;
+    }
+    MTEST_OK(MPI_Info_create(&ptest_info));
+    MTEST_OK(MPI_Info_set(ptest_info, "heddle_prequest_marks", ptest_has_queue ? "queue" : "flags"));
+    MTEST_OK(MPI_Info_set(ptest_info, "heddle_prequest_memory", ptest_is_on_device ? "device" : "pinned"));
+}
+
 /* Is the neighbour in a ring of ranks in this process? by: 1: the next one, -1: the previous one. Collective. */
 static inline int ptest_is_near(int by)
 {
@@ -109,16 +124,7 @@ static inline void ptest_send_part(const struct ptest_kernel *kernel, int part)
 
     for (unsigned i = 0; i < kernel->n_each; i++)
         to[i] = ptest_value(kernel->rank, kernel->round, part, i);
-    if (kernel->n_lanes == 0) {
-        fault = heddle_prequest_ready(kernel->prequest, part);
-    } else {
-        struct heddle_prequest_plan plan =
-            heddle_prequest_begin(kernel->prequest, part, kernel->prequest->block_bytes_max);
-        for (unsigned lane = 0; lane < kernel->n_lanes; lane++)
-            heddle_prequest_work(kernel->prequest, part, plan, lane, kernel->n_lanes);
-        heddle_prequest_end(kernel->prequest, part, plan);
-        fault = plan.fault;
-    }
+    fault = heddle_prequest_ready_as(kernel->prequest, part, kernel->n_lanes ? kernel->n_lanes : 1);
     if (fault != HEDDLE_PREQUEST_FINE)
         __atomic_fetch_add((int *)&kernel->n_faults, 1, __ATOMIC_RELAXED);
 }

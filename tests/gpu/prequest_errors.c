@@ -2,7 +2,7 @@
  *
  * Wrong use of kernels that send: calls of the host with a wrong request or prequest, and kernels that mark a partition twice, one that
  * does not exist, one of a receive or of a request that is not active. Each is an error of the call that can know of it, and later rounds
- * work. Arguments: fatal: a partition marked twice ends the job.
+ * work. Arguments: fatal: a partition marked twice ends the job; queue, device: as in prequest.c.
  */
 #include "prequest.h"
 
@@ -117,9 +117,42 @@ static void wrong_calls(void)
     right_round(2);
     start();
     run(&(struct wrong){.of = prequests[0], .partition = 0, .is_arrived = 0}, 3, 0); /* marks 0 */
-    MTEST_CLASS(MPI_Pready(0, requests[0]), MPI_ERR_ARG);
+    if (!ptest_has_queue && !ptest_is_on_device) /* else MPI_Pready does not know of it */
+        MTEST_CLASS(MPI_Pready(0, requests[0]), MPI_ERR_ARG);
     MTEST_OK(MPI_Pready_range(1, PARTS - 1, requests[0]));
     MTEST_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+}
+
+/* MPI_Pready and then a kernel mark a partition: the PE finds it in the queue. */
+static void marked_by_both(int round)
+{
+    struct wrong none = {.of = prequests[0], .partition = 1, .n_before = 1};
+    int error;
+
+    start();
+    MTEST_OK(MPI_Pready(1, requests[0]));
+    run(&none, round, 1); /* partitions 0 and 1 */
+    MTEST_CHECK(none.fault == HEDDLE_PREQUEST_FINE, "the kernel got %d", none.fault);
+    MTEST_CLASS(MPI_Wait(&requests[0], MPI_STATUS_IGNORE), MPI_ERR_ARG);
+    error = MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+    MTEST_CLASS(error, is_prev_near ? MPI_ERR_ARG : MPI_SUCCESS);
+    right_round(round + 1);
+}
+
+static void unknown_marks(void)
+{
+    static const char *const keys[] = {"heddle_prequest_marks", "heddle_prequest_memory"};
+    MPI_Request request;
+    MPI_Info info;
+
+    for (int i = 0; i < 2; i++) {
+        MTEST_OK(MPI_Info_create(&info));
+        MTEST_OK(MPI_Info_set(info, keys[i], "marble"));
+        MTEST_CLASS(MPI_Psend_init(out.data, PARTS, EACH, MPI_UNSIGNED, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
+                                   info, &request),
+                    MPI_ERR_INFO_VALUE);
+        MTEST_OK(MPI_Info_free(&info));
+    }
 }
 
 /* Kernels use requests that are not active. */
@@ -159,6 +192,7 @@ int main(int argc, char **argv)
     int is_fatal;
 
     ptest_init(&argc, &argv, 2);
+    ptest_choose(argc, argv);
     is_fatal = argc > 1 && strcmp(argv[1], "fatal") == 0;
     is_next_near = ptest_is_near(1);
     is_prev_near = ptest_is_near(-1);
@@ -166,7 +200,7 @@ int main(int argc, char **argv)
     in = gtest_alloc(GTEST_GPU0, PARTS * EACH * sizeof(unsigned), NULL);
     GTEST_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     MTEST_OK(MPI_Psend_init(out.data, PARTS, EACH, MPI_UNSIGNED, (mtest_rank + 1) % mtest_size, 0,
-                            MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]));
+                            MPI_COMM_WORLD, ptest_info, &requests[0]));
     MTEST_OK(MPI_Precv_init(in.data, PARTS, EACH, MPI_UNSIGNED, (mtest_rank + mtest_size - 1) % mtest_size, 0,
                             MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]));
     for (int i = 0; i < 2; i++)
@@ -188,6 +222,9 @@ int main(int argc, char **argv)
     wrong_send(8, (struct wrong){.of = prequests[0], .partition = 0, .is_arrived = 1}, MPI_ERR_REQUEST,
                HEDDLE_PREQUEST_NO_RECEIVE);
     inactive();
+    unknown_marks();
+    if (ptest_has_queue)
+        marked_by_both(30);
     wrong_receive((struct wrong){.of = prequests[1], .partition = 1}, MPI_ERR_REQUEST,
                   HEDDLE_PREQUEST_NO_SEND);
     wrong_receive((struct wrong){.of = prequests[1], .partition = PARTS, .is_arrived = 1}, MPI_ERR_ARG,
@@ -198,5 +235,6 @@ int main(int argc, char **argv)
     GTEST_CU(cuStreamDestroy(stream));
     gtest_free(&out);
     gtest_free(&in);
+    MTEST_OK(MPI_Info_free(&ptest_info));
     return mtest_end();
 }

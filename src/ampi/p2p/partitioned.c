@@ -268,14 +268,17 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
     struct ampi_send_args args = {.buf = buf, .count = count, .dest = dest, .tag = tag};
     struct ampi_request *made;
     struct ampi_partitioned *end;
+    struct ampi_marks_choice marks = {false, false};
     int error = ampi_check_send(self, datatype, comm, &args);
 
-    if (error || (error = check_partitions(args.comm, partitions, count, args.type, info, request)))
+    if (error || (error = check_partitions(args.comm, partitions, count, args.type, info, request)) ||
+        (info != MPI_INFO_NULL && (error = ampi_marks_choose(args.comm, info, &marks))))
         return error;
     made = create(self, true, partitions, (void *)buf, count, args.type, dest, tag, args.comm);
     if (BASE_UNLIKELY(!made))
         return MPI_ERR_OTHER;
     end = made->u.extra;
+    end->marks = marks;
     if (dest != MPI_PROC_NULL) {
         end->channel = (int)(end->hidden->next_channel++ % CHANNELS_MAX);
         if (end->hidden->peer->layout->pe_of[dest] != AMPI_PE_REMOTE)

@@ -55,6 +55,7 @@ struct ampi_partitioned {
     size_t peer_part_bytes;
     struct ampi_pair *pair;         /* in one process; receive: NULL until the hello has arrived */
     struct ampi_prequest *prequest; /* NULL: it has had none */
+    struct ampi_marks_choice marks; /* of a send's prequest */
     bool is_by_kernels;             /* receive, this round: direct, see prequest.h */
 };
 

@@ -12,9 +12,6 @@
 #include "ampi/p2p/partitioned.h"
 #include "base/log.h"
 
-/* Marks that the PE looks at in a turn. */
-#define MARKS_PER_LOOK 64
-
 /* A partition that the PE copies in a direct round. */
 struct part_copy {
     struct gpu_move move;
@@ -27,7 +24,15 @@ void ampi_prequest_set_state(const struct ampi_prequest *prequest, bool is_direc
 {
     const struct ampi_partitioned *end = prequest->request->u.extra;
 
-    heddle_prequest_store(&prequest->shared->state, HEDDLE_PREQUEST_STATE(end->round, is_direct, is_active));
+    for (int i = 0; i < prequest->n_copies; i++)
+        heddle_prequest_store(&prequest->shared[i].state,
+                              HEDDLE_PREQUEST_STATE(end->round, is_direct, is_active));
+}
+
+void ampi_prequest_set_magic(const struct ampi_prequest *prequest, uint32_t magic)
+{
+    for (int i = 0; i < HEDDLE_PREQUEST_COPIES; i++) /* partitions that do not exist have all of them */
+        heddle_prequest_store(&prequest->shared[i].magic, magic);
 }
 
 /* ---- Wrong calls of kernels ---- */
@@ -56,6 +61,11 @@ static BASE_COLD int describe_fault(enum HEDDLE_Prequest_fault fault, int partit
     }
 }
 
+static int n_partitions_of(const struct ampi_prequest *prequest)
+{
+    return ((const struct ampi_partitioned *)prequest->request->u.extra)->n_partitions;
+}
+
 int ampi_prequest_take_fault(struct ampi_prequest *prequest, char *text, size_t text_bytes)
 {
     uint64_t fault = __atomic_load_n(&prequest->shared->fault, __ATOMIC_ACQUIRE);
@@ -66,17 +76,32 @@ int ampi_prequest_take_fault(struct ampi_prequest *prequest, char *text, size_t 
     if (prequest->error) /* the round has failed already, before its kernel ended */
         return MPI_SUCCESS;
     return describe_fault((enum HEDDLE_Prequest_fault)(fault >> 32), (int)(uint32_t)fault,
-                          (int)prequest->shared->n_partitions, text, text_bytes);
+                          n_partitions_of(prequest), text, text_bytes);
 }
 
-/* The same; the text goes to the log, since the call that returns the class has no room for it. */
+/* The calls that return these classes have no room for a text. */
+static BASE_COLD void log_fault(const struct ampi_prequest *prequest, const char *text)
+{
+    base_log("rank %d: MPIX_Prequest: %s", prequest->request->owner->world_rank, text);
+}
+
 static int report_fault(struct ampi_prequest *prequest)
 {
     char text[128];
     int error = ampi_prequest_take_fault(prequest, text, sizeof text);
 
     if (BASE_UNLIKELY(error))
-        base_log("rank %d: MPIX_Prequest: %s", prequest->request->owner->world_rank, text);
+        log_fault(prequest, text);
+    return error;
+}
+
+/* The PE has found the fault. Returns its class. */
+static BASE_COLD int blame(struct ampi_prequest *prequest, enum HEDDLE_Prequest_fault fault, int partition)
+{
+    char text[128];
+    int error = describe_fault(fault, partition, n_partitions_of(prequest), text, sizeof text);
+
+    log_fault(prequest, text);
     return error;
 }
 
@@ -123,7 +148,7 @@ bool ampi_pair_start_receive(struct ampi_request *request)
     if (is_direct) {
         pair->recv = request;
         pair->to = ampi_partitioned_first(recv);
-        pair->arrived = recv->prequest ? recv->prequest->shared->words : NULL;
+        pair->arrived = recv->prequest ? heddle_prequest_words_of(recv->prequest->shared) : NULL;
     }
     recv->is_by_kernels = is_direct;
     atomic_store_explicit(&pair->published, recv->round << 1 | is_direct, memory_order_release);
@@ -183,12 +208,12 @@ static void copy_done(struct gpu_move *move, int error)
 {
     struct part_copy *copy = BASE_CONTAINER(move, struct part_copy, move);
     struct ampi_prequest *prequest = copy->prequest;
-    struct HEDDLE_Prequest *shared = prequest->shared;
+    uint32_t *arrived = prequest->shared->arrived;
 
     if (BASE_UNLIKELY(error) && !prequest->error)
         prequest->error = ampi_device_error(prequest->request->owner, error);
-    if (!error && shared->arrived)
-        heddle_prequest_store(&shared->arrived[copy->partition],
+    if (!error && arrived)
+        heddle_prequest_store(arrived + copy->partition * HEDDLE_PREQUEST_STRIDE(n_partitions_of(prequest)),
                               ampi_prequest_round(prequest->request->u.extra));
     prequest->n_copying--;
     prequest->n_done++;
@@ -230,8 +255,10 @@ void ampi_prequest_learn(struct ampi_prequest *prequest)
     prequest->is_known = true;
     prequest->is_direct = published & 1;
     if (prequest->is_direct) {
-        prequest->shared->to = send->pair->to;
-        prequest->shared->arrived = send->pair->arrived;
+        for (int i = 0; i < prequest->n_copies; i++) {
+            prequest->shared[i].to = send->pair->to;
+            prequest->shared[i].arrived = send->pair->arrived;
+        }
         ampi_prequest_set_state(prequest, true, true);
         for (int i = 0; i < send->n_partitions && send->n_ready > 0; i++)
             if (send->is_ready[i])
@@ -244,11 +271,16 @@ void ampi_prequest_learn(struct ampi_prequest *prequest)
     }
 }
 
-/* A partition has been marked, and is not the PE's to count again. */
+/* A partition has been marked, which is not ready yet. */
 static void note_ready(struct ampi_prequest *prequest, int partition, bool is_copied)
 {
     struct ampi_partitioned *send = prequest->request->u.extra;
 
+    if (BASE_UNLIKELY(send->is_ready[partition])) { /* by MPI_Pready, which has not seen the kernel's mark */
+        if (!prequest->error)
+            prequest->error = blame(prequest, HEDDLE_PREQUEST_TWICE, partition);
+        return;
+    }
     send->is_ready[partition] = true;
     send->n_ready++;
     if (is_copied)
@@ -262,30 +294,15 @@ bool ampi_prequest_ready(struct ampi_request *request, int partition)
     const struct ampi_partitioned *send = request->u.extra;
     uint32_t *mark = &send->prequest->shared->words[partition];
 
+    if (!ampi_marks_are_near(&send->prequest->marks)) {
+        note_ready(send->prequest, partition, false);
+        return true;
+    }
     if (heddle_prequest_load(mark) >> 2 == ampi_prequest_round(send))
         return false;
     heddle_prequest_store(mark, ampi_prequest_round(send) << 2 | HEDDLE_PREQUEST_HANDED);
     note_ready(send->prequest, partition, false);
     return true;
-}
-
-static void look_at_marks(struct ampi_prequest *prequest)
-{
-    const struct ampi_partitioned *send = prequest->request->u.extra;
-    uint32_t round = ampi_prequest_round(send);
-    int n = send->n_partitions < MARKS_PER_LOOK ? send->n_partitions : MARKS_PER_LOOK;
-
-    for (int k = 0; k < n; k++) {
-        int i = prequest->first_mark++;
-        uint32_t mark;
-        if (prequest->first_mark == send->n_partitions)
-            prequest->first_mark = 0;
-        if (send->is_ready[i])
-            continue;
-        mark = heddle_prequest_load(&prequest->shared->words[i]);
-        if (mark >> 2 == round)
-            note_ready(prequest, i, (mark & 3) == HEDDLE_PREQUEST_COPIED);
-    }
 }
 
 bool ampi_prequest_look(struct gpu_watch *watch, int error)
@@ -295,13 +312,13 @@ bool ampi_prequest_look(struct gpu_watch *watch, int error)
     const struct ampi_partitioned *send = request->u.extra;
 
     ampi_prequest_learn(prequest);
-    if (send->n_ready < send->n_partitions)
-        look_at_marks(prequest);
+    if (send->n_ready < send->n_partitions && !error && !prequest->error)
+        error = ampi_marks_look(prequest, note_ready);
     if (BASE_UNLIKELY(error) && !prequest->error)
         prequest->error = ampi_device_error(request->owner, error);
     if (BASE_UNLIKELY(__atomic_load_n(&prequest->shared->fault, __ATOMIC_RELAXED) != 0) && !prequest->error)
         prequest->error = report_fault(prequest);
-    if (!prequest->is_known || prequest->n_copying > 0)
+    if (!prequest->is_known || prequest->n_copying > 0 || prequest->marks.is_fetching)
         return true;
     if (prequest->is_direct ? prequest->n_done < send->n_partitions : send->n_ready < send->n_partitions)
         if (BASE_LIKELY(!prequest->error))
@@ -324,7 +341,8 @@ void ampi_prequest_start(struct ampi_request *request)
         return;
     }
     prequest->error = MPI_SUCCESS;
-    prequest->n_done = prequest->n_copying = prequest->first_mark = 0;
+    prequest->n_done = prequest->n_copying = 0;
+    ampi_marks_start(prequest);
     prequest->is_direct = false;
     prequest->is_known = !end->pair;
     ampi_prequest_set_state(prequest, false, true);
@@ -342,8 +360,8 @@ void ampi_prequest_end_round(struct ampi_request *request)
 
     if (BASE_LIKELY(!prequest))
         return;
-    if (!end->is_send)
-        heddle_prequest_store(&prequest->shared->received, ampi_prequest_round(end));
+    for (int i = 0; i < prequest->n_copies && !end->is_send; i++)
+        heddle_prequest_store(&prequest->shared[i].received, ampi_prequest_round(end));
     leave_round(prequest);
     error = end->is_send ? prequest->error : report_fault(prequest);
     if (request->status.MPI_ERROR == MPI_SUCCESS)
@@ -355,5 +373,7 @@ bool ampi_prequest_has_arrived(const struct ampi_request *request, int partition
     const struct ampi_partitioned *recv = request->u.extra;
 
     return recv->is_by_kernels && recv->prequest &&
-           heddle_prequest_load(&recv->prequest->shared->words[partition]) == ampi_prequest_round(recv);
+           heddle_prequest_load(heddle_prequest_words_of(recv->prequest->shared) +
+                                partition * HEDDLE_PREQUEST_STRIDE(recv->n_partitions)) ==
+               ampi_prequest_round(recv);
 }

@@ -13,6 +13,9 @@
  * GPU of the sending kernels can use the receive's buffer, and the send has a prequest (`is_wanted`). It publishes its
  * choice with the number of the round. A send that wants it waits for that, whichever way it is; so the two always agree.
  * A send that has had a prequest once goes on like this.
+ *
+ * The marks (prequest_marks.c) are flags, a word per partition, or a queue of partitions, and either in pinned memory or in the GPU's, from
+ * which the PE copies them. The info object of MPI_Psend_init chooses: heddle_prequest_marks, heddle_prequest_memory.
  */
 #ifndef AMPI_P2P_PREQUEST_H
 #define AMPI_P2P_PREQUEST_H
@@ -24,6 +27,28 @@
 #include "heddle_prequest.h"
 
 struct part_copy;
+struct ampi_comm;
+struct ampi_partitioned;
+struct ampi_prequest;
+
+/* The place of a send's marks; all false: flags in pinned memory. */
+struct ampi_marks_choice {
+    bool is_queue;
+    bool is_on_device;
+};
+
+/* A send's marks: private to prequest_marks.c. */
+struct ampi_marks {
+    struct ampi_marks_choice is;
+    int next;            /* the flag, or the place in the queue, at which the PE looks next */
+    void *device_memory; /* NULL: none */
+    size_t device_bytes;
+    char *copy; /* is_on_device: pinned memory for a copy of n_fetched of them */
+    int n_fetched;
+    bool is_fetching;
+    int error; /* of the last copy: the driver's */
+    struct gpu_move fetch;
+};
 
 /* A ULT in MPIX_Pbuf_prepare; on its stack. */
 struct ampi_preparing {
@@ -34,16 +59,18 @@ struct ampi_preparing {
 /* An end's prequest. It is kept until the end is freed, also after MPIX_Prequest_free. */
 struct ampi_prequest {
     struct gpu_watch watch;
-    struct HEDDLE_Prequest *shared; /* pinned memory */
+    struct HEDDLE_Prequest
+        *shared; /* pinned memory: HEDDLE_PREQUEST_COPIES, of which the first n_copies are used; then words */
+    int n_copies;
     size_t shared_bytes;
     struct ampi_request *request;
     struct ampi_preparing *preparing;
     struct part_copy *free_copies; /* prequest.c */
+    struct ampi_marks marks;
     /* Send, this round: */
     int error;       /* MPI's class; MPI_SUCCESS: none yet */
     int n_done;      /* direct: partitions that have been copied */
     int n_copying;   /* direct: partitions that the PE copies */
-    int first_mark;  /* where the PE looks next */
     bool is_known;   /* the receive has chosen: */
     bool is_direct;  /* ... this */
     bool is_watched; /* the PE looks */
@@ -92,10 +119,38 @@ bool ampi_prequest_has_arrived(const struct ampi_request *recv, int partition);
 /* With the end. NULL: nothing. */
 void ampi_prequest_destroy(struct ampi_prequest *prequest);
 
+/* The info object of MPI_Psend_init chooses marks; raises and returns an error if it names unknown ones. */
+int ampi_marks_choose(struct ampi_comm *comm, MPI_Info info, struct ampi_marks_choice *choice_out);
+
+/* ---- Marks: for prequest.c and prequest_api.c ---- */
+
+/* The size of what a prequest needs behind its lines. */
+size_t ampi_marks_pinned_bytes(const struct ampi_partitioned *end);
+
+/* The words of a new prequest, whose shared memory is 0. Returns the driver's error. May switch. */
+int ampi_marks_create(struct ampi_prequest *prequest) BASE_MUST_CHECK;
+void ampi_marks_destroy(struct ampi_prequest *prequest);
+
+/* A round of a send starts. */
+void ampi_marks_start(struct ampi_prequest *prequest);
+
+/* Calls note for new marks of an active send, some of them in each call. Returns the driver's error. */
+typedef void ampi_mark_fn(struct ampi_prequest *prequest, int partition, bool is_copied);
+int ampi_marks_look(struct ampi_prequest *prequest, ampi_mark_fn *note) BASE_MUST_CHECK;
+
+/* Does the host see the marks of kernels at once? */
+static inline bool ampi_marks_are_near(const struct ampi_marks *marks)
+{
+    return !marks->is.is_queue && !marks->is.is_on_device;
+}
+
 /* ---- For prequest_api.c ---- */
 
 /* The class of the last wrong call of a kernel, with its text; MPI_SUCCESS: there was none. Forgets it. */
 int ampi_prequest_take_fault(struct ampi_prequest *prequest, char *text, size_t text_bytes);
+
+/* Makes the prequest valid for kernels, or invalid. */
+void ampi_prequest_set_magic(const struct ampi_prequest *prequest, uint32_t magic);
 
 /* Tells kernels about the round of the request. */
 void ampi_prequest_set_state(const struct ampi_prequest *prequest, bool is_direct, bool is_active);

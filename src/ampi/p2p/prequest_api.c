@@ -12,11 +12,7 @@
 #include "mpi-ext.h"
 #pragma GCC visibility pop
 
-/* Larger partitions are not copied by one thread (at 4 loads of 16 bytes in flight it needs a microsecond for some hundred bytes), or
- * by one block: the PE's copies have all links of the GPU. */
-#define THREAD_BYTES_MAX 1024
-#define BLOCK_BYTES_MAX ((uint64_t)256 << 10)
-
+_Static_assert(sizeof(struct HEDDLE_Prequest) == 128, "a line, which a kernel reads at once");
 _Static_assert((int)AMPI_MAGIC_PREQUEST == (int)HEDDLE_PREQUEST_MAGIC, "a prequest is a handle");
 
 /* ---- Creating and freeing ---- */
@@ -56,19 +52,22 @@ static void fill_shared(struct ampi_prequest *prequest)
     struct HEDDLE_Prequest *shared = prequest->shared;
 
     memset(shared, 0, prequest->shared_bytes);
-    *shared = (struct HEDDLE_Prequest){.n_partitions = (uint32_t)end->n_partitions,
-                                       .is_send = end->is_send,
-                                       .thread_bytes_max = THREAD_BYTES_MAX,
-                                       .block_bytes_max = BLOCK_BYTES_MAX,
+    *shared = (struct HEDDLE_Prequest){.size = (uint32_t)end->n_partitions |
+                                               (end->is_send ? HEDDLE_PREQUEST_SEND : 0),
                                        .from = ampi_partitioned_first(end),
-                                       .host = prequest,
-                                       .words = (uint32_t *)(shared + 1)};
+                                       .host = prequest};
     if (end->n_partitions > 0)
         shared->part_bytes = ampi_partitioned_bytes(end) / (size_t)end->n_partitions;
-    /* No word is that of a round to come, and all data of the last one has arrived. */
-    for (int i = 0; i < end->n_partitions; i++)
-        shared->words[i] = end->is_send ? ampi_prequest_round(end) << 2 : ampi_prequest_round(end);
-    shared->received = ampi_prequest_round(end);
+    shared->received = ampi_prequest_round(end); /* all data of the last round */
+}
+
+static void unmake(struct ampi_prequest *prequest)
+{
+    ampi_prequest_free_copies(prequest);
+    ampi_marks_destroy(prequest);
+    gpu_staging_put(prequest->shared, prequest->shared_bytes);
+    gpu_watch_destroy(&prequest->watch);
+    free(prequest);
 }
 
 static int make(struct ampi_request *request)
@@ -83,7 +82,9 @@ static int make(struct ampi_request *request)
     }
     made->watch.look = ampi_prequest_look;
     made->request = request;
-    made->shared_bytes = sizeof *made->shared + (size_t)end->n_partitions * sizeof made->shared->words[0];
+    made->n_copies = end->n_partitions < HEDDLE_PREQUEST_COPIES ? end->n_partitions : HEDDLE_PREQUEST_COPIES;
+    made->n_copies = made->n_copies > 0 ? made->n_copies : 1;
+    made->shared_bytes = HEDDLE_PREQUEST_COPIES * sizeof *made->shared + ampi_marks_pinned_bytes(end);
     made->shared = gpu_staging_get(made->shared_bytes);
     if (!made->shared) {
         gpu_watch_destroy(&made->watch);
@@ -91,8 +92,14 @@ static int make(struct ampi_request *request)
         return ampi_raise(request->comm, MPI_ERR_NO_MEM, "no pinned memory for %d partitions",
                           end->n_partitions);
     }
-    end->prequest = made;
     fill_shared(made);
+    if ((error = ampi_marks_create(made))) {
+        unmake(made);
+        return ampi_raise(request->comm, MPI_ERR_OTHER, "%s", gpu_error_text(error));
+    }
+    for (int i = 1; i < HEDDLE_PREQUEST_COPIES; i++)
+        made->shared[i] = made->shared[0];
+    end->prequest = made;
     ampi_prequest_set_state(made, false, false);
     if (end->is_send && end->pair)
         offer_pair(end, made);
@@ -103,11 +110,8 @@ void ampi_prequest_destroy(struct ampi_prequest *prequest)
 {
     if (!prequest)
         return;
-    ampi_prequest_free_copies(prequest);
-    prequest->shared->magic = AMPI_MAGIC_DEAD;
-    gpu_staging_put(prequest->shared, prequest->shared_bytes);
-    gpu_watch_destroy(&prequest->watch);
-    free(prequest);
+    ampi_prequest_set_magic(prequest, AMPI_MAGIC_DEAD);
+    unmake(prequest);
 }
 
 static int create(MPI_Request handle, MPIX_Prequest *prequest)
@@ -128,7 +132,7 @@ static int create(MPI_Request handle, MPIX_Prequest *prequest)
     if (!end->prequest && (error = make(request)))
         return error;
     end->prequest->shared->fault = 0;
-    heddle_prequest_store(&end->prequest->shared->magic, AMPI_MAGIC_PREQUEST);
+    ampi_prequest_set_magic(end->prequest, AMPI_MAGIC_PREQUEST);
     *prequest = end->prequest->shared;
     return MPI_SUCCESS;
 }
@@ -159,7 +163,7 @@ static int free_prequest(MPIX_Prequest *handle)
     if (prequest->request->state != AMPI_REQUEST_INACTIVE)
         return ampi_raise(prequest->request->comm, MPI_ERR_REQUEST,
                           "the request of the prequest is active: wait for it first");
-    heddle_prequest_store(&prequest->shared->magic, AMPI_MAGIC_DEAD);
+    ampi_prequest_set_magic(prequest, AMPI_MAGIC_DEAD);
     *handle = MPIX_PREQUEST_NULL;
     error = ampi_prequest_take_fault(prequest, text, sizeof text);
     return error ? ampi_raise(prequest->request->comm, error, "%s", text) : MPI_SUCCESS;
