@@ -5,21 +5,29 @@
  *
  *      bulk       pack kernel, cudaStreamSynchronize, MPI_Isend and MPI_Irecv of all parts, MPI_Waitall, unpack kernel
  *      host       the same with partitioned requests and MPI_Pready_range
- *      block      the pack kernel sends (MPIX_Pready_block), MPI_Waitall, unpack kernel
- *      thread     the same by one thread of each block (MPIX_Pready)
+ *      block      the pack kernel sends (MPIX_Pready_block): its blocks copy their parts; MPI_Waitall, unpack kernel
+ *      thread     the same by one thread of each block (MPIX_Pready), which copies up to 1 KiB; larger parts it signals, and the PE sends them
  *      parrived   the pack kernel sends, the unpack kernel waits (MPIX_Parrived), and both are launched together
  *
- *      nvcc -std=c++17 -O2 -arch=native -I PREFIX/include kernel_sends.cu -o kernel_sends -L PREFIX/lib -lmpi_abi
- *      mpirun -n 2 ./kernel_sends +p 2
+ * block and thread with the four places of marks (docs/gpu.md): flags or queue, in pinned memory or in the GPU's.
  *
- * Output: lines "way.blocks.bytes_of_a_part value us": the median of 15 samples of 100 steps.
+ *      nvcc -std=c++17 -O2 -arch=native -I PREFIX/include kernel_sends.cu -o kernel_sends -L PREFIX/lib -lmpi_abi
+ *      mpirun -n 2 ./kernel_sends [--blocks 9,27,108] [--bytes 1024,8192,65536] [--seconds 0.03] [--limit 50] +p 2
+ *
+ * --bytes: of a part; --seconds: of the samples of a cell; the program is killed after --limit seconds, and a kernel that waits
+ * gives up after 5 s. Output: lines "way[.marks.memory].blocks.bytes value us": the median of 15 samples. The data of each cell is checked; exit
+ * code 1 if it is wrong.
  */
 #include <mpi-ext-device.cuh>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #define CHECK(call)                                                                             \
     do {                                                                                        \
@@ -30,44 +38,86 @@
         }                                                                                       \
     } while (0)
 
-enum way { BULK, HOST, BLOCK, THREAD, PARRIVED, N_WAYS };
-static const char *const names[] = {"bulk", "host", "block", "thread", "parrived"};
-enum { STEPS = 100, SAMPLES = 15, BLOCKS_MAX = 432, BYTES_MAX = 64 << 10, THREADS = 256 };
+enum way { BULK, HOST, BLOCK, THREAD, PARRIVED };
+enum { SAMPLES = 15, THREADS = 256 };
+#define PATIENCE_NS 5000000000ull
+
+static const struct cell {
+    enum way way;
+    const char *name, *marks, *memory;
+} cells[] = {
+    {BULK, "bulk", NULL, NULL},
+    {HOST, "host", NULL, NULL},
+    {BLOCK, "block", "flags", "pinned"},
+    {BLOCK, "block", "flags", "device"},
+    {BLOCK, "block", "queue", "pinned"},
+    {BLOCK, "block", "queue", "device"},
+    {THREAD, "thread", "flags", "pinned"},
+    {THREAD, "thread", "flags", "device"},
+    {THREAD, "thread", "queue", "pinned"},
+    {THREAD, "thread", "queue", "device"},
+    {PARRIVED, "parrived", NULL, NULL},
+};
 
 struct exchange {
     double *field, *out, *in, *result;
+    int *failed; /* in the GPU's memory: kernels add to it */
     MPI_Request plain[2], parts[2]; /* send, receive */
     MPIX_Prequest prequests[2];
     cudaStream_t streams[2];
-    int n_blocks, n_each, partner; /* elements of a part */
+    int n_blocks, n_each, rank, partner; /* elements of a part */
+    int n_steps;                         /* done so far: the same in both ranks */
 };
 
-__global__ static void pack(const double *field, double *out, int n_each, int way, MPIX_Prequest prequest)
+/* ---- Kernels ---- */
+
+__global__ static void pack(const double *field, double *out, int n_each, double step, int way, MPIX_Prequest prequest, int *failed)
 {
+    int error = MPI_SUCCESS;
+
     for (int i = threadIdx.x; i < n_each; i += blockDim.x)
-        out[(size_t)blockIdx.x * n_each + i] = field[(size_t)i * gridDim.x + blockIdx.x] + 1;
+        out[(size_t)blockIdx.x * n_each + i] = field[(size_t)i * gridDim.x + blockIdx.x] + step;
     if (way == BLOCK || way == PARRIVED) {
-        MPIX_Pready_block(blockIdx.x, prequest);
+        error = MPIX_Pready_block(blockIdx.x, prequest);
     } else if (way == THREAD) {
         __syncthreads();
         if (threadIdx.x == 0)
-            MPIX_Pready(blockIdx.x, prequest);
+            error = MPIX_Pready(blockIdx.x, prequest);
     }
+    if (error != MPI_SUCCESS)
+        atomicAdd(failed, 1);
 }
 
-__global__ static void unpack(double *result, const double *in, int n_each, int way, MPIX_Prequest prequest)
+__device__ static unsigned long long now_ns()
 {
-    for (int flag = 0; way == PARRIVED && threadIdx.x == 0 && !flag;)
-        MPIX_Parrived(prequest, blockIdx.x, &flag);
+    unsigned long long ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+}
+
+__global__ static void unpack(double *result, const double *in, int n_each, int way, MPIX_Prequest prequest, int *failed)
+{
+    if (way == PARRIVED && threadIdx.x == 0) {
+        unsigned long long begin = now_ns();
+        for (int flag = 0; !flag;) {
+            if (MPIX_Parrived(prequest, blockIdx.x, &flag) != MPI_SUCCESS || now_ns() - begin > PATIENCE_NS) {
+                atomicAdd(failed, 1);
+                break;
+            }
+        }
+    }
     __syncthreads();
     for (int i = threadIdx.x; i < n_each; i += blockDim.x)
         result[(size_t)i * gridDim.x + blockIdx.x] = in[(size_t)blockIdx.x * n_each + i];
 }
 
+/* ---- A step ---- */
+
 static void step(struct exchange *x, int way)
 {
     int n = x->n_blocks * x->n_each;
     MPI_Request *requests = way == BULK ? x->plain : x->parts;
+    double number = ++x->n_steps;
 
     if (way == BULK)
         MPI_Irecv(x->in, n, MPI_DOUBLE, x->partner, 1, MPI_COMM_WORLD, &requests[1]);
@@ -75,9 +125,9 @@ static void step(struct exchange *x, int way)
         MPI_Startall(2, requests);
     if (way >= BLOCK)
         MPIX_Pbuf_prepareall(2, requests);
-    pack<<<x->n_blocks, THREADS, 0, x->streams[0]>>>(x->field, x->out, x->n_each, way, x->prequests[0]);
+    pack<<<x->n_blocks, THREADS, 0, x->streams[0]>>>(x->field, x->out, x->n_each, number, way, x->prequests[0], x->failed);
     if (way == PARRIVED)
-        unpack<<<x->n_blocks, THREADS, 0, x->streams[1]>>>(x->result, x->in, x->n_each, way, x->prequests[1]);
+        unpack<<<x->n_blocks, THREADS, 0, x->streams[1]>>>(x->result, x->in, x->n_each, way, x->prequests[1], x->failed);
     if (way <= HOST)
         CHECK(cudaStreamSynchronize(x->streams[0]));
     if (way == BULK)
@@ -86,77 +136,169 @@ static void step(struct exchange *x, int way)
         MPI_Pready_range(0, x->n_blocks - 1, requests[0]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     if (way != PARRIVED)
-        unpack<<<x->n_blocks, THREADS, 0, x->streams[1]>>>(x->result, x->in, x->n_each, way, MPIX_PREQUEST_NULL);
+        unpack<<<x->n_blocks, THREADS, 0, x->streams[1]>>>(x->result, x->in, x->n_each, way, x->prequests[1], x->failed);
     CHECK(cudaStreamSynchronize(x->streams[1]));
 }
 
-static void measure(struct exchange *x, int way)
-{
-    double samples[SAMPLES];
-    int rank;
+/* ---- Cells ---- */
 
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (int sample = -3; sample < SAMPLES; sample++) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        double begin = MPI_Wtime();
-        for (int i = 0; i < STEPS; i++)
-            step(x, way);
-        if (sample >= 0)
-            samples[sample] = (MPI_Wtime() - begin) / STEPS * 1e6;
-    }
-    std::sort(samples, samples + SAMPLES);
-    if (rank == 0)
-        printf("%s.%d.%d %.2f us\n", names[way], x->n_blocks, x->n_each * (int)sizeof(double), samples[SAMPLES / 2]);
+static std::vector<double> first_values(int rank, size_t n)
+{
+    std::vector<double> values(n);
+    for (size_t i = 0; i < n; i++)
+        values[i] = 1e9 * (rank + 1) + (double)i;
+    return values;
 }
 
-static void run(struct exchange *x, int n_blocks, int n_bytes)
+/* The result is the partner's field of the last step. */
+static void check(const struct exchange *x, const char *name)
 {
-    x->n_blocks = n_blocks;
-    x->n_each = n_bytes / (int)sizeof(double);
-    for (int way = 0; way < N_WAYS; way++) {
-        x->prequests[0] = x->prequests[1] = MPIX_PREQUEST_NULL;
-        if (way != BULK) { /* requests without a prequest for the host's way */
-            MPI_Psend_init(x->out, n_blocks, x->n_each, MPI_DOUBLE, x->partner, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
-                           &x->parts[0]);
-            MPI_Precv_init(x->in, n_blocks, x->n_each, MPI_DOUBLE, x->partner, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
-                           &x->parts[1]);
-        }
-        for (int i = 0; i < 2 && way >= BLOCK; i++)
-            MPIX_Prequest_create(x->parts[i], &x->prequests[i]);
-        measure(x, way);
-        for (int i = 0; i < 2 && way != BULK; i++)
-            MPI_Request_free(&x->parts[i]);
+    size_t n = (size_t)x->n_blocks * x->n_each;
+    std::vector<double> is(n), should = first_values(x->partner, n);
+    int failed;
+
+    CHECK(cudaMemcpy(is.data(), x->result, n * sizeof(double), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(&failed, x->failed, sizeof failed, cudaMemcpyDeviceToHost));
+    for (double &value : should)
+        value += x->n_steps;
+    if (is != should || failed) {
+        size_t i = 0;
+        while (i + 1 < n && is[i] == should[i])
+            i++;
+        fprintf(stderr, "FAIL rank %d, %s: element %zu is %.17g instead of %.17g; %d calls of kernels failed\n", x->rank, name, i, is[i],
+                should[i], failed);
+        MPI_Abort(MPI_COMM_WORLD, 1);
     }
+}
+
+/* Seconds of so many steps, for both ranks the same. */
+static double time_of(struct exchange *x, int way, int n_steps)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begin = MPI_Wtime(), seconds;
+    for (int i = 0; i < n_steps; i++)
+        step(x, way);
+    seconds = MPI_Wtime() - begin;
+    MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    return seconds;
+}
+
+static void measure(struct exchange *x, const struct cell *cell, double seconds)
+{
+    std::string name = cell->name;
+    double samples[SAMPLES], each;
+    int n_steps;
+
+    if (cell->marks)
+        name += std::string(".") + cell->marks + "." + cell->memory;
+    name += "." + std::to_string(x->n_blocks) + "." + std::to_string(x->n_each * sizeof(double));
+    time_of(x, cell->way, 2);
+    each = time_of(x, cell->way, 3) / 3;
+    n_steps = std::max(1, std::min(200, (int)(seconds / SAMPLES / each)));
+    for (double &sample : samples)
+        sample = time_of(x, cell->way, n_steps) / n_steps * 1e6;
+    std::sort(samples, samples + SAMPLES);
+    check(x, name.c_str());
+    if (x->rank == 0)
+        printf("%s %.2f us\n", name.c_str(), samples[SAMPLES / 2]), fflush(stdout);
+}
+
+static void run(struct exchange *x, const struct cell *cell, double seconds)
+{
+    MPI_Info info;
+
+    x->prequests[0] = x->prequests[1] = MPIX_PREQUEST_NULL;
+    if (cell->way != BULK) { /* requests without a prequest for the host's way */
+        MPI_Info_create(&info);
+        if (cell->marks) {
+            MPI_Info_set(info, "heddle_prequest_marks", cell->marks);
+            MPI_Info_set(info, "heddle_prequest_memory", cell->memory);
+        }
+        MPI_Psend_init(x->out, x->n_blocks, x->n_each, MPI_DOUBLE, x->partner, 0, MPI_COMM_WORLD, info, &x->parts[0]);
+        MPI_Precv_init(x->in, x->n_blocks, x->n_each, MPI_DOUBLE, x->partner, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &x->parts[1]);
+        MPI_Info_free(&info);
+    }
+    for (int i = 0; i < 2 && cell->way >= BLOCK; i++)
+        MPIX_Prequest_create(x->parts[i], &x->prequests[i]);
+    measure(x, cell, seconds);
+    MPI_Barrier(MPI_COMM_WORLD); /* no kernel waits when memory is freed */
+    for (int i = 0; i < 2 && cell->way != BULK; i++)
+        MPI_Request_free(&x->parts[i]);
+}
+
+/* ---- The command line ---- */
+
+static std::vector<int> numbers(const char *text)
+{
+    std::vector<int> all;
+    for (char *end; *text; text = *end == ',' ? end + 1 : end) {
+        all.push_back((int)strtol(text, &end, 10));
+        if (end == text || (*end && *end != ',') || all.back() <= 0)
+            return {};
+    }
+    return all;
+}
+
+static void make(struct exchange *x, size_t n_bytes)
+{
+    cudaFuncAttributes unused;
+    int n_devices;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &x->rank);
+    x->partner = 1 - x->rank;
+    CHECK(cudaGetDeviceCount(&n_devices));
+    CHECK(cudaSetDevice(x->rank % n_devices));
+    for (double **buffer : {&x->field, &x->out, &x->in, &x->result})
+        CHECK(cudaMalloc(buffer, n_bytes));
+    CHECK(cudaMalloc(&x->failed, sizeof *x->failed));
+    CHECK(cudaMemset(x->failed, 0, sizeof *x->failed));
+    std::vector<double> values = first_values(x->rank, n_bytes / sizeof(double));
+    CHECK(cudaMemcpy(x->field, values.data(), n_bytes, cudaMemcpyHostToDevice));
+    for (cudaStream_t &stream : x->streams)
+        CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaFuncGetAttributes(&unused, pack)); /* loads them */
+    CHECK(cudaFuncGetAttributes(&unused, unpack));
+    CHECK(cudaDeviceSynchronize());
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 int main(int argc, char **argv)
 {
-    const int all_blocks[] = {9, 27, 108, BLOCKS_MAX}, all_bytes[] = {1 << 10, 8 << 10, BYTES_MAX};
-    size_t n_bytes = (size_t)BLOCKS_MAX * BYTES_MAX;
+    std::vector<int> all_blocks = {9, 27, 108}, all_bytes = {1 << 10, 8 << 10, 64 << 10};
+    double seconds = 0.03;
+    int limit = 50, size, is_good = argc % 2;
     struct exchange x;
-    int rank, size, n_devices;
 
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size != 2)
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (!strcmp(argv[i], "--blocks"))
+            all_blocks = numbers(argv[i + 1]);
+        else if (!strcmp(argv[i], "--bytes"))
+            all_bytes = numbers(argv[i + 1]);
+        else if (!strcmp(argv[i], "--seconds"))
+            seconds = atof(argv[i + 1]);
+        else if (!strcmp(argv[i], "--limit"))
+            limit = atoi(argv[i + 1]);
+        else
+            is_good = 0;
+    }
+    if (!is_good || size != 2 || all_blocks.empty() || all_bytes.empty() || limit <= 0) {
+        fprintf(stderr, "usage: see the head of kernel_sends.cu; 2 ranks\n");
+        MPI_Finalize();
+        return 2;
+    }
     memset(&x, 0, sizeof x);
-    x.partner = 1 - rank;
-    CHECK(cudaGetDeviceCount(&n_devices));
-    CHECK(cudaSetDevice(rank % n_devices));
-    CHECK(cudaMalloc(&x.field, n_bytes));
-    CHECK(cudaMalloc(&x.out, n_bytes));
-    CHECK(cudaMalloc(&x.in, n_bytes));
-    CHECK(cudaMalloc(&x.result, n_bytes));
-    for (cudaStream_t &stream : x.streams)
-        CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    pack<<<1, 1>>>(x.field, x.out, 0, BULK, MPIX_PREQUEST_NULL); /* loads the kernels */
-    unpack<<<1, 1>>>(x.result, x.in, 0, BULK, MPIX_PREQUEST_NULL);
-    CHECK(cudaDeviceSynchronize());
+    make(&x, (size_t)*std::max_element(all_blocks.begin(), all_blocks.end()) *
+                 *std::max_element(all_bytes.begin(), all_bytes.end()));
+    alarm(limit);
     for (int n_blocks : all_blocks)
         for (int bytes : all_bytes)
-            run(&x, n_blocks, bytes);
+            for (const struct cell &cell : cells) {
+                x.n_blocks = n_blocks;
+                x.n_each = std::max(1, bytes / (int)sizeof(double));
+                run(&x, &cell, seconds);
+            }
     MPI_Finalize();
     return 0;
 }
