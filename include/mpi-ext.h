@@ -10,6 +10,7 @@
 
 #include "mpi.h"
 #include "heddle_mpi_gpu.h"
+#include "heddle_mpi_handlers.h"
 #include "heddle_mpi_prequest.h"
 #include "heddle_mpi_stream.h"
 

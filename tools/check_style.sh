@@ -128,7 +128,7 @@ check_includes() {
             may["launch"] = "base launch"
             may["mpifort"] = "mpifort"
             n = split("object datatype op match procs comm p2p meet coll/engine coll/device coll/between coll/plan create " \
-                      "enqueue topo rma io dynamic tool fortran job", room)
+                      "enqueue handlers topo rma io dynamic tool fortran job", room)
             for (i = 1; i <= n; i++)
                 rank[room[i]] = i
         }
@@ -189,7 +189,7 @@ check_shell() {
 check_format() {
     local files
     need_tool clang-format-14
-    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu|heddle_mpi_stream|heddle_mpi_prequest|heddle_prequest).h$')
+    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu|heddle_mpi_stream|heddle_mpi_prequest|heddle_prequest|heddle_mpi_handlers|heddle_handlers(_memory|_device)?).h$')
     if [ "${1:-}" = --fix ]; then
         clang-format-14 -i "${files[@]}"
         return

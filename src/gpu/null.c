@@ -10,6 +10,7 @@
 #include "gpu/nccl.h"
 #include "gpu/gpu_pack.h"
 #include "gpu/query.h"
+#include "gpu/scheduler.h"
 #include "gpu/driver_symbols.h"
 #include "gpu/driver_monitor.h"
 
@@ -303,6 +304,40 @@ bool gpu_watch_can_use(int device, const void *addr, size_t n_bytes)
 {
     return false;
 }
+
+int gpu_scheduler_blocks(int *n_multiprocessors_out, int *device_out)
+{
+    return unreachable();
+}
+
+int gpu_scheduler_create(struct gpu_scheduler *scheduler, size_t memory_bytes)
+{
+    return unreachable();
+}
+
+void gpu_scheduler_destroy(struct gpu_scheduler *scheduler) {}
+
+int gpu_scheduler_start(struct gpu_scheduler *scheduler)
+{
+    return unreachable();
+}
+
+int gpu_scheduler_post(struct gpu_scheduler *scheduler, struct HEDDLE_Handlers_post *post)
+{
+    return unreachable();
+}
+
+int gpu_scheduler_drain(struct gpu_scheduler *scheduler)
+{
+    return unreachable();
+}
+
+int gpu_scheduler_rest(struct gpu_scheduler *scheduler)
+{
+    return unreachable();
+}
+
+void gpu_scheduler_stop(struct gpu_scheduler *scheduler) {}
 
 struct gpu_nccl *gpu_nccl_create(int device, bool makes_id)
 {

@@ -6,6 +6,7 @@
 
 #include "ampi/object/attr.h"
 #include "ampi/coll/engine/coll.h"
+#include "ampi/handlers/handlers.h"
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
 #include "ampi/job/job.h"
@@ -78,6 +79,7 @@ int PMPI_Finalize(void)
         return error;
     ult_self()->call = "MPI_Finalize";
     ampi_coll_finalize(self->world);
+    ampi_handlers_end(self);
     if (ampi_job.n_local == 1) /* otherwise at the end of the job, while CUDA still exists */
         gpu_nccl_settle(GPU_NCCL_SETTLE_S);
     ampi_rank_set_world_state(self, AMPI_RANK_FINALIZED);

@@ -42,7 +42,8 @@ void ampi_library_env_set_for_streams(void)
     const char *name = "CUDA_DEVICE_MAX_CONNECTIONS", *most = "32";
 
     if (secure_getenv(name) ||
-        (!image_program_refers_to("MPIX_Stream_create") && !image_program_refers_to("MPIX_Prequest_create")))
+        (!image_program_refers_to("MPIX_Stream_create") && !image_program_refers_to("MPIX_Prequest_create") &&
+         !image_program_refers_to("AMPI_GPU_Handlers_create")))
         return;
     if (setenv(name, most, 0) != 0 || !image_env_set_all(name, most)) /* CUDA's driver, and the ranks */
         base_fatal(1, "no memory for the environment");

@@ -20,6 +20,7 @@ struct ampi_errhandler;
 struct ampi_bsend_buffer;
 struct ampi_error_classes;
 struct ampi_handle_ints;
+struct ampi_handlers;
 struct ampi_info;
 struct ampi_keyvals;
 struct image;
@@ -61,14 +62,15 @@ struct ampi_rank {
     struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: inherited by opened files; NULL: the
                                               * default */
     int n_tool_inits;                        /* calls of MPI_T_init_thread minus MPI_T_finalize */
-    char *gpu_error;     /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
+    char *gpu_error;    /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
                           * atomic */
-    char *coll_refused;  /* the last collective call that raised an error and did not take part; malloc'ed;
+    char *coll_refused; /* the last collective call that raised an error and did not take part; malloc'ed;
                           * NULL: none */
-    struct image *image; /* its copy of the program; NULL: it runs on the prototype */
-    int exit_code;       /* once ENDED, or the code to end with: job.c */
-    char **argv;         /* arguments of its main; NULL: it runs on the prototype */
-} BASE_CACHE_ALIGNED;    /* neighbours may run on different PEs */
+    struct ampi_handlers *handlers; /* its sets of functions that run on a GPU: handlers.c; NULL: none */
+    struct image *image;            /* its copy of the program; NULL: it runs on the prototype */
+    int exit_code;                  /* once ENDED, or the code to end with: job.c */
+    char **argv;                    /* arguments of its main; NULL: it runs on the prototype */
+} BASE_CACHE_ALIGNED;               /* neighbours may run on different PEs */
 
 /* Sessions and the world model (MPI_Init, MPI_Finalize) are independent: a rank is INITIALIZED while it has
  * either. These functions update `state`; the last one is for MPI_Initialized and MPI_Finalized, which

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * scheduler.h: a kernel of the program that is on a GPU while there are messages for it (heddle_handlers.h), and the kernels that send it
+ * messages of the host. One scheduler per rank and set of handlers. All functions on the PE that created it.
+ */
+#ifndef GPU_SCHEDULER_H
+#define GPU_SCHEDULER_H
+
+#include "gpu/gpu.h"
+#include "heddle_handlers.h"
+
+struct gpu_scheduler {
+    struct gpu_watch watch; /* looks at the doorbell */
+    struct HEDDLE_Handlers_page *page;
+    void *memory; /* of the GPU: what the kernel uses */
+    void *kernel; /* a CUfunction, and the next one: set by the caller before the start */
+    void *post_kernel;
+    unsigned n_blocks;  /* of the kernel */
+    unsigned n_threads; /* of a block */
+    /* Private: */
+    void *streams[2]; /* of the kernel, and of those that send */
+    uint64_t n_launches;
+    uint64_t n_posts;
+    struct gpu_scheduler_waiter *waiters;
+    bool is_watched;
+    bool is_ending;
+    int error; /* of CUDA: nothing will run any more; 0: none */
+};
+
+/* The multiprocessors of the current device, and its number. All schedulers together may have HEDDLE_HANDLERS_BLOCKS_MAX blocks per multiprocessor, which is room for them
+ * all: so each block finds room whatever the others do. */
+int gpu_scheduler_blocks(int *n_multiprocessors_out, int *device_out) BASE_MUST_CHECK;
+
+/* n_blocks and n_threads are set. Takes memory_bytes on the current device, whose context must be the primary one. Errors of CUDA, and GPU_SCHEDULER_FULL: the
+ * blocks of all schedulers would be too many. May wait for the GPU. */
+#define GPU_SCHEDULER_FULL (-1)
+int gpu_scheduler_create(struct gpu_scheduler *scheduler, size_t memory_bytes) BASE_MUST_CHECK;
+
+/* The kernel is not there, or never again (its error is set). May wait for the GPU. */
+void gpu_scheduler_destroy(struct gpu_scheduler *scheduler);
+
+/* Loads the kernels, and from now on launches the one when the doorbell rings. May switch. */
+int gpu_scheduler_start(struct gpu_scheduler *scheduler) BASE_MUST_CHECK;
+
+/* Sends a message; `number` is set by this function. May switch. */
+int gpu_scheduler_post(struct gpu_scheduler *scheduler, struct HEDDLE_Handlers_post *post) BASE_MUST_CHECK;
+
+/* Waits until all messages of the host are in their queues, and then until the kernel is away. Return CUDA's error. May switch. */
+int gpu_scheduler_drain(struct gpu_scheduler *scheduler) BASE_MUST_CHECK;
+int gpu_scheduler_rest(struct gpu_scheduler *scheduler) BASE_MUST_CHECK;
+
+/* Lets the kernel leave, also if it has messages, and waits until it has. It is not launched again. May switch. */
+void gpu_scheduler_stop(struct gpu_scheduler *scheduler);
+
+#endif
