@@ -124,7 +124,7 @@ HEDDLE_HANDLERS_FN uint64_t heddle_handlers_now_ns(void)
 
 HEDDLE_HANDLERS_FN uint64_t heddle_handlers_load(const uint64_t *word)
 {
-    return __atomic_load_n(word, __ATOMIC_RELAXED);
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
 HEDDLE_HANDLERS_FN void heddle_handlers_store(uint64_t *word, uint64_t value)
@@ -196,7 +196,7 @@ HEDDLE_HANDLERS_FN void heddle_handlers_count_near(uint64_t *word)
 
 HEDDLE_HANDLERS_FN void heddle_handlers_fence(void)
 {
-    __atomic_thread_fence(__ATOMIC_ACQ_REL);
+    /* The accesses above are acquires and releases. */
 }
 
 HEDDLE_HANDLERS_FN uint64_t heddle_handlers_now_ns(void)
