@@ -271,6 +271,8 @@ int gpu_scheduler_start(struct gpu_scheduler *scheduler)
 
     if (error)
         return error;
+    scheduler->is_ending = false; /* after an earlier start that another rank did not follow */
+    __atomic_store_n(&scheduler->page->evict, 0, __ATOMIC_SEQ_CST);
     scheduler->is_watched = true;
     gpu_watch_begin(&scheduler->watch);
     return 0;

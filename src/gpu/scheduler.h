@@ -39,7 +39,7 @@ int gpu_scheduler_create(struct gpu_scheduler *scheduler, size_t memory_bytes) B
 /* The kernel is not there, or never again (its error is set). May wait for the GPU. */
 void gpu_scheduler_destroy(struct gpu_scheduler *scheduler);
 
-/* Loads the kernels, and from now on launches the one when the doorbell rings. May switch. */
+/* Loads the kernels, and from now on launches the one when the doorbell rings; also after gpu_scheduler_stop. May switch. */
 int gpu_scheduler_start(struct gpu_scheduler *scheduler) BASE_MUST_CHECK;
 
 /* Sends a message; `number` is set by this function. May switch. */
@@ -49,7 +49,7 @@ int gpu_scheduler_post(struct gpu_scheduler *scheduler, struct HEDDLE_Handlers_p
 int gpu_scheduler_drain(struct gpu_scheduler *scheduler) BASE_MUST_CHECK;
 int gpu_scheduler_rest(struct gpu_scheduler *scheduler) BASE_MUST_CHECK;
 
-/* Lets the kernel leave, also if it has messages, and waits until it has. It is not launched again. May switch. */
+/* Lets the kernel leave, also if it has messages, and waits until it has. It is not launched until the next start. May switch. */
 void gpu_scheduler_stop(struct gpu_scheduler *scheduler);
 
 #endif

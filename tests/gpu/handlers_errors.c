@@ -118,6 +118,26 @@ static void check_registration(void)
     MTEST_OK(AMPI_GPU_Handlers_free(&set));
 }
 
+/* A start that fails on one rank fails on all, and can be repeated. */
+static void check_start(void)
+{
+    AMPI_GPU_Handlers set = open_set();
+    long before = __atomic_load_n(&n_counts, __ATOMIC_RELAXED);
+
+    MTEST_OK(htest_register(COUNT, AMPI_GPU_BY_BLOCK, count, NULL, &kernels, set));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (mtest_rank == 0)
+        fakecuda_fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    MTEST_CHECK(AMPI_GPU_Handlers_start(set) != MPI_SUCCESS, "the start has not failed");
+    MTEST_CLASS(AMPI_GPU_Handlers_wait(set), MPI_ERR_ARG);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    MTEST_OK(AMPI_GPU_Handlers_start(set));
+    MTEST_OK(AMPI_GPU_Send(NULL, 0, mtest_rank, COUNT, set));
+    MTEST_OK(AMPI_GPU_Handlers_wait(set));
+    MTEST_CHECK(__atomic_load_n(&n_counts, __ATOMIC_RELAXED) == before + 1, "the message has not come");
+    MTEST_OK(AMPI_GPU_Handlers_free(&set));
+}
+
 /* ---- Sending ---- */
 
 /* One wrong send in a kernel. */
@@ -244,6 +264,7 @@ int main(int argc, char **argv)
     }
     check_creation();
     check_registration();
+    check_start();
     check_sends(stream);
     check_access();
     set = make(); /* it is not freed */

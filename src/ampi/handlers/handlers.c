@@ -191,6 +191,8 @@ int ampi_handlers_start(struct ampi_handlers *handlers)
     if (!error && has_kernel)
         error = gpu_scheduler_start(&handlers->scheduler);
     agreed = ampi_handlers_agree(handlers, error);
+    if (agreed && !error && has_kernel)
+        gpu_scheduler_stop(&handlers->scheduler);
     ult_self()->call = "AMPI_GPU_Handlers_start";
     if (error)
         return ampi_handlers_raise(handlers, error);
