@@ -17,6 +17,9 @@
 /* How long a context is closed at first. */
 #define CLOSED_AT_FIRST_NS 2000000
 
+/* The longest pause between two attempts that are made until the context is idle. */
+#define OPEN_AT_MOST_NS 1000000000
+
 /* The thread queries the driver this often without a pause, and then with one. */
 #define QUERIES_AT_ONCE 20
 #define PAUSE_NS 20000
@@ -262,6 +265,32 @@ static bool wait_until_idle(CUcontext context, uint64_t limit_ns)
     return is_idle;
 }
 
+enum outcome { IDLE, BUSY, CAPTURED };
+
+/* Closes the context, and leaves it closed if it becomes idle in time. */
+static enum outcome try_once(struct gpu_drain *drain, uint64_t closed_ns, uint64_t open_ns)
+{
+    close_context(drain, false);
+    if (atomic_load(&gpu_drain_n_captures) > 0) {
+        open_context(drain, 0);
+        return CAPTURED;
+    }
+    if (wait_for_submissions(closed_ns) && wait_until_idle(drain->context, closed_ns))
+        return IDLE;
+    open_context(drain, open_ns);
+    return BUSY;
+}
+
+static void try_until_idle(struct gpu_drain *drain)
+{
+    uint64_t open_ns = CLOSED_AT_FIRST_NS;
+
+    while (try_once(drain, CLOSED_AT_FIRST_NS, open_ns) != IDLE) {
+        pause_for(open_ns);
+        open_ns = base_min_u64(2 * open_ns, OPEN_AT_MOST_NS);
+    }
+}
+
 void gpu_drain_begin(struct gpu_drain *drain, CUcontext context, int n_tries)
 {
     uint64_t limit_ns = CLOSED_AT_FIRST_NS;
@@ -269,20 +298,13 @@ void gpu_drain_begin(struct gpu_drain *drain, CUcontext context, int n_tries)
     *drain = (struct gpu_drain){.context = context};
     if (!context || !gpu_stream_real.r_cuCtxRecordEvent)
         return;
-    if (n_tries == GPU_DRAIN_NOT) {
+    if (n_tries == GPU_DRAIN_NOT)
         close_context(drain, true);
-        return;
-    }
-    for (int i = 0; i < n_tries; i++, limit_ns *= 2) {
-        close_context(drain, false);
-        if (atomic_load(&gpu_drain_n_captures) > 0) {
-            open_context(drain, 0);
+    else if (n_tries == GPU_DRAIN_UNTIL_IDLE)
+        try_until_idle(drain);
+    for (int i = 0; i < n_tries; i++, limit_ns *= 2)
+        if (try_once(drain, limit_ns, limit_ns) != BUSY)
             return;
-        }
-        if (wait_for_submissions(limit_ns) && wait_until_idle(context, limit_ns))
-            return;
-        open_context(drain, limit_ns);
-    }
 }
 
 void gpu_drain_end(struct gpu_drain *drain)

@@ -204,7 +204,7 @@ void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned)
 {
     struct call_free *call = base_malloc(sizeof *call, "the freeing of a GPU's memory");
 
-    *call = (struct call_free){.aside = {.run = run_posted_free, .drain_tries = GPU_DRAIN_BRIEFLY},
+    *call = (struct call_free){.aside = {.run = run_posted_free, .drain_tries = GPU_DRAIN_UNTIL_IDLE},
                                .memory = memory,
                                .is_pinned = is_pinned};
     gpu_guard_prepare();
