@@ -169,7 +169,10 @@ struct gpu_graph_end {
     bool is_watched;
 };
 
-/* True if the stream is being captured; *id_out identifies the capture. Never switches. */
+#define GPU_SYNC_NO_CAPTURE 0
+
+/* True if the stream is being captured; *id_out identifies the capture. GPU_SYNC_NO_CAPTURE: it has become invalid. Never
+ * switches. */
 bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out);
 
 /* Prepares an end in a graph of this stream; the functions are set. data: consecutive bytes; NULL: they are not, so only

@@ -35,6 +35,9 @@
 /* Operations of one call of cuStreamBatchMemOp. */
 #define BATCH_MAX 128
 
+#define EXCHANGE_THREADS 512
+#define HOLD_THREADS 64
+
 enum graph_server { SERVED_LATER, SERVED_BY_PE, SERVED_BY_GPU };
 
 /* Pinned memory of an end. The terms are the PE's, and known to the end that was captured second. */
@@ -204,10 +207,12 @@ static void leave_to_pe(struct gpu_graph_end *end)
 int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *data, size_t n_bytes)
 {
     struct gpu_graph_block *block;
+    CUstreamCaptureMode mode;
     int error = gpu_graph_make_room(sync), i;
 
     if (error)
         return error;
+    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
     block = sync->captured;
     i = block->n_used++;
     end->sync = sync;
@@ -224,6 +229,7 @@ int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *da
     } else {
         leave_to_pe(end);
     }
+    (void)gpu_sync_relax(mode);
     atomic_init(&end->served_by, SERVED_LATER);
     watch(end);
     return 0;
@@ -272,8 +278,11 @@ bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, str
                      size_t n_bytes)
 {
     struct gpu_graph_end *first = second == send ? recv : send;
+    CUstreamCaptureMode mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
     bool is_exchange = first && can_exchange(first, second);
     int server = is_exchange ? SERVED_BY_GPU : SERVED_BY_PE;
+
+    (void)gpu_sync_relax(mode);
 
     if (is_exchange) {
         second->meeting_at = first->meeting_at;
@@ -294,22 +303,39 @@ bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, str
 
 /* ---- Nodes ---- */
 
-static int launch(struct gpu_sync *sync, CUstream stream, struct gpu_kernel_exchange *args)
+/* A stream of the device, and operations that one call of the driver adds to it. */
+struct nodes {
+    int device;
+    CUstream stream;
+    unsigned n;
+    CUstreamBatchMemOpParams ops[BATCH_MAX];
+};
+
+static int launch(const struct nodes *nodes, int kernel, unsigned n_blocks, unsigned n_threads, void *args,
+                  size_t args_bytes)
 {
-    size_t args_bytes = sizeof *args;
     void *options[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_bytes,
                        CU_LAUNCH_PARAM_END};
     CUfunction function;
-    int error;
+    int error = gpu_module_function(nodes->device, kernel, &function);
 
-    if (args->n == 0)
-        return 0;
-    error = gpu_module_function(sync->device, GPU_KERNEL_EXCHANGE, &function);
-    if (!error)
-        error =
-            gpu_call(cuLaunchKernel, (function, args->n_blocks, 1, 1, 512, 1, 1, 0, stream, NULL, options));
-    args->n = args->n_blocks = 0;
-    return error;
+    return error ? error
+                 : gpu_call(cuLaunchKernel,
+                            (function, n_blocks, 1, 1, n_threads, 1, 1, 0, nodes->stream, NULL, options));
+}
+
+static int flush(struct nodes *nodes)
+{
+    unsigned n = nodes->n;
+
+    nodes->n = 0;
+    return n ? gpu_call(cuStreamBatchMemOp, (nodes->stream, n, nodes->ops, 0)) : 0;
+}
+
+static int add(struct nodes *nodes, CUstreamBatchMemOpParams op)
+{
+    nodes->ops[nodes->n++] = op;
+    return nodes->n == BATCH_MAX ? flush(nodes) : 0;
 }
 
 /* The word that the PE polls; 0: it does not. */
@@ -320,90 +346,92 @@ static uint64_t reached_at(const struct gpu_graph_end *end)
                : end->words_at + offsetof(struct gpu_graph_words, words.reached);
 }
 
-static int add_kernels(struct gpu_sync *sync, CUstream stream, struct gpu_graph_end *const *ends, int n)
+static int launch_exchange(const struct nodes *nodes, struct gpu_kernel_exchange *args)
 {
-    struct gpu_kernel_exchange *args = base_calloc(1, sizeof *args, "captured operations");
+    unsigned n_blocks = args->n_blocks;
+    int error =
+        args->n > 0 ? launch(nodes, GPU_KERNEL_EXCHANGE, n_blocks, EXCHANGE_THREADS, args, sizeof *args) : 0;
+
+    args->n = args->n_blocks = 0;
+    return error;
+}
+
+static int add_exchanges(const struct nodes *nodes, struct gpu_graph_end *const *ends, int n)
+{
+    struct gpu_kernel_exchange args = {.n = 0};
     int error = 0;
 
     for (int i = 0; i < n && !error; i++) {
         if (!ends[i]->meeting_at)
             continue;
-        args->ends[args->n++] = (struct gpu_exchange_end){.meeting = ends[i]->meeting_at,
-                                                          .reached = reached_at(ends[i]),
-                                                          .terms = ends[i]->words->terms,
-                                                          .first_block = args->n_blocks};
-        args->n_blocks += ends[i]->n_chunks;
-        if (args->n == GPU_EXCHANGE_MAX)
-            error = launch(sync, stream, args);
+        args.ends[args.n++] = (struct gpu_exchange_end){.meeting = ends[i]->meeting_at,
+                                                        .reached = reached_at(ends[i]),
+                                                        .terms = ends[i]->words->terms,
+                                                        .first_block = args.n_blocks};
+        args.n_blocks += ends[i]->n_chunks;
+        if (args.n == GPU_EXCHANGE_MAX)
+            error = launch_exchange(nodes, &args);
     }
-    if (!error)
-        error = launch(sync, stream, args);
-    free(args);
-    return error;
+    return error ? error : launch_exchange(nodes, &args);
 }
 
-/* Operations that one call of the driver adds. */
-struct batch {
-    CUstream stream;
-    unsigned n;
-    CUstreamBatchMemOpParams ops[BATCH_MAX];
-};
-
-static int flush(struct batch *batch)
-{
-    unsigned n = batch->n;
-
-    batch->n = 0;
-    return n ? gpu_call(cuStreamBatchMemOp, (batch->stream, n, batch->ops, 0)) : 0;
-}
-
-static int add(struct batch *batch, CUstreamBatchMemOpParams op)
-{
-    batch->ops[batch->n++] = op;
-    return batch->n == BATCH_MAX ? flush(batch) : 0;
-}
-
-static int add_writes(struct batch *batch, struct gpu_graph_end *const *ends, int n)
+static int add_starts(struct nodes *nodes, struct gpu_graph_end *const *ends, int n)
 {
     int error = 0;
 
     for (int i = 0; i < n && !error; i++)
         if (!ends[i]->meeting_at)
-            error = add(batch, gpu_sync_write(reached_at(ends[i]), 1));
-    return error ? error : flush(batch);
+            error = add(nodes, gpu_sync_write(reached_at(ends[i]), 1));
+    if (!error)
+        error = flush(nodes);
+    return error ? error : add_exchanges(nodes, ends, n);
 }
 
-static int add_waits(struct batch *batch, struct gpu_graph_end *const *ends, int n)
+static int launch_hold(const struct nodes *nodes, struct gpu_kernel_hold *args)
 {
+    int error = args->n > 0 ? launch(nodes, GPU_KERNEL_HOLD, 1, HOLD_THREADS, args, sizeof *args) : 0;
+
+    args->n = 0;
+    return error;
+}
+
+/* A kernel waits for words in the GPU's memory: launches of graphs with memory operations cost twice as much. Words in
+ * pinned memory are not for kernels, whose polls would occupy the bus. */
+static int add_holds(struct nodes *nodes, struct gpu_graph_end *const *ends, int n)
+{
+    struct gpu_kernel_hold args = {.n = 0};
     int error = 0;
 
     for (int i = 0; i < n && !error; i++) {
-        error = add(batch, gpu_sync_wait(ends[i]->done_at, 1, CU_STREAM_WAIT_VALUE_EQ));
+        if (!ends[i]->is_done_on_host) {
+            args.words[args.n++] = ends[i]->done_at;
+            if (args.n == GPU_HOLD_MAX)
+                error = launch_hold(nodes, &args);
+            continue;
+        }
+        error = add(nodes, gpu_sync_wait(ends[i]->done_at, 1, CU_STREAM_WAIT_VALUE_EQ));
         if (!error)
-            error = add(batch, gpu_sync_write(ends[i]->done_at, 0));
+            error = add(nodes, gpu_sync_write(ends[i]->done_at, 0));
     }
-    return error ? error : flush(batch);
-}
-
-static int add_starts(struct gpu_sync *sync, struct batch *batch, struct gpu_graph_end *const *ends, int n)
-{
-    int error = add_writes(batch, ends, n);
-
-    return error ? error : add_kernels(sync, batch->stream, ends, n);
+    if (!error)
+        error = flush(nodes);
+    return error ? error : launch_hold(nodes, &args);
 }
 
 static int add_nodes(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n, bool is_hold)
 {
+    struct nodes nodes = {.device = sync->device};
     struct gpu_call call;
-    struct batch batch;
+    CUstreamCaptureMode mode;
     CUcontext before;
     int error = gpu_sync_begin(sync, &call, &before);
 
     if (error)
         return error;
-    batch.stream = call.stream;
-    batch.n = 0;
-    error = is_hold ? add_waits(&batch, ends, n) : add_starts(sync, &batch, ends, n);
+    nodes.stream = call.stream;
+    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    error = is_hold ? add_holds(&nodes, ends, n) : add_starts(&nodes, ends, n);
+    (void)gpu_sync_relax(mode);
     gpu_sync_end(sync, before);
     return error;
 }

@@ -217,6 +217,9 @@ static int check(const struct ampi_captured_args *args)
 /* Operations of the stream that belong to an earlier capture are in no graph, or nothing waits for them there. */
 static int check_capture(struct ampi_stream *stream, struct ampi_comm *comm, uint64_t capture)
 {
+    if (BASE_UNLIKELY(capture == GPU_SYNC_NO_CAPTURE))
+        return ampi_raise(comm, MPI_ERR_OTHER,
+                          "the stream's capture is invalid: an earlier call is not allowed in captures");
     if (BASE_LIKELY(!stream->captured || stream->captured->capture == capture))
         return MPI_SUCCESS;
     stream->captured = NULL;

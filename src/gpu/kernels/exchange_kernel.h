@@ -35,6 +35,9 @@ GPU_FN uint32_t exchange_add(uint64_t addr)
     return atomicAdd_system((unsigned *)addr, 1u);
 }
 
+/* Between polls. A GPU has no reason to pause; a CPU (the fake driver) yields to other threads. */
+#define EXCHANGE_NAP() (void)0
+
 #define GPU_EXCHANGE_KERNEL(name, type, body)                                                 \
     extern "C" __global__ void __launch_bounds__(512) name(const __grid_constant__ type args) \
     {                                                                                         \
@@ -51,6 +54,8 @@ GPU_FN uint32_t exchange_add(uint64_t addr)
 {
     return __atomic_fetch_add(GPU_AT(uint32_t, addr), 1, __ATOMIC_SEQ_CST);
 }
+
+#define EXCHANGE_NAP() usleep(2)
 
 #define GPU_EXCHANGE_KERNEL(name, type, body)                                     \
     extern "C" __attribute__((visibility("default"))) void name(const void *args) \
@@ -155,6 +160,17 @@ GPU_FN void exchange_body(const struct gpu_kernel_exchange &a, uint32_t block, u
     GPU_BARRIER();
     if (thread == 0)
         exchange_finish(a.ends[i].meeting, terms);
+}
+
+/* The stream's later work begins when the block ends. So the fence orders it after the data that the words announce. */
+GPU_FN void hold_body(const struct gpu_kernel_hold &a, unsigned thread, unsigned n_threads)
+{
+    for (uint32_t i = thread; i < a.n; i += n_threads) {
+        while (gpu_read_now<uint32_t>(a.words[i]) == 0)
+            EXCHANGE_NAP();
+        gpu_write_now<uint32_t>(a.words[i], 0);
+    }
+    GPU_FENCE();
 }
 
 #endif

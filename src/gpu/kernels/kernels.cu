@@ -21,6 +21,7 @@ GPU_KERNEL(heddle_jobs, struct gpu_kernel_jobs, jobs_body)
 GPU_KERNEL(heddle_swap, struct gpu_kernel_swap, swap_body)
 
 GPU_EXCHANGE_KERNEL(heddle_exchange, struct gpu_kernel_exchange, exchange_body)
+GPU_RESIDENT_KERNEL(heddle_hold, struct gpu_kernel_hold, hold_body)
 
 GPU_RESIDENT_KERNEL(heddle_resident, struct gpu_kernel_resident, resident_body)
 

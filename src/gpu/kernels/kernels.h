@@ -33,6 +33,7 @@ enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
     X(JOBS, heddle_jobs, struct gpu_kernel_jobs)                 \
     X(SWAP, heddle_swap, struct gpu_kernel_swap)                 \
     X(EXCHANGE, heddle_exchange, struct gpu_kernel_exchange)     \
+    X(HOLD, heddle_hold, struct gpu_kernel_hold)                 \
     X(RESIDENT, heddle_resident, struct gpu_kernel_resident)     \
     GPU_TYPES(GPU_KERNEL_OF_TYPE, X)
 #define GPU_KERNEL_OF_TYPE(X, type) X(COMBINE_##type, heddle_combine_##type, struct gpu_kernel_combine)
@@ -288,6 +289,14 @@ struct gpu_kernel_exchange {
     uint32_t n; /* ends */
     uint32_t n_blocks;
     struct gpu_exchange_end ends[GPU_EXCHANGE_MAX];
+};
+
+/* One block waits until all words are 1, and makes them 0. */
+#define GPU_HOLD_MAX 63
+struct gpu_kernel_hold {
+    uint32_t n;
+    uint32_t unused;
+    uint64_t words[GPU_HOLD_MAX];
 };
 
 #endif

@@ -72,7 +72,8 @@ FAKE_EXPORT CUresult cuPointerGetAttribute(void *to, CUpointer_attribute attribu
 FAKE_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
                                            CUdeviceptr address)
 {
-    CUresult error = fake_enter(__func__);
+    struct fake_context *context;
+    CUresult error = fake_enter_unsafe(__func__, &context);
     struct fake_range *range;
 
     if (error)
