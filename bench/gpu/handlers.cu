@@ -19,14 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                                             \
-    do {                                                                                        \
-        cudaError_t result_ = (call);                                                           \
-        if (result_ != cudaSuccess) {                                                           \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(result_)); \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                       \
-        }                                                                                       \
-    } while (0)
+#include "mpi_check.cuh"
 
 enum { TRIPS = 1000, SAMPLES = 15, BY_BLOCK = 0, BY_GRID = 1, NOTHING = 2 };
 

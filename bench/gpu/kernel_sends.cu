@@ -29,14 +29,7 @@
 #include <string>
 #include <vector>
 
-#define CHECK(call)                                                                             \
-    do {                                                                                        \
-        cudaError_t result_ = (call);                                                           \
-        if (result_ != cudaSuccess) {                                                           \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(result_)); \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                       \
-        }                                                                                       \
-    } while (0)
+#include "mpi_check.cuh"
 
 enum way { BULK, HOST, BLOCK, THREAD, PARRIVED };
 enum { SAMPLES = 15, THREADS = 256 };

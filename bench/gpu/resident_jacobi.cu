@@ -25,16 +25,9 @@
 #include <cstring>
 #include <vector>
 
-#define CHECK(call)                                                                             \
-    do {                                                                                        \
-        cudaError_t result_ = (call);                                                           \
-        if (result_ != cudaSuccess) {                                                           \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(result_)); \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                       \
-        }                                                                                       \
-    } while (0)
+#include "mpi_check.cuh"
 
-enum { UP, DOWN, SIDES };       /* towards the rank before, and the next one */
+enum { UP, DOWN, SIDES }; /* towards the rank before, and the next one */
 enum { THREADS = 256, TILE_WIDTH = 4 * THREADS, AHEAD = 4, SAMPLES = 5 }; /* AHEAD: rows whose loads a thread has in flight */
 #define PATIENCE_NS 5000000000ull
 

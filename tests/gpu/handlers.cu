@@ -10,27 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "rank_check.cuh"
+
 enum { FORWARD, COUNT, GRID, STORE, TAGS };
 enum { HOPS = 40, N_STORED = 1 << 14, N_SENT = 3000 };
-
-static int rank, size;
-
-/* A rank that sees an error ends the job: the others may wait for it. */
-#define CHECK(cond, ...)                                                \
-    do {                                                                \
-        if (!(cond)) {                                                  \
-            fprintf(stderr, "FAIL rank %d, line %d: ", rank, __LINE__); \
-            fprintf(stderr, __VA_ARGS__);                               \
-            fprintf(stderr, "\n");                                      \
-            MPI_Abort(MPI_COMM_WORLD, 1);                               \
-        }                                                               \
-    } while (0)
-#define CUDA(call)                                                                   \
-    do {                                                                             \
-        cudaError_t result_ = (call);                                                \
-        CHECK(result_ == cudaSuccess, "%s: %s", #call, cudaGetErrorString(result_)); \
-    } while (0)
-#define MPI(call) CHECK((call) == MPI_SUCCESS, #call)
 
 /* The rank's results, in its GPU's memory: the handlers' argument. */
 struct state {

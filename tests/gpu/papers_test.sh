@@ -22,7 +22,7 @@ compile() {
     } >"$work/$1.cc"
     if grep -n '<<<' "$work/$1.cc" ||
         ! "$mpicxx" -O1 -std=c++17 -ffp-contract=off -Wno-unknown-pragmas -I"$root/tests/support/fakeruntime" \
-            -I"$root/tests/support/fakecuda" -isystem "$cuda" "$work/$1.cc" -o "$work/$1" "$library"; then
+            -I"$root/tests/support/fakecuda" -I"$root/bench/gpu" -isystem "$cuda" "$work/$1.cc" -o "$work/$1" "$library"; then
         echo "$1 cannot be compiled for the CPU"
         exit 1
     fi

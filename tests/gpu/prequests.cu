@@ -12,25 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 
-static int rank, size;
-static cudaStream_t streams[2]; /* of the kernel that sends, and of the one that receives */
+#include "rank_check.cuh"
 
-/* A rank that sees an error ends the job: the others may wait for it. */
-#define CHECK(cond, ...)                                                   \
-    do {                                                                   \
-        if (!(cond)) {                                                     \
-            fprintf(stderr, "FAIL rank %d, line %d: ", rank, __LINE__);    \
-            fprintf(stderr, __VA_ARGS__);                                  \
-            fprintf(stderr, "\n");                                         \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                  \
-        }                                                                  \
-    } while (0)
-#define CUDA(call)                                                         \
-    do {                                                                   \
-        cudaError_t result_ = (call);                                      \
-        CHECK(result_ == cudaSuccess, "%s: %s", #call, cudaGetErrorString(result_)); \
-    } while (0)
-#define MPI(call) CHECK((call) == MPI_SUCCESS, #call)
+static cudaStream_t streams[2]; /* of the kernel that sends, and of the one that receives */
 
 enum by { THREAD, WARP, BLOCK };
 
