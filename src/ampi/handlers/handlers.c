@@ -255,7 +255,7 @@ int ampi_handlers_wait(struct ampi_handlers *handlers)
 
 void ampi_handlers_end(struct ampi_rank *rank)
 {
-    for (const struct ampi_handlers *i = rank->handlers; i; i = i->next)
+    for (struct ampi_handlers *i = rank->handlers; i; i = i->next)
         if (i->is_started && i->scheduler.kernel)
-            gpu_scheduler_stop((struct gpu_scheduler *)(uintptr_t)&i->scheduler);
+            gpu_scheduler_stop(&i->scheduler);
 }
