@@ -327,7 +327,15 @@ bool gpu_can_hop(const void *to, const void *from, size_t n_bytes);
 /* Moves and waits: suspends the calling ULT until done. Returns the error. May switch. */
 int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes) BASE_MUST_CHECK;
 
-/* The same without a switch, where switching is not allowed: the PE waits. */
+/* The same for consecutive bytes. */
+static inline int gpu_copy_wait(void *to, void *from, size_t n_bytes)
+{
+    struct gpu_data dst = gpu_bytes(to, n_bytes), src = gpu_bytes(from, n_bytes);
+
+    return gpu_move_wait(&dst, &src, n_bytes);
+}
+
+/* gpu_move_wait without a switch, where switching is not allowed: the PE waits. */
 int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes) BASE_MUST_CHECK;
 
 /* ---- Many copies at once (copies.c) ---- */

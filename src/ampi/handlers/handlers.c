@@ -94,20 +94,6 @@ static int raise_fault(const struct ampi_handlers *handlers)
 
 /* ---- The start ---- */
 
-static int copy_to_gpu(void *to, void *from, size_t n_bytes)
-{
-    struct gpu_data dst = gpu_bytes(to, n_bytes), src = gpu_bytes(from, n_bytes);
-
-    return gpu_move_wait(&dst, &src, n_bytes);
-}
-
-static int copy_from_gpu(void *to, uint64_t from, size_t n_bytes)
-{
-    struct gpu_data dst = gpu_bytes(to, n_bytes), src = gpu_bytes((void *)(uintptr_t)from, n_bytes);
-
-    return gpu_move_wait(&dst, &src, n_bytes);
-}
-
 static enum HEDDLE_Handlers_fault find_obstacle(const struct ampi_handlers *handlers, int rank)
 {
     const struct ampi_handlers_card *card = &handlers->cards[rank];
@@ -155,7 +141,7 @@ static int fill_front(struct ampi_handlers *handlers)
         memcpy(peers[i].tags, card->tags, sizeof peers[i].tags);
         device->is_alone &= peers[i].is_near || card->obstacle == HEDDLE_HANDLERS_ELSEWHERE;
     }
-    error = copy_to_gpu(memory, device, n_bytes);
+    error = gpu_copy_wait(memory, device, n_bytes);
     free(device);
     return error;
 }
@@ -172,7 +158,7 @@ static int fill_ring(struct ampi_handlers *handlers)
     ((struct HEDDLE_Handlers_ring *)(void *)image)->tickets = HEDDLE_HANDLERS_AWAY;
     for (size_t i = 0; i < own->n_slots; i++)
         ((struct HEDDLE_Handlers_slot *)(void *)(image + before + i * stride))->word = (uint64_t)i << 32;
-    error = copy_to_gpu((void *)(uintptr_t)own->ring, image, n_bytes);
+    error = gpu_copy_wait((void *)(uintptr_t)own->ring, image, n_bytes);
     free(image);
     return error;
 }
@@ -204,6 +190,11 @@ int ampi_handlers_start(struct ampi_handlers *handlers)
 
 /* ---- The end of messages ---- */
 
+static int read_word(uint64_t address, uint64_t *word_out)
+{
+    return gpu_copy_wait(word_out, (void *)(uintptr_t)address, sizeof *word_out);
+}
+
 /* Sums over the ranks of the messages that are done, and of all tickets. Read in this order, with all ranks in between (heddle_handlers.h). *error: of
  * CUDA; a rank that has one takes part nevertheless, and *n_failed_out counts those. */
 static int count(const struct ampi_handlers *handlers, uint64_t *n_done_out, uint64_t *n_sent_out,
@@ -214,14 +205,12 @@ static int count(const struct ampi_handlers *handlers, uint64_t *n_done_out, uin
     int result;
 
     if (!*error)
-        *error =
-            copy_from_gpu(&mine[0], ring + offsetof(struct HEDDLE_Handlers_ring, n_done), sizeof mine[0]);
+        *error = read_word(ring + offsetof(struct HEDDLE_Handlers_ring, n_done), &mine[0]);
     mine[1] = *error != 0;
     if ((result = ampi_call_Allreduce(mine, done, 2, MPI_UINT64_T, MPI_SUM, comm)))
         return result;
     if (!*error)
-        *error =
-            copy_from_gpu(&mine[0], ring + offsetof(struct HEDDLE_Handlers_ring, tickets), sizeof mine[0]);
+        *error = read_word(ring + offsetof(struct HEDDLE_Handlers_ring, tickets), &mine[0]);
     mine[0] >>= 1;
     mine[1] = *error != 0;
     if ((result = ampi_call_Allreduce(mine, sent, 2, MPI_UINT64_T, MPI_SUM, comm)))

@@ -57,7 +57,6 @@ static int clear(const struct ampi_prequest *prequest, const struct ampi_partiti
 {
     const struct ampi_marks *marks = &prequest->marks;
     uint32_t *pinned = heddle_prequest_words_of(prequest->shared), *seen;
-    struct gpu_data to, from;
     char *all;
     int error;
 
@@ -73,9 +72,7 @@ static int clear(const struct ampi_prequest *prequest, const struct ampi_partiti
     seen = (uint32_t *)(all + ((char *)prequest->shared->seen - (char *)marks->device_memory));
     for (int i = 0; i < end->n_partitions; i++)
         seen[i] = ampi_prequest_round(end) << 2;
-    to = gpu_bytes(marks->device_memory, marks->device_bytes);
-    from = gpu_bytes(all, marks->device_bytes);
-    error = gpu_move_wait(&to, &from, marks->device_bytes);
+    error = gpu_copy_wait(marks->device_memory, all, marks->device_bytes);
     free(all);
     return error;
 }
