@@ -53,7 +53,13 @@ int MPIX_Irecv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, 
 int MPIX_Irecv_enqueue_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                          MPI_Comm comm, MPI_Request *request);
 
-/* The stream waits; the requests are those of the I-functions above, all of one stream. */
+/* The stream starts persistent sends (standard, synchronous or ready), receives and collectives of its communicator. The
+ * request is active at once, and inactive after MPIX_Wait_enqueue. In a capture it stays inactive: every launch of the graph
+ * starts what the request describes. */
+int MPIX_Start_enqueue(MPI_Request *request);
+int MPIX_Startall_enqueue(int count, MPI_Request array_of_requests[]);
+
+/* The stream waits; the requests are those of the functions above, all of one stream. */
 int MPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status);
 int MPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses);
 

@@ -493,9 +493,7 @@ static void make_graphs(void)
         CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
         CUDA_CHECK(cudaGraphInstantiateWithFlags(&graphs[i], graph, 0));
         CUDA_CHECK(cudaGraphDestroy(graph));
-        CUDA_CHECK(cudaGraphUpload(graphs[i], stream));
     }
-    CUDA_CHECK(cudaStreamSynchronize(stream));
     MPI_Barrier(MPI_COMM_WORLD); /* all graphs are there before the first launch */
 }
 

@@ -9,6 +9,7 @@
 #include "gpu/aside.h"
 #include "gpu/guard.h"
 #include "gpu/rank_context.h"
+#include "gpu/stream_sync.h"
 #include "gpu/waits.h"
 
 struct gpu_stream_real gpu_stream_real;
@@ -438,9 +439,45 @@ CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback cal
                         real.r_cuStreamAddCallback_ptsz);
 }
 
+/* If streams wait for messages: a first launch that uploads its graph may wait for them, and with it the PE. Errors are left to
+ * that launch. May switch. */
+static void upload(CUgraphExec exec, const void *caller)
+{
+    CUresult(CUDAAPI * function)(CUgraphExec, CUstream);
+    CUstreamCaptureMode mode;
+    CUstream stream = NULL;
+
+    if (!atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed))
+        return;
+    function = (CUresult(CUDAAPI *)(CUgraphExec, CUstream))gpu_driver_find("cuGraphUpload");
+    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (function && real.r_cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS) {
+        gpu_submit_begin(caller);
+        (void)function(exec, stream);
+        gpu_submit_end();
+    }
+    (void)gpu_sync_relax(mode);
+    if (stream) {
+        (void)gpu_wait_for_stream(stream, caller);
+        real.r_cuStreamDestroy_v2(stream);
+    }
+}
+
+CUresult CUDAAPI gpu_api_instantiate_with_flags(CUgraphExec *exec_out, CUgraph graph,
+                                                unsigned long long flags)
+{
+    CUresult result;
+
+    gpu_guard_prepare();
+    result = real.r_cuGraphInstantiateWithFlags(exec_out, graph, flags);
+    if (result == CUDA_SUCCESS)
+        upload(*exec_out, GPU_CALLER);
+    return result;
+}
+
 /* The driver writes its results into the struct. */
 static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters,
-                            bool is_per_thread,
+                            bool is_per_thread, const void *caller,
                             CUresult(CUDAAPI *function)(CUgraphExec *, CUgraph,
                                                         CUDA_GRAPH_INSTANTIATE_PARAMS *))
 {
@@ -448,8 +485,12 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INS
     CUstream stream;
     CUresult result;
 
-    if (!parameters || !(parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
-        return function(exec_out, graph, parameters);
+    if (!parameters || !(parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) {
+        result = function(exec_out, graph, parameters);
+        if (result == CUDA_SUCCESS)
+            upload(*exec_out, caller);
+        return result;
+    }
     stream = parameters->hUploadStream;
     result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, NULL);
     if (result != CUDA_SUCCESS)
@@ -464,14 +505,15 @@ CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
                                      CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
 {
     gpu_guard_prepare();
-    return instantiate(exec_out, graph, parameters, false, real.r_cuGraphInstantiateWithParams);
+    return instantiate(exec_out, graph, parameters, false, GPU_CALLER, real.r_cuGraphInstantiateWithParams);
 }
 
 CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
                                           CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
 {
     gpu_guard_prepare();
-    return instantiate(exec_out, graph, parameters, true, real.r_cuGraphInstantiateWithParams_ptsz);
+    return instantiate(exec_out, graph, parameters, true, GPU_CALLER,
+                       real.r_cuGraphInstantiateWithParams_ptsz);
 }
 
 /* ---- The list ---- */

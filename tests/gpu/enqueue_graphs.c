@@ -5,64 +5,12 @@
  * with any layout; they match captured operations only, in the order of the calls. Arguments: alone: the GPUs exchange them while no PE
  * makes progress; errors: wrong uses; lonely: an end that has no other is reported.
  */
-#include "enqueue.h"
+#include "graphs.h"
 #include "mpi-ext.h"
 
 #define N_MAX (1 << 18)
 
 static int device; /* of this rank */
-
-/* ---- Graphs ---- */
-
-static void begin(struct etest *test)
-{
-    GTEST_CU(cuStreamBeginCapture(test->cuda, (CUstreamCaptureMode)(mtest_rank % 3)));
-}
-
-static CUgraph end(struct etest *test)
-{
-    CUgraph graph = NULL;
-
-    GTEST_CU(cuStreamEndCapture(test->cuda, &graph));
-    return graph;
-}
-
-static CUgraphExec make(CUgraph graph)
-{
-    CUgraphExec exec = NULL;
-
-    GTEST_CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    return exec;
-}
-
-static CUgraphExec end_and_make(struct etest *test)
-{
-    CUgraph graph = end(test);
-    CUgraphExec exec = make(graph);
-
-    GTEST_CU(cuGraphDestroy(graph));
-    return exec;
-}
-
-/* A first launch does it otherwise, and a GPU may do it only behind launches of other ranks that wait for this one. */
-static void upload(struct etest *test, CUgraphExec exec)
-{
-    GTEST_CU(cuGraphUpload(exec, test->cuda));
-    GTEST_CU(cuStreamSynchronize(test->cuda));
-}
-
-/* Nobody launches before all ranks' graphs are on the GPU. */
-static void upload_all(struct etest *test, CUgraphExec exec)
-{
-    upload(test, exec);
-    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
-}
-
-static void launch(struct etest *test, CUgraphExec exec, int n)
-{
-    for (int i = 0; i < n; i++)
-        GTEST_CU(cuGraphLaunch(exec, test->cuda));
-}
 
 static struct etest begin_test(void)
 {
@@ -162,20 +110,19 @@ static void halo(enum halo order, unsigned n, int is_reverse)
         MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
         if (turn != (is_reverse ? mtest_size - 1 - mtest_rank : mtest_rank))
             continue;
-        begin(&test);
+        graph_begin(&test);
         if (order == BLOCKING)
             blocking_step(&test, own, from_left, from_right, n);
         else
             halo_step(&test, order, own, from_left, from_right, n);
-        exec = end_and_make(&test);
-        upload(&test, exec);
+        exec = graph_end_and_make(&test);
         if (fakecuda_is_here())
-            launch(&test, exec, LAUNCHES / 2);
+            graph_launch(&test, exec, LAUNCHES / 2);
     }
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
-    launch(&test, exec, fakecuda_is_here() ? LAUNCHES - 1 - LAUNCHES / 2 : LAUNCHES - 1);
+    graph_launch(&test, exec, fakecuda_is_here() ? LAUNCHES - 1 - LAUNCHES / 2 : LAUNCHES - 1);
     GTEST_CU(cuStreamSynchronize(test.cuda));
-    launch(&test, exec, 1);
+    graph_launch(&test, exec, 1);
     GTEST_CU(cuStreamSynchronize(test.cuda));
     etest_expect(own, n, expected(LAUNCHES), "halo");
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* nobody frees what another one's graph waits for */
@@ -201,7 +148,7 @@ static void many(void)
     CUgraphExec exec;
 
     MTEST_OK(MPI_Irecv(&word, 1, MPI_INT, before, 3, test.comm, &ordinary[0]));
-    begin(&test);
+    graph_begin(&test);
     gtest_launch_update(from, 2 * N, 1, 1000 * (unsigned)mtest_rank + 1, test.cuda);
     for (int i = 0; i < N; i++) {
         size_t at = (size_t)i * 2 * sizeof(unsigned);
@@ -217,9 +164,8 @@ static void many(void)
     }
     MTEST_OK(MPIX_Recv_enqueue(NULL, 0, MPI_INT, MPI_PROC_NULL, 0, test.comm, MPI_STATUS_IGNORE));
     MTEST_OK(MPIX_Waitall_enqueue(4 * N, requests, MPI_STATUSES_IGNORE));
-    exec = end_and_make(&test);
-    upload_all(&test, exec);
-    launch(&test, exec, LAUNCHES);
+    exec = graph_end_and_make_all(&test);
+    graph_launch(&test, exec, LAUNCHES);
     MTEST_OK(MPI_Isend(&mtest_rank, 1, MPI_INT, next, 3, test.comm, &ordinary[1]));
     MTEST_OK(MPI_Waitall(2, ordinary, MPI_STATUSES_IGNORE));
     GTEST_CU(cuStreamSynchronize(test.cuda));
@@ -254,17 +200,16 @@ static void places(void)
                         mtest_rank % 2 ? NULL : image);
         CUgraphExec exec;
         gtest_select(gtest_gpu(device));
-        begin(&test);
+        graph_begin(&test);
         if (mtest_rank % 2 == 0) {
             MTEST_OK(MPIX_Send_enqueue(buffer.data, from.count, from.type, mtest_rank + 1, 0, test.comm));
         } else {
             MTEST_OK(MPIX_Recv_enqueue(buffer.data, to.count, to.type, mtest_rank - 1, 0, test.comm,
                                        MPI_STATUS_IGNORE));
         }
-        exec = end_and_make(&test);
-        upload_all(&test, exec);
+        exec = graph_end_and_make_all(&test);
         for (int i = 0; i < 3; i++) {
-            launch(&test, exec, 2);
+            graph_launch(&test, exec, 2);
             GTEST_CU(cuStreamSynchronize(test.cuda));
             if (mtest_rank % 2)
                 MTEST_CHECK(gtest_differs(&buffer, right) == -1, "wrong data in %s",
@@ -299,7 +244,7 @@ static void unlike(void)
 
     MTEST_OK(MPI_Type_vector(N, 1, 2, MPI_UNSIGNED, &vector));
     MTEST_OK(MPI_Type_commit(&vector));
-    begin(&test);
+    graph_begin(&test);
     if (is_first) {
         gtest_launch_update(data, N, 1, 7, test.cuda);
         MTEST_OK(MPIX_Send_enqueue((void *)data, N, MPI_UNSIGNED, partner, 0, test.comm));
@@ -314,10 +259,9 @@ static void unlike(void)
     } else {
         MTEST_OK(MPIX_Recv_enqueue((void *)data, 1, vector, partner, 1, test.comm, MPI_STATUS_IGNORE));
     }
-    exec = end_and_make(&test);
+    exec = graph_end_and_make_all(&test);
     MTEST_OK(MPI_Type_free(&vector)); /* graphs keep it */
-    upload_all(&test, exec);
-    launch(&test, exec, 10);
+    graph_launch(&test, exec, 10);
     GTEST_CU(cuStreamSynchronize(test.cuda));
     GTEST_CU(cuMemcpyDtoH(host, data, 2 * N * sizeof *host));
     for (int i = 0; i < 2 * N; i++) {
@@ -343,29 +287,64 @@ static void executables(void)
     CUgraphExec first, second;
     CUgraph graph;
 
-    begin(&test);
+    graph_begin(&test);
     halo_step(&test, RECVS_FIRST, own, from_left, from_right, N);
-    graph = end(&test);
-    first = make(graph);
-    second = make(graph);
+    graph = graph_end(&test);
+    first = graph_make(graph);
+    second = graph_make(graph);
     GTEST_CU(cuGraphDestroy(graph));
-    upload(&test, first);
-    upload_all(&test, second);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     for (int i = 0; i < 6; i++)
-        launch(&test, i % 3 ? first : second, 1);
+        graph_launch(&test, i % 3 ? first : second, 1);
     GTEST_CU(cuStreamSynchronize(test.cuda));
-    begin(&test);
+    graph_begin(&test);
     halo_step(&test, RECVS_FIRST, own, from_left, from_right, N);
-    graph = end(&test);
+    graph = graph_end(&test);
     GTEST_CU(cuGraphExecUpdate(first, graph, &info));
     GTEST_CU(cuGraphDestroy(graph));
-    upload_all(&test, first);
-    launch(&test, first, 6);
+    GTEST_CU(cuGraphUpload(first, test.cuda)); /* no function has made it anew */
+    GTEST_CU(cuStreamSynchronize(test.cuda));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    graph_launch(&test, first, 6);
     GTEST_CU(cuStreamSynchronize(test.cuda));
     etest_expect(own, N, expected(12), "several executable graphs");
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     GTEST_CU(cuGraphExecDestroy(first));
     GTEST_CU(cuGraphExecDestroy(second));
+    GTEST_CU(cuMemFree(own));
+    GTEST_CU(cuMemFree(from_left));
+    GTEST_CU(cuMemFree(from_right));
+    etest_end(&test);
+}
+
+/* Messages as parts of an explicit graph: a child graph, and a capture into that graph behind it. */
+static void parts(void)
+{
+    enum { N = 900, LAUNCHES = 5 };
+    struct etest test = begin_test();
+    CUdeviceptr own = etest_alloc(N), from_left = etest_alloc(N), from_right = etest_alloc(N);
+    CUgraph graph, child, same;
+    CUgraphNode node;
+    CUgraphExec exec;
+
+    graph_begin(&test);
+    halo_step(&test, RECVS_FIRST, own, from_left, from_right, N);
+    child = graph_end(&test);
+    GTEST_CU(cuGraphCreate(&graph, 0));
+    GTEST_CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
+    GTEST_CU(cuGraphDestroy(child));
+    GTEST_CU(cuStreamBeginCaptureToGraph(test.cuda, graph, &node, NULL, 1, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    halo_step(&test, MIXED, own, from_left, from_right, N);
+    GTEST_CU(cuStreamEndCapture(test.cuda, &same));
+    MTEST_CHECK(same == graph, "the capture has another graph");
+    exec = graph_make(graph);
+    GTEST_CU(cuGraphDestroy(graph));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    graph_launch(&test, exec, LAUNCHES);
+    GTEST_CU(cuStreamSynchronize(test.cuda));
+    etest_expect(own, N, expected(2 * LAUNCHES), "parts of an explicit graph");
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    GTEST_CU(cuGraphExecDestroy(exec));
     GTEST_CU(cuMemFree(own));
     GTEST_CU(cuMemFree(from_left));
     GTEST_CU(cuMemFree(from_right));
@@ -382,11 +361,10 @@ static void alone(void)
     CUdeviceptr own = etest_alloc(N), from_left = etest_alloc(N), from_right = etest_alloc(N);
     CUgraphExec exec;
 
-    begin(&test);
+    graph_begin(&test);
     halo_step(&test, MIXED, own, from_left, from_right, N);
-    exec = end_and_make(&test);
-    upload_all(&test, exec);
-    launch(&test, exec, LAUNCHES);
+    exec = graph_end_and_make_all(&test);
+    graph_launch(&test, exec, LAUNCHES);
     GTEST_CU(cuStreamWriteValue32(test.cuda, (CUdeviceptr)test.flag, 1, 0));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* all have launched */
     while (*test.flag == 0)
@@ -415,15 +393,14 @@ static void errors(void)
     mtest_errors_return(test.comm);
     mtest_errors_return(other.comm);
     MTEST_OK(MPIX_Irecv_enqueue((void *)data, 1, MPI_INT, mtest_rank, 9, test.comm, &ordinary));
-    begin(&test);
-    begin(&other);
+    graph_begin(&test);
+    graph_begin(&other);
     MTEST_CLASS(MPIX_Recv_enqueue((void *)data, 1, MPI_INT, MPI_ANY_SOURCE, 0, test.comm, MPI_STATUS_IGNORE),
                 MPI_ERR_UNSUPPORTED_OPERATION);
     MTEST_CLASS(
         MPIX_Irecv_enqueue((void *)data, 1, MPI_INT, mtest_rank, MPI_ANY_TAG, test.comm, &requests[0]),
         MPI_ERR_UNSUPPORTED_OPERATION);
     MTEST_CLASS(MPIX_Recv_enqueue((void *)data, 1, MPI_INT, mtest_rank, 0, test.comm, &status), MPI_ERR_ARG);
-    MTEST_CLASS(MPIX_Barrier_enqueue(test.comm), MPI_ERR_UNSUPPORTED_OPERATION);
     MTEST_CLASS(MPIX_Wait_enqueue(&ordinary, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION);
 
     MTEST_OK(MPIX_Irecv_enqueue((void *)data, 1, MPI_INT, mtest_rank, 0, test.comm, &requests[0]));
@@ -445,15 +422,15 @@ static void errors(void)
 
     /* The operations that were captured correctly are in the graph. */
     MTEST_OK(MPIX_Waitall_enqueue(2, requests, MPI_STATUSES_IGNORE));
-    exec = end_and_make(&test);
+    exec = graph_end_and_make(&test);
     GTEST_CU(cuMemsetD32(data + 8, 5, 1));
-    launch(&test, exec, 3);
+    graph_launch(&test, exec, 3);
     GTEST_CU(cuStreamSynchronize(test.cuda));
     etest_expect(data, 1, 5, "a message to itself");
     GTEST_CU(cuGraphExecDestroy(exec));
 
     /* A capture whose operation nothing waits for is found by the next one. */
-    begin(&other);
+    graph_begin(&other);
     MTEST_CLASS(MPIX_Send_enqueue((void *)data, 1, MPI_INT, mtest_rank, 0, other.comm), MPI_ERR_REQUEST);
     GTEST_CU(cuStreamEndCapture(other.cuda, &graph));
     GTEST_CU(cuGraphDestroy(graph));
@@ -471,11 +448,11 @@ static void lonely(void)
     CUgraphExec exec;
     int word = 0;
 
-    begin(&test);
+    graph_begin(&test);
     if (mtest_rank == 0)
         MTEST_OK(MPIX_Recv_enqueue(&word, 1, MPI_INT, 1, 5, test.comm, MPI_STATUS_IGNORE));
-    exec = end_and_make(&test);
-    launch(&test, exec, 1);
+    exec = graph_end_and_make(&test);
+    graph_launch(&test, exec, 1);
     GTEST_CU(cuStreamSynchronize(test.cuda));
     MTEST_CHECK(mtest_rank > 0 || word == 17, "the late message is %d", word);
     if (mtest_rank != 1)
@@ -484,10 +461,10 @@ static void lonely(void)
     for (double since = MPI_Wtime(); MPI_Wtime() - since < 7;)
         MTEST_OK(AMPI_Yield());
     word = 17;
-    begin(&test);
+    graph_begin(&test);
     MTEST_OK(MPIX_Send_enqueue(&word, 1, MPI_INT, 0, 5, test.comm));
-    exec = end_and_make(&test);
-    launch(&test, exec, 1);
+    exec = graph_end_and_make(&test);
+    graph_launch(&test, exec, 1);
     GTEST_CU(cuStreamSynchronize(test.cuda));
 }
 
@@ -521,6 +498,7 @@ int main(int argc, char **argv)
             unlike();
         }
         executables();
+        parts();
     }
     return mtest_end();
 }

@@ -4,12 +4,14 @@
  * them.
  *
  * The life of a message whose ends are captured by two ranks of a process:
- *      start, match     the first end finds no other, and stays in the list of all; the second one finds it, and both agree
- *                       (gpu_graph_agree) who moves the data in every launch: the GPUs, or the PEs
+ *      ampi_captured_add_end   (captured_end.c) the first end finds no other, and stays in the list of all; the second one
+ *                       finds it, and both agree (gpu_graph_agree) who moves the data in every launch: the GPUs, or the PEs
  *      hold             a wait: adds to the graph that the ends are reached, all in one node, and the waits
  *      reached          at a launch, if the PEs do it: starts an ordinary request on the hidden communicator
  *      inner_done       it is complete: the launch goes on
  *      close_comm       the communicator is freed, and with it the ends
+ *
+ * A collective is a persistent one that each launch starts, in the PE.
  *
  * Captured operations match each other only, in the order of the calls. Between processes both ends count their messages, and the PEs
  * send them with tags made of these numbers.
@@ -37,7 +39,18 @@ int ampi_captured_blocking(const struct ampi_captured_args *args, const MPI_Stat
 int ampi_captured_nonblocking(const struct ampi_captured_args *args, uint64_t capture,
                               MPI_Request *request_out);
 
-/* True if the request is that of a captured operation. Captures the wait for such requests. */
+/* Captures a collective with its wait; takes the persistent request that describes it, also after an error. Raises errors. May
+ * switch. */
+int ampi_captured_coll(const char *call, struct ampi_stream *stream, struct ampi_request *persistent,
+                       uint64_t capture);
+
+/* Captures a start of a persistent request, which stays inactive: every launch starts it. args: of a collective, call, comm,
+ * stream, and MPI_PROC_NULL as peer. Raises errors. May switch. */
+int ampi_captured_start(const struct ampi_captured_args *args, const struct ampi_request *persistent,
+                        uint64_t capture);
+
+/* True if the request is that of a captured operation, or a persistent one that is inactive while its stream is
+ * captured. Captures the wait for such requests. */
 bool ampi_captured_is(MPI_Request handle);
 int ampi_captured_wait(int count, MPI_Request requests[], const MPI_Status *statuses);
 

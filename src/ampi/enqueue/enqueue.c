@@ -92,12 +92,25 @@ static const struct ampi_request_kind enqueued_kind = {
     .release = release,
 };
 
-/* The object of a handle; NULL: the handle is not that of an enqueued operation. */
+/* The operation behind a handle: a request of its own, or a start of a persistent request. NULL: none. */
 static struct ampi_request *outer_of(MPI_Request handle)
 {
     struct ampi_request *request = ampi_request_of(handle);
 
+    if (request && request->is_persistent)
+        request = request->whole;
     return request && request->kind == &enqueued_kind ? request : NULL;
+}
+
+/* A persistent request of a stream's communicator that is inactive or complete. NULL: the handle is another one. */
+static struct ampi_request *at_rest(MPI_Request handle)
+{
+    struct ampi_request *request = ampi_request_of(handle);
+
+    return request && request->is_persistent && !ampi_request_is_active(request) && request->comm &&
+                   request->comm->streams
+               ? request
+               : NULL;
 }
 
 /* ---- The life of an operation ---- */
@@ -186,10 +199,10 @@ int ampi_enqueue_stream(struct ampi_comm *comm, struct ampi_stream **stream_out)
 int ampi_enqueue_raise_cuda(struct ampi_comm *comm, int error)
 {
     if (error == GPU_SYNC_CAPTURED)
-        return ampi_raise(
-            comm, MPI_ERR_UNSUPPORTED_OPERATION,
-            "the stream is being captured: collectives, and waits for operations from before the capture, "
-            "cannot become parts of a CUDA graph");
+        return ampi_raise(comm, MPI_ERR_UNSUPPORTED_OPERATION,
+                          "the stream is being captured: a wait for an operation from before the capture "
+                          "cannot become a part of "
+                          "a CUDA graph");
     if (error == GPU_SYNC_UNSUPPORTED)
         return ampi_raise(comm, MPI_ERR_UNSUPPORTED_OPERATION,
                           "the GPU cannot write and wait for values in streams (cuStreamBatchMemOp)");
@@ -272,6 +285,31 @@ int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *reque
     return MPI_SUCCESS;
 }
 
+/* The operation of a persistent request is complete, and no stream waits for it. */
+static void tell_persistent(struct ampi_request *outer, struct ampi_request *persistent)
+{
+    persistent->status = outer->status;
+    persistent->whole = NULL;
+    ampi_request_destroy(outer);
+    ampi_request_complete(persistent);
+}
+
+int ampi_enqueue_persistent(const struct ampi_enqueue *what, struct ampi_request *persistent)
+{
+    MPI_Request handle = MPI_REQUEST_NULL;
+    int error = ampi_enqueue_nonblocking(what, &handle);
+    struct ampi_request *outer;
+
+    if (error)
+        return error;
+    outer = ampi_request_of(handle);
+    persistent->state = AMPI_REQUEST_ACTIVE;
+    persistent->on_complete = NULL;
+    persistent->whole = outer;
+    ampi_request_attach(persistent, outer, tell_persistent);
+    return MPI_SUCCESS;
+}
+
 /* ---- Waiting ---- */
 
 /* Checks the requests up to the first wrong one; *n_checked_out is their number. */
@@ -281,21 +319,24 @@ static int check_each(int count, const MPI_Request requests[], struct ampi_strea
     for (int i = 0; i < count; i++) {
         const struct ampi_request *outer = outer_of(requests[i]);
         struct operation *operation;
+        bool is_awaited;
         *n_checked_out = i;
-        if (requests[i] == MPI_REQUEST_NULL)
+        if (requests[i] == MPI_REQUEST_NULL || at_rest(requests[i]))
             continue;
         if (!outer)
             return ampi_raise_self(MPI_ERR_REQUEST,
-                                   "%p is not a request of MPIX_Isend_enqueue or MPIX_Irecv_enqueue",
+                                   "%p is not a request of MPIX_Isend_enqueue, MPIX_Irecv_enqueue or "
+                                   "MPIX_Start_enqueue",
                                    (void *)requests[i]);
         operation = outer->u.extra;
         if (*stream_out && operation->stream != *stream_out)
             return ampi_raise_on_comm(outer->comm, MPI_ERR_REQUEST,
                                       "request %d is of another stream than those before it", i);
-        if (outer->awaited_by || operation->is_seen)
+        is_awaited = ampi_request_of(requests[i])->awaited_by != NULL;
+        if (is_awaited || operation->is_seen)
             return ampi_raise_on_comm(outer->comm, MPI_ERR_REQUEST, "%s request %d%s",
-                                      outer->awaited_by ? "another thread waits for" : "the array has", i,
-                                      outer->awaited_by ? "" : " twice");
+                                      is_awaited ? "another thread waits for" : "the array has", i,
+                                      is_awaited ? "" : " twice");
         operation->is_seen = true;
         *stream_out = operation->stream;
         *n_active_out += ampi_request_is_active(outer);
@@ -313,26 +354,50 @@ static int check_requests(int count, const MPI_Request requests[], struct ampi_s
     *stream_out = NULL;
     *n_active_out = 0;
     error = check_each(count, requests, stream_out, n_active_out, &n_checked);
-    for (int i = 0; i < n_checked; i++)
-        if (requests[i] != MPI_REQUEST_NULL)
-            ((struct operation *)outer_of(requests[i])->u.extra)->is_seen = false;
+    for (int i = 0; i < n_checked; i++) {
+        struct ampi_request *outer = outer_of(requests[i]);
+        if (outer)
+            ((struct operation *)outer->u.extra)->is_seen = false;
+    }
     return error;
 }
 
+/* As hand_out. NULL or inactive: an empty status. */
+static void take_at_rest(struct ampi_request *persistent, MPI_Status *to)
+{
+    if (!persistent || persistent->state == AMPI_REQUEST_INACTIVE) {
+        if (to != MPI_STATUS_IGNORE)
+            ampi_status_set_empty(to);
+        return;
+    }
+    ampi_status_hand_out(to, &persistent->status);
+    if (to != MPI_STATUS_IGNORE)
+        to->MPI_ERROR = persistent->status.MPI_ERROR;
+    if (BASE_UNLIKELY(persistent->status.MPI_ERROR != MPI_SUCCESS))
+        ampi_enqueue_report(persistent->kind->name, persistent->comm, persistent->comm->streams->streams[0],
+                            &persistent->status);
+    persistent->state = AMPI_REQUEST_INACTIVE;
+}
+
+/* A persistent request is inactive at once, as another one would be MPI_REQUEST_NULL. */
 static void take_request(MPI_Request *handle, struct stream_wait *wait, MPI_Status *status)
 {
-    struct ampi_request *outer = outer_of(*handle);
+    struct ampi_request *request = ampi_request_of(*handle), *outer = outer_of(*handle);
 
     if (!outer) {
-        if (status != MPI_STATUS_IGNORE)
-            ampi_status_set_empty(status);
+        take_at_rest(request, status);
         return;
     }
     if (ampi_request_is_active(outer))
         add_to_wait(wait, outer, status);
     else
         hand_out(outer->u.extra, status);
-    *handle = MPI_REQUEST_NULL;
+    if (request == outer) {
+        *handle = MPI_REQUEST_NULL;
+    } else {
+        request->whole = NULL;
+        request->state = AMPI_REQUEST_INACTIVE;
+    }
 }
 
 /* statuses: consecutive ones, or MPI_STATUSES_IGNORE. */

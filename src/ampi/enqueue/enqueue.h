@@ -39,6 +39,10 @@ struct ampi_enqueue {
 int ampi_enqueue_blocking(const struct ampi_enqueue *what, MPI_Status *status);
 int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *request_out);
 
+/* Enqueues it as a start of this persistent request, which becomes ACTIVE, and COMPLETE with the operation, unless a stream
+ * waits for it. */
+int ampi_enqueue_persistent(const struct ampi_enqueue *what, struct ampi_request *persistent);
+
 /* The error of an operation that no call can return: raised on the owner's stack when it blocks or yields next, and returned by
  * the next call with the stream. On the owner's PE. */
 void ampi_enqueue_report(const char *call, struct ampi_comm *comm, struct ampi_stream *stream,

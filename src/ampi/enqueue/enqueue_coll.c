@@ -3,25 +3,33 @@
  * enqueue_coll.c: MPIX_Allreduce_enqueue and the other collectives in a stream (heddle_mpi_stream.h).
  */
 #include "ampi/coll/plan/coll_calls.h"
-#include "ampi/enqueue/enqueue.h"
+#include "ampi/enqueue/captured.h"
 #include "ampi/object/gate.h"
 
 /* A collective whose request is made, but not started. */
 struct later {
     struct ampi_coll_call call;
     struct ampi_stream *stream;
-    MPI_Request inner;
+    MPI_Request inner; /* persistent, if the stream is being captured */
+    bool is_captured;
+    uint64_t capture;
 };
 
 /* Finds the stream, and makes the call of a collective end with a request in later->inner. */
 static int prepare(struct later *later, const char *name, MPI_Comm handle)
 {
     struct ampi_comm *comm = ampi_comm_of(ampi_self(), handle);
+    int error;
 
     if (!comm)
         return ampi_comm_raise_invalid(handle);
-    later->call = (struct ampi_coll_call){name, AMPI_COLL_LATER, &later->inner};
-    return ampi_enqueue_stream(comm, &later->stream);
+    error = ampi_enqueue_stream(comm, &later->stream);
+    if (error)
+        return error;
+    later->is_captured = gpu_sync_is_captured(later->stream->sync, &later->capture);
+    later->call = (struct ampi_coll_call){name, later->is_captured ? AMPI_COLL_PERSISTENT : AMPI_COLL_LATER,
+                                          &later->inner};
+    return MPI_SUCCESS;
 }
 
 /* error: that of the call. */
@@ -35,6 +43,8 @@ static int enqueue(struct later *later, int error)
     if (error)
         return error;
     what.inner = ampi_request_of(later->inner);
+    if (BASE_UNLIKELY(later->is_captured))
+        return ampi_captured_coll(later->call.name, later->stream, what.inner, later->capture);
     return ampi_enqueue_blocking(&what, MPI_STATUS_IGNORE);
 }
 

@@ -20,6 +20,9 @@ int ampi_send_init(struct ampi_rank *self, enum ampi_send_mode mode, struct ampi
 int ampi_recv_init(struct ampi_rank *self, struct ampi_recv_args *args, MPI_Datatype datatype, MPI_Comm comm,
                    MPI_Request *request);
 
+/* Finds a persistent request that can be started. Raises MPI_ERR_REQUEST: it is none, or is active. */
+int ampi_check_start(MPI_Request handle, struct ampi_request **object_out) BASE_MUST_CHECK;
+
 /* ---- Receiving a matched message (probe.c) ---- */
 
 int ampi_mrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype datatype,

@@ -17,8 +17,7 @@ static BASE_COLD int raise_start(MPI_Request handle, const struct ampi_request *
                               object->kind->name);
 }
 
-/* Checks that the request can be started. */
-static int check_start(MPI_Request handle, struct ampi_request **object_out)
+int ampi_check_start(MPI_Request handle, struct ampi_request **object_out)
 {
     struct ampi_request *object = ampi_request_of(handle);
 
@@ -37,7 +36,7 @@ int PMPI_Start(MPI_Request *request)
     ampi_enter("MPI_Start");
     if (BASE_UNLIKELY(!request))
         return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
-    error = check_start(*request, &object);
+    error = ampi_check_start(*request, &object);
     return error ? error : object->kind->start(object);
 }
 
@@ -53,10 +52,10 @@ int PMPI_Startall(int count, MPI_Request array_of_requests[])
     if (BASE_UNLIKELY(count > 0 && !array_of_requests))
         return ampi_raise_self(MPI_ERR_REQUEST, "the array of %d requests is NULL", count);
     for (int i = 0; i < count; i++)
-        if ((error = check_start(array_of_requests[i], &object)))
+        if ((error = ampi_check_start(array_of_requests[i], &object)))
             return error;
     for (int i = 0; i < count && !error; i++)
-        if (!(error = check_start(array_of_requests[i], &object))) /* it may be there twice */
+        if (!(error = ampi_check_start(array_of_requests[i], &object))) /* it may be there twice */
             error = object->kind->start(object);
     return error;
 }
@@ -74,6 +73,8 @@ int ampi_send_init(struct ampi_rank *self, enum ampi_send_mode mode, struct ampi
     args->mode = mode;
     object = ampi_request_create(self, &ampi_send_kind, args->comm, true);
     ampi_send_fill(object, args);
+    if (args->comm->streams)
+        object->u.p2p.n_tries = UINT8_MAX; /* it is never bound: a stream may start it (enqueue_start.c) */
     ampi_type_ref(args->type);
     *request = (MPI_Request)object;
     return MPI_SUCCESS;

@@ -58,6 +58,7 @@ struct ampi_request *ampi_request_create(struct ampi_rank *self, const struct am
     self->free_requests = request->next;
     self->n_requests++;
     init(request, self, kind, comm, is_persistent);
+    request->whole = NULL;
     ampi_status_set_empty(&request->status);
     if (comm)
         comm->n_pending++;

@@ -101,7 +101,8 @@ struct ampi_request {
     struct ampi_rank *owner;
     struct ampi_comm *comm;               /* NULL: none (generalized requests) */
     ampi_request_complete_fn on_complete; /* invariant 3; NULL: no action */
-    struct ampi_request *whole;           /* the operation that this is a part of; for on_complete */
+    struct ampi_request *whole;           /* the operation that this is a part of, for on_complete; persistent
+                                           * and started in a stream: that start (enqueue.c) */
     MPI_Status status;                    /* valid once COMPLETE; MPI_ERROR is the operation's result */
     struct ampi_request *next;            /* next in the pool; in remote_send.c's list while pending */
     union {

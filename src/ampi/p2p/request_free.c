@@ -60,7 +60,7 @@ int PMPI_Cancel(MPI_Request *request)
         return error;
     if (BASE_UNLIKELY(object->kind->is_collective))
         return raise_collective(object, "cancelled");
-    if (object->state != AMPI_REQUEST_INACTIVE && object->kind->cancel)
+    if (object->state != AMPI_REQUEST_INACTIVE && object->kind->cancel && !object->whole)
         error = object->kind->cancel(object);
     return error ? ampi_raise_self(error, "the request's cancel function failed") : MPI_SUCCESS;
 }

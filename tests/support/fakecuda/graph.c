@@ -8,11 +8,15 @@
 
 /* ---- Nodes ---- */
 
+static void unref_exec(struct fake_exec *exec);
+
 static void unref_node(struct fake_node *node)
 {
     if (--node->n_refs > 0)
         return;
     fake_nodes_clear(&node->after);
+    if (node->op && node->op->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        unref_exec(node->op->object);
     if (node->op)
         fake_op_free(node->op);
     free(node);
@@ -236,6 +240,34 @@ static CUresult run_graph(struct fake_op *launch)
     for (size_t i = 0; i < exec->nodes.n && !error; i++)
         error = run_node(exec->nodes.list[i]->op);
     return error;
+}
+
+/* A copy of the child's nodes, which run one after the other. */
+FAKE_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *node_out, CUgraph graph,
+                                              const CUgraphNode *dependencies, size_t n, CUgraph child)
+{
+    CUresult error = fake_enter(__func__);
+    struct fake_exec *copy;
+    struct fake_node *node;
+    struct fake_op *op;
+
+    if (error)
+        return error;
+    if (!graph || !child || graph == child || (n && !dependencies))
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    copy = calloc(1, sizeof *copy);
+    copy->n_refs = 1;
+    take_nodes(copy, (struct fake_graph *)child);
+    op = fake_op_create(run_graph);
+    op->type = CU_GRAPH_NODE_TYPE_GRAPH;
+    op->object = copy;
+    node = fake_graph_add((struct fake_graph *)graph, op);
+    for (size_t i = 0; i < n; i++)
+        fake_nodes_add(&node->after, (struct fake_node *)dependencies[i]);
+    *node_out = (CUgraphNode)node;
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
 }
 
 static void launch_is_over(struct fake_op *launch)

@@ -51,6 +51,11 @@ int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request
 int ampi_coll_later(const struct ampi_coll_args *args, MPI_Request *request);
 void ampi_coll_start_later(struct ampi_request *request);
 
+/* MPIX_Start_enqueue: a start of a persistent collective as a request of its own, ACTIVE, which ampi_coll_start_later starts;
+ * when it is complete, it may be started so again. The starts of one collective follow each other: each begins when the one
+ * before is complete. comm: counts it as pending; NULL: none does. */
+struct ampi_request *ampi_coll_create_start(const struct ampi_request *persistent, struct ampi_comm *comm);
+
 /* The forms with a request. */
 static inline int ampi_coll_begin_request(const struct ampi_coll_call *call, struct ampi_coll_args *args)
 {

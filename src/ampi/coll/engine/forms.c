@@ -43,6 +43,7 @@ int ampi_coll_blocking(struct ampi_coll_args *args)
  * its handles while the operation is pending. */
 struct held {
     struct ampi_coll_args args;
+    int n_refs;                      /* the request, and its starts in streams (ampi_coll_create_start) */
     struct ampi_coll_series *series; /* persistent; else NULL */
     uint32_t n_starts;               /* by this member, in the series */
     void *arrays[6]; /* the request's own copies of counts, displacements and types; NULL: none */
@@ -94,9 +95,12 @@ static void release(struct ampi_request *request)
 {
     struct held *held = request->u.extra;
 
+    if (held->args.request == request)
+        held->args.request = NULL;
+    if (--held->n_refs > 0)
+        return;
     for (size_t i = 0; i < BASE_COUNT(held->arrays); i++)
         free(held->arrays[i]);
-
     for (int i = 0; i < held->n_types; i++)
         ampi_type_unref(held->types[i]);
     if (held->args.op)
@@ -106,7 +110,8 @@ static void release(struct ampi_request *request)
     free(held);
 }
 
-static int start(struct ampi_request *request)
+/* is_own_call: on the stack of the member's own call. */
+static void start_held(struct ampi_request *request, bool is_own_call)
 {
     struct held *held = request->u.extra;
     struct ampi_coll_args *args = &held->args;
@@ -115,9 +120,16 @@ static int start(struct ampi_request *request)
     ampi_status_set_empty(&request->status);
     args->error = args->is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
     if (held->series)
-        ampi_coll_start_series(args, request, held->series, held->n_starts++);
-    else
+        ampi_coll_start_series(args, request, held->series, held->n_starts++, is_own_call);
+    else if (is_own_call)
         ampi_coll_start(args, request);
+    else
+        ampi_coll_start_elsewhere(args, request);
+}
+
+static int start(struct ampi_request *request)
+{
+    start_held(request, true);
     return MPI_SUCCESS;
 }
 
@@ -136,6 +148,7 @@ static struct ampi_request *create_request(const struct ampi_coll_args *args, bo
         ampi_request_create(args->comm->owner, &coll_kind, args->comm, is_persistent);
 
     held->args = *args;
+    held->n_refs = 1;
     held->series = NULL;
     held->n_starts = 0;
     memset(held->arrays, 0, sizeof held->arrays);
@@ -167,11 +180,17 @@ int ampi_coll_later(const struct ampi_coll_args *args, MPI_Request *request)
 
 void ampi_coll_start_later(struct ampi_request *request)
 {
-    struct held *held = request->u.extra;
+    start_held(request, false);
+}
 
-    ampi_status_set_empty(&request->status);
-    held->args.error = held->args.is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
-    ampi_coll_start_elsewhere(&held->args, request);
+struct ampi_request *ampi_coll_create_start(const struct ampi_request *persistent, struct ampi_comm *comm)
+{
+    struct ampi_request *made = ampi_request_create(persistent->owner, &coll_kind, comm, false);
+    struct held *held = persistent->u.extra;
+
+    held->n_refs++;
+    made->u.extra = held;
+    return made;
 }
 
 int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request)

@@ -133,7 +133,7 @@ bool ampi_coll_series_is_pending(const struct ampi_coll_slot *slot, int member)
 {
     const struct ampi_coll_args *args = slot->args[member];
 
-    return args && ampi_request_is_active(args->request) &&
+    return args && args->request && ampi_request_is_active(args->request) &&
            slot == &slot->series->slots[args->seq % AMPI_COLL_SERIES_SLOTS];
 }
 

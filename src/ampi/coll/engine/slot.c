@@ -437,7 +437,7 @@ void ampi_coll_start_elsewhere(struct ampi_coll_args *args, struct ampi_request 
 }
 
 void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *request,
-                            struct ampi_coll_series *series, uint32_t seq)
+                            struct ampi_coll_series *series, uint32_t seq, bool is_own_call)
 {
     args->request = request;
     args->next = NULL;
@@ -447,7 +447,7 @@ void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *re
     if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_FAILED))
         end_member(args, MPI_ERR_PROC_ABORTED);
     else
-        arrive(&series->slots[seq % AMPI_COLL_SERIES_SLOTS], args, true);
+        arrive(&series->slots[seq % AMPI_COLL_SERIES_SLOTS], args, is_own_call);
 }
 
 int ampi_coll_run(struct ampi_coll_args *args)

@@ -248,9 +248,9 @@ void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request);
 /* The same outside of a call: on the member's PE, from its progress. Never switches. */
 void ampi_coll_start_elsewhere(struct ampi_coll_args *args, struct ampi_request *request);
 
-/* The same for start number seq, from 0, of a persistent collective (series.h). */
+/* The two for start number seq, from 0, of a persistent collective (series.h). is_own_call: in a call of the member. */
 void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *request,
-                            struct ampi_coll_series *series, uint32_t seq);
+                            struct ampi_coll_series *series, uint32_t seq, bool is_own_call);
 
 /* Starts a collective, waits for it and returns args->error. May switch. */
 int ampi_coll_run(struct ampi_coll_args *args);
