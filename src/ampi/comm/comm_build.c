@@ -32,7 +32,7 @@ static void fill_parts(struct ampi_layout *layout)
         }
     layout->part_pe = base_malloc((size_t)ampi_job.n_pes * sizeof(int), "a communicator's layout");
     layout->part_first = base_malloc(((size_t)ampi_job.n_pes + 1) * sizeof(int), "a communicator's layout");
-    layout->part_members = base_malloc((size_t)n_ranks * sizeof(int), "a communicator's layout");
+    layout->part_members = base_malloc((size_t)layout->n_local * sizeof(int), "a communicator's layout");
     fill = base_malloc((size_t)ampi_job.n_pes * sizeof(int), "a communicator's layout");
     layout->n_parts = 0;
     layout->part_first[0] = 0;
@@ -136,10 +136,9 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
     side->layout = layout;
     side->n_ranks = layout->group->n_ranks;
     side->handles = ampi_comm_handles_create(side->n_ranks);
-    for (int i = 0; i < side->n_ranks; i++) {
+    for (int k = 0; k < layout->n_local; k++) {
+        int i = layout->part_members[k];
         struct ampi_comm *comm = &side->handles[i];
-        if (layout->pe_of[i] == AMPI_PE_REMOTE)
-            continue;
         comm->magic = AMPI_MAGIC_COMM;
         comm->rank = i;
         comm->shared = shared;
@@ -153,9 +152,8 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
 /* Marks the handles of this process's members. */
 static BASE_COLD void mark_side_failed(struct ampi_comm_side *side)
 {
-    for (int i = 0; i < side->n_ranks; i++)
-        if (side->layout->pe_of[i] != AMPI_PE_REMOTE)
-            ampi_comm_mark_failed(&side->handles[i]);
+    for (int k = 0; side->layout && k < side->layout->n_local; k++)
+        ampi_comm_mark_failed(&side->handles[side->layout->part_members[k]]);
 }
 
 struct ampi_comm_shared *ampi_comm_build(struct ampi_layout *layout, struct ampi_layout *peer)
@@ -230,11 +228,11 @@ struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
 
 static void destroy_side(struct ampi_comm_side *side)
 {
-    for (int i = 0; i < side->n_ranks; i++)
-        if (side->layout->pe_of[i] != AMPI_PE_REMOTE) {
-            side->handles[i].magic = AMPI_MAGIC_DEAD;
-            ampi_match_fini(&side->handles[i].match);
-        }
+    for (int k = 0; k < side->layout->n_local; k++) {
+        struct ampi_comm *comm = &side->handles[side->layout->part_members[k]];
+        comm->magic = AMPI_MAGIC_DEAD;
+        ampi_match_fini(&comm->match);
+    }
     ampi_comm_handles_destroy(side->handles, side->n_ranks);
     ampi_layout_unref(side->layout);
 }

@@ -29,9 +29,9 @@ static int find_root(const struct ampi_coll_slot *slot, bool *takes_part_out)
 
     *takes_part_out = false;
     for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
-        const struct ampi_coll_args *args = slot->args[remote->members[i]];
+        const struct ampi_coll_args *args = slot->args[ampi_remote_member(remote, i)];
         if (args->root == MPI_ROOT) {
-            root = remote->members[i];
+            root = ampi_remote_member(remote, i);
         } else if (args->root >= 0) {
             root = ampi_coll_peer_first(args->comm) + args->root;
             *takes_part_out = true;
@@ -62,7 +62,7 @@ static void find_with_root(struct ampi_exchange *x)
 
     if (root < 0)
         return;
-    root_proc = remote->proc_of[root];
+    root_proc = ampi_remote_proc_of(remote, root);
     if (root_proc != remote->own && !takes_part)
         return;
     for (int i = 0; i < remote->n_procs; i++)
@@ -104,17 +104,17 @@ static void find_neighbors(struct ampi_exchange *x)
     memset(is_source, 0, (size_t)x->n);
     memset(x->is_target, 0, (size_t)x->n);
     for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
-        const struct ampi_comm *comm = x->slot->args[remote->members[i]]->comm;
+        const struct ampi_comm *comm = x->slot->args[ampi_remote_member(remote, i)]->comm;
         int n_in = ampi_topo_in_degree(comm), n_out = ampi_topo_out_degree(comm);
         int *ranks = base_malloc((size_t)(n_in > n_out ? n_in : n_out) * sizeof(int), "a list of neighbors");
         ampi_topo_in_neighbors(comm, ranks);
         for (int k = 0; k < n_in; k++)
             if (ranks[k] >= 0)
-                is_source[remote->proc_of[ranks[k]]] = true;
+                is_source[ampi_remote_proc_of(remote, ranks[k])] = true;
         ampi_topo_out_neighbors(comm, ranks);
         for (int k = 0; k < n_out; k++)
             if (ranks[k] >= 0)
-                x->is_target[remote->proc_of[ranks[k]]] = true;
+                x->is_target[ampi_remote_proc_of(remote, ranks[k])] = true;
         free(ranks);
     }
     x->is_target[x->own] = is_source[x->own] = false;
@@ -339,7 +339,7 @@ void ampi_coll_remote_release(struct ampi_coll_slot *slot)
     for (int i = 0; i < x->n && x->in; i++)
         if (i != x->own && x->in[i].bytes)
             for (int k = remote->first[x->proc[i]]; k < remote->first[x->proc[i] + 1]; k++)
-                slot->args[remote->members[k]] = NULL;
+                slot->args[ampi_remote_member(remote, k)] = NULL;
     ampi_exchange_release(x);
 }
 

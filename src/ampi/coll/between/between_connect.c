@@ -15,12 +15,12 @@ static void slots_fini(struct ampi_coll_slot *slots, struct ampi_coll_nccl *nccl
 
 static int member_in(const struct ampi_coll_remote *remote, int proc, int i)
 {
-    return remote->members[remote->first[proc] + i];
+    return ampi_remote_member(remote, remote->first[proc] + i);
 }
 
 static int proc_of(const struct ampi_coll_remote *remote, int member)
 {
-    return remote->proc_of[member];
+    return ampi_remote_proc_of(remote, member);
 }
 
 static const struct ampi_coll_between_ops ops = {

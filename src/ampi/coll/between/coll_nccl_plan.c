@@ -27,7 +27,7 @@ static int n_local_of(const struct ampi_exchange *x)
 /* Member i of this process. */
 static struct ampi_coll_args *local_args(const struct ampi_exchange *x, int i)
 {
-    return x->slot->args[remote_of(x)->members[remote_of(x)->first[remote_of(x)->own] + i]];
+    return x->slot->args[ampi_remote_member(remote_of(x), remote_of(x)->first[remote_of(x)->own] + i)];
 }
 
 static void *scratch_of(struct ampi_exchange *x, size_t n_bytes)
@@ -142,8 +142,8 @@ static bool plan_allgather(struct ampi_exchange *x)
         size_t begin = at;
         own_at = proc == x->own ? at : own_at;
         for (int i = remote->first[proc]; i < remote->first[proc + 1]; i++) {
-            struct ampi_coll_block block = ampi_coll_block(recv, remote->members[i]);
-            op->offsets[remote->members[i]] = at;
+            struct ampi_coll_block block = ampi_coll_block(recv, ampi_remote_member(remote, i));
+            op->offsets[ampi_remote_member(remote, i)] = at;
             at += ampi_coll_block_bytes(&block);
         }
         counts[proc] = at - begin;
@@ -171,11 +171,11 @@ static void fill_allgather(struct ampi_exchange *x)
     for (int i = 0; i < n_local_of(x); i++) {
         struct ampi_coll_args *args = local_args(x, i);
         struct ampi_coll_block from = ampi_coll_contribution(args);
-        size_t at = op->offsets[remote->members[remote->first[remote->own] + i]];
+        size_t at = op->offsets[ampi_remote_member(remote, remote->first[remote->own] + i)];
         struct ampi_coll_block own =
-            ampi_coll_block(&x->slot->last->recv, remote->members[remote->first[remote->own] + i]);
+            ampi_coll_block(&x->slot->last->recv, ampi_remote_member(remote, remote->first[remote->own] + i));
         if (op->call.send ==
-                (char *)op->call.recv + op->offsets[remote->members[remote->first[remote->own]]] &&
+                (char *)op->call.recv + op->offsets[ampi_remote_member(remote, remote->first[remote->own])] &&
             (op->direct != args || !ampi_coll_is_in_place(&args->send)))
             ampi_coll_move(args, ampi_coll_bytes((char *)op->call.recv + at, ampi_coll_block_bytes(&own)),
                            from);

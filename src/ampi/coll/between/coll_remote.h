@@ -27,9 +27,9 @@ struct ampi_coll_remote {
     int *leader_rank; /* by index: world rank of its first member */
     int *leader_pe;   /* by index: PE of that rank in its process; -1: not looked up yet */
     int *index_of;    /* by process of the job: its index; -1: no members */
-    int *proc_of;     /* by member: index of its process */
-    int *first;       /* members of process i: members[first[i]] .. [first[i + 1] - 1], ascending */
-    int *members;
+    int *first;   /* members of process i: those with the numbers first[i] .. first[i + 1] - 1 in `members` */
+    int *members; /* sorted by process, ascending in each; NULL: is_blocked, member i has number i */
+    int *proc_of; /* by member: index of its process; NULL: is_blocked */
     unsigned char *sides; /* by index: bit s is set if it has members of side s */
     bool is_blocked;      /* every process's members are consecutive, in the order of the processes */
     int leader_part;      /* of this process */
@@ -47,6 +47,15 @@ static inline struct ampi_exchange *ampi_exchange_of(const struct ampi_coll_slot
 {
     return &slot->between->x;
 }
+
+/* A member by its number, 0 <= number < first[n_procs]. */
+static inline int ampi_remote_member(const struct ampi_coll_remote *remote, int number)
+{
+    return remote->members ? remote->members[number] : number;
+}
+
+/* The index of a member's process. (between_state.c) */
+int ampi_remote_proc_of(const struct ampi_coll_remote *remote, int member);
 
 static inline int ampi_remote_n_members(const struct ampi_coll_remote *remote, int proc)
 {

@@ -40,7 +40,7 @@ static void pack_part(const struct ampi_coll_slot *slot, struct ampi_coll_packer
     out->n_bytes = sizeof(struct head);
     out->data_bytes = 0;
     for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
-        struct ampi_coll_args *args = slot->args[remote->members[i]];
+        struct ampi_coll_args *args = slot->args[ampi_remote_member(remote, i)];
         struct member_head *head = out->at ? (struct member_head *)(out->at + out->n_bytes) : NULL;
         out->n_bytes += sizeof *head;
         out->n_items = 0;
@@ -107,7 +107,8 @@ static struct ampi_exchange_block bare_part(const struct ampi_exchange *x, const
         return part;
     part.bytes = (const unsigned char *)ampi_coll_flat(&out->last);
     part.n_bytes = ampi_coll_block_bytes(&out->last);
-    part.origin = (struct ampi_exchange_origin){remote->members[remote->first[remote->own]], out->args->root};
+    part.origin = (struct ampi_exchange_origin){ampi_remote_member(remote, remote->first[remote->own]),
+                                                out->args->root};
     return part;
 }
 
@@ -117,7 +118,7 @@ unsigned char *ampi_part_place(const struct ampi_exchange *x, int source, size_t
     const struct ampi_coll_remote *remote = slot->state->remote;
 
     for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
-        struct ampi_coll_block block = slot->plan->place(slot->args[remote->members[i]], source);
+        struct ampi_coll_block block = slot->plan->place(slot->args[ampi_remote_member(remote, i)], source);
         if (block.type && block.type->true_lb_bytes == 0 && ampi_coll_block_bytes(&block) == n_bytes)
             return (unsigned char *)ampi_coll_flat(&block);
     }
@@ -139,8 +140,9 @@ static const struct head *bare_head_of(struct ampi_exchange *x, const struct amp
     /* Where items are blocks by index, this process has one member, or the part would have more of them. */
     *bare = (struct bare_head){
         .member = {.root = part->origin.root, .n_items = 1},
-        .item = {part->n_bytes,
-                 x->slot->plan->unpack ? (uint64_t)remote->members[remote->first[remote->own]] : 0}};
+        .item = {part->n_bytes, x->slot->plan->unpack
+                                    ? (uint64_t)ampi_remote_member(remote, remote->first[remote->own])
+                                    : 0}};
     return &bare->head;
 }
 
@@ -261,7 +263,7 @@ void ampi_part_stand_in(struct ampi_exchange *x, int proc, const struct ampi_exc
         after = in;
         for (int item = 0; item < head->n_items; item++)
             ampi_coll_get(&after, &n_bytes, NULL);
-        stand_in(slot, &args[i], remote->members[first + i]);
+        stand_in(slot, &args[i], ampi_remote_member(remote, first + i));
         args[i].root = head->root;
         args[i].key[0] = head->key[0];
         args[i].key[1] = head->key[1];
@@ -271,6 +273,6 @@ void ampi_part_stand_in(struct ampi_exchange *x, int proc, const struct ampi_exc
             ampi_coll_unpack_whole(&args[i], &in);
         in.at = after.at;
         in.data = after.data;
-        slot->args[remote->members[first + i]] = &args[i];
+        slot->args[ampi_remote_member(remote, first + i)] = &args[i];
     }
 }

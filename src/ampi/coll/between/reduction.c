@@ -213,7 +213,7 @@ void ampi_reduction_blocks(const struct ampi_exchange *x, int participant, MPI_C
 {
     const struct ampi_coll_remote *remote = x->slot->state->remote;
     const struct ampi_coll_buf *recv = &x->slot->last->recv;
-    int first = remote->members[remote->first[participant]];
+    int first = ampi_remote_member(remote, remote->first[participant]);
     int n = ampi_remote_n_members(remote, participant);
     MPI_Count from = 0, to;
 
@@ -233,7 +233,7 @@ static struct ampi_coll_args *local_args(const struct ampi_coll_slot *slot, int 
 {
     const struct ampi_coll_remote *remote = slot->state->remote;
 
-    return slot->args[remote->members[remote->first[remote->own] + i]];
+    return slot->args[ampi_remote_member(remote, remote->first[remote->own] + i)];
 }
 
 static int n_local_of(const struct ampi_coll_slot *slot)

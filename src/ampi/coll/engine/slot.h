@@ -195,7 +195,7 @@ struct ampi_coll_slot {
 
 /* The memory of slots. */
 struct ampi_coll_slots_memory {
-    void *arrays;          /* parts and args */
+    void *parts, *args;
     unsigned char *packed; /* contributions */
 };
 

@@ -88,24 +88,29 @@ static void merge_sides(struct ampi_coll_state *state)
     state->part_first[state->n_parts] = n_filled;
 }
 
-/* The arrays of all slots are in one allocation; the space for packed contributions, which costs nothing
- * until it is used, in another. */
+/* Three allocations for all slots. Those for the members' arguments and for packed contributions cost nothing until they
+ * are used: of a million members most are in other processes, and their pages are never touched. */
 void ampi_coll_slots_init(struct ampi_coll_state *state, struct ampi_coll_slot *slots, int n_slots,
                           struct ampi_coll_slots_memory *memory_out)
 {
     size_t n_members = (size_t)state->n_members;
     size_t parts_bytes = (size_t)state->n_parts * sizeof(struct ampi_coll_pe);
     size_t args_bytes = base_round_up(n_members * sizeof(struct ampi_coll_args *), BASE_CACHE_LINE);
-    char *at = base_calloc_aligned((size_t)n_slots, parts_bytes + args_bytes, "a communicator's collectives");
+    char *parts = base_calloc_aligned((size_t)n_slots, parts_bytes, "a communicator's collectives");
+    /* Not base_calloc_aligned, which writes to all of it. */
+    char *args =
+        base_calloc(1, (size_t)n_slots * args_bytes + BASE_CACHE_LINE, "a communicator's collectives");
 
-    memory_out->arrays = at;
+    memory_out->parts = parts;
+    memory_out->args = args;
     memory_out->packed =
         base_malloc((size_t)n_slots * n_members * AMPI_COLL_PACK_BYTES, "a communicator's collectives");
-    for (int i = 0; i < n_slots; i++, at += parts_bytes + args_bytes) {
+    args += -(uintptr_t)args % BASE_CACHE_LINE;
+    for (int i = 0; i < n_slots; i++, parts += parts_bytes, args += args_bytes) {
         struct ampi_coll_slot *slot = &slots[i];
         slot->state = state;
-        slot->parts = (struct ampi_coll_pe *)at;
-        slot->args = (struct ampi_coll_args **)(at + parts_bytes);
+        slot->parts = (struct ampi_coll_pe *)parts;
+        slot->args = (struct ampi_coll_args **)args;
         slot->packed = memory_out->packed + (size_t)i * n_members * AMPI_COLL_PACK_BYTES;
         for (int part = 0; part < state->n_parts; part++) {
             slot->parts[part].slot = slot;
@@ -116,7 +121,8 @@ void ampi_coll_slots_init(struct ampi_coll_state *state, struct ampi_coll_slot *
 
 void ampi_coll_slots_fini(struct ampi_coll_slots_memory *memory)
 {
-    free(memory->arrays);
+    free(memory->parts);
+    free(memory->args);
     free(memory->packed);
 }
 
