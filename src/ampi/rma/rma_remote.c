@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * rma_remote.c: operations on targets of other processes, at the origin. See rma_remote.h;
- * rma_remote_target.c is the target's side.
+ * rma_remote_target.c is the target's side, rma_remote_lock.c has the locks.
  */
 #include "ampi/rma/rma_remote.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "ampi/rma/rma_access.h"
+#include "ampi/rma/rma_pull.h"
 #include "ampi/rma/rma_remote_header.h"
 #include "base/log.h"
 
 /* Maximum data size of a message. */
 #define DATA_BYTES ((size_t)128 << 10)
+
+/* The same if the target pulls it. The target's PE does nothing else meanwhile. */
+#define PULLED_BYTES ((size_t)1 << 20)
 
 /* An operation of the program, split into as many messages as its data needs. */
 struct operation {
@@ -24,6 +27,9 @@ struct operation {
     struct ampi_rma_side result; /* type NULL: none; else it holds a reference */
     char *staged;                /* packed data for a result in GPU memory */
     size_t n_bytes;              /* of data */
+    const char *pulled;          /* the data, which the target pulls (rma_pull.h); NULL: it is sent */
+    struct ampi_rma_head head;   /* pulled: of all messages */
+    uintptr_t to;                /* pulled: address at the target */
 };
 
 /* A message that waits for its answer; identified by the cookie. */
@@ -34,6 +40,8 @@ struct ampi_rma_part {
     uint64_t number;                    /* in the order of the handle's parts */
     struct ampi_rma_part *next, **link; /* in the handle's list */
 };
+
+static void send_rest(struct ampi_rma_part *part, size_t done);
 
 /* ---- Answers ---- */
 
@@ -142,6 +150,12 @@ void ampi_rma_handle_answer(const struct ampi_am_header *am, const void *bytes, 
     struct operation *operation = part->operation;
     struct ampi_cursor cursor;
 
+    if (BASE_UNLIKELY(am->flags & AMPI_RMA_SEND_REST)) {
+        uint64_t done;
+        memcpy(&done, bytes, sizeof done);
+        send_rest(part, done);
+        return;
+    }
     if (am->seq && !operation->error)
         operation->error = (int)am->seq;
     if (n_bytes > 0 && operation->staged) {
@@ -193,27 +207,32 @@ bool ampi_rma_post(const struct ampi_win_shared *shared, const struct ampi_am_he
     return ampi_procs_post(ampi_procs_of_rank(world_rank), pe_id, am, data, n_bytes);
 }
 
-/* Sends a message of an operation: head, pieces, data. */
-static void send_part(struct operation *operation, int rank, const struct ampi_rma_head *head,
-                      const struct ampi_rma_piece *pieces, const char *data, size_t offset)
+/* Sends the message of a part of an operation: head, pieces, data. */
+static void send_message(struct ampi_rma_part *part, const struct ampi_rma_head *head,
+                         const struct ampi_rma_piece *pieces, const void *data, size_t data_bytes)
 {
-    struct ampi_win *win = operation->win;
-    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_OP, rank);
+    struct ampi_win *win = part->operation->win;
+    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_OP, part->target);
     size_t pieces_bytes = (size_t)head->n_pieces * sizeof *pieces;
-    size_t data_bytes = data ? head->n_bytes * (head->kind == AMPI_RMA_COMPARE_AND_SWAP ? 2 : 1) : 0;
     char *message = base_malloc(sizeof *head + pieces_bytes + data_bytes, "a one-sided operation");
-    struct ampi_rma_part *part;
 
     memcpy(message, head, sizeof *head);
     memcpy(message + sizeof *head, pieces, pieces_bytes);
     if (data_bytes)
         memcpy(message + sizeof *head + pieces_bytes, data, data_bytes);
-    part = add_part(operation, rank, offset);
     am.cookie = (uintptr_t)part;
     if (BASE_UNLIKELY(!ampi_rma_post(win->shared, &am, message, sizeof *head + pieces_bytes + data_bytes))) {
         am.seq = MPI_ERR_PROC_ABORTED;
         ampi_rma_handle_answer(&am, NULL, 0);
     }
+}
+
+static void send_part(struct operation *operation, int rank, const struct ampi_rma_head *head,
+                      const struct ampi_rma_piece *pieces, const char *data, size_t offset)
+{
+    size_t data_bytes = data ? head->n_bytes * (head->kind == AMPI_RMA_COMPARE_AND_SWAP ? 2 : 1) : 0;
+
+    send_message(add_part(operation, rank, offset), head, pieces, data, data_bytes);
 }
 
 static const struct ampi_request_kind rma_kind = {.name = "one-sided operation"};
@@ -312,6 +331,42 @@ static void send_all(struct operation *operation, struct ampi_rma *rma, struct a
     end_sending(operation);
 }
 
+/* ---- Data that the target pulls ---- */
+
+static size_t pulled_step(const struct operation *operation)
+{
+    size_t elem_bytes = ampi_rma_elem_bytes((enum ampi_basic)operation->head.basic);
+
+    return PULLED_BYTES / elem_bytes * elem_bytes;
+}
+
+static void send_addresses(struct operation *operation, const struct ampi_rma *rma)
+{
+    size_t step = pulled_step(operation);
+
+    operation->head.is_pulled = true;
+    operation->head.n_pieces = 1;
+    for (size_t done = 0; done < operation->n_bytes; done += step) {
+        struct ampi_rma_piece piece = {operation->to + done, base_min_u64(step, operation->n_bytes - done)};
+        uint64_t from = (uintptr_t)operation->pulled + done;
+        operation->head.n_bytes = piece.n_bytes;
+        send_message(add_part(operation, rma->rank, done), &operation->head, &piece, &from, sizeof from);
+    }
+    end_sending(operation);
+}
+
+/* The target could not copy more than the first `done` bytes of a part: it gets the others. */
+static void send_rest(struct ampi_rma_part *part, size_t done)
+{
+    struct operation *operation = part->operation;
+    size_t left = base_min_u64(pulled_step(operation), operation->n_bytes - part->offset) - done;
+    struct ampi_rma_piece piece = {operation->to + part->offset + done, left};
+
+    operation->head.is_pulled = false;
+    operation->head.n_bytes = left;
+    send_message(part, &operation->head, &piece, operation->pulled + part->offset + done, left);
+}
+
 int ampi_rma_remote_put(struct ampi_rma *rma)
 {
     struct ampi_rma_head head = {.kind = AMPI_RMA_PLAIN, .op = (uint16_t)(uintptr_t)MPI_REPLACE};
@@ -370,6 +425,15 @@ int ampi_rma_remote_accumulate(struct ampi_rma *rma)
     struct input input;
     int error = keep_order(rma);
 
+    if (!error && ampi_rma_can_pull(rma)) {
+        operation = begin(rma);
+        operation->n_bytes = n_bytes;
+        operation->head = head;
+        operation->pulled = ampi_type_address(rma->origin.buf, rma->origin.type->true_lb_bytes);
+        operation->to = (uintptr_t)ampi_type_address(rma->target.buf, rma->target.type->true_lb_bytes);
+        send_addresses(operation, rma);
+        return MPI_SUCCESS;
+    }
     if (error || (has_input && (error = input_begin(&input, rma->win, &rma->origin))))
         return error;
     operation = begin(rma);
@@ -401,139 +465,6 @@ int ampi_rma_remote_compare_and_swap(struct ampi_rma *rma, const void *expected,
     send_part(operation, rma->rank, &head, &piece, data, 0);
     end_sending(operation);
     return MPI_SUCCESS;
-}
-
-/* ---- Locks ---- */
-
-static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
-{
-    const struct ampi_epoch_wait *wait = BASE_CONTAINER(request, const struct ampi_epoch_wait, request);
-    const struct ampi_win *win = request->u.extra;
-
-    snprintf(text, size_bytes, "%s, for %u other process%s", win->owner->ult.call, wait->n_left,
-             wait->n_left == 1 ? "" : "es");
-}
-
-static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
-
-/* A call that asks for locks: of one member, or, rank -1, of all other processes. */
-static struct ampi_epoch_wait begin_locking(struct ampi_win *win, int rank)
-{
-    return (struct ampi_epoch_wait){.until = AMPI_WAIT_GRANTS, .rank = rank, .number = win->n_locks++};
-}
-
-static void ask_for_lock(struct ampi_win *win, struct ampi_epoch_wait *wait, int rank,
-                         enum ampi_win_lock_as as)
-{
-    bool is_all = wait->rank < 0;
-    struct ampi_am_header am = ampi_rma_am(win, is_all ? AMPI_RMA_LOCK_ALL : AMPI_RMA_LOCK, rank);
-
-    am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
-    if (win->n_open > 0 || is_all) /* which holds that of the own process */
-        am.flags |= AMPI_RMA_HAS_OTHERS;
-    am.seq = (uint32_t)wait->number;
-    am.cookie = (uintptr_t)win;
-    if (BASE_UNLIKELY(!ampi_rma_post(win->shared, &am, NULL, 0))) {
-        wait->error = MPI_ERR_PROC_ABORTED;
-        return;
-    }
-    if (is_all)
-        ampi_win_set_bit(win, &win->asked, rank);
-    wait->n_left++;
-}
-
-/* MPI_ERR_PROC_ABORTED: not all are granted; the caller has to release the granted ones. */
-static int await_grants(struct ampi_win *win, struct ampi_epoch_wait *wait)
-{
-    return wait->n_left > 0 ? ampi_epoch_await(win, wait, &lock_kind) : wait->error;
-}
-
-/* A lock that was asked for is granted, or not. */
-static void end_grant(struct ampi_win *win, struct ampi_epoch_wait *wait, int rank, int error)
-{
-    if (wait->rank < 0)
-        ampi_win_clear_bit(win->asked, rank);
-    if (error)
-        wait->error = error;
-    if (--wait->n_left == 0)
-        ampi_epoch_end_wait(win, wait);
-}
-
-/* Does the call wait for this member's grant? */
-static bool awaits_grant(const struct ampi_win *win, const struct ampi_epoch_wait *wait, int rank)
-{
-    return wait->until == AMPI_WAIT_GRANTS &&
-           (wait->rank < 0 ? ampi_win_bit(win->asked, rank) : wait->rank == rank);
-}
-
-/* No call waits for the grant of a process that failed when it had granted the lock. */
-void ampi_rma_handle_grant(const struct ampi_am_header *am)
-{
-    struct ampi_win *win = (struct ampi_win *)(uintptr_t)am->cookie;
-
-    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = wait->next)
-        if (am->seq == (uint32_t)wait->number && awaits_grant(win, wait, am->source)) {
-            end_grant(win, wait, am->source,
-                      am->flags & AMPI_RMA_REFUSED ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS);
-            return;
-        }
-}
-
-void ampi_rma_fail_grants(struct ampi_win *win)
-{
-    const struct ampi_group *group = win->comm->local->layout->group;
-    struct ampi_epoch_wait *next;
-
-    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = next) {
-        next = wait->next;
-        for (int i = 0, n = (int)wait->n_left; i < win->shared->n_ranks && n > 0; i++)
-            if (awaits_grant(win, wait, i)) {
-                n--;
-                if (ampi_failed_is_rank(ampi_group_world_rank(group, i)))
-                    end_grant(win, wait, i, MPI_ERR_PROC_ABORTED);
-            }
-    }
-}
-
-int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
-{
-    struct ampi_epoch_wait wait = begin_locking(win, rank);
-    int error;
-
-    ask_for_lock(win, &wait, rank, as);
-    error = await_grants(win, &wait);
-    return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(win, error);
-}
-
-int ampi_rma_remote_lock_all(struct ampi_win *win)
-{
-    struct ampi_epoch_wait wait = begin_locking(win, -1);
-    int error;
-
-    for (int i = 0; i < win->shared->n_others; i++)
-        ask_for_lock(win, &wait, win->shared->others[i], AMPI_LOCK_SHARED);
-    error = await_grants(win, &wait);
-    /* A process may fail after it has granted its part. */
-    if (BASE_LIKELY(!error && !ampi_failed_in_group(win->comm->local->layout->group)))
-        return MPI_SUCCESS;
-    ampi_rma_remote_unlock_all(win); /* messages to failed processes are dropped */
-    return ampi_rma_raise_remote(win, MPI_ERR_PROC_ABORTED);
-}
-
-void ampi_rma_remote_unlock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
-{
-    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK, rank);
-
-    am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
-    ampi_rma_post(win->shared, &am, NULL, 0);
-}
-
-void ampi_rma_remote_unlock_all(struct ampi_win *win)
-{
-    for (int i = 0; i < win->shared->n_others; i++) {
-        struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK_ALL, win->shared->others[i]);
-        ampi_rma_post(win->shared, &am, NULL, 0);
-    }
 }
 
 /* ---- Signals ---- */

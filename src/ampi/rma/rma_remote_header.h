@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rma_remote_header.h: the messages of rma_remote.h, for rma_remote.c and rma_remote_target.c. In the header (struct
+ * rma_remote_header.h: the messages of rma_remote.h, for rma_remote*.c. In the header (struct
  * ampi_am_header), context_id names the window, tag is the message, source and dest are ranks of the window,
  * cookie and a lock's seq come back with the answer, and an operation's answer has its error in seq.
  */
@@ -28,18 +28,22 @@ enum ampi_rma_message {
 #define AMPI_RMA_HAS_OTHERS 2 /* the origin holds other locks of the window: win_lock.h */
 #define AMPI_RMA_REFUSED 4    /* the lock is not granted: its holder's process, or another one, has failed */
 
+/* Flag of ANSWER: the data could not be pulled (rma_pull.h). It carries the number of bytes that are done, a uint64_t. */
+#define AMPI_RMA_SEND_REST 8
+
 enum ampi_rma_kind {
     AMPI_RMA_PLAIN,           /* put and get: not atomic */
     AMPI_RMA_COMBINE,         /* accumulate and similar operations */
     AMPI_RMA_COMPARE_AND_SWAP /* the data is the expected value, then the new one */
 };
 
-/* An OP starts with this header, followed by the pieces and the packed data. */
+/* An OP starts with this header, followed by the pieces and the packed data, or by its address. */
 struct ampi_rma_head {
     uint16_t kind;
     uint16_t op;    /* the constant of the predefined operation */
     uint16_t basic; /* enum ampi_basic; AMPI_BASIC_NONE if the data is only copied */
     bool is_fetching;
+    bool is_pulled; /* one piece, and the data's address in the origin's process, a uint64_t */
     uint32_t n_pieces;
     uint64_t n_bytes; /* of all pieces */
 };
@@ -56,7 +60,7 @@ bool ampi_rma_post(const struct ampi_win_shared *shared, const struct ampi_am_he
 struct ampi_rma_part *ampi_rma_part_begin(struct ampi_rma *rma);
 void ampi_rma_part_end(struct ampi_rma_part *part, int error);
 
-/* Answers. (rma_remote.c) */
+/* Answers. (rma_remote.c, rma_remote_lock.c) */
 void ampi_rma_handle_key(const struct ampi_am_header *am, const void *bytes, size_t n_bytes);
 void ampi_rma_handle_answer(const struct ampi_am_header *am, const void *bytes, size_t n_bytes);
 void ampi_rma_handle_grant(const struct ampi_am_header *am);
@@ -64,7 +68,7 @@ void ampi_rma_handle_grant(const struct ampi_am_header *am);
 /* Fails the owner's operations on failed processes. On its PE. (rma_remote.c) */
 void ampi_rma_fail_pieces(struct ampi_win *win);
 
-/* Locks that the owner has asked failed processes for are refused. On its PE. (rma_remote.c) */
+/* Locks that the owner has asked failed processes for are refused. On its PE. (rma_remote_lock.c) */
 void ampi_rma_fail_grants(struct ampi_win *win);
 
 #endif

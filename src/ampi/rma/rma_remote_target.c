@@ -6,6 +6,7 @@
  * Owns the table of windows across several processes, by the context id of their communicator.
  */
 #include "ampi/rma/rma_access.h"
+#include "ampi/rma/rma_pull.h"
 #include "ampi/rma/rma_remote_header.h"
 
 #include "base/log.h"
@@ -129,6 +130,26 @@ static int apply(struct ampi_win *at, const struct ampi_rma_head *head, const st
     return error ? ampi_device_class(error) : MPI_SUCCESS;
 }
 
+static void handle_pull(const struct ampi_am_header *am, const struct ampi_rma_head *head, const char *bytes)
+{
+    struct ampi_win *at = find_target(am);
+    struct ampi_am_header answer = answer_to(am, AMPI_RMA_ANSWER);
+    struct ampi_rma_piece to;
+    uint64_t from, done, *refused = NULL;
+
+    memcpy(&to, bytes, sizeof to);
+    memcpy(&from, bytes + sizeof to, sizeof from);
+    done = ampi_rma_pull(at, (int)am->src_proc, ampi_op_of((MPI_Op)(uintptr_t)head->op),
+                         (enum ampi_basic)head->basic, to, (uintptr_t)from);
+    answer.seq = MPI_SUCCESS;
+    if (BASE_UNLIKELY(done < to.n_bytes)) {
+        refused = base_malloc(sizeof done, "the answer to a one-sided operation");
+        *refused = done;
+        answer.flags = AMPI_RMA_SEND_REST;
+    }
+    ampi_rma_post(at->shared, &answer, refused, refused ? sizeof done : 0);
+}
+
 static void handle_op(const struct ampi_am_header *am, const char *bytes)
 {
     struct ampi_win *at = find_target(am);
@@ -139,6 +160,10 @@ static void handle_op(const struct ampi_am_header *am, const char *bytes)
 
     BASE_ASSERT(at);
     memcpy(&head, bytes, sizeof head);
+    if (head.is_pulled) {
+        handle_pull(am, &head, bytes + sizeof head);
+        return;
+    }
     if (head.is_fetching)
         fetched = base_malloc(head.n_bytes + 1, "the answer to a one-sided operation");
     answer.seq = (uint32_t)apply(at, &head, pieces, (const char *)(pieces + head.n_pieces), fetched);

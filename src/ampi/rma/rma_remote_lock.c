@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rma_remote_lock.c: locks of targets in other processes, at the origin. See rma_remote.h.
+ */
+#include "ampi/rma/rma_remote_header.h"
+
+#include <stdio.h>
+
+static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
+{
+    const struct ampi_epoch_wait *wait = BASE_CONTAINER(request, const struct ampi_epoch_wait, request);
+    const struct ampi_win *win = request->u.extra;
+
+    snprintf(text, size_bytes, "%s, for %u other process%s", win->owner->ult.call, wait->n_left,
+             wait->n_left == 1 ? "" : "es");
+}
+
+static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
+
+/* A call that asks for locks: of one member, or, rank -1, of all other processes. */
+static struct ampi_epoch_wait begin_locking(struct ampi_win *win, int rank)
+{
+    return (struct ampi_epoch_wait){.until = AMPI_WAIT_GRANTS, .rank = rank, .number = win->n_locks++};
+}
+
+static void ask_for_lock(struct ampi_win *win, struct ampi_epoch_wait *wait, int rank,
+                         enum ampi_win_lock_as as)
+{
+    bool is_all = wait->rank < 0;
+    struct ampi_am_header am = ampi_rma_am(win, is_all ? AMPI_RMA_LOCK_ALL : AMPI_RMA_LOCK, rank);
+
+    am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
+    if (win->n_open > 0 || is_all) /* which holds that of the own process */
+        am.flags |= AMPI_RMA_HAS_OTHERS;
+    am.seq = (uint32_t)wait->number;
+    am.cookie = (uintptr_t)win;
+    if (BASE_UNLIKELY(!ampi_rma_post(win->shared, &am, NULL, 0))) {
+        wait->error = MPI_ERR_PROC_ABORTED;
+        return;
+    }
+    if (is_all)
+        ampi_win_set_bit(win, &win->asked, rank);
+    wait->n_left++;
+}
+
+/* MPI_ERR_PROC_ABORTED: not all are granted; the caller has to release the granted ones. */
+static int await_grants(struct ampi_win *win, struct ampi_epoch_wait *wait)
+{
+    return wait->n_left > 0 ? ampi_epoch_await(win, wait, &lock_kind) : wait->error;
+}
+
+/* A lock that was asked for is granted, or not. */
+static void end_grant(struct ampi_win *win, struct ampi_epoch_wait *wait, int rank, int error)
+{
+    if (wait->rank < 0)
+        ampi_win_clear_bit(win->asked, rank);
+    if (error)
+        wait->error = error;
+    if (--wait->n_left == 0)
+        ampi_epoch_end_wait(win, wait);
+}
+
+/* Does the call wait for this member's grant? */
+static bool awaits_grant(const struct ampi_win *win, const struct ampi_epoch_wait *wait, int rank)
+{
+    return wait->until == AMPI_WAIT_GRANTS &&
+           (wait->rank < 0 ? ampi_win_bit(win->asked, rank) : wait->rank == rank);
+}
+
+/* No call waits for the grant of a process that failed when it had granted the lock. */
+void ampi_rma_handle_grant(const struct ampi_am_header *am)
+{
+    struct ampi_win *win = (struct ampi_win *)(uintptr_t)am->cookie;
+
+    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = wait->next)
+        if (am->seq == (uint32_t)wait->number && awaits_grant(win, wait, am->source)) {
+            end_grant(win, wait, am->source,
+                      am->flags & AMPI_RMA_REFUSED ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS);
+            return;
+        }
+}
+
+void ampi_rma_fail_grants(struct ampi_win *win)
+{
+    const struct ampi_group *group = win->comm->local->layout->group;
+    struct ampi_epoch_wait *next;
+
+    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = next) {
+        next = wait->next;
+        for (int i = 0, n = (int)wait->n_left; i < win->shared->n_ranks && n > 0; i++)
+            if (awaits_grant(win, wait, i)) {
+                n--;
+                if (ampi_failed_is_rank(ampi_group_world_rank(group, i)))
+                    end_grant(win, wait, i, MPI_ERR_PROC_ABORTED);
+            }
+    }
+}
+
+int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
+{
+    struct ampi_epoch_wait wait = begin_locking(win, rank);
+    int error;
+
+    ask_for_lock(win, &wait, rank, as);
+    error = await_grants(win, &wait);
+    return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(win, error);
+}
+
+int ampi_rma_remote_lock_all(struct ampi_win *win)
+{
+    struct ampi_epoch_wait wait = begin_locking(win, -1);
+    int error;
+
+    for (int i = 0; i < win->shared->n_others; i++)
+        ask_for_lock(win, &wait, win->shared->others[i], AMPI_LOCK_SHARED);
+    error = await_grants(win, &wait);
+    /* A process may fail after it has granted its part. */
+    if (BASE_LIKELY(!error && !ampi_failed_in_group(win->comm->local->layout->group)))
+        return MPI_SUCCESS;
+    ampi_rma_remote_unlock_all(win); /* messages to failed processes are dropped */
+    return ampi_rma_raise_remote(win, MPI_ERR_PROC_ABORTED);
+}
+
+void ampi_rma_remote_unlock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
+{
+    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK, rank);
+
+    am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
+    ampi_rma_post(win->shared, &am, NULL, 0);
+}
+
+void ampi_rma_remote_unlock_all(struct ampi_win *win)
+{
+    for (int i = 0; i < win->shared->n_others; i++) {
+        struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK_ALL, win->shared->others[i]);
+        ampi_rma_post(win->shared, &am, NULL, 0);
+    }
+}
