@@ -89,6 +89,12 @@ static void exchange_until_loss(void)
     free(out);
 }
 
+/* The operation of this round gives all ranks as much as they send. */
+static int is_for_all(int round)
+{
+    return round % 6 == 0 || round % 6 == 1 || round % 6 == 3;
+}
+
 /* Large data in collectives of all kinds, on buffers that are freed as soon as one has failed; never ends at
  * the rank that fails. */
 static void collect_until_loss(void)
@@ -97,16 +103,21 @@ static void collect_until_loss(void)
     for (int round = 0; error == MPI_SUCCESS; round++) {
         char *in = mtest_alloc((size_t)LARGE), *out = mtest_alloc((size_t)LARGE);
         memset(out, 1, LARGE);
-        if (round % 4 == 0)
+        if (round % 6 == 0)
             error = MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
-        else if (round % 4 == 1)
+        else if (round % 6 == 1)
             error = MPI_Allreduce(out, in, num, MPI_INT64_T, MPI_BOR, MPI_COMM_WORLD);
-        else if (round % 4 == 2)
+        else if (round % 6 == 2)
             error = MPI_Bcast(round % mtest_size == mtest_rank ? out : in, LARGE, MPI_BYTE,
                               round % mtest_size, MPI_COMM_WORLD);
-        else
+        else if (round % 6 == 3)
             error = MPI_Allgather(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
-        MTEST_CHECK(error != MPI_SUCCESS || round % 4 == 2 || in[num / 2] == 1, "round %d: wrong data",
+        else if (round % 6 == 4)
+            error =
+                MPI_Scatter(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, round % mtest_size, MPI_COMM_WORLD);
+        else
+            error = MPI_Gather(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, round % mtest_size, MPI_COMM_WORLD);
+        MTEST_CHECK(error != MPI_SUCCESS || !is_for_all(round) || in[num / 2] == 1, "round %d: wrong data",
                     round);
         memset(in, 7, LARGE);
         if (error != MPI_SUCCESS) {

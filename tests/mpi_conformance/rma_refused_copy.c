@@ -4,28 +4,10 @@
  * memory of devices is of this kind as well. */
 #include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "mtest.h"
+#include "msecret.h"
 
 #define N_BYTES ((size_t)1 << 20)
-
-/* NULL: this kernel has none. */
-static char *map_secret(void)
-{
-    char *memory = MAP_FAILED;
-    int fd = -1;
-
-#ifdef SYS_memfd_secret
-    fd = (int)syscall(SYS_memfd_secret, 0);
-#endif
-    if (fd >= 0 && ftruncate(fd, N_BYTES) == 0)
-        memory = mmap(NULL, N_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (fd >= 0)
-        close(fd);
-    return memory == MAP_FAILED ? NULL : memory;
-}
 
 static void move(char *memory, bool has_put)
 {
@@ -99,7 +81,7 @@ int main(int argc, char **argv)
     add(memory, N_BYTES / 4);
     move(memory, false);
     munmap(memory, N_BYTES);
-    memory = map_secret();
+    memory = msecret_map(N_BYTES);
     has_secret = memory != NULL;
     MTEST_OK(MPI_Allreduce(&has_secret, &all_have, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD));
     if (all_have) {

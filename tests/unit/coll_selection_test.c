@@ -70,17 +70,17 @@ START_TEST(three_numbers)
 }
 END_TEST
 
-/* More processes on the node than cores turn the single copy off, unless the user has asked for it. */
+/* More processes than cores turn the single copy off where many pass data on, unless the user has asked for it. */
 START_TEST(fit_to_the_node)
 {
     ampi_coll_selection_fit(1);
     assert_unchanged_but(-1);
     ampi_coll_selection_fit(1 << 20);
-    ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_ONE_COPY].share_from, SIZE_MAX);
+    ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_ONE_COPY].large_from, SIZE_MAX);
     assert_unchanged_but(AMPI_COLL_ONE_COPY);
-    ck_assert(ampi_coll_override("one-copy:16K"));
+    ck_assert(ampi_coll_override("one-copy:16K:0:16K"));
     ampi_coll_selection_fit(1 << 20);
-    ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_ONE_COPY].share_from, 16 << 10);
+    ck_assert_uint_eq(ampi_coll_selections[AMPI_COLL_ONE_COPY].large_from, 16 << 10);
 }
 END_TEST
 

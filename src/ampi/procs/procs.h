@@ -20,6 +20,7 @@
  *      AMPI_AM_USAGE  a process begins a collective        coll/between/usage_procs.c
  *      AMPI_AM_RMA    one-sided communication              rma/rma_remote_target.c
  *      AMPI_AM_NODE_MEMORY  location of node memory        procs/node_memory.c
+ *      AMPI_AM_COLL_COPIED  data was copied from here      coll/between/exchange_direct.c
  *
  * In a job of one process ampi_machine is NULL, and of this folder only launcher_env.h is used.
  */
@@ -45,6 +46,7 @@ enum ampi_am_kind {
     AMPI_AM_USAGE,
     AMPI_AM_RMA,
     AMPI_AM_NODE_MEMORY,
+    AMPI_AM_COLL_COPIED,
     AMPI_AM_KINDS,
 };
 
@@ -66,15 +68,17 @@ struct ampi_am_header {
                       * side's flow */
 };
 #define AMPI_AM_SIDE 1     /* the destination is in side[1] of an intercommunicator */
+#define AMPI_AM_AGAIN 1    /* COLL: the kernel refused to copy the data to its place */
 #define AMPI_AM_SYNC 2     /* notify the sender of the match */
 #define AMPI_AM_DONE 4     /* MEET: all have arrived; CANCELLED: the send was cancelled */
 #define AMPI_AM_STAGED 8   /* SEND: an offer (p2p/staged.h), the data is sent in pieces */
 #define AMPI_AM_LENT 8     /* COLL: the data is a reference to node memory (node_memory.h) */
-#define AMPI_AM_FAILED 16  /* PIECE: the last one, tag is CUDA's error */
+#define AMPI_AM_FAILED 16  /* PIECE: the last one, tag is CUDA's error; COLL_COPIED: the kernel refused */
 #define AMPI_AM_BARE 16    /* COLL: the data is a bare part (coll/between/exchange.h) */
 #define AMPI_AM_CANCEL 64  /* SEND: cancels the message whose number is the data */
 #define AMPI_AM_VOTED 32   /* COLL: the operation takes its usual path after a vote (coll_nccl.h) */
 #define AMPI_AM_REFUSED 64 /* COLL: an earlier collective call raised an error at a rank of the sender */
+#define AMPI_AM_DIRECT 128 /* COLL: the data is the address of the data (coll/between/exchange_direct.c) */
 
 /* The machine; NULL: one process. */
 extern const struct machine *ampi_machine;

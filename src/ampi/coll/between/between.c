@@ -302,6 +302,7 @@ void ampi_coll_between_handle_failure(struct ampi_coll_state *state, int pe_id)
 
     if (!remote || ult_pe_id(remote->leader) != pe_id)
         return;
+    ampi_exchange_drop_arrived(remote);
     for (int i = 0; i < AMPI_COLL_SLOTS; i++)
         if (remote->slots[i].is_active)
             ampi_exchange_fail(&remote->slots[i].x);
@@ -392,21 +393,47 @@ static struct ampi_exchange_message *message_of(const struct ampi_coll_remote *r
                                               .bytes = bytes,
                                               .n_bytes = n_bytes,
                                               .is_bare = am->flags & AMPI_AM_BARE,
+                                              .is_again = am->flags & AMPI_AM_AGAIN,
                                               .has_voted = am->flags & AMPI_AM_VOTED,
                                               .has_refused = am->flags & AMPI_AM_REFUSED};
     if (am->flags & AMPI_AM_LENT)
         borrow(message);
+    if (am->flags & AMPI_AM_DIRECT) {
+        message->direct = bytes;
+        message->bytes = NULL;
+        message->n_bytes = ampi_exchange_direct_bytes(bytes);
+    }
     return message;
+}
+
+/* The sender waits until its data has been copied: not for a communicator that may never come. */
+static BASE_COLD void make_direct_orphan(const struct ampi_am_header *am, struct ampi_exchange_direct *direct)
+{
+    size_t n_bytes = ampi_exchange_direct_bytes(direct);
+    void *bytes = base_malloc(n_bytes, "a collective between processes");
+    struct ampi_am_header with_data = *am;
+
+    with_data.flags &= (uint8_t)~AMPI_AM_DIRECT;
+    if (ampi_exchange_direct_fetch(direct, bytes) == MACHINE_DONE)
+        make_orphan(&with_data, bytes, n_bytes);
+    else
+        free(bytes);
 }
 
 void ampi_coll_between_handle(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
     struct ampi_comm_shared *shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), am->context_id);
 
-    if (BASE_UNLIKELY(!shared))
-        make_orphan(am, bytes, n_bytes);
-    else
-        ampi_exchange_handle(shared->coll->remote, message_of(shared->coll->remote, am, bytes, n_bytes));
+    if (BASE_UNLIKELY(!shared)) {
+        if (am->flags & AMPI_AM_DIRECT)
+            make_direct_orphan(am, bytes);
+        else
+            make_orphan(am, bytes, n_bytes);
+        return;
+    }
+    ampi_exchange_handle(shared->coll->remote, message_of(shared->coll->remote, am, bytes, n_bytes));
+    if (BASE_UNLIKELY(ampi_comm_has_failed(shared)))
+        ampi_exchange_drop_arrived(shared->coll->remote);
 }
 
 bool ampi_coll_between_handle_away(const struct ampi_am_header *am, const struct machine_data *data)
@@ -414,7 +441,7 @@ bool ampi_coll_between_handle_away(const struct ampi_am_header *am, const struct
     struct ampi_comm_shared *shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), am->context_id);
     struct ampi_exchange_message *message;
 
-    if (!shared)
+    if (!shared || (am->flags & AMPI_AM_DIRECT))
         return false;
     if (!(am->flags & AMPI_AM_BARE) &&
         (data->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES || !gpu_is_used() || !ampi_machine->takes(MACHINE_CUDA)))

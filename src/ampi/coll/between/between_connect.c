@@ -65,5 +65,6 @@ void ampi_coll_between_connect(void)
 
     ampi_procs_add_client(&client);
     ampi_procs_set_handler(AMPI_AM_COLL, handle);
+    ampi_exchange_direct_connect();
     ampi_procs_set_handler(AMPI_AM_USAGE, handle_usage);
 }

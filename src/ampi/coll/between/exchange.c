@@ -43,7 +43,7 @@ static void fetch(struct ampi_exchange *x, struct ampi_exchange_message *message
 
     if (is_scratch && message->n_bytes >= AMPI_EXCHANGE_DIRECT_BYTES)
         message->bytes = ampi_coll_device_scratch(x, message->n_bytes);
-    else if (message->is_bare)
+    else if (message->is_bare && !message->is_again)
         message->bytes = ampi_part_place(x, ampi_exchange_part_of(message).origin.member, message->n_bytes);
     message->is_lent = message->bytes != NULL;
     if (!message->bytes)
@@ -58,9 +58,28 @@ static void fetch(struct ampi_exchange *x, struct ampi_exchange_message *message
         fetched(message, result);
 }
 
+/* Copies the data from the sender's memory to its place. False: it comes once more, as a message with data. */
+static bool copy_directly(struct ampi_exchange *x, struct ampi_exchange_message *message)
+{
+    int result;
+
+    message->bytes = ampi_part_place(x, ampi_exchange_part_of(message).origin.member, message->n_bytes);
+    message->is_lent = message->bytes != NULL;
+    if (!message->bytes)
+        message->bytes = base_malloc(message->n_bytes, "a message between processes");
+    result = ampi_exchange_direct_fetch(message->direct, message->bytes);
+    message->direct = NULL;
+    x->has_failed |= result == MACHINE_PEER_FAILED;
+    return result != MACHINE_FAILED;
+}
+
 static void take(struct ampi_exchange *x, struct ampi_exchange_message *message)
 {
     ampi_exchange_check(x, message);
+    if (message->direct && !copy_directly(x, message)) {
+        ampi_exchange_message_free(message);
+        return;
+    }
     message->next = x->got;
     x->got = message;
     x->n_awaited--;
@@ -155,6 +174,7 @@ void ampi_exchange_start(struct ampi_exchange *x)
 void ampi_exchange_fail(struct ampi_exchange *x)
 {
     x->has_failed = true;
+    ampi_exchange_direct_fail(x);
     advance(x);
 }
 
@@ -227,21 +247,19 @@ void ampi_exchange_again(struct ampi_exchange *x)
 
 /* ---- Messages that come ---- */
 
-/* The exchange under way that a message belongs to; NULL: it has not begun yet. */
-static struct ampi_exchange *find_exchange(struct ampi_coll_remote *remote,
-                                           const struct ampi_exchange_message *message)
+struct ampi_exchange *ampi_exchange_find(struct ampi_coll_remote *remote, uint32_t seq, uint32_t series)
 {
-    struct ampi_between_slot *slot = &remote->slots[message->seq % AMPI_COLL_SLOTS];
+    struct ampi_between_slot *slot = &remote->slots[seq % AMPI_COLL_SLOTS];
 
-    if (BASE_UNLIKELY(message->series))
-        for (slot = remote->series; slot && slot->x.series != message->series;)
+    if (BASE_UNLIKELY(series))
+        for (slot = remote->series; slot && slot->x.series != series;)
             slot = slot->next_series;
-    return slot && slot->is_active && slot->x.seq == message->seq ? &slot->x : NULL;
+    return slot && slot->is_active && slot->x.seq == seq ? &slot->x : NULL;
 }
 
 void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_message *message)
 {
-    struct ampi_exchange *x = find_exchange(remote, message);
+    struct ampi_exchange *x = ampi_exchange_find(remote, message->seq, message->series);
 
     if (!x || !is_awaited(x, message)) {
         if (x)
@@ -254,9 +272,24 @@ void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_
     advance(x);
 }
 
+void ampi_exchange_drop_arrived(struct ampi_coll_remote *remote)
+{
+    struct ampi_exchange_message **link = &remote->arrived;
+
+    while (*link) {
+        struct ampi_exchange_message *message = *link;
+        if (message->direct) {
+            *link = message->next;
+            ampi_exchange_message_free(message);
+        } else {
+            link = &message->next;
+        }
+    }
+}
+
 /* ---- Sending ---- */
 
-static void sent(void *arg, int result)
+void ampi_exchange_sent(void *arg, int result)
 {
     struct ampi_exchange *x = arg;
 
@@ -265,10 +298,31 @@ static void sent(void *arg, int result)
     advance(x);
 }
 
-/* True if the machine takes data from a member's buffer to one of the other process's without copies between. */
-static bool moves_directly(int proc_id)
+void ampi_exchange_send_bytes(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
+                              const void *bytes, size_t n_bytes)
 {
-    return ampi_machine->rma && ampi_machine->rma->access(proc_id) == MACHINE_DIRECT_ACCESS;
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+
+    if (ampi_procs_send(remote->proc_id[proc], remote->leader_pe[proc], am, bytes, n_bytes,
+                        x->device < 0 || n_bytes == 0 ? MACHINE_HOST : ampi_coll_device_memory(bytes),
+                        ampi_exchange_sent, x) == MACHINE_PENDING)
+        x->n_sending++;
+}
+
+void ampi_exchange_send_data(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
+                             const void *bytes, size_t n_bytes)
+{
+    struct ampi_am_header lent = *am;
+    struct ampi_node_ref ref;
+
+    if (n_bytes < ampi_coll_selections[AMPI_COLL_NODE_MEMORY].share_from ||
+        !ampi_exchange_node_lend(x, proc, bytes, n_bytes, &ref)) {
+        ampi_exchange_send_bytes(x, proc, am, bytes, n_bytes);
+        return;
+    }
+    lent.flags |= AMPI_AM_LENT;
+    ampi_exchange_send_bytes(x, proc, &lent, memcpy(ampi_exchange_alloc(x, sizeof ref), &ref, sizeof ref),
+                             sizeof ref);
 }
 
 static void send_message(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
@@ -289,23 +343,15 @@ static void send_message(struct ampi_exchange *x, int to, int tag, uint64_t cook
         .source = (int32_t)x->series,
         .dest = (int32_t)(x->plan_hash << 8) | x->algorithm,
         .cookie = cookie};
-    struct ampi_node_ref ref;
 
     if (remote->leader_pe[proc] < 0)
         remote->leader_pe[proc] = ampi_procs_pe_of(remote->leader_rank[proc]);
     if (remote->leader_pe[proc] < 0) /* the process has failed, which is handled elsewhere */
         return;
-    if (n_bytes >= ampi_coll_selections[AMPI_COLL_NODE_MEMORY].share_from &&
-        !(is_bare && moves_directly(remote->proc_id[proc])) &&
-        ampi_exchange_node_lend(x, proc, bytes, n_bytes, &ref)) {
-        am.flags |= AMPI_AM_LENT;
-        bytes = memcpy(ampi_exchange_alloc(x, sizeof ref), &ref, sizeof ref);
-        n_bytes = sizeof ref;
-    }
-    if (ampi_procs_send(remote->proc_id[proc], remote->leader_pe[proc], &am, bytes, n_bytes,
-                        x->device < 0 || n_bytes == 0 ? MACHINE_HOST : ampi_coll_device_memory(bytes), sent,
-                        x) == MACHINE_PENDING)
-        x->n_sending++;
+    if (is_bare && ampi_exchange_direct_reaches(remote->proc_id[proc]))
+        ampi_exchange_direct_send(x, proc, &am, bytes, n_bytes);
+    else
+        ampi_exchange_send_data(x, proc, &am, bytes, n_bytes);
 }
 
 void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
@@ -370,6 +416,8 @@ void ampi_exchange_message_free(struct ampi_exchange_message *message)
 {
     if (BASE_UNLIKELY(message->token != NULL) && !ampi_failed_any()) /* of a failed process: not released */
         ampi_machine->release(ult_pe_id(ult_self()->pe), message->token);
+    if (BASE_UNLIKELY(message->direct != NULL))
+        ampi_exchange_direct_drop(message->direct);
     if (message->ref.n_bytes)
         ampi_node_memory_release(&message->ref);
     if (!message->is_lent)

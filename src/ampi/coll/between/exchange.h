@@ -38,13 +38,15 @@ struct ampi_exchange_message {
     uint64_t cookie;      /* data of the algorithm */
     unsigned char *bytes; /* malloc'ed, or owned by the exchange if is_lent */
     size_t n_bytes;
-    void *token;              /* of the machine, if the bytes have not been fetched; else NULL */
-    struct ampi_exchange *x;  /* the exchange that fetches them */
-    bool is_lent;             /* bytes are the exchange's scratch memory, or node memory */
-    struct ampi_node_ref ref; /* node memory of the bytes; n_bytes 0: none */
-    bool is_bare;             /* the data is a bare part, and the cookie its origin */
-    bool has_voted;           /* the sender's operation was refused in a vote */
-    bool has_refused;         /* an earlier collective call raised an error at a rank of the sender */
+    void *token;                         /* of the machine, if the bytes have not been fetched; else NULL */
+    struct ampi_exchange_direct *direct; /* the same if they are to be copied from the sender's memory */
+    struct ampi_exchange *x;             /* the exchange that fetches them */
+    bool is_lent;                        /* bytes are the exchange's scratch memory, or node memory */
+    struct ampi_node_ref ref;            /* node memory of the bytes; n_bytes 0: none */
+    bool is_bare;                        /* the data is a bare part, and the cookie its origin */
+    bool is_again;                       /* the kernel refused to copy it to its place */
+    bool has_voted;                      /* the sender's operation was refused in a vote */
+    bool has_refused; /* an earlier collective call raised an error at a rank of the sender */
 };
 
 /* The data of one process for another; aligned for any type, unless it is bare. A bare part is the only item (items.h)
@@ -92,6 +94,8 @@ struct ampi_exchange {
     struct ampi_exchange_message *kept; /* freed with the operation */
     void *memory;                       /* list of allocations; freed with the operation */
     struct ampi_exchange_node_block *node_blocks; /* the same for node memory */
+    struct ampi_exchange_loan *loans;             /* data that others have not copied yet */
+    uint64_t n_loans;                             /* ... number of the last one */
     struct ampi_exchange_scratch *scratch;        /* the same for GPU memory and pinned memory */
     struct ampi_exchange_block *out; /* by participant: this process's parts; out[own] is for all if all get
                                       * the same data */
@@ -208,6 +212,30 @@ bool ampi_exchange_node_reaches_all(const struct ampi_exchange *x, size_t n_byte
 bool ampi_exchange_node_lend(struct ampi_exchange *x, int proc, const void *bytes, size_t n_bytes,
                              struct ampi_node_ref *ref_out);
 
+/* ---- Copies from the sender's memory (exchange_direct.c) ---- */
+
+/* True if a process can copy from this one's memory. */
+bool ampi_exchange_direct_reaches(int proc_id);
+
+/* Sends the address of bytes, which stay unchanged until they have been copied: x->n_sending counts them. am: of the
+ * message that would have the bytes themselves. */
+void ampi_exchange_direct_send(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
+                               const void *bytes, size_t n_bytes);
+
+/* Of a received message: the size of the data; copies it, which consumes `direct`, and returns the machine's result.
+ * MACHINE_FAILED: the message comes again in another way. */
+size_t ampi_exchange_direct_bytes(const struct ampi_exchange_direct *direct);
+int ampi_exchange_direct_fetch(struct ampi_exchange_direct *direct, void *to);
+
+/* Drops a message's data, for which nobody waits. */
+void ampi_exchange_direct_drop(struct ampi_exchange_direct *direct);
+
+/* A process has failed: it will not copy. */
+void ampi_exchange_direct_fail(struct ampi_exchange *x);
+
+/* Registers the handler of answers. */
+void ampi_exchange_direct_connect(void);
+
 /* ---- Lists of parts in one message (exchange_list.c) ---- */
 
 /* Precedes each part, which is padded to a multiple of this size. */
@@ -234,6 +262,7 @@ bool ampi_exchange_next_entry(const struct ampi_exchange_message *message, size_
 
 /* ---- Algorithms for parts ---- */
 void ampi_exchange_bcast_binomial(struct ampi_exchange *x);
+void ampi_exchange_bcast_linear(struct ampi_exchange *x);
 void ampi_exchange_bcast_scatter(struct ampi_exchange *x);
 void ampi_exchange_allgather_bruck(struct ampi_exchange *x);
 void ampi_exchange_allgather_ring(struct ampi_exchange *x);
@@ -257,6 +286,9 @@ bool ampi_exchange_is_direct(int algorithm);
 /* True if an algorithm sends each part as a message of its own, so that it may be bare. */
 bool ampi_exchange_sends_parts(int algorithm);
 
+/* True for those of them in which processes pass others' parts on. */
+bool ampi_exchange_passes_on(int algorithm);
+
 /* Chooses this algorithm, whatever the table says: no other is possible. */
 void ampi_exchange_take(struct ampi_exchange *x, enum ampi_between algorithm);
 
@@ -275,9 +307,28 @@ void ampi_exchange_start(struct ampi_exchange *x);
 /* A process has failed: the exchange ends as soon as no data is being sent any more. */
 void ampi_exchange_fail(struct ampi_exchange *x);
 
-/* A message has arrived: its exchange continues, or the message is kept for later. */
+/* ---- For exchange_direct.c ---- */
+
+/* The exchange under way of an operation; NULL: it has not begun yet, or has ended. */
 struct ampi_coll_remote;
+struct ampi_exchange *ampi_exchange_find(struct ampi_coll_remote *remote, uint32_t seq, uint32_t series);
+
+/* Sends a message with the bytes, or with a reference to node memory; the second one just so. */
+void ampi_exchange_send_data(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
+                             const void *bytes, size_t n_bytes);
+void ampi_exchange_send_bytes(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
+                              const void *bytes, size_t n_bytes);
+
+/* Data has left (a machine_done_fn). */
+void ampi_exchange_sent(void *exchange, int result);
+
+/* ---- For between.c ---- */
+
+/* A message has arrived: its exchange continues, or the message is kept for later. */
 void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_message *message);
+
+/* A process of the communicator has failed: drops messages that no exchange awaits, and whose sender waits. */
+void ampi_exchange_drop_arrived(struct ampi_coll_remote *remote);
 
 /* Frees messages and memory. */
 void ampi_exchange_release(struct ampi_exchange *x);

@@ -11,6 +11,7 @@
 
 static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_BCAST_BINOMIAL] = ampi_exchange_bcast_binomial,
+    [AMPI_BETWEEN_BCAST_LINEAR] = ampi_exchange_bcast_linear,
     [AMPI_BETWEEN_BCAST_SCATTER] = ampi_exchange_bcast_scatter,
     [AMPI_BETWEEN_GATHER_BINOMIAL] = ampi_exchange_gather_binomial,
     [AMPI_BETWEEN_GATHER_LINEAR] = ampi_exchange_gather_linear,
@@ -35,6 +36,7 @@ bool ampi_exchange_is_direct(int algorithm)
 {
     switch (algorithm) {
     case AMPI_BETWEEN_BCAST_BINOMIAL:
+    case AMPI_BETWEEN_BCAST_LINEAR:
     case AMPI_BETWEEN_BCAST_SCATTER:
     case AMPI_BETWEEN_GATHER_LINEAR:
     case AMPI_BETWEEN_SCATTER_LINEAR:
@@ -57,6 +59,7 @@ bool ampi_exchange_sends_parts(int algorithm)
 {
     switch (algorithm) {
     case AMPI_BETWEEN_BCAST_BINOMIAL:
+    case AMPI_BETWEEN_BCAST_LINEAR:
     case AMPI_BETWEEN_GATHER_LINEAR:
     case AMPI_BETWEEN_SCATTER_LINEAR:
     case AMPI_BETWEEN_ALLGATHER_RING:
@@ -65,6 +68,11 @@ bool ampi_exchange_sends_parts(int algorithm)
     default:
         return false;
     }
+}
+
+bool ampi_exchange_passes_on(int algorithm)
+{
+    return algorithm == AMPI_BETWEEN_BCAST_BINOMIAL || algorithm == AMPI_BETWEEN_ALLGATHER_RING;
 }
 
 void ampi_exchange_take(struct ampi_exchange *x, enum ampi_between algorithm)
@@ -92,6 +100,10 @@ void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, siz
     /* A single message, or data that all processes read in place: pieces would save nothing. */
     if (kind == AMPI_COLL_BCAST && (x->n == 2 || ampi_exchange_node_reaches_all(x, n_bytes)))
         n_bytes = 0;
+    if (kind == AMPI_COLL_BCAST && x->n < AMPI_COLL_FEW && x->device < 0 && is_on_node(x)) {
+        ampi_exchange_take(x, AMPI_BETWEEN_BCAST_LINEAR);
+        return;
+    }
     is_large = n_bytes >= entry->large_from && n_bytes / (size_t)x->n >= entry->each_from;
     if (x->n < AMPI_COLL_FEW && entry->few_far != AMPI_BETWEEN_ANY && n_bytes >= entry->far_from &&
         !is_on_node(x))

@@ -86,14 +86,21 @@ static void pack_share(struct ampi_coll_slot *slot, int part)
 
 /* ---- Bare parts ---- */
 
+static bool is_worth_one_copy(const struct ampi_exchange *x, size_t n_bytes)
+{
+    const struct ampi_coll_selection *entry = &ampi_coll_selections[AMPI_COLL_ONE_COPY];
+
+    return n_bytes >= entry->share_from && ampi_exchange_sends_parts(x->algorithm) &&
+           (n_bytes >= entry->large_from || x->n < AMPI_COLL_FEW || !ampi_exchange_passes_on(x->algorithm));
+}
+
 /* True if the operation's parts can be bare: heads have nothing that their receiver does not know. */
 static bool can_be_bare(const struct ampi_exchange *x, size_t n_bytes)
 {
     const struct ampi_coll_slot *slot = x->slot;
 
-    return n_bytes >= ampi_coll_selections[AMPI_COLL_ONE_COPY].share_from && slot->plan->place &&
-           !slot->state->shared->is_inter && x->device < 0 && !x->is_staged &&
-           ampi_exchange_sends_parts(x->algorithm);
+    return is_worth_one_copy(x, n_bytes) && slot->plan->place && !slot->state->shared->is_inter &&
+           x->device < 0 && !x->is_staged;
 }
 
 /* The part in its member's buffer; its address is NULL: it cannot be bare. */

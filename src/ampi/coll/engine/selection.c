@@ -10,16 +10,27 @@
 #include "base/cores.h"
 
 static const char *const between_names[AMPI_BETWEEN_COUNT] = {
-    [AMPI_BETWEEN_ANY] = "the root's choice",         [AMPI_BETWEEN_BCAST_BINOMIAL] = "binomial tree",
-    [AMPI_BETWEEN_BCAST_SCATTER] = "scatter, gather", [AMPI_BETWEEN_GATHER_BINOMIAL] = "binomial tree",
-    [AMPI_BETWEEN_GATHER_LINEAR] = "linear",          [AMPI_BETWEEN_SCATTER_BINOMIAL] = "binomial tree",
-    [AMPI_BETWEEN_SCATTER_LINEAR] = "linear",         [AMPI_BETWEEN_ALLGATHER_BRUCK] = "Bruck",
-    [AMPI_BETWEEN_ALLGATHER_RING] = "ring",           [AMPI_BETWEEN_ALLTOALL_BRUCK] = "Bruck",
-    [AMPI_BETWEEN_ALLTOALL_PAIRWISE] = "pairwise",    [AMPI_BETWEEN_SPARSE] = "to neighbors",
-    [AMPI_BETWEEN_REDUCE_BINOMIAL] = "binomial tree", [AMPI_BETWEEN_REDUCE_HALVING] = "halving, gather",
-    [AMPI_BETWEEN_ALLREDUCE_DOUBLING] = "doubling",   [AMPI_BETWEEN_ALLREDUCE_HALVING] = "Rabenseifner",
-    [AMPI_BETWEEN_REDUCE_PAIRWISE] = "pairwise",      [AMPI_BETWEEN_REDUCE_RING] = "ring",
-    [AMPI_BETWEEN_SCAN_DOUBLING] = "doubling",        [AMPI_BETWEEN_NCCL] = "NCCL",
+    [AMPI_BETWEEN_ANY] = "the root's choice",
+    [AMPI_BETWEEN_BCAST_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_BCAST_LINEAR] = "linear",
+    [AMPI_BETWEEN_BCAST_SCATTER] = "scatter, gather",
+    [AMPI_BETWEEN_GATHER_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_GATHER_LINEAR] = "linear",
+    [AMPI_BETWEEN_SCATTER_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_SCATTER_LINEAR] = "linear",
+    [AMPI_BETWEEN_ALLGATHER_BRUCK] = "Bruck",
+    [AMPI_BETWEEN_ALLGATHER_RING] = "ring",
+    [AMPI_BETWEEN_ALLTOALL_BRUCK] = "Bruck",
+    [AMPI_BETWEEN_ALLTOALL_PAIRWISE] = "pairwise",
+    [AMPI_BETWEEN_SPARSE] = "to neighbors",
+    [AMPI_BETWEEN_REDUCE_BINOMIAL] = "binomial tree",
+    [AMPI_BETWEEN_REDUCE_HALVING] = "halving, gather",
+    [AMPI_BETWEEN_ALLREDUCE_DOUBLING] = "doubling",
+    [AMPI_BETWEEN_ALLREDUCE_HALVING] = "Rabenseifner",
+    [AMPI_BETWEEN_REDUCE_PAIRWISE] = "pairwise",
+    [AMPI_BETWEEN_REDUCE_RING] = "ring",
+    [AMPI_BETWEEN_SCAN_DOUBLING] = "doubling",
+    [AMPI_BETWEEN_NCCL] = "NCCL",
 };
 
 const char *ampi_coll_between_name(enum ampi_between algorithm)
@@ -79,8 +90,7 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
                            .large_from = SIZE_MAX},
     [AMPI_COLL_PAST_CACHES] = {"past-caches", "all ranks' receive buffers", (size_t)32 << 20, 0,
                                .large_from = SIZE_MAX},
-    [AMPI_COLL_ONE_COPY] = {"one-copy", "a block of one rank of a process for one of another", 16384, 0,
-                            .large_from = SIZE_MAX},
+    [AMPI_COLL_ONE_COPY] = {"one-copy", "a block of one rank of a process for one of another", 16384, 0},
     [AMPI_COLL_NODE_MEMORY] = {"node-memory", "a message to a process of the node", 8192, 0,
                                .large_from = SIZE_MAX},
 };
@@ -95,7 +105,7 @@ void ampi_coll_selection_fit(int node_n_procs)
     struct ampi_coll_selection *entry = &ampi_coll_selections[AMPI_COLL_ONE_COPY];
 
     if (!entry->is_given && base_core_share(node_n_procs) == 0)
-        entry->share_from = SIZE_MAX;
+        entry->large_from = SIZE_MAX;
 }
 
 /* The column of few operations. */
@@ -117,8 +127,7 @@ void ampi_coll_print_selection(void)
            "per rank), and each PE delivers the result to its ranks.\n\"past-caches\": results of bcast, "
            "allgather and allreduce from this size on (the size of this machine's last-level cache)\nare "
            "written past the caches. \"one-copy\": from this size on, the data of a process's only rank goes "
-           "from buffer to\nbuffer (on one node by one copy of the kernel, if the job has a core for each "
-           "process). "
+           "from buffer to\nbuffer (on one node by one copy of the kernel). "
            "\"node-memory\": from this\nsize on, processes of a node read each other's data in place.\n  "
            "%-16s %12s %12s   %s\n",
            "operation", "packed to", "shared from", "what is counted");

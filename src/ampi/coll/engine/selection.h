@@ -41,6 +41,7 @@ enum ampi_coll_kind {
 enum ampi_between {
     AMPI_BETWEEN_ANY, /* the root's choice */
     AMPI_BETWEEN_BCAST_BINOMIAL,
+    AMPI_BETWEEN_BCAST_LINEAR,
     AMPI_BETWEEN_BCAST_SCATTER,
     AMPI_BETWEEN_GATHER_BINOMIAL,
     AMPI_BETWEEN_GATHER_LINEAR,
@@ -106,8 +107,8 @@ static inline bool ampi_coll_is_stream(size_t total_bytes)
 /* Fills in the values that depend on the machine. At start-up. */
 void ampi_coll_selection_init(void);
 
-/* Adapts what the user has not given to the number of the job's processes on this node: a process that waits for a core
- * makes others wait that fetch from it. */
+/* Adapts what the user has not given to the number of the job's processes on this node: where many processes pass data on,
+ * a process that waits for a core makes others wait that copy from it. */
 void ampi_coll_selection_fit(int node_n_procs);
 
 /* Prints the table to stdout: +help collectives. */
