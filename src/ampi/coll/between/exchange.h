@@ -264,6 +264,7 @@ bool ampi_exchange_next_entry(const struct ampi_exchange_message *message, size_
 void ampi_exchange_bcast_binomial(struct ampi_exchange *x);
 void ampi_exchange_bcast_linear(struct ampi_exchange *x);
 void ampi_exchange_bcast_scatter(struct ampi_exchange *x);
+void ampi_exchange_bcast_chain(struct ampi_exchange *x);
 void ampi_exchange_allgather_bruck(struct ampi_exchange *x);
 void ampi_exchange_allgather_ring(struct ampi_exchange *x);
 void ampi_exchange_gather_binomial(struct ampi_exchange *x);

@@ -13,6 +13,7 @@ static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_BCAST_BINOMIAL] = ampi_exchange_bcast_binomial,
     [AMPI_BETWEEN_BCAST_LINEAR] = ampi_exchange_bcast_linear,
     [AMPI_BETWEEN_BCAST_SCATTER] = ampi_exchange_bcast_scatter,
+    [AMPI_BETWEEN_BCAST_CHAIN] = ampi_exchange_bcast_chain,
     [AMPI_BETWEEN_GATHER_BINOMIAL] = ampi_exchange_gather_binomial,
     [AMPI_BETWEEN_GATHER_LINEAR] = ampi_exchange_gather_linear,
     [AMPI_BETWEEN_SCATTER_BINOMIAL] = ampi_exchange_scatter_binomial,
@@ -28,6 +29,7 @@ static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_ALLREDUCE_HALVING] = ampi_exchange_allreduce_halving,
     [AMPI_BETWEEN_REDUCE_PAIRWISE] = ampi_exchange_reduce_pairwise,
     [AMPI_BETWEEN_REDUCE_RING] = ampi_exchange_reduce_ring,
+    [AMPI_BETWEEN_REDUCE_CHAIN] = ampi_exchange_reduce_chain,
     [AMPI_BETWEEN_SCAN_DOUBLING] = ampi_exchange_scan_doubling,
     [AMPI_BETWEEN_NCCL] = ampi_coll_nccl_step,
 };
@@ -38,6 +40,7 @@ bool ampi_exchange_is_direct(int algorithm)
     case AMPI_BETWEEN_BCAST_BINOMIAL:
     case AMPI_BETWEEN_BCAST_LINEAR:
     case AMPI_BETWEEN_BCAST_SCATTER:
+    case AMPI_BETWEEN_BCAST_CHAIN:
     case AMPI_BETWEEN_GATHER_LINEAR:
     case AMPI_BETWEEN_SCATTER_LINEAR:
     case AMPI_BETWEEN_ALLGATHER_RING:
@@ -49,6 +52,7 @@ bool ampi_exchange_is_direct(int algorithm)
     case AMPI_BETWEEN_ALLREDUCE_HALVING:
     case AMPI_BETWEEN_REDUCE_PAIRWISE:
     case AMPI_BETWEEN_REDUCE_RING:
+    case AMPI_BETWEEN_REDUCE_CHAIN:
         return true;
     default:
         return false;

@@ -326,7 +326,8 @@ void ampi_reduction_start(struct ampi_exchange *x)
     r->is_block = ampi_type_is_block(r->type, 2);
     r->is_mismatch = !ampi_coll_check_sizes(x->slot);
     choose(x, r->n_bytes);
-    r->is_stable = x->algorithm == AMPI_BETWEEN_REDUCE_PAIRWISE || x->algorithm == AMPI_BETWEEN_REDUCE_RING;
+    r->is_stable = x->algorithm == AMPI_BETWEEN_REDUCE_PAIRWISE || x->algorithm == AMPI_BETWEEN_REDUCE_RING ||
+                   x->algorithm == AMPI_BETWEEN_REDUCE_CHAIN;
     if (!ampi_exchange_is_direct(x->algorithm) || r->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES ||
         !ampi_coll_device_has_kernel(r->op, r->type))
         x->device = -1;

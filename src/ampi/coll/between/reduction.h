@@ -125,6 +125,7 @@ void ampi_exchange_reduce_binomial(struct ampi_exchange *x);
 void ampi_exchange_reduce_halving(struct ampi_exchange *x);
 void ampi_exchange_reduce_pairwise(struct ampi_exchange *x);
 void ampi_exchange_reduce_ring(struct ampi_exchange *x);
+void ampi_exchange_reduce_chain(struct ampi_exchange *x);
 void ampi_exchange_scan_doubling(struct ampi_exchange *x);
 
 /* ---- For between.c ---- */

@@ -14,6 +14,7 @@ static const char *const between_names[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_BCAST_BINOMIAL] = "binomial tree",
     [AMPI_BETWEEN_BCAST_LINEAR] = "linear",
     [AMPI_BETWEEN_BCAST_SCATTER] = "scatter, gather",
+    [AMPI_BETWEEN_BCAST_CHAIN] = "chain",
     [AMPI_BETWEEN_GATHER_BINOMIAL] = "binomial tree",
     [AMPI_BETWEEN_GATHER_LINEAR] = "linear",
     [AMPI_BETWEEN_SCATTER_BINOMIAL] = "binomial tree",
@@ -29,6 +30,7 @@ static const char *const between_names[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_ALLREDUCE_HALVING] = "Rabenseifner",
     [AMPI_BETWEEN_REDUCE_PAIRWISE] = "pairwise",
     [AMPI_BETWEEN_REDUCE_RING] = "ring",
+    [AMPI_BETWEEN_REDUCE_CHAIN] = "chain",
     [AMPI_BETWEEN_SCAN_DOUBLING] = "doubling",
     [AMPI_BETWEEN_NCCL] = "NCCL",
 };
@@ -47,14 +49,14 @@ const char *ampi_coll_between_name(enum ampi_between algorithm)
  * second, which smaller operations seldom recover. */
 #define NCCL_FROM ((size_t)256 << 10)
 
-/* A ring keeps links busy that are slower than the processes; its many messages cost more than they gain below
+/* A ring, or a chain, keeps links busy that are slower than the processes; its many messages cost more than they gain below
  * this. */
 #define RING_FROM ((size_t)1 << 20)
 
 struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
     [AMPI_COLL_BCAST] = {"bcast", "the message times the ranks", 16384, 64,
                          BETWEEN(BCAST_BINOMIAL, BCAST_BINOMIAL, BCAST_SCATTER, 131072, "the message"),
-                         .nccl_from = NCCL_FROM},
+                         .nccl_from = NCCL_FROM, .few_far = AMPI_BETWEEN_BCAST_CHAIN, .far_from = RING_FROM},
     [AMPI_COLL_GATHER] = {"gather", "the root's receive buffer", 65536, 64,
                           BETWEEN(GATHER_LINEAR, GATHER_BINOMIAL, GATHER_LINEAR, 16384,
                                   "all that the root receives"),
@@ -72,7 +74,8 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
                                     "the data of one rank for another")},
     [AMPI_COLL_REDUCE] = {"reduce", "the vector times the ranks", 32768, 64,
                           BETWEEN(ANY, REDUCE_BINOMIAL, REDUCE_HALVING, 131072, "the vector"),
-                          .few_large = AMPI_BETWEEN_REDUCE_PAIRWISE, .nccl_from = NCCL_FROM, .each_from = 64},
+                          .few_large = AMPI_BETWEEN_REDUCE_PAIRWISE, .nccl_from = NCCL_FROM,
+                          .few_far = AMPI_BETWEEN_REDUCE_CHAIN, .far_from = RING_FROM, .each_from = 64},
     [AMPI_COLL_ALLREDUCE] = {"allreduce", "the vector times the ranks", 16384, 64,
                              BETWEEN(ANY, ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, 16384, "the vector"),
                              .few_large = AMPI_BETWEEN_REDUCE_PAIRWISE, .nccl_from = NCCL_FROM,
@@ -111,11 +114,12 @@ void ampi_coll_selection_fit(int node_n_procs)
 /* The column of few operations. */
 static void print_far(void)
 {
-    printf("Fewer than %d processes that are not on one node use a ring", AMPI_COLL_FEW);
+    printf("Fewer than %d processes that are not on one node use", AMPI_COLL_FEW);
     for (int i = 0; i < AMPI_COLL_KIND_COUNT; i++)
         if (ampi_coll_selections[i].few_far != AMPI_BETWEEN_ANY &&
             ampi_coll_selections[i].far_from != SIZE_MAX)
-            printf(" for %s from %zu on,", ampi_coll_selections[i].name, ampi_coll_selections[i].far_from);
+            printf(" a %s for %s from %zu on,", between_names[ampi_coll_selections[i].few_far],
+                   ampi_coll_selections[i].name, ampi_coll_selections[i].far_from);
     printf(" counted as for \"large from\".\n");
 }
 
