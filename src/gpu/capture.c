@@ -158,6 +158,7 @@ static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
         rank->n_captures--;
         atomic_fetch_sub(&gpu_drain_n_captures, 1);
         is_spoiled = take_spoiled(rank, id, true);
+        rank->captured_last = call.stream;
         pthread_mutex_unlock(&rank->lock);
     }
     if (!is_spoiled || result != CUDA_SUCCESS)

@@ -439,28 +439,28 @@ CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback cal
                         real.r_cuStreamAddCallback_ptsz);
 }
 
-/* If streams wait for messages: a first launch that uploads its graph may wait for them, and with it the PE. Errors are left to
- * that launch. May switch. */
+/* If streams of the process wait for messages: a first launch that uploads its graph may wait for them. The program probably
+ * launches in the stream that it has captured; an upload in another one does not help (decision 36). Errors are left to the
+ * launch. May switch. */
 static void upload(CUgraphExec exec, const void *caller)
 {
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
     CUresult(CUDAAPI * function)(CUgraphExec, CUstream);
     CUstreamCaptureMode mode;
-    CUstream stream = NULL;
+    CUstream stream;
 
-    if (!atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed))
+    if (!rank || !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed))
         return;
     function = (CUresult(CUDAAPI *)(CUgraphExec, CUstream))gpu_driver_find("cuGraphUpload");
+    stream = rank->captured_last;
+    if (!function || !gpu_streams_find(rank, stream) || gpu_stream_is_captured(stream, NULL))
+        return;
     mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
-    if (function && real.r_cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS) {
-        gpu_submit_begin(caller);
-        (void)function(exec, stream);
-        gpu_submit_end();
-    }
+    gpu_submit_begin(caller);
+    (void)function(exec, stream);
+    gpu_submit_end();
     (void)gpu_sync_relax(mode);
-    if (stream) {
-        (void)gpu_wait_for_stream(stream, caller);
-        real.r_cuStreamDestroy_v2(stream);
-    }
+    (void)gpu_wait_for_stream(stream, caller);
 }
 
 CUresult CUDAAPI gpu_api_instantiate_with_flags(CUgraphExec *exec_out, CUgraph graph,

@@ -76,6 +76,7 @@ struct gpu_rank_streams {
     struct gpu_stream *table[GPU_STREAM_BUCKETS]; /* created streams, by handle */
     int n_blocking;                               /* in all faces */
     int n_captures;                               /* begun and not ended */
+    CUstream captured_last;                       /* where the latest capture ended; it may be destroyed */
     CUstreamCaptureMode mode;                     /* set by cuThreadExchangeStreamCaptureMode */
     cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures invalidated by use of the default stream */
     int n_spoiled;
