@@ -62,28 +62,21 @@ static void inner_done(struct ampi_request *inner, struct ampi_request *whole)
 static struct ampi_request *create_inner(const struct ampi_captured *captured)
 {
     const struct ampi_captured_args *args = &captured->args;
-    struct ampi_request *made = ampi_request_create(
-        captured->owner, args->is_send ? &ampi_send_kind : &ampi_recv_kind, captured->hidden, false);
 
-    ampi_type_ref(args->type);
-    if (args->is_send) {
-        ampi_send_fill(made, &(struct ampi_send_args){.buf = args->buf,
-                                                      .count = args->count,
-                                                      .type = args->type,
-                                                      .dest = args->peer,
-                                                      .tag = captured->wire_tag,
-                                                      .comm = captured->hidden,
-                                                      .mode = AMPI_SEND_STANDARD});
-        made->u.p2p.n_tries = UINT8_MAX; /* it is never bound (channel.h) */
-    } else {
-        ampi_recv_fill(made, &(struct ampi_recv_args){.buf = args->buf,
-                                                      .count = args->count,
-                                                      .type = args->type,
-                                                      .source = args->peer,
-                                                      .tag = captured->wire_tag,
-                                                      .comm = captured->hidden});
-    }
-    return made;
+    if (args->is_send)
+        return ampi_enqueue_create_send(&(struct ampi_send_args){.buf = args->buf,
+                                                                 .count = args->count,
+                                                                 .type = args->type,
+                                                                 .dest = args->peer,
+                                                                 .tag = captured->wire_tag,
+                                                                 .comm = captured->hidden,
+                                                                 .mode = AMPI_SEND_STANDARD});
+    return ampi_enqueue_create_recv(&(struct ampi_recv_args){.buf = args->buf,
+                                                             .count = args->count,
+                                                             .type = args->type,
+                                                             .source = args->peer,
+                                                             .tag = captured->wire_tag,
+                                                             .comm = captured->hidden});
 }
 
 static void reached(struct gpu_graph_end *end)
@@ -97,7 +90,7 @@ static void reached(struct gpu_graph_end *end)
     if (captured->coll)
         ampi_coll_start_later(inner);
     else
-        (void)inner->kind->start(inner); /* returns no error for sends and receives */
+        ampi_enqueue_start_p2p(inner);
     ampi_request_attach(&captured->whole, inner, inner_done);
 }
 

@@ -209,6 +209,31 @@ int ampi_enqueue_raise_cuda(struct ampi_comm *comm, int error)
     return ampi_raise(comm, MPI_ERR_OTHER, "%s", gpu_error_text(error));
 }
 
+struct ampi_request *ampi_enqueue_create_send(const struct ampi_send_args *args)
+{
+    struct ampi_request *made = ampi_request_create(args->comm->owner, &ampi_send_kind, args->comm, false);
+
+    ampi_send_fill(made, args);
+    made->u.p2p.n_tries = UINT8_MAX; /* it is never bound (channel.h) */
+    ampi_type_ref(args->type);
+    return made;
+}
+
+struct ampi_request *ampi_enqueue_create_recv(const struct ampi_recv_args *args)
+{
+    struct ampi_request *made = ampi_request_create(args->comm->owner, &ampi_recv_kind, args->comm, false);
+
+    ampi_recv_fill(made, args);
+    ampi_type_ref(args->type);
+    return made;
+}
+
+/* The function of MPI_Start starts other requests, too. */
+void ampi_enqueue_start_p2p(struct ampi_request *request)
+{
+    (void)request->kind->start(request); /* returns no error for sends and receives */
+}
+
 static struct operation *create(const struct ampi_enqueue *what)
 {
     struct ampi_request *inner = what->inner;

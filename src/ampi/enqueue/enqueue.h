@@ -34,6 +34,11 @@ struct ampi_enqueue {
     void (*start)(struct ampi_request *request); /* starts it: on its PE; never switches */
 };
 
+/* A send or a receive that has not started, for ampi_enqueue.inner, and what starts it. mode of a send: any but buffered. */
+struct ampi_request *ampi_enqueue_create_send(const struct ampi_send_args *args);
+struct ampi_request *ampi_enqueue_create_recv(const struct ampi_recv_args *args);
+void ampi_enqueue_start_p2p(struct ampi_request *request);
+
 /* Enqueues it: the stream waits until it is complete (status may be MPI_STATUS_IGNORE), or the program gets
  * a request. Raises errors; the inner request is destroyed then. */
 int ampi_enqueue_blocking(const struct ampi_enqueue *what, MPI_Status *status);

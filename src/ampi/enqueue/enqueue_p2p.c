@@ -5,39 +5,6 @@
 #include "ampi/enqueue/captured.h"
 #include "ampi/object/gate.h"
 
-/* Persistent requests know how to start later; these never become persistent. */
-static void start(struct ampi_request *request)
-{
-    (void)request->kind->start(request); /* returns no error for sends and receives */
-}
-
-/* The send as a request that has not started. */
-static void prepare_send(const char *call, struct ampi_send_args *args, struct ampi_enqueue *what)
-{
-    struct ampi_rank *self = ampi_self();
-
-    args->mode = AMPI_SEND_STANDARD;
-    what->call = call;
-    what->name = "enqueued send";
-    what->start = start;
-    what->inner = ampi_request_create(self, &ampi_send_kind, args->comm, false);
-    ampi_send_fill(what->inner, args);
-    what->inner->u.p2p.n_tries = UINT8_MAX; /* it is never bound (channel.h) */
-    ampi_type_ref(args->type);
-}
-
-static void prepare_recv(const char *call, struct ampi_recv_args *args, struct ampi_enqueue *what)
-{
-    struct ampi_rank *self = ampi_self();
-
-    what->call = call;
-    what->name = "enqueued receive";
-    what->start = start;
-    what->inner = ampi_request_create(self, &ampi_recv_kind, args->comm, false);
-    ampi_recv_fill(what->inner, args);
-    ampi_type_ref(args->type);
-}
-
 /* The same operation for a stream that is being captured. */
 static struct ampi_captured_args captured_send(const char *call, const struct ampi_send_args *args,
                                                struct ampi_stream *stream)
@@ -70,8 +37,8 @@ static struct ampi_captured_args captured_recv(const char *call, const struct am
 static int enqueue_send(const char *call, struct ampi_send_args *args, MPI_Datatype type, MPI_Comm comm,
                         MPI_Request *request)
 {
+    struct ampi_enqueue what = {.call = call, .name = "enqueued send", .start = ampi_enqueue_start_p2p};
     struct ampi_captured_args captured;
-    struct ampi_enqueue what;
     uint64_t capture;
     int error = ampi_check_send(ampi_self(), type, comm, args);
 
@@ -82,7 +49,8 @@ static int enqueue_send(const char *call, struct ampi_send_args *args, MPI_Datat
         return request ? ampi_captured_nonblocking(&captured, capture, request)
                        : ampi_captured_blocking(&captured, MPI_STATUS_IGNORE, capture);
     }
-    prepare_send(call, args, &what);
+    args->mode = AMPI_SEND_STANDARD;
+    what.inner = ampi_enqueue_create_send(args);
     return request ? ampi_enqueue_nonblocking(&what, request)
                    : ampi_enqueue_blocking(&what, MPI_STATUS_IGNORE);
 }
@@ -91,8 +59,8 @@ static int enqueue_send(const char *call, struct ampi_send_args *args, MPI_Datat
 static int enqueue_recv(const char *call, struct ampi_recv_args *args, MPI_Datatype type, MPI_Comm comm,
                         MPI_Status *status, MPI_Request *request)
 {
+    struct ampi_enqueue what = {.call = call, .name = "enqueued receive", .start = ampi_enqueue_start_p2p};
     struct ampi_captured_args captured;
-    struct ampi_enqueue what;
     uint64_t capture;
     int error = ampi_check_recv(ampi_self(), type, comm, args);
 
@@ -103,7 +71,7 @@ static int enqueue_recv(const char *call, struct ampi_recv_args *args, MPI_Datat
         return request ? ampi_captured_nonblocking(&captured, capture, request)
                        : ampi_captured_blocking(&captured, status, capture);
     }
-    prepare_recv(call, args, &what);
+    what.inner = ampi_enqueue_create_recv(args);
     return request ? ampi_enqueue_nonblocking(&what, request) : ampi_enqueue_blocking(&what, status);
 }
 

@@ -10,36 +10,24 @@
 #include "ampi/enqueue/captured.h"
 #include "ampi/p2p/p2p_calls.h"
 
-static void start_p2p(struct ampi_request *request)
-{
-    (void)request->kind->start(request); /* returns no error for sends and receives */
-}
-
 static struct ampi_request *copy(const struct ampi_request *persistent)
 {
     const struct ampi_p2p *from = &persistent->u.p2p;
-    struct ampi_request *made =
-        ampi_request_create(persistent->owner, persistent->kind, persistent->comm, false);
 
-    ampi_type_ref(from->type);
-    if (persistent->kind == &ampi_send_kind) {
-        ampi_send_fill(made, &(struct ampi_send_args){.buf = from->buf,
-                                                      .count = from->count,
-                                                      .type = from->type,
-                                                      .dest = from->peer_rank,
-                                                      .tag = from->tag,
-                                                      .comm = persistent->comm,
-                                                      .mode = from->mode});
-        made->u.p2p.n_tries = UINT8_MAX; /* it is never bound (channel.h) */
-    } else {
-        ampi_recv_fill(made, &(struct ampi_recv_args){.buf = from->buf,
-                                                      .count = from->count,
-                                                      .type = from->type,
-                                                      .source = from->node.source,
-                                                      .tag = from->node.tag,
-                                                      .comm = persistent->comm});
-    }
-    return made;
+    if (persistent->kind == &ampi_send_kind)
+        return ampi_enqueue_create_send(&(struct ampi_send_args){.buf = from->buf,
+                                                                 .count = from->count,
+                                                                 .type = from->type,
+                                                                 .dest = from->peer_rank,
+                                                                 .tag = from->tag,
+                                                                 .comm = persistent->comm,
+                                                                 .mode = from->mode});
+    return ampi_enqueue_create_recv(&(struct ampi_recv_args){.buf = from->buf,
+                                                             .count = from->count,
+                                                             .type = from->type,
+                                                             .source = from->node.source,
+                                                             .tag = from->node.tag,
+                                                             .comm = persistent->comm});
 }
 
 static struct ampi_captured_args captured_args(const char *call, const struct ampi_request *persistent,
@@ -96,7 +84,7 @@ static int start(const char *call, MPI_Request handle)
         what.start = ampi_coll_start_later;
     } else {
         what.inner = copy(request);
-        what.start = start_p2p;
+        what.start = ampi_enqueue_start_p2p;
     }
     return ampi_enqueue_persistent(&what, request);
 }
