@@ -398,22 +398,49 @@ static struct ampi_exchange_message *message_of(const struct ampi_coll_remote *r
                                               .has_refused = am->flags & AMPI_AM_REFUSED};
     if (am->flags & AMPI_AM_LENT)
         borrow(message);
-    if (am->flags & AMPI_AM_DIRECT) {
+    if (am->flags & AMPI_AM_DIRECT && !message->is_bare) {
+        message->direct = ampi_exchange_direct_cut(message->bytes, &message->n_bytes);
+    } else if (am->flags & AMPI_AM_DIRECT) {
         message->direct = bytes;
         message->bytes = NULL;
-        message->n_bytes = ampi_exchange_direct_bytes(bytes);
+        message->n_bytes = (size_t)message->direct->n_bytes;
     }
     return message;
+}
+
+static struct ampi_am_header without_direct(const struct ampi_am_header *am)
+{
+    struct ampi_am_header without = *am;
+
+    without.flags &= (uint8_t)~AMPI_AM_DIRECT;
+    return without;
+}
+
+/* The sender of a listed part sends it once more, packed. */
+static BASE_COLD void make_listed_orphan(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
+{
+    struct ampi_am_header again = without_direct(am);
+    struct ampi_node_ref ref;
+    const void *part = bytes;
+    size_t part_bytes = n_bytes;
+
+    if (am->flags & AMPI_AM_LENT) {
+        memcpy(&ref, bytes, sizeof ref);
+        part = ampi_node_memory_at(&ref);
+        part_bytes = ref.n_bytes;
+    }
+    again.flags |= AMPI_AM_AGAIN;
+    ampi_exchange_direct_answer(ampi_exchange_direct_cut(part, &part_bytes), MACHINE_FAILED);
+    make_orphan(&again, bytes, n_bytes);
 }
 
 /* The sender waits until its data has been copied: not for a communicator that may never come. */
 static BASE_COLD void make_direct_orphan(const struct ampi_am_header *am, struct ampi_exchange_direct *direct)
 {
-    size_t n_bytes = ampi_exchange_direct_bytes(direct);
+    size_t n_bytes = (size_t)direct->n_bytes;
     void *bytes = base_malloc(n_bytes, "a collective between processes");
-    struct ampi_am_header with_data = *am;
+    struct ampi_am_header with_data = without_direct(am);
 
-    with_data.flags &= (uint8_t)~AMPI_AM_DIRECT;
     if (ampi_exchange_direct_fetch(direct, bytes) == MACHINE_DONE)
         make_orphan(&with_data, bytes, n_bytes);
     else
@@ -425,7 +452,9 @@ void ampi_coll_between_handle(const struct ampi_am_header *am, void *bytes, size
     struct ampi_comm_shared *shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), am->context_id);
 
     if (BASE_UNLIKELY(!shared)) {
-        if (am->flags & AMPI_AM_DIRECT)
+        if (am->flags & AMPI_AM_DIRECT && !(am->flags & AMPI_AM_BARE))
+            make_listed_orphan(am, bytes, n_bytes);
+        else if (am->flags & AMPI_AM_DIRECT)
             make_direct_orphan(am, bytes);
         else
             make_orphan(am, bytes, n_bytes);

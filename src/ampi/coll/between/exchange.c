@@ -76,10 +76,11 @@ static bool copy_directly(struct ampi_exchange *x, struct ampi_exchange_message 
 static void take(struct ampi_exchange *x, struct ampi_exchange_message *message)
 {
     ampi_exchange_check(x, message);
-    if (message->direct && !copy_directly(x, message)) {
+    if (message->direct && message->is_bare && !copy_directly(x, message)) {
         ampi_exchange_message_free(message);
         return;
     }
+    x->n_listed += ampi_exchange_is_list(message);
     message->next = x->got;
     x->got = message;
     x->n_awaited--;
@@ -152,9 +153,14 @@ static void advance(struct ampi_exchange *x)
         x->is_running = true;
         x->is_over = true; /* unless the step awaits messages */
         x->run_step(x);
-        if (x->step++ == 0 && x->has_bare && x->n_sending > 0 && x->slot->plan->early)
+        if (x->step++ == 0 && x->has_early && x->n_sending > 0 && x->slot->plan->early)
             x->slot->plan->early(x->slot);
         x->is_running = false;
+        if (x->is_over && x->n_listed > 0) {
+            x->run_step = ampi_exchange_copy_listed;
+            x->is_over = false;
+            ampi_exchange_run_ahead(x);
+        }
     }
 }
 
@@ -325,8 +331,8 @@ void ampi_exchange_send_data(struct ampi_exchange *x, int proc, const struct amp
                              sizeof ref);
 }
 
-static void send_message(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
-                         size_t n_bytes, bool is_bare)
+static void send_message(struct ampi_exchange *x, int to, int tag, uint64_t cookie,
+                         const struct ampi_exchange_block *part)
 {
     struct ampi_coll_remote *remote = x->slot->state->remote;
     int proc = x->proc[to];
@@ -336,7 +342,7 @@ static void send_message(struct ampi_exchange *x, int to, int tag, uint64_t cook
                            (atomic_load_explicit(&x->slot->state->has_refused, memory_order_relaxed)
                                 ? AMPI_AM_REFUSED
                                 : 0) |
-                           (is_bare ? AMPI_AM_BARE : 0)),
+                           (part->is_bare ? AMPI_AM_BARE : 0)),
         .context_id = x->slot->state->shared->context_id,
         .seq = x->seq,
         .tag = tag,
@@ -348,16 +354,20 @@ static void send_message(struct ampi_exchange *x, int to, int tag, uint64_t cook
         remote->leader_pe[proc] = ampi_procs_pe_of(remote->leader_rank[proc]);
     if (remote->leader_pe[proc] < 0) /* the process has failed, which is handled elsewhere */
         return;
-    if (is_bare && ampi_exchange_direct_reaches(remote->proc_id[proc]))
-        ampi_exchange_direct_send(x, proc, &am, bytes, n_bytes);
+    if (part->addresses)
+        ampi_exchange_direct_send_list(x, proc, &am, part);
+    else if (part->is_bare && ampi_exchange_direct_reaches(remote->proc_id[proc]))
+        ampi_exchange_direct_send(x, proc, &am, part->bytes, part->n_bytes);
     else
-        ampi_exchange_send_data(x, proc, &am, bytes, n_bytes);
+        ampi_exchange_send_data(x, proc, &am, part->bytes, part->n_bytes);
 }
 
 void ampi_exchange_send(struct ampi_exchange *x, int to, int tag, uint64_t cookie, const void *bytes,
                         size_t n_bytes)
 {
-    send_message(x, to, tag, cookie, bytes, n_bytes, false);
+    struct ampi_exchange_block data = {.bytes = bytes, .n_bytes = n_bytes};
+
+    send_message(x, to, tag, cookie, &data);
 }
 
 void ampi_exchange_send_part(struct ampi_exchange *x, int to, int tag, const struct ampi_exchange_block *part)
@@ -366,7 +376,7 @@ void ampi_exchange_send_part(struct ampi_exchange *x, int to, int tag, const str
 
     if (part->is_bare)
         memcpy(&cookie, &part->origin, sizeof cookie);
-    send_message(x, to, tag, cookie, part->bytes, part->n_bytes, part->is_bare);
+    send_message(x, to, tag, cookie, part);
 }
 
 int ampi_exchange_sender(const struct ampi_exchange *x, const struct ampi_exchange_message *message)

@@ -19,6 +19,7 @@
 
 #include "ampi/coll/engine/coll.h"
 #include "ampi/procs/node_memory.h"
+#include "ampi/procs/procs.h"
 #include "machine_ucx/machine.h"
 
 struct ampi_exchange;
@@ -44,8 +45,8 @@ struct ampi_exchange_message {
     bool is_lent;                        /* bytes are the exchange's scratch memory, or node memory */
     struct ampi_node_ref ref;            /* node memory of the bytes; n_bytes 0: none */
     bool is_bare;                        /* the data is a bare part, and the cookie its origin */
-    bool is_again;                       /* the kernel refused to copy it to its place */
-    bool has_voted;                      /* the sender's operation was refused in a vote */
+    bool is_again;    /* the kernel refused to copy it to its place; a listed part comes once more */
+    bool has_voted;   /* the sender's operation was refused in a vote */
     bool has_refused; /* an earlier collective call raised an error at a rank of the sender */
 };
 
@@ -60,6 +61,7 @@ struct ampi_exchange_block {
         int32_t root;   /* of the operation, as that member gave it */
     } origin;           /* is_bare */
     bool is_bare;
+    uint64_t *addresses; /* listed: of the items' data; NULL: the part has the data (parts.h) */
 };
 _Static_assert(sizeof(struct ampi_exchange_origin) == sizeof(uint64_t), "it is the cookie of a bare part");
 
@@ -96,6 +98,8 @@ struct ampi_exchange {
     struct ampi_exchange_node_block *node_blocks; /* the same for node memory */
     struct ampi_exchange_loan *loans;             /* data that others have not copied yet */
     uint64_t n_loans;                             /* ... number of the last one */
+    int n_listed;                                 /* listed parts that have come, and whose data has not */
+    struct ampi_exchange_listing *listing;        /* ... its copies; NULL: not planned yet */
     struct ampi_exchange_scratch *scratch;        /* the same for GPU memory and pinned memory */
     struct ampi_exchange_block *out; /* by participant: this process's parts; out[own] is for all if all get
                                       * the same data */
@@ -103,7 +107,7 @@ struct ampi_exchange {
     bool *is_target;                 /* by participant: sparse exchanges: it gets a part */
     int n_sources;                   /* sparse exchanges: participants that have a part for this process */
     struct ampi_exchange_entry *entries; /* the Bruck all-to-all's */
-    bool has_bare;                       /* this process has bare parts for others */
+    bool has_early;                      /* plan->early can run while others copy this process's data */
     bool is_packed_by_all;               /* all PEs pack large parts; CUDA may be loaded meanwhile */
     ampi_coll_work_fn prepare;           /* run by all PEs before the first step; NULL: none */
     size_t prepare_bytes;                /* ... amount of its data */
@@ -137,6 +141,7 @@ void ampi_exchange_run_ahead(struct ampi_exchange *x);
 /* Makes the next step wait for n messages with this tag, which will be in x->got, unordered. Any tag: with tags that
  * no earlier step awaits. */
 #define AMPI_EXCHANGE_ANY_TAG (-1)
+#define AMPI_EXCHANGE_TAG_AGAIN (1 << 30) /* of no algorithm: a listed part that comes once more, packed */
 void ampi_exchange_await(struct ampi_exchange *x, int tag, int n);
 
 /* Makes the next step wait for ampi_exchange_go_on, too. */
@@ -214,7 +219,17 @@ bool ampi_exchange_node_lend(struct ampi_exchange *x, int proc, const void *byte
 
 /* ---- Copies from the sender's memory (exchange_direct.c) ---- */
 
-/* True if a process can copy from this one's memory. */
+/* The data of a message whose own data its receiver copies from the sender's memory; or behind a listed part. */
+struct ampi_exchange_direct {
+    uint64_t address; /* of the data, in the sender; not of a listed part */
+    uint64_t n_bytes;
+    uint32_t proc_id; /* the sender */
+    uint32_t pe_id;
+    struct ampi_am_header answer; /* its cookie is the loan's number */
+};
+
+/* True if this process can copy from another one's memory; then that one can copy from here, too, or says that it
+ * cannot. */
 bool ampi_exchange_direct_reaches(int proc_id);
 
 /* Sends the address of bytes, which stay unchanged until they have been copied: x->n_sending counts them. am: of the
@@ -222,10 +237,21 @@ bool ampi_exchange_direct_reaches(int proc_id);
 void ampi_exchange_direct_send(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
                                const void *bytes, size_t n_bytes);
 
-/* Of a received message: the size of the data; copies it, which consumes `direct`, and returns the machine's result.
- * MACHINE_FAILED: the message comes again in another way. */
-size_t ampi_exchange_direct_bytes(const struct ampi_exchange_direct *direct);
+/* Sends a listed part. am: of the message that would have the data. */
+void ampi_exchange_direct_send_list(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
+                                    const struct ampi_exchange_block *part);
+
+/* Takes what these functions added to a part off a listed part's message: returns it, malloc'ed. */
+struct ampi_exchange_direct *ampi_exchange_direct_cut(const void *bytes, size_t *n_bytes);
+
+/* Of a received message: copies the data, which consumes `direct`, and returns the machine's result. MACHINE_FAILED: the
+ * message comes again in another way. */
 int ampi_exchange_direct_fetch(struct ampi_exchange_direct *direct, void *to);
+
+/* The same for a listed part: copies one item; any PE. The answer, which consumes `direct`, tells the copies' result. */
+int ampi_exchange_direct_copy(const struct ampi_exchange_direct *direct, uint64_t from, void *to,
+                              size_t n_bytes);
+void ampi_exchange_direct_answer(struct ampi_exchange_direct *direct, int result);
 
 /* Drops a message's data, for which nobody waits. */
 void ampi_exchange_direct_drop(struct ampi_exchange_direct *direct);
@@ -334,6 +360,16 @@ void ampi_exchange_drop_arrived(struct ampi_coll_remote *remote);
 /* Frees messages and memory. */
 void ampi_exchange_release(struct ampi_exchange *x);
 void ampi_exchange_message_free(struct ampi_exchange_message *message);
+
+/* True if a message is a listed part. */
+static inline bool ampi_exchange_is_list(const struct ampi_exchange_message *message)
+{
+    return (message->direct || message->is_again) && !message->is_bare &&
+           message->tag != AMPI_EXCHANGE_TAG_AGAIN;
+}
+
+/* The last steps of an exchange that has got listed parts: they bring their data. (parts_listed.c) */
+void ampi_exchange_copy_listed(struct ampi_exchange *x);
 
 /* The exchange is complete. (between.c) */
 void ampi_exchange_over(struct ampi_exchange *x);

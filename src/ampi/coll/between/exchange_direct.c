@@ -9,68 +9,94 @@
  * communicator that has a failed process, or that it does not know.
  */
 #include "ampi/coll/between/coll_remote.h"
-#include "ampi/coll/between/between.h"
+#include "ampi/coll/between/parts.h"
 #include "ampi/comm/contexts.h"
 #include "ampi/procs/procs.h"
-
-/* The data of such a message. */
-struct ampi_exchange_direct {
-    uint64_t address; /* of the data, in the sender */
-    uint64_t n_bytes;
-    uint32_t proc_id; /* the sender */
-    uint32_t pe_id;
-    struct ampi_am_header answer; /* its cookie is the loan's number */
-};
+#include "base/log.h"
 
 /* Data of this process that another one has not copied yet. */
 struct ampi_exchange_loan {
     struct ampi_exchange_loan *next; /* next in x->loans */
     int proc;                        /* index of the receiver's process */
+    bool is_list;                    /* a listed part */
     struct ampi_am_header am;        /* of a message that has the data */
     struct ampi_exchange_direct direct;
 };
-
-/* ---- The sender ---- */
 
 bool ampi_exchange_direct_reaches(int proc_id)
 {
     return ampi_machine->rma && ampi_machine->rma->access(proc_id) == MACHINE_DIRECT_ACCESS;
 }
 
+/* ---- The sender ---- */
+
+static struct ampi_exchange_loan *new_loan(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
+                                           const void *bytes, size_t n_bytes)
+{
+    struct ampi_exchange_loan *loan = ampi_exchange_alloc(x, sizeof *loan);
+
+    *loan =
+        (struct ampi_exchange_loan){.next = x->loans,
+                                    .proc = proc,
+                                    .am = *am,
+                                    .direct = {.address = (uintptr_t)bytes,
+                                               .n_bytes = n_bytes,
+                                               .proc_id = (uint32_t)ampi_job.proc_id,
+                                               .pe_id = (uint32_t)ult_pe_id(x->slot->state->remote->leader),
+                                               .answer = {.kind = AMPI_AM_COLL_COPIED,
+                                                          .context_id = am->context_id,
+                                                          .seq = am->seq,
+                                                          .source = am->source,
+                                                          .cookie = ++x->n_loans}}};
+    x->loans = loan;
+    x->n_sending++;
+    return loan;
+}
+
+static struct ampi_am_header direct_of(const struct ampi_am_header *am)
+{
+    struct ampi_am_header direct = *am;
+
+    direct.flags |= AMPI_AM_DIRECT;
+    return direct;
+}
+
 void ampi_exchange_direct_send(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
                                const void *bytes, size_t n_bytes)
 {
-    const struct ampi_coll_remote *remote = x->slot->state->remote;
-    struct ampi_exchange_loan *loan = ampi_exchange_alloc(x, sizeof *loan);
-    struct ampi_am_header direct = *am;
+    struct ampi_exchange_loan *loan = new_loan(x, proc, am, bytes, n_bytes);
+    struct ampi_am_header direct = direct_of(am);
 
-    *loan = (struct ampi_exchange_loan){.next = x->loans,
-                                        .proc = proc,
-                                        .am = *am,
-                                        .direct = {.address = (uintptr_t)bytes,
-                                                   .n_bytes = n_bytes,
-                                                   .proc_id = (uint32_t)ampi_job.proc_id,
-                                                   .pe_id = (uint32_t)ult_pe_id(remote->leader),
-                                                   .answer = {.kind = AMPI_AM_COLL_COPIED,
-                                                              .context_id = am->context_id,
-                                                              .seq = am->seq,
-                                                              .source = am->source,
-                                                              .cookie = ++x->n_loans}}};
-    x->loans = loan;
-    x->n_sending++;
-    direct.flags |= AMPI_AM_DIRECT;
     ampi_exchange_send_bytes(x, proc, &direct, &loan->direct, sizeof loan->direct);
+}
+
+void ampi_exchange_direct_send_list(struct ampi_exchange *x, int proc, const struct ampi_am_header *am,
+                                    const struct ampi_exchange_block *part)
+{
+    struct ampi_exchange_loan *loan = new_loan(x, proc, am, NULL, 0);
+    struct ampi_am_header direct = direct_of(am);
+
+    loan->is_list = true;
+    ampi_exchange_run_ahead(
+        x); /* it is copied when the other side's steps have run, which may wait for this one's */
+    memcpy((unsigned char *)(uintptr_t)part->bytes + part->n_bytes, &loan->direct, sizeof loan->direct);
+    ampi_exchange_send_data(x, proc, &direct, part->bytes, part->n_bytes + sizeof loan->direct);
 }
 
 /* The kernel has refused the copy: from this memory, or to the receiver's. */
 static void send_again(struct ampi_exchange *x, struct ampi_exchange_loan *loan)
 {
-    size_t n_bytes = (size_t)loan->direct.n_bytes;
-    void *bytes = ampi_exchange_alloc(x, n_bytes);
+    struct ampi_exchange_block part = {.n_bytes = (size_t)loan->direct.n_bytes};
 
-    memcpy(bytes, (const void *)(uintptr_t)loan->direct.address, n_bytes);
     loan->am.flags |= AMPI_AM_AGAIN;
-    ampi_exchange_send_data(x, loan->proc, &loan->am, bytes, n_bytes);
+    if (loan->is_list) {
+        loan->am.tag = AMPI_EXCHANGE_TAG_AGAIN;
+        part = ampi_part_make_packed(x, loan->proc);
+    } else {
+        part.bytes = memcpy(ampi_exchange_alloc(x, part.n_bytes),
+                            (const void *)(uintptr_t)loan->direct.address, part.n_bytes);
+    }
+    ampi_exchange_send_data(x, loan->proc, &loan->am, part.bytes, part.n_bytes);
 }
 
 static bool handle_copied(int pe_id, const struct ampi_am_header *am, const void *header,
@@ -118,12 +144,12 @@ static void answer(struct ampi_exchange_direct *direct, bool is_refused)
     free(direct);
 }
 
-/* Returns the machine's result. */
-static int copy(const struct ampi_exchange_direct *direct, void *to)
+int ampi_exchange_direct_copy(const struct ampi_exchange_direct *direct, uint64_t from, void *to,
+                              size_t n_bytes_all)
 {
-    struct machine_piece own = {(uintptr_t)to, direct->n_bytes};
-    struct machine_piece other = {direct->address, direct->n_bytes};
-    int result = MACHINE_DONE;
+    struct machine_piece own = {(uintptr_t)to, n_bytes_all};
+    struct machine_piece other = {(uintptr_t)from, n_bytes_all};
+    int result = ampi_exchange_direct_reaches((int)direct->proc_id) ? MACHINE_DONE : MACHINE_FAILED;
 
     while (own.n_bytes > 0 && result == MACHINE_DONE) {
         size_t n_bytes = 0;
@@ -134,17 +160,25 @@ static int copy(const struct ampi_exchange_direct *direct, void *to)
     return result;
 }
 
-size_t ampi_exchange_direct_bytes(const struct ampi_exchange_direct *direct)
-{
-    return direct->n_bytes;
-}
-
 int ampi_exchange_direct_fetch(struct ampi_exchange_direct *direct, void *to)
 {
-    int result = copy(direct, to);
+    int result = ampi_exchange_direct_copy(direct, direct->address, to, (size_t)direct->n_bytes);
 
     answer(direct, result == MACHINE_FAILED);
     return result;
+}
+
+void ampi_exchange_direct_answer(struct ampi_exchange_direct *direct, int result)
+{
+    answer(direct, result == MACHINE_FAILED);
+}
+
+struct ampi_exchange_direct *ampi_exchange_direct_cut(const void *bytes, size_t *n_bytes)
+{
+    struct ampi_exchange_direct *direct = base_malloc(sizeof *direct, "a message between processes");
+
+    *n_bytes -= sizeof *direct;
+    return memcpy(direct, (const char *)bytes + *n_bytes, sizeof *direct);
 }
 
 void ampi_exchange_direct_drop(struct ampi_exchange_direct *direct)

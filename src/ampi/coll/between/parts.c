@@ -119,17 +119,25 @@ static struct ampi_exchange_block bare_part(const struct ampi_exchange *x, const
     return part;
 }
 
+/* The place at one member. */
+static unsigned char *place_at(const struct ampi_coll_args *args, int source, size_t n_bytes)
+{
+    struct ampi_coll_block block = args->plan->place(args, source);
+
+    if (!block.type || block.type->true_lb_bytes != 0 || ampi_coll_block_bytes(&block) != n_bytes)
+        return NULL;
+    return (unsigned char *)ampi_coll_flat(&block);
+}
+
 unsigned char *ampi_part_place(const struct ampi_exchange *x, int source, size_t n_bytes)
 {
     const struct ampi_coll_slot *slot = x->slot;
     const struct ampi_coll_remote *remote = slot->state->remote;
+    unsigned char *place = NULL;
 
-    for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1]; i++) {
-        struct ampi_coll_block block = slot->plan->place(slot->args[ampi_remote_member(remote, i)], source);
-        if (block.type && block.type->true_lb_bytes == 0 && ampi_coll_block_bytes(&block) == n_bytes)
-            return (unsigned char *)ampi_coll_flat(&block);
-    }
-    return NULL;
+    for (int i = remote->first[remote->own]; i < remote->first[remote->own + 1] && !place; i++)
+        place = place_at(slot->args[ampi_remote_member(remote, i)], source, n_bytes);
+    return place;
 }
 
 /* The head of a bare part. */
@@ -153,23 +161,83 @@ static const struct head *bare_head_of(struct ampi_exchange *x, const struct amp
     return &bare->head;
 }
 
-struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uint64_t proposed)
+/* ---- Listed parts ---- */
+
+/* Data is copied when the algorithm has ended, and no process ends before: algorithms of several steps, in which sent data
+ * has to leave between them, are not for listed parts. Between few processes there are none. */
+static bool can_be_listed(const struct ampi_exchange *x, int proc, const struct ampi_coll_packer *out)
 {
-    struct ampi_exchange_block bare;
-    struct ampi_coll_packer out;
-    size_t head_bytes, n_bytes;
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+
+    return out->n_all > 0 && !out->is_scattered && can_be_bare(x, out->data_bytes / (size_t)out->n_all) &&
+           !ampi_exchange_passes_on(x->algorithm) && x->algorithm != AMPI_BETWEEN_BCAST_LINEAR &&
+           x->n < AMPI_COLL_FEW && ampi_exchange_direct_reaches(remote->proc_id[proc]);
+}
+
+static struct ampi_exchange_block listed_part(struct ampi_exchange *x, const struct ampi_coll_packer *size,
+                                              uint64_t proposed)
+{
+    size_t head_bytes = base_round_up(size->n_bytes, DATA_ALIGN);
+    size_t n_bytes = head_bytes + (size_t)size->n_all * sizeof(uint64_t);
+    unsigned char *part = ampi_exchange_alloc(x, n_bytes + sizeof(struct ampi_exchange_direct));
+    struct ampi_coll_packer out = {.at = part,
+                                   .n_bytes = size->n_bytes,
+                                   .proc = size->proc,
+                                   .addresses = (uint64_t *)(part + head_bytes)};
+
+    pack_part(x->slot, &out, proposed);
+    x->has_early |= x->slot->state->n_parts == 1; /* several PEs share that work later */
+    return (struct ampi_exchange_block){.bytes = part, .n_bytes = n_bytes, .addresses = out.addresses};
+}
+
+struct ampi_part_items ampi_part_items_of(const struct ampi_exchange *x, int proc,
+                                          const struct ampi_exchange_block *part)
+{
+    const struct ampi_coll_remote *remote = x->slot->state->remote;
+    const struct head *head = (const struct head *)part->bytes;
+
+    return (struct ampi_part_items){.remote = remote,
+                                    .next = remote->first[proc],
+                                    .n_members = ampi_remote_n_members(remote, proc),
+                                    .at = (const unsigned char *)(head + 1),
+                                    .addresses = (const uint64_t *)(part->bytes + head->head_bytes)};
+}
+
+bool ampi_part_next_item(struct ampi_part_items *items)
+{
+    while (items->n_items == 0) {
+        const struct member_head *head = (const struct member_head *)items->at;
+        if (items->n_members-- == 0)
+            return false;
+        items->n_items = head->n_items;
+        items->at += sizeof *head;
+        items->member = ampi_remote_member(items->remote, items->next++);
+    }
+    items->item = (const struct ampi_coll_item *)items->at;
+    items->address = *items->addresses++;
+    items->at += sizeof *items->item;
+    items->n_items--;
+    return true;
+}
+
+unsigned char *ampi_part_place_of_item(const struct ampi_exchange *x, int source,
+                                       const struct ampi_coll_item *item)
+{
+    /* Where items are blocks by index, that is the member that they are for. */
+    if (x->slot->plan->unpack)
+        return place_at(x->slot->args[item->index], source, (size_t)item->n_bytes);
+    return ampi_part_place(x, source, (size_t)item->n_bytes);
+}
+
+/* ---- Making parts ---- */
+
+static struct ampi_exchange_block make_packed(struct ampi_exchange *x, struct ampi_coll_packer out,
+                                              uint64_t proposed)
+{
+    size_t head_bytes = base_round_up(out.n_bytes, DATA_ALIGN);
+    size_t n_bytes = head_bytes + out.data_bytes;
     unsigned char *part;
 
-    if (!x->slot->plan->middle) /* a barrier */
-        return (struct ampi_exchange_block){0};
-    out = ampi_part_measure(x, proc);
-    bare = bare_part(x, &out);
-    if (bare.bytes) {
-        x->has_bare = true;
-        return bare;
-    }
-    head_bytes = base_round_up(out.n_bytes, DATA_ALIGN);
-    n_bytes = head_bytes + out.data_bytes;
     part = ampi_exchange_is_direct(x->algorithm) ? ampi_exchange_alloc_data(x, n_bytes)
                                                  : ampi_exchange_alloc(x, n_bytes);
     out.at = part;
@@ -184,6 +252,30 @@ struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uin
     if (out.at != part)
         ampi_coll_move(x->slot->last, ampi_coll_bytes(part, head_bytes), ampi_coll_bytes(out.at, head_bytes));
     return (struct ampi_exchange_block){.bytes = part, .n_bytes = n_bytes};
+}
+
+struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uint64_t proposed)
+{
+    struct ampi_exchange_block bare;
+    struct ampi_coll_packer out;
+
+    if (!x->slot->plan->middle) /* a barrier */
+        return (struct ampi_exchange_block){0};
+    out = ampi_part_measure(x, proc);
+    bare = bare_part(x, &out);
+    if (bare.bytes) {
+        x->has_early = true;
+        return bare;
+    }
+    if (can_be_listed(x, proc, &out))
+        return listed_part(x, &out, proposed);
+    return make_packed(x, out, proposed);
+}
+
+struct ampi_exchange_block ampi_part_make_packed(struct ampi_exchange *x, int proc)
+{
+    x->is_packed_by_all = false; /* the exchange has started */
+    return make_packed(x, ampi_part_measure(x, proc), 0);
 }
 
 struct ampi_exchange_block *ampi_parts_new(struct ampi_exchange *x)
@@ -254,6 +346,7 @@ void ampi_part_stand_in(struct ampi_exchange *x, int proc, const struct ampi_exc
     const struct head *whole = head_of(x, part);
     struct ampi_coll_unpacker in = {.at = (const unsigned char *)(whole + 1),
                                     .data = part->bytes + whole->head_bytes,
+                                    .addresses = part->addresses,
                                     .alloc = alloc_for_stand_in,
                                     .memory = x};
     struct ampi_coll_args *args = ampi_coll_stand_in_alloc(&in, (size_t)n * sizeof *args);
@@ -280,6 +373,7 @@ void ampi_part_stand_in(struct ampi_exchange *x, int proc, const struct ampi_exc
             ampi_coll_unpack_whole(&args[i], &in);
         in.at = after.at;
         in.data = after.data;
+        in.addresses = after.addresses;
         slot->args[ampi_remote_member(remote, first + i)] = &args[i];
     }
 }

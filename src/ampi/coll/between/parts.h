@@ -3,6 +3,9 @@
  * parts.h: parts, the data of one process's members for another process, or for all. A part begins with a head:
  * which items each member has in it (engine/items.h); then comes their data. Heads are packed by the leader PE,
  * large parts' data by all PEs when the exchange starts. For between.c, on the leader PE.
+ *
+ * A listed part has the addresses of its items in place of their data. The process that it is for copies them from this
+ * one's memory.
  */
 #ifndef AMPI_COLL_PARTS_H
 #define AMPI_COLL_PARTS_H
@@ -24,12 +27,35 @@ struct ampi_coll_packer ampi_part_measure(const struct ampi_exchange *x, int pro
 /* Makes it; the algorithm has been chosen. proposed: the context id that this process proposes. */
 struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uint64_t proposed);
 
+/* The same, with its data in any case. */
+struct ampi_exchange_block ampi_part_make_packed(struct ampi_exchange *x, int proc);
+
 /* Makes x->out for all participants that get one. */
 void ampi_parts_make_for_each(struct ampi_exchange *x);
 
 /* Where a bare part of n_bytes from a member of another process belongs, in a member's buffer; NULL: nowhere, or not as it
  * is. If its bytes are there, the share stage need not move them. */
 unsigned char *ampi_part_place(const struct ampi_exchange *x, int source, size_t n_bytes);
+
+/* Iterates over the items of a listed part that has come from a process (its index). */
+struct ampi_part_items {
+    const struct ampi_coll_remote *remote;
+    int next;      /* the member behind the current one, in the order of the processes */
+    int n_members; /* behind the current one */
+    int n_items;   /* of the current member, behind the current one */
+    const unsigned char *at;
+    const uint64_t *addresses;
+    int member; /* the current item: the member that it is from */
+    const struct ampi_coll_item *item;
+    uint64_t address; /* of its data */
+};
+struct ampi_part_items ampi_part_items_of(const struct ampi_exchange *x, int proc,
+                                          const struct ampi_exchange_block *part);
+bool ampi_part_next_item(struct ampi_part_items *items);
+
+/* Where such an item belongs, as ampi_part_place. */
+unsigned char *ampi_part_place_of_item(const struct ampi_exchange *x, int source,
+                                       const struct ampi_coll_item *item);
 
 /* A part from a process (its index) has arrived: creates stand-ins for its members. */
 void ampi_part_stand_in(struct ampi_exchange *x, int proc, const struct ampi_exchange_block *part);

@@ -24,6 +24,7 @@ static unsigned char *put_item(struct ampi_coll_packer *out, uint64_t index, siz
     out->n_bytes += sizeof(struct ampi_coll_item);
     out->data_bytes += base_round_up(n_bytes, ITEM_ALIGN);
     out->n_items++;
+    out->n_all++;
     return data;
 }
 
@@ -31,6 +32,7 @@ void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const voi
 {
     unsigned char *data = put_item(out, index, n_bytes);
 
+    out->is_scattered = true;
     if (data && n_bytes && out->share == 0)
         memcpy(data, bytes, n_bytes);
 }
@@ -54,8 +56,12 @@ void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_col
 {
     size_t n_bytes = ampi_coll_block_bytes(&block);
     unsigned char *data = put_item(out, index, n_bytes);
+    const char *flat = n_bytes ? ampi_coll_flat(&block) : NULL;
 
     out->last = block;
+    out->is_scattered |= n_bytes && !flat;
+    if (out->addresses)
+        out->addresses[out->n_all - 1] = (uintptr_t)flat;
     if (data && out->n_shares)
         put_share(out, data, block, n_bytes);
     else if (data)
@@ -79,7 +85,10 @@ const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, ui
     const void *data = in->data;
 
     in->at += sizeof *item;
-    in->data += base_round_up(item->n_bytes, ITEM_ALIGN);
+    if (in->addresses)
+        data = (const void *)(uintptr_t)*in->addresses++;
+    else
+        in->data += base_round_up(item->n_bytes, ITEM_ALIGN);
     *n_bytes_out = item->n_bytes;
     if (index_out)
         *index_out = item->index;

@@ -16,6 +16,9 @@ struct ampi_coll_packer {
     size_t n_bytes;
     unsigned char *data; /* NULL: likewise */
     size_t data_bytes;
+    uint64_t *addresses;         /* in place of data: the items' addresses, in order; NULL: none */
+    int n_all;                   /* items so far */
+    bool is_scattered;           /* an item is not consecutive host memory of its member */
     int share;                   /* which part (PE) packs; of the data, its share */
     int n_shares;                /* ... of this many; 0: all of it */
     int proc;                    /* index of the process that it is for */
@@ -34,6 +37,7 @@ struct ampi_coll_item {
 struct ampi_coll_unpacker {
     const unsigned char *at;   /* the first item */
     const unsigned char *data; /* its data */
+    const uint64_t *addresses; /* the addresses of this item's data and of later ones'; NULL: data has them */
     int n_items;
     void *(*alloc)(void *memory, size_t n_bytes); /* allocates stand-ins' arrays, not cleared */
     void *memory;                                 /* ... the argument `memory` */

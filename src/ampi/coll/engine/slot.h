@@ -121,8 +121,8 @@ struct ampi_coll_plan {
      * its type is NULL: none. From it, the share stage takes the data for other members. NULL: data has to be in
      * parts. */
     struct ampi_coll_block (*place)(const struct ampi_coll_args *args, int source);
-    /* Does the share of this process's only member while its bare part (coll/between/exchange.h) is being fetched, as far
-     * as that needs no other process, and sets its is_moved. NULL: there is no such work. */
+    /* Does the share of this process's members, which are on one PE, while others copy its data (exchange_direct.c), as
+     * far as that needs no other process, and sets their is_moved. NULL: there is no such work. */
     void (*early)(const struct ampi_coll_slot *slot);
     /* +check usage: calls ampi_coll_usage_compare for all blocks that members of this process receive.
      * NULL: none. */

@@ -26,13 +26,16 @@ static void scatter_share(struct ampi_coll_slot *slot, int part)
     }
 }
 
-/* The root's own block, while the others fetch theirs. */
+/* The blocks of the root's process, while the others copy theirs. */
 static void scatter_early(const struct ampi_coll_slot *slot)
 {
-    struct ampi_coll_args *root = ampi_coll_root_args(slot);
+    const struct ampi_coll_args *root = ampi_coll_root_args(slot);
 
-    move_own(root, root);
-    root->is_moved = true;
+    for (int i = 0; i < ampi_coll_n_local(slot->state); i++) {
+        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        move_own(root, args);
+        args->is_moved = true;
+    }
 }
 
 static void scatter_deliver(struct ampi_coll_slot *slot, int part)
