@@ -13,9 +13,9 @@ unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID UCX_TLS UCX_NET_DEVIC
 "$mpicc" -O1 -o "$expect_dir/refused" "$here/refused.c" || exit 1
 cc -shared -fPIC -O1 -D_GNU_SOURCE -DREFUSED_LIBRARY -o "$expect_dir/refused.so" "$here/refused.c" -ldl || exit 1
 
-# Collectives may put the data into memory that the processes share.
+# Collectives may put the data into memory that the processes share, or copy it from the memory of the sender.
 for what in message collective window; do
-    run=(env LD_PRELOAD="$expect_dir/refused.so" "$mpirun" --procs 2 -n 2 "$expect_dir/refused" "$what" +coll node-memory:inf)
+    run=(env LD_PRELOAD="$expect_dir/refused.so" "$mpirun" --procs 2 -n 2 "$expect_dir/refused" "$what" +coll "node-memory:inf,one-copy:inf")
     expect "$what" 0 '^7 $' '' "${run[@]}"
     for refused in send receive; do
         expect "$what, UCX refuses to $refused" 1 '' 'UCX cannot move data between processes: Out of memory' \
