@@ -20,6 +20,7 @@
  *         process that ends in the middle of a message leaves one ring whose receiver waits, and no other
  *         ring.
  *      3. head_seen is a copy of the receiver's position that it publishes from time to time.
+ *      4. Before the receiver handles a message it gets ready to write an answer: see src/ult/inbox.h.
  *
  * Sleeping: the receiver sets is_asleep, checks its rings once more, and sleeps on UCX's descriptor. A
  * sender writes, then reads is_asleep, and if it is set wakes the receiver with a UCX message. Each side
@@ -74,6 +75,7 @@ struct ucxm_ring_out {
     struct ucxm_doorbell *doorbell;
     uint32_t tail;       /* next position to write */
     uint32_t head_known; /* positions below are free again */
+    uint32_t tail_owned; /* the last position whose cell was owned ahead (invariant 4) */
     bool was_full;       /* UCX carries the messages until the ring is empty, so that few are overtaken */
     bool must_fence;
 };
@@ -83,7 +85,7 @@ struct ucxm_ring_in {
     struct ucxm_ring_in *next; /* next in the port's list */
     struct ring_memory *memory;
     uint32_t head;      /* next position to read */
-    int proc_id;        /* of the sender */
+    int proc_id, pe_id; /* of the sender */
     uint64_t n_handled; /* messages */
 };
 
@@ -292,6 +294,7 @@ void ucxm_ring_accept(struct ucxm_port *port, const struct ucxm_port_name *from)
         base_fatal(1, "out of memory: cannot receive messages from process %d of %d", from->proc_id,
                    ucxm.place.n_procs);
     ring->proc_id = from->proc_id;
+    ring->pe_id = from->pe_id;
     ring->next = port->rings;
     port->rings = ring;
 }
@@ -346,6 +349,17 @@ static inline bool has_mail(const struct ucxm_ring_in *ring)
     return atomic_load_explicit(&cell->turn, memory_order_acquire) == ring->head + 1;
 }
 
+static inline void expect_answer(const struct ucxm_port *port, const struct ucxm_ring_in *from)
+{
+    const struct ucxm_peer *peers = port->peers[from->proc_id];
+    struct ucxm_ring_out *ring = peers ? peers[from->pe_id].ring : NULL;
+
+    if (ring && ring->tail != ring->tail_owned) {
+        ring->tail_owned = ring->tail;
+        base_own_line(&ring->memory->cells[ring->tail % RING_CELLS]);
+    }
+}
+
 /* At most one round, so that a fast sender cannot occupy the PE. */
 static inline int drain(struct ucxm_port *port, struct ucxm_ring_in *ring)
 {
@@ -356,6 +370,7 @@ static inline int drain(struct ucxm_port *port, struct ucxm_ring_in *ring)
         struct machine_data data = {.bytes = cell->body + base_round_up(cell->header_bytes, 8),
                                     .n_bytes = cell->n_bytes};
         ring->n_handled++;
+        expect_answer(port, ring);
         ucxm.client.handle(port->pe_id, cell->body, cell->header_bytes, &data);
         n_handled++;
         if (++ring->head % PUBLISH_EVERY == 0)

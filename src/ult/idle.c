@@ -121,7 +121,7 @@ static int flush_backlogs(struct ult_pe *pe)
 /* Announces a sender's new ring to the receiver. */
 struct ring_note {
     struct ult_wakeup wakeup;
-    struct ult_pe *dest;
+    struct ult_pe *sender, *dest;
     struct ult_ring *ring;
 };
 
@@ -129,7 +129,8 @@ static void handle_new_ring(struct ult_wakeup *wakeup)
 {
     struct ring_note *brought = BASE_CONTAINER(wakeup, struct ring_note, wakeup);
 
-    ult_inbox_add_ring(&brought->dest->inbox, brought->ring);
+    ult_inbox_add_ring(&brought->dest->inbox, brought->ring,
+                       &brought->dest->rings_to[brought->sender->pe_id]);
     free(brought);
 }
 
@@ -137,7 +138,7 @@ static BASE_COLD struct ult_ring *make_ring(struct ult_pe *self, struct ult_pe *
 {
     struct ring_note *bring = base_malloc(sizeof *bring, "messages between two PEs");
 
-    *bring = (struct ring_note){{NULL, handle_new_ring}, dest, ult_ring_create()};
+    *bring = (struct ring_note){{NULL, handle_new_ring}, self, dest, ult_ring_create()};
     self->rings_to[dest->pe_id] = bring->ring;
     ult_post_wakeup(dest, &bring->wakeup);
     return self->rings_to[dest->pe_id];

@@ -21,8 +21,9 @@ struct ult_ring *ult_ring_create(void)
     return base_calloc_aligned(1, sizeof(struct ult_ring), "messages between two PEs");
 }
 
-void ult_inbox_add_ring(struct ult_inbox *inbox, struct ult_ring *ring)
+void ult_inbox_add_ring(struct ult_inbox *inbox, struct ult_ring *ring, struct ult_ring *const *answers)
 {
+    ring->answers = answers;
     ring->next = inbox->rings;
     inbox->rings = ring;
 }
@@ -76,6 +77,16 @@ static int drain_wakeups(struct ult_inbox *inbox)
     return n_handled;
 }
 
+/* Gets ready for an answer to an item (invariant 4). Not after every item: the sender of a stream of items polls the
+ * cell of the answer, and would have to fetch it again each time. */
+static inline void expect_answer(struct ult_ring *ring)
+{
+    if (ring && ring->tail != ring->tail_owned) {
+        ring->tail_owned = ring->tail;
+        base_own_line(&ring->cells[ring->tail % ULT_RING_CELLS]);
+    }
+}
+
 /* Handles the items of one sender; at most one round, so that a fast sender cannot occupy the PE. */
 static int drain_ring(struct ult_ring *ring)
 {
@@ -85,6 +96,7 @@ static int drain_ring(struct ult_ring *ring)
         const struct ult_item *cell = &ring->cells[ring->head % ULT_RING_CELLS];
         if (atomic_load_explicit(&cell->turn, memory_order_acquire) != ring->head + 1)
             break;
+        expect_answer(*ring->answers);
         cell->handle(cell);
         ring->head++;
         n_handled++;

@@ -13,7 +13,10 @@
  *   3. `head` is the receiver's; `head_seen` is a copy that it publishes from time to time, `head_known`
  *      the value that the sender last read. The receiver never writes a cell: the line stays with the
  *      sender.
- *   4. Fields that one side writes all the time share no cache line with fields that the other side reads
+ *   4. A cell that the receiver polls is in its cache, too, and the sender needs a transfer to own it before the
+ *      one that brings the message. An item is often answered by one in the opposite direction: its receiver
+ *      therefore owns the cell of the answer before it handles the item, if it has sent an item since it last did so.
+ *   5. Fields that one side writes all the time share no cache line with fields that the other side reads
  *      or writes.
  */
 #ifndef ULT_INBOX_H
@@ -45,10 +48,12 @@ struct ult_ring {
     /* The sender's: */
     uint64_t tail;       /* next position to write */
     uint64_t head_known; /* positions below are free again */
+    uint64_t tail_owned; /* the last position whose cell was owned ahead (invariant 4) */
     /* The receiver's: */
     _Atomic uint64_t head_seen BASE_CACHE_ALIGNED; /* published for the sender */
     uint64_t head BASE_CACHE_ALIGNED;              /* next position to read */
     struct ult_ring *next;                         /* next in the inbox's list */
+    struct ult_ring *const *answers; /* *answers: the ring in the opposite direction; NULL: none yet */
 };
 
 struct ult_inbox {
@@ -61,9 +66,9 @@ void ult_inbox_init(struct ult_inbox *inbox);
 /* A new empty ring; free it with free. */
 struct ult_ring *ult_ring_create(void);
 
-/* Makes the receiver read the ring from now on. The receiver's thread; before any item is put into it, or
- * with a wake-up. */
-void ult_inbox_add_ring(struct ult_inbox *inbox, struct ult_ring *ring);
+/* Makes the receiver read the ring from now on. *answers: the receiver's ring to the sender, or NULL as long as there is
+ * none. The receiver's thread; before any item is put into the ring, or with a wake-up. */
+void ult_inbox_add_ring(struct ult_inbox *inbox, struct ult_ring *ring, struct ult_ring *const *answers);
 
 /* Copies the item into the ring; false: the ring is full. The sender's thread. */
 bool ult_ring_try_put(struct ult_ring *ring, const struct ult_item *item);

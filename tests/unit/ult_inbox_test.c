@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that a ring of the inbox takes as many items as it has cells and not one more, that items of one
- * sender are delivered once and in order (round the ring's end, from several threads at once), and that
- * wakeups are delivered in the order of posting.
+ * sender are delivered once and in order (round the ring's end, from several threads at once), that a receiver gets
+ * ready for an answer at most once after each of its own items, and that wakeups are delivered in the order of posting.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -15,6 +15,7 @@
 
 static struct ult_inbox inbox;
 static struct ult_ring *rings[N_PRODUCERS]; /* by producer */
+static struct ult_ring *answers;            /* in the opposite direction; NULL: none */
 
 /* What an item carries here. */
 struct load {
@@ -55,7 +56,7 @@ static void start(void)
     ult_inbox_init(&inbox);
     for (int i = 0; i < N_PRODUCERS; i++) {
         rings[i] = ult_ring_create();
-        ult_inbox_add_ring(&inbox, rings[i]);
+        ult_inbox_add_ring(&inbox, rings[i], &answers);
     }
     memset(next_of, 0, sizeof next_of);
     n_handled = 0;
@@ -104,6 +105,39 @@ START_TEST(room_after_drain_at_any_position)
         ck_assert_int_eq(ult_inbox_drain(&inbox), n);
     }
     ck_assert_int_eq(n_wrong, 0);
+}
+END_TEST
+
+static void deliver(uint32_t number)
+{
+    struct ult_item item = make_item(0, number);
+
+    ck_assert(ult_ring_try_put(rings[0], &item));
+    ck_assert_int_eq(ult_inbox_drain(&inbox), 1);
+}
+
+START_TEST(ready_for_an_answer_after_own_items)
+{
+    struct ult_ring *ring = ult_ring_create();
+    struct ult_item item = make_item(0, 0);
+
+    deliver(0); /* there is no ring for answers yet */
+    answers = ring;
+    for (int i = 0; i < 5; i++)
+        ck_assert(ult_ring_try_put(ring, &item));
+    deliver(1);
+    ck_assert_uint_eq(ring->tail_owned, 5);
+    ring->tail_owned = 1000; /* any change would be seen */
+    ring->tail = 1000;
+    deliver(2);
+    deliver(3);
+    ck_assert_uint_eq(ring->tail_owned, 1000);
+    ring->tail++;
+    deliver(4);
+    ck_assert_uint_eq(ring->tail_owned, 1001);
+    ck_assert_int_eq(n_wrong, 0);
+    answers = NULL;
+    free(ring);
 }
 END_TEST
 
@@ -220,6 +254,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, start, end);
     tcase_add_test(tcase, full_and_round_the_end);
     tcase_add_test(tcase, room_after_drain_at_any_position);
+    tcase_add_test(tcase, ready_for_an_answer_after_own_items);
     tcase_add_test(tcase, several_producers);
     tcase_add_test(tcase, notes_in_order);
     tcase_add_test(tcase, handlers_may_post);
