@@ -33,6 +33,7 @@
 
 struct ult_job ult_job;
 __thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
+__thread bool ult_has_switched __attribute__((tls_model("initial-exec")));
 
 /* ---- The run queue ---- */
 
@@ -112,6 +113,7 @@ static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to
     ult_annotate_leave(&from->annotation, &to->annotation, from->state == ULT_ENDED);
     ult_arch_switch(&from->sp, to->sp);
     ult_annotate_enter(&from->annotation);
+    ult_has_switched = true;
 }
 
 static void run_next(struct ult_pe *pe, struct ult *self)

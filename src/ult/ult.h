@@ -154,6 +154,15 @@ static inline struct ult *ult_self(void);
  * suspend without a switch in between. May switch. */
 void ult_suspend(void);
 
+/* Before the definition of a function that the program calls, and that may switch. If it has, it returns by an indirect jump.
+ * The CPU predicts a return to be to the last call that has not returned: that is the call of the ULT that ran before, in
+ * another copy of the program. It predicts a jump by the jumps before. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define ULT_JUMPS_BACK __attribute__((function_return("thunk-extern")))
+#else
+#define ULT_JUMPS_BACK
+#endif
+
 /* Makes a BLOCKED ULT of this PE ready; it runs at its turn. Never switches. */
 void ult_ready(struct ult *u);
 

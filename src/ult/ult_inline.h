@@ -9,6 +9,9 @@
  * (sharing.h): the variable's address must not be kept across one. */
 extern __thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
 
+/* The ULT that runs on this OS thread has been switched to since a function with ULT_JUMPS_BACK last returned. */
+extern __thread bool ult_has_switched __attribute__((tls_model("initial-exec")));
+
 static inline struct ult *ult_self(void)
 {
     return ult_current;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that ULTs of a PE take turns in the order in which they became ready, that a ULT continues with its
- * local variables, registers and errno, that it blocks until it is made ready, and that it lends its core where PEs
- * share cores.
+ * local variables, registers and errno, that it blocks until it is made ready, that functions that jump back return as
+ * others do, and that it lends its core where PEs share cores.
  */
 #include <errno.h>
 #include <sched.h>
@@ -91,6 +91,40 @@ START_TEST(errno_belongs_to_the_ult)
 {
     ult_job_start(1, 5, keep_errno);
     ult_job_start(2, 5, keep_errno);
+}
+END_TEST
+
+/* Some arguments are on the stack, and the result fills both registers for results. */
+struct two {
+    long sum, product;
+};
+
+ULT_JUMPS_BACK BASE_NOINLINE static struct two yield_times(int n, long a, long b, long c, long d, long e,
+                                                           long f, long g)
+{
+    for (int i = 0; i < n; i++)
+        ult_yield();
+    return (struct two){a + b + c + d + e + f + g, a * b * c * d * e * f * g};
+}
+
+/* Returns by the jump after yields, and by a return without. */
+static void return_often(void *arg)
+{
+    long a = (long)(intptr_t)arg;
+
+    for (int i = 0; i < 100; i++) {
+        struct two got = yield_times(i % 3, a, 2, 3, 4, 5, i, 7);
+        ULT_CHECK(got.sum == a + 21 + i && got.product == a * 840 * i);
+#ifndef __clang__ /* which has no attribute for the jump */
+        ULT_CHECK(!ult_has_switched);
+#endif
+    }
+}
+
+START_TEST(jumping_back_is_returning)
+{
+    ult_job_start(1, 5, return_often);
+    ult_job_start(2, 5, return_often);
 }
 END_TEST
 
@@ -239,6 +273,7 @@ int main(void)
     tcase_add_test(tcase, yielding_goes_round);
     tcase_add_test(tcase, locals_and_registers_survive);
     tcase_add_test(tcase, errno_belongs_to_the_ult);
+    tcase_add_test(tcase, jumping_back_is_returning);
     tcase_add_test(tcase, stacks_are_aligned_and_ours);
     tcase_add_test(tcase, blocked_until_ready);
     tcase_add_test(tcase, many_ults);

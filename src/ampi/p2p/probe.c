@@ -70,7 +70,7 @@ static struct ampi_message *await(struct ampi_comm *comm, int source, int tag, b
 }
 
 AMPI_EXPORT(Probe);
-int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+ULT_JUMPS_BACK int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_comm *object = NULL;
     struct ampi_message *found;
@@ -90,7 +90,7 @@ int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 }
 
 AMPI_EXPORT(Iprobe);
-int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+ULT_JUMPS_BACK int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
     struct ampi_comm *object = NULL;
     struct ampi_message *message;
@@ -123,7 +123,7 @@ static MPI_Message hand_out(struct ampi_message *message)
 }
 
 AMPI_EXPORT(Mprobe);
-int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+ULT_JUMPS_BACK int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
     struct ampi_comm *object = NULL;
     struct ampi_message *taken;
@@ -149,7 +149,8 @@ int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_St
 }
 
 AMPI_EXPORT(Improbe);
-int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+ULT_JUMPS_BACK int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
+                                MPI_Status *status)
 {
     struct ampi_comm *object = NULL;
     struct ampi_message *taken;

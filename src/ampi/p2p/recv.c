@@ -169,8 +169,8 @@ int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args
 }
 
 AMPI_EXPORT(Recv);
-BASE_FLATTEN int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-                           MPI_Status *status)
+ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+                                          MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_rank *self = ampi_enter("MPI_Recv");
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
@@ -182,8 +182,8 @@ BASE_FLATTEN int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int sour
 }
 
 AMPI_EXPORT(Recv_c);
-BASE_FLATTEN int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
-                             MPI_Comm comm, MPI_Status *status)
+ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+                                            int tag, MPI_Comm comm, MPI_Status *status)
 {
     struct ampi_rank *self = ampi_enter("MPI_Recv_c");
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};

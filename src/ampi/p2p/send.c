@@ -269,8 +269,8 @@ int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args
 }
 
 AMPI_EXPORT(Send);
-BASE_FLATTEN int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
-                           MPI_Comm comm)
+ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest,
+                                          int tag, MPI_Comm comm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Send");
     struct ampi_send_args args = {
@@ -283,8 +283,8 @@ BASE_FLATTEN int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, in
 }
 
 AMPI_EXPORT(Send_c);
-BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                             MPI_Comm comm)
+ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+                                            int tag, MPI_Comm comm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Send_c");
     struct ampi_send_args args = {

@@ -175,7 +175,7 @@ static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Sta
 /* ---- One request ---- */
 
 AMPI_EXPORT(Wait);
-BASE_FLATTEN int PMPI_Wait(MPI_Request *request, MPI_Status *status)
+ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 {
     struct ampi_request *object;
 
@@ -198,7 +198,7 @@ BASE_FLATTEN int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 }
 
 AMPI_EXPORT(Test);
-int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+ULT_JUMPS_BACK int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     struct ampi_request *object;
 
@@ -257,7 +257,8 @@ static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status
 }
 
 AMPI_EXPORT(Waitall);
-BASE_FLATTEN int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses)
+ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Waitall(int count, MPI_Request array_of_requests[],
+                                             MPI_Status *array_of_statuses)
 {
     struct request_set set;
     int error;
@@ -274,7 +275,8 @@ BASE_FLATTEN int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_St
 }
 
 AMPI_EXPORT(Testall);
-int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Status *array_of_statuses)
+ULT_JUMPS_BACK int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag,
+                                MPI_Status *array_of_statuses)
 {
     struct request_set set;
     int error;
@@ -313,7 +315,7 @@ static bool retire_any(struct request_set *set, MPI_Request handles[], int *inde
 }
 
 AMPI_EXPORT(Waitany);
-int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Status *status)
+ULT_JUMPS_BACK int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Status *status)
 {
     struct request_set set;
     int error;
@@ -336,7 +338,8 @@ int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Sta
 }
 
 AMPI_EXPORT(Testany);
-int PMPI_Testany(int count, MPI_Request array_of_requests[], int *index, int *flag, MPI_Status *status)
+ULT_JUMPS_BACK int PMPI_Testany(int count, MPI_Request array_of_requests[], int *index, int *flag,
+                                MPI_Status *status)
 {
     struct request_set set;
     int error;
@@ -417,16 +420,16 @@ static int some(int incount, MPI_Request handles[], int *outcount, int indices[]
 }
 
 AMPI_EXPORT(Waitsome);
-int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
-                  MPI_Status array_of_statuses[])
+ULT_JUMPS_BACK int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount,
+                                 int array_of_indices[], MPI_Status array_of_statuses[])
 {
     ampi_enter("MPI_Waitsome");
     return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, true);
 }
 
 AMPI_EXPORT(Testsome);
-int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
-                  MPI_Status array_of_statuses[])
+ULT_JUMPS_BACK int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount,
+                                 int array_of_indices[], MPI_Status array_of_statuses[])
 {
     ampi_enter("MPI_Testsome");
     return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, false);
@@ -443,7 +446,7 @@ static void copy_status(struct ampi_request *request, MPI_Status *status)
 }
 
 AMPI_EXPORT(Request_get_status);
-int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+ULT_JUMPS_BACK int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
     struct ampi_request *object = ampi_request_of(request);
 
@@ -469,8 +472,8 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 }
 
 AMPI_EXPORT(Request_get_status_all);
-int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[], int *flag,
-                                MPI_Status array_of_statuses[])
+ULT_JUMPS_BACK int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[], int *flag,
+                                               MPI_Status array_of_statuses[])
 {
     struct request_set set;
     int error;
@@ -498,8 +501,8 @@ int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[]
 }
 
 AMPI_EXPORT(Request_get_status_any);
-int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index, int *flag,
-                                MPI_Status *status)
+ULT_JUMPS_BACK int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index,
+                                               int *flag, MPI_Status *status)
 {
     struct request_set set;
     int error;
@@ -528,8 +531,9 @@ int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[]
 }
 
 AMPI_EXPORT(Request_get_status_some);
-int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[], int *outcount,
-                                 int array_of_indices[], MPI_Status array_of_statuses[])
+ULT_JUMPS_BACK int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
+                                                int *outcount, int array_of_indices[],
+                                                MPI_Status array_of_statuses[])
 {
     struct request_set set;
     int error;

@@ -44,6 +44,26 @@ ult_arch_switch:
     .cfi_endproc
     .size   ult_arch_switch, . - ult_arch_switch
 
+/* Functions with ULT_JUMPS_BACK return through this function, by the name that compilers use for it. Keeps all registers that hold
+ * results. */
+    .globl  __x86_return_thunk
+    .hidden __x86_return_thunk
+    .type   __x86_return_thunk, @function
+    .balign 16
+__x86_return_thunk:
+    .cfi_startproc
+    movq    ult_has_switched@gottpoff(%rip), %rcx
+    cmpb    $0, %fs:(%rcx)
+    jne     1f
+    ret
+1:  movb    $0, %fs:(%rcx)
+    popq    %rcx
+    .cfi_adjust_cfa_offset -8
+    .cfi_register rip, rcx
+    jmp     *%rcx
+    .cfi_endproc
+    .size   __x86_return_thunk, . - __x86_return_thunk
+
 /* Entry point of a new ULT: r12 = its function, r13 = its argument. The end of every backtrace. */
     .globl  ult_arch_start
     .hidden ult_arch_start

@@ -53,7 +53,7 @@ int ampi_coll_barrier(struct ampi_comm *comm)
     return ampi_coll_run(&args);
 }
 
-BASE_UNCHECKED_FRAME int ampi_coll_call_barrier(struct ampi_comm *comm)
+ULT_JUMPS_BACK BASE_UNCHECKED_FRAME int ampi_coll_call_barrier(struct ampi_comm *comm)
 {
     struct ampi_coll_args args;
 
