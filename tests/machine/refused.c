@@ -46,7 +46,7 @@ void *ucp_am_recv_data_nbx(void *worker, void *token, void *data, size_t n_bytes
 
 enum { N = 120000 };
 
-static char data[N], memory[N];
+static char data[N], before[N], memory[N];
 
 int main(int argc, char **argv)
 {
@@ -67,7 +67,8 @@ int main(int argc, char **argv)
         MPI_Win_create(memory, N, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
         MPI_Win_fence(0, win);
         if (rank == 0)
-            MPI_Accumulate(data, N, MPI_CHAR, size - 1, 0, N, MPI_CHAR, MPI_REPLACE, win);
+            MPI_Get_accumulate(data, N, MPI_CHAR, before, N, MPI_CHAR, size - 1, 0, N, MPI_CHAR, MPI_REPLACE,
+                               win);
         MPI_Win_fence(0, win);
         memcpy(data, memory, N);
         MPI_Win_free(&win);
