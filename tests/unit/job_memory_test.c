@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows the size of the guards below the ranks' stacks: large if there is room, and never at the expense of
- * ranks.
+ * ranks; and where in a page stacks begin.
  */
 #include <check.h>
 
@@ -35,6 +35,24 @@ START_TEST(stacks_have_the_precedence)
 }
 END_TEST
 
+/* All stacks at the same place of a page would compete for the same sets of a cache. */
+START_TEST(few_stacks_begin_at_different_cache_lines)
+{
+    for (int slot = 1; slot < 16; slot++)
+        for (int other = 0; other < slot; other++)
+            ck_assert_uint_ne(ampi_memory_colour_bytes(64, slot) / 64,
+                              ampi_memory_colour_bytes(64, other) / 64);
+    ck_assert_uint_lt(ampi_memory_colour_bytes(64, 63), 4096);
+}
+END_TEST
+
+START_TEST(many_stacks_begin_at_a_page)
+{
+    for (int slot = 0; slot < 20000; slot++)
+        ck_assert_uint_eq(ampi_memory_colour_bytes(20000, slot), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("job_memory");
@@ -45,6 +63,8 @@ int main(void)
     tcase_add_test(guards, guards_are_large_up_to_20000_ranks);
     tcase_add_test(guards, a_million_ranks_fit);
     tcase_add_test(guards, stacks_have_the_precedence);
+    tcase_add_test(guards, few_stacks_begin_at_different_cache_lines);
+    tcase_add_test(guards, many_stacks_begin_at_a_page);
     suite_add_tcase(suite, guards);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -58,6 +58,9 @@ void ampi_memory_plan(int n_ranks);
  * address space, of which each rank needs another rest_bytes; at least 1 MiB, even if that does not fit. */
 size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes);
 
+/* The distance of a rank's stack from the end of its last page, of n_ranks in the process. */
+size_t ampi_memory_colour_bytes(int n_ranks, int slot);
+
 /* The address of the ranks' slots (job_arena.c): [the address, + len_bytes) is free address space. */
 char *ampi_memory_arena(size_t len_bytes, size_t align_bytes);
 

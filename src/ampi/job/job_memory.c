@@ -49,9 +49,11 @@
 /* Mappings left to the C library, the program and its libraries. */
 #define MAPPINGS_SPARE 1000
 
-/* Offsets of stack tops (cache colouring): this many, this far apart. */
+/* Offsets of stack tops (cache colouring): this many, this far apart. More ranks do not fit into a cache anyway; without
+ * an offset the stack of most fits into one page. */
 #define COLOURS 16
 #define COLOUR_BYTES 192
+#define COLOURED_RANKS_MAX 4096
 
 static struct {
     char *arena; /* the first slot */
@@ -134,6 +136,11 @@ size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_by
     return guard_bytes;
 }
 
+size_t ampi_memory_colour_bytes(int n_ranks, int slot)
+{
+    return n_ranks > COLOURED_RANKS_MAX ? 0 : (size_t)(slot % COLOURS) * COLOUR_BYTES;
+}
+
 /* Space for opened libraries: room_bytes for all ranks, of which each needs rest_bytes for other purposes.
  * 0: none. */
 static size_t late_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
@@ -195,7 +202,7 @@ void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_
                    "smaller stacks (+stacksize), or raise vm.max_map_count or `ulimit -v`",
                    memory.stack_bytes >> 10, world_rank, memory.n_ranks, strerror(errno));
     *stack_lo_out = lo;
-    *stack_hi_out = end - (size_t)(world_rank % COLOURS) * COLOUR_BYTES;
+    *stack_hi_out = end - ampi_memory_colour_bytes(memory.n_ranks, world_rank);
 }
 
 int ampi_memory_slot_of(const void *addr)
