@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads of a rank use persistent and partitioned requests at the same time, each with the thread of the same number in
  * the next rank; one thread marks the partitions of another's request. */
-#include "mtest.h"
-
-#include <pthread.h>
+#include "mtest_threads.h"
 
 #if MPI_VERSION >= 4
 enum { THREADS = 3, ROUNDS = 1500, LEN = 50, PARTS = 5 };
 
 static int next, prev;
-static int n_wrong[THREADS];
 
 static int content(int rank, int thread, int round, int i)
 {
@@ -29,7 +26,7 @@ static void persistent(int thread)
         MPI_Startall(2, requests);
         MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
         for (int i = 0; i < LEN; i++)
-            n_wrong[thread] += in[i] != content(prev, thread, round, i);
+            mtest_thread_check(thread, in[i] == content(prev, thread, round, i));
     }
     MPI_Request_free(&requests[0]);
     MPI_Request_free(&requests[1]);
@@ -76,7 +73,7 @@ static void partitioned(int thread)
         MPI_Wait(&recv, MPI_STATUS_IGNORE);
         MPI_Wait(&help.send, MPI_STATUS_IGNORE);
         for (int i = 0; i < LEN; i++)
-            n_wrong[thread] += in[i] != content(prev, thread, round, i);
+            mtest_thread_check(thread, in[i] == content(prev, thread, round, i));
     }
     pthread_join(helper, NULL);
     pthread_barrier_destroy(&help.barrier);
@@ -86,7 +83,7 @@ static void partitioned(int thread)
 
 static void *run(void *arg)
 {
-    int thread = (int)(intptr_t)arg;
+    int thread = mtest_thread_number(arg);
 
     persistent(thread);
     partitioned(thread);
@@ -95,21 +92,10 @@ static void *run(void *arg)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[THREADS];
-    int provided;
-
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    mtest_learn_world(1);
-    if (provided < MPI_THREAD_MULTIPLE)
-        mtest_skip("needs MPI_THREAD_MULTIPLE");
+    mtest_init_threads(&argc, &argv, 1);
     next = (mtest_rank + 1) % mtest_size;
     prev = (mtest_rank + mtest_size - 1) % mtest_size;
-    for (int i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, run, (void *)(intptr_t)i);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    for (int i = 0; i < THREADS; i++)
-        MTEST_CHECK(n_wrong[i] == 0, "thread %d: %d wrong elements", i, n_wrong[i]);
+    mtest_run_threads(0, THREADS, run);
     return mtest_end();
 }
 #else

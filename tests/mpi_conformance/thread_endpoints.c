@@ -2,15 +2,12 @@
 /* Each thread of a rank has endpoints of its own: a communicator of a session that it opened, and one with a stream that it
  * created, of no GPU. Threads of the same number exchange messages on them with equal tags at the same time, and receive
  * from any source. Argument: the kind, session or stream. */
-#include "mtest.h"
-
-#include <pthread.h>
+#include "mtest_threads.h"
 
 #ifdef MPIX_STREAM_NULL
 enum { THREADS = 4, ROUNDS = 400, LEN = 600 };
 
 static int use_sessions;
-static int n_wrong[THREADS];
 static MPI_Comm worlds[THREADS];
 
 static int content(int rank, int thread, int round)
@@ -35,11 +32,11 @@ static void exchange(int thread, MPI_Comm comm)
         MPI_Recv(in, len, MPI_INT, MPI_ANY_SOURCE, 7, comm, &status);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         for (int i = 0; i < len; i++)
-            n_wrong[thread] += in[i] != content(prev, thread, round) + i;
-        n_wrong[thread] += status.MPI_SOURCE != prev;
+            mtest_thread_check(thread, in[i] == content(prev, thread, round) + i);
+        mtest_thread_check(thread, status.MPI_SOURCE == prev);
         if (round % 50 == 0) {
             MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
-            n_wrong[thread] += sum != size * (size - 1) / 2;
+            mtest_thread_check(thread, sum == size * (size - 1) / 2);
         }
     }
 }
@@ -73,7 +70,7 @@ static void by_stream(int thread)
     MTEST_OK(MPIX_Stream_create(MPI_INFO_NULL, &stream));
     MTEST_OK(MPIX_Stream_comm_create(worlds[thread], stream, &comm));
     MTEST_OK(MPIX_Comm_get_stream(comm, 0, &found));
-    n_wrong[thread] += found != stream;
+    mtest_thread_check(thread, found == stream);
     exchange(thread, comm);
     MPI_Comm_free(&comm);
     MTEST_OK(MPIX_Stream_free(&stream));
@@ -81,7 +78,7 @@ static void by_stream(int thread)
 
 static void *run(void *arg)
 {
-    int thread = (int)(intptr_t)arg;
+    int thread = mtest_thread_number(arg);
 
     if (use_sessions)
         by_session(thread);
@@ -92,22 +89,13 @@ static void *run(void *arg)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[THREADS];
-    int provided;
-
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    mtest_learn_world(1);
+    mtest_init_threads(&argc, &argv, 1);
     use_sessions = argc > 1 && strcmp(argv[1], "session") == 0;
     for (int i = 0; i < THREADS; i++)
         MPI_Comm_dup(MPI_COMM_WORLD, &worlds[i]);
+    mtest_run_threads(0, THREADS, run);
     for (int i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, run, (void *)(intptr_t)i);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    for (int i = 0; i < THREADS; i++) {
-        MTEST_CHECK(n_wrong[i] == 0, "thread %d: %d wrong elements", i, n_wrong[i]);
         MPI_Comm_free(&worlds[i]);
-    }
     return mtest_end();
 }
 #else
