@@ -5,8 +5,9 @@
  * trip of 8 bytes, and 8-byte messages per second of all threads (windows of 64, as msgrate has them). The time is that from
  * the start of the first thread to the end of the last: threads that share a core may run one after the other.
  *
- * usage: threads [-k THREADS] [-n ITERATIONS] [-r SAMPLES] [-l 0|1]
- *        with -k 0 the main thread does it alone, and -l says whether it has asked for MPI_THREAD_MULTIPLE
+ * usage: threads [-k THREADS] [-n ITERATIONS] [-r SAMPLES] [-l 0|1] [-s 0|1]
+ *        with -k 0 the main thread does it alone, and -l says whether it has asked for MPI_THREAD_MULTIPLE; with -s 1 each
+ *        communicator has an MPIX_Stream (MPICH's extension)
  * prints: threads.latency.K value us, threads.rate.K value million/s, each the median of the samples
  */
 #include <pthread.h>
@@ -117,13 +118,48 @@ static double median(int n_threads, int n_samples)
     return seconds[n_samples / 2];
 }
 
+#ifdef MPIX_STREAM_NULL
+static MPIX_Stream streams[THREADS_MAX];
+
+static void make_comm(int i, int has_stream)
+{
+    if (!has_stream) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &threads[i].comm);
+        return;
+    }
+    MPIX_Stream_create(MPI_INFO_NULL, &streams[i]);
+    MPIX_Stream_comm_create(MPI_COMM_WORLD, streams[i], &threads[i].comm);
+}
+
+static void free_comm(int i, int has_stream)
+{
+    MPI_Comm_free(&threads[i].comm);
+    if (has_stream)
+        MPIX_Stream_free(&streams[i]);
+}
+#else
+static void make_comm(int i, int has_stream)
+{
+    if (has_stream)
+        bench_fail("this MPI has no MPIX_Stream");
+    MPI_Comm_dup(MPI_COMM_WORLD, &threads[i].comm);
+}
+
+static void free_comm(int i, int has_stream)
+{
+    (void)has_stream;
+    MPI_Comm_free(&threads[i].comm);
+}
+#endif
+
 int main(int argc, char **argv)
 {
-    int provided, n_threads = 2, n_samples = 11, level = 1, n_callers;
+    int provided, n_threads = 2, n_samples = 11, level = 1, n_callers, has_streams;
     double latency, rate;
 
     n_threads = (int)bench_option_long(argc, argv, "-k", 2);
     level = (int)bench_option_long(argc, argv, "-l", 1);
+    has_streams = (int)bench_option_long(argc, argv, "-s", 0);
     iterations = (int)bench_option_long(argc, argv, "-n", 6400);
     n_samples = (int)bench_option_long(argc, argv, "-r", 11);
     MPI_Init_thread(&argc, &argv, n_threads || level ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
@@ -136,7 +172,7 @@ int main(int argc, char **argv)
     n_callers = n_threads ? n_threads : 1;
     pthread_barrier_init(&start, NULL, (unsigned)n_callers);
     for (int i = 0; i < n_callers; i++)
-        MPI_Comm_dup(MPI_COMM_WORLD, &threads[i].comm);
+        make_comm(i, has_streams);
     latency = median(n_threads, n_samples) / iterations / 2 * 1e6;
     is_rate = 1;
     rate = (double)(iterations / WINDOW * WINDOW) * n_callers * half / median(n_threads, n_samples) / 1e6;
@@ -144,7 +180,7 @@ int main(int argc, char **argv)
         printf("threads.latency.%d %.3f us\nthreads.rate.%d %.3f million/s\n", n_threads, latency, n_threads,
                rate);
     for (int i = 0; i < n_callers; i++)
-        MPI_Comm_free(&threads[i].comm);
+        free_comm(i, has_streams);
     MPI_Finalize();
     return 0;
 }

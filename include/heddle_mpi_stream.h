@@ -18,8 +18,8 @@ typedef struct HEDDLE_Stream *MPIX_Stream;
 /* Sets the key to the bytes of a value, in hexadecimal: MPIX_Info_set_hex(info, "value", &stream, sizeof stream). */
 int MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size);
 
-/* info has "type", "cudaStream_t", and "value", the stream (MPIX_Info_set_hex); MPI_INFO_NULL: a stream of no GPU.
- * The CUDA stream must belong to the current context, and must exist as long as this one. */
+/* info has "type", "cudaStream_t", and "value", the stream (MPIX_Info_set_hex); MPI_INFO_NULL: a stream of no GPU,
+ * which stands for a thread: calls with its communicators are made by one thread at a time. The CUDA stream must belong to the current context, and must exist as long as this one. */
 int MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream);
 
 /* An error if a communicator uses the stream. */

@@ -47,6 +47,19 @@ bool ult_ring_try_put(struct ult_ring *ring, const struct ult_item *item)
     return true;
 }
 
+static inline bool is_full(const struct ult_ring *ring, const struct ult_item *cell)
+{
+    return atomic_load_explicit(&cell->turn, memory_order_acquire) == ring->head + 1;
+}
+
+bool ult_ring_take_back(struct ult_ring *ring)
+{
+    if (!is_full(ring, &ring->cells[ring->head % ULT_RING_CELLS]))
+        return false;
+    ring->head++;
+    return true;
+}
+
 void ult_inbox_put_wakeup(struct ult_inbox *inbox, struct ult_wakeup *wakeup)
 {
     wakeup->next = atomic_load_explicit(&inbox->wakeups, memory_order_relaxed);
@@ -94,7 +107,7 @@ static int drain_ring(struct ult_ring *ring)
 
     while (n_handled < (int)ULT_RING_CELLS) {
         const struct ult_item *cell = &ring->cells[ring->head % ULT_RING_CELLS];
-        if (atomic_load_explicit(&cell->turn, memory_order_acquire) != ring->head + 1)
+        if (!is_full(ring, cell))
             break;
         expect_answer(*ring->answers);
         cell->handle(cell);

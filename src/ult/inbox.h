@@ -73,6 +73,10 @@ void ult_inbox_add_ring(struct ult_inbox *inbox, struct ult_ring *ring, struct u
 /* Copies the item into the ring; false: the ring is full. The sender's thread. */
 bool ult_ring_try_put(struct ult_ring *ring, const struct ult_item *item);
 
+/* Takes back the oldest item that the receiver has not handled; false: there is none. The sender's thread, while the
+ * receiver does not read. */
+bool ult_ring_take_back(struct ult_ring *ring);
+
 /* Adds a wake-up. Any thread. */
 void ult_inbox_put_wakeup(struct ult_inbox *inbox, struct ult_wakeup *wakeup);
 

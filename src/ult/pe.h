@@ -139,6 +139,17 @@ void ult_pe_run(struct ult_carrier *carrier);
 /* Starts an OS thread of this library's own; returns an error number. */
 int ult_pe_create_thread(pthread_t *thread, void *(*function)(void *), void *arg) BASE_MUST_CHECK;
 
+/* After which time a waiting thread yields its core if there are more threads than cores: longer than an answer takes.
+ * Threads that exchange messages thus run at the same time, and do not switch for each message. */
+#define ULT_YIELD_AFTER_NS 2500
+
+/* Are there more threads than cores? */
+static inline bool ult_is_crowded(void)
+{
+    return ult_job.is_oversubscribed ||
+           atomic_load_explicit(&ult_job.n_threads, memory_order_relaxed) > ult_job.n_cores;
+}
+
 /* ---- Sharing (sharing.c). The caller holds the PE's lock. ---- */
 
 /* Blocks a bound ULT, whose state is BLOCKED, until it is ready. */

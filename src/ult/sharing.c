@@ -33,10 +33,6 @@ enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 /* How long a thread polls before it sleeps if there are more threads than cores. */
 #define CROWDED_SPIN_NS 20000
 
-/* After which time it yields its core then: longer than an answer takes. Threads that exchange messages thus run at the same
- * time, and do not switch for each message. */
-#define YIELD_AFTER_NS 2500
-
 /* The sleeper's interval of polling while other threads poll. */
 #define NAP_NS 100000
 
@@ -236,12 +232,6 @@ static inline void notify_sleeper(struct ult_pe *pe)
         disturb_sleeper(pe);
 }
 
-static bool is_crowded(void)
-{
-    return ult_job.is_oversubscribed ||
-           atomic_load_explicit(&ult_job.n_threads, memory_order_relaxed) > ult_job.n_cores;
-}
-
 /* Waits until the bell rings or the time is over. One thread of a PE polls, the others only read their bells; a thread that
  * yields its core lets another one poll. Called without the lock. */
 static void spin(const struct wait *wait, uint64_t duration_ns)
@@ -249,7 +239,7 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
     struct ult_sharing *sharing = &wait->pe->sharing;
     bool is_poller = false;
     uint64_t now_ns = ult_now_ns(), end_ns = now_ns + duration_ns;
-    uint64_t yield_at_ns = is_crowded() ? now_ns + YIELD_AFTER_NS : UINT64_MAX;
+    uint64_t yield_at_ns = ult_is_crowded() ? now_ns + ULT_YIELD_AFTER_NS : UINT64_MAX;
 
     for (unsigned i = 1; atomic_load_explicit(&wait->waiter->bell, memory_order_acquire) == QUIET; i++) {
         if (!is_poller && !atomic_load_explicit(&sharing->is_polled, memory_order_relaxed))
@@ -272,7 +262,7 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
             if (is_poller)
                 atomic_store(&sharing->is_polled, is_poller = false);
             sched_yield();
-            yield_at_ns = ult_now_ns() + YIELD_AFTER_NS;
+            yield_at_ns = ult_now_ns() + ULT_YIELD_AFTER_NS;
         }
     }
     if (is_poller)
@@ -361,7 +351,7 @@ static void wait_until_over(const struct wait *wait)
 
     sharing->n_awake++;
     while (!is_over(wait)) {
-        uint64_t spin_ns = is_crowded() ? CROWDED_SPIN_NS : ult_idle_spin_ns(pe);
+        uint64_t spin_ns = ult_is_crowded() ? CROWDED_SPIN_NS : ult_idle_spin_ns(pe);
         watch_carrier(pe);
         unlock(pe);
         spin(wait, spin_ns);
@@ -454,7 +444,7 @@ void ult_sharing_yield(struct ult *self)
         if (!self->errands)
             take_errands(self);
     }
-    if (hand_over(pe) || !ult_is_bound(self) || !is_crowded())
+    if (hand_over(pe) || !ult_is_bound(self) || !ult_is_crowded())
         return;
     unlock(pe);
     sched_yield();

@@ -57,6 +57,10 @@ void ult_unbind(struct ult *u);
 void ult_enter_bound(struct ult *u);
 void ult_leave_bound(struct ult *u);
 
+/* For a thread that is outside of its PE: calls is_done until that returns true, about as long as a thread that waits for
+ * its PE polls before it sleeps. False: it is not over yet. */
+bool ult_spin_outside(bool (*is_done)(const void *arg), const void *arg);
+
 /* Starts a thread that polls the PE of the running ULT, or sleeps until events come, while the carrier is in the
  * program's code. The PE is shared from then on. On its carrier, once. Returns an error number. */
 bool ult_progress_is_started(void);

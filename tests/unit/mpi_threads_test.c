@@ -9,10 +9,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ampi/object/gate.h"
 #include "mpi_job.h"
 
+#include "heddle_mpi_stream.h"
 #include "mpi-ext.h"
 
 #define THREADS_MAX 16
@@ -22,6 +24,8 @@ static int n_ranks = 4, n_pes = 2, n_threads = 3, seconds;
 static _Atomic int n_running[RANKS_MAX]; /* threads of each rank */
 static MPI_Comm comms[RANKS_MAX][THREADS_MAX];
 static __thread struct ampi_rank *rank_of_this;
+static __thread MPI_Comm own = MPI_COMM_NULL; /* with a stream of this thread's */
+static __thread MPIX_Stream stream;
 
 struct caller {
     struct ampi_rank *rank;
@@ -109,12 +113,93 @@ static void make_comm(int me, MPI_Comm comm)
     MPI_Comm_free(&dup);
 }
 
+/* ---- On communicators with a stream of the thread's own ---- */
+
+static void drop_own(void)
+{
+    if (own == MPI_COMM_NULL)
+        return;
+    MPI_Comm_free(&own);
+    MPIX_Stream_free(&stream);
+}
+
+/* Of all threads of the number at once. */
+static void make_own(MPI_Comm comm)
+{
+    drop_own();
+    MPIX_Stream_create(MPI_INFO_NULL, &stream);
+    ULT_CHECK(MPIX_Stream_comm_create(comm, stream, &own) == MPI_SUCCESS);
+}
+
+/* A message of any size to the next rank, and calls of all kinds for it. The threads of a number draw the same. */
+static void stream_ring(struct caller *caller, int me)
+{
+    static const int sizes[] = {1, 2, 7, 8, 300, 4096, 4097, 20000};
+    static __thread int out[20000], in[20000];
+    int count = sizes[draw(caller, 8)], prev = (me + n_ranks - 1) % n_ranks, flag = 0, index;
+    MPI_Request requests[2];
+    MPI_Status status;
+
+    out[0] = out[count - 1] = me * 100 + count;
+    if (draw(caller, 2)) {
+        MPI_Isend(out, count, MPI_INT, (me + 1) % n_ranks, 5, own, &requests[0]);
+        MPI_Irecv(in, count, MPI_INT, MPI_ANY_SOURCE, 5, own, &requests[1]);
+    } else {
+        MPI_Irecv(in, count, MPI_INT, prev, MPI_ANY_TAG, own, &requests[1]);
+        MPI_Isend(out, count, MPI_INT, (me + 1) % n_ranks, 5, own, &requests[0]);
+    }
+    switch (draw(caller, 6)) {
+    case 0:
+        MPI_Waitany(2, requests, &index, &status);
+        break;
+    case 1:
+        while (!flag)
+            MPI_Test(&requests[1], &flag, &status);
+        break;
+    case 2:
+        MPI_Wait(&requests[1], &status);
+        ULT_CHECK(status.MPI_SOURCE == prev);
+        break;
+    case 3: /* the others may be far behind */
+        usleep(200);
+        break;
+    default:
+        break;
+    }
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    ULT_CHECK(in[0] == prev * 100 + count && in[count - 1] == prev * 100 + count);
+}
+
+static void stream_calls(struct caller *caller, int me, MPI_Comm comm)
+{
+    MPI_Status status;
+    MPI_Request request;
+    int in = -1, n = 1 + (int)draw(caller, 20);
+
+    if (own == MPI_COMM_NULL || draw(caller, 10) == 0)
+        make_own(comm);
+    for (int i = 0; i < n; i++)
+        stream_ring(caller, me);
+    if (draw(caller, 20) == 0) { /* ends the use of the endpoint */
+        MPI_Isend(&me, 1, MPI_INT, (me + 1) % n_ranks, 6, own, &request);
+        MPI_Probe(MPI_ANY_SOURCE, 6, own, &status);
+        MPI_Recv(&in, 1, MPI_INT, status.MPI_SOURCE, 6, own, MPI_STATUS_IGNORE);
+        ULT_CHECK(in == (me + n_ranks - 1) % n_ranks);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (draw(caller, 20) == 0) {
+        MPI_Irecv(&in, 1, MPI_INT, (me + n_ranks - 1) % n_ranks, 7, own, &request);
+        MPI_Ssend(&me, 1, MPI_INT, (me + 1) % n_ranks, 7, own);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+}
+
 static void call_once(struct caller *caller)
 {
     int me = caller->rank->world_rank;
     MPI_Comm comm = comms[me][caller->number];
 
-    switch (draw(caller, 8)) {
+    switch (draw(caller, 12)) {
     case 0:
         probe_ring(caller, me, comm);
         break;
@@ -130,6 +215,12 @@ static void call_once(struct caller *caller)
         break;
     case 4:
         ring_sendrecv(caller, me, comm);
+        break;
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+        stream_calls(caller, me, comm);
         break;
     default:
         pairs(caller, me);
@@ -151,6 +242,7 @@ static void *run_thread(void *arg)
         go_on = ult_now_ns() < end_ns;
         MPI_Bcast(&go_on, 1, MPI_INT, 0, comms[caller->rank->world_rank][caller->number]);
     }
+    drop_own();
     n_running[caller->rank->world_rank]--;
     return NULL;
 }

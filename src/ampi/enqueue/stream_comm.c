@@ -6,7 +6,22 @@
 #include "ampi/comm/comm_stream.h"
 #include "ampi/create/comm_create.h"
 #include "ampi/object/gate.h"
+#include "ampi/p2p/endpoint.h"
 #include "base/log.h"
+
+/* Lets the threads of the members exchange messages outside of their PEs. No member returns before all have their
+ * endpoints. */
+static int give_endpoint(struct ampi_comm *made, const struct ampi_stream *stream)
+{
+    static const struct ampi_coll_plan plan = {.name = "stream communicator creation"};
+    struct ampi_coll_args args = {.plan = &plan, .comm = made};
+
+    if (!ampi_endpoint_may_give(made))
+        return MPI_SUCCESS;
+    if (stream && !stream->sync)
+        ampi_endpoint_give(made);
+    return ampi_coll_run(&args);
+}
 
 /* A duplicate of the communicator, without its attributes and hints, with the rank's streams. */
 static int create(struct ampi_comm *old, struct ampi_stream *const *streams, int n, bool is_multiplex,
@@ -23,7 +38,8 @@ static int create(struct ampi_comm *old, struct ampi_stream *const *streams, int
         error = ampi_comm_raise_creation(old, error);
     } else {
         ampi_comm_streams_set(args.extra, streams, n, is_multiplex);
-        error = ampi_comm_adopt(old, args.extra, false, newcomm);
+        error = is_multiplex ? MPI_SUCCESS : give_endpoint(args.extra, streams[0]);
+        error = error ? error : ampi_comm_adopt(old, args.extra, false, newcomm);
     }
     for (int i = 0; i < n; i++)
         if (streams[i])

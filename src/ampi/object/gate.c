@@ -163,6 +163,23 @@ void ampi_gate_leave(struct ult *entered)
     pthread_setcancelstate(thread->cancel_state, NULL);
 }
 
+struct ampi_rank *ampi_gate_rank(const void *from)
+{
+    const struct ult *u = ult_self();
+    const struct ampi_thread *thread;
+    struct ampi_rank *rank;
+
+    if (!u) {
+        thread = thread_of(from);
+        return thread ? thread->rank : NULL;
+    }
+    rank = u->owner;
+    return rank && !ampi_job.is_forked &&
+                   __atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_INITIALIZED
+               ? rank
+               : NULL;
+}
+
 /* ---- Levels ---- */
 
 int ampi_gate_level(int required)

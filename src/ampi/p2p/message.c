@@ -39,6 +39,14 @@ struct ampi_message_pool *ampi_message_pools_create(int n_pes)
     return pools;
 }
 
+struct ampi_message_pool *ampi_message_pool_create_apart(int pe_id)
+{
+    struct ampi_message_pool *pool = base_calloc_aligned(1, sizeof *pool, "a message pool");
+
+    pool->pe_id = (uint16_t)pe_id;
+    return pool;
+}
+
 struct ampi_message_pool *ampi_message_pool_of(int pe_id)
 {
     return &pools[pe_id];

@@ -50,6 +50,9 @@ struct ampi_message_pool {
 /* The pools of a process with this many PEs. */
 struct ampi_message_pool *ampi_message_pools_create(int n_pes);
 
+/* A pool apart whose messages are like those of the PE: whoever has it must keep others from using it. */
+struct ampi_message_pool *ampi_message_pool_create_apart(int pe_id);
+
 /* The pool of a PE. */
 struct ampi_message_pool *ampi_message_pool_of(int pe_id);
 

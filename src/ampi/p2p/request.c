@@ -71,15 +71,29 @@ void ampi_request_init_on_stack(struct ampi_request *request, struct ampi_rank *
     init(request, self, kind, comm, false);
 }
 
+/* Nobody waits for it in the PE. A private request (endpoint.h) may be gone as soon as it is COMPLETE, because its thread
+ * looks at it from outside. */
+static inline void complete_alone(struct ampi_request *request)
+{
+    ampi_request_complete_fn on_complete = request->on_complete;
+
+    __atomic_store_n(&request->state, AMPI_REQUEST_COMPLETE, __ATOMIC_RELEASE);
+    if (BASE_UNLIKELY(on_complete != NULL))
+        on_complete(request, request->whole);
+}
+
 void ampi_request_complete(struct ampi_request *request)
 {
-    request->state = AMPI_REQUEST_COMPLETE;
-    if (request->awaited_by) {
-        struct ult *waiter = request->awaited_by;
-        request->awaited_by = NULL;
-        if (--waiter->wait_left == 0)
-            ult_ready(waiter);
+    struct ult *waiter = request->awaited_by;
+
+    if (!waiter) {
+        complete_alone(request);
+        return;
     }
+    request->state = AMPI_REQUEST_COMPLETE;
+    request->awaited_by = NULL;
+    if (--waiter->wait_left == 0)
+        ult_ready(waiter);
     if (BASE_UNLIKELY(request->on_complete != NULL))
         request->on_complete(request, request->whole);
 }

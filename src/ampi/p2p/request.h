@@ -69,6 +69,7 @@ struct ampi_p2p {
         struct ampi_match_node node;     /* receive: in the posted table; the key is its source and tag */
         struct ampi_am_header am;        /* send to another process: its header */
         struct ampi_channel_end channel; /* bound send */
+        struct ult_wakeup wakeup;        /* matched, and completed from an endpoint: endpoint.h */
     };
     void *buf;
     MPI_Count count;

@@ -7,7 +7,7 @@
  */
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/tool/tool.h"
-#include "ampi/p2p/message.h"
+#include "ampi/p2p/endpoint.h"
 #include "gpu/gpu.h"
 #include "gpu_detect.h"
 
@@ -27,12 +27,12 @@ static uint64_t get_sleeps(const struct ampi_rank *self, const struct ampi_comm 
 
 static uint64_t get_sent_same_pe(const struct ampi_rank *self, const struct ampi_comm *comm)
 {
-    return self->n_sent[AMPI_ROUTE_SAME_PE];
+    return self->n_sent[AMPI_ROUTE_SAME_PE] + ampi_endpoints_sent(self, AMPI_ROUTE_SAME_PE);
 }
 
 static uint64_t get_sent_other_pe(const struct ampi_rank *self, const struct ampi_comm *comm)
 {
-    return self->n_sent[AMPI_ROUTE_OTHER_PE];
+    return self->n_sent[AMPI_ROUTE_OTHER_PE] + ampi_endpoints_sent(self, AMPI_ROUTE_OTHER_PE);
 }
 
 static uint64_t get_sent_other_process(const struct ampi_rank *self, const struct ampi_comm *comm)

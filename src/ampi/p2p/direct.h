@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * direct.h: the calls that threads make on endpoints (endpoint.h), outside of their PE. The gates of MPI's functions
+ * (tools/gen_gates.py) call them first.
+ *
+ * Those that return bool return false if the call has to be made in the ordinary way, inside the PE; nothing has happened
+ * then. Else *result_out is the result of the call. call and from: as for ampi_gate_enter.
+ */
+#ifndef AMPI_P2P_DIRECT_H
+#define AMPI_P2P_DIRECT_H
+
+#include "ampi/p2p/endpoint.h"
+
+/* The call of a function of MPI. */
+struct ampi_direct_call {
+    const char *name;
+    const void *from;
+    int result;
+};
+
+bool ampi_direct_send(struct ampi_direct_call *call, const void *buf, MPI_Count count, MPI_Datatype datatype,
+                      int dest, int tag, MPI_Comm comm);
+bool ampi_direct_isend(struct ampi_direct_call *call, const void *buf, MPI_Count count, MPI_Datatype datatype,
+                       int dest, int tag, MPI_Comm comm, MPI_Request *request);
+bool ampi_direct_recv(struct ampi_direct_call *call, void *buf, MPI_Count count, MPI_Datatype datatype,
+                      int source, int tag, MPI_Comm comm, MPI_Status *status);
+bool ampi_direct_irecv(struct ampi_direct_call *call, void *buf, MPI_Count count, MPI_Datatype datatype,
+                       int source, int tag, MPI_Comm comm, MPI_Request *request);
+bool ampi_direct_sendrecv(struct ampi_direct_call *call, const void *sendbuf, MPI_Count sendcount,
+                          MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount,
+                          MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status);
+bool ampi_direct_wait(struct ampi_direct_call *call, MPI_Request *request, MPI_Status *status);
+bool ampi_direct_waitall(struct ampi_direct_call *call, int count, MPI_Request requests[],
+                         MPI_Status statuses[]);
+bool ampi_direct_test(struct ampi_direct_call *call, MPI_Request *request, int *flag, MPI_Status *status);
+
+/* Drops n private requests of one handle, linked by next, which nobody waits for. (direct_requests.c) */
+void ampi_direct_drop(const struct ampi_direct_call *call, struct ampi_request *first,
+                      struct ampi_request *last, int n);
+
+/* ---- Before a function that the calls above do not stand for, inside of the PE ---- */
+
+/* It uses the matching engine of the handle; of the destination's. */
+void ampi_direct_leave(MPI_Comm comm);
+void ampi_direct_leave_to(MPI_Comm comm, int dest);
+
+/* It frees the communicator. */
+void ampi_direct_close(const MPI_Comm *comm);
+
+/* It gets these requests. */
+void ampi_direct_publish(int count, const MPI_Request requests[]);
+
+/* It cancels the request. */
+void ampi_direct_cancel(const MPI_Request *request);
+
+#endif

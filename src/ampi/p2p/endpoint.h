@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * endpoint.h: endpoints: the way of a thread's messages that does not take the lock of its PE (decision 39).
+ *
+ * The handle of a communicator with a stream of no GPU has an endpoint if its rank has MPI_THREAD_MULTIPLE and all members
+ * are in this process. The handle is *direct* at first: its matching engine, which otherwise belongs to the PE, is guarded
+ * by the endpoint's lock. The simple calls of direct.h take that lock only. Any other call that would use the engine makes
+ * the handle ordinary before, for ever: the engine stays as it is, and from then on belongs to the PE like all others. So
+ * the order of messages is kept.
+ *
+ *      direct  --ampi_endpoint_leave, of any thread-->  ordinary
+ *
+ * Small messages come by rings (ult/inbox.h), one from each sender's endpoint; so sender and receiver do not wait for each
+ * other. The receiver's own calls empty them, or, while it waits in some other way (the endpoint is *watched*), the sender.
+ * Other messages come by way of the engine: the sender empties the rings before.
+ *
+ * Requests of direct.h are *private*: no other call knows them. Private ones become ordinary if any other function gets
+ * them, or if the caller has waited for some time (ampi_endpoint_publish).
+ *
+ * Invariants:
+ *   1. A request is private if its kind is one of the two below. Such a kind is changed with both locks held, the PE's and
+ *      that of the endpoint of request->comm.
+ *   2. ampi_endpoint_complete completes a private request with that endpoint's lock held. It completes an ordinary one by a
+ *      wake-up of its PE. The PE's code completes both kinds with the PE's lock held.
+ *   3. An endpoint's lock is taken last. A thread holds one of them at most.
+ *   4. A sender puts an item into a ring, then reads `watched`. To begin watching, or to leave, a thread writes `watched`,
+ *      then empties the rings, with the lock. Both have a full barrier between. So one of them sees the item.
+ *   5. A rank uses a stream's communicator from one thread at a time: only that thread puts items into the rings that begin
+ *      at its endpoint.
+ */
+#ifndef AMPI_P2P_ENDPOINT_H
+#define AMPI_P2P_ENDPOINT_H
+
+#include "ampi/p2p/message.h"
+#include "ult/pe_lock.h"
+
+struct ampi_endpoint {
+    struct ult_lock lock;               /* guards the handle's engine while direct, and: */
+    struct ampi_message_pool *messages; /* those that wait in the engine */
+    struct ult_inbox inbox;
+    /* Read by senders. The number of posted receives that are not private; AMPI_ENDPOINT_LEFT: the handle is ordinary. */
+    _Atomic uint32_t watched BASE_CACHE_ALIGNED;
+    /* What only the rank's own threads use: */
+    struct ult_lock requests_lock BASE_CACHE_ALIGNED; /* guards: */
+    struct ampi_request *free_requests;
+    int n_private;              /* private requests that the program has */
+    bool is_closed;             /* the handle is freed; its n_pending counts the private requests */
+    unsigned n_tests;           /* in vain */
+    struct ult_ring **rings_to; /* by destination: this endpoint's ring there; NULL: none yet */
+    _Atomic uint64_t n_sent[2]; /* messages, by enum ampi_route */
+    struct ampi_rank *owner;    /* NULL: unused */
+    struct ampi_endpoint *next; /* link of the list of all endpoints */
+};
+
+#define AMPI_ENDPOINT_LEFT 0x80000000u
+
+extern const struct ampi_request_kind ampi_private_send_kind;
+extern const struct ampi_request_kind ampi_private_recv_kind;
+
+/* A handle of this process has an endpoint. Set once. */
+extern _Atomic bool ampi_endpoints_exist;
+
+/* True for all members, or for none: handles of the communicator may have endpoints. */
+bool ampi_endpoint_may_give(const struct ampi_comm *comm);
+
+/* Gives a new communicator's handle an endpoint, unless the rank's thread level is too low. No member may send a message
+ * before all have done so. */
+void ampi_endpoint_give(struct ampi_comm *comm);
+
+/* The communicator is destroyed: drops the handle's endpoint, if there is one. On the owner's PE. */
+void ampi_endpoint_drop(struct ampi_comm *comm);
+
+/* True if the handle is direct now. With its endpoint's lock held this stays so. */
+static inline bool ampi_endpoint_is_direct(const struct ampi_comm *comm)
+{
+    return atomic_load_explicit(&comm->is_direct, memory_order_acquire);
+}
+
+/* Makes the handle ordinary. Any thread. */
+void ampi_endpoint_leave(struct ampi_comm *comm);
+
+/* The rank frees its handle: makes it ordinary, and counts its private requests as pending. On the owner's PE. */
+void ampi_endpoint_close(struct ampi_comm *comm);
+
+static inline bool ampi_request_is_private(const struct ampi_request *request)
+{
+    return request->kind == &ampi_private_recv_kind || request->kind == &ampi_private_send_kind;
+}
+
+/* A private request for the program, ACTIVE, with an empty status. Of the handle's rank, any thread. */
+struct ampi_request *ampi_endpoint_request(struct ampi_comm *comm, const struct ampi_request_kind *kind);
+
+static inline bool ampi_endpoint_is_complete(const struct ampi_request *request)
+{
+    return __atomic_load_n(&request->state, __ATOMIC_ACQUIRE) == AMPI_REQUEST_COMPLETE;
+}
+
+/* Empties the rings of the endpoint of a private request. True: it is complete. */
+bool ampi_endpoint_look(const void *request);
+
+/* The same until it is complete. False, after some time or at once: the caller has to wait inside of the PE. */
+bool ampi_endpoint_spin(const struct ampi_request *request);
+
+/* Takes n COMPLETE private requests of a handle, linked by next, from the program. False: the handle is closed. */
+bool ampi_endpoint_retire(struct ampi_comm *comm, struct ampi_request *first, struct ampi_request *last,
+                          int n);
+
+/* Completes a private request, or one that was private; its status has been filled in. Any thread, without an endpoint's
+ * lock; with that of the request's. */
+void ampi_endpoint_complete(struct ampi_request *request);
+void ampi_endpoint_complete_locked(struct ampi_request *request);
+
+/* The sender's ring in the endpoint of a member. */
+struct ult_ring *ampi_endpoint_ring_to(struct ampi_comm *comm, int dest);
+
+/* Makes a request ordinary if it is private. On the owner's PE. */
+void ampi_endpoint_publish(struct ampi_request *request);
+void ampi_endpoint_publish_on_stack(struct ampi_request *request);
+
+/* Counts a message to a member. */
+void ampi_endpoint_count(struct ampi_comm *comm, int dest);
+
+/* The messages that the rank has sent from its endpoints by a route. */
+uint64_t ampi_endpoints_sent(const struct ampi_rank *rank, enum ampi_route route);
+
+#endif
