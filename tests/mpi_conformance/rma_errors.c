@@ -87,6 +87,9 @@ static void check_arguments(void)
     MTEST_CLASS(MPI_Accumulate(&value, 1, MPI_INT, mtest_rank, 0, 1, MPI_INT, MPI_NO_OP, win), MPI_ERR_OP);
     MTEST_CLASS(MPI_Accumulate(&real, 1, MPI_DOUBLE, mtest_rank, 0, 1, MPI_DOUBLE, MPI_BAND, win),
                 MPI_ERR_OP);
+    MTEST_CLASS(MPI_Accumulate(&value, 4, MPI_BYTE, mtest_rank, 0, 4, MPI_BYTE, MPI_SUM, win), MPI_ERR_OP);
+    MTEST_OK(MPI_Get_accumulate(&value, 0, MPI_BYTE, &result, 0, MPI_BYTE, mtest_rank, 0, 0, MPI_BYTE,
+                                MPI_SUM, win));
     MTEST_CLASS(MPI_Accumulate(&pair, 1, mixed, mtest_rank, 0, 1, mixed, MPI_SUM, win), MPI_ERR_TYPE);
     MTEST_CLASS(MPI_Accumulate(&value, 1, MPI_INT, mtest_rank, 0, 1, MPI_FLOAT, MPI_SUM, win), MPI_ERR_TYPE);
     MTEST_CLASS(MPI_Fetch_and_op(cells, cells, strided, mtest_rank, 0, MPI_SUM, win), MPI_ERR_RMA_RANGE);
