@@ -167,6 +167,7 @@ struct gpu_graph_end {
     uint64_t lonely_since_ns;
     _Atomic int served_by; /* enum graph_server */
     bool is_watched;
+    bool is_awaited; /* by the nodes that are being added */
 };
 
 #define GPU_SYNC_NO_CAPTURE 0
@@ -186,9 +187,10 @@ int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *da
 bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, struct gpu_graph_end *second,
                      size_t n_bytes);
 
-/* Add nodes to the capture of the stream: the ends are reached, and are waited for. May switch. */
-int gpu_graph_start(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n) BASE_MUST_CHECK;
-int gpu_graph_hold(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n) BASE_MUST_CHECK;
+/* Adds nodes to the capture of the stream: some ends are reached, and then some, these or earlier ones, are waited for. One
+ * node does both if it can. May switch. */
+int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, int n_starts,
+                  struct gpu_graph_end *const *waits, int n_waits) BASE_MUST_CHECK;
 
 /* The PE has served it: the launch goes on. Never switches. */
 void gpu_graph_release(struct gpu_graph_end *end);

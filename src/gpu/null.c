@@ -277,12 +277,8 @@ bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, str
     return false;
 }
 
-int gpu_graph_start(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
-{
-    return unreachable();
-}
-
-int gpu_graph_hold(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
+int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, int n_starts,
+                  struct gpu_graph_end *const *waits, int n_waits)
 {
     return unreachable();
 }

@@ -348,27 +348,34 @@ static uint64_t reached_at(const struct gpu_graph_end *end)
 
 static int launch_exchange(const struct nodes *nodes, struct gpu_kernel_exchange *args)
 {
-    unsigned n_blocks = args->n_blocks;
-    int error =
-        args->n > 0 ? launch(nodes, GPU_KERNEL_EXCHANGE, n_blocks, EXCHANGE_THREADS, args, sizeof *args) : 0;
+    int error = 0;
 
-    args->n = args->n_blocks = 0;
+    args->n_blocks += args->n_awaited > 0;
+    if (args->n > 0)
+        error = launch(nodes, GPU_KERNEL_EXCHANGE, args->n_blocks, EXCHANGE_THREADS, args, sizeof *args);
+    args->n = args->n_blocks = args->n_awaited = 0;
     return error;
 }
 
-static int add_exchanges(const struct nodes *nodes, struct gpu_graph_end *const *ends, int n)
+/* can_wait: one launch has all ends, so it may wait for them. */
+static int add_exchanges(const struct nodes *nodes, struct gpu_graph_end *const *ends, int n, bool can_wait)
 {
     struct gpu_kernel_exchange args = {.n = 0};
     int error = 0;
 
     for (int i = 0; i < n && !error; i++) {
+        bool is_awaited = can_wait && ends[i]->is_awaited;
         if (!ends[i]->meeting_at)
             continue;
         args.ends[args.n++] = (struct gpu_exchange_end){.meeting = ends[i]->meeting_at,
                                                         .reached = reached_at(ends[i]),
+                                                        .awaited = is_awaited ? ends[i]->done_at : 0,
                                                         .terms = ends[i]->words->terms,
                                                         .first_block = args.n_blocks};
         args.n_blocks += ends[i]->n_chunks;
+        args.n_awaited += is_awaited;
+        if (is_awaited)
+            ends[i]->is_awaited = false;
         if (args.n == GPU_EXCHANGE_MAX)
             error = launch_exchange(nodes, &args);
     }
@@ -377,14 +384,16 @@ static int add_exchanges(const struct nodes *nodes, struct gpu_graph_end *const 
 
 static int add_starts(struct nodes *nodes, struct gpu_graph_end *const *ends, int n)
 {
-    int error = 0;
+    int error = 0, n_exchanged = 0;
 
-    for (int i = 0; i < n && !error; i++)
+    for (int i = 0; i < n && !error; i++) {
+        n_exchanged += ends[i]->meeting_at != 0;
         if (!ends[i]->meeting_at)
             error = add(nodes, gpu_sync_write(reached_at(ends[i]), 1));
+    }
     if (!error)
         error = flush(nodes);
-    return error ? error : add_exchanges(nodes, ends, n);
+    return error ? error : add_exchanges(nodes, ends, n, n_exchanged <= GPU_EXCHANGE_MAX);
 }
 
 static int launch_hold(const struct nodes *nodes, struct gpu_kernel_hold *args)
@@ -403,6 +412,8 @@ static int add_holds(struct nodes *nodes, struct gpu_graph_end *const *ends, int
     int error = 0;
 
     for (int i = 0; i < n && !error; i++) {
+        if (!ends[i]->is_awaited)
+            continue;
         if (!ends[i]->is_done_on_host) {
             args.words[args.n++] = ends[i]->done_at;
             if (args.n == GPU_HOLD_MAX)
@@ -418,7 +429,8 @@ static int add_holds(struct nodes *nodes, struct gpu_graph_end *const *ends, int
     return error ? error : launch_hold(nodes, &args);
 }
 
-static int add_nodes(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n, bool is_hold)
+int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, int n_starts,
+                  struct gpu_graph_end *const *waits, int n_waits)
 {
     struct nodes nodes = {.device = sync->device};
     struct gpu_call call;
@@ -430,20 +442,16 @@ static int add_nodes(struct gpu_sync *sync, struct gpu_graph_end *const *ends, i
         return error;
     nodes.stream = call.stream;
     mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
-    error = is_hold ? add_holds(&nodes, ends, n) : add_starts(&nodes, ends, n);
+    for (int i = 0; i < n_waits; i++)
+        waits[i]->is_awaited = true;
+    error = add_starts(&nodes, starts, n_starts);
+    if (!error)
+        error = add_holds(&nodes, waits, n_waits);
+    for (int i = 0; i < n_waits; i++)
+        waits[i]->is_awaited = false;
     (void)gpu_sync_relax(mode);
     gpu_sync_end(sync, before);
     return error;
-}
-
-int gpu_graph_start(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
-{
-    return add_nodes(sync, ends, n, false);
-}
-
-int gpu_graph_hold(struct gpu_sync *sync, struct gpu_graph_end *const *ends, int n)
-{
-    return add_nodes(sync, ends, n, true);
 }
 
 /* ---- The PE's part ---- */

@@ -80,37 +80,33 @@ static int start_coll(const struct ampi_captured_args *args, const struct ampi_r
     return error;
 }
 
-/* Adds the stream's operations to the graph, in one node, and then a wait for the abandoned ones and those that
- * `is_awaited` says. */
+/* Adds the stream's operations to the graph, and a wait for the abandoned ones and those that `is_awaited` says. */
 static int hold(struct ampi_stream *stream, struct ampi_comm *comm,
                 bool (*is_awaited)(const struct ampi_captured *, void *), void *arg)
 {
     struct ampi_captured **link = &stream->captured, *captured;
-    struct gpu_graph_end **ends;
+    struct gpu_graph_end **starts, **waits;
     int n = 0, n_starts = 0, n_waits = 0, error;
 
     for (captured = stream->captured; captured; captured = captured->next_here)
         n++;
     if (n == 0)
         return MPI_SUCCESS;
-    ends = base_malloc((size_t)n * sizeof(struct gpu_graph_end *), "captured operations");
-    for (captured = stream->captured; captured; captured = captured->next_here)
-        if (!captured->is_in_graph) {
-            captured->is_in_graph = true;
-            ends[n_starts++] = &captured->end;
-        }
-    error = gpu_graph_start(stream->sync, ends, n_starts);
+    starts = base_malloc(2 * (size_t)n * sizeof(struct gpu_graph_end *), "captured operations");
+    waits = starts + n;
     while ((captured = *link)) {
+        if (!captured->is_in_graph)
+            starts[n_starts++] = &captured->end;
+        captured->is_in_graph = true;
         if (captured->is_abandoned || is_awaited(captured, arg)) {
-            ends[n_waits++] = &captured->end;
+            waits[n_waits++] = &captured->end;
             *link = captured->next_here;
         } else {
             link = &captured->next_here;
         }
     }
-    if (!error)
-        error = gpu_graph_hold(stream->sync, ends, n_waits);
-    free(ends);
+    error = gpu_graph_add(stream->sync, starts, n_starts, waits, n_waits);
+    free(starts);
     return error ? ampi_enqueue_raise_cuda(comm, error) : MPI_SUCCESS;
 }
 

@@ -2,8 +2,9 @@
  *
  * exchange_kernel.h: messages between CUDA graphs (gpu/stream_graph.c). Each end of a message is a set of blocks in
  * a launch of its rank's graph, one per chunk of the data. The two blocks of a chunk meet in a bit: the one that
- * comes first sets it and ends; the second clears it and copies the chunk. So no block ever waits, and data moves
- * as soon as both ends have come, as MPI demands. The block that finishes the last chunk tells both ends.
+ * comes first sets it and ends; the second clears it and copies the chunk. So no block of a chunk ever waits, and data moves
+ * as soon as both ends have come, as MPI demands. The block that finishes the last chunk tells both ends. If the graph waits for
+ * the ends at once, the launch has a block more, which does that; else a kernel of one block does it later.
  *
  * Where the data is and goes, the terms, is known when the second end is captured: its blocks have the terms as arguments,
  * and leave them where they meet for blocks of the first one. (In pinned memory, which blocks read one after the other, they
@@ -141,6 +142,14 @@ GPU_FN void exchange_copy(const struct gpu_exchange_terms &terms, uint32_t chunk
     resident_copy(words, thread, n_threads);
 }
 
+/* One thread waits until the word is 1, and makes it 0. */
+GPU_FN void exchange_await(uint64_t word)
+{
+    while (gpu_read_now<uint32_t>(word) == 0)
+        EXCHANGE_NAP();
+    gpu_write_now<uint32_t>(word, 0);
+}
+
 GPU_FN void exchange_body(const struct gpu_kernel_exchange &a, uint32_t block, unsigned thread,
                           unsigned n_threads)
 {
@@ -148,6 +157,13 @@ GPU_FN void exchange_body(const struct gpu_kernel_exchange &a, uint32_t block, u
     GPU_SHARED bool is_second;
     uint32_t i = 0, chunk;
 
+    if (a.n_awaited > 0 && block == a.n_blocks - 1) {
+        for (i = thread; i < a.n; i += n_threads)
+            if (a.ends[i].awaited)
+                exchange_await(a.ends[i].awaited);
+        GPU_FENCE(); /* as in hold_body */
+        return;
+    }
     while (i + 1 < a.n && a.ends[i + 1].first_block <= block)
         i++;
     chunk = block - a.ends[i].first_block;
@@ -165,11 +181,8 @@ GPU_FN void exchange_body(const struct gpu_kernel_exchange &a, uint32_t block, u
 /* The stream's later work begins when the block ends. So the fence orders it after the data that the words announce. */
 GPU_FN void hold_body(const struct gpu_kernel_hold &a, unsigned thread, unsigned n_threads)
 {
-    for (uint32_t i = thread; i < a.n; i += n_threads) {
-        while (gpu_read_now<uint32_t>(a.words[i]) == 0)
-            EXCHANGE_NAP();
-        gpu_write_now<uint32_t>(a.words[i], 0);
-    }
+    for (uint32_t i = thread; i < a.n; i += n_threads)
+        exchange_await(a.words[i]);
     GPU_FENCE();
 }
 

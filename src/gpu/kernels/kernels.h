@@ -253,7 +253,7 @@ struct gpu_kernel_swap {
 
 /* ---- Messages between CUDA graphs (exchange_kernel.h, gpu/stream_graph.c) ---- */
 
-#define GPU_EXCHANGE_MAX 56                   /* ends per launch: the arguments have a limit of 4 KiB */
+#define GPU_EXCHANGE_MAX 50                   /* ends per launch: the arguments have a limit of 4 KiB */
 #define GPU_EXCHANGE_CHUNKS 32                /* of a message, at most */
 #define GPU_EXCHANGE_CHUNK ((size_t)16 << 10) /* bytes of a chunk, at least */
 
@@ -280,14 +280,18 @@ struct gpu_exchange_meeting {
 struct gpu_exchange_end {
     uint64_t meeting;
     uint64_t reached; /* address of a word that becomes 1 when this end has come; 0: none */
+    uint64_t awaited; /* address of this end's word `done`, which the launch waits for and makes 0; 0: none */
     struct gpu_exchange_terms terms;
     uint32_t first_block; /* that works for it */
     uint32_t unused;
 };
 
+/* The last block waits for the words that are awaited, if there are any. */
 struct gpu_kernel_exchange {
-    uint32_t n; /* ends */
-    uint32_t n_blocks;
+    uint32_t n;        /* ends */
+    uint32_t n_blocks; /* of all ends, and the one that waits */
+    uint32_t n_awaited;
+    uint32_t unused;
     struct gpu_exchange_end ends[GPU_EXCHANGE_MAX];
 };
 
