@@ -196,6 +196,7 @@ void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *a
     p2p->mode = (uint8_t)args->mode;
     p2p->n_tries = 0;
     p2p->is_posted = false;
+    p2p->is_device = false; /* until it is queued */
 }
 
 static void release_send(struct ampi_request *request)
