@@ -19,6 +19,10 @@
  * block has copied it. (A message for the whole grid keeps its slot until its handlers return. But no later message is taken meanwhile, so a sender with
  * number i would again find n_slots in use.)
  *
+ * Far senders. Each access to another GPU is a round trip of about 1.2 us. So a sender looks at the slot that its message probably gets while its reservation is
+ * under way. If the ticket then has another number, or the slot was not free, it looks at the right one. A free slot stays free for its message: only the
+ * sender with that number may fill it.
+ *
  * Order of memory. The scope of each access below contains both ends: it is that of the GPU only if both are there, else of the system.
  *
  *   1. sender         stores of data that the message tells of, and of the message into the slot
@@ -130,7 +134,7 @@ struct HEDDLE_Handlers_peer {
     uint64_t tags[HEDDLE_HANDLERS_TAGS / 64]; /* a bit for each tag that has a handler */
 };
 
-/* All that kernels need, in the memory of the rank's GPU. It does not change after the start. */
+/* All that kernels need, in the memory of the rank's GPU. It does not change after the start, but for the guesses. */
 struct HEDDLE_Handlers_device {
     uint32_t rank;
     uint32_t n_ranks;
@@ -143,7 +147,7 @@ struct HEDDLE_Handlers_device {
     uint64_t slots;
     uint64_t page;
     struct HEDDLE_Handlers_entry entries[HEDDLE_HANDLERS_TAGS];
-    /* n_ranks peers follow. */
+    /* n_ranks peers follow, and then n_ranks guesses: the number that the next message to each peer gets, if no other rank sends to it. */
 };
 
 /* The parameter of the resident kernel. */
@@ -175,6 +179,11 @@ struct HEDDLE_Handlers_message {
     void *argument;                        /* of AMPI_GPU_Register_handler */
     struct HEDDLE_Handlers_device *device; /* for AMPI_GPU_Send */
 };
+
+/* Bytes of a struct HEDDLE_Handlers_device with all that follows. */
+#define HEDDLE_HANDLERS_DEVICE_BYTES(n_ranks) \
+    (sizeof(struct HEDDLE_Handlers_device) +  \
+     (uint64_t)(n_ranks) * (sizeof(struct HEDDLE_Handlers_peer) + sizeof(uint64_t)))
 
 /* Distance of slots. */
 #define HEDDLE_HANDLERS_STRIDE(slot_bytes) (sizeof(struct HEDDLE_Handlers_slot) + (uint64_t)(slot_bytes))

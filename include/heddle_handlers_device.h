@@ -86,28 +86,40 @@ heddle_handlers_begin(struct HEDDLE_Handlers_device *at, uint32_t n_bytes, uint3
         HEDDLE_HANDLERS_AT(const struct HEDDLE_Handlers_device, at, sizeof *device);
     struct heddle_handlers_place place = {NULL, NULL, 0, device->rank, 0, HEDDLE_HANDLERS_FINE};
     struct HEDDLE_Handlers_peer peer; /* a copy: what follows would let the compiler load it again */
+    const struct HEDDLE_Handlers_peer *peers;
     struct HEDDLE_Handlers_ring *ring;
-    uint64_t tickets, number;
+    uint64_t *guess, guessed, seen, tickets, number;
+    uint32_t n_reserved;
 
     if (dest >= device->n_ranks)
         return heddle_handlers_refuse(device, HEDDLE_HANDLERS_NO_RANK, dest, tag);
-    peer = HEDDLE_HANDLERS_AT(const struct HEDDLE_Handlers_peer, at + 1, device->n_ranks * sizeof peer)[dest];
+    peers = HEDDLE_HANDLERS_AT(const struct HEDDLE_Handlers_peer, at + 1,
+                               device->n_ranks * (sizeof peer + sizeof *guess));
+    peer = peers[dest];
+    guess = (uint64_t *)(uintptr_t)(peers + device->n_ranks) + dest;
+    guessed = heddle_handlers_load(guess);
     place.fault = heddle_handlers_check(&peer, n_bytes, tag);
     if (place.fault != HEDDLE_HANDLERS_FINE)
         return heddle_handlers_refuse(device, place.fault, dest, tag);
     ring = HEDDLE_HANDLERS_AT(struct HEDDLE_Handlers_ring, peer.ring, sizeof *ring);
-    if (heddle_handlers_add32(&ring->n_reserved, 1) >= peer.n_slots) {
+    n_reserved = heddle_handlers_add32(&ring->n_reserved, 1);
+    place.slot = heddle_handlers_slot(peer.slots, peer.n_slots, peer.slot_bytes, guessed);
+    seen = heddle_handlers_acquire(&place.slot->word); /* while the reservation is under way */
+    if (n_reserved >= peer.n_slots) {
         heddle_handlers_add32(&ring->n_reserved, (uint32_t)-1);
         place.fault = HEDDLE_HANDLERS_NO_SLOT;
         return place;
     }
     tickets = heddle_handlers_add(&ring->tickets, 2);
     number = tickets >> 1;
+    heddle_handlers_store(guess, number + 1);
     place.is_near = (int)peer.is_near;
-    place.slot = heddle_handlers_slot(peer.slots, peer.n_slots, peer.slot_bytes, number);
     place.word = number << 32 | HEDDLE_HANDLERS_FULL | tag << 16 | n_bytes;
     if (tickets & HEDDLE_HANDLERS_AWAY)
         place.doorbell = HEDDLE_HANDLERS_AT(uint64_t, peer.doorbell, sizeof(uint64_t));
+    if (number == guessed && seen == number << 32)
+        return place;
+    place.slot = heddle_handlers_slot(peer.slots, peer.n_slots, peer.slot_bytes, number);
     while (heddle_handlers_acquire(&place.slot->word) != number << 32)
         HEDDLE_HANDLERS_PAUSE();
     return place;

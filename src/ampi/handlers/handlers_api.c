@@ -76,8 +76,7 @@ static void lay_out(struct ampi_handlers *handlers, const struct options *option
 
     own->n_slots = (uint32_t)options->slots;
     own->slot_bytes = (uint32_t)options->slot_bytes;
-    own->ring =
-        round_up(sizeof(struct HEDDLE_Handlers_device) + n_ranks * sizeof(struct HEDDLE_Handlers_peer));
+    own->ring = round_up(HEDDLE_HANDLERS_DEVICE_BYTES(n_ranks));
     own->slots = own->ring + sizeof(struct HEDDLE_Handlers_ring);
     handlers->memory_bytes = own->slots + own->n_slots * HEDDLE_HANDLERS_STRIDE(own->slot_bytes);
     handlers->idle_us = (uint64_t)options->idle_us;
