@@ -5,12 +5,13 @@
  * fences of all ranks, and large puts and accumulates. With all ranks on one PE (+p 1) or rank 0 and the last
  * one on two (+p 2), or in two processes (--procs 2).
  *
- * usage: rma [-t seconds_per_point] [-M max_bytes] [-c 1]
+ * usage: rma [-t seconds_per_point] [-M max_bytes] [-c 1] [-B gpus]
  * -c 1: on memory of the program's own (MPI_Win_create) instead of the library's (MPI_Win_allocate)
+ * -B: that memory and the origin's data are on GPUs (bench_buffer.h)
  * prints: rma.put.8, rma.get.8, rma.fetch_and_op, rma.compare_and_swap, rma.lock, rma.fence value ns;
  *         rma.put.BYTES and rma.accumulate.BYTES value us (and .p5, .p95)
  */
-#include "bench.h"
+#include "bench_buffer.h"
 
 struct rma {
     MPI_Win win;
@@ -18,6 +19,7 @@ struct rma {
     int is_origin;
     int count; /* of doubles, in the large operations */
     double *data;
+    long *value, *result, *compare; /* of the small operations */
 };
 
 /* Defines NAME, which does OPERATION at the origin and says how long that took. */
@@ -25,10 +27,8 @@ struct rma {
     static double NAME(void *ctx, long iterations) \
     {                                              \
         const struct rma *rma = ctx;               \
-        long value = 1, result = 0, compare = 0;   \
         double start;                              \
                                                    \
-        (void)value, (void)result, (void)compare;  \
         if (!rma->is_origin)                       \
             return 0;                              \
         start = bench_now();                       \
@@ -38,13 +38,14 @@ struct rma {
         return bench_now() - start;                \
     }
 
-BODY(put, MPI_Put(&value, 1, MPI_LONG, rma->target, 0, 1, MPI_LONG, rma->win);
+BODY(put, MPI_Put(rma->value, 1, MPI_LONG, rma->target, 0, 1, MPI_LONG, rma->win);
      MPI_Win_flush(rma->target, rma->win))
-BODY(get, MPI_Get(&result, 1, MPI_LONG, rma->target, 0, 1, MPI_LONG, rma->win);
+BODY(get, MPI_Get(rma->result, 1, MPI_LONG, rma->target, 0, 1, MPI_LONG, rma->win);
      MPI_Win_flush(rma->target, rma->win))
-BODY(fetch_and_op, MPI_Fetch_and_op(&value, &result, MPI_LONG, rma->target, 0, MPI_SUM, rma->win);
+BODY(fetch_and_op, MPI_Fetch_and_op(rma->value, rma->result, MPI_LONG, rma->target, 0, MPI_SUM, rma->win);
      MPI_Win_flush(rma->target, rma->win))
-BODY(compare_and_swap, MPI_Compare_and_swap(&value, &compare, &result, MPI_LONG, rma->target, 0, rma->win);
+BODY(compare_and_swap,
+     MPI_Compare_and_swap(rma->value, rma->compare, rma->result, MPI_LONG, rma->target, 0, rma->win);
      MPI_Win_flush(rma->target, rma->win))
 BODY(lock, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rma->target, 0, rma->win); MPI_Win_unlock(rma->target, rma->win))
 BODY(put_large, MPI_Put(rma->data, rma->count, MPI_DOUBLE, rma->target, 0, rma->count, MPI_DOUBLE, rma->win);
@@ -83,15 +84,16 @@ static void measure_bytes(const char *name, bench_body_fn body, struct rma *rma,
         bench_print_time(key, stats, 1e6, "us");
 }
 
-static double *make_window(MPI_Win *win, long n_bytes, int is_created)
+static void *make_window(const struct bench_buffers *buffers, MPI_Win *win, long n_bytes, int is_created)
 {
-    double *memory;
+    void *memory;
 
     if (!is_created) {
         MPI_Win_allocate(n_bytes, sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, win);
+        memset(memory, 0, (size_t)n_bytes);
         return memory;
     }
-    memory = malloc((size_t)n_bytes);
+    memory = bench_buffer_alloc(buffers, (size_t)n_bytes, 0);
     MPI_Win_create(memory, n_bytes, sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, win);
     return memory;
 }
@@ -104,8 +106,10 @@ static void measure_large(struct rma *rma, long len, double seconds)
 
 int main(int argc, char **argv)
 {
+    struct bench_buffers buffers;
     struct rma rma;
-    double seconds, *memory;
+    double seconds;
+    void *memory;
     long max_bytes;
     int is_created;
 
@@ -114,10 +118,13 @@ int main(int argc, char **argv)
     max_bytes = bench_option_long(argc, argv, "-M", 4 << 20);
     rma.target = bench_comm_size() - 1;
     rma.is_origin = bench_comm_rank() == 0;
-    is_created = bench_option_long(argc, argv, "-c", 0) != 0;
-    memory = make_window(&rma.win, max_bytes, is_created);
-    rma.data = calloc((size_t)max_bytes, 1);
-    memset(memory, 0, (size_t)max_bytes);
+    buffers = bench_buffers_init(argc, argv);
+    is_created = buffers.device >= 0 || bench_option_long(argc, argv, "-c", 0) != 0;
+    memory = make_window(&buffers, &rma.win, max_bytes, is_created);
+    rma.data = (double *)bench_buffer_alloc(&buffers, (size_t)max_bytes, 0);
+    rma.value = (long *)bench_buffer_alloc(&buffers, sizeof(long), 1);
+    rma.result = (long *)bench_buffer_alloc(&buffers, sizeof(long), 0);
+    rma.compare = (long *)bench_buffer_alloc(&buffers, sizeof(long), 0);
     MPI_Barrier(MPI_COMM_WORLD);
     measure("rma.lock", lock, &rma, seconds);
     MPI_Win_lock_all(0, rma.win);
@@ -132,8 +139,11 @@ int main(int argc, char **argv)
     measure("rma.fence", fence, &rma, seconds);
     MPI_Win_free(&rma.win);
     if (is_created)
-        free(memory);
-    free(rma.data);
+        bench_buffer_free(&buffers, memory);
+    bench_buffer_free(&buffers, rma.data);
+    bench_buffer_free(&buffers, rma.value);
+    bench_buffer_free(&buffers, rma.result);
+    bench_buffer_free(&buffers, rma.compare);
     MPI_Finalize();
     return 0;
 }
