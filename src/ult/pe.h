@@ -34,19 +34,21 @@ struct ult_carrier {
  * (sharing.c) */
 struct ult_sharing {
     struct ult_lock lock;
-    atomic_bool is_polled; /* one of the waiting threads polls */
-    _Atomic int n_active;  /* threads that use the PE and do not wait for it */
-    bool is_carrier_idle;  /* the carrier waits */
-    bool has_no_more;      /* creating another carrier has failed */
-    struct ult *outside; /* the carrier's ULT while it runs the program's code; NULL: it is in the library */
-    uint64_t n_returns;  /* number of returns of such ULTs to the program's code */
+    unsigned n_entries;   /* how often a thread has taken the lock, except to poll while it waits */
+    _Atomic int n_active; /* threads that use the PE and do not wait for it */
+    bool is_carrier_idle; /* the carrier waits */
+    bool has_no_more;     /* creating another carrier has failed */
+    struct ult *outside;  /* the carrier's ULT while it runs the program's code; NULL: it is in the library */
+    uint64_t n_returns;   /* number of returns of such ULTs to the program's code */
     uint64_t seen_returns;         /* n_returns when ULTs were first seen to wait for the carrier ... */
     uint64_t seen_since_ns;        /* ... and the time; 0: none waits */
-    uint64_t n_polls;              /* polls by waiting threads */
+    _Atomic uint64_t n_polls;      /* polls by waiting threads; changed with the lock */
     int n_awake;                   /* waiting threads that do not sleep on their bell */
     struct ult_waiter *sleeper;    /* the waiting thread that sleeps until events come; NULL: none */
     struct ult_waiter *parked;     /* threads that sleep on their bell, newest first */
     struct ult_progress *progress; /* NULL: none; set on the carrier before other threads use the PE */
+    /* The waiting thread that polls; NULL: none. In another cache line than the lock, because waiting threads read it. */
+    _Atomic(struct ult_waiter *) poller BASE_CACHE_ALIGNED;
 };
 
 /* A thread that makes progress while the carrier is in the program's code. */
@@ -163,6 +165,15 @@ void ult_sharing_yield(struct ult *self);
 
 /* Ends a bound ULT: never returns to it. */
 void ult_sharing_end(struct ult *self) BASE_NORETURN;
+
+/* Takes the lock of the PE, which the caller does not hold yet. */
+void ult_sharing_lock(struct ult_pe *pe);
+
+/* Time that ready ULTs wait for a carrier in the program's code before they get another one. */
+#define ULT_KEEP_AFTER_NS 500000
+
+/* Gives the PE's ULTs another carrier if this one stays in the program's code. (carrier.c) */
+void ult_carrier_watch(struct ult_pe *pe);
 
 /* Blocks a progress thread's ULT until ult_sharing_stop, which any thread may call, without the lock, when
  * ult_job.is_stopping is set. */

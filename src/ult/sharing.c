@@ -36,8 +36,10 @@ enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 /* The sleeper's interval of polling while other threads poll. */
 #define NAP_NS 100000
 
-/* Time that ready ULTs wait for a carrier in the program's code before they get another one. */
-#define KEEP_AFTER_NS 500000
+/* While other threads use the PE, a waiting thread looks at it after so many pauses of the processor (40 ns each): a thread that waits for an
+ * operation; and a carrier without ready ULTs or the progress thread. */
+#define CALLER_PAUSES 16
+#define IDLE_PAUSES 256
 
 _Atomic int ult_n_shared;
 
@@ -73,9 +75,10 @@ static void sleep_on_bell(struct ult_waiter *waiter)
 
 /* ---- The lock ---- */
 
-static void lock(struct ult_pe *pe)
+void ult_sharing_lock(struct ult_pe *pe)
 {
     ult_lock_take(&pe->sharing.lock);
+    pe->sharing.n_entries++;
     has_lock = true;
 }
 
@@ -87,8 +90,6 @@ static BASE_COLD void rouse_carrier(struct ult_pe *pe)
     ring(pe, &pe->carrier->waiter, RUNG);
 }
 
-static void watch_carrier(struct ult_pe *pe);
-
 /* Before the lock is released: if ULTs are ready, wakes the carrier if it waits, else watches it. */
 static inline void notify_carrier(struct ult_pe *pe)
 {
@@ -97,7 +98,7 @@ static inline void notify_carrier(struct ult_pe *pe)
     if (pe->sharing.is_carrier_idle)
         rouse_carrier(pe);
     else
-        watch_carrier(pe);
+        ult_carrier_watch(pe);
 }
 
 static void unlock(struct ult_pe *pe)
@@ -113,71 +114,8 @@ static bool hand_over(struct ult_pe *pe)
     notify_carrier(pe);
     if (!ult_lock_hand_over(&pe->sharing.lock))
         return false;
-    lock(pe);
+    ult_sharing_lock(pe);
     return true;
-}
-
-/* ---- A ULT keeps the carrier's thread ---- */
-
-static void *carrier_thread(void *arg)
-{
-    struct ult_carrier *carrier = arg;
-
-    ult_pe_pin(carrier->pe);
-    lock(carrier->pe);
-    ult_pe_attach(carrier);
-    if (ult_job.hooks.carrier_start)
-        ult_job.hooks.carrier_start();
-    ult_pe_run(carrier);
-    ult_current = NULL;
-    return NULL;
-}
-
-static BASE_COLD void keep_thread(struct ult_pe *pe)
-{
-    struct ult_sharing *sharing = &pe->sharing;
-    struct ult *u = sharing->outside;
-    struct ult_carrier *next = base_calloc_aligned(1, sizeof *next, "a PE's further thread");
-    int error;
-
-    next->pe = pe;
-    error = ult_pe_create_thread(&next->thread, carrier_thread, next);
-    if (error) {
-        base_log("no further thread for PE %d: %s; its ranks wait for the rank that it runs", pe->pe_id,
-                 strerror(error));
-        sharing->has_no_more = true;
-        free(next);
-        return;
-    }
-    u->home = pe->carrier;
-    u->detours |= ULT_BOUND;
-    pe->carrier->successor = next;
-    pe->carrier = next;
-    sharing->outside = NULL;
-    atomic_fetch_add(&sharing->n_active, 1);
-    atomic_fetch_add(&ult_job.n_threads, 1);
-}
-
-/* Gives the PE's ULTs another carrier if this one stays in the program's code. The thread that first notices waiting
- * ULTs may leave before the time is over, so the sleeper is woken to continue the watch. */
-static void watch_carrier(struct ult_pe *pe)
-{
-    struct ult_sharing *sharing = &pe->sharing;
-
-    if (BASE_LIKELY(!pe->queue_first) || !sharing->outside || sharing->is_carrier_idle ||
-        sharing->has_no_more) {
-        sharing->seen_since_ns = 0;
-        return;
-    }
-    if (sharing->seen_since_ns == 0 || sharing->seen_returns != sharing->n_returns) {
-        if (sharing->seen_since_ns == 0 && sharing->sleeper)
-            ult_pe_wake_now(pe);
-        sharing->seen_returns = sharing->n_returns;
-        sharing->seen_since_ns = ult_now_ns();
-    } else if (ult_now_ns() - sharing->seen_since_ns > KEEP_AFTER_NS && ult_job.hooks.may_keep_thread &&
-               ult_job.hooks.may_keep_thread(sharing->outside)) {
-        keep_thread(pe);
-    }
 }
 
 /* ---- Waiting ---- */
@@ -232,23 +170,82 @@ static inline void notify_sleeper(struct ult_pe *pe)
         disturb_sleeper(pe);
 }
 
-/* Waits until the bell rings or the time is over. One thread of a PE polls, the others only read their bells; a thread that
- * yields its core lets another one poll. Called without the lock. */
+/* A waiting thread that spins. */
+struct spinner {
+    const struct wait *wait;
+    bool is_crowded;
+    unsigned n_pauses;  /* between looks, while other threads use the PE */
+    uint64_t n_polls;   /* the PE's at the last look */
+    unsigned n_entries; /* the same */
+    bool has_news;      /* the last look has found events */
+};
+
+static struct spinner begin_spinning(const struct wait *wait)
+{
+    struct spinner spinner = {.wait = wait, .is_crowded = ult_is_crowded()};
+
+    spinner.n_pauses = spinner.is_crowded ? 1 : wait->u ? CALLER_PAUSES : IDLE_PAUSES;
+    if (wait->u && !spinner.is_crowded)
+        atomic_store(&wait->pe->sharing.poller, wait->waiter);
+    return spinner;
+}
+
+/* It is this thread's turn to poll if it is nobody's, and no thread has polled since its last look. */
+static void take_turn(struct spinner *spinner)
+{
+    struct ult_sharing *sharing = &spinner->wait->pe->sharing;
+    uint64_t n_polls = atomic_load_explicit(&sharing->n_polls, memory_order_relaxed);
+    struct ult_waiter *nobody = NULL;
+
+    if (n_polls == spinner->n_polls || spinner->is_crowded)
+        atomic_compare_exchange_strong(&sharing->poller, &nobody, spinner->wait->waiter);
+    spinner->n_polls = n_polls;
+}
+
+static void end_turn(const struct spinner *spinner)
+{
+    struct ult_waiter *self = spinner->wait->waiter;
+
+    atomic_compare_exchange_strong(&spinner->wait->pe->sharing.poller, &self, NULL);
+}
+
+/* Polls if it is this thread's turn. Returns the number of pauses before the next look: each look takes cache lines away from a
+ * thread that is in the library. */
+static unsigned look(struct spinner *spinner)
+{
+    struct ult_pe *pe = spinner->wait->pe;
+    struct ult_sharing *sharing = &pe->sharing;
+    bool is_used;
+
+    if (!atomic_load_explicit(&sharing->poller, memory_order_relaxed))
+        take_turn(spinner);
+    if (atomic_load_explicit(&sharing->poller, memory_order_relaxed) != spinner->wait->waiter ||
+        !ult_lock_try(&sharing->lock))
+        return spinner->n_pauses;
+    has_lock = true;
+    spinner->has_news = poll_awake(pe) > 0;
+    is_used = sharing->n_entries != spinner->n_entries;
+    spinner->n_entries = sharing->n_entries;
+    unlock(pe);
+    return is_used ? spinner->n_pauses : 1;
+}
+
+/* Waits until the bell rings or the time is over. One thread of a PE polls, the others only read their bells: the thread that
+ * began last to wait for an operation, because the next event is probably for it; any thread if there is none. A thread that yields its
+ * core lets another one poll. Called without the lock. */
 static void spin(const struct wait *wait, uint64_t duration_ns)
 {
-    struct ult_sharing *sharing = &wait->pe->sharing;
-    bool is_poller = false;
+    struct spinner spinner = begin_spinning(wait);
     uint64_t now_ns = ult_now_ns(), end_ns = now_ns + duration_ns;
-    uint64_t yield_at_ns = ult_is_crowded() ? now_ns + ULT_YIELD_AFTER_NS : UINT64_MAX;
+    uint64_t yield_at_ns = spinner.is_crowded ? now_ns + ULT_YIELD_AFTER_NS : UINT64_MAX;
+    unsigned next_look = 1;
 
     for (unsigned i = 1; atomic_load_explicit(&wait->waiter->bell, memory_order_acquire) == QUIET; i++) {
-        if (!is_poller && !atomic_load_explicit(&sharing->is_polled, memory_order_relaxed))
-            is_poller = !atomic_exchange(&sharing->is_polled, true);
-        if (is_poller && ult_lock_try(&sharing->lock)) {
-            has_lock = true;
-            if (poll_awake(wait->pe) > 0)
+        if (i >= next_look) {
+            spinner.has_news = false;
+            next_look = i + look(&spinner);
+            if (spinner.has_news)
                 end_ns = ult_now_ns() + duration_ns; /* more events often follow */
-            unlock(wait->pe);
         }
         if ((wait->until_done || wait->until_stop) && is_over(wait))
             break;
@@ -259,14 +256,12 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
         if (now_ns >= end_ns)
             break;
         if (now_ns >= yield_at_ns) {
-            if (is_poller)
-                atomic_store(&sharing->is_polled, is_poller = false);
+            end_turn(&spinner);
             sched_yield();
             yield_at_ns = ult_now_ns() + ULT_YIELD_AFTER_NS;
         }
     }
-    if (is_poller)
-        atomic_store(&sharing->is_polled, false);
+    end_turn(&spinner);
 }
 
 /* Sleeps until an event comes, and polls; returns at once if one is there. */
@@ -292,14 +287,14 @@ static void sleep_on_events(const struct wait *wait)
         pe->n_sleeps++;
         if (!naps)
             limit_ns = ult_idle_enter();
-        watch_carrier(pe);
-        if (sharing->seen_since_ns && (limit_ns == 0 || limit_ns > KEEP_AFTER_NS))
-            limit_ns = KEEP_AFTER_NS;
+        ult_carrier_watch(pe);
+        if (sharing->seen_since_ns && (limit_ns == 0 || limit_ns > ULT_KEEP_AFTER_NS))
+            limit_ns = ULT_KEEP_AFTER_NS;
         if (ult_idle_prepare(pe, limit_ns, &sleep)) {
             sharing->sleeper = wait->waiter;
             unlock(pe);
             ult_idle_sleep(pe, &sleep);
-            lock(pe);
+            ult_sharing_lock(pe);
             sharing->sleeper = NULL;
         }
         if (!naps)
@@ -325,7 +320,7 @@ static void park(const struct wait *wait)
     sharing->n_awake--;
     unlock(pe);
     sleep_on_bell(wait->waiter);
-    lock(pe);
+    ult_sharing_lock(pe);
     sharing->n_awake++;
     while (*link != wait->waiter)
         link = &(*link)->next;
@@ -352,10 +347,10 @@ static void wait_until_over(const struct wait *wait)
     sharing->n_awake++;
     while (!is_over(wait)) {
         uint64_t spin_ns = ult_is_crowded() ? CROWDED_SPIN_NS : ult_idle_spin_ns(pe);
-        watch_carrier(pe);
+        ult_carrier_watch(pe);
         unlock(pe);
         spin(wait, spin_ns);
-        lock(pe);
+        ult_sharing_lock(pe);
         if (is_over(wait))
             break;
         if (!sharing->sleeper)
@@ -440,7 +435,7 @@ void ult_sharing_yield(struct ult *self)
     if (!pe->queue_first || ult_is_bound(self))
         poll_awake(pe);
     if (ult_is_bound(self)) {
-        watch_carrier(pe);
+        ult_carrier_watch(pe);
         if (!self->errands)
             take_errands(self);
     }
@@ -448,7 +443,7 @@ void ult_sharing_yield(struct ult *self)
         return;
     unlock(pe);
     sched_yield();
-    lock(pe);
+    ult_sharing_lock(pe);
 }
 
 void ult_sharing_end(struct ult *self)
@@ -513,7 +508,7 @@ void ult_pe_share(void)
     pe->is_shared = true;
     atomic_fetch_add(&ult_n_shared, 1);
     if (self->depth > 0)
-        lock(pe);
+        ult_sharing_lock(pe);
     else
         pe->sharing.outside = self;
 }
@@ -526,7 +521,7 @@ void ult_enter_shared(struct ult *u)
 
     if (!pe->is_shared || has_lock)
         return;
-    lock(pe);
+    ult_sharing_lock(pe);
     if (!ult_is_bound(u))
         pe->sharing.outside = NULL;
 }
@@ -565,7 +560,7 @@ void ult_unbind(struct ult *u)
 
 void ult_enter_bound(struct ult *u)
 {
-    lock(u->pe);
+    ult_sharing_lock(u->pe);
     ult_current = u;
     u->depth = 1;
 }

@@ -133,6 +133,7 @@ END_TEST
 static atomic_int n_received;
 static atomic_bool is_sent;
 static struct wake_note backlog_notes[2];
+static struct ult_waiter absent; /* a thread whose turn it is to poll, and that gets no core */
 
 static void handle_received(const struct ult_item *item)
 {
@@ -152,7 +153,7 @@ static void leave_a_backlog(void *arg)
     if ((intptr_t)arg == 1) {
         while (!atomic_load(&is_sent) || atomic_load(&sender->carrier->waiter.bell) == 0)
             sched_yield();
-        atomic_store(&sender->sharing.is_polled, false);
+        atomic_store(&sender->sharing.poller, NULL);
         while (atomic_load(&n_received) < n_items)
             ult_yield();
         wake(&backlog_notes[0], &job.ults[0]);
@@ -163,7 +164,7 @@ static void leave_a_backlog(void *arg)
     ult_leave(ult_self());
     wait_for_sleeper(sender);
     ult_enter(ult_self());
-    atomic_store(&sender->sharing.is_polled, true);
+    atomic_store(&sender->sharing.poller, &absent);
     for (int i = 0; i < n_items; i++)
         ult_post_item(ult_pe_get(1), &item);
     atomic_store(&sender->carrier->waiter.bell, 0);
@@ -229,11 +230,11 @@ static void let_thread_wait_for_mail(void *arg)
     (void)arg;
     thread_start(&sleeper, block);
     has_mail_to_come = true;
-    atomic_store(&sharing->is_polled, true);
+    atomic_store(&sharing->poller, &absent);
     ult_leave(ult_self());
     pthread_join(sleeper.id, NULL);
     ult_enter(ult_self());
-    atomic_store(&sharing->is_polled, false);
+    atomic_store(&sharing->poller, NULL);
 }
 
 START_TEST(mail_before_sleep_is_read_at_once)
