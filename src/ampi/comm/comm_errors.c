@@ -59,10 +59,13 @@ int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_set_errhandler");
     struct ampi_comm *object = ampi_comm_of(self, comm);
+    const char *misfit;
 
     if (!object)
         return ampi_comm_raise_invalid(comm);
-    return ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_COMM);
+    misfit = ampi_errhandler_misfit(errhandler, AMPI_ERRHANDLER_COMM);
+    return misfit ? ampi_raise(object, MPI_ERR_ERRHANDLER, "%s", misfit)
+                  : ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_COMM);
 }
 
 AMPI_EXPORT(Comm_get_errhandler);
@@ -73,6 +76,8 @@ int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 
     if (!object)
         return ampi_comm_raise_invalid(comm);
+    if (!errhandler)
+        return ampi_raise(object, MPI_ERR_ARG, "errhandler is NULL");
     return ampi_errhandler_get(&object->errhandler, &ampi_errors_are_fatal, errhandler);
 }
 

@@ -57,12 +57,12 @@ AMPI_EXPORT(Comm_get_info);
 int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_get_info");
-    const struct ampi_comm *object = ampi_comm_of(self, comm);
+    struct ampi_comm *object = ampi_comm_of(self, comm);
 
     if (!object)
         return ampi_comm_raise_invalid(comm);
     if (!info_used)
-        return ampi_raise_self(MPI_ERR_ARG, "info_used is NULL");
+        return ampi_raise(object, MPI_ERR_ARG, "info_used is NULL");
     *info_used = (MPI_Info)ampi_info_dup(object->info);
     return MPI_SUCCESS;
 }

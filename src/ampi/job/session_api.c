@@ -237,12 +237,15 @@ AMPI_EXPORT(Session_set_errhandler);
 int PMPI_Session_set_errhandler(MPI_Session session, MPI_Errhandler errhandler)
 {
     struct ampi_session *object;
+    const char *misfit;
 
     ampi_enter("MPI_Session_set_errhandler");
     object = ampi_session_of(session);
     if (!object)
         return ampi_session_raise_invalid(session);
-    return ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_SESSION);
+    misfit = ampi_errhandler_misfit(errhandler, AMPI_ERRHANDLER_SESSION);
+    return misfit ? ampi_raise_on(object->errhandler, &session, MPI_ERR_ERRHANDLER, "%s", misfit)
+                  : ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_SESSION);
 }
 
 AMPI_EXPORT(Session_get_errhandler);
@@ -254,6 +257,8 @@ int PMPI_Session_get_errhandler(MPI_Session session, MPI_Errhandler *errhandler)
     object = ampi_session_of(session);
     if (!object)
         return ampi_session_raise_invalid(session);
+    if (!errhandler)
+        return raise_null(object, "errhandler");
     return ampi_errhandler_get(&object->errhandler, &ampi_errors_are_fatal, errhandler);
 }
 

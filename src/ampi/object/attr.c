@@ -14,6 +14,9 @@
  */
 #include "ampi/object/attr.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "ampi/object/error.h"
 #include "ampi/object/error_class.h"
 #include "ampi/object/rank.h"
@@ -200,23 +203,34 @@ static int error_of_callback(int returned)
     return ampi_error_is_predefined(returned) || ampi_error_user_string(returned) ? returned : MPI_ERR_OTHER;
 }
 
+/* Calls the error handler of the object. */
+BASE_PRINTF(3, 4) static int raise(const struct ampi_attr_owner *owner, int error, const char *fmt, ...)
+{
+    void *handle = owner->handle;
+    char text[256];
+    va_list args;
+    int returned;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    returned = owner->errhandler ? ampi_raise_on(*owner->errhandler, &handle, error, "%s", text)
+               : owner->comm     ? ampi_raise(owner->comm, error, "%s", text)
+                                 : ampi_raise_self(error, "%s", text);
+    return returned ? returned : error; /* a user's handler may have changed the code */
+}
+
 /* Raises a callback's error. */
 static int raise_callback(const struct ampi_attr_owner *owner, const char *which, int returned)
 {
-    int error = error_of_callback(returned);
-
-    if (owner->comm)
-        return ampi_raise(owner->comm, error, "the %s callback of an attribute returned %d", which, returned);
-    return ampi_raise_self(error, "the %s callback of an attribute returned %d", which, returned);
+    return raise(owner, error_of_callback(returned), "the %s callback of an attribute returned %d", which,
+                 returned);
 }
 
 static int raise_keyval(const struct ampi_attr_owner *owner, int number)
 {
-    const char *fmt = "%d is not an attribute key for %s that can be used here";
-
-    if (owner->comm)
-        return ampi_raise(owner->comm, MPI_ERR_KEYVAL, fmt, number, keyval_kinds[owner->kind]);
-    return ampi_raise_self(MPI_ERR_KEYVAL, fmt, number, keyval_kinds[owner->kind]);
+    return raise(owner, MPI_ERR_KEYVAL, "%d is not an attribute key for %s that can be used here", number,
+                 keyval_kinds[owner->kind]);
 }
 
 /* ---- Lists ---- */

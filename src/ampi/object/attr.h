@@ -12,6 +12,7 @@
 
 struct ampi_attrs;
 struct ampi_comm;
+struct ampi_errhandler;
 struct ampi_rank;
 
 enum ampi_attr_on { AMPI_ATTR_ON_COMM, AMPI_ATTR_ON_TYPE, AMPI_ATTR_ON_WIN };
@@ -21,7 +22,8 @@ struct ampi_attr_owner {
     enum ampi_attr_on kind;
     void *handle;              /* passed to the callbacks: MPI_Comm, MPI_Datatype or MPI_Win */
     struct ampi_attrs **attrs; /* the object's list */
-    struct ampi_comm *comm;    /* its error handler is called; NULL: like ampi_raise_self */
+    struct ampi_comm *comm;    /* COMM: its error handler is called; NULL, and TYPE: like ampi_raise_self */
+    struct ampi_errhandler **errhandler; /* WIN: the window's, which is called */
 };
 
 /* All of these raise the errors that they return, including callbacks', and may switch: callbacks are the

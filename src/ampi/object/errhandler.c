@@ -58,16 +58,26 @@ bool ampi_errhandler_fits(const struct ampi_errhandler *errhandler, enum ampi_er
     return is_predefined(errhandler) || errhandler->kind == kind;
 }
 
-int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, enum ampi_errhandler_for kind)
+const char *ampi_errhandler_misfit(MPI_Errhandler handle, enum ampi_errhandler_for kind)
 {
-    static const char *const kinds[] = {"communicators", "windows", "files", "sessions"};
-    struct ampi_errhandler *errhandler = ampi_errhandler_of(handle);
+    static const char *const misfits[] = {
+        "this error handler is for communicators", "this error handler is for windows",
+        "this error handler is for files", "this error handler is for sessions"};
+    const struct ampi_errhandler *errhandler = ampi_errhandler_of(handle);
 
     if (!errhandler)
-        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not a valid error handler", (void *)handle);
-    if (!ampi_errhandler_fits(errhandler, kind))
-        return ampi_raise_self(MPI_ERR_ERRHANDLER, "this error handler is for %s, not for %s",
-                               kinds[errhandler->kind], kinds[kind]);
+        return handle == MPI_ERRHANDLER_NULL ? "the error handler is MPI_ERRHANDLER_NULL"
+                                             : "the error handler is not valid, or has been freed";
+    return ampi_errhandler_fits(errhandler, kind) ? NULL : misfits[errhandler->kind];
+}
+
+int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, enum ampi_errhandler_for kind)
+{
+    struct ampi_errhandler *errhandler = ampi_errhandler_of(handle);
+    const char *misfit = ampi_errhandler_misfit(handle, kind);
+
+    if (misfit)
+        return ampi_raise_self(MPI_ERR_ERRHANDLER, "%s", misfit);
     ampi_errhandler_ref(errhandler);
     ampi_errhandler_unref(*slot);
     *slot = errhandler;

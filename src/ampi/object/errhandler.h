@@ -40,6 +40,9 @@ MPI_Errhandler ampi_errhandler_handle(struct ampi_errhandler *errhandler);
 /* True if the handler may be attached to objects of this kind. */
 bool ampi_errhandler_fits(const struct ampi_errhandler *errhandler, enum ampi_errhandler_for kind);
 
+/* The reason if the handle is not valid or not for this kind of object, which is MPI_ERR_ERRHANDLER; else NULL. */
+const char *ampi_errhandler_misfit(MPI_Errhandler handle, enum ampi_errhandler_for kind);
+
 /* Replaces the handler in *slot by the one with this handle; raises MPI_ERR_ERRHANDLER (on MPI_COMM_SELF)
  * if that is not valid or not for this kind of object. */
 int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, enum ampi_errhandler_for kind);

@@ -421,6 +421,7 @@ AMPI_EXPORT(Win_free);
 int PMPI_Win_free(MPI_Win *win)
 {
     struct ampi_win *object;
+    struct ampi_attr_owner owner;
     int error;
 
     ampi_enter("MPI_Win_free");
@@ -431,9 +432,8 @@ int PMPI_Win_free(MPI_Win *win)
         return ampi_win_raise_invalid(*win);
     if ((error = check_idle(object)))
         return error;
-    error = ampi_attr_delete_all(&(struct ampi_attr_owner){
-        .kind = AMPI_ATTR_ON_WIN, .handle = *win, .attrs = &object->attrs, .comm = NULL});
-    if (error)
+    owner = ampi_win_attr_owner(object);
+    if ((error = ampi_attr_delete_all(&owner)))
         return error;
     ult_self()->call = "MPI_Win_free";
     ampi_coll_barrier(object->comm);

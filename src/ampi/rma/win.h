@@ -27,6 +27,7 @@
 #define AMPI_WIN_H
 
 #include "ampi/comm/comm.h"
+#include "ampi/object/attr.h"
 #include "ampi/object/info.h"
 #include "ampi/p2p/request.h"
 #include "ampi/procs/segment.h"
@@ -158,6 +159,9 @@ int ampi_win_raise_invalid(MPI_Win handle) BASE_COLD;
 
 /* Calls the window's error handler, and returns the code. May switch. */
 int ampi_win_raise(struct ampi_win *win, int error_code, const char *fmt, ...) BASE_PRINTF(3, 4) BASE_COLD;
+
+/* The window as the owner of attributes (win_object.c). */
+struct ampi_attr_owner ampi_win_attr_owner(struct ampi_win *win);
 
 /* A member's data for the creation; equal in all processes. */
 struct ampi_win_payload {

@@ -60,8 +60,11 @@ int PMPI_Win_get_name(MPI_Win win, char *win_name, int *resultlen)
     object = ampi_win_of(win);
     if (!object && win != MPI_WIN_NULL)
         return ampi_win_raise_invalid(win);
-    if (!win_name || !resultlen)
-        return ampi_raise_self(MPI_ERR_ARG, "%s is NULL", win_name ? "resultlen" : "win_name");
+    if (!win_name || !resultlen) {
+        const char *which = win_name ? "resultlen" : "win_name";
+        return object ? ampi_win_raise(object, MPI_ERR_ARG, "%s is NULL", which)
+                      : ampi_raise_self(MPI_ERR_ARG, "%s is NULL", which);
+    }
     if (object)
         name = object->name ? object->name : "";
     *resultlen = snprintf(win_name, MPI_MAX_OBJECT_NAME, "%s", name);
@@ -96,9 +99,10 @@ static bool predefined_value(struct ampi_win *win, int keyval, void **value_out)
     }
 }
 
-static struct ampi_attr_owner owner_of(struct ampi_win *win)
+struct ampi_attr_owner ampi_win_attr_owner(struct ampi_win *win)
 {
-    return (struct ampi_attr_owner){.kind = AMPI_ATTR_ON_WIN, .handle = win, .attrs = &win->attrs};
+    return (struct ampi_attr_owner){
+        .kind = AMPI_ATTR_ON_WIN, .handle = win, .attrs = &win->attrs, .errhandler = &win->errhandler};
 }
 
 AMPI_EXPORT(Win_set_attr);
@@ -111,7 +115,7 @@ int PMPI_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val)
     object = ampi_win_of(win);
     if (!object)
         return ampi_win_raise_invalid(win);
-    owner = owner_of(object);
+    owner = ampi_win_attr_owner(object);
     return ampi_attr_set(&owner, win_keyval, attribute_val);
 }
 
@@ -131,7 +135,7 @@ int PMPI_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *fla
         *flag = 1;
         return MPI_SUCCESS;
     }
-    owner = owner_of(object);
+    owner = ampi_win_attr_owner(object);
     return ampi_attr_get(&owner, win_keyval, attribute_val, flag);
 }
 
@@ -145,7 +149,7 @@ int PMPI_Win_delete_attr(MPI_Win win, int win_keyval)
     object = ampi_win_of(win);
     if (!object)
         return ampi_win_raise_invalid(win);
-    owner = owner_of(object);
+    owner = ampi_win_attr_owner(object);
     return ampi_attr_delete(&owner, win_keyval);
 }
 
@@ -155,12 +159,15 @@ AMPI_EXPORT(Win_set_errhandler);
 int PMPI_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler)
 {
     struct ampi_win *object;
+    const char *misfit;
 
     ampi_enter("MPI_Win_set_errhandler");
     object = ampi_win_of(win);
     if (!object)
         return ampi_win_raise_invalid(win);
-    return ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_WIN);
+    misfit = ampi_errhandler_misfit(errhandler, AMPI_ERRHANDLER_WIN);
+    return misfit ? ampi_win_raise(object, MPI_ERR_ERRHANDLER, "%s", misfit)
+                  : ampi_errhandler_set(&object->errhandler, errhandler, AMPI_ERRHANDLER_WIN);
 }
 
 AMPI_EXPORT(Win_get_errhandler);
@@ -172,6 +179,8 @@ int PMPI_Win_get_errhandler(MPI_Win win, MPI_Errhandler *errhandler)
     object = ampi_win_of(win);
     if (!object)
         return ampi_win_raise_invalid(win);
+    if (!errhandler)
+        return ampi_win_raise(object, MPI_ERR_ARG, "errhandler is NULL");
     return ampi_errhandler_get(&object->errhandler, &ampi_errors_are_fatal, errhandler);
 }
 
