@@ -37,7 +37,8 @@ enum ampi_rma_kind {
     AMPI_RMA_COMPARE_AND_SWAP /* the data is the expected value, then the new one */
 };
 
-/* An OP starts with this header, followed by the pieces and the packed data, or by its address. */
+/* An OP starts with this header, followed by the pieces and the packed data, or by its address. Its size and that of a piece
+ * are multiples of 16 bytes: some elements need this alignment. */
 struct ampi_rma_head {
     uint16_t kind;
     uint16_t op;    /* the constant of the predefined operation */
@@ -45,8 +46,10 @@ struct ampi_rma_head {
     bool is_fetching;
     bool is_pulled; /* one piece, and the data's address in the origin's process, a uint64_t */
     uint32_t n_pieces;
-    uint64_t n_bytes; /* of all pieces */
+    uint32_t n_bytes; /* of all pieces */
 };
+_Static_assert(sizeof(struct ampi_rma_head) == 16 && sizeof(struct ampi_rma_piece) == 16,
+               "the data is aligned as the message is");
 
 /* Makes a header for a member in another process. */
 struct ampi_am_header ampi_rma_am(const struct ampi_win *win, enum ampi_rma_message message, int to);
