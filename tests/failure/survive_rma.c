@@ -5,7 +5,7 @@
  * survivors work. Locks of the failed process are free afterwards: each survivor is told once that data may be half
  * written, and can lock then.
  *
- *   survive_rma lock|lock_shared|lock_late|lock_all|start|wait|fence|flush|request|large_flush|large_request
+ *   survive_rma lock|lock_shared|lock_late|lock_all|start|wait|test|fence|flush|request|large_flush|large_request
  *   survive_rma torn|granted
  *
  * One rank per process; the last one kills itself, holding a lock of rank 0's window; torn: within an accumulate on
@@ -25,7 +25,7 @@ static int memory[16384], data[16384];
 static int wait_for_it(const char *what, MPI_Win win, MPI_Group last)
 {
     MPI_Request request;
-    int error, count = strncmp(what, "large", 5) == 0 ? 16384 : 1;
+    int error = MPI_SUCCESS, count = strncmp(what, "large", 5) == 0 ? 16384 : 1;
 
     if (strcmp(what, "lock") == 0)
         return MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
@@ -43,6 +43,12 @@ static int wait_for_it(const char *what, MPI_Win win, MPI_Group last)
     if (strcmp(what, "wait") == 0) {
         MTEST_OK(MPI_Win_post(last, 0, win));
         return MPI_Win_wait(win);
+    }
+    if (strcmp(what, "test") == 0) {
+        MTEST_OK(MPI_Win_post(last, 0, win));
+        for (int flag = 0; !flag;)
+            error = MPI_Win_test(win, &flag);
+        return error;
     }
     if (strcmp(what, "fence") == 0)
         return MPI_Win_fence(0, win);

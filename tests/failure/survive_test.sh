@@ -57,7 +57,7 @@ expect "by default the job ends" 137 '' "$(printf "$lost" 2 '4 to 5') $" \
 # What ends a wait in a window.
 survive_rma=$expect_dir/survive_rma
 "$mpicc" -O1 -o "$survive_rma" "$here/survive_rma.c" || exit 1
-for call in lock lock_shared lock_late lock_all start wait fence flush request large_flush large_request; do
+for call in lock lock_shared lock_late lock_all start wait test fence flush request large_flush large_request; do
     # shellcheck disable=SC2059
     expect "a window, $call" 137 "$(survivors 3)" "^$(printf "$lost" 3 3)$going_on $" \
         "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" "$call"

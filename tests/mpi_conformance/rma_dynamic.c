@@ -56,6 +56,37 @@ static void check_reach(MPI_Win win)
     free(second);
 }
 
+/* Empty regions may be anywhere, and do not part others. */
+static void check_empty(MPI_Win win)
+{
+    int cells[N], mine[N];
+    MPI_Aint at, theirs;
+
+    for (int i = 0; i < N; i++)
+        cells[i] = mtest_rank * 1000 + i;
+    MTEST_OK(MPI_Win_attach(win, cells, 0));
+    MTEST_OK(MPI_Win_attach(win, cells, N / 2 * sizeof(int)));
+    MTEST_OK(MPI_Win_attach(win, cells + N / 4, 0));
+    MTEST_OK(MPI_Win_attach(win, cells + N / 2, N / 2 * sizeof(int)));
+    MTEST_OK(MPI_Win_attach(win, cells + N / 2, 0));
+    MPI_Get_address(cells, &at);
+    MPI_Sendrecv(&at, 1, MPI_AINT, previous, 0, &theirs, 1, MPI_AINT, next, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win));
+    MTEST_OK(MPI_Get(mine, N, MPI_INT, next, theirs, N, MPI_INT, win));
+    MTEST_OK(
+        MPI_Get(mine, N / 8, MPI_INT, next, theirs + N / 4 * (MPI_Aint)sizeof(int), N / 8, MPI_INT, win));
+    MTEST_OK(MPI_Win_unlock(next, win));
+    for (int i = 0; i < N; i++)
+        MTEST_CHECK(mine[i] == next * 1000 + i + (i < N / 8 ? N / 4 : 0), "element %d is %d", i, mine[i]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 2; i++)
+        MTEST_OK(MPI_Win_detach(win, cells));
+    for (int i = 0; i < 2; i++)
+        MTEST_OK(MPI_Win_detach(win, cells + N / 2));
+    MTEST_OK(MPI_Win_detach(win, cells + N / 4));
+}
+
 static void check_refused(MPI_Win win)
 {
     int memory[4] = {1, 1, 1, 1}, mine[4] = {7, 7, 7, 7};
@@ -117,6 +148,7 @@ int main(int argc, char **argv)
     previous = (mtest_rank + mtest_size - 1) % mtest_size;
     MTEST_OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
     check_reach(win);
+    check_empty(win);
     if (argc > 1 && strcmp(argv[1], "errors") == 0)
         check_refused(win), check_refused_fence(win);
     MTEST_OK(MPI_Win_free(&win));

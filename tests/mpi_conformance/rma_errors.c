@@ -100,6 +100,32 @@ static void check_arguments(void)
     MPI_Type_free(&strided);
 }
 
+/* MPI_IN_PLACE is not a buffer of any operation. */
+static void check_in_place(void)
+{
+    MPI_Request request;
+    int *in = MPI_IN_PLACE;
+
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, mtest_rank, 0, win));
+    MTEST_CLASS(MPI_Put(in, 1, MPI_INT, mtest_rank, 0, 1, MPI_INT, win), MPI_ERR_BUFFER);
+    MTEST_CLASS(MPI_Get(in, 1, MPI_INT, mtest_rank, 0, 1, MPI_INT, win), MPI_ERR_BUFFER);
+    MTEST_CLASS(MPI_Rput(in, 1, MPI_INT, mtest_rank, 0, 1, MPI_INT, win, &request), MPI_ERR_BUFFER);
+    MTEST_CLASS(MPI_Accumulate(in, 1, MPI_INT, mtest_rank, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_BUFFER);
+    MTEST_CLASS(
+        MPI_Get_accumulate(in, 1, MPI_INT, &result, 1, MPI_INT, mtest_rank, 0, 1, MPI_INT, MPI_SUM, win),
+        MPI_ERR_BUFFER);
+    MTEST_CLASS(
+        MPI_Get_accumulate(&value, 1, MPI_INT, in, 1, MPI_INT, mtest_rank, 0, 1, MPI_INT, MPI_SUM, win),
+        MPI_ERR_BUFFER);
+    MTEST_CLASS(MPI_Fetch_and_op(in, &result, MPI_INT, mtest_rank, 0, MPI_SUM, win), MPI_ERR_BUFFER);
+    MTEST_CLASS(MPI_Fetch_and_op(&value, in, MPI_INT, mtest_rank, 0, MPI_SUM, win), MPI_ERR_BUFFER);
+    MTEST_CLASS(MPI_Compare_and_swap(in, &value, &result, MPI_INT, mtest_rank, 0, win), MPI_ERR_BUFFER);
+    MTEST_CLASS(MPI_Compare_and_swap(&value, in, &result, MPI_INT, mtest_rank, 0, win), MPI_ERR_BUFFER);
+    MTEST_CLASS(MPI_Compare_and_swap(&value, &value, in, MPI_INT, mtest_rank, 0, win), MPI_ERR_BUFFER);
+    MTEST_OK(MPI_Fetch_and_op(in, &result, MPI_INT, mtest_rank, 0, MPI_NO_OP, win)); /* it is not read */
+    MTEST_OK(MPI_Win_unlock(mtest_rank, win));
+}
+
 /* Datatypes that are as large as an int, but are none. */
 static void check_like_ints(void)
 {
@@ -291,6 +317,7 @@ int main(int argc, char **argv)
     check_outside_epochs();
     check_arguments();
     check_like_ints();
+    check_in_place();
     MTEST_CHECK(mtest_touched(cells, sizeof cells, 0) == -1, "a refused operation has written");
     check_locks();
     check_active();

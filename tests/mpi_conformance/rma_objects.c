@@ -77,10 +77,27 @@ static void check_group(MPI_Win win, MPI_Comm comm)
     MPI_Group_free(&members);
 }
 
+/* The hints that have a default are there. */
 static void check_info(MPI_Win win)
 {
+    static const char *const usual[][2] = {{"no_locks", "false"},
+                                           {"accumulate_ordering", "rar,raw,war,waw"},
+                                           {"accumulate_ops", "same_op_no_op"},
+                                           {"mpi_accumulate_granularity", "0"},
+                                           {"same_size", "false"},
+                                           {"same_disp_unit", "false"}};
     MPI_Info info;
+    char value[64];
+    int has;
+
     MTEST_OK(MPI_Win_get_info(win, &info));
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        MPI_Info_get(info, usual[i][0], (int)sizeof value - 1, value, &has);
+        MTEST_CHECK(has && strcmp(value, usual[i][1]) == 0, "%s is '%s'", usual[i][0], has ? value : "");
+    }
+    MPI_Info_get(info, "mpi_memory_alloc_kinds", (int)sizeof value - 1, value, &has);
+    MTEST_CHECK(has && strstr(value, "mpi") && strstr(value, "system"), "the kinds of memory are '%s'",
+                has ? value : "");
     MTEST_OK(MPI_Win_set_info(win, info));
     MPI_Info_free(&info);
 }
@@ -132,8 +149,9 @@ static void check_shared(MPI_Comm node, const char *noncontig)
 {
     MPI_Win win;
     MPI_Info info;
-    int rank, size, *own, unit;
+    int rank, size, *own, unit, has;
     MPI_Aint bytes;
+    char value[8];
 
     MPI_Comm_rank(node, &rank);
     MPI_Comm_size(node, &size);
@@ -141,6 +159,10 @@ static void check_shared(MPI_Comm node, const char *noncontig)
     MPI_Info_set(info, "alloc_shared_noncontig", noncontig);
     MTEST_OK(
         MPI_Win_allocate_shared((rank + 1) * (MPI_Aint)sizeof(int), sizeof(int), info, node, &own, &win));
+    MPI_Info_free(&info);
+    MTEST_OK(MPI_Win_get_info(win, &info));
+    MPI_Info_get(info, "alloc_shared_noncontig", (int)sizeof value - 1, value, &has);
+    MTEST_CHECK(has && strcmp(value, noncontig) == 0, "alloc_shared_noncontig is '%s'", has ? value : "");
     MPI_Info_free(&info);
     MTEST_OK(MPI_Win_lock_all(MPI_MODE_NOCHECK, win));
     for (int i = 0; i <= rank; i++)
@@ -169,6 +191,20 @@ static void check_shared(MPI_Comm node, const char *noncontig)
     MTEST_OK(MPI_Win_free(&win));
 }
 
+/* MPI_PROC_NULL stands for the first rank with memory that can be accessed from here, in a window of any memory. */
+static void check_first_accessible(void)
+{
+    MPI_Win win;
+    MPI_Aint size;
+    int cell = mtest_rank, unit, *first;
+
+    MTEST_OK(MPI_Win_create(&cell, sizeof cell, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MTEST_OK(MPI_Win_shared_query(win, MPI_PROC_NULL, &size, &unit, &first));
+    MTEST_CHECK(size == (MPI_Aint)sizeof cell && *first <= mtest_rank, "%ld bytes", (long)size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MTEST_OK(MPI_Win_free(&win));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm comm, node;
@@ -192,6 +228,7 @@ int main(int argc, char **argv)
         MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
         check_shared(node, "false");
         check_shared(node, "true");
+        check_first_accessible();
         MPI_Comm_free(&node);
     }
     MPI_Comm_free(&comm);

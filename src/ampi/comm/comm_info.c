@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ampi/comm/comm.h"
+#include "ampi/datatype/program_memory.h"
 
 static const char *const assertions[] = {
     "mpi_assert_no_any_tag",
@@ -58,11 +59,14 @@ int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_get_info");
     struct ampi_comm *object = ampi_comm_of(self, comm);
+    struct ampi_info *used;
 
     if (!object)
         return ampi_comm_raise_invalid(comm);
     if (!info_used)
         return ampi_raise(object, MPI_ERR_ARG, "info_used is NULL");
-    *info_used = (MPI_Info)ampi_info_dup(object->info);
+    used = ampi_info_dup(object->info);
+    ampi_program_memory_tell(used);
+    *info_used = (MPI_Info)used;
     return MPI_SUCCESS;
 }

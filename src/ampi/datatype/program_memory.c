@@ -51,6 +51,12 @@ bool ampi_program_memory_kind(const struct ampi_info *info, enum gpu_memory *kin
     return !is_missed;
 }
 
+void ampi_program_memory_tell(struct ampi_info *info)
+{
+    ampi_info_set(info, "mpi_memory_alloc_kinds",
+                  gpu_is_used() ? "mpi,system,cuda,cuda:device,cuda:host,cuda:managed" : "mpi,system");
+}
+
 /* ---- Memory of CUDA ---- */
 
 struct allocation {

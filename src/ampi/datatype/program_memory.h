@@ -13,6 +13,9 @@
  * hint, or if it names no kind that is known. False: it names only kinds of CUDA, and no CUDA is used here. */
 bool ampi_program_memory_kind(const struct ampi_info *info, enum gpu_memory *kind_out);
 
+/* Sets the hint to the kinds that there are: for the info of a communicator, a session or a window in use. */
+void ampi_program_memory_tell(struct ampi_info *info);
+
 /* Memory for n_bytes > 0; alignment_bytes is a power of two, and for the host's memory. NULL: there is none. */
 void *ampi_program_memory_alloc(enum gpu_memory kind, size_t alignment_bytes, size_t n_bytes);
 

@@ -16,6 +16,7 @@
 #include "ampi/object/gate.h"
 #include "ampi/comm/group.h"
 #include "ampi/object/info.h"
+#include "ampi/datatype/program_memory.h"
 #include "ampi/job/job.h"
 #include "ampi/p2p/bsend_buffer.h"
 #include "base/log.h"
@@ -122,6 +123,7 @@ AMPI_EXPORT(Session_get_info);
 int PMPI_Session_get_info(MPI_Session session, MPI_Info *info_used)
 {
     struct ampi_session *object;
+    struct ampi_info *used;
 
     ampi_enter("MPI_Session_get_info");
     object = ampi_session_of(session);
@@ -129,7 +131,9 @@ int PMPI_Session_get_info(MPI_Session session, MPI_Info *info_used)
         return ampi_session_raise_invalid(session);
     if (!info_used)
         return raise_null(object, "info_used");
-    *info_used = (MPI_Info)ampi_info_dup(object->info);
+    used = ampi_info_dup(object->info);
+    ampi_program_memory_tell(used);
+    *info_used = (MPI_Info)used;
     return MPI_SUCCESS;
 }
 

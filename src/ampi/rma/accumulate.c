@@ -211,7 +211,8 @@ static inline __attribute__((always_inline)) bool combine_at_once(const void *or
     struct ampi_rma_spot to;
     size_t n_bytes;
 
-    if (BASE_UNLIKELY(!type || !op || !op->is_predefined || !origin || ampi_op_is_pair(type->basic)))
+    if (BASE_UNLIKELY(!type || !op || !op->is_predefined || !ampi_rma_is_buffer(origin) ||
+                      ampi_op_is_pair(type->basic)))
         return false;
     kernel = op->kernels[type->basic];
     if (BASE_UNLIKELY(!kernel && op->predefined != MPI_REPLACE && (op->predefined != MPI_NO_OP || !result)))
@@ -298,8 +299,9 @@ int PMPI_Get_accumulate(const void *origin_addr, int origin_count, MPI_Datatype 
                         MPI_Win win)
 {
     ampi_enter("MPI_Get_accumulate");
-    if (BASE_LIKELY(result_addr && result_count == target_count && result_datatype == target_datatype &&
-                    origin_count == target_count && origin_datatype == target_datatype &&
+    if (BASE_LIKELY(ampi_rma_is_buffer(result_addr) && result_count == target_count &&
+                    result_datatype == target_datatype && origin_count == target_count &&
+                    origin_datatype == target_datatype &&
                     combine_at_once(origin_addr, result_addr, origin_count, origin_datatype, target_rank,
                                     target_disp, op, win)))
         return MPI_SUCCESS;
@@ -313,8 +315,9 @@ int PMPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_D
                           MPI_Datatype target_datatype, MPI_Op op, MPI_Win win)
 {
     ampi_enter("MPI_Get_accumulate_c");
-    if (BASE_LIKELY(result_addr && result_count == target_count && result_datatype == target_datatype &&
-                    origin_count == target_count && origin_datatype == target_datatype &&
+    if (BASE_LIKELY(ampi_rma_is_buffer(result_addr) && result_count == target_count &&
+                    result_datatype == target_datatype && origin_count == target_count &&
+                    origin_datatype == target_datatype &&
                     combine_at_once(origin_addr, result_addr, origin_count, origin_datatype, target_rank,
                                     target_disp, op, win)))
         return MPI_SUCCESS;
@@ -327,7 +330,7 @@ int PMPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype d
 {
     ampi_enter("MPI_Fetch_and_op");
     if (BASE_LIKELY(
-            result_addr && ampi_handle_is_predefined(datatype) &&
+            ampi_rma_is_buffer(result_addr) && ampi_handle_is_predefined(datatype) &&
             combine_at_once(origin_addr, result_addr, 1, datatype, target_rank, target_disp, op, win)))
         return MPI_SUCCESS;
     return fetch_and_op(&(struct ampi_rma){.rank = target_rank,
@@ -347,7 +350,8 @@ int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, voi
 
     ampi_enter("MPI_Compare_and_swap");
     if (BASE_LIKELY(
-            origin_addr && compare_addr && result_addr && ampi_handle_is_predefined(datatype) &&
+            ampi_rma_is_buffer(origin_addr) && ampi_rma_is_buffer(compare_addr) &&
+            ampi_rma_is_buffer(result_addr) && ampi_handle_is_predefined(datatype) &&
             compare_at_once(origin_addr, compare_addr, result_addr, datatype, target_rank, target_disp, win)))
         return MPI_SUCCESS;
     return compare_and_swap(&(struct ampi_rma){.rank = target_rank,

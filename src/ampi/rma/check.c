@@ -43,8 +43,8 @@ int ampi_rma_raise_side(struct ampi_win *win, const char *what, const struct amp
     if (ampi_type_is_too_much(type, side->count))
         return ampi_win_raise(win, MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)side->count,
                               (long long)type->size_bytes);
-    return ampi_win_raise(win, MPI_ERR_BUFFER, "%s buffer is NULL, but its count is %lld", what,
-                          (long long)side->count);
+    return ampi_win_raise(win, MPI_ERR_BUFFER, "%s buffer is %s, but its count is %lld", what,
+                          side->buf ? "MPI_IN_PLACE" : "NULL", (long long)side->count);
 }
 
 int ampi_rma_raise_truncated(struct ampi_win *win, MPI_Count bytes, MPI_Count room)

@@ -443,8 +443,11 @@ int PMPI_Win_test(MPI_Win win, int *flag)
         return ampi_win_raise(object, MPI_ERR_ARG, "flag is NULL");
     if (object->n_to_complete > 0)
         ult_yield();
-    *flag = object->n_to_complete == 0;
-    if (*flag)
-        end_exposure(object);
-    return MPI_SUCCESS;
+    *flag = object->n_to_complete == 0 || object->has_failed;
+    if (!*flag)
+        return MPI_SUCCESS;
+    if (object->n_to_complete > 0)
+        error = MPI_ERR_PROC_ABORTED;
+    end_exposure(object);
+    return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(object, error);
 }

@@ -115,7 +115,7 @@ move_at_once(void *origin, MPI_Count count, MPI_Datatype handle, int rank, MPI_A
     struct ampi_rma_spot spot;
     size_t n_bytes;
 
-    if (BASE_UNLIKELY(handle != target_handle || count != target_count || !origin))
+    if (BASE_UNLIKELY(handle != target_handle || count != target_count || !ampi_rma_is_buffer(origin)))
         return false;
     spot = ampi_rma_usual(win, rank, disp, count, type);
     if (BASE_UNLIKELY(!spot.data))

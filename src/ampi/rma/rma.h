@@ -37,6 +37,12 @@ struct ampi_rma {
     const struct ampi_op *op;    /* ... set by the checks of accumulate.c */
 };
 
+/* False: MPI_BOTTOM, which only derived types allow, or MPI_IN_PLACE, which nothing here allows. */
+static inline bool ampi_rma_is_buffer(const void *buf)
+{
+    return (uintptr_t)buf > (uintptr_t)MPI_IN_PLACE;
+}
+
 static inline MPI_Count ampi_rma_bytes(const struct ampi_rma_side *side)
 {
     return side->count * side->type->size_bytes;
@@ -89,9 +95,10 @@ static inline int ampi_rma_check_side(struct ampi_win *win, const char *what, st
 {
     struct ampi_type *type = side->type = ampi_type_of(side->handle);
 
-    if (BASE_UNLIKELY(
-            side->count < 0 || !type || !type->is_committed || ampi_type_is_too_much(type, side->count) ||
-            (is_local && !side->buf && side->count > 0 && type->is_predefined && type->size_bytes > 0)))
+    if (BASE_UNLIKELY(side->count < 0 || !type || !type->is_committed ||
+                      ampi_type_is_too_much(type, side->count) ||
+                      (is_local && !ampi_rma_is_buffer(side->buf) && side->count > 0 && type->is_predefined &&
+                       type->size_bytes > 0)))
         return ampi_rma_raise_side(win, what, side);
     return MPI_SUCCESS;
 }

@@ -161,11 +161,11 @@ int ampi_win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint dis
     return MPI_SUCCESS;
 }
 
-/* The first member with memory, for MPI_PROC_NULL; -1: none. */
+/* The first member with memory that can be accessed, for MPI_PROC_NULL; -1: none. */
 static int first_with_memory(const struct ampi_win_shared *shared)
 {
     for (int i = 0; i < shared->n_ranks; i++)
-        if (shared->targets[i].size_bytes > 0)
+        if (shared->targets[i].size_bytes > 0 && shared->targets[i].at)
             return i;
     return -1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * win_dynamic.c: memory of dynamic windows (MPI 5.0, section 12.2.4). Regions are sorted and do not
- * overlap; origins on other PEs read them while holding `combining`.
+ * overlap, except that empty ones may be anywhere; origins on other PEs read them while holding `combining`.
  */
 #include "ampi/rma/win.h"
 
@@ -22,15 +22,36 @@ static int find(const struct ampi_win *win, uintptr_t address)
     return low;
 }
 
+static bool is_empty(const struct ampi_win_region *region)
+{
+    return region->from == region->to;
+}
+
+/* The last region before this index, and the first from it on, that are not empty; NULL: none. */
+static const struct ampi_win_region *before(const struct ampi_win *win, int at)
+{
+    while (at > 0 && is_empty(&win->regions[at - 1]))
+        at--;
+    return at > 0 ? &win->regions[at - 1] : NULL;
+}
+
+static const struct ampi_win_region *from_on(const struct ampi_win *win, int at)
+{
+    while (at < win->n_regions && is_empty(&win->regions[at]))
+        at++;
+    return at < win->n_regions ? &win->regions[at] : NULL;
+}
+
 /* True if regions cover the range; they may be adjacent. */
 static bool covers(const struct ampi_win *target, uintptr_t from, uintptr_t to)
 {
-    int i = find(target, from) - 1;
+    const struct ampi_win_region *region = before(target, find(target, from));
 
-    for (; i >= 0 && i < target->n_regions && target->regions[i].from <= from; i++) {
-        if (target->regions[i].to >= to)
+    while (region && region->from <= from) {
+        if (region->to >= to)
             return true;
-        from = target->regions[i].to;
+        from = region->to;
+        region = from_on(target, (int)(region - target->regions) + 1);
     }
     return false;
 }
@@ -59,9 +80,9 @@ static int check(MPI_Win handle, struct ampi_win **win_out)
 static bool attach(struct ampi_win *win, struct ampi_win_region region, struct ampi_win_region *room)
 {
     int at = find(win, region.from);
-    struct ampi_win_region *old = win->regions;
+    const struct ampi_win_region *old = win->regions, *lower = before(win, at), *upper = from_on(win, at);
 
-    if ((at > 0 && old[at - 1].to > region.from) || (at < win->n_regions && old[at].from < region.to))
+    if (!is_empty(&region) && ((lower && lower->to > region.from) || (upper && upper->from < region.to)))
         return false;
     for (int i = 0; i < win->n_regions; i++)
         room[i < at ? i : i + 1] = old[i];

@@ -3,6 +3,7 @@
  * win_info.c: hints on windows (MPI 5.0, section 12.2.7). Known hints are kept and returned; `no_locks` and
  * `accumulate_ordering` change the library's behaviour.
  */
+#include "ampi/datatype/program_memory.h"
 #include "ampi/rma/win.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ static const struct {
     {"no_locks", "false", true},
     {"accumulate_ordering", "rar,raw,war,waw", false},
     {"accumulate_ops", "same_op_no_op", false},
-    {"mpi_accumulate_granularity", NULL, false},
+    {"mpi_accumulate_granularity", "0", false},
     {"same_size", "false", true},
     {"same_disp_unit", "false", true},
     {"alloc_shared_noncontig", NULL, true},
@@ -103,6 +104,7 @@ AMPI_EXPORT(Win_get_info);
 int PMPI_Win_get_info(MPI_Win win, MPI_Info *info_used)
 {
     struct ampi_win *object;
+    struct ampi_info *used;
 
     ampi_enter("MPI_Win_get_info");
     object = ampi_win_of(win);
@@ -110,6 +112,10 @@ int PMPI_Win_get_info(MPI_Win win, MPI_Info *info_used)
         return ampi_win_raise_invalid(win);
     if (!info_used)
         return ampi_win_raise(object, MPI_ERR_ARG, "info_used is NULL");
-    *info_used = (MPI_Info)ampi_info_dup(object->info);
+    used = ampi_info_dup(object->info);
+    if (object->shared->flavor == MPI_WIN_FLAVOR_SHARED && !ampi_info_get(used, "alloc_shared_noncontig"))
+        ampi_info_set(used, "alloc_shared_noncontig", "false");
+    ampi_program_memory_tell(used);
+    *info_used = (MPI_Info)used;
     return MPI_SUCCESS;
 }
