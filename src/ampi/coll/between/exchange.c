@@ -13,6 +13,7 @@
 
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/between/parts.h"
+#include "ampi/coll/between/reduction.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
@@ -63,7 +64,10 @@ static bool copy_directly(struct ampi_exchange *x, struct ampi_exchange_message 
 {
     int result;
 
-    message->bytes = ampi_part_place(x, ampi_exchange_part_of(message).origin.member, message->n_bytes);
+    if (x->reduction)
+        message->bytes = ampi_reduction_room(x, message);
+    else
+        message->bytes = ampi_part_place(x, ampi_exchange_part_of(message).origin.member, message->n_bytes);
     message->is_lent = message->bytes != NULL;
     if (!message->bytes)
         message->bytes = base_malloc(message->n_bytes, "a message between processes");
@@ -73,10 +77,26 @@ static bool copy_directly(struct ampi_exchange *x, struct ampi_exchange_message 
     return result != MACHINE_FAILED;
 }
 
+/* The same for elements that are combined at once. */
+static bool absorb_directly(struct ampi_exchange *x, struct ampi_exchange_message *message)
+{
+    int result = x->reduction->absorb(x, message);
+
+    ampi_exchange_direct_answer(message->direct, result);
+    message->direct = NULL;
+    x->has_failed |= result == MACHINE_PEER_FAILED;
+    return result != MACHINE_FAILED;
+}
+
+static bool take_directly(struct ampi_exchange *x, struct ampi_exchange_message *message)
+{
+    return ampi_reduction_can_absorb(x, message) ? absorb_directly(x, message) : copy_directly(x, message);
+}
+
 static void take(struct ampi_exchange *x, struct ampi_exchange_message *message)
 {
     ampi_exchange_check(x, message);
-    if (message->direct && message->is_bare && !copy_directly(x, message)) {
+    if (message->direct && message->is_bare && !take_directly(x, message)) {
         ampi_exchange_message_free(message);
         return;
     }
@@ -354,6 +374,11 @@ static void send_message(struct ampi_exchange *x, int to, int tag, uint64_t cook
         remote->leader_pe[proc] = ampi_procs_pe_of(remote->leader_rank[proc]);
     if (remote->leader_pe[proc] < 0) /* the process has failed, which is handled elsewhere */
         return;
+    if (x->reduction && ampi_reduction_lends(x, proc, part->n_bytes)) {
+        am.flags |= AMPI_AM_BARE;
+        ampi_exchange_direct_send(x, proc, &am, part->bytes, part->n_bytes);
+        return;
+    }
     if (part->addresses)
         ampi_exchange_direct_send_list(x, proc, &am, part);
     else if (part->is_bare && ampi_exchange_direct_reaches(remote->proc_id[proc]))

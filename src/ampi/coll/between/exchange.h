@@ -44,9 +44,9 @@ struct ampi_exchange_message {
     struct ampi_exchange *x;             /* the exchange that fetches them */
     bool is_lent;                        /* bytes are the exchange's scratch memory, or node memory */
     struct ampi_node_ref ref;            /* node memory of the bytes; n_bytes 0: none */
-    bool is_bare;                        /* the data is a bare part, and the cookie its origin */
-    bool is_again;    /* the kernel refused to copy it to its place; a listed part comes once more */
-    bool has_voted;   /* the sender's operation was refused in a vote */
+    bool is_bare;   /* the data is a bare part, and the cookie its origin; or lent elements of a reduction */
+    bool is_again;  /* the kernel refused to copy it to its place; a listed part comes once more */
+    bool has_voted; /* the sender's operation was refused in a vote */
     bool has_refused; /* an earlier collective call raised an error at a rank of the sender */
 };
 

@@ -31,6 +31,7 @@ static const ampi_exchange_step_fn steps[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_REDUCE_RING] = ampi_exchange_reduce_ring,
     [AMPI_BETWEEN_REDUCE_CHAIN] = ampi_exchange_reduce_chain,
     [AMPI_BETWEEN_SCAN_DOUBLING] = ampi_exchange_scan_doubling,
+    [AMPI_BETWEEN_SCAN_CHAIN] = ampi_exchange_scan_chain,
     [AMPI_BETWEEN_NCCL] = ampi_coll_nccl_step,
 };
 
@@ -96,6 +97,21 @@ static bool is_on_node(const struct ampi_exchange *x)
     return is_near;
 }
 
+/* Few processes of one rank each. */
+static bool has_one_rank_each(const struct ampi_exchange *x)
+{
+    return x->n < AMPI_COLL_FEW && x->n == x->slot->state->n_members;
+}
+
+/* They send whole vectors up the tree, where each is combined while it is copied. Above this size it
+ * pays that all combine. */
+#define CLIMBING_BYTES ((size_t)512 << 10)
+
+static bool is_climbing(const struct ampi_exchange *x, size_t n_bytes)
+{
+    return has_one_rank_each(x) && n_bytes < CLIMBING_BYTES && x->device < 0 && is_on_node(x);
+}
+
 void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, size_t n_bytes)
 {
     const struct ampi_coll_selection *entry = &ampi_coll_selections[kind];
@@ -104,6 +120,14 @@ void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, siz
     /* A single message, or data that all processes read in place: pieces would save nothing. */
     if (kind == AMPI_COLL_BCAST && (x->n == 2 || ampi_exchange_node_reaches_all(x, n_bytes)))
         n_bytes = 0;
+    if (kind == AMPI_COLL_SCAN && has_one_rank_each(x) && n_bytes >= entry->large_from && is_on_node(x)) {
+        ampi_exchange_take(x, AMPI_BETWEEN_SCAN_CHAIN);
+        return;
+    }
+    if (kind == AMPI_COLL_REDUCE && is_climbing(x, n_bytes)) {
+        ampi_exchange_take(x, AMPI_BETWEEN_REDUCE_BINOMIAL);
+        return;
+    }
     if (kind == AMPI_COLL_BCAST && x->n < AMPI_COLL_FEW && x->device < 0 && is_on_node(x)) {
         ampi_exchange_take(x, AMPI_BETWEEN_BCAST_LINEAR);
         return;

@@ -60,7 +60,8 @@ void *ampi_exchange_node_alloc(struct ampi_exchange *x, size_t n_bytes)
 {
     struct ampi_exchange_node_block *block;
 
-    if (!is_worth(x, n_bytes) || (x->reduction && !x->reduction->is_stable) || !reaches(x, false))
+    if (!is_worth(x, n_bytes) || (x->reduction && (!x->reduction->is_stable || x->reduction->is_lent)) ||
+        !reaches(x, false))
         return NULL;
     block = new_block(x, n_bytes);
     return block ? (void *)(uintptr_t)block->bytes : NULL;

@@ -34,8 +34,37 @@ static struct ampi_reduction_piece slice_of(const struct ampi_exchange *x, int p
     return (struct ampi_reduction_piece){from, to - from, NULL};
 }
 
+static bool must_hold(const struct ampi_exchange *x);
+
+/* True if this process's members get the whole result. */
+static bool has_result(const struct ampi_exchange *x)
+{
+    return x->slot->plan->flow == AMPI_COLL_FLOW_ALLREDUCE || x->own == x->root;
+}
+
+/* Between two processes the only slice that comes is combined while it is copied, into the member's buffer if possible. */
+static int absorb(struct ampi_exchange *x, const struct ampi_exchange_message *message)
+{
+    struct ampi_reduction *r = x->reduction;
+    struct ampi_reduction_piece slice = slice_of(x, x->own);
+    void *buffer = has_result(x) ? x->slot->last->recv.buf : r->elems;
+    void *into;
+    int result;
+
+    if (message->n_bytes != (size_t)(slice.count * r->type->size_bytes))
+        return MACHINE_FAILED; /* it comes as data, and does not match */
+    into =
+        buffer == r->elems ? ampi_reduction_alloc(x, slice.count) : ampi_reduction_at(r, buffer, slice.from);
+    ampi_reduction_absorb(x, message, ampi_reduction_at(r, r->elems, slice.from), into, &result);
+    if (result == MACHINE_DONE)
+        r->sum = into;
+    return result;
+}
+
 static void send_slices(struct ampi_exchange *x)
 {
+    if (x->n == 2 && !must_hold(x) && ampi_reduction_has_one_member(x))
+        x->reduction->absorb = absorb;
     for (int i = 1; i < x->n; i++) {
         struct ampi_reduction_piece slice = slice_of(x, ampi_exchange_after(x, i));
         ampi_reduction_send(x, ampi_exchange_after(x, i), TAG_SLICE, slice.from, slice.count);
@@ -82,15 +111,21 @@ static void combine_slices(struct ampi_exchange *x)
     struct ampi_reduction *r = x->reduction;
     struct ampi_reduction_piece slice = slice_of(x, x->own);
 
+    r->absorb = NULL;
+    ampi_exchange_again(x);
+    r->pieces = ampi_exchange_alloc(x, (size_t)x->n * sizeof *r->pieces);
+    if (r->sum) { /* the slice was absorbed */
+        slice.elems = r->sum;
+        r->pieces[r->n_pieces++] = slice;
+        return;
+    }
     r->inputs = ampi_exchange_alloc(x, (size_t)x->n * sizeof *r->inputs);
     r->inputs[x->own] = r->is_mismatch ? NULL : ampi_reduction_at(r, r->elems, slice.from);
     for (const struct ampi_exchange_message *message = x->got; message; message = message->next)
         r->inputs[ampi_exchange_sender(x, message)] = ampi_reduction_elems(x, message, slice.count);
-    ampi_exchange_again(x);
     if (r->is_mismatch)
         return;
     slice.elems = r->sum = ampi_reduction_alloc(x, slice.count);
-    r->pieces = ampi_exchange_alloc(x, (size_t)x->n * sizeof *r->pieces);
     r->pieces[r->n_pieces++] = slice;
     if (gpu_is_used())
         combine(x, 0, slice.count);
@@ -108,10 +143,24 @@ static void send_result(struct ampi_exchange *x, int to)
     ampi_reduction_send_elems(x, to, TAG_RESULT, r->sum, r->is_mismatch ? 0 : r->pieces[0].count);
 }
 
+/* Results are copied to their place in the only member's buffer at once. */
+static void *place_result(struct ampi_exchange *x, const struct ampi_exchange_message *message)
+{
+    const struct ampi_coll_args *args = x->slot->last;
+
+    if (message->tag != TAG_RESULT || must_hold(x) || !ampi_reduction_has_one_member(x) ||
+        message->n_bytes !=
+            (size_t)(slice_of(x, ampi_exchange_sender(x, message)).count * x->reduction->type->size_bytes))
+        return NULL;
+    return ampi_reduction_at(x->reduction, args->recv.buf,
+                             slice_of(x, ampi_exchange_sender(x, message)).from);
+}
+
 static void send_results(struct ampi_exchange *x)
 {
     bool has_root = x->slot->plan->flow == AMPI_COLL_FLOW_REDUCE;
 
+    x->reduction->place = place_result;
     if (is_scattered(x))
         return;
     if (has_root && x->own != x->root) {
@@ -133,7 +182,7 @@ static void take_results(struct ampi_exchange *x)
         if (piece.elems)
             r->pieces[r->n_pieces++] = piece;
     }
-    if (!must_hold(x) && !r->is_mismatch) /* the members have that of this process */
+    if (!must_hold(x) && !r->is_mismatch && r->inputs) /* the members have that of this process */
         r->pieces[0] = r->pieces[--r->n_pieces];
 }
 

@@ -125,7 +125,7 @@ void ampi_reduction_combine(struct ampi_exchange *x, const struct ampi_exchange_
     bool is_whole = count == r->count;
     void *came;
 
-    if (is_before || (r->op->is_commutative && !is_whole)) {
+    if (is_before || (r->op->is_commutative && (!is_whole || r->is_own))) {
         const void *in = ampi_reduction_elems(x, message, count);
         if (!in)
             return;
@@ -241,6 +241,11 @@ static int n_local_of(const struct ampi_coll_slot *slot)
     return ampi_remote_n_members(slot->state->remote, slot->state->remote->own);
 }
 
+bool ampi_reduction_has_one_member(const struct ampi_exchange *x)
+{
+    return n_local_of(x->slot) == 1;
+}
+
 /* Combines elements from .. from + count - 1 of all local contributions, in rank order. */
 static void combine_local(const struct ampi_exchange *x, void *out, MPI_Count from, MPI_Count count)
 {
@@ -327,10 +332,11 @@ void ampi_reduction_start(struct ampi_exchange *x)
     r->is_mismatch = !ampi_coll_check_sizes(x->slot);
     choose(x, r->n_bytes);
     r->is_stable = x->algorithm == AMPI_BETWEEN_REDUCE_PAIRWISE || x->algorithm == AMPI_BETWEEN_REDUCE_RING ||
-                   x->algorithm == AMPI_BETWEEN_REDUCE_CHAIN;
+                   x->algorithm == AMPI_BETWEEN_REDUCE_CHAIN || x->algorithm == AMPI_BETWEEN_SCAN_CHAIN;
     if (!ampi_exchange_is_direct(x->algorithm) || r->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES ||
         !ampi_coll_device_has_kernel(r->op, r->type))
         x->device = -1;
+    r->is_lent = ampi_reduction_can_lend(x);
     if (r->is_mismatch)
         return;
     if (n_local_of(x->slot) > 1) {
@@ -350,6 +356,8 @@ void ampi_reduction_start(struct ampi_exchange *x)
         r->home = last->recv.buf;
         r->is_own = r->elems == r->home;
     }
+    if (x->slot->plan->flow == AMPI_COLL_FLOW_REDUCE && !gpu_is_used())
+        r->is_own = ampi_coll_is_root(last) && r->elems == last->recv.buf;
     if (x->device < 0 && ampi_device_has(r->elems, r->count, r->type)) {
         struct ampi_coll_block input = {r->elems, r->count, r->type};
         r->elems = r->home ? r->home : ampi_reduction_alloc(x, r->count);
@@ -489,7 +497,7 @@ static void give_middle(struct ampi_coll_slot *slot)
     if (r->is_mismatch)
         for (int i = 0; i < n_local_of(slot); i++)
             local_args(slot, i)->error = MPI_ERR_COUNT;
-    else if (r->count == 0)
+    else if (r->count == 0 || r->is_given)
         return;
     else if (slot->last->plan->flow == AMPI_COLL_FLOW_SCAN && gpu_is_used())
         for (int part = 0; part < slot->state->n_parts; part++)

@@ -27,17 +27,27 @@ struct ampi_reduction_piece {
 struct ampi_reduction {
     const struct ampi_op *op;
     struct ampi_type *type;
-    MPI_Count count;     /* of elements */
-    size_t n_bytes;      /* of their data */
-    void *elems;         /* the vector, as buffers are given to MPI */
-    bool is_own;         /* elems may be changed; else they are a member's contribution */
-    bool is_block;       /* elems are one piece of memory */
-    void *home;          /* where the result has to be in the end; NULL: in several places */
-    const void *before;  /* scan: the combination of the processes before this one; NULL: none yet */
-    bool is_mismatch;    /* the participants' sizes differ */
-    bool is_stable;      /* the vector does not change once it is made */
-    const void **inputs; /* by participant: the elements that this one combines */
-    void *sum;           /* ... and the result of that */
+    MPI_Count count;    /* of elements */
+    size_t n_bytes;     /* of their data */
+    void *elems;        /* the vector, as buffers are given to MPI */
+    bool is_own;        /* elems may be changed; else they are a member's contribution */
+    bool is_block;      /* elems are one piece of memory */
+    void *home;         /* where the result has to be in the end; NULL: in several places */
+    const void *before; /* scan: the combination of the processes before this one; NULL: none yet */
+    void *result;       /* scan in a chain: of this process; NULL: the first */
+    const void *next;   /* ... for the next one */
+    void *room;         /* ... for a segment; NULL: not needed */
+    bool is_given;      /* the members have the result */
+    bool is_mismatch;   /* the participants' sizes differ */
+    bool is_stable;     /* the vector does not change once it is made */
+    bool is_lent;       /* large messages are addresses: their receivers copy from this process's memory */
+    /* The place for a message's elements, as a buffer, if its receiver copies them; NULL: none. */
+    void *(*place)(struct ampi_exchange *x, const struct ampi_exchange_message *message);
+    /* Copies and combines a message's elements (ampi_reduction_absorb); NULL: they are only copied. */
+    int (*absorb)(struct ampi_exchange *x, const struct ampi_exchange_message *message);
+    MPI_Count n_absorbed; /* elements of the last one that are combined; the others come once more */
+    const void **inputs;  /* by participant: the elements that this one combines */
+    void *sum;            /* ... and the result of that */
     struct ampi_reduction_piece *pieces; /* the result; NULL: it is the vector */
     int n_pieces;
 };
@@ -69,6 +79,18 @@ void ampi_reduction_combine(struct ampi_exchange *x, const struct ampi_exchange_
 const void *ampi_reduction_add(struct ampi_exchange *x, const struct ampi_exchange_message *message,
                                MPI_Count from, MPI_Count count);
 
+/* Copies a message's elements from the sender's memory, and combines each block with those at `own` while it is in the cache:
+ * into: room for the result, or, if `own` may change, NULL. Returns the number that is done; commutative operations. */
+MPI_Count ampi_reduction_absorb(struct ampi_exchange *x, const struct ampi_exchange_message *message,
+                                void *own, void *into, int *result_out);
+
+/* The same for the vector, which becomes the result. Returns the machine's result. */
+int ampi_reduction_absorb_whole(struct ampi_exchange *x, const struct ampi_exchange_message *message,
+                                void *into);
+
+/* Combines the elements of a message that were not absorbed. */
+void ampi_reduction_combine_rest(struct ampi_exchange *x, const struct ampi_exchange_message *message);
+
 /* Replaces elements by those of a message. */
 void ampi_reduction_replace(struct ampi_exchange *x, const struct ampi_exchange_message *message,
                             MPI_Count from, MPI_Count count);
@@ -93,6 +115,9 @@ static inline void *ampi_reduction_at(const struct ampi_reduction *r, const void
 {
     return ampi_type_address(elems, from * r->type->extent_bytes);
 }
+
+/* True if this process has one member. */
+bool ampi_reduction_has_one_member(const struct ampi_exchange *x);
 
 /* The elements of the members of a participant's process, in MPI_Reduce_scatter. */
 void ampi_reduction_blocks(const struct ampi_exchange *x, int participant, MPI_Count *from_out,
@@ -127,6 +152,21 @@ void ampi_exchange_reduce_pairwise(struct ampi_exchange *x);
 void ampi_exchange_reduce_ring(struct ampi_exchange *x);
 void ampi_exchange_reduce_chain(struct ampi_exchange *x);
 void ampi_exchange_scan_doubling(struct ampi_exchange *x);
+void ampi_exchange_scan_chain(struct ampi_exchange *x);
+
+/* ---- For exchange.c ---- */
+
+/* True if large messages are lent. */
+bool ampi_reduction_can_lend(const struct ampi_exchange *x);
+
+/* True if the receiver of n_bytes of a reduction's message copies them from this process's memory. */
+bool ampi_reduction_lends(const struct ampi_exchange *x, int proc, size_t n_bytes);
+
+/* True if a message's elements are absorbed. */
+bool ampi_reduction_can_absorb(const struct ampi_exchange *x, const struct ampi_exchange_message *message);
+
+/* The memory that the bytes of another such message are copied to; lives as long as the operation. */
+unsigned char *ampi_reduction_room(struct ampi_exchange *x, const struct ampi_exchange_message *message);
 
 /* ---- For between.c ---- */
 

@@ -32,6 +32,7 @@ static const char *const between_names[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_REDUCE_RING] = "ring",
     [AMPI_BETWEEN_REDUCE_CHAIN] = "chain",
     [AMPI_BETWEEN_SCAN_DOUBLING] = "doubling",
+    [AMPI_BETWEEN_SCAN_CHAIN] = "chain",
     [AMPI_BETWEEN_NCCL] = "NCCL",
 };
 
@@ -86,7 +87,7 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
                                   .nccl_from = NCCL_FROM, .few_far = AMPI_BETWEEN_REDUCE_RING,
                                   .far_from = RING_FROM},
     [AMPI_COLL_SCAN] = {"scan", "the vector times the ranks", 32768, 64,
-                        BETWEEN(ANY, SCAN_DOUBLING, SCAN_DOUBLING, SIZE_MAX, "the vector")},
+                        BETWEEN(ANY, SCAN_DOUBLING, SCAN_DOUBLING, 32768, "the vector")},
     [AMPI_COLL_NEIGHBOR] = {"neighbor", "an estimate of all received data", 16384, 0,
                             BETWEEN(ANY, SPARSE, SPARSE, SIZE_MAX, "")},
     [AMPI_COLL_USER_OP] = {"user-op", "the vector, if a user's function combines", 65536, 0,

@@ -61,6 +61,7 @@ enum ampi_between {
     AMPI_BETWEEN_REDUCE_RING,
     AMPI_BETWEEN_REDUCE_CHAIN,
     AMPI_BETWEEN_SCAN_DOUBLING,
+    AMPI_BETWEEN_SCAN_CHAIN,
     AMPI_BETWEEN_NCCL, /* NCCL's own algorithm (coll_nccl.h) */
     AMPI_BETWEEN_COUNT,
 };
