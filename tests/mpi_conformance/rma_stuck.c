@@ -2,7 +2,7 @@
  *
  * One-sided calls that wait for ever: the deadlock report names the epoch and the holder of the lock.
  *
- * usage: rma_stuck lock|lock_all|start|wait
+ * usage: rma_stuck lock|exclusive|lock_all|start|wait
  */
 #include "mtest.h"
 
@@ -27,6 +27,12 @@ int main(int argc, char **argv)
             MPI_Win_post(other, 0, win);
             MPI_Win_wait(win);
         }
+    } else if (strcmp(what, "exclusive") == 0) {
+        if (mtest_rank == 0)
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (mtest_rank == 1)
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
     } else {
         if (mtest_rank == 1)
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);

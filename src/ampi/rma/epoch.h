@@ -30,10 +30,11 @@ struct ampi_epoch_wait {
         AMPI_WAIT_OPERATIONS,
         AMPI_WAIT_GRANTS
     } until;
-    int rank;        /* OPERATIONS, GRANTS: at or of this member; -1: all */
-    uint32_t n_left; /* OPERATIONS: messages without an answer; GRANTS: locks */
-    uint64_t number; /* OPERATIONS: only messages with lower numbers count; GRANTS: of the call */
-    int error;       /* of these */
+    int rank;          /* OPERATIONS, GRANTS: at or of this member; -1: all */
+    uint32_t n_left;   /* OPERATIONS: messages without an answer; GRANTS: locks */
+    uint64_t number;   /* OPERATIONS: only messages with lower numbers count; GRANTS: of the call */
+    int error;         /* of these */
+    bool is_exclusive; /* GRANTS: the lock */
     struct ampi_request request;
     struct ampi_epoch_wait *next; /* in the window's list, while the thread is blocked */
 };

@@ -11,6 +11,11 @@ static void describe_lock(const struct ampi_request *request, char *text, size_t
     const struct ampi_epoch_wait *wait = BASE_CONTAINER(request, const struct ampi_epoch_wait, request);
     const struct ampi_win *win = request->u.extra;
 
+    if (wait->rank >= 0) {
+        snprintf(text, size_bytes, "MPI_Win_lock %s on rank %d, in another process",
+                 wait->is_exclusive ? "exclusive" : "shared", wait->rank);
+        return;
+    }
     snprintf(text, size_bytes, "%s, for %u other process%s", win->owner->ult.call, wait->n_left,
              wait->n_left == 1 ? "" : "es");
 }
@@ -101,6 +106,7 @@ int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as a
     struct ampi_epoch_wait wait = begin_locking(win, rank);
     int error;
 
+    wait.is_exclusive = as == AMPI_LOCK_EXCLUSIVE;
     ask_for_lock(win, &wait, rank, as);
     error = await_grants(win, &wait);
     return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(win, error);
