@@ -252,7 +252,7 @@ test_cmake() {
 }
 
 test_fortran() {
-    local modules="-I$shown_lib/heddle/fortran/gfortran -I$shown_lib/heddle/fortran" name
+    local modules="-I$shown_lib/heddle/fortran/gfortran -I$shown_lib/heddle/fortran" name options
     need gfortran
     link="-L$shown_lib -Wl,-rpath,$shown_lib -Wl,-z,now -lheddle_mpifort -lmpi_abi"
     for name in mpifort mpif77 mpif90; do
@@ -277,6 +277,11 @@ test_fortran() {
     expect "arguments are checked" 1 '' 'no specific subroutine for the generic' mpifort wrong.f90
     printf 'use mpi\ncall MPI_Comm_rank(MPI_COMM_WORLD)\nend\n' >wrong.f90
     expect "arguments are checked, module mpi" 1 '' 'Missing actual argument' mpifort wrong.f90
+    # A gfortran of another name gets the options that the usual one gets.
+    printf '#!/bin/sh\nexec gfortran "$@"\n' >gfortran-98
+    chmod +x gfortran-98
+    options=$(mpifort -show a.f90 | sed 's/^gfortran //; s/ -I.*//')
+    expect "options of another gfortran" 0 "^$PWD/gfortran-98 $options $modules -pie a.f90" '' mpifort "-fc=$PWD/gfortran-98" -show a.f90
     # A compiler of another name that cannot read these modules.
     printf '#!/bin/sh\n[ "$*" = --version ] && echo "GNU Fortran (other) 99" && exit\nexec gfortran "$@" -fno-such-option\n' >gfortran-99
     chmod +x gfortran-99
@@ -296,16 +301,34 @@ test_fortran_cmake() {
     expect_good_program as_compiler/hello
 }
 
-# The second compiler: LLVM's flang, as Debian has it.
+# The second compiler: LLVM's flang, each version that is installed. 16 can link with an option only, and cannot compile the modules.
 test_flang() {
-    local flang
-    flang=$(compgen -c flang-new | sort -u | head -n 1)
-    [ -n "$flang" ] || {
+    local flang n=0 modules
+    for flang in $(compgen -c flang-new | sort -u); do
+        n=$((n + 1))
+        modules=$PWD/modules_$flang
+        case $("$flang" --version | sed -n '1s/.*version //p') in
+        1[5-7].*)
+            expect "$flang compiles mpif.h" 0 '' '*' mpifort "-fc=$flang" -flang-experimental-exec "$here/hello_fixed.f" -o "fixed_$flang"
+            expect "$flang cannot compile the modules" 1 '' "mpifort: $flang cannot compile the module mpi" \
+                mpifort "-fc=$flang" "-rebuild-modules=$modules"
+            expect_good_program "fixed_$flang"
+            continue
+            ;;
+        esac
+        expect "$flang compiles mpif.h" 0 '' '' mpifort "-fc=$flang" "$here/hello_fixed.f" -o "fixed_$flang"
+        expect_good_program "fixed_$flang"
+        expect "$flang has no modules" 1 '' 'there are no module files .*-rebuild-modules' mpifort "-fc=$flang" "$here/hello.f90" -o "both_$flang"
+        expect "$flang compiles the modules" 0 "modules of .*flang.* are in $modules" '' mpifort "-fc=$flang" "-rebuild-modules=$modules"
+        expect "$flang uses both modules" 0 '' '' mpifort "-fc=$flang" "-I$modules" "$here/hello.f90" -o "both_$flang"
+        expect_good_program "both_$flang"
+        expect "$flang uses sections" 0 '' '' mpifort "-fc=$flang" "-I$modules" "$here/hello_section.f90" -o "section_$flang"
+        expect_good_program "section_$flang"
+    done
+    [ $n != 0 ] || {
         echo "skipped: there is no flang-new"
         exit 77
     }
-    expect "flang compiles mpif.h" 0 '' '*' mpifort "-fc=$flang" -flang-experimental-exec "$here/hello_fixed.f" -o hello_flang
-    expect_good_program hello_flang
 }
 
 test_make() {
