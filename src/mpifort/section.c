@@ -15,12 +15,15 @@ bool fort_section_is_contiguous(const struct fort_descriptor *section)
 
     if (!section->base_addr) /* an array that is not allocated: its extents are undefined */
         return true;
+    /* An assumed-size array has no gaps. gfortran 11 describes sections without elements like this, too. */
+    if (section->rank > 0 && section->dim[section->rank - 1].extent == -1)
+        return true;
     for (int i = 0; i < section->rank; i++) {
         ptrdiff_t extent = section->dim[i].extent;
         if (extent == 0)
             return true;
         if (extent != 1 && section->dim[i].sm != bytes)
-            return extent == -1 && i == section->rank - 1;
+            return false;
         bytes *= extent;
     }
     return true;

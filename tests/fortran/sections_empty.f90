@@ -20,6 +20,7 @@ program sections_empty
   call messages(a(1:4:2, 1:none, 1:6:2))
   call messages(a(1:4:2, 1:5:2, 1:none))
   call messages(a(1:4:2, 1:none, 1:none))
+  call described_by_gfortran_11()
   call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)
   call refused(a(1:4:2, 1:none, 1:6:2))
   call refused(a(1:4:2, 1:5:2, 1:none))
@@ -47,6 +48,30 @@ contains
     call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE)
     call MPI_Request_free(requests(1))
     call MPI_Request_free(requests(2))
+  end subroutine
+  ! gfortran 11 passes a(1:4:2, 1:5:2, 1:0) with the last extent -1, as if it were an assumed-size array.
+  subroutine described_by_gfortran_11()
+    use, intrinsic :: iso_c_binding, only: C_LOC, C_INT64_T
+    interface
+      subroutine bcast_by_descriptor(descriptor, count, datatype, root, comm, ierror) bind(C, name="mpi_bcast_f08ts_")
+        import :: MPI_Datatype, MPI_Comm, C_INT64_T
+        integer(C_INT64_T) :: descriptor(*)
+        integer :: count
+        type(MPI_Datatype) :: datatype
+        integer :: root
+        type(MPI_Comm) :: comm
+        integer, intent(out) :: ierror
+      end subroutine
+    end interface
+    integer(C_INT64_T) :: descriptor(12)
+    integer, asynchronous, target, save :: x(4, 5, 6)
+    integer :: error
+    ! base_addr, elem_len, version and rank, then lower bound, extent and distance of each dimension
+    descriptor = [transfer(C_LOC(x), 0_C_INT64_T), 4_C_INT64_T, ishft(3_C_INT64_T, 32) + 1, 0_C_INT64_T, 2_C_INT64_T, 8_C_INT64_T, &
+                  0_C_INT64_T, 3_C_INT64_T, 32_C_INT64_T, 0_C_INT64_T, -1_C_INT64_T, 80_C_INT64_T]
+    x = 7
+    call bcast_by_descriptor(descriptor, 0, MPI_INTEGER, 0, MPI_COMM_WORLD, error)
+    call check(error == MPI_SUCCESS .and. all(x == 7), 'a section without elements, described by gfortran 11')
   end subroutine
   integer function size_of(x)
     integer, asynchronous :: x(:, :, :)
