@@ -58,6 +58,10 @@ size_t image_span_bytes(void);
 void image_set_late_bytes(size_t bytes);
 size_t image_late_bytes(void);
 
+/* True if a module of the process asks for executable stacks (PT_GNU_STACK): its code builds code there, such as the address of
+ * an internal procedure in Fortran or of a nested function in C. */
+bool image_wants_executable_stacks(void);
+
 /* The alignment of base: the page size, or the program's largest alignment. */
 size_t image_align_bytes(void);
 
@@ -192,6 +196,8 @@ struct image_rebind_client {
     /* The program is about to start a thread, by the calling thread; has had one of a rank end. NULL: nothing. */
     void (*thread_begins)(void);
     void (*thread_ended)(void);
+    /* A library that a rank has opened wants executable stacks (image_wants_executable_stacks). NULL: nothing. */
+    void (*make_stacks_executable)(void);
 };
 extern const struct image_rebind_client image_rebind_client;
 

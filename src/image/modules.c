@@ -391,6 +391,22 @@ void image_modules_list(struct image_module **modules_out, size_t *count_out)
     *count_out = loaded.count;
 }
 
+static int find_executable_stack(struct dl_phdr_info *info, size_t size, void *is_found)
+{
+    (void)size;
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        *(bool *)is_found |= info->dlpi_phdr[i].p_type == PT_GNU_STACK && (info->dlpi_phdr[i].p_flags & PF_X);
+    return *(bool *)is_found;
+}
+
+bool image_wants_executable_stacks(void)
+{
+    bool is_found = false;
+
+    dl_iterate_phdr(find_executable_stack, &is_found);
+    return is_found;
+}
+
 void image_modules_order(struct image_program *program)
 {
     bool *is_seen = base_calloc(program->n_modules, sizeof *is_seen, "the order of constructors");

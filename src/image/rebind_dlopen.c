@@ -83,8 +83,11 @@ static void *load(const struct image *image, const struct image_module *caller, 
             handle = NULL; /* another rank has loaded it, this one has not */
     } else {
         handle = image_opener_open(caller, path, mode, &loaded);
-        if (loaded.count > 0)
+        if (loaded.count > 0) {
+            if (image_rebind_client.make_stacks_executable && image_wants_executable_stacks())
+                image_rebind_client.make_stacks_executable(); /* before constructors run */
             add_group(&loaded, path);
+        }
         free(loaded.modules);
     }
     base_loader_unlock();

@@ -80,6 +80,17 @@ children() {
     done
 }
 
+# A plugin with code on the stack, in a program that has none: ranks' stacks become executable, those that were used before, too.
+stack() {
+    shared stack_plugin.c stack_plugin.so
+    program stack_program.c stack_program
+    expect "the plugin needs it" 0 'GNU_STACK .* RWE ' '' readelf -lW stack_plugin.so
+    expect "the program does not" 0 'GNU_STACK .* RW  ' '' readelf -lW stack_program
+    check -n 1 ./stack_program ./stack_plugin.so
+    check -n 4 ./stack_program ./stack_plugin.so +p 2
+    check --procs 2 -n 4 ./stack_program ./stack_plugin.so
+}
+
 # A Python interpreter in each rank, with extension modules.
 python() {
     local flags
@@ -97,5 +108,6 @@ plugins) plugins ;;
 python) python ;;
 fixed) fixed ;;
 children) children ;;
+stack) stack ;;
 esac
 finish

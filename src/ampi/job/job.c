@@ -235,6 +235,7 @@ const struct image_rebind_client image_rebind_client = {
     .end_exclusive = end_exclusive,
     .thread_begins = ampi_gate_thread_begins,
     .thread_ended = ult_wake_all,
+    .make_stacks_executable = ampi_memory_make_stacks_executable,
     .report = report_rank,
     .forked = leave_job,
     .exit_by_thread = exit_by_thread,

@@ -69,6 +69,9 @@ char *ampi_memory_arena(size_t len_bytes, size_t align_bytes);
 void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out);
 char *ampi_memory_image_base(int world_rank);
 
+/* Makes all stacks that were mapped executable, and those that will be. */
+void ampi_memory_make_stacks_executable(void);
+
 /* The rank, counted from the process's first, whose stack, copy of the program or guard contains the
  * address; -1: none. */
 int ampi_memory_slot_of(const void *addr);

@@ -58,6 +58,7 @@
 static struct {
     char *arena; /* the first slot */
     size_t stack_bytes;
+    _Atomic int stack_protection; /* PROT_EXEC: code on stacks may run */
     size_t slot_bytes;
     size_t image_offset; /* offset of the copy in the slot */
     int n_ranks;
@@ -160,6 +161,7 @@ void ampi_memory_plan(int n_ranks)
 
     memory.n_ranks = n_ranks;
     memory.stack_bytes = stack_size();
+    memory.stack_protection = PROT_READ | PROT_WRITE | (image_wants_executable_stacks() ? PROT_EXEC : 0);
     if (ampi_options.no_relro)
         image_set_protect_relro(false);
     check_mappings(n_ranks);
@@ -188,12 +190,24 @@ char *ampi_memory_image_base(int world_rank)
     return slot_of(world_rank) + memory.image_offset;
 }
 
+static void make_executable(int world_rank)
+{
+    char *end = ampi_memory_image_base(world_rank);
+
+    /* ENOMEM: it is not mapped yet. */
+    if (mprotect(end - memory.stack_bytes, memory.stack_bytes, memory.stack_protection) != 0 &&
+        errno != ENOMEM)
+        base_log("cannot make the stack of rank %d executable, which a library needs: %s", world_rank,
+                 strerror(errno));
+}
+
 void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out)
 {
     char *end = ampi_memory_image_base(world_rank);
     char *lo = end - memory.stack_bytes;
+    int protection = memory.stack_protection;
     /* MAP_STACK also prevents huge pages, of which a rank would touch one for a few words. */
-    char *got = mmap(lo, memory.stack_bytes, PROT_READ | PROT_WRITE,
+    char *got = mmap(lo, memory.stack_bytes, protection,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
 
     if (got != lo)
@@ -201,8 +215,19 @@ void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_
                    "cannot allocate a stack of %zu KiB for rank %d of %d: %s; use fewer ranks (+vp) or "
                    "smaller stacks (+stacksize), or raise vm.max_map_count or `ulimit -v`",
                    memory.stack_bytes >> 10, world_rank, memory.n_ranks, strerror(errno));
+    if (protection != memory.stack_protection) /* changed since: this stack may have been missed */
+        make_executable(world_rank);
     *stack_lo_out = lo;
     *stack_hi_out = end - ampi_memory_colour_bytes(memory.n_ranks, world_rank);
+}
+
+void ampi_memory_make_stacks_executable(void)
+{
+    if (memory.stack_protection & PROT_EXEC)
+        return;
+    memory.stack_protection |= PROT_EXEC;
+    for (int i = 0; i < memory.n_ranks; i++)
+        make_executable(i);
 }
 
 int ampi_memory_slot_of(const void *addr)
