@@ -63,9 +63,8 @@ def constants_text(abi, is_f08, has_sections, form):
             lines.append(f"      PARAMETER ({name}={value})")
         else:
             lines.append(f"  {type_.lower() if type_.startswith('INTEGER') or type_ == 'LOGICAL' else type_}, parameter, public :: {name} = {value}")
-    for name, value in FIXED:
-        if not (is_f08 and name in ("MPI_SOURCE", "MPI_TAG", "MPI_ERROR")) and not (form == "free" and name in TYPES_CONSTANTS):
-            add("INTEGER", name, value)
+    for name, value in FIXED if form == "fixed" else []:  # the modules have them from mpi_f08_types
+        add("INTEGER", name, value)
     for name, kind, value in read_constants(abi):
         if kind == "integer":
             add("INTEGER", name, value)
@@ -81,9 +80,6 @@ def constants_text(abi, is_f08, has_sections, form):
     add("LOGICAL", "MPI_SUBARRAYS_SUPPORTED", true[has_sections])
     add("LOGICAL", "MPI_ASYNC_PROTECTS_NONBLOCKING", true[has_sections])
     return lines
-
-
-TYPES_CONSTANTS = {"MPI_ADDRESS_KIND", "MPI_COUNT_KIND", "MPI_OFFSET_KIND", "MPI_INTEGER_KIND", "MPI_STATUS_SIZE"}
 
 
 def common_text(is_f08, form):
@@ -221,7 +217,7 @@ HEAD = "! Written by tools/gen_fortran.py from the tables of the MPI 5.0 standar
 def types_module():
     lines = [HEAD + "! Types of handles and statuses, for the modules mpi and mpi_f08.", "module mpi_f08_types",
              "  use, intrinsic :: iso_c_binding, only: C_INT", "  implicit none", "  private"]
-    lines += [f"  integer, parameter, public :: {n} = {v}" for n, v in FIXED if n in TYPES_CONSTANTS]
+    lines += [f"  integer, parameter, public :: {n} = {v}" for n, v in FIXED]
     for _, type_ in HANDLES.values():
         lines += [f"  type, bind(C), public :: {type_}", "    integer(C_INT) :: MPI_VAL", f"  end type {type_}"]
     lines += ["  type, bind(C), public :: MPI_Status", "    integer(C_INT) :: MPI_SOURCE, MPI_TAG, MPI_ERROR",

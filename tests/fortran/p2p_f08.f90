@@ -49,7 +49,7 @@ program p2p_f08
   call MPI_Testany(3, requests, index, flag, status)
   call check(flag .and. index == MPI_UNDEFINED, 'testany')
   call MPI_Status_f082f(statuses(1), f_status)
-  call check(f_status(1) == left, 'Status_f082f')
+  call check(f_status(MPI_SOURCE) == left .and. f_status(MPI_TAG) == 4, 'Status_f082f')
   call MPI_Status_f2f08(f_status, status)
   call check(status%MPI_TAG == 4, 'Status_f2f08')
 
