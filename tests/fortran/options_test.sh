@@ -25,8 +25,13 @@ done
 printf '      program p\n      include "mpif.h"\n      end\n' >include.f
 "$build/bin/mpifort" -c include.f || fail "mpif.h does not compile"
 "$build/bin/mpifort" -c -fdefault-integer-8 include.f 2>refused && fail "mpif.h accepts INTEGER of 8 bytes"
+grep -q 'mpifort: -fdefault-integer-8: INTEGER has to have 4 bytes' refused || fail "mpifort does not say why: $(cat refused)"
 grep -qi mpi_needs_integer_of_4_bytes refused || fail "the reason is missing: $(cat refused)"
 printf 'use mpi\ncall MPI_Barrier(MPI_COMM_WORLD, ierror)\nend\n' >module.f90
 "$build/bin/mpifort" -c module.f90 || fail "module mpi does not compile"
 "$build/bin/mpifort" -c -fdefault-integer-8 module.f90 2>refused && fail "module mpi accepts INTEGER of 8 bytes"
+grep -q 'mpifort: -fdefault-integer-8: INTEGER has to have 4 bytes' refused || fail "mpifort does not say why: $(cat refused)"
+printf 'call none\n' >wrong.f90
+"$build/bin/mpifort" wrong.f90 2>refused && fail "a program that does not link"
+grep -q 'INTEGER has to have 4 bytes' refused && fail "mpifort complains about INTEGER without the option"
 exit $code
