@@ -6,13 +6,14 @@
  * The time of many round trips is divided by twice their number. With partitions, all of a message are
  * marked ready one by one, first to last.
  *
- * usage: persistent [-m min_bytes] [-M max_bytes] [-p partitions] [-b partition_bytes] [-t seconds_per_point]
+ * usage: persistent [-m min_bytes] [-M max_bytes] [-p partitions] [-b partition_bytes] [-t seconds_per_point] [-B gpus] [-D 1]
+ *        -D 1: CUDA is in use, though the buffers are in host memory
  * prints: persistent.BYTES, persistent_early.BYTES, blocking.BYTES, partitioned.PARTITIONS.BYTES, ready value us
  *         (and .p5, .p95)
  */
 #include <stdbool.h>
 
-#include "bench.h"
+#include "bench_buffer.h"
 
 #define TAG 1
 
@@ -20,8 +21,10 @@ struct pair {
     int rank;
     int len_bytes; /* of a message */
     int n_parts;   /* of a partitioned one */
+    struct bench_buffers buffers;
     unsigned char *sendbuf;
     unsigned char *recvbuf;
+    unsigned char *zeros;    /* as many */
     MPI_Request requests[2]; /* send, receive */
 };
 
@@ -123,9 +126,10 @@ static void check(struct pair *p, int len)
 {
     int expected = 2 - p->rank;
 
-    if (p->rank < 2 && (p->recvbuf[0] != expected || p->recvbuf[len - 1] != expected))
+    if (p->rank < 2 && (bench_buffer_byte(&p->buffers, p->recvbuf, 0) != expected ||
+                        bench_buffer_byte(&p->buffers, p->recvbuf, (size_t)len - 1) != expected))
         bench_fail("persistent: the received data are wrong");
-    memset(p->recvbuf, 0, (size_t)len);
+    bench_buffer_write(&p->buffers, p->recvbuf, p->zeros, (size_t)len);
 }
 
 static void point(struct pair *p, bench_body_fn body, double seconds, const char *name)
@@ -196,8 +200,12 @@ int main(int argc, char **argv)
         bench_fail("persistent: sizes and the number of partitions must be 1 or more, -M not below -m");
     size_t room = (size_t)p.n_parts * (size_t)part_bytes;
     room = room < (size_t)max_bytes ? (size_t)max_bytes : room;
-    p.sendbuf = bench_alloc(room, p.rank + 1);
-    p.recvbuf = bench_alloc(room, 0);
+    p.buffers = bench_buffers_init(argc, argv);
+    if (bench_option_long(argc, argv, "-D", 0) != 0)
+        (void)bench_buffers_init(3, (char *[]){argv[0], "-B", "0"});
+    p.sendbuf = bench_buffer_alloc(&p.buffers, room, p.rank + 1);
+    p.recvbuf = bench_buffer_alloc(&p.buffers, room, 0);
+    p.zeros = bench_alloc(room, 0);
 
     for (long len = min_bytes; len <= max_bytes; len *= 2) {
         char key[64];
@@ -215,8 +223,9 @@ int main(int argc, char **argv)
         check(&p, (int)len);
     }
     measure_partitioned(&p, part_bytes, seconds);
-    free(p.sendbuf);
-    free(p.recvbuf);
+    bench_buffer_free(&p.buffers, p.sendbuf);
+    bench_buffer_free(&p.buffers, p.recvbuf);
+    free(p.zeros);
     MPI_Finalize();
     return 0;
 }

@@ -26,6 +26,7 @@
 static void *const nothing = NULL;
 void *const *_Atomic gpu_hint BASE_CACHE_ALIGNED = &nothing;
 _Atomic uint64_t gpu_map_count BASE_CACHE_ALIGNED;
+_Atomic uint64_t gpu_change_count BASE_CACHE_ALIGNED = 1;
 const struct gpu_detect_source *gpu_detect_source;
 atomic_bool gpu_is_active;
 
@@ -50,9 +51,11 @@ struct cache {
     struct cache *next_unused; /* link of `unused` */
 };
 
-/* The range of all addresses unknown to the driver, and the range of those that the CPU cannot read,
- * either. */
+/* The range of all addresses unknown to the driver; of those where it may allocate memory unnoticed; and of those that the
+ * CPU cannot read, either. */
 static const struct gpu_range host = {0, UINTPTR_MAX, 0, GPU_MEMORY_HOST, -1};
+static const struct gpu_range host_for_now = {0, UINTPTR_MAX, 0, GPU_MEMORY_HOST, -1};
+const struct gpu_facts gpu_facts_of_malloc = {{0, UINTPTR_MAX, 0, GPU_MEMORY_HOST, -1}, 0};
 static const struct gpu_range nowhere = {0, UINTPTR_MAX, 0, GPU_MEMORY_NOWHERE, -1};
 
 static __thread struct cache *cache_of_thread __attribute__((tls_model("initial-exec")));
@@ -127,7 +130,7 @@ static const struct gpu_range *ask(struct cache *cache, uintptr_t at, uint64_t m
         enum gpu_owner owner = gpu_detect_source->owner(at);
         if (owner == GPU_OWNER_HOST)
             remember(cache, at >> PAGE_SHIFT, map_count, &host);
-        return owner == GPU_OWNER_NOBODY ? &nowhere : &host;
+        return owner == GPU_OWNER_HOST ? &host : owner == GPU_OWNER_NOBODY ? &nowhere : &host_for_now;
     }
     known = &cache->ranges[cache->next_range++ % RANGES];
     *known = answer;
@@ -172,6 +175,17 @@ const struct gpu_range *gpu_resolve(const void *addr)
     if (range->buffer && gpu_detect_source->query_buffer(at) == range->buffer)
         return range;
     return ask(cache_self(), at, atomic_load_explicit(&gpu_map_count, memory_order_acquire));
+}
+
+void gpu_facts_collect(struct gpu_facts *facts, const void *addr)
+{
+    uint64_t changes = atomic_load_explicit(&gpu_change_count, memory_order_acquire);
+    const struct gpu_range *range = gpu_find(addr);
+
+    if (range->buffer)
+        range = gpu_resolve(addr);
+    facts->range = *range;
+    facts->changes = (range->buffer || range == &host) && gpu_detect_source->notices_frees() ? changes : 0;
 }
 
 void gpu_detect_init(void)

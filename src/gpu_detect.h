@@ -8,6 +8,8 @@
  *      gpu_is_device   from the calling PE's cache, 10 ns. Host or device: always right. Which device, and
  *                      how far the allocation goes: as it was when it was cached
  *      gpu_resolve     the same, compared with the driver (0.1 us)
+ *      gpu_facts       the exact answer, remembered for an address that is used again and again: a load and a
+ *                      comparison while nothing has been freed or mapped
  */
 #ifndef GPU_DETECT_H
 #define GPU_DETECT_H
@@ -32,6 +34,15 @@ struct gpu_range {
     int8_t device;   /* ordinal; -1: none */
 };
 
+/* A remembered range, initially all 0. */
+struct gpu_facts {
+    struct gpu_range range; /* of an address */
+    uint64_t changes;       /* gpu_change_count when the driver was asked; 0: ask again */
+};
+
+/* Facts that always hold: about memory that the library itself got from malloc. */
+extern const struct gpu_facts gpu_facts_of_malloc;
+
 /* Owner of an address unknown to the driver. */
 enum gpu_owner {
     GPU_OWNER_HOST,   /* the host, until the driver changes the address space */
@@ -52,11 +63,16 @@ struct gpu_detect_source {
     void (*query)(uintptr_t addr, struct gpu_range *range_out);
     /* The id of the buffer at an address; 0: none. Ids are unique within a process for its lifetime. */
     uint64_t (*query_buffer)(uintptr_t addr);
+    /* True if gpu_change_count rises whenever the program's ranks free memory. */
+    bool (*notices_frees)(void);
 };
 extern const struct gpu_detect_source *gpu_detect_source;
 
 /* Number of changes of the address space by the driver. */
 extern _Atomic uint64_t gpu_map_count;
+
+/* The same, and number of calls that ended memory without such a change; from 1. */
+extern _Atomic uint64_t gpu_change_count;
 
 /* *gpu_hint is non-NULL once the driver is, or since a library was loaded may be, present. */
 extern void *const *_Atomic gpu_hint;
@@ -87,6 +103,23 @@ static inline bool gpu_is_device(const void *addr)
 {
     return gpu_is_used() && gpu_find(addr)->memory >= GPU_MEMORY_MANAGED;
 }
+
+/* Memory ends, or is mapped. Any thread. */
+static inline void gpu_count_change(void)
+{
+    atomic_fetch_add_explicit(&gpu_change_count, 1, memory_order_seq_cst);
+}
+
+/* True if the facts are still right. Any thread. */
+static inline bool gpu_facts_hold(const struct gpu_facts *facts)
+{
+    return facts->changes == atomic_load_explicit(&gpu_change_count, memory_order_acquire) ||
+           facts == &gpu_facts_of_malloc;
+}
+
+/* Collects the facts about an address. They are right now; they do not hold if the memory there could change unnoticed. On
+ * a PE, and only if gpu_is_active. Never switches. */
+void gpu_facts_collect(struct gpu_facts *facts, const void *addr);
 
 /* Counters of the calling thread's cache. */
 struct gpu_counts {

@@ -40,11 +40,13 @@ struct sides {
     struct gpu_job_side from;
     struct gpu_range to_range;
     struct gpu_range from_range;
+    bool is_to_known; /* the range holds now */
+    bool is_from_known;
 };
 
 /* false: kernels of no GPU can do it. */
 static bool set_side(struct gpu_job_side *side, const struct gpu_data *data, size_t skip_bytes,
-                     struct gpu_range *range_out)
+                     struct gpu_range *range_out, bool *is_known_out)
 {
     bool is_flat;
 
@@ -53,14 +55,25 @@ static bool set_side(struct gpu_job_side *side, const struct gpu_data *data, siz
     is_flat = gpu_box_is_flat(&side->box);
     side->box.base += is_flat ? skip_bytes : 0;
     side->skip_bytes = is_flat ? 0 : skip_bytes;
-    *range_out = *gpu_find((const void *)side->box.base);
+    *is_known_out = gpu_data_is_known(data, side->box.base);
+    *range_out = *is_known_out ? data->facts->range : *gpu_find((const void *)side->box.base);
     return range_out->memory == GPU_MEMORY_DEVICE || (is_flat && range_out->memory == GPU_MEMORY_PINNED);
 }
 
 static bool set_sides(struct sides *sides, const struct gpu_move *move)
 {
-    return set_side(&sides->from, &move->src, move->src_skip_bytes, &sides->from_range) &&
-           set_side(&sides->to, &move->dst, move->dst_skip_bytes, &sides->to_range);
+    return set_side(&sides->from, &move->src, move->src_skip_bytes, &sides->from_range,
+                    &sides->is_from_known) &&
+           set_side(&sides->to, &move->dst, move->dst_skip_bytes, &sides->to_range, &sides->is_to_known);
+}
+
+/* True if the device's kernels can use both sides, which are valid. */
+static bool can_use(int device, const struct sides *s, struct gpu_known *known)
+{
+    return gpu_kernel_can_use(device, (const void *)s->to.box.base, s->is_to_known ? &s->to_range : NULL,
+                              known) &&
+           gpu_kernel_can_use(device, (const void *)s->from.box.base,
+                              s->is_from_known ? &s->from_range : NULL, known);
 }
 
 static bool is_block_of_device(const struct gpu_job_side *side, const struct gpu_range *range, size_t n_bytes)
@@ -96,12 +109,35 @@ static bool is_other_block(const struct gpu_move *move)
            (move->n_bytes > MOVE_MAX || (move->n_bytes <= GPU_RESIDENT_MAX && gpu_resident_us > 0));
 }
 
+static bool is_mergeable(struct gpu_move *move)
+{
+    return !is_other_block(move) && gpu_has_kernels() && examine(move) &&
+           (move->batch.n_layouts > 0 || move->n_bytes > GPU_RESIDENT_MAX || gpu_resident_us == 0);
+}
+
+/* The same, from the memo if that still holds. */
+static bool is_mergeable_again(struct gpu_move *move)
+{
+    struct gpu_move_memo *memo = move->memo;
+    uint64_t changes = atomic_load_explicit(&gpu_change_count, memory_order_acquire);
+
+    if (BASE_UNLIKELY(memo->changes != changes || memo->n_bytes != move->n_bytes)) {
+        memo->is_mergeable = is_mergeable(move);
+        memo->device = move->batch.device;
+        memo->n_layouts = move->batch.n_layouts;
+        memo->n_bytes = move->n_bytes;
+        memo->changes = gpu_facts_hold(move->src.facts) && gpu_facts_hold(move->dst.facts) ? changes : 0;
+    }
+    move->batch.device = memo->device;
+    move->batch.n_layouts = memo->n_layouts;
+    return memo->is_mergeable;
+}
+
 bool gpu_batch_take(struct gpu_move *move)
 {
     struct gpu_pe *pe = gpu_pe_self();
 
-    if (is_other_block(move) || !gpu_has_kernels() || !examine(move) ||
-        (move->batch.n_layouts == 0 && move->n_bytes <= GPU_RESIDENT_MAX && gpu_resident_us > 0))
+    if (!(move->memo ? is_mergeable_again(move) : is_mergeable(move)))
         return false;
     move->next = NULL;
     *pe->gathered_end = move;
@@ -165,9 +201,9 @@ static bool add(struct gpu_batch *batch, struct gpu_move *move, struct gpu_known
 
     if (!set_sides(&s, move))
         return false;
-    copy = (struct gpu_copy){(void *)s.to.box.base, (const void *)s.from.box.base, move->n_bytes};
-    if (!gpu_copies_can(batch->copies.device, &copy, known))
+    if (!gpu_module.image || !can_use(batch->copies.device, &s, known))
         return false;
+    copy = (struct gpu_copy){(void *)s.to.box.base, (const void *)s.from.box.base, move->n_bytes};
     if (batch->queue)
         error = gpu_jobs_add(&batch->jobs, batch->queue, &s.to, &s.from, move->n_bytes);
     else

@@ -16,16 +16,16 @@
 #define LARGE ((size_t)4 << 20)
 #define LARGE_BLOCKS_MAX 66
 
-/* True if kernels of the device can use the memory at this address, and it is mapped. */
-static bool can_use(int device, const void *addr, struct gpu_known *known)
+bool gpu_kernel_can_use(int device, const void *addr, const struct gpu_range *exact, struct gpu_known *known)
 {
-    struct gpu_range range = *gpu_find(addr);
+    struct gpu_range range = exact ? *exact : *gpu_find(addr);
     size_t place = (range.buffer + (unsigned)device) % BASE_COUNT(known->entries);
 
     if (range.buffer && known->entries[place].buffer == range.buffer &&
         known->entries[place].device == device)
         return true;
-    range = *gpu_resolve(addr);
+    if (!exact)
+        range = *gpu_resolve(addr);
     if (!gpu_peer_access_by_kernel(device, addr, &range))
         return false;
     place = (range.buffer + (unsigned)device) % BASE_COUNT(known->entries);
@@ -36,7 +36,8 @@ static bool can_use(int device, const void *addr, struct gpu_known *known)
 
 bool gpu_copies_can(int device, const struct gpu_copy *copy, struct gpu_known *known)
 {
-    return gpu_module.image && can_use(device, copy->dst, known) && can_use(device, copy->src, known);
+    return gpu_module.image && gpu_kernel_can_use(device, copy->dst, NULL, known) &&
+           gpu_kernel_can_use(device, copy->src, NULL, known);
 }
 
 static void all_done(struct gpu_ticket *ticket, int error)

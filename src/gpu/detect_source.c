@@ -4,6 +4,7 @@
  * driver. null.c has the same functions for a library that was built without CUDA's headers.
  */
 #include "gpu/driver_monitor.h"
+#include "gpu/guard.h"
 #include "gpu/query.h"
 #include "gpu_detect.h"
 
@@ -14,7 +15,8 @@ static void connect(void)
                                                     .begin = gpu_monitor_begin,
                                                     .owner = gpu_monitor_owner,
                                                     .query = gpu_query,
-                                                    .query_buffer = gpu_query_buffer};
+                                                    .query_buffer = gpu_query_buffer,
+                                                    .notices_frees = gpu_guard_notices_frees};
 
     gpu_detect_source = &source;
 }

@@ -132,6 +132,7 @@ enum gpu_owner gpu_monitor_owner(uintptr_t addr)
 static inline void count_change(void)
 {
     atomic_fetch_add_explicit(&gpu_map_count, 1, memory_order_seq_cst);
+    gpu_count_change();
 }
 
 static void *watched_mmap(void *addr, size_t n_bytes, int prot, int flags, int fd, off_t offset)

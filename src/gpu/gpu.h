@@ -241,7 +241,18 @@ struct gpu_data {
     int64_t true_lb_bytes;      /* displacement of an element's first byte if it has no layout */
     size_t size_bytes;          /* of all the data */
     const void *type;           /* for gpu_copy_host; NULL: bytes */
+    /* About the memory of its first byte, of a caller that moves the data again and again; NULL: none. They must live until the move
+     * is done. */
+    const struct gpu_facts *facts;
 };
+
+/* True if the facts say all about the memory at this address, which is the data's. */
+static inline bool gpu_data_is_known(const struct gpu_data *data, uintptr_t at)
+{
+    const struct gpu_facts *facts = data->facts;
+
+    return facts && at >= facts->range.from && at < facts->range.to && gpu_facts_hold(facts);
+}
 
 /* Consecutive bytes. */
 static inline struct gpu_data gpu_bytes(void *addr, size_t n_bytes)
@@ -273,6 +284,16 @@ struct gpu_move_chunk {
     size_t n_bytes;
 };
 
+/* A decision about a move that is made again and again between the same data, whose facts are given: whether it can be merged with
+ * others (batch.h). Memory of the caller; initially all 0. */
+struct gpu_move_memo {
+    uint64_t changes; /* gpu_change_count when it was decided; 0: not yet */
+    size_t n_bytes;
+    int device;
+    int n_layouts;
+    bool is_mergeable;
+};
+
 /* One move. The caller owns the struct (p2p: in the request) and must not change it until `done` is
  * called. */
 struct gpu_move {
@@ -281,6 +302,7 @@ struct gpu_move {
     size_t n_bytes;        /* to move; at most the size of either end, minus skipped bytes */
     size_t src_skip_bytes; /* bytes at the start of the source's data that are not moved */
     size_t dst_skip_bytes;
+    struct gpu_move_memo *memo; /* NULL: none; must live until the move is done */
     /* The data has arrived, or error is the reason why not. Runs on the PE that started the move, from its
      * progress, never from within gpu_move_start. May not switch. */
     void (*done)(struct gpu_move *move, int error);
@@ -372,6 +394,10 @@ struct gpu_known {
 
 /* True if the device's kernels can use both ends, and both are valid. */
 bool gpu_copies_can(int device, const struct gpu_copy *copy, struct gpu_known *known);
+
+/* True if the device's kernels can use the memory at this address, and it is valid. exact: the range of the address, which
+ * holds now; NULL: the driver is asked. */
+bool gpu_kernel_can_use(int device, const void *addr, const struct gpu_range *exact, struct gpu_known *known);
 
 /* Starts copies, for each of which gpu_copies_can returned true. Never switches, never waits for a GPU. An
  * error: nothing was started. */

@@ -306,8 +306,14 @@ static char *find_block(const struct gpu_data *data, size_t skip_bytes, size_t n
     if (!gpu_data_is_block(data, &first))
         return NULL;
     at = (char *)first + skip_bytes;
-    *range_out = *gpu_find(at);
+    *range_out = gpu_data_is_known(data, (uintptr_t)at) ? data->facts->range : *gpu_find(at);
     return range_out->memory == GPU_MEMORY_DEVICE && range_out->to - (uintptr_t)at >= n_bytes ? at : NULL;
+}
+
+/* True if another buffer is at the address now. */
+static bool is_stale(const struct gpu_data *data, const char *at, const struct gpu_range *range)
+{
+    return !gpu_data_is_known(data, (uintptr_t)at) && gpu_query_buffer((uintptr_t)at) != range->buffer;
 }
 
 /* Starts the most common move, a copy between two blocks in buffers that are known to be accessible, from
@@ -337,8 +343,8 @@ static bool begin_at_once(struct gpu_move *move)
     chunk->move = move;
     chunk->ticket.handle = begun_done;
     gpu_queue_then(queue, &chunk->ticket);
-    move->is_stale = !error && (gpu_query_buffer((uintptr_t)from) != source.buffer ||
-                                gpu_query_buffer((uintptr_t)to) != destination.buffer);
+    move->is_stale =
+        !error && (is_stale(&move->src, from, &source) || is_stale(&move->dst, to, &destination));
     if (is_small)
         gpu_resident_call(source.device);
     return true;
@@ -458,6 +464,7 @@ int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t
     waiter.move.src = *src;
     waiter.move.n_bytes = n_bytes;
     waiter.move.src_skip_bytes = waiter.move.dst_skip_bytes = 0;
+    waiter.move.memo = NULL;
     waiter.move.done = wake;
     waiter.is_done = false;
     waiter.ult = ult_self();

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "gpu/aside.h"
 #include "gpu/driver.h"
+#include "gpu/driver_monitor.h"
 #include "gpu/launches.h"
 #include "gpu/rank_context.h"
 #include "gpu/repeats.h"
@@ -164,6 +165,11 @@ void gpu_guard_load(CUfunction function)
 
     if (real.cuFuncLoad)
         (void)gpu_aside_call(&call.aside, true);
+}
+
+bool gpu_guard_notices_frees(void)
+{
+    return gpu_streams_n_ranks > 1 && !gpu_monitor_is_late() && gpu_monitor_is_sound();
 }
 
 /* ---- Freeing of memory by the library ---- */

@@ -40,6 +40,10 @@ bool gpu_guard_has_given(void);
 /* The same for the library itself, which is not a rank: contexts and streams are the driver's. */
 void *gpu_guard_library(const char *name, void *function);
 
+/* True if every call of the ranks' that ends memory comes here first: they are copies of the program, and nothing had the
+ * driver's functions before. Then it is counted (gpu_change_count). */
+bool gpu_guard_notices_frees(void);
+
 /* ---- For the files of src/gpu alone ---- */
 
 /* The parts of the table. */

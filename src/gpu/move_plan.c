@@ -32,7 +32,8 @@ static int set_side(struct gpu_move_side *side, const struct gpu_data *data, siz
     void *first = NULL;
     bool is_block = gpu_data_is_block(data, &first);
     uintptr_t at = first_byte(data) + (is_block ? skip_bytes : 0);
-    struct gpu_range range = *gpu_resolve((const void *)at);
+    struct gpu_range range =
+        gpu_data_is_known(data, at) ? data->facts->range : *gpu_resolve((const void *)at);
     bool is_device = range.memory == GPU_MEMORY_DEVICE || range.memory == GPU_MEMORY_MANAGED;
 
     if (BASE_UNLIKELY(range.memory == GPU_MEMORY_NOWHERE))
@@ -117,6 +118,10 @@ static int plan(struct gpu_move *move)
     if (BASE_UNLIKELY(error))
         return error;
     if (from->device < 0 && to->device < 0) {
+        if ((from->kind != FLAT || to->kind != FLAT) && (move->src.facts || move->dst.facts)) {
+            move->src.facts = move->dst.facts = NULL; /* host memory may have been registered since */
+            return plan(move);
+        }
         if (from->kind != FLAT || to->kind != FLAT)
             return GPU_ERROR_INVALID_VALUE; /* one end was device or pinned memory: it has been freed */
         plan_hop(move);

@@ -36,6 +36,11 @@ enum gpu_owner gpu_monitor_owner(uintptr_t addr)
     return GPU_OWNER_HOST;
 }
 
+bool gpu_guard_notices_frees(void)
+{
+    return false;
+}
+
 bool gpu_driver_open(const char *path)
 {
     return false;

@@ -140,6 +140,7 @@ static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext con
     if (result == CUDA_SUCCESS) {
         gpu_launches_forget();
         gpu_flow_forget_all();
+        gpu_count_change();
     }
     if (before && before == context && !gpu_context_current())
         come_up(rank);
@@ -227,6 +228,7 @@ static CUresult call_alone(CUresult(CUDAAPI *function)(CUdevice), CUdevice devic
     CUresult result = function(device);
 
     gpu_resident_release(hold);
+    gpu_count_change();
     return result;
 }
 

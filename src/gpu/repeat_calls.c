@@ -104,6 +104,16 @@ CUresult CUDAAPI gpu_repeat_set_attribute_ptsz(CUstream stream, CUstreamAttrID a
     return set_attribute(stream, attribute, value, true, real.r_cuStreamSetAttribute_ptsz);
 }
 
+CUresult CUDAAPI gpu_repeat_register(void *address, size_t n_bytes, unsigned flags)
+{
+    CUresult result;
+
+    gpu_guard_prepare();
+    result = real.r_cuMemHostRegister_v2(address, n_bytes, flags);
+    gpu_count_change();
+    return result;
+}
+
 CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes)
 {
     gpu_guard_prepare();

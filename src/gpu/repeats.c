@@ -551,6 +551,7 @@ void gpu_repeats_forget(void)
 {
     struct gpu_rank_streams *rank = gpu_repeats_are_on && ult_self() ? gpu_streams_of_self() : NULL;
 
+    gpu_count_change();
     if (rank && rank->repeats)
         rank->repeats->generation = 0;
     else if (!rank && gpu_repeats_are_on)

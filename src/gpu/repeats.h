@@ -110,7 +110,7 @@ void gpu_repeats_break_unless(CUstream stream, bool is_per_thread);
 bool gpu_repeats_are_held(struct gpu_repeats *repeats);
 
 /* Called when memory, modules or other objects of the running rank are destroyed: its graphs are not used
- * again. On a thread of no rank: those of all ranks. */
+ * again. On a thread of no rank: those of all ranks. Facts about memory (gpu_detect.h) do not hold any more. */
 void gpu_repeats_forget(void);
 
 /* Called by the running rank before the stream is destroyed. */

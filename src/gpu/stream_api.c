@@ -5,6 +5,8 @@
  */
 #include "gpu/stream_api.h"
 
+#include <string.h>
+
 #include "base/log.h"
 #include "gpu/aside.h"
 #include "gpu/guard.h"
@@ -43,6 +45,14 @@ void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to,
 
 /* ---- Calls that take a stream ---- */
 
+/* Of a function by its name: known when this is compiled. */
+static inline bool ends_memory(const char *name)
+{
+    static const char free_async[] = "cuMemFreeAsync";
+
+    return strncmp(name, free_async, sizeof free_async - 1) == 0;
+}
+
 #define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes) \
     static CUresult CUDAAPI call_##name parameters                                  \
     {                                                                               \
@@ -60,6 +70,8 @@ void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to,
         gpu_submit_begin(GPU_CALLER);                                               \
         result = real.r_##name arguments;                                           \
         gpu_submit_end();                                                           \
+        if (ends_memory(#name))                                                     \
+            gpu_count_change();                                                     \
         return result;                                                              \
     }
 GPU_STREAM_CALLS(FUNCTION)

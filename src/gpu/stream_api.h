@@ -90,6 +90,7 @@ CUresult CUDAAPI gpu_repeat_set_attribute(CUstream stream, CUstreamAttrID attrib
                                           const CUstreamAttrValue *value);
 CUresult CUDAAPI gpu_repeat_set_attribute_ptsz(CUstream stream, CUstreamAttrID attribute,
                                                const CUstreamAttrValue *value);
+CUresult CUDAAPI gpu_repeat_register(void *address, size_t n_bytes, unsigned flags);
 CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes);
 CUresult CUDAAPI gpu_repeat_close_handle(CUdeviceptr address);
 CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool);
@@ -181,6 +182,7 @@ bool gpu_host_is_pageable(const void *address);
       gpu_repeat_set_attribute, "graphs have attributes")                                                    \
     X(cuStreamSetAttribute_ptsz, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),               \
       gpu_repeat_set_attribute_ptsz, "graphs have attributes")                                               \
+    X(cuMemHostRegister_v2, 6050, (void *, size_t, unsigned), gpu_repeat_register, "changes host memory")    \
     X(cuMemUnmap, 10020, (CUdeviceptr, size_t), gpu_repeat_unmap, "graphs may have copies there")            \
     X(cuIpcCloseMemHandle, 4010, (CUdeviceptr), gpu_repeat_close_handle, "graphs may have copies there")     \
     X(cuMemPoolDestroy, 11020, (CUmemoryPool), gpu_repeat_destroy_pool, "graphs may have copies there")      \

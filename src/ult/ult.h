@@ -231,9 +231,9 @@ void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct 
 
 /* Upper layers' state per PE: one pointer for each slot. */
 enum ult_pe_slot {
-    ULT_PE_SLOT_LATER, /* ampi/p2p/deferred_work.c */
-    ULT_PE_SLOT_AWAY,  /* ampi/p2p/p2p_device.c */
-    ULT_PE_SLOT_GPU,   /* gpu/queue.c */
+    ULT_PE_SLOT_LATER,    /* ampi/p2p/deferred_work.c */
+    ULT_PE_SLOT_MESSAGES, /* ampi/p2p/p2p_device.c */
+    ULT_PE_SLOT_GPU,      /* gpu/queue.c */
     ULT_PE_SLOT_COUNT
 };
 

@@ -17,6 +17,17 @@ static inline bool ampi_device_has(const void *buf, MPI_Count count, const struc
            gpu_find(ampi_type_address(buf, type->true_lb_bytes))->memory >= GPU_MEMORY_MANAGED;
 }
 
+/* The same for a buffer that is used again and again: it is looked up only if the facts about its first byte do not hold. */
+static inline bool ampi_device_has_still(struct gpu_facts *facts, const void *buf, MPI_Count count,
+                                         const struct ampi_type *type)
+{
+    if (!gpu_is_used() || count <= 0 || type->size_bytes <= 0)
+        return false;
+    if (BASE_UNLIKELY(!gpu_facts_hold(facts)))
+        gpu_facts_collect(facts, ampi_type_address(buf, type->true_lb_bytes));
+    return facts->range.memory >= GPU_MEMORY_MANAGED;
+}
+
 /* Packs all data of count elements into consecutive host memory, from any memory; raises and returns
  * errors. May switch if the data is in GPU memory. */
 int ampi_device_pack(struct ampi_comm *comm, void *out, const void *buf, MPI_Count count,

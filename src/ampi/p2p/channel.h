@@ -13,7 +13,8 @@
  *      posted ones. So ordinary messages with its key find it there, and order it among other receives.
  *   2. A bound send's `channel` names the bound receive, whose `bound_send` names the send. Freeing either
  *      ends this: a send becomes ordinary at once, a receive at its next Start.
- *   3. Both buffers are in host memory, the receive has room for the message.
+ *   3. The receive has room for the message. If either buffer is in GPU memory, a Start of the send starts the move
+ *      between them.
  *
  *      ordinary  --MPI_Start of the send finds the receive: ampi_channel_bind-->  bound
  *      bound     --release_send, release_recv, leave-->                           ordinary

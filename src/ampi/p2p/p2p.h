@@ -61,6 +61,15 @@ void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request);
  * call. */
 void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args);
 
+/* A send request that has been filled is persistent. can_bind: its Starts may look for a receive to be bound to
+ * (channel.h). */
+static inline void ampi_send_keep(struct ampi_request *request, bool can_bind)
+{
+    request->u.p2p.facts = (struct gpu_facts){0};
+    if (!can_bind)
+        request->u.p2p.n_tries = UINT8_MAX;
+}
+
 /* Starts a send and returns its request (for MPI_Isend and similar functions); ampi_request_done if it is
  * complete already. */
 struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args);
@@ -88,9 +97,22 @@ static inline void ampi_p2p_pack(void *out, const struct ampi_send_args *args, s
  * a request, at once: it may have to fetch the data of a message from another process. Never switches. */
 bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
 
+/* The same for a request filled with the arguments, whose is_device is right: fills its status. */
+bool ampi_recv_try_known(struct ampi_request *request, const struct ampi_recv_args *args);
+
+/* A message that has to be fetched has been taken (comm->away), or members of the communicator have failed: the request gets it, or
+ * fails. False: post it. */
+bool ampi_recv_post_specially(struct ampi_request *request, int source) BASE_COLD;
+
 /* Posts the (ACTIVE) request, filled with the arguments. Never switches. */
 void ampi_recv_post(struct ampi_request *request, int source, int tag);
 void ampi_recv_fill(struct ampi_request *request, const struct ampi_recv_args *args);
+
+/* A receive request that has been filled is persistent. */
+static inline void ampi_recv_keep(struct ampi_request *request)
+{
+    request->u.p2p.facts = (struct gpu_facts){0};
+}
 
 /* Starts a receive and returns its new request: MPI_Irecv. */
 struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_recv_args *args);

@@ -4,13 +4,16 @@
  */
 #include "ampi/p2p/p2p_device.h"
 
+#include "ampi/p2p/channel.h"
 #include "ampi/p2p/deferred_work.h"
 #include "ampi/p2p/remote.h"
 #include "base/log.h"
 
-/* A pending move into a receive, from a send request or from bytes; or into a message. */
+/* A pending move into a receive, from a send request or from bytes; or into a message. Those that are over are kept for the
+ * PE's next ones. */
 struct transfer {
     struct gpu_move move;
+    struct transfer *next;        /* link of those that are over */
     struct ampi_request *recv;    /* completed at the end; for a fetch: the receive that awaits it, NULL: none
                                   * yet */
     struct ampi_request *sender;  /* completed at the end; NULL: none */
@@ -21,23 +24,86 @@ struct transfer {
     void *what;
 };
 
+/* A PE's. */
+struct device_pe {
+    struct ult_source source; /* of sends that another PE will move: there is nothing to poll */
+    uint64_t n_away;          /* their number */
+    struct transfer *over;
+};
+
+static int poll_nothing(struct ult_source *source)
+{
+    (void)source;
+    return 0;
+}
+
+/* The PE has nothing to poll meanwhile, but a completion will arrive soon. */
+static bool is_sending(const struct ult_source *source)
+{
+    return BASE_CONTAINER(source, const struct device_pe, source)->n_away > 0;
+}
+
+static BASE_COLD struct device_pe *make_pe(void)
+{
+    return *ult_pe_slot(ULT_PE_SLOT_MESSAGES) = base_calloc(1, sizeof(struct device_pe), "messages of GPUs");
+}
+
+static inline struct device_pe *pe_self(void)
+{
+    struct device_pe *pe = *ult_pe_slot(ULT_PE_SLOT_MESSAGES);
+
+    return BASE_LIKELY(pe != NULL) ? pe : make_pe();
+}
+
 static struct transfer *transfer_create(struct gpu_data dst, struct gpu_data src, size_t n_bytes,
                                         void (*done)(struct gpu_move *, int))
 {
-    struct transfer *transfer = base_calloc(1, sizeof *transfer, "a GPU message");
+    struct device_pe *pe = pe_self();
+    struct transfer *transfer = pe->over;
 
+    if (BASE_LIKELY(transfer != NULL))
+        pe->over = transfer->next;
+    else
+        transfer = base_malloc(sizeof *transfer, "a GPU message");
     transfer->move.dst = dst;
     transfer->move.src = src;
     transfer->move.n_bytes = n_bytes;
+    transfer->move.src_skip_bytes = transfer->move.dst_skip_bytes = 0;
+    transfer->move.memo = NULL;
     transfer->move.done = done;
+    transfer->recv = transfer->sender = NULL;
+    transfer->message = NULL;
+    transfer->later = (struct ampi_deferred){0};
+    transfer->release = NULL;
+    transfer->what = NULL;
     return transfer;
 }
 
-static struct gpu_data request_data(const struct ampi_request *request)
+/* On the PE that created it. */
+static void transfer_end(struct transfer *transfer)
+{
+    struct device_pe *pe = pe_self();
+
+    transfer->next = pe->over;
+    pe->over = transfer;
+}
+
+struct gpu_data ampi_request_gpu_data(const struct ampi_request *request)
 {
     const struct ampi_p2p *p2p = &request->u.p2p;
+    struct gpu_data data = ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
 
-    return ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
+    if (request->is_persistent)
+        data.facts = &p2p->facts;
+    return data;
+}
+
+static struct gpu_data message_data(struct ampi_message *message)
+{
+    struct gpu_data data = ampi_bytes_gpu_data(message->data, message->size_bytes);
+
+    data.facts = &gpu_facts_of_malloc;
+    return data;
 }
 
 /* Completes the send of a transfer whose data has arrived, or cannot be read. */
@@ -68,7 +134,7 @@ static void received(struct gpu_move *move, int error)
         transfer->release(recv->owner, transfer->what);
     if (transfer->sender)
         finish_sender(recv->owner->pe_id, transfer, move->is_dst_missing ? 0 : error);
-    free(transfer);
+    transfer_end(transfer);
     finish_recv(recv, error);
 }
 
@@ -76,11 +142,13 @@ static void received(struct gpu_move *move, int error)
 static void start_receive(struct ampi_request *recv, struct gpu_data src, int source, int tag,
                           struct ampi_request *sender, ampi_device_release_fn release, void *what)
 {
-    struct gpu_data dst = request_data(recv);
+    struct gpu_data dst = ampi_request_gpu_data(recv);
     size_t n_bytes = src.size_bytes < dst.size_bytes ? src.size_bytes : dst.size_bytes;
     struct transfer *transfer = transfer_create(dst, src, n_bytes, received);
 
     ampi_p2p_fill_status(&recv->status, source, tag, src.size_bytes, dst.size_bytes);
+    if (sender && recv->kind == &ampi_channel_recv_kind && recv->u.p2p.bound_send == sender)
+        transfer->move.memo = &recv->u.p2p.memo;
     transfer->recv = recv;
     transfer->sender = sender;
     transfer->release = release;
@@ -106,7 +174,7 @@ static void release_message(struct ampi_rank *owner, void *message)
 
 void ampi_device_take_message(struct ampi_request *recv, struct ampi_message *message, int source, int tag)
 {
-    ampi_device_unpack(recv, message->data, message->size_bytes, source, tag, release_message, message);
+    start_receive(recv, message_data(message), source, tag, NULL, release_message, message);
 }
 
 bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, MPI_Count count,
@@ -116,6 +184,8 @@ bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, M
     size_t n_sent = (size_t)(from->count * from->type->size_bytes),
            n_room = (size_t)(count * type->size_bytes);
 
+    if (sender->is_persistent && from->facts.range.memory == GPU_MEMORY_HOST && gpu_facts_hold(&from->facts))
+        return false;
     return gpu_is_used() && ampi_type_is_block(type, count) && ampi_type_is_block(from->type, from->count) &&
            gpu_can_hop(ampi_type_address(buf, type->true_lb_bytes),
                        ampi_type_address(from->buf, from->type->true_lb_bytes),
@@ -124,7 +194,7 @@ bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, M
 
 void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sender, int source, int tag)
 {
-    start_receive(recv, request_data(sender), source, tag, sender, NULL, NULL);
+    start_receive(recv, ampi_request_gpu_data(sender), source, tag, sender, NULL, NULL);
 }
 
 /* ---- Without a receive ---- */
@@ -160,7 +230,7 @@ static void fetched(struct gpu_move *move, int error)
         return;
     }
     message->fetch = NULL;
-    free(transfer);
+    transfer_end(transfer);
     if (!recv)
         return;
     if (BASE_LIKELY(!error)) {
@@ -177,47 +247,21 @@ static void begin_fetch(struct ampi_deferred *later)
     gpu_move_start(&BASE_CONTAINER(later, struct transfer, later)->move);
 }
 
-/* Number of sends of the PE's ranks that another PE will move. */
-struct away {
-    struct ult_source source;
-    uint64_t n_sends;
-};
-
-static int poll_nothing(struct ult_source *source)
-{
-    (void)source;
-    return 0;
-}
-
-/* The PE has nothing to poll meanwhile, but a completion will arrive soon. */
-static bool is_sending(const struct ult_source *source)
-{
-    return BASE_CONTAINER(source, const struct away, source)->n_sends > 0;
-}
-
-static BASE_COLD struct away *make_away(void)
-{
-    struct away *away = base_calloc(1, sizeof *away, "messages of GPUs to other PEs");
-
-    away->source = (struct ult_source){.poll = poll_nothing, .fd = -1, .is_moving = is_sending};
-    ult_pe_add_source(ult_self()->pe, &away->source);
-    *ult_pe_slot(ULT_PE_SLOT_AWAY) = away;
-    return away;
-}
-
 void ampi_device_count_away(int n)
 {
-    struct away *away = *ult_pe_slot(ULT_PE_SLOT_AWAY);
+    struct device_pe *pe = pe_self();
 
-    if (BASE_UNLIKELY(!away))
-        away = make_away();
-    away->n_sends += (uint64_t)(int64_t)n;
+    if (BASE_UNLIKELY(!pe->source.poll)) {
+        pe->source = (struct ult_source){.poll = poll_nothing, .fd = -1, .is_moving = is_sending};
+        ult_pe_add_source(ult_self()->pe, &pe->source);
+    }
+    pe->n_away += (uint64_t)(int64_t)n;
 }
 
 void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender)
 {
-    struct transfer *transfer = transfer_create(ampi_bytes_gpu_data(message->data, message->size_bytes),
-                                                request_data(sender), message->size_bytes, fetched);
+    struct transfer *transfer =
+        transfer_create(message_data(message), ampi_request_gpu_data(sender), message->size_bytes, fetched);
 
     transfer->message = message;
     transfer->sender = sender;
@@ -235,7 +279,7 @@ static void receive_fetched(struct ampi_message *message, struct ampi_request *r
     if (ampi_deferred_waits(&transfer->later)) {
         struct ampi_request *sender = transfer->sender;
         ampi_deferred_cancel(&transfer->later);
-        free(transfer);
+        transfer_end(transfer);
         ampi_message_free(recv->owner->messages, message);
         ampi_device_take_sender(recv, sender, source, tag);
         return;
@@ -245,14 +289,14 @@ static void receive_fetched(struct ampi_message *message, struct ampi_request *r
         ampi_p2p_fill_status(&recv->status, source, tag, 0, 0);
         ampi_message_free(recv->owner->messages, message);
         finish_recv(recv, (int)(intptr_t)transfer->what);
-        free(transfer);
+        transfer_end(transfer);
     }
 }
 
 void ampi_device_drop_fetch(struct ampi_message *message)
 {
     BASE_ASSERT(!message->fetch->sender);
-    free(message->fetch);
+    transfer_end(message->fetch);
     message->fetch = NULL;
 }
 

@@ -24,6 +24,18 @@
 #include "ampi/datatype/buffer.h"
 #include "ampi/p2p/remote.h"
 
+/* At a Start, which may be of a request that is not persistent (enqueue.c): is its buffer in GPU memory? */
+static inline bool ampi_request_is_on_device(struct ampi_request *request)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+
+    return request->is_persistent ? ampi_device_has_still(&p2p->facts, p2p->buf, p2p->count, p2p->type)
+                                  : ampi_device_has(p2p->buf, p2p->count, p2p->type);
+}
+
+/* The data of a request, with the facts of a persistent one. */
+struct gpu_data ampi_request_gpu_data(const struct ampi_request *request);
+
 /* Moves n consecutive bytes of host memory into the buffer of a matched receive, and completes it; calls
  * release(recv's owner, what) when the bytes are no longer needed. */
 typedef void (*ampi_device_release_fn)(struct ampi_rank *owner, void *what);
@@ -38,7 +50,7 @@ void ampi_device_take_message(struct ampi_request *recv, struct ampi_message *me
 void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sender, int source, int tag);
 
 /* True if a GPU should copy from the send request's buffer to this one, though both are host memory. Only
- * if gpu_is_active. */
+ * if gpu_is_active. The facts of a persistent send may say so without a lookup. */
 bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, MPI_Count count,
                            const struct ampi_type *type);
 
@@ -53,6 +65,14 @@ void ampi_device_drop_fetch(struct ampi_message *message);
  * their data to be moved. */
 void ampi_device_count_away(int n);
 
+/* True if a GPU moves the data of a kept message of this process into a buffer in host memory. Only if gpu_is_active. */
+static inline bool ampi_message_is_moved(const struct ampi_message *message, const void *buf, MPI_Count count,
+                                         const struct ampi_type *type)
+{
+    return message->fetch || (message->sender && (message->sender->u.p2p.is_device ||
+                                                  ampi_device_is_better(message->sender, buf, count, type)));
+}
+
 /* True if receiving a kept message into this buffer needs a request: its data has to be fetched from
  * another process, or moved by a GPU. */
 static inline bool ampi_message_is_away(const struct ampi_message *message, const void *buf, MPI_Count count,
@@ -61,10 +81,7 @@ static inline bool ampi_message_is_away(const struct ampi_message *message, cons
     if (BASE_UNLIKELY(message->is_remote) && ampi_remote_is_away(message))
         return true;
     return ampi_device_has(buf, count, type) ||
-           (BASE_UNLIKELY(gpu_is_active) &&
-            (message->fetch ||
-             (message->sender && (message->sender->u.p2p.is_device ||
-                                  ampi_device_is_better(message->sender, buf, count, type)))));
+           (BASE_UNLIKELY(gpu_is_active) && ampi_message_is_moved(message, buf, count, type));
 }
 
 /* Receives it with an (ACTIVE) request, which completes when the data has arrived; frees the message. */

@@ -31,37 +31,57 @@ static void data_done(struct ampi_request *part, struct ampi_request *whole)
         whole->status = part->status;
         whole->status.MPI_TAG = end->tag;
     }
-    ampi_request_destroy(part);
+    part->state = AMPI_REQUEST_INACTIVE;
     ampi_prequest_end_round(whole);
-    ampi_request_complete(whole);
+    ampi_request_complete(whole); /* it may be freed by this, and part with it */
+}
+
+/* The persistent request for the messages of all rounds. */
+static struct ampi_request *make_message(struct ampi_request *request, const struct ampi_request_kind *kind)
+{
+    struct ampi_partitioned *end = request->u.extra;
+    struct ampi_request *message = ampi_request_create(request->owner, kind, end->hidden, true);
+
+    message->whole = request;
+    message->on_complete = data_done;
+    ampi_type_ref(end->type);
+    return end->message = message;
 }
 
 static void send_data(struct ampi_request *request)
 {
     struct ampi_partitioned *end = request->u.extra;
-    struct ampi_send_args args = {.buf = end->buf,
-                                  .count = end->count,
-                                  .type = end->type,
-                                  .dest = end->peer_rank,
-                                  .tag = CHANNEL_TAG_BASE + end->channel,
-                                  .comm = end->hidden,
-                                  .mode = AMPI_SEND_STANDARD};
 
+    if (BASE_UNLIKELY(!end->message)) {
+        ampi_send_fill(make_message(request, &ampi_send_kind),
+                       &(struct ampi_send_args){.buf = end->buf,
+                                                .count = end->count,
+                                                .type = end->type,
+                                                .dest = end->peer_rank,
+                                                .tag = CHANNEL_TAG_BASE + end->channel,
+                                                .comm = end->hidden,
+                                                .mode = AMPI_SEND_STANDARD});
+        ampi_send_keep(end->message, false);
+    }
     end->is_sent = true;
-    ampi_request_attach(request, ampi_send_start(request->owner, &args), data_done);
+    (void)end->message->kind->start(end->message);
 }
 
 static void receive_data(struct ampi_request *request)
 {
     struct ampi_partitioned *end = request->u.extra;
-    struct ampi_recv_args args = {.buf = end->buf,
-                                  .count = end->count,
-                                  .type = end->type,
-                                  .source = end->peer_rank,
-                                  .tag = CHANNEL_TAG_BASE + end->channel,
-                                  .comm = end->hidden};
 
-    ampi_request_attach(request, ampi_recv_start(request->owner, &args), data_done);
+    if (BASE_UNLIKELY(!end->message)) {
+        ampi_recv_fill(make_message(request, &ampi_recv_kind),
+                       &(struct ampi_recv_args){.buf = end->buf,
+                                                .count = end->count,
+                                                .type = end->type,
+                                                .source = end->peer_rank,
+                                                .tag = CHANNEL_TAG_BASE + end->channel,
+                                                .comm = end->hidden});
+        ampi_recv_keep(end->message);
+    }
+    (void)end->message->kind->start(end->message);
 }
 
 /* ---- Creating and freeing an end ---- */
@@ -69,6 +89,8 @@ static void receive_data(struct ampi_request *request)
 static void free_end(struct ampi_partitioned *end)
 {
     ampi_partitioned_unbind(end);
+    if (end->message)
+        ampi_request_destroy(end->message);
     ampi_pair_unref(end->pair);
     ampi_prequest_destroy(end->prequest);
     ampi_type_unref(end->type);

@@ -38,20 +38,22 @@ struct ampi_partitioned {
     int peer_rank;
     int tag; /* the user's */
     struct ampi_comm *hidden;
-    int channel;               /* receive: -1 until the hello has arrived */
-    struct ampi_hello hello;   /* from the send */
-    bool is_waiting_for_hello; /* receive: started before the hello arrived */
-    bool is_dropped;           /* receive: the request was freed, the hello has not arrived */
-    bool is_waiting;           /* receive with a peer: started before it */
-    bool is_sent;              /* send: the data of this round is in a message */
-    bool is_direct;            /* this round: see above */
-    uint64_t round;            /* number of starts */
-    struct ampi_request *peer; /* the other end, on the same PE; NULL: none, or not known */
-    size_t part_bytes;         /* of a partition */
-    size_t *n_left;            /* with a peer: bytes of each partition of the receive that have not arrived;
+    int channel;                  /* receive: -1 until the hello has arrived */
+    struct ampi_hello hello;      /* from the send */
+    struct ampi_request *message; /* of the rounds that are not direct; NULL: there was none yet */
+    struct gpu_facts facts;       /* about the memory of its first byte */
+    bool is_waiting_for_hello;    /* receive: started before the hello arrived */
+    bool is_dropped;              /* receive: the request was freed, the hello has not arrived */
+    bool is_waiting;              /* receive with a peer: started before it */
+    bool is_sent;                 /* send: the data of this round is in a message */
+    bool is_direct;               /* this round: see above */
+    uint64_t round;               /* number of starts */
+    struct ampi_request *peer;    /* the other end, on the same PE; NULL: none, or not known */
+    size_t part_bytes;            /* of a partition */
+    size_t *n_left;  /* with a peer: bytes of each partition of the receive that have not arrived;
                                 * the receive's memory */
-    char *data;                /* with a peer: the first byte of this end's data */
-    char *peer_data;           /* ... of the other's */
+    char *data;      /* with a peer: the first byte of this end's data */
+    char *peer_data; /* ... of the other's */
     size_t peer_part_bytes;
     struct ampi_pair *pair;         /* in one process; receive: NULL until the hello has arrived */
     struct ampi_prequest *prequest; /* NULL: it has had none */

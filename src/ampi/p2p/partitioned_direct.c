@@ -27,8 +27,7 @@ static struct ampi_request *sender_of(const struct ampi_request *recv)
 static bool can_bind(const struct ampi_partitioned *from, const struct ampi_partitioned *to)
 {
     return ampi_type_is_block(from->type, from->count) && ampi_type_is_block(to->type, to->count) &&
-           ampi_partitioned_bytes(from) > 0 && ampi_partitioned_bytes(from) <= ampi_partitioned_bytes(to) &&
-           !gpu_is_used();
+           ampi_partitioned_bytes(from) > 0 && ampi_partitioned_bytes(from) <= ampi_partitioned_bytes(to);
 }
 
 void ampi_partitioned_bind(struct ampi_request *request)
@@ -60,11 +59,16 @@ void ampi_partitioned_unbind(struct ampi_partitioned *end)
         ((struct ampi_partitioned *)end->peer->u.extra)->peer = NULL;
 }
 
+static bool is_on_device(struct ampi_partitioned *end)
+{
+    return ampi_device_has_still(&end->facts, end->buf, end->count, end->type);
+}
+
 bool ampi_partitioned_agree(struct ampi_request *send, struct ampi_request *recv)
 {
     struct ampi_partitioned *from = send->u.extra, *to = recv->u.extra;
 
-    if (gpu_is_used())
+    if (is_on_device(from) || is_on_device(to))
         return false;
     from->is_direct = to->is_direct = true;
     for (int i = 0; i < to->n_partitions; i++)

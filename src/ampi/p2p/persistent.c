@@ -73,8 +73,7 @@ int ampi_send_init(struct ampi_rank *self, enum ampi_send_mode mode, struct ampi
     args->mode = mode;
     object = ampi_request_create(self, &ampi_send_kind, args->comm, true);
     ampi_send_fill(object, args);
-    if (args->comm->streams)
-        object->u.p2p.n_tries = UINT8_MAX; /* it is never bound: a stream may start it (enqueue_start.c) */
+    ampi_send_keep(object, !args->comm->streams); /* a stream may start it (enqueue_start.c) */
     ampi_type_ref(args->type);
     *request = (MPI_Request)object;
     return MPI_SUCCESS;
@@ -92,6 +91,7 @@ int ampi_recv_init(struct ampi_rank *self, struct ampi_recv_args *args, MPI_Data
         return ampi_raise(args->comm, MPI_ERR_ARG, "the address of the request is NULL");
     object = ampi_request_create(self, &ampi_recv_kind, args->comm, true);
     ampi_recv_fill(object, args);
+    ampi_recv_keep(object);
     ampi_type_ref(args->type);
     *request = (MPI_Request)object;
     return MPI_SUCCESS;

@@ -49,8 +49,25 @@ bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MP
     return true;
 }
 
-/* For a message that has to be fetched, or a communicator with failed members. False: post the receive. */
-static BASE_COLD bool post_specially(struct ampi_request *request, int source)
+bool ampi_recv_try_known(struct ampi_request *request, const struct ampi_recv_args *args)
+{
+    struct ampi_match_node *node = ampi_match_take_unexpected(&args->comm->match, args->source, args->tag);
+    struct ampi_message *message;
+
+    if (!node)
+        return false;
+    message = BASE_CONTAINER(node, struct ampi_message, node);
+    if ((BASE_UNLIKELY(message->is_remote) && ampi_remote_is_away(message)) || request->u.p2p.is_device ||
+        (BASE_UNLIKELY(gpu_is_active) &&
+         ampi_message_is_moved(message, args->buf, args->count, args->type))) {
+        args->comm->away = message;
+        return false;
+    }
+    ampi_message_consume(request->owner, message, args->buf, args->count, args->type, &request->status);
+    return true;
+}
+
+bool ampi_recv_post_specially(struct ampi_request *request, int source)
 {
     struct ampi_comm *comm = request->comm;
     struct ampi_message *away = comm->away;
@@ -67,7 +84,7 @@ static BASE_COLD bool post_specially(struct ampi_request *request, int source)
 
 void ampi_recv_post(struct ampi_request *request, int source, int tag)
 {
-    if (BASE_UNLIKELY(request->comm->away != NULL) && post_specially(request, source))
+    if (BASE_UNLIKELY(request->comm->away != NULL) && ampi_recv_post_specially(request, source))
         return;
     request->u.p2p.is_posted = true;
     ampi_match_add_posted(&request->comm->match, &request->u.p2p.node, source, tag);
@@ -97,7 +114,7 @@ static void start_active(struct ampi_request *request, const struct ampi_recv_ar
     if (args->source == MPI_PROC_NULL) {
         ampi_status_set_proc_null(&request->status);
         ampi_request_complete(request);
-    } else if (ampi_recv_try(request->owner, args, &request->status)) {
+    } else if (ampi_recv_try_known(request, args)) {
         ampi_request_complete(request);
     } else {
         ampi_recv_post(request, args->source, args->tag);
@@ -111,7 +128,7 @@ static int start_recv(struct ampi_request *request)
     struct ampi_recv_args args = {p2p->buf,         p2p->count,    p2p->type,
                                   p2p->node.source, p2p->node.tag, request->comm};
 
-    p2p->is_device = ampi_device_has(p2p->buf, p2p->count, p2p->type);
+    p2p->is_device = ampi_request_is_on_device(request);
     request->state = AMPI_REQUEST_ACTIVE;
     start_active(request, &args);
     return MPI_SUCCESS;

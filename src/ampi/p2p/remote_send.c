@@ -7,7 +7,7 @@
  * machine. GPU data leaves from the GPU if the machine supports that; otherwise large data in pieces
  * (staged.h), small data from a copy in host memory.
  */
-#include "ampi/datatype/buffer.h"
+#include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_failure.h"
 #include "ampi/p2p/staged.h"
 #include "ampi/p2p/remote.h"
@@ -288,11 +288,10 @@ static void staged(struct gpu_move *move, int error)
 
 static void stage(struct ampi_request *request, const struct ampi_peer *peer, size_t n_bytes)
 {
-    const struct ampi_p2p *p2p = &request->u.p2p;
     struct staging *staging = base_malloc(sizeof *staging + n_bytes, "a GPU message to another process");
 
     *staging = (struct staging){.request = request, .peer = peer, .pe_id = request->owner->pe_id};
-    staging->move.src = ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
+    staging->move.src = ampi_request_gpu_data(request);
     staging->move.dst = ampi_bytes_gpu_data(staging->bytes, n_bytes);
     staging->move.n_bytes = n_bytes;
     staging->move.done = staged;

@@ -24,6 +24,7 @@
 #include "ampi/procs/procs.h"
 #include "ampi/object/status.h"
 #include "ampi/datatype/type.h"
+#include "gpu/gpu.h"
 
 struct ampi_request;
 
@@ -91,6 +92,8 @@ struct ampi_p2p {
         struct ampi_request *prev_unmatched; /* send to another process: previous in the list */
         struct ampi_request *bound_send;     /* bound receive: its send; NULL: freed */
     };
+    struct gpu_facts facts;    /* persistent: about the memory of the first byte of its data */
+    struct gpu_move_memo memo; /* bound receive: about the move from its send's buffer */
 };
 
 struct ampi_request {

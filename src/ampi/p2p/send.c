@@ -138,13 +138,12 @@ static bool try_other_pe(struct ampi_rank *self, const struct ampi_send_args *ar
 
 /* ---- All routes ---- */
 
-bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args)
+/* Of data that the CPU can read. */
+static inline bool try_from_host(struct ampi_rank *self, const struct ampi_send_args *args)
 {
     size_t n_bytes = (size_t)(args->count * args->type->size_bytes);
     int pe_id = dest_pe(args->comm, args->dest);
 
-    if (ampi_device_has(args->buf, args->count, args->type))
-        return false;
     if (pe_id == self->pe_id)
         return try_same_pe(self, args, n_bytes);
     if (BASE_UNLIKELY(pe_id == AMPI_PE_REMOTE))
@@ -152,7 +151,13 @@ bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args)
     return try_other_pe(self, args, n_bytes, pe_id);
 }
 
-void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
+bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args)
+{
+    return !ampi_device_has(args->buf, args->count, args->type) && try_from_host(self, args);
+}
+
+/* Queues a request whose memory is known: is_device. */
+static void queue(struct ampi_rank *self, struct ampi_request *request)
 {
     struct ampi_p2p *p2p = &request->u.p2p;
     size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
@@ -161,7 +166,6 @@ void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
     struct ult_item item;
     struct send_item *send = (struct send_item *)item.body;
 
-    p2p->is_device = ampi_device_has(p2p->buf, p2p->count, p2p->type);
     if (pe_id == self->pe_id) {
         self->n_sent[AMPI_ROUTE_SAME_PE]++;
         ampi_p2p_deliver_rendezvous(self->messages, dest, request->comm->rank, p2p->tag, request, n_bytes);
@@ -182,6 +186,14 @@ void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
     send->u.rendezvous.request = request;
     send->u.rendezvous.size_bytes = n_bytes;
     ult_post_item(ult_pe_get(pe_id), &item);
+}
+
+void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
+{
+    struct ampi_p2p *p2p = &request->u.p2p;
+
+    p2p->is_device = ampi_device_has(p2p->buf, p2p->count, p2p->type);
+    queue(self, request);
 }
 
 void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args)
@@ -220,7 +232,7 @@ static bool try_bind(struct ampi_request *request)
 /* MPI_Start of a persistent send. */
 static int start_send(struct ampi_request *request)
 {
-    const struct ampi_p2p *p2p = &request->u.p2p;
+    struct ampi_p2p *p2p = &request->u.p2p;
     struct ampi_send_args args = {p2p->buf, p2p->count,    p2p->type, p2p->peer_rank,
                                   p2p->tag, request->comm, p2p->mode};
 
@@ -228,10 +240,15 @@ static int start_send(struct ampi_request *request)
     if (try_bind(request))
         return request->kind->start(request);
     request->state = AMPI_REQUEST_ACTIVE;
-    if (args.dest == MPI_PROC_NULL || ampi_send_try(request->owner, &args))
+    if (args.dest == MPI_PROC_NULL) {
+        ampi_request_complete(request);
+        return MPI_SUCCESS;
+    }
+    p2p->is_device = ampi_request_is_on_device(request);
+    if (!p2p->is_device && try_from_host(request->owner, &args))
         ampi_request_complete(request);
     else
-        ampi_send_queue(request->owner, request);
+        queue(request->owner, request);
     return MPI_SUCCESS;
 }
 

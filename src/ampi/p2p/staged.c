@@ -7,7 +7,7 @@
  */
 #include "ampi/p2p/staged.h"
 
-#include "ampi/datatype/buffer.h"
+#include "ampi/p2p/p2p_device.h"
 #include "base/log.h"
 
 /* Maximum number of a PE's pieces on their way to a GPU: each has pinned memory. They never wait for
@@ -145,7 +145,7 @@ static void place(struct piece *piece, const void *bytes)
     if (BASE_UNLIKELY(piece->flow->error || piece->flow->is_failed)) {
         piece_end(piece);
     } else if (p2p->is_device) {
-        piece->move.dst = ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
+        piece->move.dst = ampi_request_gpu_data(piece->flow->recv);
         piece->move.dst_skip_bytes = piece->offset;
         piece->move.src = ampi_bytes_gpu_data(bytes, piece->n_bytes);
         piece->move.n_bytes = piece->n_bytes;

@@ -4,7 +4,7 @@
  *
  * Invariant: a flow is freed when it has ended and neither its offer nor a piece is pending.
  */
-#include "ampi/datatype/buffer.h"
+#include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/staged.h"
 #include "base/log.h"
 
@@ -173,7 +173,6 @@ static size_t piece_bytes(const struct flow *flow)
 
 static void start_piece(struct flow *flow)
 {
-    const struct ampi_p2p *p2p = &flow->request->u.p2p;
     size_t from = flow->taken_bytes, size;
     size_t n_bytes = base_min_u64(piece_bytes(flow), flow->wanted_bytes - from);
     void *pinned = gpu_pinned_get(n_bytes, &size, &flow->error);
@@ -188,7 +187,7 @@ static void start_piece(struct flow *flow)
                                         .src_proc = (uint32_t)ampi_job.proc_id,
                                         .context_id = from,
                                         .cookie = flow->inflow};
-    piece->move.src = ampi_type_gpu_data(p2p->buf, p2p->count, p2p->type);
+    piece->move.src = ampi_request_gpu_data(flow->request);
     piece->move.src_skip_bytes = from;
     piece->move.dst = ampi_bytes_gpu_data(pinned, n_bytes);
     piece->move.n_bytes = n_bytes;
