@@ -2,7 +2,7 @@
  *
  * Kernels mark partitions ready, and kernels of the receiver find each of them with the data of its round: many rounds and blocks,
  * partitions of all sizes, in one process from GPU to GPU without a message, else by messages; mixed with MPI_Pready; and
- * MPI_Wait completes both ends. Arguments: queue, device: the marks, in place of flags, and of pinned memory.
+ * MPI_Wait completes both ends. Partitions that the PE copies are gathered: neighbors are one copy. Arguments: queue, device: the marks, in place of flags, and of pinned memory.
  */
 #include "prequest.h"
 
@@ -27,6 +27,8 @@ static const struct test tests[] = {
     {"threads, too large", GTEST_GPU0, GTEST_GPU1, 6, 6, 3000, 3, 0, 0, 0},
     {"blocks, too large", GTEST_GPU0, GTEST_GPU0, 2, 2, 70000, 2, 64, 0, 0},
     {"many", GTEST_GPU0, GTEST_GPU0, 300, 300, 3, 4, 0, 0, 0},
+    {"many, too large", GTEST_GPU0, GTEST_GPU0, 108, 108, 2048, 6, 0, 0, 0},
+    {"many, odd and too large", GTEST_GPU0, GTEST_GPU1, 90, 90, 401, 7, 0, 0, 3},
     {"with the host", GTEST_GPU0, GTEST_GPU1, 10, 10, 64, 2, 16, 0, 4},
     {"into pinned memory", GTEST_GPU0, GTEST_PINNED, 8, 8, 100, 2, 0, 0, 0},
     {"into host memory", GTEST_GPU0, GTEST_HOST, 8, 8, 100, 2, 0, 0, 0},
@@ -218,6 +220,51 @@ static void without_prequest(void)
     end(&ends, 0);
 }
 
+/* How often the library had the driver copy. */
+static int count_copies(void)
+{
+    static const char *const names[] = {"cuMemcpyAsync", "cuMemcpyDtoDAsync", "cuLaunchKernel"};
+    int n = 0;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        n += fakecuda_calls(names[i]);
+    return n;
+}
+
+/* All partitions are marked by one call, or by a kernel before the PE looks. */
+static void gathered(void)
+{
+    static const struct test test = {"gathered", GTEST_GPU0, GTEST_GPU0, 64, 64, 2048, 4, 0, 0, 0};
+    struct ends ends = begin(&test);
+
+    for (int round = 1; round <= 6; round++) {
+        struct ptest_kernel kernels[2];
+        struct test host = test;
+        int n_copies, n_most = 20 * mtest_size;
+
+        MTEST_OK(MPI_Startall(2, ends.requests));
+        MTEST_OK(MPIX_Pbuf_prepareall(2, ends.requests));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        n_copies = count_copies();
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        host.host_parts = round % 2 ? 64 : 0;
+        launch(&host, &ends, round, kernels);
+        if (round % 2)
+            mark_at_host(&host, &ends, round);
+        GTEST_CU(cuStreamSynchronize(ends.streams[0]));
+        MTEST_OK(MPI_Waitall(2, ends.requests, MPI_STATUSES_IGNORE));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        n_copies = count_copies() - n_copies;
+        if (is_next_near && round % 2 &&
+            !ptest_is_on_device) /* the PE copies marks in the GPU's memory to see them */
+            MTEST_CHECK(n_copies <= n_most, "round %d: %d copies of 64 partitions", round, n_copies);
+        check_data(&test, &ends, round);
+        GTEST_CU(cuStreamSynchronize(ends.streams[1]));
+        MTEST_CHECK(kernels[1].n_wrong == 0, "round %d: %d wrong elements", round, kernels[1].n_wrong);
+    }
+    end(&ends, 0);
+}
+
 /* To and from nobody. */
 static void proc_null(void)
 {
@@ -261,6 +308,7 @@ int main(int argc, char **argv)
         end(&ends, i % 2 == 0);
     }
     without_prequest();
+    gathered();
     proc_null();
     MTEST_OK(MPI_Info_free(&ptest_info));
     return mtest_end();

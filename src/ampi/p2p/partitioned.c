@@ -400,6 +400,12 @@ static inline int mark_ready(struct ampi_request *request, int partition)
     return MPI_SUCCESS;
 }
 
+/* True if it has a prequest: then marking the last partition does not complete it at once. */
+static inline bool is_for_kernels(const struct ampi_request *request)
+{
+    return ((const struct ampi_partitioned *)request->u.extra)->prequest != NULL;
+}
+
 void ampi_partitioned_send(struct ampi_request *request)
 {
     const struct ampi_partitioned *end = request->u.extra;
@@ -414,23 +420,34 @@ AMPI_EXPORT(Pready);
 int PMPI_Pready(int partition, MPI_Request request)
 {
     struct ampi_request *object = NULL;
+    bool has_prequest;
     int error;
 
     ampi_enter("MPI_Pready");
     error = check_ready(request, partition, partition, &object);
-    return error ? error : mark_ready(object, partition);
+    if (BASE_UNLIKELY(error))
+        return error;
+    has_prequest = is_for_kernels(object);
+    error = mark_ready(object, partition);
+    if (BASE_UNLIKELY(has_prequest))
+        ampi_prequest_flush(object);
+    return error;
 }
 
 AMPI_EXPORT(Pready_range);
 int PMPI_Pready_range(int partition_low, int partition_high, MPI_Request request)
 {
     struct ampi_request *object = NULL;
+    bool has_prequest;
     int error;
 
     ampi_enter("MPI_Pready_range");
     error = check_ready(request, partition_low, partition_high, &object);
+    has_prequest = !error && is_for_kernels(object);
     for (int i = partition_low; i <= partition_high && !error; i++)
         error = mark_ready(object, i);
+    if (BASE_UNLIKELY(has_prequest))
+        ampi_prequest_flush(object);
     return error;
 }
 
@@ -438,6 +455,7 @@ AMPI_EXPORT(Pready_list);
 int PMPI_Pready_list(int length, const int array_of_partitions[], MPI_Request request)
 {
     struct ampi_request *object = NULL;
+    bool has_prequest;
     int error = MPI_SUCCESS;
 
     ampi_enter("MPI_Pready_list");
@@ -445,8 +463,11 @@ int PMPI_Pready_list(int length, const int array_of_partitions[], MPI_Request re
         return ampi_raise_self(MPI_ERR_ARG, "a list of %d partitions", length);
     for (int i = 0; i < length && !error; i++)
         error = check_ready(request, array_of_partitions[i], array_of_partitions[i], &object);
+    has_prequest = !error && length > 0 && is_for_kernels(object);
     for (int i = 0; i < length && !error; i++)
         error = mark_ready(object, array_of_partitions[i]);
+    if (BASE_UNLIKELY(has_prequest))
+        ampi_prequest_flush(object);
     return error;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "ampi/p2p/prequest.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,11 +13,15 @@
 #include "ampi/p2p/partitioned.h"
 #include "base/log.h"
 
-/* A partition that the PE copies in a direct round. */
+/* Moves of a prequest that are under way at a time. Partitions that are marked meanwhile are gathered: neighbors become one
+ * move. */
+#define COPIES_MAX 8
+
+/* Partitions that the PE copies in a direct round. */
 struct part_copy {
     struct gpu_move move;
     struct ampi_prequest *prequest;
-    int partition;
+    int first, n;           /* the partitions */
     struct part_copy *next; /* of those that are not in use */
 };
 
@@ -204,6 +209,8 @@ void ampi_prequest_free_copies(struct ampi_prequest *prequest)
     }
 }
 
+static void begin_copies(struct ampi_prequest *prequest);
+
 static void copy_done(struct gpu_move *move, int error)
 {
     struct part_copy *copy = BASE_CONTAINER(move, struct part_copy, move);
@@ -212,20 +219,21 @@ static void copy_done(struct gpu_move *move, int error)
 
     if (BASE_UNLIKELY(error) && !prequest->error)
         prequest->error = ampi_device_error(prequest->request->owner, error);
-    if (!error && arrived)
-        heddle_prequest_store(arrived + copy->partition * HEDDLE_PREQUEST_STRIDE(n_partitions_of(prequest)),
+    for (int i = copy->first; i < copy->first + copy->n && !error && arrived; i++)
+        heddle_prequest_store(arrived + i * HEDDLE_PREQUEST_STRIDE(n_partitions_of(prequest)),
                               ampi_prequest_round(prequest->request->u.extra));
     prequest->n_copying--;
-    prequest->n_done++;
+    prequest->n_done += copy->n;
     copy->next = prequest->free_copies;
     prequest->free_copies = copy;
+    begin_copies(prequest);
 }
 
-/* The PE copies a partition of a direct round. */
-static void copy_part(struct ampi_prequest *prequest, int partition)
+/* The PE copies partitions of a direct round. */
+static void copy_parts(struct ampi_prequest *prequest, int first, int n)
 {
     const struct HEDDLE_Prequest *shared = prequest->shared;
-    size_t n_bytes = shared->part_bytes, at = (size_t)partition * n_bytes;
+    size_t n_bytes = (size_t)n * shared->part_bytes, at = (size_t)first * shared->part_bytes;
     struct part_copy *copy = prequest->free_copies;
 
     if (copy)
@@ -233,13 +241,53 @@ static void copy_part(struct ampi_prequest *prequest, int partition)
     else
         copy = base_malloc(sizeof *copy, "a copy of a partition");
     copy->prequest = prequest;
-    copy->partition = partition;
+    copy->first = first;
+    copy->n = n;
     copy->move = (struct gpu_move){.dst = gpu_bytes(shared->to + at, n_bytes),
                                    .src = gpu_bytes((char *)(uintptr_t)shared->from + at, n_bytes),
                                    .n_bytes = n_bytes,
                                    .done = copy_done};
     prequest->n_copying++;
     gpu_move_start(&copy->move);
+}
+
+/* The most partitions of one move: a kernel that waits on a full GPU gets only data that the resident kernel can copy. */
+static int longest_run(const struct ampi_prequest *prequest)
+{
+    size_t n_bytes = prequest->shared->part_bytes,
+           most = n_bytes % 16 == 0 ? GPU_RESIDENT_MAX : GPU_RESIDENT_MAX / 4;
+
+    if (!gpu_resident_is_there(prequest->watch.device))
+        return INT_MAX;
+    return n_bytes < most ? (int)(most / n_bytes) : 1;
+}
+
+/* Begins to copy gathered partitions. */
+static void begin_copies(struct ampi_prequest *prequest)
+{
+    int longest;
+
+    if (prequest->n_gathered == 0 || prequest->n_copying >= COPIES_MAX || prequest->error)
+        return;
+    longest = longest_run(prequest);
+    while (prequest->n_gathered > 0 && prequest->n_copying < COPIES_MAX) {
+        int first = prequest->next_gathered, n = 0;
+        while (!prequest->is_gathered[first])
+            first++;
+        while (n < longest && n < prequest->n_gathered && prequest->is_gathered[first + n])
+            prequest->is_gathered[first + n++] = false;
+        prequest->next_gathered = first + n;
+        prequest->n_gathered -= n;
+        copy_parts(prequest, first, n);
+    }
+}
+
+/* The PE is to copy a partition of a direct round. */
+static void gather(struct ampi_prequest *prequest, int partition)
+{
+    prequest->is_gathered[partition] = true;
+    if (prequest->n_gathered++ == 0 || partition < prequest->next_gathered)
+        prequest->next_gathered = partition;
 }
 
 void ampi_prequest_learn(struct ampi_prequest *prequest)
@@ -262,7 +310,8 @@ void ampi_prequest_learn(struct ampi_prequest *prequest)
         ampi_prequest_set_state(prequest, true, true);
         for (int i = 0; i < send->n_partitions && send->n_ready > 0; i++)
             if (send->is_ready[i])
-                copy_part(prequest, i);
+                gather(prequest, i);
+        begin_copies(prequest);
     }
     while (prequest->preparing) {
         struct ult *u = prequest->preparing->u;
@@ -286,7 +335,7 @@ static void note_ready(struct ampi_prequest *prequest, int partition, bool is_co
     if (is_copied)
         prequest->n_done++;
     else if (prequest->is_direct)
-        copy_part(prequest, partition);
+        gather(prequest, partition);
 }
 
 bool ampi_prequest_ready(struct ampi_request *request, int partition)
@@ -305,6 +354,11 @@ bool ampi_prequest_ready(struct ampi_request *request, int partition)
     return true;
 }
 
+void ampi_prequest_flush(const struct ampi_request *send)
+{
+    begin_copies(((const struct ampi_partitioned *)send->u.extra)->prequest);
+}
+
 bool ampi_prequest_look(struct gpu_watch *watch, int error)
 {
     struct ampi_prequest *prequest = BASE_CONTAINER(watch, struct ampi_prequest, watch);
@@ -314,11 +368,13 @@ bool ampi_prequest_look(struct gpu_watch *watch, int error)
     ampi_prequest_learn(prequest);
     if (send->n_ready < send->n_partitions && !error && !prequest->error)
         error = ampi_marks_look(prequest, note_ready);
+    begin_copies(prequest);
     if (BASE_UNLIKELY(error) && !prequest->error)
         prequest->error = ampi_device_error(request->owner, error);
     if (BASE_UNLIKELY(__atomic_load_n(&prequest->shared->fault, __ATOMIC_RELAXED) != 0) && !prequest->error)
         prequest->error = report_fault(prequest);
-    if (!prequest->is_known || prequest->n_copying > 0 || prequest->marks.is_fetching)
+    if (!prequest->is_known || prequest->n_copying > 0 || prequest->marks.is_fetching ||
+        (prequest->n_gathered > 0 && !prequest->error))
         return true;
     if (prequest->is_direct ? prequest->n_done < send->n_partitions : send->n_ready < send->n_partitions)
         if (BASE_LIKELY(!prequest->error))
@@ -342,6 +398,9 @@ void ampi_prequest_start(struct ampi_request *request)
     }
     prequest->error = MPI_SUCCESS;
     prequest->n_done = prequest->n_copying = 0;
+    if (BASE_UNLIKELY(prequest->n_gathered > 0)) /* by a round that has failed */
+        memset(prequest->is_gathered, 0, (size_t)end->n_partitions * sizeof *prequest->is_gathered);
+    prequest->n_gathered = 0;
     ampi_marks_start(prequest);
     prequest->is_direct = false;
     prequest->is_known = !end->pair;

@@ -68,12 +68,15 @@ struct ampi_prequest {
     struct part_copy *free_copies; /* prequest.c */
     struct ampi_marks marks;
     /* Send, this round: */
-    int error;       /* MPI's class; MPI_SUCCESS: none yet */
-    int n_done;      /* direct: partitions that have been copied */
-    int n_copying;   /* direct: partitions that the PE copies */
-    bool is_known;   /* the receive has chosen: */
-    bool is_direct;  /* ... this */
-    bool is_watched; /* the PE looks */
+    int error;         /* MPI's class; MPI_SUCCESS: none yet */
+    int n_done;        /* direct: partitions that have been copied */
+    int n_copying;     /* direct: moves of the PE that are under way */
+    int n_gathered;    /* direct: marked partitions that the PE has not begun to copy: */
+    int next_gathered; /* ... none before this one */
+    bool *is_gathered; /* ... by partition; memory of the prequest */
+    bool is_known;     /* the receive has chosen: */
+    bool is_direct;    /* ... this */
+    bool is_watched;   /* the PE looks */
 };
 
 /* Two ends of a channel in one process. Freed by the last of them. */
@@ -107,8 +110,10 @@ int ampi_prequest_check_start(struct ampi_request *request);
 /* The round has been counted. For a send: its PE looks at the marks from now on, and completes it. */
 void ampi_prequest_start(struct ampi_request *request);
 
-/* MPI_Pready marks a partition of a send with a prequest. False: a kernel has marked it. */
+/* MPI_Pready marks a partition of a send with a prequest. False: a kernel has marked it. flush: it was the last one of the
+ * call. */
 bool ampi_prequest_ready(struct ampi_request *send, int partition);
+void ampi_prequest_flush(const struct ampi_request *send);
 
 /* The message of a round has been sent, or received: changes the result if a kernel was wrong. Before the request completes. */
 void ampi_prequest_end_round(struct ampi_request *request);

@@ -64,6 +64,7 @@ static void fill_shared(struct ampi_prequest *prequest)
 static void unmake(struct ampi_prequest *prequest)
 {
     ampi_prequest_free_copies(prequest);
+    free(prequest->is_gathered);
     ampi_marks_destroy(prequest);
     gpu_staging_put(prequest->shared, prequest->shared_bytes);
     gpu_watch_destroy(&prequest->watch);
@@ -93,6 +94,9 @@ static int make(struct ampi_request *request)
                           end->n_partitions);
     }
     fill_shared(made);
+    if (end->is_send)
+        made->is_gathered =
+            base_calloc((size_t)end->n_partitions + 1, sizeof *made->is_gathered, "a prequest");
     if ((error = ampi_marks_create(made))) {
         unmake(made);
         return ampi_raise(request->comm, MPI_ERR_OTHER, "%s", gpu_error_text(error));
