@@ -3,9 +3,9 @@
  * jacobi2d_handlers: the steady temperature of a plate, by Jacobi iterations whose messages run on the GPU.
  *
  * The plate of NX x NY points is cut into strips of rows, one per MPI rank. In the mode `handlers` no host takes part between the first iteration and the
- * last one: when a rank has done an iteration, it sends a message with the address of its first and last row to its neighbors; a rank that has its
- * neighbors' messages sends itself the message STEP, whose handler runs on all blocks of its resident kernel. In the mode `host` each rank launches a
- * kernel, waits for it, and exchanges rows by MPI_Sendrecv.
+ * last one: a rank first does its first and last row, and sends its neighbors their addresses; then it does the rows between them. A rank that has done
+ * an iteration and has its neighbors' messages sends itself the message STEP, whose handler runs on all blocks of its resident kernel. No block waits for
+ * another one: the last to be ready goes on. In the mode `host` each rank launches a kernel, waits for it, and exchanges rows by MPI_Sendrecv.
  *
  * Options: see README.md.
  */
@@ -29,7 +29,7 @@
 
 enum { BEGIN, HALO, STEP };      /* tags */
 enum { UP, DOWN };               /* sides */
-enum { THREADS = 512, UNROLL = 4 /* rows of a unit of work */, WIDTH = 4 * THREADS /* its columns */ };
+enum { THREADS = 512, WIDTH = 4 * THREADS /* columns that a block works on at a time */, AHEAD = 2 /* rows */ };
 static const float HOT = 1, COLD = 0; /* the row above the plate, and the columns and the row around the rest */
 
 /* A rank's strip, in its GPU's memory: the handlers' argument. */
@@ -39,6 +39,7 @@ struct strip {
     unsigned n_arrived[2];   /* by iteration % 2: the neighbors that are ready for it, and the rank itself */
     int neighbors[2];        /* by side; MPI_PROC_NULL: none, and `rows` is constant */
     unsigned n_needed;       /* of n_arrived */
+    unsigned n_borders, n_done; /* blocks that have done their part of the border, and all of their part */
     int nx, n_rows;
     int n_iterations, iteration;
     unsigned long long begin_ns, end_ns;
@@ -46,40 +47,134 @@ struct strip {
 
 /* ---- One iteration ---- */
 
-static __device__ const float *row_of(const float *from, const float *above, const float *below, int nx, int n_rows,
-                                      int row)
+/* What an iteration reads and writes: the same for all blocks. */
+struct plate {
+    float *to;
+    const float *from;
+    const float *above, *below; /* rows -1 and n_rows */
+    int nx, n_rows;
+};
+
+/* A thread's columns: four, beside those of the other threads of its warp. */
+struct columns {
+    int first;
+    int edge; /* distance of the point that it loads for the warp from its first column: -1, 4; 0: none */
+    bool is_last; /* of the plate */
+    unsigned lanes; /* threads of the warp that have columns */
+};
+
+/* Four columns of a row, and the point beside the warp's. */
+struct piece {
+    float4 at;
+    float edge;
+};
+
+static __device__ struct columns columns_of(int nx, int wide)
 {
-    return row < 0 ? above : row >= n_rows ? below : from + (size_t)row * nx;
+    int lane = (int)threadIdx.x % 32;
+    struct columns columns = {wide * WIDTH + 4 * (int)threadIdx.x};
+
+    columns.is_last = columns.first + 4 >= nx;
+    columns.edge = lane == 0 && columns.first > 0 ? -1 : lane == 31 && !columns.is_last ? 4 : 0;
+    columns.lanes = __ballot_sync(~0u, columns.first < nx);
+    return columns;
 }
 
-/* The part of block `block` of n_blocks. */
-static __device__ void relax(float *to, const float *from, const float *above, const float *below, int nx, int n_rows,
-                             int block, int n_blocks)
+static __device__ float4 load(const float *at)
 {
-    int n_wide = (nx + WIDTH - 1) / WIDTH, n_units = n_wide * ((n_rows + UNROLL - 1) / UNROLL);
+    return *(const float4 *)at;
+}
 
-    for (int unit = block; unit < n_units; unit += n_blocks) {
-        int first = unit / n_wide * UNROLL, column = unit % n_wide * WIDTH + 4 * (int)threadIdx.x;
-        float4 rows[UNROLL + 2];
-        float left[UNROLL], right[UNROLL];
-        if (column >= nx)
-            continue;
-        for (int i = 0; i < UNROLL + 2; i++)
-            if (first + i - 1 <= n_rows)
-                rows[i] = *(const float4 *)(row_of(from, above, below, nx, n_rows, first + i - 1) + column);
-        for (int i = 0; i < UNROLL && first + i < n_rows; i++) {
-            const float *row = from + (size_t)(first + i) * nx;
-            left[i] = column > 0 ? row[column - 1] : COLD;
-            right[i] = column + 4 < nx ? row[column + 4] : COLD;
+static __device__ struct piece load_piece(const float *at, const struct columns &columns)
+{
+    struct piece piece = {load(at), COLD};
+
+    if (columns.edge)
+        piece.edge = at[columns.edge];
+    return piece;
+}
+
+static __device__ void relax(float *to, const struct columns &columns, const float4 &up, const struct piece &here,
+                             const float4 &down)
+{
+    float left = __shfl_up_sync(columns.lanes, here.at.w, 1), right = __shfl_down_sync(columns.lanes, here.at.x, 1);
+    float4 result;
+
+    if (threadIdx.x % 32 == 0)
+        left = here.edge;
+    if (columns.is_last)
+        right = COLD;
+    else if (threadIdx.x % 32 == 31)
+        right = here.edge;
+    result.x = (left + here.at.y + up.x + down.x) * 0.25f;
+    result.y = (here.at.x + here.at.z + up.y + down.y) * 0.25f;
+    result.z = (here.at.y + here.at.w + up.z + down.z) * 0.25f;
+    result.w = (here.at.z + right + up.w + down.w) * 0.25f;
+    *(float4 *)to = result;
+}
+
+/* n rows inside the strip, of the WIDTH columns with this number, by a block. The next AHEAD rows are on their way meanwhile. */
+static __device__ void relax_rows(const struct plate *plate, int wide, int first, int n)
+{
+    int nx = plate->nx;
+    struct columns columns = columns_of(nx, wide);
+    size_t offset = (size_t)first * nx + columns.first;
+    const float *at = plate->from + offset;
+    float *to = plate->to + offset;
+    struct piece here, down[AHEAD];
+    float4 up;
+
+    if (columns.first >= nx)
+        return;
+    up = load(at - nx);
+    here = load_piece(at, columns);
+    for (int k = 0; k < AHEAD; k++)
+        if (k < n)
+            down[k] = load_piece(at += nx, columns);
+    while (n > 0) {
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            struct piece next = down[k];
+            if (n <= 0)
+                break;
+            if (n > AHEAD)
+                down[k] = load_piece(at += nx, columns);
+            relax(to, columns, up, here, next.at);
+            to += nx;
+            up = here.at;
+            here = next;
+            n--;
         }
-        for (int i = 0; i < UNROLL && first + i < n_rows; i++) {
-            float4 up = rows[i], here = rows[i + 1], down = rows[i + 2], result;
-            result.x = (left[i] + here.y + up.x + down.x) * 0.25f;
-            result.y = (here.x + here.z + up.y + down.y) * 0.25f;
-            result.z = (here.y + here.w + up.z + down.z) * 0.25f;
-            result.w = (here.z + right[i] + up.w + down.w) * 0.25f;
-            *(float4 *)(to + (size_t)(first + i) * nx + column) = result;
-        }
+    }
+}
+
+/* A block's part of the first row and the last one. */
+static __device__ void relax_border(const struct plate *plate, int block, int n_blocks)
+{
+    int n_wide = (plate->nx + WIDTH - 1) / WIDTH, n_rows = plate->n_rows > 1 ? 2 : 1, last = plate->n_rows - 1;
+
+    for (int i = block; i < n_rows * n_wide; i += n_blocks) {
+        struct columns columns = columns_of(plate->nx, i % n_wide);
+        int row = i < n_wide ? 0 : last;
+        const float *at = plate->from + (size_t)row * plate->nx;
+        const float *up = row > 0 ? at - plate->nx : plate->above, *down = row < last ? at + plate->nx : plate->below;
+        if (columns.first < plate->nx)
+            relax(plate->to + (size_t)row * plate->nx + columns.first, columns, load(up + columns.first),
+                  load_piece(at + columns.first, columns), load(down + columns.first));
+    }
+}
+
+/* A block's part of the other rows: consecutive ones, and where they end, the next columns. */
+static __device__ void relax_inside(const struct plate *plate, int block, int n_blocks)
+{
+    int n_wide = (plate->nx + WIDTH - 1) / WIDTH, n_inside = plate->n_rows - 2;
+    long long all = n_inside > 0 ? (long long)n_inside * n_wide : 0;
+    long long next = all * block / n_blocks, end = all * (block + 1) / n_blocks;
+
+    while (next < end) {
+        int row = (int)(next % n_inside), n = end - next < n_inside - row ? (int)(end - next) : n_inside - row;
+        relax_rows(plate, (int)(next / n_inside), 1 + row, n);
+        next += n;
     }
 }
 
@@ -110,7 +205,8 @@ static __device__ void arrive(struct strip *strip, int iteration, const AMPI_GPU
     AMPI_GPU_Send(NULL, 0, message->rank, STEP, message->device);
 }
 
-/* The rank is ready for an iteration: tells its neighbors. By one thread. */
+/* The border rows that an iteration reads are there, and this rank does not read its neighbors' rows of the iteration before any more: tells the neighbors.
+ * By one thread. */
 static __device__ void announce(struct strip *strip, int iteration, const AMPI_GPU_Message *message)
 {
     const float *field = strip->field[iteration % 2];
@@ -120,7 +216,6 @@ static __device__ void announce(struct strip *strip, int iteration, const AMPI_G
         if (strip->neighbors[side] != MPI_PROC_NULL)
             AMPI_GPU_Send(&halo, sizeof halo, strip->neighbors[side], HALO, message->device);
     }
-    arrive(strip, iteration, message);
 }
 
 static __device__ void begin(const AMPI_GPU_Message *message)
@@ -131,6 +226,7 @@ static __device__ void begin(const AMPI_GPU_Message *message)
         return;
     strip->begin_ns = now_ns();
     announce(strip, strip->iteration, message);
+    arrive(strip, strip->iteration, message);
 }
 
 static __device__ void take_halo(const AMPI_GPU_Message *message)
@@ -144,29 +240,53 @@ static __device__ void take_halo(const AMPI_GPU_Message *message)
     arrive(strip, halo->iteration, message);
 }
 
+/* True for thread 0 of the block that is the last of n_blocks to come here with this counter: it sees what all of them have written. */
+static __device__ bool is_last(unsigned *counter, int n_blocks)
+{
+    bool is = false;
+
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence(); /* the block's rows before the count ... */
+        is = atomicAdd(counter, 1) + 1 == (unsigned)n_blocks;
+        if (is) {
+            *counter = 0;
+            __threadfence(); /* ... and the count before the message about them */
+        }
+    }
+    return is;
+}
+
 static __device__ void step(const AMPI_GPU_Message *message)
 {
     struct strip *strip = (struct strip *)message->argument;
     int i = strip->iteration, now = i % 2;
+    struct plate plate = {strip->field[1 - now], strip->field[now], strip->rows[now][UP], strip->rows[now][DOWN],
+                          strip->nx, strip->n_rows};
 
-    relax(strip->field[1 - now], strip->field[now], strip->rows[now][UP], strip->rows[now][DOWN], strip->nx,
-          strip->n_rows, message->block, message->n_blocks);
-    AMPI_GPU_Grid_sync(message);
-    if (threadIdx.x != 0 || message->block != 0)
+    relax_border(&plate, message->block, message->n_blocks);
+    if (is_last(&strip->n_borders, message->n_blocks) && i + 1 < strip->n_iterations)
+        announce(strip, i + 1, message);
+    relax_inside(&plate, message->block, message->n_blocks);
+    if (!is_last(&strip->n_done, message->n_blocks))
         return;
     strip->iteration = i + 1;
     if (i + 1 < strip->n_iterations)
-        announce(strip, i + 1, message);
+        arrive(strip, i + 1, message);
     else
         strip->end_ns = now_ns();
 }
 
 /* ---- The host ---- */
 
-__global__ static void relax_strip(float *to, const float *from, const float *above, const float *below, int nx,
+__global__ static void __launch_bounds__(THREADS, 2)
+relax_strip(float *to, const float *from, const float *above, const float *below, int nx,
                                    int n_rows)
 {
-    relax(to, from, above, below, nx, n_rows, (int)blockIdx.x, (int)gridDim.x);
+    struct plate plate = {to, from, above, below, nx, n_rows};
+
+    relax_border(&plate, (int)blockIdx.x, (int)gridDim.x);
+    relax_inside(&plate, (int)blockIdx.x, (int)gridDim.x);
 }
 
 static int rank, size;
@@ -314,7 +434,7 @@ static double run_host(struct strip *strip, double *total_out)
             begin_s = MPI_Wtime();
         }
         exchange(strip, now);
-        relax_strip<<<options.blocks > 0 ? options.blocks : 3 * n_blocks, THREADS, 0, stream>>>(
+        relax_strip<<<options.blocks > 0 ? options.blocks : 2 * n_blocks, THREADS, 0, stream>>>(
             strip->field[1 - now], strip->field[now], strip->rows[now][UP], strip->rows[now][DOWN], strip->nx,
             strip->n_rows);
         CUDA(cudaGetLastError());
